@@ -9,7 +9,16 @@ from collections.abc import Sequence
 
 from testbed.ending import end_on_signals
 
-MEASUREMENTS = ("throughput", "isolation", "filters", "operations", "ratios", "soak", "peers")
+MEASUREMENTS = (
+    "throughput",
+    "isolation",
+    "filters",
+    "operations",
+    "ratios",
+    "soak",
+    "soak.repeats",
+    "peers",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -32,6 +32,7 @@ class Failure(StrEnum):
     TIMEOUT = "timeout"
     RESET = "reset before"
     UNANSWERED = "done, unanswered"
+    STALLED = "done, timeout"
     TRUNCATED = "answer truncated"
 
 
@@ -41,7 +42,8 @@ _REFUSALS = {
     Failure.BUSY: b"HTTP/1.1 503 Server Busy\r\nx-ms-error-code: ServerBusy\r\n"
     b"Content-Length: 0\r\n\r\n",
 }
-_PASSED_ON = (Failure.UNANSWERED, Failure.TRUNCATED)
+_PASSED_ON = (Failure.UNANSWERED, Failure.STALLED, Failure.TRUNCATED)
+HANGING = (Failure.TIMEOUT, Failure.STALLED)  # until the client gives up
 
 
 class StorageRequest(NamedTuple):
@@ -238,6 +240,8 @@ async def _pass_on(proxy: StorageProxy, reader: asyncio.StreamReader, client: _C
                 if attack.failure is Failure.UNANSWERED:
                     client.reset()
                     return
+                if attack.failure is Failure.STALLED:
+                    await asyncio.get_running_loop().create_future()  # until the client leaves
                 data = data[: len(data) // 2]
             await client.send(data)
             if attack:

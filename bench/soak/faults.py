@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 
 from bench.soak.deployment import Attacked, Deployment, Stage, Step, wait_until
-from testbed.storage_proxy import Attack, Failure, StorageRequest
+from testbed.storage_proxy import HANGING, Attack, Failure, StorageRequest
 
 VERBS = {
     "GET": {"GET", "HEAD"},
@@ -40,10 +40,10 @@ def failing(
     failure: Failure | None, verb: str | None, seed: int
 ) -> Callable[[Deployment], Attacked]:
     """Make an attack that fails requests; without *failure* and *verb* all, but for timeouts."""
-    kinds = [failure] if failure else [each for each in Failure if each is not Failure.TIMEOUT]
+    kinds = [failure] if failure else [each for each in Failure if each not in HANGING]
     verbs = VERBS[verb] if verb else set().union(*VERBS.values())
     share = SHARE if failure else 0.5
-    enough = _TIMEOUTS if failure is Failure.TIMEOUT else _HITS if failure else 10 * _HITS
+    enough = _TIMEOUTS if failure in HANGING else _HITS if failure else 10 * _HITS
 
     def attack(deployment: Deployment) -> Attacked:
         chance, hits = Random(seed), [0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,15 +11,17 @@ from azure.core.exceptions import (
     AzureError,
     ClientAuthenticationError,
     ServiceRequestError,
+    ServiceRequestTimeoutError,
     ServiceResponseError,
     ServiceResponseTimeoutError,
 )
 from azure.core.pipeline import Pipeline
-from azure.core.pipeline.transport import HttpRequest, HttpTransport
+from azure.core.pipeline.transport import HttpRequest, HttpTransport, RequestsTransport
 
-from shared.adapters.storage import bounded_retry, limits
-from shared.adapters.storage.bounded_retry import BoundedRetry
-from shared.adapters.storage.limits import LIMIT, LIMIT_SECONDS, seconds_left
+from shared.adapters.storage import bounded_retry, limits, message_put
+from shared.adapters.storage.bounded_retry import BoundedRetry, BoundedTransport
+from shared.adapters.storage.limits import ENDS_AT, LIMIT, LIMIT_SECONDS, seconds_left
+from shared.http import Answered, Exchange, OutboundRequest
 
 Fate = Callable[[float], tuple[float, Exception | int]]  # of a try: its seconds, and its end
 
@@ -145,3 +148,34 @@ def test_what_lasts_is_not_repeated(clock: list[Storage], status: int) -> None:
 
     assert status_of(storage, 1) == status
     assert storage.tries == 1
+
+
+@pytest.mark.parametrize("left", [16.0, 11.0, 6.0, 0.5])
+def test_a_try_has_no_more_time_than_its_request_has_left(
+    clock: list[Storage], left: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both kinds of transport may take as long to connect, and then as long for the answer."""
+    clock.append(Storage())
+    given: list[float] = []
+
+    def send_by_sdk(_: object, __: object, *, connection_timeout: float, read_timeout: float):
+        given.append(connection_timeout + read_timeout)
+
+    def send(_: OutboundRequest, timeout: timedelta) -> Exchange:
+        given.append(2 * timeout.total_seconds())
+        return Answered(201, {}, b"", 0)
+
+    monkeypatch.setattr(RequestsTransport, "send", send_by_sdk)
+    for transport in (BoundedTransport(), message_put._Transport(send)):
+        transport.send(HttpRequest("GET", "http://acc/"), **{ENDS_AT: left})
+
+    assert given[0] <= left
+    assert given[1] <= left
+    assert min(given) >= min(left, 15) - 1e-9
+
+
+def test_no_try_begins_after_the_end(clock: list[Storage]) -> None:
+    clock.append(Storage())
+
+    with pytest.raises(ServiceRequestTimeoutError):
+        BoundedTransport().send(HttpRequest("GET", "http://acc/"), **{ENDS_AT: 0.0})

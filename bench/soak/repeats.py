@@ -1,0 +1,308 @@
+"""
+Compares two ways to treat a put that hangs, or whose answer is cut off: refuse, or repeat.
+
+Publishers repeat what is refused, as SDKs and people do. Both ways are played side by side on one
+storage, and what subscribers receive more than once is counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import json
+import random
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from copy import copy
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from azure.core.pipeline import Pipeline
+from azure.core.pipeline.transport import HttpRequest, HttpResponse, HttpTransport
+from azure.storage.queue import QueueServiceClient
+
+from bench.load import progress
+from devhost.azurite import Azurite, running_azurite
+from devhost.process import running_host
+from shared.adapters.group_commit import GroupCommit
+from shared.adapters.http.push import HttpPusher
+from shared.adapters.resource_cache import ResourceCache
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.blobs import StoragePayloads
+from shared.adapters.storage.bounded_retry import BoundedRetry
+from shared.adapters.storage.message_put import NO_RECEIPT
+from shared.adapters.storage.queues import StorageQueues
+from shared.adapters.storage.tables import StorageResources
+from shared.clock import SystemClock
+from shared.delivery.delivery import Origin
+from shared.delivery.messages.publication import Publication, parked_lines
+from shared.engine.ports import Queue, Receipt
+from shared.engine.publishing.commit import Commit
+from shared.engine.publishing.gathering import MAX_UNDER_WAY
+from shared.errors import StorageUnavailable
+from shared.subscriptions.subscription import EventSubscription
+from shared.wiring.outbound import storage_pusher
+from testbed.arm import Arm
+from testbed.host_settings import host_settings
+from testbed.storage_proxy import (
+    Attack,
+    Failure,
+    StorageRequest,
+    running_storage_proxy,
+)
+from testbed.subscriber import Push, running_subscriber
+
+PUBLISHERS, ROUNDS = 12, 4  # half of them publish batches
+BATCH, SIZE = 60, 4096  # events, and bytes of each: a batch fills several messages
+EVERY, HITS = 5, 6  # puts: every fifth is attacked, so many in all
+PATIENCE = 120.0  # seconds in which nothing is delivered
+REPEATED_AFTER = 0.5  # seconds after a refusal
+
+
+class Fault(NamedTuple):
+    """What happens to the first *tries* of a put that is attacked."""
+
+    name: str
+    failure: Failure
+    tries: int = 1
+
+
+FAULTS = (
+    Fault("hangs, not stored", Failure.TIMEOUT),
+    Fault("hangs, stored", Failure.STALLED),
+    Fault("hangs twice, not stored", Failure.TIMEOUT, 2),
+    Fault("hangs twice, stored", Failure.STALLED, 2),
+    Fault("201, then cut off", Failure.TRUNCATED),
+)
+
+
+class Row(NamedTuple):
+    """
+    What one way made of one fault, in events unless it says otherwise.
+
+    *attacked* counts puts, *refused* publish requests. *duplicates* are deliveries beyond the
+    first; those that are *unmarked* have another ``aeg-output-event-id`` than the first. *longest*
+    is the longest wait of a publisher, in seconds.
+    """
+
+    fault: str
+    way: str
+    attacked: int
+    refused: int
+    accepted: int
+    lost: int
+    duplicates: int
+    unmarked: int
+    longest: float
+
+
+class _RefusingAccount(StorageAccount):
+    """An account whose puts are not repeated after a hang."""
+
+    def send_to_queues(
+        self, request: HttpRequest, transport: HttpTransport[HttpRequest, HttpResponse]
+    ) -> HttpResponse:
+        authorization = copy(self._queues()._credential_policy)  # noqa: SLF001 - as there
+        pipeline: Pipeline[HttpRequest, HttpResponse] = Pipeline(
+            transport, [BoundedRetry(), authorization]
+        )
+        return pipeline.run(request).http_response
+
+
+class _RefusingQueues(StorageQueues):
+    """Queues on which a put counts only if its answer is complete."""
+
+    def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
+        receipt = super().put(queue, text, visible_in)
+        if receipt == NO_RECEIPT:
+            raise StorageUnavailable
+        return receipt
+
+
+@dataclass(slots=True, kw_only=True)
+class Lane:
+    """One way and one fault: its publishers have a topic, and a proxy before the storage."""
+
+    topic: str
+    fault: Fault
+    is_repeating: bool
+    chance: random.Random
+    accepted: set[str] = field(default_factory=set)
+    received: Counter[str] = field(default_factory=Counter)
+    marks: set[tuple[str, str]] = field(default_factory=set)
+    refused: int = 0
+    longest: float = 0.0
+    _puts: int = 0
+    _left: dict[bytes, int] = field(default_factory=dict)
+
+    def attack(self, request: StorageRequest) -> Attack | None:
+        """Choose every few puts; all tries of a put have the same body."""
+        if request.kind != "queue put deliveries":
+            return None
+        if request.body not in self._left:
+            self._puts += 1
+            is_hit = self._puts % EVERY == 0 and self._puts <= EVERY * HITS
+            self._left[request.body] = self.fault.tries if is_hit else 0
+        self._left[request.body] -= 1
+        return Attack(self.fault.failure) if self._left[request.body] >= 0 else None
+
+    def receive(self, push: Push) -> None:
+        """Enter a delivery."""
+        for event in push.events:
+            self.received[event["id"]] += 1
+            self.marks.add((event["id"], push.headers["aeg-output-event-id"]))
+
+    def publish_all(self, azurite: Azurite, wanted_by: Sequence[EventSubscription]) -> None:
+        """Publish everything, until it is accepted."""
+        with running_storage_proxy(azurite) as proxy, closing(storage_pusher()) as pusher:
+            store = self._store({"": proxy.azurite.connection_string}, pusher)
+            proxy.attack = self.attack
+            asyncio.run(self._publish_all(store, wanted_by))
+
+    def _store(self, setting: dict[str, str], pusher: HttpPusher) -> Commit:
+        account = StorageAccount(setting) if self.is_repeating else _RefusingAccount(setting)
+        queues = StorageQueues if self.is_repeating else _RefusingQueues
+        payloads = StoragePayloads(account, SystemClock())
+        return Commit(payloads=payloads, sender=queues(account, pusher.send))
+
+    async def _publish_all(self, store: Commit, wanted_by: Sequence[EventSubscription]) -> None:
+        with ThreadPoolExecutor(MAX_UNDER_WAY) as threads:
+            commits = GroupCommit(store.run, threads)
+            counts = [BATCH if number % 2 else 1 for number in range(PUBLISHERS)]
+            await asyncio.gather(*(self._publish(commits, wanted_by, each) for each in counts))
+
+    async def _publish(
+        self, commits: GroupCommit, wanted_by: Sequence[EventSubscription], count: int
+    ) -> None:
+        for _ in range(ROUNDS):
+            ids = [uuid.uuid4().hex for _ in range(count)]
+            texts = [self._event(each) for each in ids]
+            began, is_accepted = time.monotonic(), False
+            while not is_accepted:
+                try:
+                    await commits.commit(_publication(self.topic, texts, wanted_by))
+                    is_accepted = True
+                except StorageUnavailable:
+                    self.refused += 1
+                self.longest = max(self.longest, time.monotonic() - began)
+                if not is_accepted:
+                    await asyncio.sleep(REPEATED_AFTER)
+                    began = time.monotonic()
+            self.accepted.update(ids)
+
+    def _event(self, name: str) -> str:
+        text = base64.b64encode(self.chance.randbytes(SIZE * 3 // 4)).decode()
+        event = {"id": name, "topic": self.topic, "subject": "/a", "eventType": "T"}
+        event |= {"eventTime": "2026-01-01T00:00:00Z", "metadataVersion": "1", "dataVersion": ""}
+        return json.dumps(event | {"data": text})
+
+    def row(self) -> Row:
+        return Row(
+            fault=self.fault.name,
+            way="repeat" if self.is_repeating else "refuse",
+            attacked=min(self._puts // EVERY, HITS),
+            refused=self.refused,
+            accepted=len(self.accepted),
+            lost=len(self.accepted - self.received.keys()),
+            duplicates=self.received.total() - len(self.received),
+            unmarked=len(self.marks) - len(self.received),
+            longest=round(self.longest, 1),
+        )
+
+
+def _publication(
+    topic: str, texts: Sequence[str], wanted_by: Sequence[EventSubscription]
+) -> Publication:
+    """Make a publish request of its own: also of one that is repeated."""
+    now = SystemClock().now()
+    origin = Origin(uuid.uuid4().hex, now, None)
+    matched = [(each, tuple(range(len(texts)))) for each in wanted_by]
+    return Publication(
+        topic=topic,
+        origin=origin,
+        texts=texts,
+        matched=matched,
+        parked=parked_lines(matched, texts, origin),
+        keep_until=now + timedelta(days=4),
+    )
+
+
+@contextmanager
+def _subscribed(azurite: Azurite, lanes: Sequence[Lane]) -> Iterator[ResourceCache]:
+    """Run a host that delivers, past the proxies, and a subscriber of each lane's topic."""
+    by_name = {lane.topic: lane for lane in lanes}
+
+    def answer(push: Push) -> int:
+        by_name[push.path.rpartition("/")[2]].receive(push)
+        return 200
+
+    with ExitStack() as stack:
+        hook = stack.enter_context(running_subscriber(answer)).url
+        host = stack.enter_context(running_host(host_settings(azurite)))
+        for lane in lanes:
+            Arm(host.url).create_topic(lane.topic)
+            Arm(host.url).create_subscription(lane.topic, "all", f"{hook}/{lane.topic}")
+        account = StorageAccount({"": azurite.connection_string})
+        yield ResourceCache(
+            StorageResources(account), cache_for=timedelta(hours=1), clock=time.monotonic
+        )
+
+
+def _await_deliveries(azurite: Azurite, lanes: Sequence[Lane]) -> None:
+    """Wait until no queue has a message, or nothing has come for long."""
+    seen, since = -1, time.monotonic()
+    with QueueServiceClient.from_connection_string(azurite.connection_string) as queues:
+        while time.monotonic() - since < PATIENCE:
+            named = [queues.get_queue_client(each) for each in queues.list_queues()]
+            if not any(each.get_queue_properties().approximate_message_count for each in named):
+                return
+            if (now := sum(lane.received.total() for lane in lanes)) != seen:
+                seen, since = now, time.monotonic()
+            time.sleep(1)
+
+
+def compare(faults: Sequence[Fault], seed: int) -> list[Row]:
+    """Play all faults in both ways, side by side."""
+    lanes = [
+        Lane(
+            topic=f"lane-{number}-{'repeat' if repeats else 'refuse'}",
+            fault=fault,
+            is_repeating=repeats,
+            chance=random.Random(f"{seed} {number}"),
+        )
+        for number, fault in enumerate(faults)
+        for repeats in (False, True)
+    ]
+    with running_azurite() as azurite, _subscribed(azurite, lanes) as subscriptions:
+        with ThreadPoolExecutor(len(lanes)) as threads:
+            running = [
+                threads.submit(lane.publish_all, azurite, subscriptions.of_topic(lane.topic))
+                for lane in lanes
+            ]
+            for lane, each in zip(lanes, running, strict=True):
+                each.result()
+                progress(f"{lane.topic}: published")
+        _await_deliveries(azurite, lanes)
+    return [lane.row() for lane in lanes]
+
+
+def main(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
+    """Print the table; returns 1 if an accepted event was lost."""
+    parser.add_argument("--seed", type=int, default=1, help="of the events' texts (1)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options: Any = parser.parse_args(arguments)
+    rows = compare(FAULTS, options.seed)
+    if options.json:
+        print(json.dumps([row._asdict() for row in rows]))
+    else:
+        print("| " + " | ".join(Row._fields) + " |")
+        print("|---|---|" + "--:|" * (len(Row._fields) - 2))
+        for row in rows:
+            print("| " + " | ".join(map(str, row)) + " |")
+    return 1 if any(row.lost for row in rows) else 0
