@@ -115,6 +115,8 @@ class Pace:
         after `RECHECK` at the latest.
         """
         times, rate = self.return_times, self.new_events.per_second(now)
+        if times.end > now + RECHECK:  # the clock was set back
+            times = ReturnTimes.empty(now)
         # New events may have stopped while held ones still come back; in a pause, for long.
         if times.end > now and not held.by_hand:
             rate = max(rate, self.rate)

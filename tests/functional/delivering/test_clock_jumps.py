@@ -77,13 +77,50 @@ def test_6_hours_ahead_and_back(app: Deployment, logged: Logged, go_on: AnotherP
     go_on(app)
 
     publish(app, 1)
+    play(app, 11 * SECOND)
+    assert pushed(app) == ["e-1"]
     play(app, 11 * MINUTE)
 
-    assert sorted(pushed(app)) == ["e-0", "e-1"]
+    assert pushed(app) == ["e-1", "e-0"]
     assert app.all_stored() == {}
     assert {"due time", "publish time"} <= {line["what"] for line in logged("clock.bounded")}
     subscription = a_subscription(dead_letter=DEAD)
     assert isinstance(availability(app, app.deliver.gates, subscription), Open)
+
+
+@either
+def test_a_hold_that_was_6_hours_ahead_comes_nearer_while_no_row_can_be_written(
+    app: Deployment, go_on: AnotherProcess
+) -> None:
+    """It is bounded once: bounded at every read, it would be as far away as before."""
+    app.subscribe()
+    app.clock.jump(6 * HOUR)
+    fail_once(app)
+    app.clock.jump(-6 * HOUR)
+    go_on(app)
+    app.resources.fail_next("put", 1000)
+
+    publish(app, 1)
+    play(app, 5 * SECOND)
+    publish(app, 2)
+    play(app, 6 * SECOND)
+
+    assert sorted(pushed(app)) == ["e-1", "e-2"]
+
+
+def test_a_write_that_failed_6_hours_ahead_keeps_no_hold_from_others(app: Deployment) -> None:
+    app.subscribe()
+    app.clock.jump(6 * HOUR)
+    app.watched.now()  # the note of the jump is stored, the hold is not
+    app.resources.fail_next("put")
+    fail_once(app)
+    app.clock.jump(-6 * HOUR)
+
+    publish(app, 1)
+    another_process(app)
+    publish(app, 2)
+
+    assert pushed(app) == []
 
 
 def test_after_6_hours_ahead_and_back_an_endpoint_can_be_held_again(app: Deployment) -> None:
