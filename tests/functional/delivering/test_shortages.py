@@ -13,7 +13,7 @@ from shared.http import Failure, NotAnswered
 from shared.metrics import Metric
 from shared.subscriptions.subscription import Batching
 from tests.builders import DEAD, a_delivery, a_message
-from tests.functional.deployment import SECOND, Deployment, Logged
+from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 SHORTAGE = NotAnswered(Failure.SHORTAGE, "Too many open files", 0.0)
 
@@ -92,6 +92,16 @@ def test_it_is_told_once_a_minute(app: Deployment, logged: Logged) -> None:
         (3, "Too many open files"),
         (2, "Too many open files"),
     ]
+
+
+def test_it_is_told_also_after_the_clock_was_set_back(app: Deployment, logged: Logged) -> None:
+    subscription = app.subscribe()
+    app.pusher.script(subscription.endpoint_url, *[SHORTAGE] * 2)
+    for minutes in (360, -360):
+        app.clock.jump(minutes * MINUTE)
+        app.run(a_message([a_delivery(0)]))
+
+    assert len(logged("delivery.shortage")) == 2
 
 
 @pytest.mark.parametrize("fault", [MemoryError(), RuntimeError("can't start new thread")])

@@ -215,6 +215,17 @@ def test_what_is_too_old_for_any_subscription_of_its_topic_becomes_a_record(
     assert [line["recorded"] for line in logged("delivery.unreadable")] == [0, 2]
 
 
+def test_a_jump_makes_nothing_too_old(product: Product) -> None:
+    spoil(product)
+    product.publish(1, 2)
+    product.app.clock.jump(8 * DAY)
+
+    deliver(product)
+
+    assert [len(each.deliveries) for each in product.app.on(Queue.WAITING)] == [2]
+    assert product.app.dead_letters.poison == {}
+
+
 def test_what_cannot_be_recorded_is_kept(product: Product) -> None:
     spoil(product)
     product.publish(1)

@@ -188,6 +188,19 @@ def test_an_update_that_awaits_its_consent_is_paused_in_both_versions(crm: ArmAp
     assert (crm.in_force().endpoint_url, crm.in_force().pause) == (other, (START, "the admin key"))
 
 
+def test_a_release_of_a_hold_that_is_far_ahead_keeps_no_later_one_from_beginning(
+    crm: ArmApi,
+) -> None:
+    hold(crm, begun=6 * 3600)
+    assert crm.json("GET", f"{CRM}/attempts")["state"]["held"]["until"].startswith("2026-02-09T12:")
+
+    crm.json("POST", f"{CRM}/release")
+
+    row = crm.resources.get(Table.ENDPOINT_HEALTH, "orders", "crm")
+    assert row
+    assert row.document["releasedAt"].startswith("2026-02-09T12:00:0")
+
+
 def test_a_release_ends_the_hold_for_all_processes(crm: ArmApi) -> None:
     """Also one that began by a clock that is ahead. Failures count anew."""
     hold(crm, begun=3)

@@ -58,6 +58,15 @@ def test_what_is_not_yet_due_goes_back_to_wait(app: Deployment) -> None:
     assert app.waiting(Queue.WAITING) == [(59 * MINUTE, [0])]
 
 
+def test_a_due_time_that_no_rule_has_made_is_bounded(app: Deployment, logged: Logged) -> None:
+    app.put(Queue.WAITING, a_message(due=START + 6 * HOUR))
+
+    app.wake.run()
+
+    assert app.waiting(Queue.RETRIES) == [(5 * MINUTE, [0])]
+    assert [line["seconds"] for line in logged("clock.bounded")] == [6 * 3600]
+
+
 def test_a_message_is_deleted_only_after_what_replaces_it_is_stored(app: Deployment) -> None:
     app.put(Queue.WAITING, a_message())
     app.queues.fail_next("put", times=1000)

@@ -49,6 +49,8 @@ def test_a_batch_counts_for_what_it_is() -> None:
 
 def test_a_clock_that_goes_back_does_no_harm() -> None:
     assert rate_of(20, 10).per_second(at(5)) > 0
+    set_back = rate_of(20, 10).with_more(1, at(-21600)).with_more(1, at(-21500))
+    assert set_back.per_second(at(-21500)) < 1
 
 
 def due(
