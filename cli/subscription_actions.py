@@ -96,4 +96,4 @@ def _message(message: Mapping[str, Any]) -> Iterator[str]:
     for name, value in message["headers"].items():
         yield f"  {printable(name)}: {printable(value)}"
     if message["body"]:
-        yield f"  {printable(message['body'])}{' …' if message.get('isTruncated') else ''}"
+        yield f"  {printable(message['body'])}"

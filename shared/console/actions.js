@@ -67,13 +67,12 @@ function certificate(found) {
   );
 }
 
-function message(title, first, { headers, body, isTruncated }) {
+function message(title, first, { headers, body }) {
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
-  const end = isTruncated ? "\n… (truncated)" : "";
   return h(
     "div",
     null,
     h("h3", null, title),
-    h("pre", { tabIndex: 0, "aria-label": title }, `${[first, ...lines].join("\n")}\n\n${body}${end}`),
+    h("pre", { tabIndex: 0, "aria-label": title }, `${[first, ...lines].join("\n")}\n\n${body}`),
   );
 }

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlsplit
 
 from shared import telemetry
 from shared.arm.arm_json import answer, error_answer
 from shared.arm.delivery_attributes_codec import HIDDEN
 from shared.arm.subscription_codec import to_subscription_in_force
+from shared.clip import LONGEST, clip
 from shared.clock import timestamp
 from shared.delivery.outcome import Outcome, classify
 from shared.delivery.requests.push_request import push_request
@@ -23,12 +21,10 @@ from shared.engine.manage.subscriptions import Subscriptions
 from shared.errors import Conflict, TooManyRequests
 from shared.http import Answered, Exchange, Failure, HttpAnswer, OutboundRequest, Peer
 from shared.subscriptions.endpoint_rules import base_url
+from shared.subscriptions.secrecy import Secrecy
 from shared.subscriptions.subscription import EventSubscription, StaticHeader
 
 TESTS_A_MINUTE = 20  # of a subscription, in each process
-SHOWN_BYTES = 1024  # of an answer's body
-_SHORTEST_SECRET = 4  # characters: a shorter one can't be told from other text
-_BEARER = re.compile(r"(?i)(bearer\s+)[\w.~+/=-]+")
 
 
 def endpoint_tests_of(form: Subscriptions) -> Callable[[ManagePorts, Call], HttpAnswer]:
@@ -63,7 +59,7 @@ def endpoint_tests_of(form: Subscriptions) -> Callable[[ManagePorts, Call], Http
             "succeeded": outcome is Outcome.DELIVERED,
             "outcome": outcome,
             "request": _asked(request, subscription),
-            **_said(exchange, _Mask(subscription)),
+            **_said(exchange, Secrecy(subscription)),
             "seconds": round(exchange.seconds, 3),
             "peer": _peer(exchange.peer),
         }
@@ -90,28 +86,6 @@ def _sent(
     return request, exchange, classify(exchange, terms.profile.success_codes).outcome
 
 
-class _Mask:
-    """Hides the secrets of a subscription in what its endpoint says."""
-
-    def __init__(self, subscription: EventSubscription) -> None:
-        query = urlsplit(subscription.endpoint_url).query
-        headers = [each for each in subscription.headers if isinstance(each, StaticHeader)]
-        secrets = {query, *(value for _, value in parse_qsl(query, keep_blank_values=True))}
-        secrets |= {each.value for each in headers if each.is_secret}
-        forms = {form for each in secrets if len(each) >= _SHORTEST_SECRET for form in _forms(each)}
-        longest_first = sorted(forms, key=len, reverse=True)
-        self._secrets = re.compile("|".join(map(re.escape, longest_first)) or "(?!)", re.IGNORECASE)
-
-    def __call__(self, text: str) -> str:
-        return _BEARER.sub(rf"\1{HIDDEN}", self._secrets.sub(HIDDEN, text))
-
-
-def _forms(secret: str) -> set[str]:
-    """Return a secret as a text, a URL and JSON have it."""
-    escaped = json.dumps(secret)[1:-1]
-    return {secret, quote(secret, safe=""), escaped, escaped.replace("/", r"\/")}
-
-
 def _asked(request: OutboundRequest, subscription: EventSubscription) -> Mapping[str, Any]:
     """Return the request without secrets: those of its URL and of its headers."""
     secret = {
@@ -128,16 +102,17 @@ def _asked(request: OutboundRequest, subscription: EventSubscription) -> Mapping
     return {"method": request.method, "url": url, "headers": shown, "body": request.body.decode()}
 
 
-def _said(exchange: Exchange, mask: _Mask) -> dict[str, Any]:
+def _said(exchange: Exchange, secrecy: Secrecy) -> dict[str, Any]:
+    shown = secrecy.shown
     if not isinstance(exchange, Answered):
-        failure = {"reason": exchange.failure, "detail": mask(exchange.detail)}
+        failure = {"reason": exchange.failure, "detail": shown(exchange.detail)}
         return {"answer": None, "failure": failure}
-    body = mask(exchange.body.decode(errors="replace")).encode()  # before a secret is cut in two
+    body = exchange.body.decode(errors="replace")
     said = {
         "status": exchange.status,
-        "headers": {name: mask(value) for name, value in exchange.headers.items()},
-        "body": body[:SHOWN_BYTES].decode(errors="ignore"),
-        "isTruncated": len(body) > SHOWN_BYTES,
+        "headers": {shown(name): shown(value) for name, value in exchange.headers.items()},
+        "body": shown(body),
+        "isTruncated": len(body) > LONGEST,
     }
     return {"answer": said, "failure": None}
 
@@ -146,10 +121,10 @@ def _peer(peer: Peer | None) -> Mapping[str, Any] | None:
     if peer is None:
         return None
     shown = peer.certificate and {
-        "subject": peer.certificate.subject,
-        "issuer": peer.certificate.issuer,
+        "subject": clip(peer.certificate.subject),
+        "issuer": clip(peer.certificate.issuer),
         "validUntil": timestamp(peer.certificate.valid_until),
-        "names": list(peer.certificate.names),
+        "names": [clip(each) for each in peer.certificate.names],
         "matchesHost": peer.certificate.matches,
     }
     return {"address": peer.address, "certificate": shown}

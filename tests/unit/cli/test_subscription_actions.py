@@ -54,7 +54,7 @@ def test_what_an_endpoint_answers_can_not_move_the_cursor() -> None:
     assert lines[-3:] == [
         "500 (InternalServerError) after 0.25 s",
         "  x: \N{REPLACEMENT CHARACTER}[2J",
-        "  \N{REPLACEMENT CHARACTER}[31mred …",
+        "  \N{REPLACEMENT CHARACTER}[31mred",
     ]
 
 

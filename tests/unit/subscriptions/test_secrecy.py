@@ -1,0 +1,141 @@
+"""What an endpoint says is withheld if it repeats a secret, however it is written."""
+
+from __future__ import annotations
+
+import html
+import json
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable
+from urllib.parse import quote, quote_plus
+
+import pytest
+
+from shared.http import Audience
+from shared.subscriptions.secrecy import WITHHELD, Secrecy
+from shared.subscriptions.subscription import StaticHeader
+from tests.builders import a_subscription
+
+SECRET = 'p"ss/w0rd+<k\u00fc&y>=\\xQ Zt'
+TOKEN = "eyJ0eXAiOiJKV1QiLCJhbGciOiJSUzI1NiIsImtpZCI6IjEifQ.eyJhdWQiOiJhIn0.c2ln"
+
+
+def escaped(each: str) -> str:
+    return "".join(f"\\u{ord(one):04x}" for one in each)
+
+
+def base64(each: str) -> str:
+    return b64encode(each.encode()).decode()
+
+
+WRITTEN: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "in another case": str.swapcase,
+    "JSON": json.dumps,
+    "JSON with slashes": lambda each: json.dumps(each).replace("/", r"\/"),
+    "JSON in JSON": lambda each: json.dumps(json.dumps(each)),
+    "\\u": escaped,
+    "\\u in JSON": lambda each: json.dumps(escaped(each)),
+    "\\x": lambda each: "".join(f"\\x{ord(one):02X}" for one in each),
+    "HTML": html.escape,
+    "HTML twice": lambda each: html.escape(html.escape(each)),
+    "HTML by numbers": lambda each: "".join(f"&#{ord(one)};" for one in each),
+    "HTML in hexadecimal": lambda each: "".join(f"&#x{ord(one):X};" for one in each),
+    "HTML in JSON": lambda each: json.dumps(html.escape(each)),
+    "URL": lambda each: quote(each, safe=""),
+    "URL of a form": quote_plus,
+    "URL twice": lambda each: quote(quote(each, safe=""), safe=""),
+    "URL three times": lambda each: quote(quote(quote(each, safe=""), safe=""), safe=""),
+    "URL in every byte": lambda each: "".join(f"%{one:02x}" for one in each.encode()),
+    "URL in part": lambda each: "".join(
+        quote(one, safe="") if number % 3 else f"%{ord(one):02X}" if one.isascii() else one
+        for number, one in enumerate(each)
+    ),
+    "Base64": base64,
+    "Base64 one later": lambda each: base64(f"-{each}"),
+    "Base64 two later": lambda each: base64(f"--{each}--"),
+    "Base64 of JSON": lambda each: base64(json.dumps({"headers": {"k": each}}, ensure_ascii=False)),
+    "Base64 for URLs": lambda each: urlsafe_b64encode(f"?{each}".encode()).decode(),
+    "Base64 in a URL": lambda each: quote(base64(each), safe=""),
+    "Base64 twice": lambda each: base64(f"-{base64(each)}"),
+    "the beginning": lambda each: each[:8],
+    "the middle": lambda each: each[9:17],
+    "the end": lambda each: each[-8:],
+    "the beginning in a URL": lambda each: quote(each[:8], safe=""),
+    "the end in HTML": lambda each: html.escape(each[-8:]),
+    "the middle in Base64": lambda each: base64(each[3:15]),
+}
+SUBSCRIPTIONS = {
+    "URL": a_subscription(endpoint_url=f"https://h/?v=1&code={quote(SECRET)}"),
+    "URL without names": a_subscription(endpoint_url=f"https://h/?{quote(SECRET)}"),
+    "secret header": a_subscription(
+        headers=(StaticHeader(name="x-key", value=SECRET, is_secret=True),)
+    ),
+    "authorization": a_subscription(headers=(StaticHeader(name="Authorization", value=SECRET),)),
+}
+
+
+@pytest.mark.parametrize("subscription", SUBSCRIPTIONS.values(), ids=SUBSCRIPTIONS)
+@pytest.mark.parametrize("write", WRITTEN.values(), ids=WRITTEN)
+def test_a_secret_is_withheld(write: Callable[[str], str], subscription: object) -> None:
+    secrecy = Secrecy(subscription)  # type: ignore[arg-type]
+
+    for said in (write(SECRET), f"you sent {write(SECRET)}, thanks"):
+        assert secrecy.shown(said) == WITHHELD
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        f"you sent Bearer {TOKEN}",
+        TOKEN[:20],
+        base64(f"-{TOKEN}"),
+        quote(quote(f"Bearer {TOKEN[30:]}")),
+        json.dumps({"authorization": f"bearer {TOKEN}"}),
+    ],
+)
+def test_a_token_is_withheld(said: str) -> None:
+    secrecy = Secrecy(a_subscription(audience=Audience("t", "a")))
+
+    assert secrecy.shown(said) == WITHHELD
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "",
+        '{"message": "accepted", "id": "0f2b7c66-3f0c-4d8e-8a5d-0c7f5a0f6b11"}',
+        "<html><body><h1>502 Bad Gateway</h1>&nbsp;&copy; 100% of the password</body></html>",
+        SECRET[:7],
+        SECRET[-7:],
+        "v=1&code=",
+        'Bearer realm="crm"',
+        'Bearer authorization_uri="https://login.windows.net/t", resource_id="a"',
+    ],
+)
+def test_what_repeats_no_secret_is_shown(said: str) -> None:
+    for each in SUBSCRIPTIONS.values():
+        assert Secrecy(each).shown(said) == said
+    assert Secrecy(a_subscription(audience=Audience("t", "a"))).shown(said) == said
+
+
+@pytest.mark.parametrize(
+    ("secret", "said", "is_shown"),
+    [
+        ("abcd", "<abcd>", False),
+        ("abcdefg", base64("(abcdefg)"), False),
+        ("abcdefg", "<abcdef>", True),
+        ("abc", "<abc>", True),
+    ],
+)
+def test_of_a_short_secret_the_whole_is_withheld(secret: str, said: str, *, is_shown: bool) -> None:
+    secrecy = Secrecy(a_subscription(endpoint_url=f"https://h/?code={secret}"))
+
+    assert (secrecy.shown(said) == said) is is_shown
+
+
+def test_what_is_clipped_away_is_no_matter() -> None:
+    secrecy = Secrecy(SUBSCRIPTIONS["URL"])
+
+    assert secrecy.shown("x" * 511 + SECRET) == "x" * 511 + "…"
+    assert secrecy.shown("x" * 503 + SECRET) == WITHHELD
+    assert secrecy.shown("%25" * 100_000 + SECRET).endswith("…")
