@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import re
 import signal
+import stat
 import subprocess
 import tempfile
 import time
@@ -14,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+from urllib.parse import quote
 
 from devhost.azurite_files import node_and_azurite
 from devhost.errors import HostError
@@ -24,16 +27,31 @@ KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr
 
 _START_SECONDS = 120.0
 _END_SECONDS = 60.0
+# Node runs this before Azurite.
 # Azurite ends when its stdin is closed, which happens even if the parent is killed. It stores what
 # it has in memory at a SIGTERM.
-_END_WITH_PARENT = (
-    "data:text/javascript,const end=signal=>process.kill(process.pid,signal);"
-    f"process.stdin.resume().on('end',()=>{{setTimeout(end,{_END_SECONDS * 1000:.0f},'SIGKILL')"
-    ".unref();end('%s')})"
-)
+# Once a minute it deletes what no message refers to any more. In memory it would remove these
+# extents one by one, each by sorting and copying all; this removes them together.
+_PRELOADED = """
+import {createRequire} from 'node:module'
+const end = signal => process.kill(process.pid, signal)
+process.stdin.resume().on('end', () => {
+  setTimeout(end, %(end_ms)d, 'SIGKILL').unref()
+  end(%(signal)s)
+})
+const store = createRequire(%(script)s)('./common/persistence/MemoryExtentStore.js').default
+store.prototype.deleteExtents = async function (ids) {
+  const gone = new Set(ids), metadata = this.metadataStore
+  for (const id of gone) this.chunks.delete(this.categoryName, id)
+  metadata.db.getCollection(metadata.EXTENTS_COLLECTION).removeWhere(extent => gone.has(extent.id))
+  return gone.size
+}
+"""
 _FREE_SECONDS = 10.0  # what a killed process has left behind may still be storing
 # Chosen by the system when it binds: a port that was free before could be another's by now.
 ANY_PORTS = (0, 0, 0)
+_LOCK = "pushgrid.lock"
+_OWNER_ONLY = 0o700
 _CLOSED = "successfully closed"
 _MOST_PRINTED = 65536  # bytes that are read of it
 _SERVICES = ("blob", "queue", "table")
@@ -86,15 +104,18 @@ def running_azurite(
 
 def _command(end_signal: str) -> list[str]:
     node, script = node_and_azurite()
-    return [node, "--no-warnings", "--import", _END_WITH_PARENT % end_signal, str(script)]
+    names = {"signal": json.dumps(end_signal), "script": json.dumps(str(script))}
+    source = _PRELOADED % {"end_ms": _END_SECONDS * 1000, **names}
+    preloaded = f"data:text/javascript,{quote(source)}"
+    return [node, "--no-warnings", "--import", preloaded, str(script)]
 
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[int]:
     """Give the descriptor of the folder's lock; processes that inherit it hold it too."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / "pushgrid.lock").open("w")
+        _make_private(folder)
+        file = (folder / _LOCK).open("w")
     except OSError as fault:
         raise HostError(f"storage cannot be kept in {folder}: {fault.strerror}") from fault
     deadline = time.monotonic() + _FREE_SECONDS
@@ -104,6 +125,27 @@ def _locked(folder: Path) -> Iterator[int]:
                 raise HostError(f"another local deployment keeps its storage in {folder}")
             time.sleep(0.1)
         yield file.fileno()
+
+
+def _make_private(folder: Path) -> None:
+    """
+    Let only the owner reach *folder* and the files of Azurite in it.
+
+    Raises:
+        HostError: others reach it, and it has other files, whose folder this is not to change.
+    """
+    folder.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
+    is_open = folder.stat().st_mode & 0o077
+    if is_open and any(folder.iterdir()) and not (folder / _LOCK).exists():
+        raise HostError(
+            f"other users reach the files in {folder}: choose an empty folder for storage, "
+            f"or run chmod 700 {folder}"
+        )
+    (folder / _LOCK).touch()
+    for each in (folder, folder / _LOCK, *folder.glob("__*"), *folder.glob("__*/*")):
+        mode = each.lstat().st_mode
+        if mode & 0o077 and not stat.S_ISLNK(mode):
+            each.chmod(mode & _OWNER_ONLY)
 
 
 def _takes(lock: IO[str]) -> bool:
@@ -132,6 +174,7 @@ def _spawn(
         cwd=tempfile.gettempdir(),
         env={**os.environ, "AZURITE_ACCOUNTS": f"{account}:{KEY}"},
         pass_fds=inherited,
+        umask=0o077,  # what it keeps is for the owner only
         # Ctrl-C in a terminal must not reach it: the host needs storage until it is drained.
         start_new_session=True,
     )

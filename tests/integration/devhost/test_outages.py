@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import shutil
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from azure.core.exceptions import ResourceExistsError
 from azure.storage.queue import QueueClient
 
 from devhost import azurite as azurite_module
@@ -210,3 +213,76 @@ def test_only_one_keeps_its_storage_in_a_folder(tmp_path, monkeypatch):
         running_azurite(folder=tmp_path),
     ):
         pass
+
+
+def test_kept_storage_is_for_its_owner_only(tmp_path):
+    """Also what an earlier version, or another program, has left open to others."""
+    kept = tmp_path / "kept"
+
+    def keep() -> set[str]:
+        with (
+            running_azurite(folder=kept) as azurite,
+            QueueClient.from_connection_string(azurite.connection_string, "jobs") as jobs,
+        ):
+            with contextlib.suppress(ResourceExistsError):
+                jobs.create_queue()
+            jobs.send_message("one")
+        return {oct(each.stat().st_mode & 0o077) for each in (kept, *kept.rglob("*"))}
+
+    assert keep() == {"0o0"}
+    for each in (kept, *kept.rglob("*")):
+        each.chmod(0o777)
+    assert keep() == {"0o0"}
+
+
+@pytest.mark.parametrize(("mode", "is_refused"), [(0o755, True), (0o710, True), (0o700, False)])
+def test_storage_is_not_kept_among_other_files_that_others_reach(tmp_path, mode, *, is_refused):
+    """A project's or home folder stays as it is."""
+    kept, other = tmp_path / "home", tmp_path / "home/notes.txt"
+    kept.mkdir()
+    other.touch(0o644)
+    kept.chmod(mode)
+
+    with contextlib.ExitStack() as stack:
+        if is_refused:
+            stack.enter_context(pytest.raises(HostError, match=f"chmod 700 {kept}"))
+        stack.enter_context(running_azurite(folder=kept))
+
+    assert [path.stat().st_mode & 0o777 for path in (kept, other)] == [mode, 0o644]
+    assert len([*kept.iterdir()]) == 1 or not is_refused
+
+
+COLLECTION = """
+import {createRequire} from 'node:module'
+const require = createRequire(process.env.AZURITE)
+const memory = require('./common/persistence/MemoryExtentStore.js')
+const metadata = new (require('./common/persistence/LokiExtentMetadataStore.js').default)('x', true)
+const log = {info() {}, debug() {}}
+const store = new memory.default('queue', new memory.MemoryExtentChunkStore(), metadata, log, Error)
+await store.init()
+const [kept, ...gone] = await Promise.all(Array(50).fill('x').map(
+  text => store.appendExtent(Buffer.from(text))))
+const rows = metadata.db.getCollection(metadata.EXTENTS_COLLECTION)
+const remove = rows.removeBatchByPositions
+let removals = 0
+rows.removeBatchByPositions = function (...given) { removals++; return remove.apply(this, given) }
+const deleted = await store.deleteExtents(new Set(gone.map(extent => extent.id)))
+const left = rows.data.map(row => row.id === kept.id)
+const [read] = await (await store.readExtent(kept)).toArray()
+console.log(JSON.stringify([removals, deleted, left, store.chunks.totalSize(), `${read}`]))
+process.exit()
+"""
+
+
+def test_azurite_removes_all_garbage_in_memory_at_once(tmp_path):
+    """By itself it sorts and copies the whole collection for each extent."""
+    (tmp_path / "collection.mjs").write_text(COLLECTION)
+    *node, script = azurite_module._command("SIGKILL")
+    with subprocess.Popen(
+        [*node, str(tmp_path / "collection.mjs")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "AZURITE": script},
+    ) as process:
+        assert process.stdout
+        assert json.loads(process.stdout.read()) == [1, 49, [True], 1, "x"]
