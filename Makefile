@@ -118,7 +118,7 @@ wheel: setup ## build the wheel into dist/, and prove it: download and install e
 	@$(PY) -m tests.first_event $(if $(WITH),--python $(WITH))
 
 azurite: setup ## run Azurite with its data in .azurite/
-	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" node node_modules/azurite/dist/src/azurite.js \
+	@umask 077; PATH="$(CURDIR)/$(VENV)/bin:$$PATH" node node_modules/azurite/dist/src/azurite.js \
 	  --silent --location .azurite --skipApiVersionCheck --disableTelemetry
 
 fmt: setup ## format, and fix lint errors that can be fixed automatically

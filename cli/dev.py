@@ -197,8 +197,13 @@ def _settings(options: Options) -> dict[str, str]:
     return {**defaults, **options.settings, **_LOG_FORMAT}
 
 
+def _storage(folder: Path | None) -> str:
+    if folder is None:
+        return "temporary, discarded on exit"
+    return f"in {folder}, saved every 5 s: a crash loses what was accepted since"
+
+
 def _introduce(run: LocalRun, options: Options, screen: Screen) -> None:
-    storage = f"in {options.data}" if options.data else "temporary, discarded on exit"
     is_default = urlsplit(run.api.url).port == _DEFAULT_PORT
     screen.show("address", run.api.url)
     screen.show("console", f"{run.api.url}/console  (asks for the admin key)")
@@ -207,6 +212,6 @@ def _introduce(run: LocalRun, options: Options, screen: Screen) -> None:
     for name, value in run.host.variables.items():
         screen.show("for clients", f"export {name}={shlex.quote(value)}")
     screen.show("admin key", f"in {run.key_file}; pushgrid admin-key prints it")
-    screen.show("storage", storage)
+    screen.show("storage", _storage(options.data))
     connection = shlex.quote(run.azurite.connection_string)
     screen.show("for storage", f"export AZURE_STORAGE_CONNECTION_STRING={connection}")

@@ -120,6 +120,11 @@ def test_a_host_s_log_is_printed_only_if_asked_for(capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == f"{line}\n"
 
 
+def test_the_banner_says_what_storage_is_good_for() -> None:
+    assert dev._storage(None) == "temporary, discarded on exit"
+    assert "saved every 5 s: a crash loses what was accepted" in dev._storage(Path("kept"))
+
+
 def test_a_pause_is_told_once_for_each_subscription(capsys: pytest.CaptureFixture[str]) -> None:
     screen = Screen()
 
