@@ -16,6 +16,7 @@ from cli.failure import CommandFailed
 from cli.options import calls_deployment, prints_json
 from cli.output import Console
 from cli.terminal import print_json, say
+from shared.clip import clip
 
 _EVENT_GRID, _CLOUD_EVENTS, _CUSTOM = "eventgrid", "cloudevents", "custom"
 _SCHEMAS = {"CloudEventSchemaV1_0": _CLOUD_EVENTS, "CustomEventSchema": _CUSTOM}
@@ -86,7 +87,7 @@ def publish(
     if as_json:
         print_json([event.get("id") for event in events])
     elif len(events) == 1 and "id" in events[0]:
-        say(f"published event {events[0]['id']} to {topic}")
+        say(f"published event {clip(str(events[0]['id']))} to {topic}")
     else:
         say(f"published {len(events)} event{'s' * (len(events) > 1)} to {topic}")
 

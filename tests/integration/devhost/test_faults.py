@@ -40,8 +40,11 @@ def test_functions_that_cannot_be_served_are_listed(start, function, tmp_path):
             QUEUE | {"queueName": "jobs", "connection": "NOT_SET"},
             "ERROR  setting NOT_SET (the storage account) is missing",
         ),
-        "work": (QUEUE | {"queueName": "jobs"}, "ERROR  setting AzureWebJobsStorage: 'http://[::1"),
-        "clock": (TIMER, "ERROR  setting AzureWebJobsStorage: 'http://[::1/a' is not a"),
+        "work": (
+            QUEUE | {"queueName": "jobs"},
+            "ERROR  setting AzureWebJobsStorage is not a storage",
+        ),
+        "clock": (TIMER, "ERROR  setting AzureWebJobsStorage is not a storage address"),
         "odd": ({"type": "cosmosDBTrigger", "name": "x"}, "ERROR  this host does not support cosm"),
         "text": (HTTP, "ERROR  function.json is not JSON: line 1"),
     }
