@@ -76,6 +76,40 @@ def test_a_blob_is_replayed_and_what_was_replayed_before_is_left_out(
     events.locator("summary", has_text="delivered").nth(1).wait_for()  # nothing is left to send
 
 
+def test_a_large_blob_of_unknown_content_is_read_a_page_at_a_time(
+    console: Console, receiver: Subscriber, letters: DeadLetters, name: str
+) -> None:
+    del receiver
+    ((_, (letter,)),) = letters.wait_for(1).items()
+    path = dead_letter_path(name, "crm", datetime.now(UTC), "many")
+    letters.container.upload_blob(path, json.dumps([letter] * 1200))
+    page = console.page
+    blob = page.get_by_role("region", name="Dead letters").locator("tr", has_text="many.json")
+    blob.locator("td", has_text="unknown").wait_for()
+
+    blob.get_by_role("button", name="Show").click()
+    console.shows("1 to 50 of 1000")
+    page.get_by_role("button", name="Read more of the blob").click()
+
+    console.says("200 more dead letters.")
+    console.shows("1 to 50 of 1200")
+    assert page.get_by_role("button", name="Read more of the blob").count() == 0
+
+
+def test_events_without_proof_are_asked_for_by_a_box(
+    console: Console, receiver: Subscriber
+) -> None:
+    del receiver
+    page = console.page
+    page.get_by_label("Also CloudEvents that may be of another topic").check()
+
+    with page.expect_request(lambda asked: asked.method == "POST") as asked:
+        page.get_by_role("button", name="Count only").click()
+
+    assert asked.value.post_data_json["unproven"] is True
+    console.says("Dry run ")
+
+
 def test_replays_are_read_more_often_while_one_runs(console: Console) -> None:
     console.open()
 
