@@ -80,7 +80,8 @@ def format_us_datetime(moment: datetime) -> str:
 
 def timestamp(moment: datetime) -> str:
     """Format *moment* as Event Grid does: UTC, seven fractional digits, ``Z``."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "0Z"
+    at = moment.astimezone(UTC).replace(tzinfo=None)
+    return f"{at.isoformat(timespec='microseconds')}0Z"
 
 
 def optional_timestamp(moment: datetime | None) -> str | None:

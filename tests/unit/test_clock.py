@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from pushgrid.testing.memory import START, FakeClock
-from shared.clock import WatchedClock, is_pending
+from shared.clock import WatchedClock, is_pending, timestamp
 
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
+
+
+def test_a_timestamp_has_a_fixed_width_in_every_year():
+    assert timestamp(datetime.min.replace(tzinfo=UTC)) == "0001-01-01T00:00:00.0000000Z"
+    assert timestamp(datetime.max.replace(tzinfo=UTC)) == "9999-12-31T23:59:59.9999990Z"
 
 
 class Jumps(list[tuple[timedelta, datetime]]):

@@ -25,7 +25,8 @@ from shared.subscriptions.subscription import DeadLetterDestination
 MAX_PAGE = 1024 * 1024  # bytes of JSON that a page of records has, or one record
 MAX_PAGE_RECORDS = 1000
 _NUMBERS = (re.compile(r"[0-9]{4}"), *[re.compile(r"[0-9]{1,2}")] * (LEVELS - 1))
-_NAME = r"[^/\\?#\x00-\x1f\x7f]{1,1000}\.json"
+_LONGEST_PATH = 1024  # characters; storage has no longer ones
+_NAME = r"[^/\\?#\x00-\x1f\x7f]+\.json"
 _PATH = re.compile("/".join([*(each.pattern for each in _NUMBERS), _NAME]))
 
 
@@ -103,9 +104,8 @@ class DeadLetterBlobs:
 
     def has_path(self, path: str) -> bool:
         """Tell whether the subscription may have a blob at *path*."""
-        return path.startswith(f"{self.folder}/") and bool(
-            _PATH.fullmatch(path, len(self.folder) + 1)
-        )
+        is_below = len(path) <= _LONGEST_PATH and path.startswith(f"{self.folder}/")
+        return is_below and bool(_PATH.fullmatch(path, len(self.folder) + 1))
 
     def _newest_first(self, wanted: BlobFilter) -> Iterator[StoredBlob]:
         after = wanted.after

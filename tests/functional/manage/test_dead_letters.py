@@ -277,6 +277,8 @@ def test_the_records_of_a_blob(crm: ArmApi):
         "CRM/../ERP/2026/2/9/12/0.json",
         "CRM/2026/2/9/12/../../../../../../payloads/x.json",
         "CRM/2026/2/9/12/..",
+        "CRM/2026/2/9/12/\x00.json",
+        f"CRM/2026/2/9/12/{'x' * 1024}.json",
         "../poison/x.json",
     ],
 )

@@ -39,6 +39,18 @@ def test_a_given_container_is_named_in_the_log_and_by_its_fault(pushgrid: Pushgr
     assert [each["where"] for each in job["faults"]] == ["container azure"]
 
 
+@pytest.mark.usefixtures("crm")
+@pytest.mark.parametrize(
+    ("member", "moment"),
+    [("until", "0001-01-01T00:00:00Z"), ("since", "9999-12-31T23:59:59Z"), ("prefix", "CRM/../")],
+)
+def test_a_replay_of_nothing_blocks_no_other(pushgrid: Pushgrid, member: str, moment: str):
+    nothing = replayed(pushgrid, **{member: moment})
+
+    assert (nothing["state"], nothing["events"]) == ("Done", 0)
+    assert replayed(pushgrid)["replayed"] == 3
+
+
 def test_one_replay_runs_at_a_time(pushgrid: Pushgrid, crm: Subscriber):
     pushgrid.dead_letters.away.add("testing")
     first = pushgrid.arm("POST", "replays", {})
