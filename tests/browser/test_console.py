@@ -114,15 +114,16 @@ def test_a_hold_is_told_and_released(
     assert stored
     used = to_subscription_in_force(stored.document)
     now = datetime.now(UTC)
-    hold = Hold(since=now, until=now + timedelta(hours=1), why="probation: 1 h", sent_at=now)
+    why, until = "delayed delivery: 1 h", now + timedelta(hours=1)
+    hold = Hold(since=now, until=until, why=why, sent_at=now, delays=9)
     health = Health(endpoint=endpoint_id(used), hold=hold)
     TableHealth(resources, lambda: 0.0).write(used.key, health, None)
     console.sign_in(f"/topics/{name}/crm")
     page = console.page
 
-    console.shows("held until", "probation: 1 h")
-    until = page.locator(".why time").first
-    assert until.get_attribute("title") == hold.until.isoformat(timespec="milliseconds").replace(
+    console.shows("held until", why)
+    shown = page.locator(".why time").first
+    assert shown.get_attribute("title") == hold.until.isoformat(timespec="milliseconds").replace(
         "+00:00", "Z"
     )
     page.get_by_role("button", name="Release").click()
