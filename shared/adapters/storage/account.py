@@ -102,27 +102,20 @@ class StorageAccount:
     def _queues(self) -> QueueServiceClient:
         from azure.storage.queue import QueueServiceClient
 
+        # A message that was changed has a new receipt.
         return self._once(
-            "queues",
-            lambda: self._connection.client(
-                QueueServiceClient,
-                Service.QUEUE,
-                transport=self._transport(),
-                retry_policy=_retries(hangs=0),  # A message that was changed has a new receipt.
-            ),
+            "queues", lambda: self._client(QueueServiceClient, Service.QUEUE, hangs=0)
         )
 
     def _blobs(self) -> BlobServiceClient:
         from azure.storage.blob import BlobServiceClient
 
-        return self._once(
-            "blobs",
-            lambda: self._connection.client(
-                BlobServiceClient,
-                Service.BLOB,
-                transport=self._transport(),
-                retry_policy=_retries(hangs=1),  # A blob that is written again is the same.
-            ),
+        # A blob that is written again is the same.
+        return self._once("blobs", lambda: self._client(BlobServiceClient, Service.BLOB, hangs=1))
+
+    def _client(self, kind: type[T], service: Service, *, hangs: int) -> T:
+        return self._connection.client(
+            kind, service, transport=self._transport(), retry_policy=_retries(hangs=hangs)
         )
 
     def _tables(self) -> TableServiceClient:
