@@ -158,7 +158,6 @@ def blob_document(blob: StoredBlob) -> dict[str, Any]:
         "size": blob.size,
         "topicId": (summary and summary.topic_id) or None,
         "events": summary.events if summary else None,
-        "unreadable": 0 if summary else None,
         "reasons": summary.reasons if summary else {},
         "fault": TOO_LARGE if blob.size > MAX_BLOB else None,
     }
