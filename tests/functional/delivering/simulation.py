@@ -16,7 +16,7 @@ from shared.delivery.profiles import PROFILES
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
-from shared.http import Exchange, LateAnswerHandler, OutboundRequest
+from shared.http import Answered, Exchange, LateAnswerHandler, OutboundRequest
 from shared.subscriptions.subscription import EventSubscription
 from tests.builders import a_subscription
 from tests.functional.deployment import Deployment
@@ -40,7 +40,7 @@ class Endpoint(ScriptedPusher):
         del timeout, late
         now = self._clock.now()
         exchange = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
-        status = getattr(exchange, "status", None)
+        status = exchange.status if isinstance(exchange, Answered) else None
         self.got += [(event["id"], now, status) for event in json.loads(request.body)]
         self._clock.advance(timedelta(seconds=exchange.seconds))
         return exchange
