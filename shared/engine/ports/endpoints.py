@@ -34,9 +34,9 @@ class PushThreads(Protocol):
 
 
 class Pusher(Protocol):
-    """Sends requests to endpoints, through the outbound guard."""
+    """Sends requests to endpoints, through the outbound guard, on the app's event loop."""
 
-    def send(
+    async def send(
         self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
     ) -> Exchange:
         """
@@ -46,6 +46,13 @@ class Pusher(Protocol):
         its connection is kept, and a later answer is reported. That is best effort: there is a
         limit to the connections that wait.
         """
+
+
+class BlockingPusher(Protocol):
+    """Sends requests to endpoints for callers on threads, which it keeps waiting."""
+
+    def send(self, request: OutboundRequest, timeout: timedelta) -> Exchange:
+        """Send and wait for the response headers for at most *timeout*. Never raises."""
 
 
 class StoredHealth(NamedTuple):

@@ -40,9 +40,9 @@ class Received:
 
 
 class Sender(Protocol):
-    """Puts messages on queues; they never expire."""
+    """Puts messages on queues, on the app's event loop; they never expire."""
 
-    def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
+    async def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
         """
         Store one message, hidden for *visible_in*, which is rounded up to whole seconds.
 
@@ -51,14 +51,14 @@ class Sender(Protocol):
             StorageUnavailable: it may or may not be stored.
         """
 
-    def put_all(self, queue: Queue, texts: Sequence[str]) -> Mapping[int, StorageUnavailable]:
+    async def put_all(self, queue: Queue, texts: Sequence[str]) -> Mapping[int, StorageUnavailable]:
         """
         Store all messages, several at a time, visible at once; return when every put has ended.
 
         Returns why a message may not be stored, by its place in *texts*; nothing if all are.
         """
 
-    def take_back(self, queue: Queue, receipt: Receipt) -> bool:
+    async def take_back(self, queue: Queue, receipt: Receipt) -> bool:
         """
         Delete a message that was put; return ``False`` if it was received meanwhile, or if storage
         stored it without saying how to delete it.
@@ -67,7 +67,7 @@ class Sender(Protocol):
             StorageUnavailable: it may or may not be deleted.
         """
 
-    def replace(
+    async def replace(
         self, queue: Queue, receipt: Receipt, text: str, visible_in: timedelta
     ) -> Receipt | None:
         """
@@ -78,6 +78,24 @@ class Sender(Protocol):
         Raises:
             StorageUnavailable: it may or may not be changed.
         """
+
+
+class BlockingSender(Protocol):
+    """Does what `Sender` does for callers on threads, which it keeps waiting."""
+
+    def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
+        """Do as `Sender.put`."""
+
+    def put_all(self, queue: Queue, texts: Sequence[str]) -> Mapping[int, StorageUnavailable]:
+        """Do as `Sender.put_all`."""
+
+    def take_back(self, queue: Queue, receipt: Receipt) -> bool:
+        """Do as `Sender.take_back`."""
+
+    def replace(
+        self, queue: Queue, receipt: Receipt, text: str, visible_in: timedelta
+    ) -> Receipt | None:
+        """Do as `Sender.replace`."""
 
 
 class Receiver(Protocol):
