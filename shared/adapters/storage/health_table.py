@@ -33,6 +33,9 @@ class TableHealth:
         self._topics = Cache[_Rows](clock, lambda _: CACHE_FOR.total_seconds())
         self._said = Cache[None](clock, lambda _: SAID_FOR.total_seconds())
 
+    def is_cached(self, topic: str) -> bool:
+        return self._topics.has(topic.lower())
+
     def cached(self, key: SubscriptionKey) -> StoredHealth | None:
         topic, name = key.folded
         try:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from shared.deadletter.blob_summary import BlobSummary
+from shared.engine.ports.queues import Queue
 from shared.errors import NotFound
 from shared.subscriptions.subscription import DeadLetterDestination
 
@@ -27,6 +28,30 @@ class PayloadStore(Protocol):
 
     def delete_expired(self, now: datetime, deadline: datetime) -> int:
         """Delete expired blobs until *deadline*; return how many."""
+
+
+class Payloads(Protocol):
+    """Does what `PayloadStore` does for publishing and delivering, off the event loop."""
+
+    async def write(self, publish_id: str, expires: datetime, texts: Sequence[str]) -> str:
+        """Do as `PayloadStore.write`."""
+
+    async def read(self, name: str) -> Sequence[str] | None:
+        """Do as `PayloadStore.read`."""
+
+
+class PoisonLog(Protocol):
+    """Records messages that can't be handled, off the event loop."""
+
+    async def write(
+        self, queue: Queue, body: str, reason: str, events: Sequence[str | None]
+    ) -> None:
+        """
+        Record the message *body* from *queue*, with those of its events that are known.
+
+        Raises:
+            StorageUnavailable: the message must not be deleted.
+        """
 
 
 class DeadLetterStore(Protocol):

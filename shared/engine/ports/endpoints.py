@@ -65,6 +65,9 @@ class StoredHealth(NamedTuple):
 class HealthStore(Protocol):
     """Shares endpoint health between processes: a row for each subscription."""
 
+    def is_cached(self, topic: str) -> bool:
+        """Tell whether `cached` returns the rows of *topic* without a read."""
+
     def cached(self, key: SubscriptionKey) -> StoredHealth | None:
         """Return the row as of a second ago, or older while storage fails; never raises."""
 
@@ -84,6 +87,19 @@ class HealthStore(Protocol):
             Conflict: another process was first.
             StorageUnavailable: it may or may not be stored.
         """
+
+
+class EndpointHealth(Protocol):
+    """Does what `HealthStore` does for delivering, off the event loop."""
+
+    async def cached(self, key: SubscriptionKey) -> StoredHealth | None:
+        """Do as `HealthStore.cached`; what is cached is returned at once."""
+
+    async def read(self, key: SubscriptionKey) -> StoredHealth | None:
+        """Do as `HealthStore.read`."""
+
+    async def write(self, key: SubscriptionKey, health: Health, etag: str | None) -> None:
+        """Do as `HealthStore.write`."""
 
 
 class Notifier(Protocol):

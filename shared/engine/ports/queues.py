@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -12,6 +12,8 @@ from shared.errors import StorageUnavailable
 
 # Opaque to callers; valid until its message is received.
 Receipt = NewType("Receipt", object)
+
+Put = Receipt | StorageUnavailable  # what comes of a put
 
 
 class Queue(StrEnum):
@@ -51,11 +53,13 @@ class Sender(Protocol):
             StorageUnavailable: it may or may not be stored.
         """
 
-    async def put_all(self, queue: Queue, texts: Sequence[str]) -> Mapping[int, StorageUnavailable]:
+    async def put_all(
+        self, queue: Queue, texts: Sequence[str], visible_in: timedelta = timedelta()
+    ) -> Sequence[Put]:
         """
-        Store all messages, several at a time, visible at once; return when every put has ended.
+        Do as `put` for each text, side by side; return when every put has ended.
 
-        Returns why a message may not be stored, by its place in *texts*; nothing if all are.
+        Returns for each text its receipt, or why it may not be stored.
         """
 
     async def take_back(self, queue: Queue, receipt: Receipt) -> bool:
@@ -86,7 +90,9 @@ class BlockingSender(Protocol):
     def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
         """Do as `Sender.put`."""
 
-    def put_all(self, queue: Queue, texts: Sequence[str]) -> Mapping[int, StorageUnavailable]:
+    def put_all(
+        self, queue: Queue, texts: Sequence[str], visible_in: timedelta = timedelta()
+    ) -> Sequence[Put]:
         """Do as `Sender.put_all`."""
 
     def take_back(self, queue: Queue, receipt: Receipt) -> bool:
