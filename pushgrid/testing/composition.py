@@ -22,6 +22,7 @@ from pushgrid.testing.memory import (
     MemoryResources,
     MemoryTokens,
 )
+from shared.adapters.off_loop import OffLoopPayloads, OffLoopSender
 from shared.adapters.storage.health_table import TableHealth
 from shared.clock import WatchedClock
 from shared.delivery.messages.message import ReplayStep
@@ -34,7 +35,7 @@ from shared.engine.delivering.gates import Gates
 from shared.engine.delivering.parts import Parts
 from shared.engine.delivering.poison_records import PoisonRecords
 from shared.engine.delivering.push import Push
-from shared.engine.delivering.requeue import Requeue
+from shared.engine.delivering.requeue import BlockingRequeue, Requeue
 from shared.engine.delivering.shared_health import SharedHealth
 from shared.engine.ports import Pusher, SubscriptionReader, TopicReader
 from shared.engine.publishing.commit import Commit
@@ -97,7 +98,10 @@ class InMemoryApp:
         watched = WatchedClock(clock.now, clock.monotonic, self.clock_records.jumped)
         self.watched = watched
         terms = DeploymentTerms(topics=directory, default_profile="latest", time_scale=1)
-        requeue = Requeue(sender=self.queues, clock=watched, sleep=self.sleep)
+        sender = OffLoopSender(self.queues, at_once)
+        requeue = Requeue(sender=sender, clock=watched, sleep=self.pause)
+        blocking_requeue = BlockingRequeue(requeue=requeue, run=finished)
+        payloads = OffLoopPayloads(self.payloads, at_once)
         records = PoisonRecords(store=self.dead_letters, clock=watched, new_id=chance.new_id)
         self.intake = Intake(
             receiver=self.queues,
@@ -110,12 +114,12 @@ class InMemoryApp:
             authorization=PublisherAuthorization(clock=watched),
             topics=directory,
             subscriptions=directory,
-            commits=InlineCommits(Commit(payloads=self.payloads, sender=self.queues).run),
+            commits=InlineCommits(Commit(payloads=payloads, sender=sender, off_loop=at_once).run),
             clock=watched,
             new_id=chance.new_id,
             metrics=self.metrics,
             payloads_kept_for=terms.payloads_kept_for,
-            in_thread=_at_once,
+            off_loop=at_once,
         )
         self.deliver = Deliver(
             parts=Parts(
@@ -146,14 +150,18 @@ class InMemoryApp:
         self.replay = ReplaySteps(
             jobs=self.replays,
             marks=Marks(rows=self.resources),
-            events=PutEvents(payloads=self.payloads, requeue=requeue, terms=terms, clock=watched),
+            events=PutEvents(
+                payloads=self.payloads, requeue=blocking_requeue, terms=terms, clock=watched
+            ),
             reader=self.dead_letters,
             topics=directory,
             subscriptions=directory,
-            requeue=requeue,
+            requeue=blocking_requeue,
             clock=watched,
         )
-        self.wake = Wake(intake=self.intake, receiver=self.queues, requeue=requeue, clock=watched)
+        self.wake = Wake(
+            intake=self.intake, receiver=self.queues, requeue=blocking_requeue, clock=watched
+        )
         self.write_dead_letters = WriteDeadLetters(
             intake=self.intake,
             receiver=self.queues,
@@ -164,7 +172,9 @@ class InMemoryApp:
             new_id=chance.new_id,
             metrics=self.metrics,
         )
-        self.return_poison = ReturnPoison(intake=self.intake, receiver=self.queues, requeue=requeue)
+        self.return_poison = ReturnPoison(
+            intake=self.intake, receiver=self.queues, requeue=blocking_requeue
+        )
         self.housekeeping = Housekeeping(
             payloads=self.payloads,
             attempts=self.attempts,
@@ -197,6 +207,10 @@ class InMemoryApp:
     def _replay(self, step: ReplayStep) -> None:
         self.replay.run(step)
 
+    async def pause(self, seconds: float) -> None:
+        """Do as `sleep`, as a coroutine that never waits."""
+        self.sleep(seconds)
+
     def sleep(self, seconds: float) -> None:
         """Let the clock's time pass, as a thread that sleeps would."""
         self.slept.append(seconds)
@@ -214,5 +228,6 @@ def finished(running: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("the coroutine waits")
 
 
-async def _at_once(call: Callable[[], T]) -> T:
+async def at_once(call: Callable[[], T]) -> T:
+    """Do as the port ``OffLoop``, on the caller's thread."""
     return call()

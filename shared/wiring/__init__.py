@@ -25,6 +25,7 @@ def require_settings() -> None:
     """Read the settings as a function is loaded. Raises InvalidSettings with every fault."""
     from shared.wiring import process, settings, worker_log
 
+    process.bridge().attach()
     process.collect_garbage_rarely()
     worker_log.print_what_the_host_drops()
     settings.settings()
@@ -34,6 +35,7 @@ def read_settings() -> None:
     """Read the settings as an HTTP function is loaded: it answers requests with their faults."""
     from shared.wiring import process, settings, worker_log
 
+    process.bridge().attach()
     process.collect_garbage_rarely()
     worker_log.print_what_the_host_drops()
     settings.settings_fault()
@@ -41,8 +43,9 @@ def read_settings() -> None:
 
 async def publish(request: HttpRequest) -> HttpAnswer:
     """Answer a publish request, to a custom topic or a topic of a namespace."""
-    from shared.wiring import publishing, settings
+    from shared.wiring import process, publishing, settings
 
+    process.bridge().attach()
     if misconfigured := settings.misconfigured_publish():
         return misconfigured.run(request)
     return await publishing.publish().run(request)
@@ -50,8 +53,9 @@ async def publish(request: HttpRequest) -> HttpAnswer:
 
 async def deliver(body: bytes) -> None:
     """Deliver one queue message; return when its invocation can end."""
-    from shared.wiring import delivering
+    from shared.wiring import delivering, process
 
+    process.bridge().attach()
     await delivering.run(body)
 
 

@@ -13,6 +13,7 @@ from functools import partial, wraps
 from threading import RLock, Thread
 from typing import Any, TypeVar, cast
 
+from shared.adapters.bridge import Bridge
 from shared.clock import SystemClock, WatchedClock
 
 T = TypeVar("T")
@@ -51,6 +52,12 @@ def once(build: Callable[[], T]) -> Callable[[], T]:
         return cast("T", _built[build])
 
     return get
+
+
+@once
+def bridge() -> Bridge:
+    """Return the way from threads to the event loop of this process."""
+    return Bridge()
 
 
 def new_id() -> str:

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import time
 import uuid
 
 from shared.adapters.buffered_metrics import BufferedMetrics
+from shared.adapters.off_loop import (
+    OffLoopAttempts,
+    OffLoopHealth,
+    OffLoopPayloads,
+    OffLoopPoisonLog,
+    OffLoopSubscriptions,
+    OnLoopSender,
+    Threads,
+)
 from shared.adapters.resource_cache import ResourceCache
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.attempts import StorageAttempts
 from shared.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
 from shared.adapters.storage.connection import Service, connections_beside
+from shared.adapters.storage.health_table import TableHealth
 from shared.adapters.storage.metrics import StorageMetrics
 from shared.adapters.storage.queues import StorageQueues
+from shared.adapters.storage.sender import StorageSender
 from shared.adapters.storage.tables import StorageResources
 from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.delivering.poison_records import PoisonRecords
-from shared.engine.delivering.requeue import Requeue
+from shared.engine.delivering.requeue import BlockingRequeue, Requeue
 from shared.wiring.outbound import storage_pusher
-from shared.wiring.process import CLOCK, begin, new_id, once
+from shared.wiring.process import CLOCK, begin, bridge, new_id, once
 from shared.wiring.settings import settings
 
 
@@ -31,12 +43,27 @@ def account() -> StorageAccount:
 
 @once
 def queues() -> StorageQueues:
-    return StorageQueues(account(), storage_pusher().send)
+    return StorageQueues(account())
+
+
+@once
+def sender() -> StorageSender:
+    return StorageSender(account(), storage_pusher().send, Threads(4, "queues"))
+
+
+@once
+def blocking_sender() -> OnLoopSender:
+    return OnLoopSender(sender(), bridge().run)
 
 
 @once
 def requeue() -> Requeue:
-    return Requeue(sender=queues(), clock=CLOCK, sleep=time.sleep)
+    return Requeue(sender=sender(), clock=CLOCK, sleep=asyncio.sleep)
+
+
+@once
+def blocking_requeue() -> BlockingRequeue:
+    return BlockingRequeue(requeue=requeue(), run=bridge().run)
 
 
 @once
@@ -50,8 +77,18 @@ def attempts() -> StorageAttempts:
 
 
 @once
+def attempts_off_loop() -> OffLoopAttempts:
+    return OffLoopAttempts(attempts(), Threads(2, "attempts"))
+
+
+@once
 def payloads() -> StoragePayloads:
     return StoragePayloads(account(), CLOCK)
+
+
+@once
+def payloads_off_loop() -> OffLoopPayloads:
+    return OffLoopPayloads(payloads(), _blob_threads())
 
 
 @once
@@ -66,6 +103,11 @@ def dead_letters() -> StorageDeadLetters:
 @once
 def poison_records() -> PoisonRecords:
     return PoisonRecords(store=dead_letters(), clock=CLOCK, new_id=new_id)
+
+
+@once
+def poison_log_off_loop() -> OffLoopPoisonLog:
+    return OffLoopPoisonLog(poison_records(), _blob_threads())
 
 
 @once
@@ -96,6 +138,16 @@ def resource_cache() -> ResourceCache:
 
 
 @once
+def subscriptions_off_loop() -> OffLoopSubscriptions:
+    return OffLoopSubscriptions(resource_cache(), _table_threads())
+
+
+@once
+def health_off_loop() -> OffLoopHealth:
+    return OffLoopHealth(TableHealth(resources(), time.monotonic), _table_threads())
+
+
+@once
 def deployment_terms() -> DeploymentTerms:
     return DeploymentTerms(
         topics=resource_cache(),
@@ -106,3 +158,13 @@ def deployment_terms() -> DeploymentTerms:
         probation_counts_attempt=settings().probation_counts_attempt,
         probation_ends_events=settings().probation_ends_events,
     )
+
+
+@once
+def _blob_threads() -> Threads:
+    return Threads(8, "blobs")
+
+
+@once
+def _table_threads() -> Threads:
+    return Threads(4, "tables")

@@ -11,7 +11,7 @@ T = TypeVar("T")
 class OffLoop(Protocol):
     """Does what blocks, or takes the processor for long, on a thread beside the event loop."""
 
-    async def __call__(self, call: Callable[[], T]) -> T:
+    async def __call__(self, call: Callable[[], T], /) -> T:
         """
         Return what *call* returns, or raise what it raises; it has the caller's context.
 
@@ -25,5 +25,5 @@ class OffLoop(Protocol):
 class OnLoop(Protocol):
     """Has the event loop run coroutines for callers on threads, which it keeps waiting."""
 
-    def __call__(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    def __call__(self, coroutine: Coroutine[Any, Any, T], /) -> T:
         """Return what *coroutine* returns, or raise what it raises."""

@@ -9,7 +9,7 @@ from datetime import timedelta
 from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.messages.packing import due_together
-from shared.engine.delivering.requeue import Requeue
+from shared.engine.delivering.requeue import BlockingRequeue
 from shared.engine.ports import Queue, Receiver
 from shared.engine.timers.receiving import Intake, ReadMessage
 
@@ -22,7 +22,7 @@ class Wake:
 
     intake: Intake
     receiver: Receiver
-    requeue: Requeue
+    requeue: BlockingRequeue
     clock: Clock
 
     def run(self) -> None:
