@@ -115,8 +115,10 @@ class OffLoopHealth:
     async def read(self, key: SubscriptionKey) -> StoredHealth | None:
         return await self._run(partial(self._store.read, key))
 
-    async def write(self, key: SubscriptionKey, health: Health, etag: str | None) -> None:
-        await self._run(partial(self._store.write, key, health, etag))
+    async def write(
+        self, key: SubscriptionKey, health: Health, etag: str | None
+    ) -> StoredHealth:
+        return await self._run(partial(self._store.write, key, health, etag))
 
 
 class OffLoopAttempts:

@@ -6,9 +6,12 @@ import base64
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from shared.delivery.delivery import Delivery, Origin
 from shared.delivery.messages.run_length import run_lengths
+
+T = TypeVar("T")
 
 MAX_STORED = 48 * 1024  # bytes of a queue message; the service's own limit is 64 KiB
 MAX_MESSAGE_EVENTS = 64  # unless a batch has more; one invocation pushes them
@@ -110,14 +113,14 @@ def split(
 
 
 def due_together(
-    waiting: Iterable[tuple[datetime, Delivery]], now: datetime
-) -> Iterator[tuple[datetime, list[Delivery]]]:
+    waiting: Iterable[tuple[datetime, T]], now: datetime
+) -> Iterator[tuple[datetime, list[T]]]:
     """
-    Group deliveries by due time, the soonest first; a group is due with its last delivery.
+    Group deliveries, or what has them, by due time, the soonest first; a group is due with its last delivery.
 
     None is early, and none later than a tenth of its wait, at most 3 s.
     """
-    group: list[Delivery] = []
+    group: list[T] = []
     first = last = now
     for due, delivery in sorted(waiting, key=lambda pair: pair[0]):
         leeway = min(max((first - now) * _LEEWAY_SHARE, _LEAST_LEEWAY), _MOST_LEEWAY)

@@ -62,7 +62,9 @@ class Requeue:
             return await self._store(Queue.WAITING, parts, wait - WAKE_AHEAD, patience)
         return await self._store(Queue.RETRIES, parts, max(wait, timedelta()), patience)
 
-    async def as_dead_letters(self, *parts: DeliveryMessage, visible_at: datetime) -> list[Queued]:
+    async def as_dead_letters(
+        self, *parts: DeliveryMessage, visible_at: datetime, patience: timedelta = PATIENCE
+    ) -> list[Queued]:
         """
         Store ended deliveries so that the next timer after *visible_at* writes their blob.
 
@@ -70,7 +72,7 @@ class Requeue:
             StorageUnavailable: as `at_due`.
         """
         wait = max(visible_at - self.clock.now(), timedelta())
-        return await self._store(Queue.DEADLETTERS, parts, wait, PATIENCE)
+        return await self._store(Queue.DEADLETTERS, parts, wait, patience)
 
     async def shrink(self, queued: Queued, parts: Iterable[DeliveryMessage]) -> Queued | None:
         """

@@ -79,9 +79,11 @@ class HealthStore(Protocol):
             StorageUnavailable: storage did not answer.
         """
 
-    def write(self, key: SubscriptionKey, health: Health, etag: str | None) -> None:
+    def write(self, key: SubscriptionKey, health: Health, etag: str | None) -> StoredHealth:
         """
         Store it: only over the row of *etag*, or, with ``None``, only where there is none.
+
+        Return the row.
 
         Raises:
             Conflict: another process was first.
@@ -98,7 +100,7 @@ class EndpointHealth(Protocol):
     async def read(self, key: SubscriptionKey) -> StoredHealth | None:
         """Do as `HealthStore.read`."""
 
-    async def write(self, key: SubscriptionKey, health: Health, etag: str | None) -> None:
+    async def write(self, key: SubscriptionKey, health: Health, etag: str | None) -> StoredHealth:
         """Do as `HealthStore.write`."""
 
 

@@ -1,4 +1,4 @@
-"""Defines what a gate says about deliveries: how their attempt went, or why not now."""
+"""Defines the result of a delivery: how its attempt went, or why there was none."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from shared.delivery.health.endpoint_health import Held
 from shared.delivery.outcome import DeliveryOutcome, Outcome
-from shared.delivery.requests.push_batch import PushBatch
 
 
 class NotNow(NamedTuple):
@@ -43,16 +42,3 @@ class Attempted(NamedTuple):
 
 
 Result = Attempted | NotNow | Exception  # an exception is a fault of ours
-
-
-class Answer(NamedTuple):
-    """
-    The result for deliveries of one visit that belong together.
-
-    *is_first*: the request's first event is among them, so what is counted once a request is
-    counted with them.
-    """
-
-    batch: PushBatch
-    result: Result
-    is_first: bool

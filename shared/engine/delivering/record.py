@@ -12,9 +12,9 @@ from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.policy import Decision, Delivered, End, EndReason
 from shared.delivery.requests.push_batch import Loaded, PushBatch
 from shared.delivery.requests.traces import trace_id
-from shared.engine.delivering.answers import Attempted
 from shared.engine.delivering.attempt_history import MessageHistory
 from shared.engine.delivering.attempt_lines import AttemptLines
+from shared.engine.delivering.results import Attempted
 from shared.engine.ports import Metrics
 from shared.events.event_ids import event_ids
 from shared.metrics import Metric, error_type
@@ -22,7 +22,7 @@ from shared.subscriptions.subscription import SubscriptionKey
 
 
 @dataclass(slots=True, kw_only=True)
-class Ledger:
+class Record:
     """The facts about one part's deliveries; *lines*, *history* and *metrics* are its sinks."""
 
     key: SubscriptionKey
@@ -53,7 +53,7 @@ class Ledger:
         """
         Record an attempt whose events have it counted, with what follows for each.
 
-        Successes come here only if the ledger keeps them.
+        Successes come here only if they are kept.
         """
         for (delivery, text), decision in zip(tried, decisions, strict=True):
             self.history.attempted(delivery, text, attempted.began_at, attempted.outcome, decision)
@@ -76,7 +76,7 @@ class Ledger:
         named = {"system_id": delivery.system_id(self.key), "trace_id": trace_id(delivery, text)}
         log_dropped(self.metrics, self.key, reason, [text], **named)
 
-    def answered_late(
+    async def answered_late(
         self, batch: PushBatch, outcome: DeliveryOutcome, *, is_cancelled: bool
     ) -> None:
         """Record a success after the timeout, and whether it could cancel what followed."""
@@ -92,11 +92,11 @@ class Ledger:
         )
         if is_cancelled:  # Otherwise it is delivered again, or is counted as dropped.
             self.metrics.count(Metric.DELIVERY_SUCCESS, *self.key, by=len(batch))
-            self.history.answered_late(batch, outcome.seconds)
+            await self.history.answered_late(batch, outcome.seconds)
 
-    def write(self) -> None:
+    async def write(self) -> None:
         """Store what the attempt table gets."""
-        self.history.write()
+        await self.history.write()
 
 
 def log_dropped(

@@ -1,0 +1,30 @@
+"""Spreads the returns of deliveries that an endpoint can't take now."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from shared.delivery.furthest import LONGEST_PUT_BACK
+
+LEAST_RATE = 5.0  # deliveries a second: so those of a quiet or failing endpoint don't wait long
+
+
+class Returns(NamedTuple):
+    """
+    The returns to one endpoint in this process: times up to *booked_until* are taken.
+
+    They come back one after another at the endpoint's rate, so that they find it able to take
+    them, and after `LONGEST_PUT_BACK` at the latest, to be checked again.
+    """
+
+    booked_until: datetime
+
+    def book(
+        self, count: int, soonest: datetime, rate: float, now: datetime
+    ) -> tuple[Returns, datetime]:
+        """Return when *count* deliveries come back together, *soonest* or later, at *rate*/s."""
+        latest = now + LONGEST_PUT_BACK
+        due = min(max(soonest, self.booked_until), latest)
+        step = timedelta(seconds=count / max(rate, LEAST_RATE))
+        return Returns(min(due + step, latest)), due

@@ -1,0 +1,163 @@
+"""Divides what all endpoints share: pushes under way, messages in flight, and memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shared.engine.delivering.endpoint import Endpoint
+    from shared.engine.delivering.in_flight import InFlight
+
+PUSHES = 4096  # under way in a process, as far as its descriptors allow
+MESSAGES = 256  # in flight of each queue function: batchSize + newBatchThreshold in host.json
+BYTES = 64 * 1024 * 1024  # of events in messages in flight
+_TIMES_FREE = 3
+
+
+class Speed(Enum):
+    """How fast an endpoint's latest pushes were."""
+
+    UNKNOWN = auto()  # none has ended yet
+    QUICK = auto()
+    SLOW = auto()
+
+
+def has_room(speed: Speed, own: int, taken: int, total: int) -> bool:
+    """
+    Tell whether an endpoint that holds *own* of *taken* may have one more.
+
+    Endpoints that are not quick hold half together, and *taken* counts what they hold; one that is
+    unknown and holds nothing may have its first from the next quarter. No endpoint holds more than
+    three times what it leaves free: whoever hangs, something is left for others.
+    """
+    if speed is Speed.UNKNOWN and not own:
+        return taken < total * 3 // 4
+    open_to = total if speed is Speed.QUICK else total // 2
+    return own < _TIMES_FREE * (open_to - taken)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Places:
+    """The messages in flight of one queue function, *busy* ones with a push under way."""
+
+    total: int = MESSAGES
+    bytes: int = BYTES
+    busy: int = 0
+    storing: int = 0  # whose deliveries are pushed, while what follows is stored
+    slow: dict[InFlight, None] = field(default_factory=dict)  # all of whose endpoints are
+
+    def admits(self, message: InFlight) -> bool:
+        """Tell whether a message that has just come may wait for its endpoints."""
+        self.recount(message)
+        if not message.is_slow:
+            return True
+        taken, size = len(self.slow) - 1, sum(each.size for each in self.slow)
+        if taken and size > self.bytes // 2:
+            return False
+        endpoints = [each.endpoint for each in message.pushing]
+        own = len(endpoints[0].alone_in(self)) - 1 if len(endpoints) == 1 else 0
+        is_unknown = any(each.speed is Speed.UNKNOWN for each in endpoints)
+        speed = Speed.UNKNOWN if is_unknown else Speed.SLOW
+        return has_room(speed, own, taken, self.total)
+
+    def may_wait(self) -> bool:
+        """Tell whether a message may keep its place while storage fails."""
+        return len(self.slow) + self.storing <= self.total // 2
+
+    def recount(self, message: InFlight) -> None:
+        """Learn whether the endpoints that a message waits for are all slow now."""
+        pushing = message.pushing
+        message.is_slow = bool(pushing) and not any(each.endpoint.is_quick for each in pushing)
+        if message.is_slow:
+            self.slow.setdefault(message)
+        else:
+            self.slow.pop(message, None)
+
+    def surplus(self) -> list[InFlight]:
+        """Return the latest messages beyond the half, if nothing of them is under way."""
+        waiting = [each for each in reversed(self.slow) if not each.under_way]
+        return waiting[: max(0, len(self.slow) - self.total // 2)]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Budget:
+    """The budget of one process, whose state belongs to the event loop."""
+
+    pushes: int = PUSHES
+    bytes: int = BYTES
+    is_stopping: bool = False
+    _under_way: int = 0
+    _not_quick: int = 0  # of those under way
+    _waiting: dict[Endpoint, None] = field(default_factory=dict)
+    _unpacked: int = 0
+    _for_memory: deque[tuple[int, asyncio.Future[None]]] = field(default_factory=deque)
+
+    async def unpack(self, size: int) -> None:
+        """Wait until *size* bytes more may be in memory; alone, a message may be of any size."""
+        if self._for_memory or (self._unpacked and self._unpacked + size > self.bytes):
+            turn = asyncio.get_running_loop().create_future()
+            self._for_memory.append((size, turn))
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self.packed(size)
+                raise
+        else:
+            self._unpacked += size
+
+    def packed(self, size: int) -> None:
+        """Give memory back."""
+        self._unpacked -= size
+        while self._for_memory:
+            size, turn = self._for_memory[0]
+            if self._unpacked and self._unpacked + size > self.bytes:
+                break
+            self._for_memory.popleft()
+            if not turn.done():
+                self._unpacked += size
+                turn.set_result(None)
+
+    def may_push(self, endpoint: Endpoint, message: InFlight) -> bool:
+        """Tell whether a push may begin; if not, the endpoint is asked again when one has ended."""
+        speed, places = endpoint.speed, message.places
+        taken = self._under_way if speed is Speed.QUICK else self._not_quick
+        may = self._under_way < self.pushes and has_room(
+            speed, endpoint.under_way, taken, self.pushes
+        )
+        if may and not message.under_way and speed is Speed.QUICK:
+            may = has_room(speed, endpoint.busy, places.busy, places.total)
+        if may:
+            self._waiting.pop(endpoint, None)
+        else:
+            self._waiting.setdefault(endpoint)
+        return may
+
+    def count(self, endpoint: Endpoint, by: int) -> None:
+        """Count a push that begins (1) or ends (-1)."""
+        self._under_way += by
+        if not endpoint.is_quick:
+            self._not_quick += by
+
+    def turned(self, endpoint: Endpoint) -> None:
+        """Learn that an endpoint with pushes under way is quick now, or no longer."""
+        self._not_quick += -endpoint.under_way if endpoint.is_quick else endpoint.under_way
+
+    def next_waiting(self) -> None:
+        """Let endpoints push that waited: first those that have nothing under way."""
+        for has_none in (True, False):
+            blocked: set[bool] = set()  # the first that can't push speaks for others of its speed
+            for endpoint in [each for each in self._waiting if (not each.under_way) is has_none]:
+                if endpoint.is_quick not in blocked:
+                    del self._waiting[endpoint]  # and to the end, if it waits on
+                    endpoint.pump()
+                    if endpoint in self._waiting:
+                        blocked.add(endpoint.is_quick)
+
+    def leave(self, endpoint: Endpoint) -> None:
+        """Note that an endpoint has nothing to push any more."""
+        self._waiting.pop(endpoint, None)
