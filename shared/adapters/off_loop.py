@@ -115,9 +115,7 @@ class OffLoopHealth:
     async def read(self, key: SubscriptionKey) -> StoredHealth | None:
         return await self._run(partial(self._store.read, key))
 
-    async def write(
-        self, key: SubscriptionKey, health: Health, etag: str | None
-    ) -> StoredHealth:
+    async def write(self, key: SubscriptionKey, health: Health, etag: str | None) -> StoredHealth:
         return await self._run(partial(self._store.write, key, health, etag))
 
 

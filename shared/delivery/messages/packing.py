@@ -116,9 +116,10 @@ def due_together(
     waiting: Iterable[tuple[datetime, T]], now: datetime
 ) -> Iterator[tuple[datetime, list[T]]]:
     """
-    Group deliveries, or what has them, by due time, the soonest first; a group is due with its last delivery.
+    Group deliveries, or what has them, by due time, the soonest first.
 
-    None is early, and none later than a tenth of its wait, at most 3 s.
+    A group is due with its last delivery. None is early, and none later than a tenth of its wait,
+    at most 3 s.
     """
     group: list[T] = []
     first = last = now

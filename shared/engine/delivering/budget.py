@@ -42,27 +42,37 @@ def has_room(speed: Speed, own: int, taken: int, total: int) -> bool:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Places:
-    """The messages in flight of one queue function, *busy* ones with a push under way."""
+    """
+    The messages in flight of one queue function.
+
+    *slow* are those that wait for slow endpoints only, *busy* those with a push under way.
+    *storing* counts those whose pushes have ended, while what follows is stored.
+    """
 
     total: int = MESSAGES
     bytes: int = BYTES
-    busy: int = 0
-    storing: int = 0  # whose deliveries are pushed, while what follows is stored
-    slow: dict[InFlight, None] = field(default_factory=dict)  # all of whose endpoints are
+    storing: int = 0
+    slow: dict[InFlight, None] = field(default_factory=dict)
+    busy: dict[InFlight, None] = field(default_factory=dict)
 
     def admits(self, message: InFlight) -> bool:
         """Tell whether a message that has just come may wait for its endpoints."""
         self.recount(message)
-        if not message.is_slow:
+        if message not in self.slow:
             return True
         taken, size = len(self.slow) - 1, sum(each.size for each in self.slow)
         if taken and size > self.bytes // 2:
             return False
         endpoints = [each.endpoint for each in message.pushing]
         own = len(endpoints[0].alone_in(self)) - 1 if len(endpoints) == 1 else 0
-        is_unknown = any(each.speed is Speed.UNKNOWN for each in endpoints)
-        speed = Speed.UNKNOWN if is_unknown else Speed.SLOW
-        return has_room(speed, own, taken, self.total)
+        return has_room(Speed.SLOW, own, taken, self.total)
+
+    def may_push(self, endpoint: Endpoint) -> bool:
+        """Tell whether an endpoint may have pushes under way in one more message."""
+        busy = len(self.busy)
+        if not endpoint.is_quick:
+            busy = sum(not each.waits_for_quick for each in self.busy)
+        return has_room(endpoint.speed, endpoint.busy, busy, self.total)
 
     def may_wait(self) -> bool:
         """Tell whether a message may keep its place while storage fails."""
@@ -70,15 +80,13 @@ class Places:
 
     def recount(self, message: InFlight) -> None:
         """Learn whether the endpoints that a message waits for are all slow now."""
-        pushing = message.pushing
-        message.is_slow = bool(pushing) and not any(each.endpoint.is_quick for each in pushing)
-        if message.is_slow:
+        if message.pushing and all(each.endpoint.speed is Speed.SLOW for each in message.pushing):
             self.slow.setdefault(message)
         else:
             self.slow.pop(message, None)
 
     def surplus(self) -> list[InFlight]:
-        """Return the latest messages beyond the half, if nothing of them is under way."""
+        """Return the latest slow messages beyond the half, if nothing of them is under way."""
         waiting = [each for each in reversed(self.slow) if not each.under_way]
         return waiting[: max(0, len(self.slow) - self.total // 2)]
 
@@ -124,18 +132,16 @@ class Budget:
 
     def may_push(self, endpoint: Endpoint, message: InFlight) -> bool:
         """Tell whether a push may begin; if not, the endpoint is asked again when one has ended."""
-        speed, places = endpoint.speed, message.places
+        speed = endpoint.speed
         taken = self._under_way if speed is Speed.QUICK else self._not_quick
         may = self._under_way < self.pushes and has_room(
             speed, endpoint.under_way, taken, self.pushes
         )
-        if may and not message.under_way and speed is Speed.QUICK:
-            may = has_room(speed, endpoint.busy, places.busy, places.total)
-        if may:
+        if may and (message.under_way or message.places.may_push(endpoint)):
             self._waiting.pop(endpoint, None)
-        else:
-            self._waiting.setdefault(endpoint)
-        return may
+            return True
+        self._waiting.setdefault(endpoint)
+        return False
 
     def count(self, endpoint: Endpoint, by: int) -> None:
         """Count a push that begins (1) or ends (-1)."""

@@ -59,8 +59,8 @@ class Endpoint:
     The endpoint of one subscription in this process, whose state belongs to the event loop.
 
     *line* has what is due now, whichever messages brought it; *parts* are those with deliveries in
-    it or under way. *pause* is that of the subscription as it was read last. *seconds* is the moving
-    average of its pushes' times. *busy* counts its parts with a push under way.
+    it or under way, *busy* counts those with a push under way. *pause* is that of the subscription
+    as it was read last. *seconds* is the moving average of its pushes' times.
     """
 
     key: SubscriptionKey
@@ -184,11 +184,14 @@ class Endpoint:
         self.around.budget.count(self, by)
         for pushing, _ in request.shares:
             message = pushing.message
-            before = pushing.under_way, message.under_way
+            was_busy = pushing.under_way > 0
             pushing.under_way += by
             message.under_way += by
-            self.busy += (pushing.under_way > 0) - (before[0] > 0)
-            message.places.busy += (message.under_way > 0) - (before[1] > 0)
+            self.busy += (pushing.under_way > 0) - was_busy
+            if message.under_way:
+                message.places.busy.setdefault(message)
+            else:
+                message.places.busy.pop(message, None)
 
     async def _push(self, request: Request, *, is_probe: bool) -> None:
         """Push a request and learn from it; its parts get a result in any case."""
@@ -256,9 +259,8 @@ class Endpoint:
         if speed is self.speed:
             return
         was_quick, self.speed = self.is_quick, speed
-        if was_quick is self.is_quick:
-            return
-        self.around.budget.turned(self)
+        if was_quick is not self.is_quick:
+            self.around.budget.turned(self)
         for message in [each.message for each in self.parts]:
             message.places.recount(message)
         for places in {each.message.places for each in self.parts}:

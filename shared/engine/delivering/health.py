@@ -43,10 +43,10 @@ class SharedHealth:
     The health of one endpoint.
 
     What this process sees counts at once. When a hold begins, is extended or ends, it is written
-    over the row as it was read (by its ETag); if another process was first, its row is read, and what
-    was seen here is applied to that. The writer records the hold's beginning or end. Failures below
-    a hold are counted by each process for itself. While the table fails, each process goes by what
-    it sees.
+    over the row as it was read (by its ETag); if another process was first, its row is read, and
+    what was seen here is applied to that. The writer records the hold's beginning or end. Failures
+    below a hold are counted by each process for itself. While the table fails, each process goes by
+    what it sees.
     """
 
     key: SubscriptionKey
@@ -137,7 +137,7 @@ class SharedHealth:
             self._is_saving = False
 
     def _adopt(self, row: StoredHealth | None) -> None:
-        """Go by a row, and by what was seen here since; one about an earlier endpoint is no news."""
+        """Go by a row, unless it is about an earlier endpoint, and by what was seen here since."""
         self._row = row
         if row is None or row.health.endpoint != self.health.endpoint:
             return

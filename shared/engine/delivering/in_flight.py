@@ -65,8 +65,7 @@ class InFlight:
     A message whose deliveries are pushed, which holds one of the host's places until it has ended.
 
     *since* is in seconds of the loop's clock. *size* is that of its events in bytes. *pushing* has
-    the parts of which something is in a line or under way; *is_slow*: none of their endpoints is
-    known to be quick.
+    the parts of which something is in a line or under way.
     """
 
     places: Places
@@ -75,7 +74,6 @@ class InFlight:
     jitter: float
     size: int
     under_way: int = 0
-    is_slow: bool = False
     pushing: dict[Pushing, None] = field(default_factory=dict)
     _answers: deque[Answer] = field(default_factory=deque)
     _waiter: asyncio.Future[None] | None = None
@@ -112,6 +110,11 @@ class InFlight:
         """Give its place back; nothing more of it is pushed."""
         for pushing in list(self.pushing):
             self.abandon(pushing.part)
+
+    @property
+    def waits_for_quick(self) -> bool:
+        """Whether any of its open parts is for an endpoint that is known to be quick."""
+        return any(each.endpoint.is_quick for each in self.pushing)
 
     @property
     def is_open(self) -> bool:
