@@ -52,11 +52,19 @@ async def publish(request: HttpRequest) -> HttpAnswer:
 
 
 async def deliver(body: bytes) -> None:
-    """Deliver one queue message; return when its invocation can end."""
-    from shared.wiring import delivering, process
+    """Deliver a message of first attempts."""
+    from shared.engine.ports import Queue
+    from shared.wiring import delivering
 
-    process.bridge().attach()
-    await delivering.run(body)
+    await delivering.deliver().run(body, Queue.DELIVERIES)
+
+
+async def retry(body: bytes) -> None:
+    """Deliver a message of retries."""
+    from shared.engine.ports import Queue
+    from shared.wiring import delivering
+
+    await delivering.deliver().run(body, Queue.RETRIES)
 
 
 def wake() -> RecordedTimer:

@@ -29,10 +29,8 @@ from shared.engine.ports.endpoints import (
     BlockingPusher,
     EndpointHealth,
     HealthStore,
-    Inbox,
     Notifier,
     Pusher,
-    PushThreads,
     StoredHealth,
 )
 from shared.engine.ports.event_loop import OffLoop, OnLoop
@@ -78,7 +76,6 @@ __all__ = [
     "Document",
     "EndpointHealth",
     "HealthStore",
-    "Inbox",
     "Listing",
     "MetricRetention",
     "Metrics",
@@ -90,7 +87,6 @@ __all__ = [
     "Payloads",
     "Peeked",
     "PoisonLog",
-    "PushThreads",
     "Pusher",
     "Put",
     "Queue",

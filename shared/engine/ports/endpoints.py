@@ -2,35 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 from shared.delivery.health.endpoint_health import Health
 from shared.http import Exchange, LateAnswerHandler, OutboundRequest
 from shared.subscriptions.subscription import SubscriptionKey
-
-T = TypeVar("T")
-
-
-class Inbox(Protocol[T]):
-    """Brings what other threads put into it to the one thread that waits."""
-
-    def put(self, item: T) -> None:
-        """Put an item; never waits."""
-
-    def wait(self, seconds: float) -> list[T]:
-        """Return what has arrived, after waiting for the first at most *seconds*; maybe nothing."""
-
-
-class PushThreads(Protocol):
-    """The threads that push, a limited number."""
-
-    def start(self, lane: Callable[[], None]) -> bool:
-        """Run *lane*, which never raises, on a thread; ``False``: there can be none now."""
-
-    def inbox(self) -> Inbox[T]:
-        """Return an inbox for the calling thread."""
 
 
 class Pusher(Protocol):

@@ -21,7 +21,7 @@ from shared.delivery.messages.message import with_blob
 from shared.delivery.policy import EndReason
 from shared.delivery.requests.traces import distinct, trace_id
 from shared.engine.delivering.event_texts import texts_of
-from shared.engine.delivering.ledger import log_dropped
+from shared.engine.delivering.record import log_dropped
 from shared.engine.ports import (
     BlockingSender,
     DeadLetterStore,

@@ -1,0 +1,48 @@
+"""What an endpoint can't take now comes back one after another, at its pace."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pushgrid.testing.memory import START
+from shared.delivery.furthest import LONGEST_PUT_BACK
+from shared.delivery.returns import LEAST_RATE, Returns
+
+SECOND = timedelta(seconds=1)
+
+
+def book(
+    returns: Returns, counts: list[int], rate: float, soonest: timedelta = SECOND
+) -> tuple[Returns, list[float]]:
+    times = []
+    for count in counts:
+        returns, due = returns.book(count, START + soonest, rate, START)
+        times.append((due - START).total_seconds())
+    return returns, times
+
+
+def test_they_are_spread_at_the_rate() -> None:
+    _, times = book(Returns(START), [10, 20, 5], rate=10)
+
+    assert times == [1, 2, 4]
+
+
+def test_a_slow_endpoint_gets_them_at_the_least_rate() -> None:
+    _, times = book(Returns(START), [10, 10], rate=0.01)
+
+    assert times == [1, 1 + 10 / LEAST_RATE]
+
+
+def test_they_are_not_back_before_the_soonest_moment() -> None:
+    returns, _ = book(Returns(START), [1], rate=10)
+
+    _, times = book(returns, [1], rate=10, soonest=timedelta(minutes=2))
+
+    assert times == [120]
+
+
+def test_all_are_back_after_five_minutes_to_be_checked() -> None:
+    returns, times = book(Returns(START), [100_000, 1], rate=10, soonest=timedelta(hours=1))
+
+    assert times == [LONGEST_PUT_BACK.total_seconds()] * 2
+    assert returns.booked_until == START + LONGEST_PUT_BACK
