@@ -175,24 +175,24 @@ class OffLoopSender:
 
 
 class OnLoopSender:
-    """Implements the port ``BlockingSender`` over one on the event loop."""
+    """Implements the port ``BlockingSender`` over *on_loop*, which runs on the event loop."""
 
-    def __init__(self, sender: Sender, run: OnLoop) -> None:
-        self._sender = sender
+    def __init__(self, on_loop: Sender, run: OnLoop) -> None:
+        self.on_loop = on_loop
         self._run = run
 
     def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
-        return self._run(self._sender.put(queue, text, visible_in))
+        return self._run(self.on_loop.put(queue, text, visible_in))
 
     def put_all(
         self, queue: Queue, texts: Sequence[str], visible_in: timedelta = timedelta()
     ) -> Sequence[Put]:
-        return self._run(self._sender.put_all(queue, texts, visible_in))
+        return self._run(self.on_loop.put_all(queue, texts, visible_in))
 
     def take_back(self, queue: Queue, receipt: Receipt) -> bool:
-        return self._run(self._sender.take_back(queue, receipt))
+        return self._run(self.on_loop.take_back(queue, receipt))
 
     def replace(
         self, queue: Queue, receipt: Receipt, text: str, visible_in: timedelta
     ) -> Receipt | None:
-        return self._run(self._sender.replace(queue, receipt, text, visible_in))
+        return self._run(self.on_loop.replace(queue, receipt, text, visible_in))

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from pushgrid.testing.composition import at_once, finished
 from pushgrid.testing.memory import START, answered
+from shared.adapters.off_loop import OffLoopPayloads, OffLoopSender
 from shared.delivery.delivery import Origin
 from shared.engine.delivering.push import Push
 from shared.engine.ports import Queue
@@ -196,7 +198,9 @@ def test_requests_that_are_committed_together_keep_their_traces(app: Deployment)
     app.queues.stored.clear()
     publications = [_of(origin, number) for number, origin in enumerate(origins)]
 
-    Commit(payloads=app.payloads, sender=app.queues).run(publications)
+    sender = OffLoopSender(app.queues, at_once)
+    payloads = OffLoopPayloads(app.payloads, at_once)
+    finished(Commit(payloads=payloads, sender=sender, off_loop=at_once).run(publications))
 
     assert len(app.queues.texts(Queue.DELIVERIES)) == 1
     assert deliver(app) == [(parent(ONE, 1), None), (None, None), (parent(TWO, 2), STATE)]

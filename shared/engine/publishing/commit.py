@@ -44,7 +44,8 @@ class Commit:
         pack = partial(fan_out, [publications[i] for i in left])
         load = reduce(Load.plus, (publications[i].load for i in left), Load())
         messages = await self.off_loop(pack) if load.exceeds(QUICK_PACK) else pack()
-        puts = await self.sender.put_all(Queue.DELIVERIES, [message.text for message in messages])
+        texts = [message.text for message in messages]
+        puts = await self.sender.put_all(Queue.DELIVERIES, texts)
         for message, put in zip(messages, puts, strict=True):
             if isinstance(put, StorageUnavailable):
                 failed |= {left[i]: put for i in message.publications}

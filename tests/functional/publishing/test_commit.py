@@ -8,7 +8,9 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pushgrid.testing.composition import at_once, finished
 from pushgrid.testing.memory import START, FakeClock, MemoryPayloads
+from shared.adapters.off_loop import OffLoopPayloads, OffLoopSender
 from shared.delivery.messages.publication import Publication
 from shared.engine.delivering.event_texts import texts_of
 from shared.engine.ports import Committed, Queue
@@ -24,8 +26,12 @@ LARGE = noise(60_000)
 def run(
     publications: Sequence[Publication], queues: FaultyPuts, payloads: MemoryPayloads | None = None
 ) -> list[Result]:
-    commit = Commit(payloads=payloads or MemoryPayloads(FakeClock()), sender=queues)
-    return commit.run(publications)
+    commit = Commit(
+        payloads=OffLoopPayloads(payloads or MemoryPayloads(FakeClock()), at_once),
+        sender=OffLoopSender(queues, at_once),
+        off_loop=at_once,
+    )
+    return finished(commit.run(publications))
 
 
 def failed(results: Sequence[Result]) -> list[int]:
