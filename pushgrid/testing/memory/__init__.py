@@ -6,11 +6,14 @@ from pushgrid.testing.memory.blobs import MemoryDeadLetters, MemoryPayloads
 from pushgrid.testing.memory.clock import START, FakeClock, Seconds
 from pushgrid.testing.memory.commits import InlineCommits
 from pushgrid.testing.memory.counts import Counted, MemoryCounts
+from pushgrid.testing.memory.driven_loop import DrivenLoop, NothingWillHappen
 from pushgrid.testing.memory.faults import Faulty
 from pushgrid.testing.memory.pushing import (
+    HeldPusher,
     InlineNotifier,
     InlineThreads,
     MemoryTokens,
+    PusherOnLoop,
     ScriptedPusher,
     Sent,
     answered,
@@ -21,8 +24,10 @@ from pushgrid.testing.memory.tables import MemoryAttempts, MemoryResources
 __all__ = [
     "START",
     "Counted",
+    "DrivenLoop",
     "FakeClock",
     "Faulty",
+    "HeldPusher",
     "InlineCommits",
     "InlineNotifier",
     "InlineThreads",
@@ -33,6 +38,8 @@ __all__ = [
     "MemoryQueues",
     "MemoryResources",
     "MemoryTokens",
+    "NothingWillHappen",
+    "PusherOnLoop",
     "ScriptedPusher",
     "Seconds",
     "Sent",
