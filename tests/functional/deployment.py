@@ -17,8 +17,9 @@ from pushgrid.testing.memory import (
     ScriptedPusher,
 )
 from shared.arm.namespace_codec import to_absent_topic
-from shared.delivery.messages.message import DeliveryMessage, NewerMessage, ReplayStep, encode
+from shared.delivery.messages.message import DeliveryMessage, NewerMessage, ReplayStep
 from shared.delivery.messages.message_reader import decode
+from shared.delivery.messages.message_writer import encode
 from shared.engine.ports import Pusher, Queue
 from shared.events.topic import Topic
 from shared.http import HttpAnswer, HttpRequest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -89,13 +89,15 @@ def surely_fits(group: Sequence[Delivery], batch_size: int) -> bool:
 
 
 def split(
-    deliveries: Sequence[Delivery], batch_size: int
-) -> Iterator[tuple[Sequence[Delivery], str]]:
+    deliveries: Sequence[Delivery],
+    batch_size: int,
+    packed: Callable[[Sequence[Delivery]], str],
+) -> Iterator[int]:
     """
     Divide deliveries, in order, into groups that fit into a message each, as few as reasonable.
 
     At most *batch_size* events share a request; those that did so before stay together. Yields
-    each group with its packed texts.
+    the size of each group; *packed* packs the texts of one.
     """
     start = 0
     while start < len(deliveries):
@@ -103,12 +105,11 @@ def split(
         while True:
             count = _whole_batches(deliveries, start, count) if batch_size > 1 else count
             group = deliveries[start : start + count]
-            packed = _packed(group)
-            width = _width(group, len(packed), batch_size)
+            width = _width(group, len(packed(group)), batch_size)
             if width <= MAX_STORED or count == 1:
                 break
             count = max(1, min(count - 1, count * MAX_STORED // width))
-        yield group, packed
+        yield count
         start += count
 
 
@@ -123,14 +124,14 @@ def due_together(
     """
     group: list[T] = []
     first = last = now
-    for due, delivery in sorted(waiting, key=lambda pair: pair[0]):
+    for due, each in sorted(waiting, key=lambda pair: pair[0]):
         leeway = min(max((first - now) * _LEEWAY_SHARE, _LEAST_LEEWAY), _MOST_LEEWAY)
         if group and due - first > leeway:
             yield last, group
             group = []
         if not group:
             first = due
-        group.append(delivery)
+        group.append(each)
         last = due
     if group:
         yield last, group

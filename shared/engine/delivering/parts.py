@@ -11,7 +11,8 @@ from typing import NamedTuple
 from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.delivery import Delivery
-from shared.delivery.messages.message import DeliveryMessage, encode_parts
+from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message_writer import encode_parts
 from shared.delivery.messages.publication import wants
 from shared.delivery.policy import DeliveryTerms, End, EndReason, Go, before_attempt
 from shared.delivery.requests.push_batch import Loaded

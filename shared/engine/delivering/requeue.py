@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from shared.clock import Clock
-from shared.delivery.messages.message import DeliveryMessage, encode_parts, encode_remaining
+from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message_writer import encode_remaining, encode_together
 from shared.engine.ports import OnLoop, Queue, Receipt, Sender
 from shared.errors import StorageUnavailable, Unstorable
 
@@ -114,7 +115,7 @@ class Requeue:
         patience: timedelta,
     ) -> list[Queued]:
         visible_at = self.clock.now() + visible_in
-        messages = list(_encoded(parts))
+        messages = list(encode_together(parts))
         texts = [text for _, text in messages]
         receipts = await self._put_all(queue, texts, visible_in, patience)
         return [
@@ -167,11 +168,3 @@ class BlockingRequeue:
     ) -> Receipt:
         """Do as `Requeue.put`."""
         return self.run(self.requeue.put(queue, text, visible_in, patience))
-
-
-def _encoded(
-    parts: Sequence[DeliveryMessage],
-) -> Iterator[tuple[tuple[DeliveryMessage, ...], str]]:
-    for part in parts:
-        for piece, text in encode_parts(part):
-            yield (piece,), text

@@ -25,7 +25,8 @@ from shared.deadletter.reader import (
     UnreadableBlob,
     elements,
 )
-from shared.delivery.messages.message import ReplayStep, encode_step
+from shared.delivery.messages.message import ReplayStep
+from shared.delivery.messages.message_writer import encode_step
 from shared.delivery.requests.replay_header import replay_publish_id
 from shared.engine.delivering.requeue import BlockingRequeue
 from shared.engine.ports import (

@@ -17,7 +17,7 @@ from shared.deadletter.blob_summary import BlobSummary
 from shared.deadletter.namespace_record import namespace_reason, namespace_record
 from shared.deadletter.record import record
 from shared.delivery.delivery import Delivery
-from shared.delivery.messages.message import with_blob
+from shared.delivery.messages.message_writer import with_blob
 from shared.delivery.policy import EndReason
 from shared.delivery.requests.traces import distinct, trace_id
 from shared.engine.delivering.event_texts import texts_of

@@ -13,7 +13,8 @@ from typing import Any
 
 from pushgrid.testing.memory import ScriptedPusher
 from shared.adapters.push_threads import PooledThreads
-from shared.delivery.messages.message import DeliveryMessage, encode
+from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message_writer import encode
 from shared.delivery.slots.shares import Share
 from shared.delivery.slots.slots import IN_FLIGHT, Slots
 from shared.engine.delivering.gates import Gates

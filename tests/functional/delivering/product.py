@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from pushgrid.testing.memory import Stored, answered
 from shared.adapters.resource_cache import InvalidatingStore, ResourceCache
-from shared.delivery.messages.message import encode
+from shared.delivery.messages.message_writer import encode
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.ports import Queue
 from shared.http import HttpRequest

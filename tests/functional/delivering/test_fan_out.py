@@ -10,8 +10,6 @@ from datetime import timedelta
 import pytest
 
 from pushgrid.testing.memory import START, answered
-from shared.delivery.messages.message import Part, encode_fan_out
-from shared.delivery.messages.packing import pack
 from shared.engine.delivering.answers import Attempted, Shortage
 from shared.engine.delivering.handover import AGAIN_AFTER, COPY_HIDDEN_FOR
 from shared.engine.delivering.visit import Request
@@ -23,6 +21,7 @@ from shared.subscriptions.subscription import Batching, EventSubscription, Subsc
 from tests.builders import DEAD, a_delivery, a_message, a_topic
 from tests.functional.delivering.led import Led, led
 from tests.functional.deployment import SECOND, Deployment, Logged
+from tests.unit.delivery.messages.wire import read, together
 
 WITHOUT_PROBATION = "2020"
 SIX = [f"healthy-{number}" for number in range(6)]
@@ -41,8 +40,8 @@ def subscribe(app: Deployment, *names: str, **choices: object) -> None:
 def fan_out(*names: str, events: int = 1, batch: int = 1) -> str:
     """Return the text of a message with events that each of these subscriptions gets."""
     deliveries = [a_delivery(number) for number in range(events)]
-    parts = [Part("orders", name, "g-1", batch, tuple(range(events))) for name in names]
-    return encode_fan_out(deliveries, parts, pack([each.text or "" for each in deliveries]))
+    parts = [a_message(deliveries, subscription=name, batch_size=batch) for name in names]
+    return together(*parts)
 
 
 def reached(app: Deployment) -> Counter[str]:
@@ -149,7 +148,7 @@ def fail_for(app: Deployment, monkeypatch: pytest.MonkeyPatch, *names: str) -> l
     put, failing = app.queues.put, list(names)
 
     def maybe(queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
-        if json.loads(text)["subscription"] in failing:
+        if read(text).subscription in failing:
             raise StorageUnavailable
         return put(queue, text, visible_in)
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import START, answered
-from shared.delivery.messages.message import VERSION, Part, encode, encode_fan_out
-from shared.delivery.messages.packing import pack
+from shared.delivery.messages.message import VERSION
+from shared.delivery.messages.message_writer import encode
 from shared.engine.ports import Queue
 from shared.errors import MalformedMessage
 from tests.builders import (
@@ -27,6 +27,7 @@ from tests.builders import (
     text,
 )
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
+from tests.unit.delivery.messages.wire import together
 
 HOUR = timedelta(hours=1)
 
@@ -127,8 +128,7 @@ def test_a_fan_out_message_is_delivered_to_each_subscription(app: Deployment) ->
     for name in ("crm", "audit"):
         app.subscribe(name=name, endpoint_url=f"https://{name}.example/")
     events = [a_delivery(number) for number in range(2)]
-    parts = [Part("orders", "crm", "g-1", 1, (0, 1)), Part("orders", "audit", "g-1", 1, (1,))]
-    body = encode_fan_out(events, parts, pack([each.text or "" for each in events]))
+    body = together(a_message(events), a_message(events[1:], subscription="audit"))
 
     app.deliver.run(body.encode())
 

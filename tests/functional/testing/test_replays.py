@@ -11,7 +11,8 @@ import pytest
 
 from pushgrid.testing.deployment import Pushgrid
 from pushgrid.testing.topic import Subscriber
-from shared.delivery.messages.message import ReplayStep, encode_step
+from shared.delivery.messages.message import ReplayStep
+from shared.delivery.messages.message_writer import encode_step
 from shared.engine.ports import Queue
 from shared.errors import StorageUnreachable
 from tests.azure_dead_letters import ADDED, CLOUD_ADDED, CLOUD_EVENT, EVENT, NAMESPACE
