@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.health.endpoint_health import Health
@@ -24,10 +24,9 @@ from shared.engine.ports import (
     Receipt,
     Sender,
     StoredHealth,
-    SubscriptionReader,
 )
 from shared.errors import StorageUnavailable
-from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
+from shared.subscriptions.subscription import SubscriptionKey
 
 T = TypeVar("T")
 
@@ -84,22 +83,6 @@ class OffLoopPayloads:
         return await self._run(partial(self._store.read, name))
 
 
-class OffLoopSubscriptions:
-    """Implements the port ``Subscriptions``."""
-
-    def __init__(self, reader: SubscriptionReader, run: OffLoop) -> None:
-        self._reader = reader
-        self._run = run
-
-    async def subscription(self, key: SubscriptionKey) -> EventSubscription | None:
-        if self._reader.is_cached(key.topic):
-            return self._reader.subscription(key)
-        return await self._run(partial(self._reader.subscription, key))
-
-    async def read_uncached(self, key: SubscriptionKey) -> EventSubscription | None:
-        return await self._run(partial(self._reader.read_uncached, key))
-
-
 class OffLoopHealth:
     """Implements the port ``EndpointHealth``."""
 
@@ -128,26 +111,6 @@ class OffLoopAttempts:
 
     async def write(self, records: Sequence[AttemptRecord]) -> None:
         await self._run(partial(self._log.write, records))
-
-
-class BlockingPoisonLog(Protocol):
-    """Does what ``PoisonLog`` does, and keeps its caller waiting."""
-
-    def write(self, queue: Queue, body: str, reason: str, events: Sequence[str | None]) -> None:
-        """Do as ``PoisonLog.write``."""
-
-
-class OffLoopPoisonLog:
-    """Implements the port ``PoisonLog``."""
-
-    def __init__(self, records: BlockingPoisonLog, run: OffLoop) -> None:
-        self._records = records
-        self._run = run
-
-    async def write(
-        self, queue: Queue, body: str, reason: str, events: Sequence[str | None]
-    ) -> None:
-        await self._run(partial(self._records.write, queue, body, reason, events))
 
 
 class OffLoopSender:

@@ -98,9 +98,6 @@ class ResourceCache:
         is_known = self._topics.has(key) and self._subscriptions.has(key)
         return is_known and self._of_topic(name).weight <= most
 
-    def is_cached(self, topic: str) -> bool:
-        return self._subscriptions.has(topic.lower())
-
     def of_topic(self, topic: str) -> Sequence[EventSubscription]:
         return tuple(self._of_topic(topic).values())
 

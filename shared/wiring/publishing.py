@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared.adapters.group_commit import GroupCommit
-from shared.adapters.off_loop import Threads
+from shared.adapters.off_loop import OffLoopPayloads, Threads
 from shared.engine.publishing.commit import Commit
 from shared.engine.publishing.publish import Publish
 from shared.engine.publishing.publisher_authorization import PublisherAuthorization
@@ -29,7 +29,9 @@ def publish() -> Publish:
         subscriptions=storage.resource_cache(),
         commits=GroupCommit(
             Commit(
-                payloads=storage.payloads_off_loop(), sender=storage.sender(), off_loop=off_loop
+                payloads=OffLoopPayloads(storage.payloads(), off_loop),
+                sender=storage.sender(),
+                off_loop=off_loop,
             ).run
         ),
         clock=CLOCK,

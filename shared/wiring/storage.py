@@ -8,21 +8,12 @@ import time
 import uuid
 
 from shared.adapters.buffered_metrics import BufferedMetrics
-from shared.adapters.off_loop import (
-    OffLoopAttempts,
-    OffLoopHealth,
-    OffLoopPayloads,
-    OffLoopPoisonLog,
-    OffLoopSubscriptions,
-    OnLoopSender,
-    Threads,
-)
+from shared.adapters.off_loop import OnLoopSender, Threads
 from shared.adapters.resource_cache import ResourceCache
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.attempts import StorageAttempts
 from shared.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
 from shared.adapters.storage.connection import Service, connections_beside
-from shared.adapters.storage.health_table import TableHealth
 from shared.adapters.storage.metrics import StorageMetrics
 from shared.adapters.storage.queues import StorageQueues
 from shared.adapters.storage.sender import StorageSender
@@ -77,18 +68,8 @@ def attempts() -> StorageAttempts:
 
 
 @once
-def attempts_off_loop() -> OffLoopAttempts:
-    return OffLoopAttempts(attempts(), Threads(2, "attempts"))
-
-
-@once
 def payloads() -> StoragePayloads:
     return StoragePayloads(account(), CLOCK)
-
-
-@once
-def payloads_off_loop() -> OffLoopPayloads:
-    return OffLoopPayloads(payloads(), _blob_threads())
 
 
 @once
@@ -103,11 +84,6 @@ def dead_letters() -> StorageDeadLetters:
 @once
 def poison_records() -> PoisonRecords:
     return PoisonRecords(store=dead_letters(), clock=CLOCK, new_id=new_id)
-
-
-@once
-def poison_log_off_loop() -> OffLoopPoisonLog:
-    return OffLoopPoisonLog(poison_records(), _blob_threads())
 
 
 @once
@@ -138,16 +114,6 @@ def resource_cache() -> ResourceCache:
 
 
 @once
-def subscriptions_off_loop() -> OffLoopSubscriptions:
-    return OffLoopSubscriptions(resource_cache(), _table_threads())
-
-
-@once
-def health_off_loop() -> OffLoopHealth:
-    return OffLoopHealth(TableHealth(resources(), time.monotonic), _table_threads())
-
-
-@once
 def deployment_terms() -> DeploymentTerms:
     return DeploymentTerms(
         topics=resource_cache(),
@@ -158,13 +124,3 @@ def deployment_terms() -> DeploymentTerms:
         probation_counts_attempt=settings().probation_counts_attempt,
         probation_ends_events=settings().probation_ends_events,
     )
-
-
-@once
-def _blob_threads() -> Threads:
-    return Threads(8, "blobs")
-
-
-@once
-def _table_threads() -> Threads:
-    return Threads(4, "tables")

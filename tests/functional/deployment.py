@@ -62,9 +62,6 @@ class Directory(Faulty):
         weights = [each.filter.weight for each in self.known.values() if each.topic == name.lower()]
         return name.lower() in self.topics and sum(weights) <= most
 
-    def is_cached(self, topic: str) -> bool:
-        return True
-
     def of_topic(self, topic: str) -> Sequence[EventSubscription]:
         with self._at_work("of_topic"):
             return [each for key, each in self.known.items() if key.topic == topic.lower()]

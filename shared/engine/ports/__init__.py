@@ -9,7 +9,6 @@ from shared.engine.ports.blobs import (
     NoContainer,
     Payloads,
     PayloadStore,
-    PoisonLog,
     StoredBlob,
 )
 from shared.engine.ports.commits import Commits, Committed
@@ -21,7 +20,6 @@ from shared.engine.ports.documents import (
     Resource,
     ResourceStore,
     SubscriptionReader,
-    Subscriptions,
     Table,
     TopicReader,
 )
@@ -86,7 +84,6 @@ __all__ = [
     "PayloadStore",
     "Payloads",
     "Peeked",
-    "PoisonLog",
     "Pusher",
     "Put",
     "Queue",
@@ -100,7 +97,6 @@ __all__ = [
     "StoredBlob",
     "StoredHealth",
     "SubscriptionReader",
-    "Subscriptions",
     "Table",
     "TokenVerifier",
     "Tokens",

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from shared.deadletter.blob_summary import BlobSummary
-from shared.engine.ports.queues import Queue
 from shared.errors import NotFound
 from shared.subscriptions.subscription import DeadLetterDestination
 
@@ -38,20 +37,6 @@ class Payloads(Protocol):
 
     async def read(self, name: str) -> Sequence[str] | None:
         """Do as `PayloadStore.read`."""
-
-
-class PoisonLog(Protocol):
-    """Records messages that can't be handled, off the event loop."""
-
-    async def write(
-        self, queue: Queue, body: str, reason: str, events: Sequence[str | None]
-    ) -> None:
-        """
-        Record the message *body* from *queue*, with those of its events that are known.
-
-        Raises:
-            StorageUnavailable: the message must not be deleted.
-        """
 
 
 class DeadLetterStore(Protocol):

@@ -101,9 +101,6 @@ class TopicReader(Protocol):
 class SubscriptionReader(Protocol):
     """Reads subscriptions for delivering; the answer may be some seconds old."""
 
-    def is_cached(self, topic: str) -> bool:
-        """Tell whether the topic's subscriptions can be returned without a read."""
-
     def of_topic(self, topic: str) -> Sequence[EventSubscription]:
         """
         Return all subscriptions of a topic, with a `stand_in` for each that can't be read.
@@ -129,13 +126,3 @@ class SubscriptionReader(Protocol):
             UnreadableDocument: there is one, but its row can't be read.
             StorageUnavailable: storage did not answer.
         """
-
-
-class Subscriptions(Protocol):
-    """Does what `SubscriptionReader` does for delivering, off the event loop."""
-
-    async def subscription(self, key: SubscriptionKey) -> EventSubscription | None:
-        """Do as `SubscriptionReader.subscription`; what is cached is returned at once."""
-
-    async def read_uncached(self, key: SubscriptionKey) -> EventSubscription | None:
-        """Do as `SubscriptionReader.read_uncached`."""
