@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from datetime import timedelta
 from threading import Lock, Thread
 from typing import Any, TypeVar
+
+from shared.engine.ports import OnLoop, Pusher
+from shared.http import Exchange, OutboundRequest
 
 T = TypeVar("T")
 
@@ -23,16 +27,22 @@ class Bridge:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def attach(self) -> None:
-        """Use the running loop of this thread, if there is one, from now on."""
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
+        """
+        Use the running loop of this thread, if there is one, from now on.
+
+        Raises:
+            RuntimeError: another loop is in use, and state belongs to that one.
+        """
+        loop = _running_loop()
+        if loop is None:
             return
         with self._lock:
             if self._loop is None or self._loop.is_closed():
                 self._loop = loop
+            elif self._loop is not loop:
+                raise RuntimeError("another event loop runs the app")
 
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    def run(self, coroutine: Coroutine[Any, Any, T], /) -> T:
         """
         Run *coroutine* on the loop, and wait for its result.
 
@@ -40,10 +50,14 @@ class Bridge:
             RuntimeError: called on the loop's own thread, which would wait for itself.
         """
         loop = self._get_loop()
-        if _running_loop() is not None:
+        if _running_loop() is loop:
             coroutine.close()
             raise RuntimeError("the event loop would wait for itself")
-        return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+        result = asyncio.run_coroutine_threadsafe(coroutine, loop)
+        try:
+            return result.result()
+        finally:
+            result.cancel()  # where the caller was interrupted
 
     def _get_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
@@ -51,6 +65,17 @@ class Bridge:
                 self._loop = asyncio.new_event_loop()
                 Thread(target=self._loop.run_forever, name="app-loop", daemon=True).start()
             return self._loop
+
+
+class OnLoopPusher:
+    """Implements the port ``BlockingPusher`` over one on the event loop."""
+
+    def __init__(self, pusher: Pusher, run: OnLoop) -> None:
+        self._pusher = pusher
+        self._run = run
+
+    def send(self, request: OutboundRequest, timeout: timedelta) -> Exchange:
+        return self._run(self._pusher.send(request, timeout))
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from threading import Lock
-
 from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.http.connection import Endpoint, HttpConnection
 
@@ -19,12 +17,11 @@ class Pool:
     """
     Returns the connection used last first, so that surplus connections expire.
 
-    There is no thread that closes those: `keep` sweeps now and then. A connection belongs to either
+    There is no timer that closes those: `keep` sweeps now and then. A connection belongs to either
     the pool or one request.
     """
 
     def __init__(self) -> None:
-        self._lock = Lock()
         # The endpoint used last comes last.
         self._idle: dict[Endpoint, list[HttpConnection]] = {}
         self._count = 0
@@ -34,13 +31,12 @@ class Pool:
     def take(self, endpoint: Endpoint) -> HttpConnection | None:
         """Return an idle connection that is still good, or ``None``."""
         while True:
-            with self._lock:
-                stack = self._idle.get(endpoint)
-                if not stack:
-                    return None
-                connection = stack.pop()
-                self._count -= 1
-            if connection.expires > awake_seconds() and not connection.is_readable():
+            stack = self._idle.get(endpoint)
+            if not stack:
+                return None
+            connection = stack.pop()
+            self._count -= 1
+            if connection.expires > awake_seconds() and connection.is_quiet:
                 return connection
             connection.close()
 
@@ -50,25 +46,23 @@ class Pool:
         idle = _IDLE_SECONDS if keep_for is None else min(_IDLE_SECONDS, keep_for - 1)
         connection.expires = min(now + idle, connection.born + _MAX_SECONDS)
         surplus: list[HttpConnection] = []
-        with self._lock:
-            stack = self._idle.pop(connection.endpoint, None) or []
-            self._idle[connection.endpoint] = stack
-            stack.append(connection)
-            self._count += 1
-            if len(stack) > _MAX_PER_ENDPOINT:
-                surplus.append(stack.pop(0))
-                self._count -= 1
-            if now >= self._next_sweep or self._count > self._most:
-                self._sweep(now, surplus)
+        stack = self._idle.pop(connection.endpoint, None) or []
+        self._idle[connection.endpoint] = stack
+        stack.append(connection)
+        self._count += 1
+        if len(stack) > _MAX_PER_ENDPOINT:
+            surplus.append(stack.pop(0))
+            self._count -= 1
+        if now >= self._next_sweep or self._count > self._most:
+            self._sweep(now, surplus)
         for each in surplus:
             each.close()
 
     def close(self) -> bool:
         """Close all idle connections; return whether there were any."""
-        with self._lock:
-            idle = [connection for stack in self._idle.values() for connection in stack]
-            self._idle.clear()
-            self._count = 0
+        idle = [connection for stack in self._idle.values() for connection in stack]
+        self._idle.clear()
+        self._count = 0
         for connection in idle:
             connection.close()
         return bool(idle)

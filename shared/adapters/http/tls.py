@@ -6,11 +6,11 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from tempfile import NamedTemporaryFile
-from threading import Lock
 from typing import NamedTuple
 
 from shared.adapters.awake_clock import awake_seconds
-from shared.adapters.http.connection import Endpoint, HttpConnection, NoAnswer
+from shared.adapters.http.connection import Endpoint, HttpConnection
+from shared.adapters.http.no_answer import NoAnswer
 from shared.adapters.http.resolver import as_literal
 
 _MAX_SESSIONS = 1024
@@ -86,10 +86,11 @@ class Tls:
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._context = context
-        self._lock = Lock()
         self._sessions: dict[Endpoint, tuple[ssl.SSLSession, float]] = {}
 
-    def start(self, connection: HttpConnection, deadline: float, *, resumes: bool = True) -> None:
+    async def start(
+        self, connection: HttpConnection, deadline: float, *, resumes: bool = True
+    ) -> None:
         """
         Make it a TLS connection to its endpoint; unless it *resumes*, with a new session.
 
@@ -97,15 +98,13 @@ class Tls:
             NoAnswer: the handshake failed, or was not complete in time.
         """
         name = _certified_name(connection.endpoint[1])
-        with self._lock:
-            session, verified = self._sessions.get(connection.endpoint, (None, 0.0))
+        session, verified = self._sessions.get(connection.endpoint, (None, 0.0))
         if not resumes or verified + _RESUMED_FOR < awake_seconds():
             session = None
         try:
-            connection.start_tls(self._context, name, deadline, session)
+            await connection.start_tls(self._context, name, deadline, session)
         except NoAnswer:
-            with self._lock:
-                self._sessions.pop(connection.endpoint, None)
+            self._sessions.pop(connection.endpoint, None)
             raise
 
     def remember(self, connection: HttpConnection) -> None:
@@ -113,16 +112,15 @@ class Tls:
         session = connection.session
         if session is None or not session.has_ticket:
             return
-        with self._lock:
-            _, verified = self._sessions.pop(connection.endpoint, (None, 0.0))
-            if not connection.is_resumed:
-                verified = awake_seconds()
-            self._sessions[connection.endpoint] = session, verified
-            if len(self._sessions) > _MAX_SESSIONS:
-                del self._sessions[next(iter(self._sessions))]
+        _, verified = self._sessions.pop(connection.endpoint, (None, 0.0))
+        if not connection.is_resumed:
+            verified = awake_seconds()
+        self._sessions[connection.endpoint] = session, verified
+        if len(self._sessions) > _MAX_SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
 
 
-def start_unverified(connection: HttpConnection, deadline: float) -> None:
+async def start_unverified(connection: HttpConnection, deadline: float) -> None:
     """
     Make it a TLS connection to anybody, to look at the certificate: nothing may be sent on it.
 
@@ -132,7 +130,7 @@ def start_unverified(connection: HttpConnection, deadline: float) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    connection.start_tls(context, _certified_name(connection.endpoint[1]), deadline, None)
+    await connection.start_tls(context, _certified_name(connection.endpoint[1]), deadline, None)
 
 
 def _certified_name(host: str) -> str:

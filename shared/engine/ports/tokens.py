@@ -23,5 +23,5 @@ class TokenVerifier(Protocol):
 class Tokens(Protocol):
     """Fetches tokens for endpoints that Entra ID protects; ``Pusher`` adds them to requests."""
 
-    def fetch(self, audience: Audience) -> None:
+    async def fetch(self, audience: Audience) -> None:
         """Fetch and keep a token, so that no push waits for it; never raises."""

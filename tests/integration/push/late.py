@@ -9,8 +9,8 @@ from datetime import timedelta
 from queue import Empty, SimpleQueue
 from threading import Event
 
-from shared.adapters.http.push import HttpPusher
 from shared.http import Answered, Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
+from tests.integration.push.on_loop import HttpPusher
 from tests.integration.push.scripted import OK, PATIENCE, Peer, Script
 
 TIMEOUT = timedelta(seconds=0.3)

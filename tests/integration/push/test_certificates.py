@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from shared.adapters.http.push import HttpPusher
 from shared.adapters.http.tls import TlsMaterial, client_tls
 from shared.http import Exchange, Failure, NotAnswered
 from shared.wiring import outbound, process
 from shared.wiring import settings as wired
 from tests.integration.push.authority import Authority
 from tests.integration.push.names import looked_up
+from tests.integration.push.on_loop import HttpPusher
 from tests.integration.push.scripted import (
     LOCAL,
     OK,

@@ -12,8 +12,8 @@ import pytest
 from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.http.answer import Answer
 from shared.adapters.http.connection import HttpConnection
-from shared.adapters.http.push import HttpPusher
 from shared.http import Answered, Failure, NotAnswered
+from tests.integration.push.on_loop import HttpPusher
 from tests.integration.push.scripted import (
     OK,
     Peer,

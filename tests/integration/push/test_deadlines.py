@@ -13,9 +13,9 @@ from time import monotonic
 import pytest
 
 from shared.adapters.http.outbound_guard import Address
-from shared.adapters.http.push import HttpPusher
 from shared.http import Failure, NotAnswered, OutboundRequest
 from tests.integration.push.names import looked_up
+from tests.integration.push.on_loop import HttpPusher
 from tests.integration.push.scripted import (
     LOCAL,
     OK,

@@ -11,12 +11,12 @@ from pushgrid.testing.memory import START, FakeClock
 from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens
 from shared.adapters.http.notifier import ParallelNotifier
 from shared.adapters.http.outbound_guard import OutboundGuard
-from shared.adapters.http.push import HttpPusher
 from shared.http import Failure
 from shared.subscriptions.handshake import build_challenge
 from shared.subscriptions.subscription import DeliverySchema
 from shared.subscriptions.system_event import build_deletion_notice
 from tests.builders import a_subscription
+from tests.integration.push.on_loop import HttpPusher
 from tests.integration.push.scripted import OK, Server, always, failure_of
 
 TIMEOUT = timedelta(seconds=5)

@@ -8,10 +8,10 @@ from ipaddress import ip_address, ip_network
 import pytest
 
 from shared.adapters.http.outbound_guard import Address, OutboundGuard
-from shared.adapters.http.push import HttpPusher
 from shared.adapters.http.resolver import NameServers
 from shared.http import Answered, Failure
 from tests.integration.push.names import looked_up
+from tests.integration.push.on_loop import HttpPusher
 from tests.integration.push.scripted import (
     LOCAL,
     OK,

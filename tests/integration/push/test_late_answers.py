@@ -12,7 +12,6 @@ from threading import Event
 
 import pytest
 
-from shared.adapters.http.push import HttpPusher
 from shared.http import Answered, LateAnswerHandler, OutboundRequest
 from tests.integration.push.late import (
     MINUTE,
@@ -24,6 +23,7 @@ from tests.integration.push.late import (
     threads,
     until_the_end,
 )
+from tests.integration.push.on_loop import HttpPusher
 from tests.integration.push.scripted import OK, PATIENCE, Peer, Server, always, push
 
 FDS = Path("/proc/self/fd")

@@ -19,10 +19,10 @@ from shared.adapters.http import connect as connecting
 from shared.adapters.http import pool
 from shared.adapters.http.connect import new_socket
 from shared.adapters.http.connection import NoAnswer, failed
-from shared.adapters.http.push import HttpPusher
 from shared.adapters.http.resolver import NameServers
 from shared.http import Answered, Failure
 from tests.integration.push.names import looked_up, name_servers
+from tests.integration.push.on_loop import HttpPusher
 from tests.integration.push.scripted import (
     LOCAL,
     OK,
@@ -193,7 +193,7 @@ from datetime import timedelta
 from shared.adapters import awake_clock
 from tests.integration.push.scripted import LOCAL, push
 from shared.adapters.http.connect import new_socket
-from shared.adapters.http.push import HttpPusher
+from tests.integration.push.on_loop import HttpPusher
 awake_clock._BEAT, awake_clock._MISSED = 0.02, 0.1
 outcome = push(HttpPusher(LOCAL), sys.argv[1], timedelta(seconds=0.6))
 print(type(outcome).__name__, outcome.seconds)
