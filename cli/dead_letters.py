@@ -11,7 +11,13 @@ import click
 
 from cli.deployment import Deployment, subscription_path, topic_path
 from cli.failure import REFUSED, CommandFailed
-from cli.options import calls_deployment, chooses_dead_letters, prints_json, span_members
+from cli.options import (
+    calls_deployment,
+    chooses_dead_letters,
+    prints_json,
+    shows_most,
+    span_members,
+)
 from cli.output import moment, print_table
 from cli.replays import cancel, jobs, replay
 from cli.subscription_document import destination_of, topic_of
@@ -52,14 +58,7 @@ def dead_letters() -> None:
 @dead_letters.command("list")
 @chooses_dead_letters
 @click.option("--reason", help="Only blobs with this reason, such as TimeToLiveExceeded.")
-@click.option(
-    "--most",
-    type=click.IntRange(1),
-    default=20,
-    metavar="N",
-    show_default=True,
-    help="The latest N blobs.",
-)
+@shows_most(click.IntRange(1), 20, "The latest N blobs.")
 @prints_json
 @calls_deployment
 def list_blobs(
@@ -100,14 +99,7 @@ def list_blobs(
 @click.argument("blob")
 @click.option("--topic", "-t", help="Its topic, or NAMESPACE.TOPIC; the default is to look.")
 @click.option("--subscription", "-s", "name", help="Its event subscription.")
-@click.option(
-    "--most",
-    type=click.IntRange(1),
-    default=1000,
-    metavar="N",
-    show_default=True,
-    help="The first N records.",
-)
+@shows_most(click.IntRange(1), 1000, "The first N records.")
 @prints_json
 @calls_deployment
 def show(

@@ -84,6 +84,13 @@ def prints_json(command: F) -> F:
     return option(command)
 
 
+def shows_most(numbers: click.IntRange, default: int, description: str) -> Callable[[F], F]:
+    """Give a command the option ``--most``."""
+    return click.option(
+        "--most", type=numbers, default=default, metavar="N", show_default=True, help=description
+    )
+
+
 def of_topic(command: F) -> F:
     """Give a command the option ``--topic``, which it needs."""
     return click.option(

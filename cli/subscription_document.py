@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 _PLAIN, _FROM_EVENT = "Static", "Dynamic"
+_TOPIC = re.compile(r"/Microsoft\.EventGrid(?:/namespaces/([^/]+))?/topics/([^/]+)", re.IGNORECASE)
 _HEADERS = "deliveryAttributeMappings"
 # The members that hold another one when it was given with a managed identity.
 _WRAPPERS = {
@@ -184,12 +186,9 @@ def _wrapper(members: Mapping[str, Any], name: str) -> str | None:
 
 
 def topic_of(arm_id: str) -> str:
-    """Return the topic of an event subscription's ARM id."""
-    parts = arm_id.lower().split("/")
-    topic = arm_id.split("/")[parts.index("topics") + 1]
-    if "namespaces" in parts:
-        return f"{arm_id.split('/')[parts.index('namespaces') + 1]}.{topic}"
-    return topic
+    """Return the topic in an ARM id; if there is none, the text as it is."""
+    found = _TOPIC.search(arm_id)
+    return ".".join(filter(None, found.groups())) if found else arm_id
 
 
 def delivery_of(properties: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ import click
 
 from cli.deployment import Deployment, subscription_path
 from cli.event_timeline import state_text, table
-from cli.options import Since, calls_deployment, of_topic, prints_json
+from cli.options import Since, calls_deployment, of_topic, prints_json, shows_most
 from cli.terminal import print_json, say
 
 _NOTHING = 1  # exit code: nothing is recorded
@@ -26,14 +26,7 @@ _NOTHING = 1  # exit code: nothing is recorded
     help="Events published since 90m, 6h or 2d ago, or since a time such as 2026-02-09T12:00 (UTC);"
     " whole hours.",
 )
-@click.option(
-    "--most",
-    type=click.IntRange(1, 1000),
-    default=20,
-    metavar="N",
-    show_default=True,
-    help="The latest N events.",
-)
+@shows_most(click.IntRange(1, 1000), 20, "The latest N events.")
 @prints_json
 @calls_deployment
 def timeline(

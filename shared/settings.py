@@ -216,10 +216,6 @@ def _issuers(tenant: str | None) -> tuple[str, ...]:
     return (f"{LOGIN}/{tenant}/v2.0", f"https://sts.windows.net/{tenant}/") if tenant else ()
 
 
-def _scale(text: str) -> float:
-    return _between(1, 100_000, text)
-
-
 def _seconds(text: str) -> timedelta:
     return timedelta(seconds=_between(0, 3600, text))
 
@@ -272,7 +268,7 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "allow_http": ("PUSHGRID_ALLOW_HTTP", _boolean),
     "allowed_networks": ("PUSHGRID_ALLOWED_NETWORKS", networks),
     "name_servers": ("PUSHGRID_NAME_SERVERS", name_servers),
-    "time_scale": ("PUSHGRID_TIME_SCALE", _scale),
+    "time_scale": ("PUSHGRID_TIME_SCALE", partial(_between, 1, 100_000)),
     "local_shortcuts": ("PUSHGRID_LOCAL_SHORTCUTS", _boolean),
     "cache_for": ("PUSHGRID_CACHE_SECONDS", _seconds),
     "attempt_log": ("PUSHGRID_ATTEMPT_LOG", _choice(AttemptLogging)),

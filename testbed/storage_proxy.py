@@ -169,7 +169,8 @@ class _Client:
     tail: bytes = b""
 
     @property
-    def puts(self) -> bool:
+    def has_open_put(self) -> bool:
+        """Whether a queue message is being put whose answer has not reached the client."""
         return self.request is not None and self.request.kind.startswith("queue put ")
 
     def received_again(self, data: bytes) -> int:
@@ -202,7 +203,7 @@ async def _serve(
         try:
             await _requests(proxy, service, reader, inner, client)
         finally:
-            proxy.doubled += client.puts
+            proxy.doubled += client.has_open_put
             answers.cancel()
             inner.close()
 
@@ -246,7 +247,7 @@ async def _pass_on(proxy: StorageProxy, reader: asyncio.StreamReader, client: _C
             await client.send(data)
             if attack:
                 break
-            if client.puts:
+            if client.has_open_put:
                 client.request = None
     client.writer.close()  # Azurite closes idle connections: the client must see that, not wait.
 

@@ -43,7 +43,7 @@ class WheelLayout(BuildHookInterface):  # type: ignore[type-arg] # its parameter
 
 
 def _selected(root: Path, patterns: list[str]) -> list[Path]:
-    found = {path for pattern in patterns for path in root.glob(pattern[1:])}
+    found = {path for pattern in patterns for path in root.glob(pattern.removeprefix("/"))}
     return sorted(path for path in found if path.is_file())
 
 

@@ -128,13 +128,13 @@ def _line(row: Row) -> str:
 
 def main(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
     """Print the table; returns 1 for a fault, or if what a soak must have did not occur."""
-    parser.add_argument("--minutes", type=float, default=30, help="how long it plays (30)")
-    parser.add_argument("--seed", type=int, default=1, help="of all that is left to chance (1)")
+    parser.add_argument("--minutes", type=float, default=30, help="minutes to run (30)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of all random choices (1)")
     parser.add_argument(
         "--only", choices=SCENARIOS, action="append", metavar="SCENARIO", help=", ".join(SCENARIOS)
     )
     parser.add_argument("--jobs", type=int, default=2, help="deployments at a time (2)")
-    parser.add_argument("--resume", action="store_true", help=f"go on with {FOLDER.name}/")
+    parser.add_argument("--resume", action="store_true", help=f"resume the run in {FOLDER.name}/")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     file = FOLDER / "state.json"

@@ -37,19 +37,19 @@ def _crash(wait: Callable[[list[float]], object]) -> Callable[[Deployment], Atta
         arm, url = Arm(deployment.url), f"{deployment.traffic.hook}/{name}"
         arm.create_topic(name)
         arm.create_subscription(name, name, url)
-        key, tables = arm.key(name), deployment.saved("db_table")
+        key, tables = arm.key(name), deployment.storage.saved("db_table")
         wait_until(lambda: tables.exists() and url in tables.read_text(), _PATIENCE)
         deployment.on_push = lambda _: is_over.wait(_HANG)
-        with _saves(deployment.saved("db_queue")) as saves:
+        with _saves(deployment.storage.saved("db_queue")) as saves:
             for _ in range(_REQUESTS):
                 events = [(new_event(), [name]) for _ in range(_EVENTS)]
                 deployment.traffic.publish(name, key, events)
             wait(saves)
-            deployment.kill_storage()
+            deployment.storage.kill()
         # A save begins when the one before it has ended: only that has certainly been answered.
         ledger.excuse(since=saves[-2] if len(saves) > 1 else 0.0)
         is_over.set()
-        deployment.start_storage()
+        deployment.storage.start()
         return Attacked(1, len(ledger.accepted) // DELIVERIES + 1)  # it forgets deletions as well
 
     return attack

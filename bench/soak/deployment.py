@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import random
-import tempfile
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from azure.core.exceptions import AzureError, ResourceExistsError
-from azure.storage.blob import (
-    BlobLeaseClient,
-    BlobServiceClient,
-    ResourceTypes,
-    generate_account_sas,
-)
-from azure.storage.queue import QueueServiceClient
-
 from bench.soak.ledger import Ledger, Row, digest, events_in
+from bench.soak.storage import Storage, running_storage
 from bench.soak.traffic import (
     ATTEMPTS,
     SUBSCRIPTIONS,
@@ -32,12 +24,12 @@ from bench.soak.traffic import (
     container_of,
     subscribe,
 )
-from devhost.azurite import ACCOUNT, KEY, Azurite, running_azurite
+from devhost.azurite import ACCOUNT
 from devhost.process import RunningHost, running_host
 from testbed.arm import Arm
 from testbed.host_settings import host_settings
 from testbed.name_server import running_name_server
-from testbed.storage_proxy import StorageProxy, StorageRequest, running_storage_proxy
+from testbed.storage_proxy import StorageRequest
 from testbed.subscriber import Push, running_subscriber
 
 ROOT = Path(__file__).parents[2]
@@ -89,19 +81,16 @@ class Deployment:
     """A running deployment; *chance* is that of its scenario and round."""
 
     chance: random.Random
-    azurite: Azurite
-    proxy: StorageProxy
+    storage: Storage
     hosts: list[RunningHost] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)
     traffic: Traffic = field(init=False)
     on_push: Callable[[Push], object] | None = None
     is_silent: threading.Event = field(default_factory=threading.Event)
     _stack: ExitStack
-    _storage: ExitStack
-    _folder: Path | None
     _settings: dict[str, str]
     _root: Path
-    _seen: set[str] = field(default_factory=set)
+    _seen: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     @property
     def url(self) -> str:
@@ -113,14 +102,14 @@ class Deployment:
         """Attack, then wait until everything has come to its end."""
         time_to_live = 24 * 3600 / float(self._settings["PUSHGRID_TIME_SCALE"])
         self.ledger = Ledger(attempts=ATTEMPTS, time_to_live=time_to_live)
-        before = self.proxy.doubled
+        before = self.storage.proxy.doubled
         attacked = step.attack(self)
-        self.proxy.attack = self.on_push = None
+        self.storage.proxy.attack = self.on_push = None
         is_queue_empty = self.settle()
         return self.ledger.row(
             step.row,
             runs=attacked.runs,
-            messages=attacked.messages + self.proxy.doubled - before,
+            messages=attacked.messages + self.storage.proxy.doubled - before,
             is_queue_empty=is_queue_empty,
         )
 
@@ -134,7 +123,7 @@ class Deployment:
         return status
 
     def start_host(self) -> RunningHost:
-        settings = host_settings(self.proxy.azurite, **self._settings)
+        settings = host_settings(self.storage.proxy.azurite, **self._settings)
         host = running_host(settings, options=("--invisibility", str(HIDDEN)), root=self._root)
         return self._stack.enter_context(host)
 
@@ -142,7 +131,7 @@ class Deployment:
         """Start a host for each one that was killed, whose locks have expired meanwhile."""
         dead = [place for place, host in enumerate(self.hosts) if host.process.poll() is not None]
         if len(dead) == len(self.hosts):
-            self._expire_locks()
+            self.storage.expire_locks()
         for place in dead:
             self.hosts[place] = self.start_host()
 
@@ -154,52 +143,15 @@ class Deployment:
     def kill_and_restart(self) -> int:
         """Kill all hosts and start others; return how many messages there were between."""
         self.kill_hosts()
-        messages = self.messages()
+        messages = self.storage.messages()
         self.restart_hosts()
         return messages
-
-    def messages(self) -> int:
-        """Return the number of messages on all queues, hidden or not."""
-        with self.queues() as queues:
-            named = [queues.get_queue_client(each) for each in queues.list_queues()]
-            return sum(each.get_queue_properties().approximate_message_count or 0 for each in named)
-
-    def stop_storage(self) -> None:
-        """Stop Azurite, whose data stays on disk."""
-        self._storage.close()
-
-    def kill_storage(self) -> None:
-        """Kill Azurite: what it has not saved is gone."""
-        self.azurite.process.kill()
-        self.azurite.process.wait()
-        self._storage.close()
-
-    def saved(self, database: str) -> Path:
-        """Return the file in which Azurite saves a database, such as ``db_queue``."""
-        return Path(self._folder or "") / f"__azurite_{database}__.json"
-
-    def start_storage(self) -> None:
-        self.azurite = self._storage.enter_context(running_azurite(folder=self._folder))
-        self.proxy.stand_before(self.azurite)
-
-    def put(self, queue: str, text: str) -> None:
-        """Put a message on a queue, past the proxy; the app may not have made it yet."""
-        with self.queues() as queues:
-            client = queues.get_queue_client(queue)
-            with suppress(ResourceExistsError):
-                client.create_queue()
-            client.send_message(text)
-
-    def delete_queues(self) -> None:
-        with self.queues() as queues:
-            for each in queues.list_queues():
-                queues.delete_queue(each)
 
     def settle(self) -> bool:
         """Wait for the ends; return whether no message is left that could still be one."""
         seen, since, empty = (0, 0), time.monotonic(), 0
         while time.monotonic() - since < PATIENCE:
-            messages = self.messages()
+            messages = self.storage.messages()
             self._collect_dead_letters()
             empty = 0 if messages else empty + 1
             if empty == 3 or (empty and not self.ledger.open):
@@ -210,48 +162,17 @@ class Deployment:
         return False
 
     def _collect_dead_letters(self) -> None:
-        with self.blobs() as blobs:
-            for container in [each for each in blobs.list_containers() if each.name != "payloads"]:
-                client = blobs.get_container_client(container.name)
-                name = container.name.removeprefix("dead-")
-                for path in client.list_blob_names():
-                    if name not in (*SUBSCRIPTIONS, "poison") or f"{name} {path}" in self._seen:
-                        continue
-                    self._seen.add(f"{name} {path}")
+        names = {container_of(each): each for each in SUBSCRIPTIONS} | {"poison": "poison"}
+        with self.storage.blobs() as blobs:
+            for container in [each.name for each in blobs.list_containers() if each.name in names]:
+                client, name = blobs.get_container_client(container), names[container]
+                for path in {*client.list_blob_names()} - self._seen[name]:
+                    self._seen[name].add(path)
                     for found in events_in(client.download_blob(path).readall()):
                         if name == "poison":
                             self.ledger.end([("poison", digest(found["body"]))])
                         else:
                             self.ledger.bury(name, found, time.time())
-
-    def dead_letters(self, name: str) -> list[dict[str, Any]]:
-        """Return all dead letters of a subscription."""
-        with self.blobs() as blobs:
-            container = blobs.get_container_client(container_of(name))
-            bodies = [container.download_blob(each) for each in container.list_blob_names()]
-            return [letter for body in bodies for letter in events_in(body.readall())]
-
-    def _expire_locks(self) -> None:
-        """Let expire the leases of timers, which Azure keeps for at least 15 seconds."""
-        with self.blobs() as blobs, suppress(AzureError):
-            locks = blobs.get_container_client("azure-webjobs-hosts")
-            for path in locks.list_blob_names(name_starts_with="locks/"):
-                with suppress(AzureError):
-                    BlobLeaseClient(locks.get_blob_client(path)).break_lease(0)
-
-    def create_places(self) -> None:
-        """Create the dead letters' containers, and the queues to which messages are redirected."""
-        with self.blobs() as blobs, self.queues() as queues:
-            for name in SUBSCRIPTIONS:
-                blobs.create_container(container_of(name))
-            for name in ("waiting", "deliveries-poison"):
-                queues.create_queue(name)
-
-    def queues(self) -> QueueServiceClient:
-        return QueueServiceClient.from_connection_string(self.azurite.connection_string)
-
-    def blobs(self) -> BlobServiceClient:
-        return BlobServiceClient.from_connection_string(self.azurite.connection_string)
 
     def redirect(self, request: StorageRequest) -> str:
         """
@@ -289,26 +210,20 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
 def running_deployment(stage: Stage, chance: random.Random) -> Iterator[Deployment]:
     """Run a deployment whose topic and subscriptions exist, until the block ends."""
     with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory()) if stage.is_on_disk else None
-        storage = stack.enter_context(ExitStack())
-        azurite = storage.enter_context(running_azurite(folder=Path(folder) if folder else None))
-        proxy = stack.enter_context(running_storage_proxy(azurite))
+        storage = stack.enter_context(running_storage(is_on_disk=stage.is_on_disk))
         is_silent = threading.Event()
         names = stack.enter_context(running_name_server(lambda _: is_silent.is_set()))
-        _sign_by_query(proxy)
         made = Deployment(
             chance=chance,
-            azurite=azurite,
-            proxy=proxy,
+            storage=storage,
             is_silent=is_silent,
             _stack=stack,
-            _storage=storage,
-            _folder=Path(folder) if folder else None,
             _root=stage.root,
             _settings={**SETTINGS, **stage.settings, "PUSHGRID_NAME_SERVERS": f"127.0.0.1:{names}"},
         )
-        proxy.rewrite = made.redirect
-        made.create_places()
+        storage.proxy.rewrite = made.redirect
+        # The queues are those to which messages are redirected.
+        storage.create(map(container_of, SUBSCRIPTIONS), ("waiting", "deliveries-poison"))
         hook = stack.enter_context(running_subscriber(made.answer)).url
         for _ in range(stage.hosts):
             made.hosts.append(made.start_host())
@@ -324,21 +239,3 @@ def running_deployment(stage: Stage, chance: random.Random) -> Iterator[Deployme
 
 def _named(hook: str, name: str, stage: Stage) -> str:
     return hook.replace("127.0.0.1", f"{name}.soak.test") if stage.has_names else hook
-
-
-def _sign_by_query(proxy: StorageProxy) -> None:
-    """Give hosts a signature that stays valid when the proxy changes a request."""
-    signature = generate_account_sas(
-        ACCOUNT,
-        KEY,
-        resource_types=ResourceTypes(service=True, container=True, object=True),
-        permission="rwdlacup",
-        expiry="2099-01-01T00:00:00Z",
-        services="bqt",
-    )
-    azurite = proxy.azurite
-    proxy.azurite = replace(
-        azurite,
-        connection_string=f"BlobEndpoint={azurite.blob_url};QueueEndpoint={azurite.queue_url};"
-        f"TableEndpoint={azurite.table_url};SharedAccessSignature={signature}",
-    )

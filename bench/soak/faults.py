@@ -54,10 +54,10 @@ def failing(
             hits[0] += 1
             return Attack(chance.choice(kinds))
 
-        deployment.proxy.attack = at
+        deployment.storage.proxy.attack = at
         with deployment.traffic.flowing():
             wait_until(lambda: hits[0] >= enough, _SECONDS)
-        deployment.proxy.attack = None
+        deployment.storage.proxy.attack = None
         return Attacked(1)
 
     return attack

@@ -103,7 +103,7 @@ def killed_at(kind: str, side: str, place: int) -> Callable[[Deployment], Attack
 
     def attack(deployment: Deployment) -> Attacked:
         def arm() -> None:
-            deployment.proxy.attack = _kill_at(kind, side, place, deployment.hosts[0])
+            deployment.storage.proxy.attack = _kill_at(kind, side, place, deployment.hosts[0])
             _let_housekeeping_run(deployment)
 
         return _killed(deployment, arm)
@@ -166,7 +166,7 @@ def killed_at_late_answer(side: str) -> Callable[[Deployment], Attacked]:
             if push.path.endswith("/steady") and not is_held.is_set():
                 is_held.set()
                 time.sleep(_LATE)
-                deployment.proxy.attack = _kill_at("queue delete retries", side, 1, victim)
+                deployment.storage.proxy.attack = _kill_at("queue delete retries", side, 1, victim)
 
         deployment.on_push = hold
         with deployment.traffic.flowing():
@@ -191,15 +191,15 @@ def _killed(deployment: Deployment, arm: Callable[[], None]) -> Attacked:
 def _after(deployment: Deployment, victim: RunningHost, seconds: float) -> Attacked:
     """Wait until the *victim* is dead, and start another."""
     is_reached = wait_until(lambda: victim.process.poll() is not None, seconds)
-    deployment.proxy.attack = deployment.on_push = None
-    messages = deployment.messages()
+    deployment.storage.proxy.attack = deployment.on_push = None
+    messages = deployment.storage.messages()
     deployment.restart_hosts()
     return Attacked(int(is_reached), messages * is_reached)
 
 
 def _let_housekeeping_run(deployment: Deployment) -> None:
     """Let the last housekeeping be two hours ago, and leave a payload that has expired."""
-    with deployment.blobs() as blobs:
+    with deployment.storage.blobs() as blobs:
         payloads = blobs.get_container_client("payloads")
         with suppress(ResourceExistsError):  # The app may make it at the same moment.
             payloads.create_container()
@@ -211,6 +211,6 @@ def _let_housekeeping_run(deployment: Deployment) -> None:
         "RowKey": "housekeeping",
         "document": f'{{"lastRun":"{last.isoformat()}","holdUntil":"{paused.isoformat()}"}}',
     }
-    connection = deployment.azurite.connection_string
+    connection = deployment.storage.azurite.connection_string
     with TableServiceClient.from_connection_string(connection) as tables:
         tables.get_table_client("topics").upsert_entity(row)

@@ -32,7 +32,7 @@ _ADDED = frozenset({"topic", "metadataVersion"}) | {
 
 
 class Occurrence(StrEnum):
-    """What a soak must have had for its result to mean something."""
+    """What must occur in a soak for its result to count."""
 
     COMMITS = "commits of several messages"  # requests with more deliveries than one takes
     FILTERED = "events left out by a filter"
@@ -184,17 +184,17 @@ class Ledger:
             self.seen[Occurrence.REPLAYED] += len(letters)
 
     def promise(self, promises: Iterable[Promise]) -> None:
-        """Enter what is no event, and must come to an end."""
+        """Enter messages that are no events, and have to come to an end."""
         with self._lock:
             self.accepted.update(dict.fromkeys(promises, 0.0))
 
     def end(self, promises: Iterable[Promise]) -> None:
-        """Enter ends of what is no event."""
+        """Enter the ends of such messages."""
         with self._lock:
             self._dead.update(promises)
 
     def excuse(self, since: float) -> None:
-        """Let be lost what was accepted from *since* on: storage has not saved it."""
+        """Allow the loss of what was accepted from *since* on: storage may not have saved it."""
         with self._lock:
             self._unsaved |= {each for each, at in self.accepted.items() if at >= since}
 
@@ -257,7 +257,7 @@ def events_in(body: bytes) -> list[dict[str, Any]]:
 
 
 def content(event: Event) -> str:
-    """Return what stands for an event in the ledger, without what Event Grid adds to it."""
+    """Return the digest of an event without the members that Event Grid adds."""
     return digest(_text(event))
 
 
@@ -266,5 +266,5 @@ def _text(event: Event) -> str:
 
 
 def digest(body: str) -> str:
-    """Return what stands for a poison message in the ledger."""
+    """Return the SHA-256 of a text, by which the ledger compares it."""
     return hashlib.sha256(body.encode()).hexdigest()

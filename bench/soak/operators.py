@@ -53,7 +53,7 @@ def kill_during_replay(deployment: Deployment) -> Attacked:
     with deployment.traffic.flowing():
         time.sleep(2 * _SECONDS)
     deployment.settle()
-    letters = deployment.dead_letters(_SOURCE)
+    letters = deployment.storage.dead_letters(container_of(_SOURCE))
     deployment.ledger.replay(REPLAYED, letters)
     is_begun = threading.Event()
     deployment.on_push = lambda push: is_begun.set() if push.path.endswith(REPLAYED) else None

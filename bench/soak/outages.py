@@ -29,7 +29,7 @@ def during(outage: Outage, *, ends_host: bool = False) -> Callable[[Deployment],
     def attack(deployment: Deployment) -> Attacked:
         with deployment.traffic.flowing():
             time.sleep(SECONDS)
-            messages = deployment.messages() if ends_host else 0
+            messages = deployment.storage.messages() if ends_host else 0
             with outage(deployment):
                 time.sleep(SECONDS)
             time.sleep(SECONDS)
@@ -41,11 +41,11 @@ def during(outage: Outage, *, ends_host: bool = False) -> Callable[[Deployment],
 @contextmanager
 def stopped_storage(deployment: Deployment) -> Iterator[None]:
     """Stop Azurite, and start it with the data that it has on disk."""
-    deployment.stop_storage()
+    deployment.storage.stop()
     try:
         yield
     finally:
-        deployment.start_storage()
+        deployment.storage.start()
 
 
 def missing_table(name: str) -> Outage:
@@ -57,16 +57,16 @@ def missing_table(name: str) -> Outage:
             is_refused = request.service == "table" and request.kind.endswith((name, "batch"))
             return Attack(Failure.BUSY) if is_refused else None
 
-        deployment.proxy.attack = busy
+        deployment.storage.proxy.attack = busy
         time.sleep(1)  # requests under way end
         try:
             yield
         finally:
-            deployment.proxy.attack = None
+            deployment.storage.proxy.attack = None
 
     @contextmanager
     def outage(deployment: Deployment) -> Iterator[None]:
-        connection = deployment.azurite.connection_string
+        connection = deployment.storage.azurite.connection_string
         with TableServiceClient.from_connection_string(connection) as tables, closed(deployment):
             rows = list(tables.get_table_client(name).list_entities())
             tables.delete_table(name)
@@ -86,7 +86,7 @@ def missing_table(name: str) -> Outage:
 
 def delete_queues(deployment: Deployment) -> Attacked:
     """Delete all queues, which are empty, and publish."""
-    deployment.delete_queues()
+    deployment.storage.delete_queues()
     with deployment.traffic.flowing():
         time.sleep(2 * SECONDS)
     return Attacked(1)

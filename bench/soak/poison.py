@@ -54,7 +54,7 @@ def steps(chance: Random) -> list[Step]:
                 text = request.body.partition(b"<MessageText>")[2].partition(b"</MessageText>")[0]
                 genuine.append(html.unescape(text.decode()))
 
-        deployment.proxy.attack = at
+        deployment.storage.proxy.attack = at
         with deployment.traffic.flowing():
             while not genuine:
                 time.sleep(0.1)
@@ -63,7 +63,7 @@ def steps(chance: Random) -> list[Step]:
                 texts = [*foreign(mark), *damaged(genuine[0], mark)]
                 deployment.ledger.promise(("poison", digest(text)) for text in texts)
                 for text in texts:
-                    deployment.put(queue, text)
+                    deployment.storage.put(queue, text)
             time.sleep(_SECONDS)
         return Attacked(1)
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import base64
 import json
-import random
+import secrets
 import time
 import uuid
 from collections import Counter
@@ -21,13 +20,15 @@ from contextlib import ExitStack, closing, contextmanager
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from azure.core.pipeline import Pipeline
 from azure.core.pipeline.transport import HttpRequest, HttpResponse, HttpTransport
 from azure.storage.queue import QueueServiceClient
 
 from bench.load import progress
+from bench.soak.state import markdown
+from bench.soak.traffic import new_event
 from devhost.azurite import Azurite, running_azurite
 from devhost.process import running_host
 from shared.adapters.group_commit import GroupCommit
@@ -132,7 +133,6 @@ class Lane:
     topic: str
     fault: Fault
     is_repeating: bool
-    chance: random.Random
     accepted: set[str] = field(default_factory=set)
     received: Counter[str] = field(default_factory=Counter)
     marks: set[tuple[str, str]] = field(default_factory=set)
@@ -181,26 +181,27 @@ class Lane:
         self, commits: GroupCommit, wanted_by: Sequence[EventSubscription], count: int
     ) -> None:
         for _ in range(ROUNDS):
-            ids = [uuid.uuid4().hex for _ in range(count)]
-            texts = [self._event(each) for each in ids]
-            began, is_accepted = time.monotonic(), False
-            while not is_accepted:
-                try:
-                    await commits.commit(_publication(self.topic, texts, wanted_by))
-                    is_accepted = True
-                except StorageUnavailable:
-                    self.refused += 1
-                self.longest = max(self.longest, time.monotonic() - began)
-                if not is_accepted:
-                    await asyncio.sleep(REPEATED_AFTER)
-                    began = time.monotonic()
-            self.accepted.update(ids)
+            added = {"topic": self.topic, "metadataVersion": "1"}
+            events = [
+                new_event(text=secrets.token_urlsafe(SIZE * 3 // 4)) | added for _ in range(count)
+            ]
+            texts = [json.dumps(each) for each in events]
+            while not await self._is_accepted(commits, texts, wanted_by):  # noqa: ASYNC110 - a retry
+                await asyncio.sleep(REPEATED_AFTER)
+            self.accepted.update(each["id"] for each in events)
 
-    def _event(self, name: str) -> str:
-        text = base64.b64encode(self.chance.randbytes(SIZE * 3 // 4)).decode()
-        event = {"id": name, "topic": self.topic, "subject": "/a", "eventType": "T"}
-        event |= {"eventTime": "2026-01-01T00:00:00Z", "metadataVersion": "1", "dataVersion": ""}
-        return json.dumps(event | {"data": text})
+    async def _is_accepted(
+        self, commits: GroupCommit, texts: Sequence[str], wanted_by: Sequence[EventSubscription]
+    ) -> bool:
+        began = time.monotonic()
+        try:
+            await commits.commit(_publication(self.topic, texts, wanted_by))
+        except StorageUnavailable:
+            self.refused += 1
+            return False
+        finally:
+            self.longest = max(self.longest, time.monotonic() - began)
+        return True
 
     def row(self) -> Row:
         return Row(
@@ -267,14 +268,13 @@ def _await_deliveries(azurite: Azurite, lanes: Sequence[Lane]) -> None:
             time.sleep(1)
 
 
-def compare(faults: Sequence[Fault], seed: int) -> list[Row]:
+def compare(faults: Sequence[Fault]) -> list[Row]:
     """Play all faults in both ways, side by side."""
     lanes = [
         Lane(
             topic=f"lane-{number}-{'repeat' if repeats else 'refuse'}",
             fault=fault,
             is_repeating=repeats,
-            chance=random.Random(f"{seed} {number}"),
         )
         for number, fault in enumerate(faults)
         for repeats in (False, True)
@@ -294,15 +294,7 @@ def compare(faults: Sequence[Fault], seed: int) -> list[Row]:
 
 def main(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
     """Print the table; returns 1 if an accepted event was lost."""
-    parser.add_argument("--seed", type=int, default=1, help="of the events' texts (1)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    options: Any = parser.parse_args(arguments)
-    rows = compare(FAULTS, options.seed)
-    if options.json:
-        print(json.dumps([row._asdict() for row in rows]))
-    else:
-        print("| " + " | ".join(Row._fields) + " |")
-        print("|---|---|" + "--:|" * (len(Row._fields) - 2))
-        for row in rows:
-            print("| " + " | ".join(map(str, row)) + " |")
+    parser.parse_args(arguments)
+    rows = compare(FAULTS)
+    print(markdown(Row._fields, rows))
     return 1 if any(row.lost for row in rows) else 0

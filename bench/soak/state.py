@@ -72,12 +72,13 @@ def table(rows: Sequence[Row]) -> str:
     total = Row("all")
     for row in rows:
         total = total.plus(row)
-    lines = [
-        "| " + " | ".join(each.replace("_", " ") for each in Row._fields) + " |",
-        "|---" + "|--:" * (len(Row._fields) - 1) + "|",
-    ]
-    lines += ["| " + " | ".join(map(str, row)) + " |" for row in (*rows, total)]
-    return "\n".join(lines)
+    return markdown([each.replace("_", " ") for each in Row._fields], [*rows, total])
+
+
+def markdown(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Return a Markdown table; all columns after the first have numbers."""
+    lines = ["| " + " | ".join(map(str, row)) + " |" for row in (columns, *rows)]
+    return "\n".join([lines[0], "|---" + "|--:" * (len(columns) - 1) + "|", *lines[1:]])
 
 
 def occurrences(seen: Mapping[str, int]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 MAX_CHARACTERS = 4 * 1024 * 1024  # of a file: the size of a template in Azure
 MAX_SIZE = 2 * MAX_CHARACTERS  # of a value; aliases, variables and loops repeat what a file has
 MAX_DEPTH = 100
+MAX_FAULTS = 100  # that are reported
 _OF_EACH = 16  # besides its characters
 
 

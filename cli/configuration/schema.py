@@ -12,10 +12,10 @@ from typing import Any
 
 from jsonschema import Draft7Validator, ValidationError
 
+from cli.configuration.limits import MAX_FAULTS
 from cli.configuration.source import FileFaults, Place, Source
 
 SCHEMA = Path(__file__).parents[1] / "data" / "pushgrid.schema.json"
-_MAX_FAULTS = 100
 _TYPES = {
     "array": "a list",
     "boolean": "true or false",
@@ -38,7 +38,7 @@ def check_schema(source: Source) -> None:
         for error in _validator().iter_errors(source.value)
         for place, message in _faults(Place(source, tuple(error.absolute_path)), error)
     )
-    found = list(islice(faults, _MAX_FAULTS))
+    found = list(islice(faults, MAX_FAULTS))
     if found:
         raise FileFaults(*(text for _, text in sorted(found)))
 

@@ -15,6 +15,7 @@ import yaml
 from cli.configuration.limits import MAX_CHARACTERS, MAX_DEPTH, BeyondLimits, size_of
 from cli.failure import CommandFailed
 from cli.terminal import printable, say
+from shared.clip import LONGEST, clip
 
 Member = str | int
 Members = tuple[Member, ...]  # the names and indexes that lead to a value
@@ -22,6 +23,7 @@ Members = tuple[Member, ...]  # the names and indexes that lead to a value
 YAML_SUFFIXES = (".yaml", ".yml")
 _MAX_NODES = 200_000  # aliases can stand for a lot
 _MAX_EVENTS = 3 * _MAX_NODES  # names are events as well
+_LONGEST_FAULT = 2 * LONGEST  # characters: names and values of a file may be as long as the file
 _TARGET = re.compile(r"[^.\[\]]+")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
@@ -46,7 +48,8 @@ class FileFaults(CommandFailed):
     """A file has faults: each is a line that begins with its place, as editors read them."""
 
     def __init__(self, *faults: str) -> None:
-        super().__init__("\n".join(dict.fromkeys(map(printable, faults))))
+        lines = (printable(clip(each, _LONGEST_FAULT)) for each in faults)
+        super().__init__("\n".join(dict.fromkeys(lines)))
 
     def show(self, file: object = None) -> None:
         """Print the faults on standard error."""

@@ -9,6 +9,7 @@ from typing import TypeVar
 from shared.events.topic import TopicName
 
 MAX_BLOB_RECORDS = 1000
+MAX_PATH = 1024  # characters of a blob's path; storage has no longer ones
 MAX_BLOB_BYTES = 8 * 1024 * 1024  # a single larger record still gets a blob of its own
 
 T = TypeVar("T")

@@ -13,6 +13,8 @@ from shared.events.literals import dumps
 # Storage wants names of C# identifiers, and values in ASCII.
 _TOPIC, _REASONS = "pushgrid_topic", "pushgrid_reasons"
 _DEPTH = 1
+MAX_REASONS = 32  # Event Grid has fewer; a list keeps the summaries of all blobs of an hour
+_LONGEST = 1024  # characters of a topic or a reason
 _SAFE = "/()"  # of ARM ids
 
 
@@ -42,9 +44,12 @@ class BlobSummary(NamedTuple):
             reasons = strict_json.parse(found.get(_REASONS, "").encode(), max_depth=_DEPTH)
         except (InvalidEvents, UnicodeEncodeError):
             return None
+        topic_id = unquote(found.get(_TOPIC, ""))
         if not isinstance(reasons, dict) or not all(map(_is_count, reasons.values())):
             return None
-        return cls(unquote(found.get(_TOPIC, "")), reasons)
+        if len(reasons) > MAX_REASONS or max(map(len, (topic_id, *reasons))) > _LONGEST:
+            return None
+        return cls(topic_id, reasons)
 
 
 def _is_count(value: object) -> bool:

@@ -16,8 +16,12 @@ _RUN = 8  # characters of a secret that tell too much of it
 _LAYERS = 8  # of escapes: more would cost more than they can mean
 _SHORTEST = 4  # characters: a shorter secret can't be told from other text
 
-# JSON's and JavaScript's escapes; what else has a backslash stands for itself.
-_ESCAPE = re.compile(r"(?:[\\%]u\{?([0-9a-f]{4})\}?|\\x([0-9a-f]{2}))", re.IGNORECASE)
+# Escapes by number of JSON, JavaScript, Python and C; what else has a backslash stands for itself.
+_ESCAPE = re.compile(
+    r"\\u0000([0-9a-f]{4})|[\\%]u([0-9a-f]{4})|\\u\{([0-9a-f]{1,4})\}|\\x([0-9a-f]{2})"
+    r"|\\(?P<octal>[0-3][0-7]{2})",
+    re.IGNORECASE,
+)
 # Base64 in either alphabet is one, and so are the spaces of forms; case is no difference.
 _FOLDED = str.maketrans({"-": "+", "_": "/", " ": "+", "\\": None})
 # Tokens of Entra ID, which are not known here, begin so; a challenge names its parameters.
@@ -32,7 +36,7 @@ class Secrecy:
     Secrets are the values in the query of its URL, its secret headers, and tokens for it. A text is
     withheld if it has a run of 8 characters of one, or a secret of 4 to 7 characters as a whole:
     as it is, or below up to 8 layers of percent-encoding and of HTML's and JSON's escapes, which
-    need not be complete, and in up to two of Base64.
+    need not be complete, and in up to two of Base64 or one of hexadecimal digits.
     """
 
     def __init__(self, subscription: EventSubscription) -> None:
@@ -70,12 +74,14 @@ def _is_authorization(header: StaticHeader) -> bool:
 def _runs(secret: str) -> Iterator[str]:
     """Yield the runs by which *secret* is recognized, in all of its forms."""
     forms = {each for each in _layers(secret) if len(each) >= _SHORTEST}
+    digits = {each.encode(errors="replace").hex() for each in forms}
     for _ in range(2):
         forms |= {each for form in forms for each in _base64(form)}
-    for each in forms:
-        for run in map(_folded, _windows(each, min(_RUN, len(each)))):
-            if len(run) >= _SHORTEST:
-                yield run
+    for size, texts in ((_RUN, forms), (2 * _RUN, digits)):
+        for each in texts:
+            for run in map(_folded, _windows(each, min(size, len(each)))):
+                if len(run) >= _SHORTEST:
+                    yield run
 
 
 def _windows(text: str, size: int) -> Iterator[str]:
@@ -90,11 +96,15 @@ def _layers(text: str) -> Iterator[str]:
     """Yield *text*, and what is below each layer of escapes."""
     for _ in range(_LAYERS):
         yield text
-        below = _ESCAPE.sub(lambda found: chr(int(found[1] or found[2], 16)), text)
+        below = _ESCAPE.sub(_character, text)
         below = unescape(below.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
         if (below := unquote(below)) == text:
             return
         text = below
+
+
+def _character(found: re.Match[str]) -> str:
+    return chr(int(found[found.lastindex or 0], 8 if found["octal"] else 16))
 
 
 def _base64(text: str) -> Iterator[str]:

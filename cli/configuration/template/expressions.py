@@ -12,7 +12,7 @@ from typing import Any
 
 from lark import Lark, Token, Transformer, UnexpectedInput, v_args
 
-from shared.telemetry import shortened
+from shared.clip import clip
 
 _GRAMMAR = r"""
 ?expression: STRING                                   -> text
@@ -30,14 +30,13 @@ NAME: /[A-Za-z_][A-Za-z0-9_]*/
 
 
 _MAX_LENGTH = 24_576  # characters, as in Azure
-_SHOWN = 512  # characters of what a fault quotes
 
 
 class ExpressionFault(ValueError):
     """An expression can't be parsed or evaluated."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(shortened(message, _SHOWN))
+        super().__init__(clip(message))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from operator import gt, lt
 from typing import Any, NamedTuple
 
-from cli.configuration.limits import BeyondLimits, size_of
+from cli.configuration.limits import MAX_FAULTS, BeyondLimits, size_of
 from cli.configuration.resources import (
     SENT,
     Configuration,
@@ -29,7 +29,6 @@ _PROVIDER = "microsoft.eventgrid"
 _MODULE = "microsoft.resources/deployments"
 _MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
 _EXTENSION = "eventsubscriptions"
-_MAX_FAULTS = 100
 _BOUNDS = {"minLength": lt, "minValue": lt, "maxLength": gt, "maxValue": gt}  # of a parameter
 
 
@@ -259,7 +258,7 @@ class _Reader:
             self.faults.append(declared.place.fault(str(fault)))
         except _MALFORMED:
             self.faults.append(declared.place.fault("this is not the form of a resource"))
-        if self._budget.is_spent or len(self.faults) > _MAX_FAULTS:
+        if self._budget.is_spent or len(self.faults) > MAX_FAULTS:
             raise _Ended
 
 

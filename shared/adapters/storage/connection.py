@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Collection, Mapping
 from enum import StrEnum
@@ -13,6 +14,7 @@ from shared.errors import InvalidSettings
 from shared.settings import NAMES, STORAGE
 
 _DEVELOPMENT = "devstoreaccount1"
+_NAME = re.compile(r"[a-z0-9]{3,24}", re.IGNORECASE)  # else, errors of name servers would quote it
 _LOCATIONS = ("accountname", *(f"{service}serviceuri" for service in ("blob", "queue", "table")))
 
 C = TypeVar("C")
@@ -77,6 +79,8 @@ class StorageConnection:
 
     def _url(self, service: Service) -> str:
         if name := self._section.get("accountname"):
+            if not _NAME.fullmatch(name):
+                raise _invalid("accountName", "not the name of a storage account")
             return f"https://{name}.{service}.core.windows.net"
         member = f"{service}ServiceUri"
         url = self._section.get(member.lower(), "").rstrip("/")

@@ -9,7 +9,7 @@ from shared.arm.arm_json import answer, read_json
 from shared.arm.dead_letter_codec import check_container
 from shared.arm.sections import Section, document, raise_faults
 from shared.arm.subscription_codec import to_subscription_in_force
-from shared.deadletter.batching import dead_letter_folder
+from shared.deadletter.batching import MAX_PATH, dead_letter_folder
 from shared.deadletter.selection import Selection
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, Resource, Table
@@ -27,7 +27,6 @@ DEFAULT_RATE, MAX_RATE = 50, 1000  # events a second
 MAX_SOURCES = 200
 _WHERE = ("topic", "subscription", "container", "account", "prefix", "since", "until", "reason")
 _MEMBERS = (*_WHERE, "to", "rate", "dryRun", "again", "unproven")
-_LONGEST_PATH = 1024  # of a blob
 
 
 class _Request(NamedTuple):
@@ -125,8 +124,8 @@ def _request(ports: ManagePorts, body: Section) -> _Request:
 def _check_selection(body: Section, selection: Selection) -> None:
     if any(each < " " for each in selection.prefix):
         body.refuse("prefix", "prefix can't have control characters.")
-    if len(selection.prefix) > _LONGEST_PATH:
-        body.refuse("prefix", f"prefix can't have more than {_LONGEST_PATH} characters.")
+    if len(selection.prefix) > MAX_PATH:
+        body.refuse("prefix", f"prefix can't have more than {MAX_PATH} characters.")
     if selection.since and selection.until and selection.since > selection.until:
         body.refuse("until", "until must not be before since.")
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from shared.clock import optional_timestamp, timestamp
+from shared.deadletter.batching import MAX_PATH
 from shared.deadletter.reader import (
     MAX_BLOB,
     TOO_LARGE,
@@ -25,7 +26,6 @@ from shared.subscriptions.subscription import DeadLetterDestination
 MAX_PAGE = 1024 * 1024  # bytes of JSON that a page of records has, or one record
 MAX_PAGE_RECORDS = 1000
 _NUMBERS = (re.compile(r"[0-9]{4}"), *[re.compile(r"[0-9]{1,2}")] * (LEVELS - 1))
-_LONGEST_PATH = 1024  # characters; storage has no longer ones
 _NAME = r"[^/\\?#\x00-\x1f\x7f]+\.json"
 _PATH = re.compile("/".join([*(each.pattern for each in _NUMBERS), _NAME]))
 
@@ -104,7 +104,7 @@ class DeadLetterBlobs:
 
     def has_path(self, path: str) -> bool:
         """Tell whether the subscription may have a blob at *path*."""
-        is_below = len(path) <= _LONGEST_PATH and path.startswith(f"{self.folder}/")
+        is_below = len(path) <= MAX_PATH and path.startswith(f"{self.folder}/")
         return is_below and bool(_PATH.fullmatch(path, len(self.folder) + 1))
 
     def _newest_first(self, wanted: BlobFilter) -> Iterator[StoredBlob]:

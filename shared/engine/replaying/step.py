@@ -16,11 +16,9 @@ from math import ceil
 
 from shared import telemetry
 from shared.clock import Clock
-from shared.deadletter.provenance import is_of, topic_id_of
 from shared.deadletter.reader import (
     MAX_BLOB,
     TOO_LARGE,
-    DeadLetter,
     Element,
     UnreadableBlob,
     elements,
@@ -44,11 +42,11 @@ from shared.engine.replaying.job import (
     Position,
     Progress,
     ReplayJob,
-    Skipped,
     Source,
     State,
 )
 from shared.engine.replaying.jobs import JobEnded, ReplayJobs, StoredJob, log_job
+from shared.engine.replaying.left_out import left_out
 from shared.engine.replaying.marks import Mark, Marks
 from shared.engine.replaying.putting import PutEvents, Target
 from shared.engine.replaying.walk import Walk
@@ -228,7 +226,7 @@ class ReplaySteps:
             topic=target.topic,
             most=run.job.rate,
             replayed=self._replayed(run.job, mark, blob.path),
-            left_out=partial(self._left_out, run.job, source, blob),
+            left_out=partial(left_out, self.topics, run.job, source, blob),
         )
         for batch in batches.of(found, run.job.position):
             if batch.texts and not run.has_room(len(batch.texts)):
@@ -264,28 +262,6 @@ class ReplaySteps:
         if batch and batch.path == path and mark.has_last(job):
             return mark.records.difference(batch.records)
         return mark.records
-
-    def _left_out(
-        self, job: ReplayJob, source: Source, blob: StoredBlob, letter: DeadLetter
-    ) -> Skipped | None:
-        if not job.selection.has_reason(letter.reason):
-            return Skipped.REASON
-        if not source.subscription:
-            return Skipped.TOPIC if self._names_another_topic(source, blob, letter) else None
-        topic = self.topics.topic(source.topic)
-        is_of_source = is_of(topic, letter, blob.summary) if topic else None
-        if is_of_source is None and not job.unproven:
-            return Skipped.UNPROVEN
-        return Skipped.TOPIC if is_of_source is False else None
-
-    def _names_another_topic(self, source: Source, blob: StoredBlob, letter: DeadLetter) -> bool:
-        """Tell whether an event in a given container names another topic of ours."""
-        named = topic_id_of(letter, blob.summary)
-        name = (named or "").rpartition("/")[2]
-        if not source.topic or not name or name.casefold() == source.topic.casefold():
-            return False
-        topic = self.topics.topic(name)
-        return topic is not None and topic.arm_id.casefold() == (named or "").casefold()
 
     def _put(self, run: _StepRun, target: Target, batch: Batch, mark: Mark) -> Mark:
         """Put a batch, unless it is known that a step which was killed has put it."""

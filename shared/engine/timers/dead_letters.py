@@ -253,20 +253,14 @@ class WriteDeadLetters:
                 log_dropped(self.metrics, named, EndReason.PAYLOAD_MISSING, gone)
 
     def _keep_or_drop(self, each: ReadMessage) -> None:
-        if self.clock.now() < note_of(each.message).keep_until or not self.clock.is_settled:
+        message = each.message
+        if self.clock.now() < note_of(message).keep_until or not self.clock.is_settled:
             self._hide(each)
-        else:
-            message = each.message
-            texts = [delivery.text for delivery in message.deliveries]
-            reason = EndReason.DESTINATION_UNAVAILABLE
-            log_dropped(
-                self.metrics,
-                message.key,
-                reason,
-                texts,
-                **BlobTarget.of(each.message).destination_fields,
-            )
-            self.receiver.delete(Queue.DEADLETTERS, each.received)
+            return
+        texts = [delivery.text for delivery in message.deliveries]
+        where = BlobTarget.of(message).destination_fields
+        log_dropped(self.metrics, message.key, EndReason.DESTINATION_UNAVAILABLE, texts, **where)
+        self.receiver.delete(Queue.DEADLETTERS, each.received)
 
     def _hide(self, each: ReadMessage) -> None:
         self.receiver.hide(Queue.DEADLETTERS, each.received, AGAIN_IN)

@@ -8,6 +8,7 @@ import pytest
 
 from pushgrid.testing.deployment import Pushgrid
 from pushgrid.testing.topic import Subscriber
+from shared.deadletter.blob_summary import BlobSummary
 from tests.commands import Printed, Run, runner
 
 PLACED = {"id": "e-17", "eventType": "Shop.OrderPlaced", "subject": "/orders/17"}
@@ -177,6 +178,26 @@ def test_a_blob_of_unknown_content_is_listed(pushgrid: Pushgrid, crm: Subscriber
     line = command("list").out.splitlines()[-1]
 
     assert line.split()[2:6] == ["orders", crm.name, "-", "-"]
+
+
+@pytest.mark.parametrize(
+    ("topic_id", "shown"),
+    [
+        ("oops", "oops"),
+        ("/resourceGroups/topics", "/resourceGroups/topics"),
+        ("/resourceGroups/topics/providers/Microsoft.EventGrid/topics/sales", "sales"),
+        ("/providers/Microsoft.EventGrid/namespaces/shop/topics/sales", "shop.sales"),
+    ],
+)
+def test_a_blob_names_its_topic_whatever_its_writer_calls_it(
+    pushgrid: Pushgrid, crm: Subscriber, command: Command, topic_id: str, shown: str
+):
+    ((key, _),) = pushgrid.dead_letters.blobs.items()
+    pushgrid.dead_letters.summaries[key] = BlobSummary(topic_id, {"x": 1})
+
+    line = command("list").out.splitlines()[-1]
+
+    assert line.split()[2:4] == [shown, crm.name]
 
 
 @pytest.mark.parametrize("options", [(), ("-t", "orders"), ("-t", "orders", "-s", "crm")])

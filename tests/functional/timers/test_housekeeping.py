@@ -18,10 +18,18 @@ def run_housekeeping(app: Deployment) -> None:
     app.housekeeping.run(app.in_a_minute())
 
 
-def test_expired_payloads_are_deleted_once_an_hour(app: Deployment) -> None:
-    for _ in range(25):
+def run_every_hour(app: Deployment, times: int) -> list[int]:
+    """Return how many payloads each run has left."""
+    kept = []
+    for _ in range(times):
         run_housekeeping(app)
+        kept.append(len(app.payloads.blobs))
         app.clock.advance(HOUR)
+    return kept
+
+
+def test_expired_payloads_are_deleted_once_an_hour(app: Deployment) -> None:
+    run_every_hour(app, 25)
     app.payloads.write("old", START - 3 * HOUR, ["x"])
 
     run_housekeeping(app)
@@ -34,11 +42,8 @@ def test_expired_payloads_are_deleted_once_an_hour(app: Deployment) -> None:
 
 def test_the_first_run_deletes_nothing_for_a_day(app: Deployment) -> None:
     app.payloads.write("old", START - HOUR, ["x"])
-    kept = []
-    for _ in range(25):
-        run_housekeeping(app)
-        kept.append(len(app.payloads.blobs))
-        app.clock.advance(HOUR)
+
+    kept = run_every_hour(app, 25)
 
     assert kept == [1] * 24 + [0]
 
@@ -48,19 +53,13 @@ def test_after_a_gap_nothing_is_deleted_for_a_day(
     app: Deployment, gap: timedelta, kept: int
 ) -> None:
     """Design §2, order of writes 5: the app was down, and its messages are late."""
-    for _ in range(26):
-        run_housekeeping(app)
-        app.clock.advance(HOUR)
+    run_every_hour(app, 26)
     app.payloads.write("old", START, ["x"])
     app.clock.advance(gap - HOUR)
 
-    run_housekeeping(app)
-    after_gap = len(app.payloads.blobs)
-    for _ in range(24):
-        app.clock.advance(HOUR)
-        run_housekeeping(app)
+    after_gap, *_, in_a_day = run_every_hour(app, 25)
 
-    assert (after_gap, len(app.payloads.blobs)) == (kept, 0)
+    assert (after_gap, in_a_day) == (kept, 0)
 
 
 def test_only_one_of_two_instances_deletes(
@@ -81,16 +80,11 @@ def test_only_one_of_two_instances_deletes(
 @pytest.mark.parametrize("damage", [None, [], {}, {"lastRun": "x"}, {"lastRun": 1, "holdUntil": 2}])
 def test_a_damaged_record_of_its_runs_counts_as_none(app: Deployment, damage: object) -> None:
     """It failed for ever: neither payloads nor tables of attempts were deleted any more."""
-    for _ in range(26):
-        run_housekeeping(app)
-        app.clock.advance(HOUR)
+    run_every_hour(app, 26)
     app.resources.damage(Table.TOPICS, "state", "housekeeping", damage)
     app.payloads.write("old", START, ["x"])
-    kept = []
-    for _ in range(25):
-        run_housekeeping(app)
-        kept.append(len(app.payloads.blobs))
-        app.clock.advance(HOUR)
+
+    kept = run_every_hour(app, 25)
 
     assert kept == [1] * 24 + [0]
 
@@ -99,19 +93,13 @@ def test_a_last_run_that_is_still_to_come_stops_no_housekeeping(
     app: Deployment, logged: Logged
 ) -> None:
     """A clock that was ahead has run it: nothing was deleted until the others had caught up."""
-    for _ in range(25):
-        run_housekeeping(app)
-        app.clock.advance(HOUR)
+    run_every_hour(app, 25)
     app.clock.jump(300 * HOUR)
     run_housekeeping(app)
     app.clock.jump(-300 * HOUR)
     app.payloads.write("old", START, ["x"])
-    kept = []
 
-    for _ in range(25):
-        run_housekeeping(app)
-        kept.append(len(app.payloads.blobs))
-        app.clock.advance(HOUR)
+    kept = run_every_hour(app, 25)
 
     assert kept == [1] * 24 + [0]
     assert [line["what"] for line in logged("clock.bounded")] == [

@@ -53,6 +53,9 @@ def test_the_account_is_known(storage: Mapping[str, str], account: str) -> None:
             "AzureWebJobsStorage__tableServiceUri: not an https URL",
         ),
         ({"serviceUri": "https://acc.blob.core.windows.net"}, "blobServiceUri: is not set"),
+        # It would become part of a host name, which errors quote.
+        ({"accountName": f"AccountName=acc;AccountKey={KEY}"}, "__accountName: not the name of"),
+        ({"accountName": "acc/secret"}, "__accountName: not the name of"),
     ],
 )
 def test_what_names_no_account_is_refused(storage: Mapping[str, str], complaint: str) -> None:
@@ -62,6 +65,7 @@ def test_what_names_no_account_is_refused(storage: Mapping[str, str], complaint:
     (fault,) = raised.value.faults
     assert fault.target
     assert fault.message.startswith(f"{fault.target}: ")
+    assert KEY not in fault.message
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from cli.configuration import read_configuration
 from cli.configuration.schema import SCHEMA
 from cli.failure import CommandFailed
 from cli.program import main
+from shared.clip import LONGEST
 from tests.unit.cli.configuration.reading import faults, read, shown
 
 JSON = """{
@@ -176,6 +177,14 @@ def test_a_file_has_so_many_faults_at_most(tmp_path: Path) -> None:
     members = dict.fromkeys(map(str, range(200)), 1)
 
     assert len(faults(tmp_path, json.dumps(members))) == 100
+
+
+def test_a_fault_is_no_longer_than_people_read(tmp_path: Path) -> None:
+    (fault,) = faults(tmp_path, f"? {'x' * 100_000}\n: 1", "pushgrid.yaml")
+
+    assert fault.startswith("pushgrid.yaml:1: xxxx")
+    assert fault.endswith("…")
+    assert len(fault) <= 2 * LONGEST
 
 
 def test_too_little_memory_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
