@@ -44,7 +44,7 @@ class ReturnPoison:
             for part in each.parts:
                 self._return(queue, part)
             self.receiver.delete(queue, each.received)
-        else:  # Returned messages have one part.
+        else:
             self.intake.record(queue, each, f"failed again after {ROUNDS} rounds")
 
     def _return(self, queue: Queue, message: DeliveryMessage) -> None:
