@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from datetime import timedelta
+from contextlib import contextmanager
 
 from shared.adapters.bridge import Bridge
 from shared.adapters.off_loop import OnLoopSender, Threads
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.sender import StorageSender
-from shared.http import Exchange, OutboundRequest
 from shared.wiring.outbound import storage_pusher
 
 BRIDGE = Bridge()
@@ -21,9 +18,8 @@ THREADS = Threads(4, "test")
 @contextmanager
 def sender_of(account: StorageAccount) -> Iterator[OnLoopSender]:
     """Give a sender whose puts run on the loop of `BRIDGE`."""
-    with closing(storage_pusher()) as pusher:
-
-        async def send(request: OutboundRequest, timeout: timedelta) -> Exchange:
-            return await asyncio.to_thread(pusher.send, request, timeout)
-
-        yield OnLoopSender(StorageSender(account, send, THREADS), BRIDGE.run)
+    pusher = storage_pusher()
+    try:
+        yield OnLoopSender(StorageSender(account, pusher.send, THREADS), BRIDGE.run)
+    finally:
+        BRIDGE.run(pusher.close())

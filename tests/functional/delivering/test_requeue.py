@@ -92,7 +92,7 @@ def test_what_is_due_together_is_one_message(
 
 
 def test_what_does_not_fit_is_put_side_by_side(store: Store) -> None:
-    large = [a_delivery(number, text=noise(30_000)) for number in range(3)]
+    large = [a_delivery(number, text=noise(30_000, number)) for number in range(3)]
 
     stored = store.at_due(a_message(large, due=START + MINUTE))
 
@@ -101,7 +101,7 @@ def test_what_does_not_fit_is_put_side_by_side(store: Store) -> None:
 
 
 def test_only_a_put_that_failed_is_repeated(store: Store) -> None:
-    large = [a_delivery(number, text=noise(30_000)) for number in range(3)]
+    large = [a_delivery(number, text=noise(30_000, number)) for number in range(3)]
     store.queues.fail_next("put", times=2)
 
     stored = store.at_due(a_message(large, due=START + MINUTE))
