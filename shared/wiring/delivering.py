@@ -11,7 +11,7 @@ from shared.adapters.storage.health_table import TableHealth
 from shared.delivery.limit import Limit
 from shared.delivery.messages.message import ReplayStep
 from shared.engine.delivering.attempt_history import AttemptHistory
-from shared.engine.delivering.budget import MESSAGES, Budget, Places
+from shared.engine.delivering.budget import MESSAGES, PUSHES, Budget, Places
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.delivering.endpoint import Surroundings
 from shared.engine.delivering.endpoints import Endpoints
@@ -20,10 +20,10 @@ from shared.engine.delivering.push import Push
 from shared.engine.ports import Queue
 from shared.wiring import storage
 from shared.wiring.outbound import pusher, tokens
-from shared.wiring.process import CLOCK, once
+from shared.wiring.process import CLOCK, descriptors, once
 from shared.wiring.settings import settings
 
-THREADS = 8  # for what waits for storage's SDKs
+THREADS = 16  # for what waits for storage's SDKs
 
 
 @once
@@ -38,7 +38,7 @@ def deliver() -> Deliver:
         metrics=metrics,
         clock=CLOCK,
     )
-    budget = Budget()
+    budget = Budget(pushes=min(PUSHES, descriptors() // 2))
     around = Surroundings(
         budget=budget,
         push=Push(

@@ -12,12 +12,13 @@ import certifi
 from shared.adapters.bridge import OnLoopPusher
 from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens, credential_for
 from shared.adapters.http.outbound_guard import OutboundGuard
+from shared.adapters.http.pool import MAX_IDLE
 from shared.adapters.http.push import HttpPusher
 from shared.adapters.http.resolver import NameServers
 from shared.adapters.http.tls import TlsMaterial, client_tls
 from shared.adapters.off_loop import Threads
 from shared.subscriptions.endpoint_rules import host_addresses
-from shared.wiring.process import CLOCK, bridge, once
+from shared.wiring.process import CLOCK, bridge, descriptors, once
 from shared.wiring.settings import settings
 
 _TOKEN_THREADS = 4
@@ -62,6 +63,7 @@ def http_pusher() -> HttpPusher:
         tls=client_tls(_tls_material()),
         lookup=NameServers(servers) if servers else None,
         proxy=settings().egress_proxy,
+        most_idle=min(MAX_IDLE, descriptors() // 4),
     )
 
 

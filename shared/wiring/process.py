@@ -18,6 +18,8 @@ from shared.clock import SystemClock, WatchedClock
 
 T = TypeVar("T")
 
+_MOST_DESCRIPTORS = 16_384  # that the app has a use for
+
 _chance = random.Random()  # noqa: S311 - ids only
 _lock = RLock()
 _built: dict[Callable[[], Any], Any] = {}
@@ -58,6 +60,24 @@ def once(build: Callable[[], T]) -> Callable[[], T]:
 def bridge() -> Bridge:
     """Return the way from threads to the event loop of this process."""
     return Bridge()
+
+
+@once
+def descriptors() -> int:
+    """Allow this process as many descriptors as it may have; return that number."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit.
+        return _MOST_DESCRIPTORS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return _MOST_DESCRIPTORS
+    most = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
+    if soft < most:
+        with suppress(OSError, ValueError):  # a limit beyond that of the kernel
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+            return most
+    return min(soft, _MOST_DESCRIPTORS)
 
 
 def new_id() -> str:

@@ -153,7 +153,7 @@ class TokenPusher:
     async def send(
         self,
         request: OutboundRequest,
-        timeout: timedelta,  # noqa: ASYNC109 - of the answer, not of this call
+        timeout: timedelta,
         late: LateAnswerHandler | None = None,
     ) -> Exchange:
         if request.audience is None:

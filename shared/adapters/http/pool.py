@@ -8,9 +8,8 @@ from shared.adapters.http.connection import Endpoint, HttpConnection
 _IDLE_SECONDS = 60.0
 _MAX_SECONDS = 600.0  # then a new one, so that a moved name is noticed
 _SWEEP_SECONDS = 5.0
-_MAX_PER_ENDPOINT = 64
-_MAX_IDLE = 512
-_SHARE_OF_DESCRIPTORS = 4  # idle connections have a quarter of the process's at most
+_MAX_PER_ENDPOINT = 256
+MAX_IDLE = 512
 
 
 class Pool:
@@ -21,11 +20,11 @@ class Pool:
     the pool or one request.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MAX_IDLE) -> None:
         # The endpoint used last comes last.
         self._idle: dict[Endpoint, list[HttpConnection]] = {}
         self._count = 0
-        self._most = _most_idle()
+        self._most = most
         self._next_sweep = 0.0
 
     def take(self, endpoint: Endpoint) -> HttpConnection | None:
@@ -81,13 +80,3 @@ class Pool:
             else:
                 del self._idle[endpoint]
 
-
-def _most_idle() -> int:
-    """Return how many connections may be idle: less where descriptors are scarce."""
-    try:
-        import resource
-    except ImportError:  # Windows has no such limit.
-        return _MAX_IDLE
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    is_unlimited = soft == resource.RLIM_INFINITY
-    return _MAX_IDLE if is_unlimited else min(_MAX_IDLE, soft // _SHARE_OF_DESCRIPTORS)

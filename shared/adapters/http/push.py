@@ -19,7 +19,7 @@ from shared.adapters.http.dialer import Dialer
 from shared.adapters.http.late import LateAnswers
 from shared.adapters.http.no_answer import NoAnswer, failed
 from shared.adapters.http.outbound_guard import OutboundGuard
-from shared.adapters.http.pool import Pool
+from shared.adapters.http.pool import MAX_IDLE, Pool
 from shared.adapters.http.request import Target, parse_url, write_request
 from shared.adapters.http.resolver import Lookup
 from shared.adapters.http.tls import client_tls
@@ -70,16 +70,17 @@ class HttpPusher:
         tls: ssl.SSLContext | None = None,
         lookup: Lookup | None = None,
         proxy: EgressProxy | None = None,
+        most_idle: int = MAX_IDLE,
     ) -> None:
         self._guard = guard
-        self._pool = Pool()
+        self._pool = Pool(most_idle)
         self._dialer = Dialer(guard, tls or client_tls(), proxy, lookup, self._pool.close)
         self._late_answers = LateAnswers()
 
     async def send(
         self,
         request: OutboundRequest,
-        timeout: timedelta,  # noqa: ASYNC109 - of the answer, not of this call
+        timeout: timedelta,
         late: LateAnswerHandler | None = None,
     ) -> Exchange:
         """Send and wait for the response headers for at most *timeout*. Never raises."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import socket
 import subprocess
@@ -16,7 +15,6 @@ from typing import Any
 import pytest
 
 from shared.adapters.http import connect as connecting
-from shared.adapters.http import pool
 from shared.adapters.http.connect import new_socket
 from shared.adapters.http.connection import NoAnswer, failed
 from shared.adapters.http.resolver import NameServers
@@ -143,15 +141,6 @@ def test_idle_connections_are_closed_first() -> None:
             assert pusher._pool._count == 1
             new_socket(socket.AF_INET, pusher._pool.close).close()
             assert pusher._pool._count == 0
-
-
-@pytest.mark.parametrize(("soft", "most"), [(256, 64), (100_000, 512), (-1, 512)])
-def test_idle_connections_have_a_share_of_the_descriptors(
-    soft: int, most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, soft))
-
-    assert pool.Pool()._most == most
 
 
 def test_silent_name_servers_keep_no_other_name_waiting() -> None:

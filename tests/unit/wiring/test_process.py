@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import resource
 from collections.abc import Iterator
 
 import pytest
 
 from shared import wiring
+from shared.wiring import process
 
 
 @pytest.fixture(autouse=True)
@@ -24,6 +26,27 @@ def test_a_burst_of_requests_begins_no_collection() -> None:
     wiring.read_settings()
 
     assert _collections_of_a_burst() == 0
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "raised", "found"),
+    [
+        (1024, 4096, [4096], 4096),
+        (1024, 1_000_000, [16_384], 16_384),
+        (256, 256, [], 256),
+        (100_000, 1_000_000, [], 16_384),
+        (resource.RLIM_INFINITY, resource.RLIM_INFINITY, [], 16_384),
+    ],
+)
+def test_it_gets_as_many_descriptors_as_it_may_have(
+    soft: int, hard: int, raised: list[int], found: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[int] = []
+    monkeypatch.setattr(process, "_built", {})
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, new: limits.append(new[0]))
+
+    assert (process.descriptors(), limits) == (found, raised)
 
 
 def _collections_of_a_burst() -> int:

@@ -69,11 +69,11 @@ def test_an_unusable_one_is_closed_and_passed_over() -> None:
 
 
 @pytest.mark.usefixtures("time")
-def test_an_endpoint_keeps_at_most_64() -> None:
-    pool, connections = Pool(), made(65)
+def test_an_endpoint_keeps_at_most_256() -> None:
+    pool, connections = Pool(), made(257)
     keep_all(pool, connections)
 
-    assert [each.closed for each in connections] == [True] + [False] * 64
+    assert [each.closed for each in connections] == [True] + [False] * 256
 
 
 @pytest.mark.usefixtures("time")
