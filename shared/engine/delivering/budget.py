@@ -51,15 +51,21 @@ class Places:
 
     total: int = MESSAGES
     bytes: int = BYTES
+    in_flight: int = 0
     storing: int = 0
     slow: dict[InFlight, None] = field(default_factory=dict)
     busy: dict[InFlight, None] = field(default_factory=dict)
 
     def admits(self, message: InFlight) -> bool:
-        """Tell whether a message that has just come may wait for its endpoints."""
+        """
+        Tell whether a message that has just come may wait for its endpoints.
+
+        The last places are kept for endpoints that give them back in no time.
+        """
         self.recount(message)
         if message not in self.slow:
-            return True
+            is_brief = any(each.endpoint.is_brief for each in message.pushing)
+            return is_brief or self.in_flight <= self.total * 7 // 8
         taken, size = len(self.slow) - 1, sum(each.size for each in self.slow)
         if taken and size > self.bytes // 2:
             return False

@@ -91,17 +91,22 @@ class Deliver:
     async def _deliver(self, parts: Sequence[DeliveryMessage], queue: Queue, size: int) -> None:
         """Push the parts side by side; one in which we fail harms no other."""
         message = self._in_flight(queue, size)
+        message.places.in_flight += 1
         faults: list[tuple[DeliveryMessage, BaseException]] = []
-        entered = await asyncio.gather(
-            *(self._enter(part, message) for part in parts), return_exceptions=True
-        )
-        for part, fault in zip(parts, entered, strict=True):
-            if fault is not None:
-                faults.append((part, fault))
         try:
+            entered = await asyncio.gather(
+                *(self._enter(part, message) for part in parts), return_exceptions=True
+            )
+            await self._requeue([each for each in entered if isinstance(each, PutBack)])
+            for part, each in zip(parts, entered, strict=True):
+                if isinstance(each, BaseException):
+                    faults.append((part, each))
             await self._follow(message, faults)
+        except BaseException:
+            message.abandon()
+            raise
         finally:
-            message.end()
+            message.places.in_flight -= 1
         for part, fault in faults:
             _log_fault(part, fault)
             if len(parts) == 1 or not await self._put_back(part):
@@ -124,22 +129,28 @@ class Deliver:
             size=size,
         )
 
-    async def _enter(self, part: DeliveryMessage, message: InFlight) -> None:
-        """Judge a part, and line it up at its endpoint."""
+    async def _requeue(self, parts: Sequence[PutBack]) -> None:
+        """Store what comes back unjudged, together what is due together."""
+        for due, long in {(each.message.due, each.long) for each in parts}:
+            together = [
+                each.message for each in parts if (each.message.due, each.long) == (due, long)
+            ]
+            await self.requeue.at_due(*together, long=long)
+
+    async def _enter(self, part: DeliveryMessage, message: InFlight) -> PutBack | None:
+        """Judge a part, and line it up at its endpoint; or return when it comes back."""
         judged = self.parts.at_once(part) or await self.off_loop(partial(self.parts.of, part))
-        if isinstance(judged, PutBack):
-            await self.requeue.at_due(judged.message, long=judged.long)
-            return
-        if judged is None:
-            return
+        if judged is None or isinstance(judged, PutBack):
+            return judged
         message.follow.begin(judged, self._record(judged))
         if not judged.to_push:
-            return
+            return None
         subscription, endpoint = judged.subscription, self.endpoints.of(judged.subscription)
         if subscription.audience:
             await self.tokens.fetch(subscription.audience)
         await endpoint.health.learn(judged.terms)
         endpoint.enter(judged, message)
+        return None
 
     def _record(self, part: Part) -> Record:
         return Record(

@@ -34,6 +34,7 @@ from shared.engine.delivering.results import Attempted, NotNow, Result, Shortage
 from shared.subscriptions.subscription import EventSubscription, Pause, SubscriptionKey
 
 QUICK = 1.0  # seconds: a push that takes more is slow
+BRIEF = 0.1
 LONGEST_IN_LINE = 60.0  # seconds
 TICK = 0.5  # seconds between two looks at what is not pushed at once
 SOONEST_BACK = timedelta(seconds=1)  # of what could not be pushed in time
@@ -84,6 +85,11 @@ class Endpoint:
     def is_quick(self) -> bool:
         """Whether its latest pushes took less than a second."""
         return self.speed is Speed.QUICK
+
+    @property
+    def is_brief(self) -> bool:
+        """Whether its pushes are not known to take more than a tenth of a second."""
+        return self.speed is not Speed.SLOW and (self.seconds or 0) < BRIEF
 
     @property
     def is_idle(self) -> bool:
@@ -140,11 +146,6 @@ class Endpoint:
             batch = tuple(each.loaded for each in withdrawn)
             now = self.around.clock.now()
             pushing.answer(batch, NotNow(self._back(len(batch), now + SOONEST_BACK, now), why))
-
-    def abandon(self, pushing: Pushing) -> None:
-        """Forget what a part has in the line: its message comes again."""
-        self.line.withdraw(pushing)
-        self.left(pushing)
 
     def succeeded_late(self, terms: DeliveryTerms, sent_at: datetime) -> None:
         """Record a success of the endpoint after the timeout; it annuls the failure."""

@@ -49,14 +49,26 @@ class Pushing:
     endpoint: Endpoint
     open: int
     under_way: int = 0
+    is_abandoned: bool = False
 
     def answer(self, batch: PushBatch, result: Result, *, is_first: bool = True) -> None:
         """Say what became of deliveries."""
+        if self.is_abandoned:
+            return
         self.open -= len(batch)
         if not self.open:
-            self.endpoint.left(self)
-            self.message.left(self)
+            self._left()
         self.message.tell(Answer(self.part, batch, result, is_first))
+
+    def abandon(self) -> None:
+        """Push nothing more of it, and hear of nothing more: its message comes again."""
+        self.is_abandoned = True
+        self.endpoint.line.withdraw(self)
+        self._left()
+
+    def _left(self) -> None:
+        self.endpoint.left(self)
+        self.message.left(self)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -87,6 +99,8 @@ class InFlight:
         """Note that nothing of a part is open any more."""
         if self.pushing.pop(pushing, self) is None:
             self.places.recount(self)
+            if self in self.places.surplus():
+                self.park()
 
     def park(self) -> None:
         """Turn back what waits in lines, for places that others need."""
@@ -100,16 +114,12 @@ class InFlight:
         for endpoint in {each.endpoint for each in self.pushing}:
             endpoint.pump()
 
-    def abandon(self, part: Part) -> None:
-        """Push nothing more of a part."""
-        for pushing in [each for each in self.pushing if each.part is part]:
-            pushing.endpoint.abandon(pushing)
-            self.left(pushing)
-
-    def end(self) -> None:
-        """Give its place back; nothing more of it is pushed."""
+    def abandon(self, part: Part | None = None) -> None:
+        """Push nothing more of it, or of one part: it comes again."""
+        self.follow.stored.abandon()
         for pushing in list(self.pushing):
-            self.abandon(pushing.part)
+            if part is None or pushing.part is part:
+                pushing.abandon()
 
     @property
     def waits_for_quick(self) -> bool:
