@@ -6,23 +6,25 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from threading import Event
 from typing import Any
 
-from pushgrid.testing.composition import Chance, InMemoryApp, finished
+from pushgrid.testing.composition import Chance, InMemoryApp, off_loop
 from pushgrid.testing.memory import (
     FakeClock,
     Faulty,
     MemoryResources,
     ScriptedPusher,
 )
+from shared.adapters.off_loop import OffLoopAttempts
 from shared.arm.namespace_codec import to_absent_topic
 from shared.delivery.messages.message import DeliveryMessage, NewerMessage, ReplayStep
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.message_writer import encode
+from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.ports import Pusher, Queue
 from shared.events.topic import Topic
 from shared.http import HttpAnswer, HttpRequest
+from shared.settings import AttemptLogging
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 from tests.builders import a_subscription, a_topic
 
@@ -84,20 +86,25 @@ class Deployment(InMemoryApp):
         clock = FakeClock()
         self.directory = Directory()
         self.directory.topics["orders"] = a_topic()
-        self.invocation_ended = Event()
         self.jitter = 0.0
         chance = Chance(new_id=lambda: str(uuid.uuid4()), jitter=lambda: self.jitter)
         super().__init__(self.directory, ScriptedPusher(clock), chance, clock, MemoryResources())
 
     def push_with(self, pusher: Pusher) -> None:
         """Push with another sender."""
-        self.deliver.gates.push = self.push_through(pusher)
+        self.push = replace(self.push, pusher=pusher)
 
     def set_terms(self, **choices: Any) -> None:
         """Change the deployment's terms."""
         parts = self.deliver.parts
         terms = replace(parts.terms, **choices)
         self.deliver = replace(self.deliver, parts=replace(parts, terms=terms))
+
+    def keep_attempts(self, logging: AttemptLogging) -> None:
+        """Keep those attempts from now on."""
+        log = OffLoopAttempts(self.attempts, off_loop)
+        history = AttemptHistory(log=log, logging=logging, clock=self.clock)
+        self.deliver = replace(self.deliver, history=history)
 
     def subscribe(self, **overrides: Any) -> EventSubscription:
         subscription = a_subscription(**overrides)
@@ -106,12 +113,12 @@ class Deployment(InMemoryApp):
 
     def answer(self, request: HttpRequest) -> HttpAnswer:
         """Answer a publish request."""
-        return finished(self.publish.run(request))
+        return self.loop.run(self.publish.run(request))
 
     def run(self, message: DeliveryMessage) -> None:
         """Deliver what the host hands over."""
         (text,) = encode(message)
-        self.deliver.run(text.encode(), self.invocation_ended.set)
+        self.work(text)
 
     def put(self, queue: Queue, *messages: DeliveryMessage) -> None:
         """Put messages on a queue, visible at once."""

@@ -47,7 +47,7 @@ def deliver(app: Deployment, queue: Queue = Queue.DELIVERIES) -> list[Headers]:
     texts = app.queues.texts(queue)
     app.queues.stored[queue].clear()
     for text in texts:
-        app.deliver.run(text.encode(), app.invocation_ended.set)
+        app.work(text)
     sent = [each.request.headers for each in app.pusher.sent]
     return [(each.get("traceparent"), each.get("tracestate")) for each in sent]
 
@@ -251,7 +251,7 @@ def test_a_custom_header_of_the_same_name_is_kept(app: Deployment) -> None:
 def test_it_can_be_switched_off(app: Deployment, logged: Logged) -> None:
     app.subscribe()
     app.pusher.script(URL, answered(500))
-    app.deliver.gates.push = Push(pusher=app.pusher, clock=app.clock)
+    app.push = Push(pusher=app.pusher, clock=app.clock)
 
     publish(app, event(), traceparent=parent(), tracestate=STATE)
 

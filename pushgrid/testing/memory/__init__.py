@@ -10,10 +10,7 @@ from pushgrid.testing.memory.driven_loop import DrivenLoop, NothingWillHappen
 from pushgrid.testing.memory.faults import Faulty
 from pushgrid.testing.memory.pushing import (
     HeldPusher,
-    InlineNotifier,
-    InlineThreads,
     MemoryTokens,
-    PusherOnLoop,
     ScriptedPusher,
     Sent,
     answered,
@@ -29,8 +26,6 @@ __all__ = [
     "Faulty",
     "HeldPusher",
     "InlineCommits",
-    "InlineNotifier",
-    "InlineThreads",
     "MemoryAttempts",
     "MemoryCounts",
     "MemoryDeadLetters",
@@ -39,7 +34,6 @@ __all__ = [
     "MemoryResources",
     "MemoryTokens",
     "NothingWillHappen",
-    "PusherOnLoop",
     "ScriptedPusher",
     "Seconds",
     "Sent",

@@ -155,6 +155,7 @@ class DrivenLoop(asyncio.BaseEventLoop):
         future, call = self._calls.popleft()
         if future.cancelled():
             return
+        others, self._calls = self._calls, deque()  # not while it runs another coroutine
         try:
             result = call()
         except Exception as error:  # noqa: BLE001 - whoever awaits the call gets it
@@ -166,6 +167,8 @@ class DrivenLoop(asyncio.BaseEventLoop):
         else:
             if not future.done():
                 future.set_result(result)
+        finally:
+            self._calls = others + self._calls
 
     def _raise_unheard(self) -> None:
         if self._unheard:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from pushgrid.testing.memory.clock import FakeClock
-from shared.engine.ports import BlockingPusher, Pusher
+from shared.engine.ports import Pusher
 from shared.http import (
     Answered,
     Audience,
@@ -19,40 +19,6 @@ from shared.http import (
     NotAnswered,
     OutboundRequest,
 )
-
-T = TypeVar("T")
-
-
-class ListInbox:
-    """Inbox of one thread: it never waits, but lets the clock's time pass."""
-
-    def __init__(self, clock: FakeClock) -> None:
-        self._clock = clock
-        self._items: list[Any] = []
-        self.put = self._items.append
-
-    def wait(self, seconds: float) -> list[Any]:
-        found = self._items.copy()
-        self._items.clear()
-        if not found:
-            self._clock.advance(timedelta(seconds=seconds))
-        return found
-
-
-class InlineThreads:
-    """PushThreads that runs every lane at once in the caller's thread; *are_scarce*: none."""
-
-    def __init__(self, clock: FakeClock) -> None:
-        self._clock = clock
-        self.are_scarce = False
-
-    def start(self, lane: Callable[[], None]) -> bool:
-        if not self.are_scarce:
-            lane()
-        return not self.are_scarce
-
-    def inbox(self) -> ListInbox:
-        return ListInbox(self._clock)
 
 
 class Sent(NamedTuple):
@@ -161,30 +127,6 @@ class MemoryTokens:
 
     async def fetch(self, audience: Audience) -> None:
         self.fetched.append(audience)
-
-
-class PusherOnLoop:
-    """BlockingPusher: *run* has a `Pusher` send on the loop."""
-
-    def __init__(
-        self, pusher: Pusher, run: Callable[[Coroutine[Any, Any, Exchange]], Exchange]
-    ) -> None:
-        self._pusher = pusher
-        self._run = run
-
-    def send(self, request: OutboundRequest, timeout: timedelta) -> Exchange:
-        return self._run(self._pusher.send(request, timeout))
-
-
-class InlineNotifier:
-    """Notifier that sends at once."""
-
-    def __init__(self, pusher: BlockingPusher) -> None:
-        self._pusher = pusher
-
-    def notify(self, requests: Sequence[OutboundRequest]) -> None:
-        for request in requests:
-            self._pusher.send(request, timedelta(seconds=5))
 
 
 def answered(

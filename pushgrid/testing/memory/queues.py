@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -45,9 +45,18 @@ class MemoryQueues(Faulty):
         now = self._clock.now()
         return [max(timedelta(), message.visible_at - now) for message in self.stored[queue]]
 
-    def earliest(self, *queues: Queue) -> tuple[Queue, Stored] | None:
-        """Return what becomes visible first on *queues*: of equals, what was put first."""
-        stored = [(queue, each) for queue in queues for each in self.stored[queue]]
+    def earliest(self, *queues: Queue, besides: Container[str] = ()) -> tuple[Queue, Stored] | None:
+        """
+        Return what becomes visible first on *queues*: of equals, what was put first.
+
+        *besides* are the identities of messages that don't count.
+        """
+        stored = [
+            (queue, each)
+            for queue in queues
+            for each in self.stored[queue]
+            if each.identity not in besides
+        ]
         return min(stored, key=lambda pair: pair[1].visible_at, default=None)
 
     def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:

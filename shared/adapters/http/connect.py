@@ -96,7 +96,9 @@ class _Attempts:
         try:
             await self._loop.sock_connect(raw, address)
         except OSError as error:
-            failure = Failure.TIMED_OUT if error.errno == ETIMEDOUT else Failure.SOCKET
+            failure = failed(error).failure
+            if error.errno == ETIMEDOUT:
+                failure = Failure.TIMED_OUT
             # All local ports are in use; of IPv6, that this host has no address.
             if error.errno == EADDRNOTAVAIL and raw.family is socket.AF_INET:
                 failure = Failure.SHORTAGE

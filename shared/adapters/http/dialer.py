@@ -98,9 +98,9 @@ class Dialer:
         """Remember how *connection*, which has got an answer, can be opened again for less."""
         self._tls.remember(connection)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """End the lookups that are under way."""
-        self._name_servers.close()
+        await self._name_servers.close()
 
     async def _through(self, proxy: EgressProxy, deadline: float) -> Proxy:
         try:

@@ -9,7 +9,7 @@ _IDLE_SECONDS = 60.0
 _MAX_SECONDS = 600.0  # then a new one, so that a moved name is noticed
 _SWEEP_SECONDS = 5.0
 _MAX_PER_ENDPOINT = 256
-MAX_IDLE = 512
+MAX_IDLE = 1024
 
 
 class Pool:
@@ -79,4 +79,3 @@ class Pool:
                 self._idle[endpoint] = kept
             else:
                 del self._idle[endpoint]
-

@@ -104,8 +104,8 @@ class HttpPusher:
     async def close(self) -> None:
         """Close the connections that are idle or wait for a late answer, and end lookups."""
         self._pool.close()
-        self._dialer.close()
         self._late_answers.close()
+        await self._dialer.close()
 
     def _refuse(self, target: Target) -> None:
         refused = self._guard.refuse_scheme(target.scheme) or self._guard.refuse_host(

@@ -60,11 +60,11 @@ class NameServers:
             raise MemoryError(str(error)) from error
         return [_address(node.addr[0]) for node in found.nodes]
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """End the lookups that are under way."""
-        if self._resolver:
-            self._resolver.cancel()
-        self._resolver = None
+        resolver, self._resolver = self._resolver, None
+        if resolver:
+            await resolver.close()
 
 
 def _ours() -> set[int]:

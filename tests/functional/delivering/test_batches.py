@@ -29,7 +29,7 @@ def deliver(app: Deployment, queue: Queue = Queue.DELIVERIES) -> None:
     texts = app.queues.texts(queue)
     app.queues.stored[queue].clear()
     for text in texts:
-        app.deliver.run(text.encode())
+        app.work(text)
 
 
 def batches(app: Deployment) -> list[list[int]]:

@@ -40,7 +40,7 @@ def play(app: Deployment, lasts: timedelta) -> None:
             app.wake.run()
         else:
             app.queues.stored[queue].remove(message)
-            app.deliver.run(message.text.encode())
+            app.work(message.text)
     app.clock.advance(max(until - app.clock.elsewhere.now(), timedelta()))
 
 

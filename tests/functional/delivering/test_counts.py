@@ -224,7 +224,7 @@ def test_a_late_success_that_comes_too_late_is_not_counted(app: Deployment) -> N
     assert sent.late
 
     sent.late.report(answered(200, seconds=60))
-    app.deliver.run(retry.text.encode())
+    app.work(retry.text)
 
     assert app.metrics.of(Metric.DELIVERY_SUCCESS) == {CRM: 1}
 

@@ -62,7 +62,7 @@ def stored(app: Deployment, queue: Queue) -> dict[str, tuple[timedelta, int]]:
 def make_held(app: Deployment, name: str) -> None:
     """Let an endpoint fail, so that it is held, and forget what is stored for that."""
     app.pusher.script(url(name), answered(503))
-    app.deliver.run(fan_out(name).encode())
+    app.work(fan_out(name))
     app.queues.stored.clear()
     app.pusher.sent.clear()
 
@@ -114,7 +114,7 @@ def test_a_part_that_waits_for_storage_keeps_no_other_from_its_endpoint(app: Dep
         return read_uncached(key)
 
     app.directory.read_uncached = slowly  # type: ignore[method-assign]
-    app.deliver.run(fan_out("deleted", *SIX).encode())
+    app.work(fan_out("deleted", *SIX))
 
     assert reached_before == dict.fromkeys(SIX, 1)
 
@@ -123,7 +123,7 @@ def test_why_a_part_was_put_back_is_in_the_log(app: Deployment, logged: Logged) 
     subscribe(app, "one")
     app.threads.are_scarce = True
 
-    app.deliver.run(fan_out("one").encode())
+    app.work(fan_out("one"))
 
     (line,) = logged("delivery.run")
     assert (line["put_back"], line["put_back_because"]) == (1, "no thread is free")
@@ -136,7 +136,7 @@ def test_each_dead_letter_is_of_its_own_subscription(app: Deployment) -> None:
     app.pusher.script(url("one"), answered(400))
     app.pusher.script(url("two"), answered(413))
 
-    app.deliver.run(fan_out("one", "two", "three", events=3).encode())
+    app.work(fan_out("one", "two", "three", events=3))
 
     found = {each.subscription: len(each.deliveries) for each in app.on(Queue.DEADLETTERS)}
     assert found == {"one": 3, "two": 3}
@@ -168,7 +168,7 @@ def test_a_part_that_can_not_be_stored_stops_no_other(
     fail_for(app, monkeypatch, bad)
 
     with pytest.raises(StorageUnavailable):
-        app.deliver.run(fan_out(*names, "four").encode())
+        app.work(fan_out(*names, "four"))
 
     assert reached(app) == dict.fromkeys((*names, "four"), 1)
     assert set(stored(app, Queue.RETRIES)) == {*names} - {bad}
@@ -185,7 +185,7 @@ def test_a_part_in_which_we_fail_comes_back_alone(app: Deployment, logged: Logge
         return push(request)
 
     app.deliver.gates.push = broken
-    app.deliver.run(fan_out("one", "two").encode())
+    app.work(fan_out("one", "two"))
 
     assert reached(app) == {"two": 1}
     assert stored(app, Queue.RETRIES) == {"one": (60 * SECOND, 0)}
@@ -203,7 +203,7 @@ def test_a_part_that_can_not_be_read_or_put_back_stops_no_other(
     app.directory.fail_next("subscription", 3)  # also when it is asked who may go first
 
     with pytest.raises(StorageUnavailable):
-        app.deliver.run(fan_out("one", "two").encode())
+        app.work(fan_out("one", "two"))
 
     assert reached(app) == {"two": 1}
 
@@ -328,6 +328,6 @@ def test_batches_of_a_fan_out_message_stay_whole(app: Deployment) -> None:
     subscribe(app, "whole", batching=Batching(max_events=10))
     subscribe(app, "single")
 
-    app.deliver.run(fan_out("whole", "single", events=10).encode())
+    app.work(fan_out("whole", "single", events=10))
 
     assert reached(app) == {"whole": 1, "single": 10}

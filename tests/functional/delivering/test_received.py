@@ -56,7 +56,7 @@ def test_a_message_far_too_early_waits_on_the_other_queue(app: Deployment) -> No
 
 @pytest.mark.parametrize("newer", [f'{{"pushgrid":{VERSION + 1}}}', '{"pushgrid":9,"x":"\u00fc"}'])
 def test_a_newer_message_is_put_back_for_five_minutes(app: Deployment, newer: str) -> None:
-    app.deliver.run(newer.encode())
+    app.work(newer)
 
     assert app.queues.texts(Queue.RETRIES) == [newer]
     assert app.queues.waits(Queue.RETRIES) == [5 * MINUTE]
@@ -67,7 +67,7 @@ def test_a_message_that_is_no_delivery_is_a_fault_of_ours(app: Deployment, text:
     app.subscribe()
 
     with pytest.raises(MalformedMessage):
-        app.deliver.run(text.encode())
+        app.work(text)
 
     assert (app.pusher.sent, app.all_stored()) == ([], {})
 
@@ -130,7 +130,7 @@ def test_a_fan_out_message_is_delivered_to_each_subscription(app: Deployment) ->
     events = [a_delivery(number) for number in range(2)]
     body = together(a_message(events), a_message(events[1:], subscription="audit"))
 
-    app.deliver.run(body.encode())
+    app.work(body)
 
     found = [(sent.request.url, json.loads(sent.request.body)[0]["id"]) for sent in app.pusher.sent]
     crm, audit = "https://crm.example/", "https://audit.example/"

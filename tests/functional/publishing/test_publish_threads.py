@@ -12,7 +12,6 @@ from typing import TypeVar
 
 import pytest
 
-from pushgrid.testing.composition import finished
 from shared.adapters.off_loop import Threads
 from shared.adapters.resource_cache import ResourceCache
 from shared.engine.ports import Resource, Table
@@ -61,7 +60,7 @@ def test_what_is_small_and_cached_is_answered_without_a_thread(
 
     publish = replace(app.publish, off_loop=off_loop)
 
-    assert (finished(publish.run(request_)).status, len(hopped)) == (status, hops)
+    assert (app.loop.run(publish.run(request_)).status, len(hopped)) == (status, hops)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +82,7 @@ def test_what_takes_many_comparisons_takes_a_thread(
         return call()
 
     publish = replace(app.publish, off_loop=off_loop)
-    finished(publish.run(of_size(QUICK_MATCH // 16)))
+    app.loop.run(publish.run(of_size(QUICK_MATCH // 16)))
 
     assert len(hopped) == hops
 

@@ -36,8 +36,7 @@ def test_each_event_goes_to_its_subscription_anew(pushgrid: Pushgrid, crm: Subsc
 def test_a_header_names_the_job_if_a_setting_says_so(
     pushgrid: Pushgrid, crm: Subscriber, *, is_on: bool
 ):
-    push = replace(pushgrid.push_through(pushgrid.endpoints), has_replay_header=is_on)
-    pushgrid.deliver.gates.push = push
+    pushgrid.push = replace(pushgrid.push, has_replay_header=is_on)
     crm.topic.publish({**PLACED, "id": "fresh"})
 
     job = replayed(pushgrid)

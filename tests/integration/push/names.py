@@ -40,8 +40,4 @@ def name_servers() -> Iterator[NameServers]:
         try:
             yield made
         finally:
-            run(_closed(made))
-
-
-async def _closed(names: NameServers) -> None:
-    names.close()
+            run(made.close())

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import timedelta
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import uvloop
 
+from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.bridge import Bridge
 from shared.adapters.http import push
+from shared.adapters.http.connection import HttpConnection
 from shared.http import Exchange, LateAnswerHandler, OutboundRequest
 
 T = TypeVar("T")
@@ -27,6 +31,11 @@ _bridges = [Bridge()]  # the last one is in use
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run *coroutine* on the loop in use."""
     return _bridges[-1].run(coroutine)
+
+
+def begin(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+    """Begin to run *coroutine* on the loop in use."""
+    return asyncio.run_coroutine_threadsafe(coroutine, _bridges[-1]._get_loop())
 
 
 @contextmanager
@@ -61,6 +70,13 @@ class HttpPusher:
     def __init__(self, *given: Any, **named: Any) -> None:
         self.real = push.HttpPusher(*given, **named)
 
+    @classmethod
+    def over(cls, real: push.HttpPusher) -> Self:
+        """Return the face of *real*."""
+        made = cls.__new__(cls)
+        made.real = real
+        return made
+
     def send(
         self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
     ) -> Exchange:
@@ -68,3 +84,18 @@ class HttpPusher:
 
     def close(self) -> None:
         run(self.real.close())
+
+
+async def answer_over(connected: socket.socket, request: bytes) -> tuple[bool, int]:
+    """Send *request*; return whether all of it was sent, and the status of the answer."""
+    connected.setblocking(False)
+    connection = HttpConnection(connected, ("http", "peer.test", 80))
+    connection.send(request)
+    await connection.await_head(awake_seconds() + 60)
+    connection.close()
+    return connection.is_all_sent, connection.answer.status
+
+
+async def at_once(call: Callable[[], T], /) -> T:
+    """Implement the port ``OffLoop`` without a thread."""
+    return call()

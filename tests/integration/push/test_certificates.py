@@ -139,7 +139,7 @@ def test_the_app_sends_with_the_certificates_and_the_proxy_of_its_settings(
             CLIENT_KEY_PASSWORD="known to us",
             EGRESS_PROXY=f"http://127.0.0.1:{proxy.port}",
         )
-        pusher = outbound.http_pusher()
+        pusher = HttpPusher.over(outbound.http_pusher())
         answered = answer_of(push(pusher, f"https://127.0.0.1:{demanding.port}/"))
         pusher.close()
 

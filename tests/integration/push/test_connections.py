@@ -9,11 +9,8 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.awake_clock import awake_seconds
-from shared.adapters.http.answer import Answer
-from shared.adapters.http.connection import HttpConnection
 from shared.http import Answered, Failure, NotAnswered
-from tests.integration.push.on_loop import HttpPusher
+from tests.integration.push.on_loop import HttpPusher, answer_over, run
 from tests.integration.push.scripted import (
     OK,
     Peer,
@@ -290,10 +287,4 @@ def test_an_answer_that_comes_with_the_reset_counts(sent_before: int) -> None:
             raise ConnectionResetError
 
     with Racing(fileno=ours.detach()) as racing, peer:
-        racing.setblocking(False)
-        answer = Answer()
-        connection = HttpConnection(racing, ("http", "peer.test", 80))
-
-        all_sent = connection.send(b"request", awake_seconds() + 60, answer.feed)
-
-    assert (all_sent, answer.status) == (False, 413)
+        assert run(answer_over(racing, b"request")) == (False, 413)

@@ -1,8 +1,7 @@
-"""Answers after the timeout: one thread, at most 64 connections, and nothing left behind."""
+"""Answers after the timeout: at most 256 connections, and nothing left behind."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,16 +11,16 @@ from threading import Event
 
 import pytest
 
-from shared.http import Answered, LateAnswerHandler, OutboundRequest
+from shared.adapters.http.connection import HttpConnection
+from shared.http import Answered
 from tests.integration.push.late import (
-    MINUTE,
     TIMEOUT,
     Waiting,
     answering_when,
     eventually,
     is_timeout,
-    threads,
     until_the_end,
+    waits,
 )
 from tests.integration.push.on_loop import HttpPusher
 from tests.integration.push.scripted import OK, PATIENCE, Peer, Server, always, push
@@ -31,11 +30,11 @@ FDS = Path("/proc/self/fd")
 
 @pytest.fixture
 def waiting(pusher: HttpPusher) -> Iterator[Waiting]:
-    """Fail if a thread or a file descriptor is left behind."""
+    """Fail if a wait or a file descriptor is left behind."""
     before = len(list(FDS.iterdir()))
     yield Waiting(pusher)
     pusher.close()
-    assert threads() == []
+    assert waits(pusher) == 0
     assert eventually(lambda: len(list(FDS.iterdir())) <= before)
 
 
@@ -58,7 +57,7 @@ def test_an_answer_in_time_is_not_reported_again(waiting: Waiting) -> None:
         exchange = waiting.send(server.url)
 
         assert isinstance(exchange, Answered)
-        assert threads() == []
+        assert waits(waiting.pusher) == 0
         assert waiting.reported(0.1) is None
 
 
@@ -66,7 +65,7 @@ def test_nobody_waits_unless_asked_to(pusher: HttpPusher) -> None:
     ended = Event()
     with Server(until_the_end(ended)) as server:
         assert is_timeout(push(pusher, server.url, TIMEOUT))
-        assert threads() == []
+        assert waits(pusher) == 0
         assert ended.wait(PATIENCE)
 
 
@@ -134,10 +133,10 @@ def test_whatever_else_comes_ends_the_waiting(waiting: Waiting, last: bytes | No
 
     with Server(script) as server:
         assert is_timeout(waiting.send(server.url))
-        assert len(threads()) == 1
+        assert waits(waiting.pusher) == 1
         now.set()
 
-        assert eventually(lambda: threads() == [])
+        assert eventually(lambda: not waits(waiting.pusher))
         assert waiting.reported(0) is None
 
 
@@ -152,7 +151,7 @@ def test_a_peer_that_sends_for_ever_is_given_up(waiting: Waiting) -> None:
     with Server(script) as server:
         assert is_timeout(waiting.send(server.url, timedelta(seconds=0.01)))
 
-        assert eventually(lambda: threads() == [])
+        assert eventually(lambda: not waits(waiting.pusher))
         assert waiting.reported(0) is None
 
 
@@ -167,33 +166,29 @@ def test_waiting_has_an_end(waiting: Waiting) -> None:
     assert waiting.reported(0) is None
 
 
-def test_a_dribbling_peer_costs_next_to_nothing(waiting: Waiting) -> None:
-    """Single bytes as fast as they go: the thread looks fifty times a second at most."""
+def test_a_dribbling_peer_costs_next_to_nothing(
+    waiting: Waiting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Single bytes as fast as they go: after the first ones it is read fifty times a second."""
+    reads: list[float] = []
+    read = HttpConnection._read
+
+    def counted(connection: HttpConnection) -> bool:
+        reads.append(time.monotonic())
+        return read(connection)
 
     def script(peer: Peer) -> None:
         peer.read()
         peer.dribble(b"HTTP/1.1 200 OK\r\nX: " + b"y" * 60_000, 0.0002)
 
+    monkeypatch.setattr(HttpConnection, "_read", counted)
     begun = time.monotonic()
     with Server(script) as server:
         waiting.send(server.url, timedelta(seconds=0.1), until=timedelta(seconds=1))
-        (thread,) = [each for each in threading.enumerate() if each.name == "late-answers"]
-        switches = 0
-        while thread.is_alive():
-            switches = _switches(thread.native_id or 0) or switches
-            time.sleep(0.05)
+        assert eventually(lambda: not waits(waiting.pusher))
 
-    # Some four a look. A look for each byte would be thousands a second.
-    assert 0 < switches < 500 * (time.monotonic() - begun)
-
-
-def _switches(thread: int) -> int:
-    """Return how often a thread has stopped to wait; 0 once it has ended."""
-    try:
-        status = Path(f"/proc/self/task/{thread}/status").read_text()
-    except OSError:
-        return 0
-    return int(status.split("\nvoluntary_ctxt_switches:")[1].split()[0])
+    # A read for each byte would be thousands a second.
+    assert 0 < len(reads) < 100 + 50 * (time.monotonic() - begun)
 
 
 @pytest.mark.parametrize("early", [b"", b"HTTP/1.1 2"], ids=["silent", "answering early"])
@@ -206,10 +201,12 @@ def test_a_request_that_was_not_sent_whole_awaits_nothing(waiting: Waiting, earl
 
     with Server(script) as server:
         assert is_timeout(waiting.send(server.url, body=bytes(20_000_000)))
-        assert threads() == []
+        assert waits(waiting.pusher) == 0
 
 
-def test_beyond_64_the_oldest_is_given_up(waiting: Waiting) -> None:
+def test_beyond_its_limit_the_oldest_is_given_up(
+    waiting: Waiting, monkeypatch: pytest.MonkeyPatch
+) -> None:
     answer = Event()
     gone: list[int] = []
 
@@ -222,44 +219,21 @@ def test_beyond_64_the_oldest_is_given_up(waiting: Waiting) -> None:
         peer.send(OK)
         peer.receive()
 
-    with Server(script) as server, ThreadPoolExecutor(63) as senders:
+    assert waiting.pusher.real._late_answers._most == 256
+    monkeypatch.setattr(waiting.pusher.real._late_answers, "_most", 8)
+    with Server(script) as server, ThreadPoolExecutor(7) as senders:
         first, second = waiting.send(server.url), waiting.send(server.url)
-        rest = list(senders.map(waiting.send, [server.url] * 62))
-        with_64 = list(gone)
+        rest = list(senders.map(waiting.send, [server.url] * 6))
+        with_8 = list(gone)
         rest.append(waiting.send(server.url))
         assert eventually(lambda: gone)
         answer.set()
-        answers = [waiting.reported() for _ in range(64)]
+        answers = [waiting.reported() for _ in range(8)]
 
         assert all(is_timeout(each) for each in (first, second, *rest))
-        assert (with_64, gone) == ([], [1])
+        assert (with_8, gone) == ([], [1])
         assert all(answers)
         assert waiting.reported(0) is None
-
-
-def test_a_slow_report_delays_no_other(pusher: HttpPusher) -> None:
-    """They store something, and storage may be slow."""
-    release, other, now, slow = Event(), Event(), Event(), Event()
-
-    def report_slowly(_: Answered) -> None:
-        slow.set()
-        release.wait(PATIENCE)
-
-    def report(_: Answered) -> None:
-        other.set()
-
-    request = OutboundRequest(method="POST", url="", headers={}, body=b"")
-    with Server(answering_when(now)) as first, Server(answering_when(slow)) as second:
-        for server, late in (
-            (first, LateAnswerHandler(MINUTE, report_slowly)),
-            (second, LateAnswerHandler(MINUTE, report)),
-        ):
-            pusher.send(request._replace(url=server.url), timedelta(seconds=0.1), late)
-        now.set()
-
-        assert other.wait(PATIENCE)
-        release.set()
-    assert eventually(lambda: threads() == [])
 
 
 def test_closing_gives_up_what_waits(waiting: Waiting, pusher: HttpPusher) -> None:
@@ -269,7 +243,7 @@ def test_closing_gives_up_what_waits(waiting: Waiting, pusher: HttpPusher) -> No
         pusher.close()
 
         assert ended.wait(PATIENCE)
-        assert threads() == []
+        assert waits(pusher) == 0
 
 
 def test_it_begins_again_after_a_pause(waiting: Waiting) -> None:
@@ -280,23 +254,4 @@ def test_it_begins_again_after_a_pause(waiting: Waiting) -> None:
             waiting.send(server.url)
             now.set()
             assert waiting.reported()
-            assert eventually(lambda: threads() == [])
-
-
-class NoMoreThreads(threading.Thread):
-    """What starting a thread does when there are too many."""
-
-    def start(self) -> None:
-        raise RuntimeError("can't start new thread")
-
-
-def test_no_room_to_wait_is_a_timeout_all_the_same(
-    waiting: Waiting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("shared.adapters.http.late.Thread", NoMoreThreads)
-    ended = Event()
-    with Server(until_the_end(ended)) as server:
-        exchange = waiting.send(server.url)
-
-        assert is_timeout(exchange)
-        assert ended.wait(PATIENCE)
+            assert eventually(lambda: not waits(waiting.pusher))

@@ -11,10 +11,13 @@ import pytest
 from azure.core.pipeline.transport import HttpTransport
 
 from pushgrid.testing.memory import FakeClock, ScriptedPusher
+from shared.adapters.bridge import OnLoopPusher
 from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens, credential_for
+from shared.adapters.off_loop import Threads
 from shared.http import Audience, Failure, NotAnswered, OutboundRequest
 from tests.integration.push.authority import Authority
 from tests.integration.push.entra import TENANT, Entra, running_entra
+from tests.integration.push.on_loop import at_once, run
 from tests.integration.push.scripted import failure_of
 from tests.integration.push.shortage import no_descriptor
 
@@ -41,9 +44,10 @@ class World:
         self.clock = FakeClock()
         given: dict[str, Any] = {"secret": SECRET, "certificate": None, **proof}
         credential = credential_for(CLIENT, authority=entra.url, **given)
-        self.tokens = WebhookTokens(credential, self.clock, lambda: self.seconds)
+        off_loop = Threads(2, "tokens")
+        self.tokens = WebhookTokens(credential, self.clock, off_loop, lambda: self.seconds)
         self.bare = ScriptedPusher(self.clock)
-        self.pusher = TokenPusher(self.bare, self.tokens)
+        self.pusher = OnLoopPusher(TokenPusher(self.bare, self.tokens), run)
 
     def send(self) -> str:
         """Send a request, and return the token that it had."""
@@ -65,7 +69,7 @@ def test_a_request_gets_the_token_of_the_audience(entra: Entra) -> None:
 
 def test_a_token_is_fetched_once_also_ahead(entra: Entra) -> None:
     world = World(entra)
-    world.tokens.fetch(AUDIENCE)
+    run(world.tokens.fetch(AUDIENCE))
 
     assert {world.send() for _ in range(10)} == {"Bearer token-1"}
     assert len(entra.asked) == 1
@@ -114,9 +118,9 @@ def test_an_entra_id_that_is_away_is_an_outcome_too(entra: Entra) -> None:
     credential = credential_for(
         CLIENT, secret=SECRET, certificate=None, authority="https://127.0.0.1:1"
     )
-    tokens = WebhookTokens(credential, FakeClock(), lambda: 0.0)
+    tokens = WebhookTokens(credential, FakeClock(), at_once, lambda: 0.0)
 
-    exchange = TokenPusher(ScriptedPusher(FakeClock()), tokens).send(REQUEST, TIMEOUT)
+    exchange = run(TokenPusher(ScriptedPusher(FakeClock()), tokens).send(REQUEST, TIMEOUT))
 
     assert failure_of(exchange) is Failure.NO_AUTHORITY
     assert entra.asked == []
@@ -154,9 +158,9 @@ def test_a_certificate_that_is_none_is_an_outcome_too(entra: Entra, text: str) -
 
 
 def test_without_a_credential_there_is_none() -> None:
-    tokens = WebhookTokens(None, FakeClock(), lambda: 0.0)
+    tokens = WebhookTokens(None, FakeClock(), at_once, lambda: 0.0)
 
-    exchange = TokenPusher(ScriptedPusher(FakeClock()), tokens).send(REQUEST, TIMEOUT)
+    exchange = run(TokenPusher(ScriptedPusher(FakeClock()), tokens).send(REQUEST, TIMEOUT))
 
     assert failure_of(exchange) is Failure.UNAUTHORIZED
 

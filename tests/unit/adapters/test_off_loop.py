@@ -41,7 +41,7 @@ def test_a_cancelled_caller_has_its_call_made() -> None:
     """What it stores is stored, also where it waits for a thread."""
     may_end, made = threading.Event(), threading.Event()
 
-    async def cancel() -> list[BaseException | None]:
+    async def cancel() -> list[object]:
         off_loop = Threads(1, "test")
         first = asyncio.create_task(off_loop(lambda: may_end.wait(PATIENCE)))
         second = asyncio.create_task(off_loop(made.set))
@@ -50,7 +50,7 @@ def test_a_cancelled_caller_has_its_call_made() -> None:
         second.cancel()
         ended = await asyncio.gather(first, second, return_exceptions=True)
         may_end.set()
-        return ended
+        return list(ended)
 
     ended = asyncio.run(cancel())
 

@@ -134,6 +134,23 @@ def test_a_call_runs_another_coroutine(loop: DrivenLoop, clock: FakeClock):
     assert loop.run(_in_thread(call)) == 60
 
 
+def test_while_a_call_runs_a_coroutine_no_other_call_is_made(loop: DrivenLoop):
+    seen: list[str] = []
+
+    def first() -> None:
+        seen.append("begins")
+        loop.run(_in_thread(seen.append, "its own"))
+        loop.run(asyncio.sleep(1))
+        seen.append("ends")
+
+    async def both() -> None:
+        await asyncio.gather(_in_thread(first), _in_thread(seen.append, "other"))
+
+    loop.run(both())
+
+    assert seen == ["begins", "its own", "ends", "other"]
+
+
 def test_a_call_that_waits_for_its_own_end(loop: DrivenLoop):
     async def calling() -> None:
         ended = asyncio.Event()

@@ -20,10 +20,7 @@ class FakeConnection:
         self.born = born
         self.expires = 0.0
         self.closed = False
-        self.usable = True
-
-    def is_readable(self) -> bool:
-        return not self.usable
+        self.is_quiet = True
 
     def close(self) -> None:
         self.closed = True
@@ -62,7 +59,7 @@ def test_the_one_used_last_comes_first() -> None:
 def test_an_unusable_one_is_closed_and_passed_over() -> None:
     pool, connections = Pool(), made(2)
     keep_all(pool, connections)
-    connections[1].usable = False
+    connections[1].is_quiet = False
 
     assert pool.take(endpoint(0)) is connections[0]
     assert connections[1].closed
@@ -77,8 +74,8 @@ def test_an_endpoint_keeps_at_most_256() -> None:
 
 
 @pytest.mark.usefixtures("time")
-def test_all_together_are_at_most_512_and_the_endpoint_used_longest_ago_loses() -> None:
-    pool = Pool()
+def test_all_together_have_a_limit_and_the_endpoint_used_longest_ago_loses() -> None:
+    pool = Pool(512)
     groups = [made(64, host) for host in range(9)]
     for group in groups:
         keep_all(pool, group)

@@ -21,7 +21,7 @@ def sender_with(put: Callable[[str], Awaitable[Receipt]]) -> StorageSender:
     nothing: Any = None
     sender = StorageSender(nothing, nothing, at_once)
     put_one: Any = lambda _, text, **__: put(text)  # noqa: E731 - a method
-    sender._message_put.put = put_one
+    sender._message_put.put = put_one  # type: ignore[method-assign]
     return sender
 
 
