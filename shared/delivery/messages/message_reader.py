@@ -85,16 +85,12 @@ def _parts(wire: dict[str, Any]) -> Iterator[DeliveryMessage]:
     note = _note(wire["note"]) if "note" in wire else None
     if note and len(wire["parts"]) > 1:
         raise ValueError("dead letters of several subscriptions")
-    whole = DeliveryMessage(
-        topic="",
-        subscription="",
-        generation="",
-        deliveries=(),
-        due=_moment(wire["due"]) if "due" in wire else None,
-        rounds=_number(wire.get("rounds", 0)),
-        dead_letter=note,
-        blob=_text(wire.get("blob", "")),
-    )
+    common: dict[str, Any] = {
+        "due": _moment(wire["due"]) if "due" in wire else None,
+        "rounds": _number(wire.get("rounds", 0)),
+        "dead_letter": note,
+        "blob": _text(wire.get("blob", "")),
+    }
     sizes = [_number(part[3], 1, MAX_REQUEST_EVENTS) for part in wire["parts"]]
     left = most_events(sizes[0]) if len(sizes) == 1 else MAX_MESSAGE_EVENTS
     events = list(_events(wire, left))
@@ -105,13 +101,13 @@ def _parts(wire: dict[str, Any]) -> Iterator[DeliveryMessage]:
         left -= len(places)
         unused.difference_update(places)
         deliveries = [events[place] for place in places]
-        yield replace(
-            whole,
+        yield DeliveryMessage(
             topic=_text(topic),
             subscription=_text(subscription),
             generation=_text(generation),
             batch_size=size,
             deliveries=tuple(_tried(deliveries, *counters) if counters else deliveries),
+            **common,
         )
     if unused:
         raise ValueError("an event is in no part")

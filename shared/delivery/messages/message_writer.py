@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
-from shared.delivery.delivery import Attempt, Delivery, Origin
+from shared.delivery.delivery import Delivery, Origin
 from shared.delivery.messages.message import (
     EPOCH,
     VERSION,
@@ -25,11 +24,10 @@ from shared.delivery.messages.packing import (
     MAX_STORED,
     MAX_UNPACKED,
     most_events,
-    pack,
+    packed,
     split,
-    surely_fits,
 )
-from shared.delivery.messages.run_length import spans_of
+from shared.delivery.messages.run_length import positions_by_origin, run_lengths, spans_of
 from shared.delivery.requests.custom_headers import header_texts
 
 _MOST_OPEN = 8  # messages that a part is tried with
@@ -38,7 +36,6 @@ _compact = json.JSONEncoder(separators=(",", ":")).encode
 
 Parts = tuple[DeliveryMessage, ...]
 _Places = tuple[int, ...]  # of events in a table, from 0
-_Counters = tuple[int, int, Attempt | None]  # of so many deliveries: attempts, the last one
 
 
 def encode_together(parts: Iterable[DeliveryMessage]) -> Iterator[tuple[Parts, str]]:
@@ -51,7 +48,7 @@ def encode_together(parts: Iterable[DeliveryMessage]) -> Iterator[tuple[Parts, s
     """
     alike: defaultdict[object, list[DeliveryMessage]] = defaultdict(list)
     for part in parts:
-        alike[part.due, part.rounds, part.dead_letter, part.blob].append(part)
+        alike[part.due, part.rounds, part.dead_letter].append(part)
     for group in alike.values():
         yield from _Packing().messages(group)
 
@@ -69,7 +66,7 @@ def encode(message: DeliveryMessage) -> list[str]:
 
 def encode_remaining(*parts: DeliveryMessage) -> str:
     """Return the text of a message some of whose deliveries were removed, and so parts, too."""
-    return _Packing().text([part for part in parts if part.deliveries])
+    return _Packing().text(part for part in parts if part.deliveries)
 
 
 def encode_step(step: ReplayStep) -> str:
@@ -82,6 +79,13 @@ def with_blob(text: str, path: str) -> str:
     return _compact({**json.loads(text), "blob": path})
 
 
+class _Piece(NamedTuple):
+    """A part or some of its deliveries, and the places of their events in the table."""
+
+    part: DeliveryMessage
+    places: _Places
+
+
 class _Packing:
     """
     Divides parts that are alike among messages.
@@ -92,70 +96,37 @@ class _Packing:
     def __init__(self) -> None:
         self._events: list[Delivery] = []
         self._place_of: dict[object, int] = {}
-        self._packed: dict[_Places, str] = {}
-        self._sizes: dict[object, list[int]] = {}
+        self._texts: dict[_Places, str] = {}
 
     def messages(self, parts: Sequence[DeliveryMessage]) -> Iterator[tuple[Parts, str]]:
         """Yield the parts of each message, and its text."""
-        own: list[list[DeliveryMessage]] = []
-        remainders: list[DeliveryMessage] = []
+        own: list[list[_Piece]] = []
+        remainders: list[_Piece] = []
         for part in parts:
+            shares = len(parts) > 1 and not part.dead_letter
             for piece in self._pieces(part):
-                is_full = len(piece.deliveries) >= most_events(piece.batch_size)
-                if is_full or piece.dead_letter or len(parts) == 1:
-                    own.append([piece])
-                else:
+                if shares and len(piece.places) < most_events(part.batch_size):
                     remainders.append(piece)
+                else:
+                    own.append([piece])
         # Parts with the same events stand together: sharing a message, they cost little.
-        remainders.sort(key=lambda part: self._places(part.deliveries))
+        remainders.sort(key=lambda piece: piece.places)
         for group in [*own, *self._shared(remainders)]:
-            yield from self._encoded(group)
+            left = group
+            while left:  # It is divided if it turns out to be too large.
+                count, text = self._fitting(left)
+                yield tuple(piece.part for piece in left[:count]), text
+                left = left[count:]
 
-    def text(self, parts: Sequence[DeliveryMessage]) -> str:
-        """Return the text of a message with these parts."""
-        places = [self._places(part.deliveries) for part in parts]
-        selected = self._union(places)
-        events = [self._events[place] for place in selected]
-        number_of = {place: number for number, place in enumerate(selected)}
-        origins = list(dict.fromkeys(event.origin for event in events))
-        origin_number = {origin: number for number, origin in enumerate(origins)}
-        first = parts[0]
-        wire: dict[str, Any] = {"pushgrid": VERSION}
-        if first.due:
-            wire["due"] = _micros(first.due)
-        if first.rounds:
-            wire["rounds"] = first.rounds
-        if first.dead_letter:
-            wire["note"] = _note(first.dead_letter)
-        wire["origins"] = [_origin(origin) for origin in origins]
-        wire["events"] = [
-            [origin_number[origin], spans_of([event.position for event in group])]
-            for origin, group in groupby(events, key=lambda event: event.origin)
-        ]
-        wire["parts"] = [
-            _part(part, [number_of[place] for place in each])
-            for part, each in zip(parts, places, strict=True)
-        ]
-        wire["packed"] = self._pack(selected)
-        return _compact(wire)
-
-    def _encoded(self, parts: Sequence[DeliveryMessage]) -> Iterator[tuple[Parts, str]]:
-        """Yield parts as one message; as several if they turn out to be too large for one."""
-        while parts:
-            count, text = len(parts), self.text(parts)
-            if count > 1 and len(text) > MAX_STORED:
-                sizes = range(1, count)
-                fit = bisect_right(sizes, MAX_STORED, key=lambda n: len(self.text(parts[:n])))
-                count = max(1, fit)  # One part was judged when it was divided.
-                text = self.text(parts[:count])
-            yield tuple(parts[:count]), text
-            parts = parts[count:]
+    def text(self, parts: Iterable[DeliveryMessage]) -> str:
+        """Return the text of one message with these parts."""
+        return self._text([_Piece(part, self._places(part.deliveries)) for part in parts])
 
     def _places(self, deliveries: Iterable[Delivery]) -> _Places:
         """Return the places of the events in the table, which gets those that are new."""
         places = []
         for each in deliveries:
-            place = self._place_of.get(id(each))  # first attempts of several parts are shared
+            place = self._place_of.get(id(each))  # parts share their first attempts
             if place is None:
                 event = each.origin, each.position, each.text
                 place = self._place_of.setdefault(event, len(self._events))
@@ -165,109 +136,113 @@ class _Packing:
             places.append(place)
         return tuple(places)
 
-    def _union(self, places: Sequence[_Places]) -> _Places:
-        """Return the events of all parts, each once; those of several parts by position."""
-        union = tuple(dict.fromkeys(place for each in places for place in each))
-        if len(places) == 1:
+    def _pieces(self, part: DeliveryMessage) -> Iterator[_Piece]:
+        """Divide a part into pieces that fit into a message each."""
+        places, start = self._places(part.deliveries), 0
+        for group in split(part.deliveries, part.batch_size, self._packed):
+            end = start + len(group)
+            whole = len(group) == len(places)
+            yield _Piece(
+                part if whole else replace(part, deliveries=tuple(group)), places[start:end]
+            )
+            start = end
+
+    def _shared(self, pieces: Sequence[_Piece]) -> list[list[_Piece]]:
+        """Put each piece into the first message that has room for all of it."""
+        opened: list[_Opened] = []
+        for piece in pieces:
+            if not any(message.take(piece, self._events) for message in opened[-_MOST_OPEN:]):
+                opened.append(_Opened())
+                opened[-1].take(piece, self._events)
+        return [message.pieces for message in opened]
+
+    def _fitting(self, pieces: Sequence[_Piece]) -> tuple[int, str]:
+        """Return how many of the pieces fit into a message, at least one, and its text."""
+        text = self._text(pieces)
+        if len(text) <= MAX_STORED or len(pieces) == 1:  # One was judged when it was divided.
+            return len(pieces), text
+        sizes = range(1, len(pieces))
+        fit = bisect_right(sizes, MAX_STORED, key=lambda count: len(self._text(pieces[:count])))
+        return max(1, fit), self._text(pieces[: max(1, fit)])
+
+    def _text(self, pieces: Sequence[_Piece]) -> str:
+        """Write pieces that have the same due time, rounds and note."""
+        places = self._union(pieces)
+        number_of = {place: number for number, place in enumerate(places)}
+        events = [self._events[place] for place in places]
+        origins = list(dict.fromkeys(event.origin for event in events))
+        origin_number = {origin: number for number, origin in enumerate(origins)}
+        first = pieces[0].part
+        wire: dict[str, Any] = {"pushgrid": VERSION}
+        if first.due:
+            wire["due"] = _micros(first.due)
+        if first.rounds:
+            wire["rounds"] = first.rounds
+        if first.dead_letter:
+            wire["note"] = _note(first.dead_letter)
+        wire["origins"] = [_origin(origin) for origin in origins]
+        wire["events"] = [
+            [origin_number[origin], spans] for origin, spans in positions_by_origin(events)
+        ]
+        wire["parts"] = [
+            _part(piece.part, [number_of[place] for place in piece.places]) for piece in pieces
+        ]
+        wire["packed"] = self._packed(events)
+        return _compact(wire)
+
+    def _union(self, pieces: Sequence[_Piece]) -> _Places:
+        """Return the places of all events, each once; those of several parts by position."""
+        union = tuple(dict.fromkeys(place for piece in pieces for place in piece.places))
+        if len(pieces) == 1:
             return union
-        numbers: dict[Origin, int] = {}
         events = [self._events[place] for place in union]
-        keys = [(numbers.setdefault(each.origin, len(numbers)), each.position) for each in events]
+        number_of: dict[Origin, int] = {}
+        keys = [
+            (number_of.setdefault(each.origin, len(number_of)), each.position) for each in events
+        ]
         return tuple(place for _, place in sorted(zip(keys, union, strict=True)))
 
-    def _pieces(self, part: DeliveryMessage) -> Iterator[DeliveryMessage]:
-        """Divide a part into pieces that fit into a message each."""
-        places, counters = self._places(part.deliveries), _counters(part.deliveries)
-        key = places, part.batch_size, tuple(counters)
-        if key not in self._sizes:
-            self._sizes[key] = self._split(part)
-        if len(self._sizes[key]) == 1:
-            yield part
-            return
-        start = 0
-        for size in self._sizes[key]:
-            yield replace(part, deliveries=part.deliveries[start : start + size])
-            start += size
-
-    def _split(self, part: DeliveryMessage) -> list[int]:
-        deliveries, batch_size = part.deliveries, part.batch_size
-        if 0 < len(deliveries) <= most_events(batch_size) and surely_fits(deliveries, batch_size):
-            return [len(deliveries)]
-        return list(split(deliveries, batch_size, lambda group: self._pack(self._places(group))))
-
-    def _pack(self, places: _Places) -> str:
-        if places not in self._packed:
-            texts = [text for place in places if (text := self._events[place].text) is not None]
-            self._packed[places] = pack(texts) if texts else ""
-        return self._packed[places]
-
-    def _shared(self, parts: Sequence[DeliveryMessage]) -> list[list[DeliveryMessage]]:
-        """Put parts into the first message that has room for all deliveries of each."""
-        opened: list[_Opened] = []
-        for part in parts:
-            events = {place: self._events[place] for place in self._places(part.deliveries)}
-            for message in opened[-_MOST_OPEN:]:
-                if message.has_room(part, events):
-                    break
-            else:
-                message = _Opened()
-                opened.append(message)
-            message.add(part, events)
-        return [message.parts for message in opened]
+    def _packed(self, events: Sequence[Delivery]) -> str:
+        """Pack events of the table; equal selections once."""
+        places = self._places(events)
+        if places not in self._texts:
+            self._texts[places] = packed(events)
+        return self._texts[places]
 
 
 class _Opened:
-    """A message that may take more parts; *size* is that of its events unpacked."""
+    """A message that may take more pieces; *size* is that of its events unpacked."""
 
     def __init__(self) -> None:
-        self.parts: list[DeliveryMessage] = []
-        self.count = self.size = 0
-        self.events: set[int] = set()
-        self.blobs: set[str] = set()
+        self.pieces: list[_Piece] = []
+        self._count = self._size = 0
+        self._places: set[int] = set()
+        self._blobs: set[str] = set()
 
-    def has_room(self, part: DeliveryMessage, events: Mapping[int, Delivery]) -> bool:
-        if self.count + len(part.deliveries) > MAX_MESSAGE_EVENTS:
+    def take(self, piece: _Piece, table: Sequence[Delivery]) -> bool:
+        """Add a piece if there is room for all its deliveries; the first one always is."""
+        new = [table[place] for place in piece.places if place not in self._places]
+        count, size = self._count + len(piece.places), sum(len(each.text or "") for each in new)
+        blobs = self._blobs | {each.origin.payload for each in new if each.origin.payload}
+        is_large = count > MAX_MESSAGE_EVENTS or len(blobs) > MAX_BLOBS
+        if self.pieces and (is_large or (size and self._size + size > MAX_UNPACKED)):
             return False
-        new = self._size(events)
-        blobs = {each.origin.payload for each in events.values() if each.origin.payload}
-        return (not new or self.size + new <= MAX_UNPACKED) and len(self.blobs | blobs) <= MAX_BLOBS
-
-    def add(self, part: DeliveryMessage, events: Mapping[int, Delivery]) -> None:
-        self.parts.append(part)
-        self.count += len(part.deliveries)
-        self.size += self._size(events)
-        self.events |= events.keys()
-        self.blobs |= {each.origin.payload for each in events.values() if each.origin.payload}
-
-    def _size(self, events: Mapping[int, Delivery]) -> int:
-        """Return the size of those of *events* that it does not have."""
-        return sum(
-            len(each.text or "") for place, each in events.items() if place not in self.events
-        )
+        self.pieces.append(piece)
+        self._count, self._size, self._blobs = count, self._size + size, blobs
+        self._places.update(piece.places)
+        return True
 
 
 def _part(part: DeliveryMessage, places: Sequence[int]) -> list[Any]:
     """Return ``[topic, subscription, generation, batch size, places, counters]``."""
     names = [part.topic, part.subscription, part.generation, part.batch_size]
-    counters = _counters(part.deliveries)
-    written = [
-        [count, attempts, last.outcome, last.status, _micros(last.at)]
-        if last
-        else [count, attempts]
-        for count, attempts, last in counters
+    if all(each.attempts == 0 and each.last is None for each in part.deliveries):
+        return [*names, spans_of(places)]
+    counters = [
+        [count, attempts, *([last.outcome, last.status, _micros(last.at)] if last else [])]
+        for count, attempts, last in run_lengths(part.deliveries)
     ]
-    return [*names, spans_of(places), *([written] if written else [])]
-
-
-def _counters(deliveries: Sequence[Delivery]) -> list[_Counters]:
-    """Return run lengths of equal counters; none if nothing was tried before."""
-    runs = [
-        (len(list(group)), attempts, last)
-        for (attempts, last), group in groupby(
-            deliveries, key=lambda each: (each.attempts, each.last)
-        )
-    ]
-    return [] if runs == [(len(deliveries), 0, None)] else runs
+    return [*names, spans_of(places), counters]
 
 
 def _origin(origin: Origin) -> list[Any]:

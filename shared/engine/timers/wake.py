@@ -20,7 +20,7 @@ RUN_FOR = timedelta(minutes=2)  # a put may be repeated for two more
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wake:
-    """Moves visible messages of ``waiting`` to ``retries``; those of the same subscriptions merge."""
+    """Moves visible messages of ``waiting`` to ``retries``; merges those of like subscriptions."""
 
     intake: Intake
     receiver: Receiver

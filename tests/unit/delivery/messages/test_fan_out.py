@@ -167,7 +167,7 @@ def test_the_events_of_a_message_are_packed_once(monkeypatch: pytest.MonkeyPatch
         packed.append(len(texts))
         return pack(texts)
 
-    monkeypatch.setattr("shared.delivery.messages.message_writer.pack", counted)
+    monkeypatch.setattr("shared.delivery.messages.packing.pack", counted)
 
     fan_out(requests(16, 1, some(10)))
     assert packed == [16]  # three messages

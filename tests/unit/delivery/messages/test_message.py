@@ -366,6 +366,16 @@ def test_few_payload_blobs_share_a_message_of_several_subscriptions() -> None:
     assert [len(parts) for parts in written] == [MAX_BLOBS, 1]
 
 
+def test_an_event_that_came_twice_is_written_once() -> None:
+    """A failing delete repeats a retry; both are merged as they wait."""
+    group = [a_delivery(0), a_delivery(1), a_delivery(0, attempts=1, last=an_attempt())]
+
+    written = wire(a_message(group))
+
+    assert written["events"] == [[0, [0, 2]]]
+    assert read(compact(written)).deliveries == tuple(group)
+
+
 def test_a_line_of_a_shared_blob_stays_with_its_delivery() -> None:
     tried = a_delivery(
         3, origin=PARKED._replace(first_line=7), text=None, attempts=1, last=an_attempt()
