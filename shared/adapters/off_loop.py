@@ -79,9 +79,6 @@ class OffLoopPayloads:
     async def write(self, publish_id: str, expires: datetime, texts: Sequence[str]) -> str:
         return await self._run(partial(self._store.write, publish_id, expires, texts))
 
-    async def read(self, name: str) -> Sequence[str] | None:
-        return await self._run(partial(self._store.read, name))
-
 
 class OffLoopHealth:
     """Implements the port ``EndpointHealth``."""

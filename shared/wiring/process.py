@@ -21,7 +21,6 @@ T = TypeVar("T")
 _MOST_DESCRIPTORS = 16_384  # that the app has a use for
 
 _chance = random.Random()  # noqa: S311 - ids only
-_lock = RLock()
 _built: dict[Callable[[], Any], Any] = {}
 
 
@@ -43,12 +42,17 @@ CLOCK = WatchedClock(
 
 
 def once(build: Callable[[], T]) -> Callable[[], T]:
-    """Build at the first call only, also when two threads make it at the same time."""
+    """
+    Build at the first call only, also when two threads make it at the same time.
+
+    Who needs another part does not wait: the event loop never does for a thread's imports.
+    """
+    lock = RLock()
 
     @wraps(build)
     def get() -> T:
         if build not in _built:
-            with _lock:
+            with lock:
                 if build not in _built:
                     _built[build] = build()
         return cast("T", _built[build])

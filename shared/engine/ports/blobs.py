@@ -30,13 +30,10 @@ class PayloadStore(Protocol):
 
 
 class Payloads(Protocol):
-    """Does what `PayloadStore` does for publishing and delivering, off the event loop."""
+    """Does what `PayloadStore` does for publishing, off the event loop."""
 
     async def write(self, publish_id: str, expires: datetime, texts: Sequence[str]) -> str:
         """Do as `PayloadStore.write`."""
-
-    async def read(self, name: str) -> Sequence[str] | None:
-        """Do as `PayloadStore.read`."""
 
 
 class DeadLetterStore(Protocol):
