@@ -12,6 +12,7 @@ from pathlib import Path
 from devhost import log, settings
 from devhost.errors import BadFunctionError, HostError
 from devhost.functions import loader, metadata
+from devhost.functions.host_module import HostModule
 from devhost.functions.invoke import Invoker, Report, app_traceback
 from devhost.functions.loader import Function
 from devhost.functions.metadata import BadFunction
@@ -51,6 +52,7 @@ class Host:
             report=self._report,
         )
         self._triggers = Triggers(plan, self._invoker)
+        self._module = HostModule(self._triggers.notify)
         self._width = 0
         self._faults: set[str] = set()
 
@@ -72,6 +74,7 @@ class Host:
         found = metadata.scan(self._plan.root, self._plan.environ)
         self._width = max((len(each.name) for each in found), default=0)
         loader.prepare(self._plan.root)
+        self._module.install()
         functions = [function for each in found if (function := self._load_one(each))]
         if not found:
             self._console.plain(_nothing_in(self._plan.root))
@@ -110,7 +113,6 @@ class Host:
 
     async def _serve(self, functions: list[Function], taken: socket.socket) -> None:
         admin, server = self._http(functions, taken)
-        drain = [admin.drain, *(each.drain for each in self._triggers.listeners)]
         tasks = [
             asyncio.create_task(each)
             for each in (
@@ -127,9 +129,9 @@ class Host:
         stopped.cancel()
         server.stop()
         self._triggers.stop()
-        _, unfinished = await asyncio.wait(
-            [*tasks, *(asyncio.create_task(each()) for each in drain)], timeout=DRAIN_SECONDS
-        )
+        self._module.stop()
+        drained = asyncio.create_task(self._drain(admin, tasks))
+        _, unfinished = await asyncio.wait([drained], timeout=DRAIN_SECONDS)
         if unfinished:
             self._console.line(f"Stopping: not all invocations finished in {DRAIN_SECONDS} s")
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -139,6 +141,11 @@ class Host:
                 raise HostError("a function cancelled one of the host's tasks")
             if task.done() and (fault := task.exception()):
                 raise fault
+
+    async def _drain(self, admin: Admin, tasks: list[asyncio.Task[None]]) -> None:
+        await asyncio.wait(tasks)  # Until then messages may arrive.
+        for drain in (admin.drain, *(each.drain for each in self._triggers.listeners)):
+            await drain()
 
     def _http(self, functions: list[Function], taken: socket.socket) -> tuple[Admin, HttpServer]:
         endpoints = self._triggers.endpoints

@@ -104,6 +104,7 @@ class QueueListener:
         trigger = function.metadata.trigger
         if not isinstance(trigger, QueueTrigger):
             raise TypeError
+        self.queue = trigger.queue
         self._function = function
         self._trigger = trigger
         self._is_poison_queue = trigger.queue.endswith(_POISON)
@@ -121,7 +122,7 @@ class QueueListener:
         self._existed = False
 
     def notify(self) -> None:
-        """Poll now: this host has put a message on the queue."""
+        """Poll now: this host, or its app, has put a message on the queue."""
         self._wake.set()
 
     def stop(self) -> None:
@@ -131,7 +132,7 @@ class QueueListener:
         self._has_room.set()
 
     async def drain(self) -> None:
-        """Wait until the received messages are finished."""
+        """Wait until the received messages are finished, after `run` has ended."""
         if self._running:
             await asyncio.wait(self._running)
 
@@ -145,6 +146,7 @@ class QueueListener:
         exists = found = False
         while not self._stopping:
             after_work, found = found, False
+            self._wake.clear()  # What has been put so far is received now.
             try:
                 exists = exists or await self._queues.source.exists()
                 if not exists:
@@ -190,7 +192,6 @@ class QueueListener:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(delay.total_seconds()):
                 await self._wake.wait()
-        self._wake.clear()
 
     async def _process(self, message: ReceivedMessage) -> None:
         lease = QueueLease(self._queues.source, message, self._invisibility)

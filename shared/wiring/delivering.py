@@ -18,7 +18,7 @@ from shared.engine.delivering.endpoints import Endpoints
 from shared.engine.delivering.parts import Parts
 from shared.engine.delivering.push import Push
 from shared.engine.ports import Queue
-from shared.wiring import storage
+from shared.wiring import local_host, storage
 from shared.wiring.outbound import pusher, tokens
 from shared.wiring.process import CLOCK, descriptors, once
 from shared.wiring.settings import settings
@@ -51,14 +51,16 @@ def deliver() -> Deliver:
         clock=CLOCK,
         limit=Limit(),
     )
+    endpoints = Endpoints(
+        around=around,
+        health=OffLoopHealth(TableHealth(storage.resources(), time.monotonic), off_loop),
+        metrics=metrics,
+        clock_records=storage.clock_records(),
+    )
+    local_host.at_stop(endpoints.stop)
     return Deliver(
         parts=parts,
-        endpoints=Endpoints(
-            around=around,
-            health=OffLoopHealth(TableHealth(storage.resources(), time.monotonic), off_loop),
-            metrics=metrics,
-            clock_records=storage.clock_records(),
-        ),
+        endpoints=endpoints,
         budget=budget,
         places={queue: Places(total=MESSAGES) for queue in (Queue.DELIVERIES, Queue.RETRIES)},
         requeue=requeue,

@@ -22,6 +22,7 @@ from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.delivering.poison_records import PoisonRecords
 from shared.engine.delivering.requeue import BlockingRequeue, Requeue
+from shared.wiring import local_host
 from shared.wiring.outbound import storage_pusher
 from shared.wiring.process import CLOCK, begin, bridge, new_id, once
 from shared.wiring.settings import settings
@@ -39,7 +40,8 @@ def queues() -> StorageQueues:
 
 @once
 def sender() -> StorageSender:
-    return StorageSender(account(), storage_pusher().send, Threads(4, "queues"))
+    threads = Threads(4, "queues")
+    return StorageSender(account(), storage_pusher().send, threads, local_host.message_put)
 
 
 @once

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 
@@ -26,19 +26,32 @@ class StorageSender:
     Sender on Azure queues. A queue that is missing is made by a put.
 
     *send* sends one request, whose address it does not judge; it never raises. The SDK's clients,
-    which block, are used *off_loop*.
+    which block, are used *off_loop*. *visible* is told the queue of each message that was put and
+    is visible.
     """
 
-    def __init__(self, account: StorageAccount, send: Send, off_loop: OffLoop) -> None:
+    def __init__(
+        self,
+        account: StorageAccount,
+        send: Send,
+        off_loop: OffLoop,
+        visible: Callable[[Queue], object] = lambda _: None,
+    ) -> None:
         self._account = account
+        self._visible = visible
         self._off_loop = off_loop
         self._message_put = MessagePut(account, send, off_loop)
         self._free = asyncio.Semaphore(PUTS)
 
     async def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
-        put = partial(
-            self._message_put.put, queue, text, hidden=whole_seconds(visible_in), expires=_NEVER
-        )
+        hidden = whole_seconds(visible_in)
+        receipt = await self._put(queue, text, hidden)
+        if not hidden:
+            self._visible(queue)
+        return receipt
+
+    async def _put(self, queue: Queue, text: str, hidden: int) -> Receipt:
+        put = partial(self._message_put.put, queue, text, hidden=hidden, expires=_NEVER)
         async with self._free:
             with storage_errors():
                 try:

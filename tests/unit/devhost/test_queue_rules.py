@@ -228,3 +228,30 @@ def test_notify_ends_the_wait(listen, queue, app):
     listen(1, during=add, max_polling_interval=timedelta(minutes=1))
 
     assert app.times == [10.5]
+
+
+def test_what_was_put_before_a_poll_is_not_polled_for_again(listen, queue):
+    """Messages that are found anyway cost no empty poll."""
+
+    async def add(listener):
+        await asyncio.sleep(10.5)
+        queue.put("now")
+        listener.notify()
+        listener.notify()
+
+    listen(1, during=add, max_polling_interval=timedelta(minutes=1))
+
+    after = [each for each in queue.times("receive") if each >= 10.5]
+    assert after[:3] == [10.5, 10.5, 10.6]  # found, nothing more, and as after any work
+
+
+def test_a_queue_that_is_missing_is_not_polled_all_the_time(listen, queue):
+    queue.is_there = False
+
+    async def tell(listener):
+        await asyncio.sleep(10.5)
+        listener.notify()
+
+    listen(1, during=tell, max_polling_interval=timedelta(seconds=10))
+
+    assert len([each for each in queue.times("exists") if each >= 10.5]) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -16,10 +17,12 @@ from shared.errors import StorageUnavailable
 PATIENCE = 60  # seconds after which a test that hangs fails
 
 
-def sender_with(put: Callable[[str], Awaitable[Receipt]]) -> StorageSender:
+def sender_with(
+    put: Callable[[str], Awaitable[Receipt]], visible: Callable[[Queue], object] = lambda _: None
+) -> StorageSender:
     """Return a sender whose single put is the test's."""
     nothing: Any = None
-    sender = StorageSender(nothing, nothing, at_once)
+    sender = StorageSender(nothing, nothing, at_once, visible)
     put_one: Any = lambda _, text, **__: put(text)  # noqa: E731 - a method
     sender._message_put.put = put_one  # type: ignore[method-assign]
     return sender
@@ -122,3 +125,20 @@ def test_a_bug_is_raised_after_what_was_begun() -> None:
         run(put_all())
 
     assert ended == ["b", "c"]
+
+
+def test_the_host_hears_of_messages_that_are_stored_and_visible() -> None:
+    seen: list[Queue] = []
+
+    async def put(text: str) -> Receipt:
+        if text == "lost":
+            raise StorageUnavailable
+        assert not seen
+        return Receipt((text, ""))
+
+    sender = sender_with(put, seen.append)
+
+    run(sender.put(Queue.RETRIES, "later", timedelta(seconds=1)))
+    run(sender.put_all(Queue.DELIVERIES, ["lost", "now"]))
+
+    assert seen == [Queue.DELIVERIES]
