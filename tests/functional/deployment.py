@@ -128,17 +128,24 @@ class Deployment(InMemoryApp):
 
     def on(self, queue: Queue) -> list[DeliveryMessage]:
         """Read what lies on a queue, hidden or not."""
-        messages = [decode(text) for text in self.queues.texts(queue)]
+        return [part for _, part in self.parts(queue)]
+
+    def parts(self, queue: Queue) -> list[tuple[timedelta, DeliveryMessage]]:
+        """Read the parts of all messages on a queue, and how long each is hidden."""
+        texts, waits = self.queues.texts(queue), self.queues.waits(queue)
+        messages = zip(waits, map(decode, texts), strict=True)
         not_deliveries = NewerMessage | ReplayStep
         return [
-            part for parts in messages if not isinstance(parts, not_deliveries) for part in parts
+            (wait, part)
+            for wait, parts in messages
+            if not isinstance(parts, not_deliveries)
+            for part in parts
         ]
 
     def waiting(self, queue: Queue) -> list[tuple[timedelta, list[int]]]:
-        """Say for each message how long it is hidden, and which events it has."""
+        """Say for each part how long it is hidden, and which events it has."""
         return [
-            (wait, [each.position for each in message.deliveries])
-            for wait, message in zip(self.queues.waits(queue), self.on(queue), strict=True)
+            (wait, [each.position for each in part.deliveries]) for wait, part in self.parts(queue)
         ]
 
     def all_stored(self) -> dict[Queue, int]:

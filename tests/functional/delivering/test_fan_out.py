@@ -52,10 +52,9 @@ def reached(app: Deployment) -> Counter[str]:
 
 
 def stored(app: Deployment, queue: Queue) -> dict[str, tuple[timedelta, int]]:
-    """Say for each subscription's message how long it is hidden, and how often it was tried."""
+    """Say for each subscription's part how long it is hidden, and how often it was tried."""
     return {
-        message.subscription: (wait, message.deliveries[0].attempts)
-        for wait, message in zip(app.queues.waits(queue), app.on(queue), strict=True)
+        part.subscription: (wait, part.deliveries[0].attempts) for wait, part in app.parts(queue)
     }
 
 
