@@ -115,6 +115,14 @@ def test_failures_of_one_message_share_the_next():
     assert work.waves[1].messages == pytest.approx(20 * (1 - 0.9**50))
 
 
+def test_failures_of_several_subscriptions_share_it_too():
+    """Dead letters do not: each subscription's go to blobs of their own."""
+    work = work_of(a_load(fanout=10, failure_rate=1.0), 1.0)
+
+    assert [each.messages for each in work.waves] == [1000] * 11
+    assert work.dead_messages == 10_000
+
+
 def test_the_operations_are_those_of_each_step_as_often_as_it_is_done():
     work = work_of(a_load(failure_rate=0.5), 1.0)
 
