@@ -16,9 +16,9 @@ from tests.integration.push.scripted import LOCAL
 
 
 @pytest.fixture(params=LOOPS, autouse=True)
-def loop(request: pytest.FixtureRequest) -> Iterator[None]:
+def loop(request: pytest.FixtureRequest) -> Iterator[str]:
     with running_loop(request.param):
-        yield
+        yield request.param
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ def looked_up(find: Callable[[str], Sequence[Address]]) -> Lookup:
 
     async def lookup(host: str) -> Sequence[Address]:
         found: Future[Sequence[Address]] = Future()
+        found.set_running_or_notify_cancel()  # from now on nobody can cancel it
 
         def run() -> None:
             try:

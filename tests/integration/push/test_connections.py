@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import socket
 from datetime import timedelta
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pytest
 
-from shared.http import Answered, Failure, NotAnswered
-from tests.integration.push.on_loop import HttpPusher, answer_over, run
+from shared.http import Answered, Failure, NotAnswered, OutboundRequest
+from tests.integration.push.late import eventually, until_the_end
+from tests.integration.push.on_loop import HttpPusher, answer_over, begin, run
 from tests.integration.push.scripted import (
     OK,
+    PATIENCE,
+    PATIENT,
     Peer,
     Script,
     Server,
@@ -270,6 +273,17 @@ def test_threads_never_mix_up_answers(pusher: HttpPusher) -> None:
         assert wrong == []
         assert len(server.requests) == 480
         assert server.connections <= 12
+
+
+def test_a_push_that_is_cancelled_closes_its_connection(pusher: HttpPusher) -> None:
+    ended = Event()
+    with Server(until_the_end(ended)) as server:
+        request = OutboundRequest("POST", server.url, {}, b"[]")
+        sent = begin(pusher.real.send(request, PATIENT))
+        assert eventually(lambda: server.requests)
+        sent.cancel()
+
+        assert ended.wait(PATIENCE)
 
 
 @pytest.mark.parametrize("sent_before", [0, 1])

@@ -5,15 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from datetime import timedelta
 from pathlib import Path
+from queue import SimpleQueue
 from threading import Event
 
 import pytest
 
 from shared.adapters.http.connection import HttpConnection
-from shared.http import Answered
+from shared.http import Answered, Exchange, LateAnswerHandler, OutboundRequest
 from tests.integration.push.late import (
+    MINUTE,
     TIMEOUT,
     Waiting,
     answering_when,
@@ -22,7 +25,7 @@ from tests.integration.push.late import (
     until_the_end,
     waits,
 )
-from tests.integration.push.on_loop import HttpPusher
+from tests.integration.push.on_loop import HttpPusher, run
 from tests.integration.push.scripted import OK, PATIENCE, Peer, Server, always, push
 
 FDS = Path("/proc/self/fd")
@@ -255,3 +258,21 @@ def test_it_begins_again_after_a_pause(waiting: Waiting) -> None:
             now.set()
             assert waiting.reported()
             assert eventually(lambda: not waits(waiting.pusher))
+
+
+def test_an_answer_is_reported_outside_of_the_invocation_that_asked(pusher: HttpPusher) -> None:
+    """The host drops what is logged in the context of an invocation that has ended."""
+    invocation: ContextVar[str] = ContextVar("invocation", default="none")
+    reported: SimpleQueue[str] = SimpleQueue()
+    late = LateAnswerHandler(MINUTE, lambda _: reported.put(invocation.get()))
+
+    async def invoke(url: str) -> Exchange:
+        invocation.set("this one")
+        request = OutboundRequest(method="POST", url=url, headers={}, body=b"[]")
+        return await pusher.real.send(request, TIMEOUT, late)
+
+    with Server(answering_when(now := Event())) as server:
+        assert is_timeout(run(invoke(server.url)))
+        now.set()
+
+        assert reported.get(timeout=PATIENCE) == "none"

@@ -189,14 +189,15 @@ import sys
 from datetime import timedelta
 from shared.adapters import awake_clock
 from tests.integration.push.scripted import LOCAL, push
-from tests.integration.push.on_loop import HttpPusher, begin, run
+from tests.integration.push.on_loop import HttpPusher, running_loop
 awake_clock._BEAT, awake_clock._MISSED = 0.02, 0.1
-outcome = push(HttpPusher(LOCAL), sys.argv[1], timedelta(seconds=0.6))
+with running_loop(sys.argv[2]):
+    outcome = push(HttpPusher(LOCAL), sys.argv[1], timedelta(seconds=0.6))
 print(type(outcome).__name__, outcome.seconds)
 """
 
 
-def test_a_process_that_was_stopped_waits_on() -> None:
+def test_a_process_that_was_stopped_waits_on(loop: str) -> None:
     """The endpoint answers while the process can't read: that is no timeout of its."""
 
     def script(peer: Peer) -> None:
@@ -211,7 +212,7 @@ def test_a_process_that_was_stopped_waits_on() -> None:
     with Server(script) as server:
         url = f"http://127.0.0.1:{server.port}/"
         process = subprocess.Popen(
-            [sys.executable, "-c", STOPPED, url], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", STOPPED, url, loop], stdout=subprocess.PIPE, text=True
         )
         kind, seconds = process.communicate()[0].split()
 
