@@ -50,8 +50,8 @@ BREAKAGES = {
     "one part skipped": Breakage(
         "lost",
         "shared/engine/delivering/deliver.py",
-        "        return messages\n",
-        "        return messages[:-1] or messages\n",
+        "        return parts\n",
+        "        return parts[:-1] or parts\n",
         _QUIET,
     ),
     "a commit's last message dropped": Breakage(
@@ -63,10 +63,11 @@ BREAKAGES = {
     ),
     "a retry stored after its message went": Breakage(
         "lost",
-        "shared/engine/delivering/settle.py",
-        "        delivered = self.late.store(message, put)\n",
-        "        __import__('threading').Timer(2, self.late.store, (message, put)).start()\n"
-        "        delivered = 0\n",
+        "shared/engine/delivering/stored.py",
+        "                self._messages += await put(left)\n",
+        "                __import__('asyncio').get_running_loop().call_later(\n"
+        "                    2, lambda: __import__('asyncio').ensure_future(put(left))\n"
+        "                )\n",
         (Step("kill -9: queue put retries", one_after_the_other(_KILLED)),),
     ),
     "a wrong end": Breakage(

@@ -42,6 +42,7 @@ from shared.engine.delivering.in_flight import Request
 from shared.engine.delivering.parts import Parts
 from shared.engine.delivering.poison_records import PoisonRecords
 from shared.engine.delivering.push import Push
+from shared.engine.delivering.record import Shortages
 from shared.engine.delivering.requeue import BlockingRequeue, Requeue
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Pusher, Queue, SubscriptionReader, TopicReader
@@ -227,6 +228,7 @@ class InMemoryApp:
             push=self._push,
             current_pause=current_pause,
             clock=self.watched,
+            log_shortage=Shortages(self.watched),
             limit=Limit(),
         )
 

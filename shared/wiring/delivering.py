@@ -17,6 +17,7 @@ from shared.engine.delivering.endpoint import Surroundings
 from shared.engine.delivering.endpoints import Endpoints
 from shared.engine.delivering.parts import Parts
 from shared.engine.delivering.push import Push
+from shared.engine.delivering.record import Shortages
 from shared.engine.ports import Queue
 from shared.wiring import local_host, storage
 from shared.wiring.outbound import pusher, tokens
@@ -48,6 +49,7 @@ def deliver() -> Deliver:
             has_replay_header=settings().replay_header,
         ),
         current_pause=lambda subscription: off_loop(lambda: parts.current_pause(subscription)),
+        log_shortage=Shortages(CLOCK),
         clock=CLOCK,
         limit=Limit(),
     )

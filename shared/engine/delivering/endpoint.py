@@ -50,6 +50,7 @@ class Surroundings(NamedTuple):
     budget: Budget
     push: Callable[[Request], Coroutine[Any, Any, Attempted | Shortage]]
     current_pause: Callable[[EventSubscription], Coroutine[Any, Any, Pause | None]]
+    log_shortage: Callable[[Shortage], None]
     clock: Clock
     limit: Limit
 
@@ -220,6 +221,7 @@ class Endpoint:
         self._counted(request, -1)
         self._is_probing = self._is_probing and not is_probe
         if isinstance(result, Shortage):
+            self.around.log_shortage(result)
             again_at = self.around.clock.now() + SHORTAGE_AGAIN_IN * (1 + 2 * request.jitter)
             result = NotNow(again_at, f"a shortage of ours: {result.of}")
         request.answer(result)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from shared import telemetry
-from shared.clock import Clock
+from shared.clock import Clock, is_pending
 from shared.delivery.delivery import Delivery
 from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.policy import Decision, Delivered, End, EndReason
@@ -14,11 +15,13 @@ from shared.delivery.requests.push_batch import Loaded, PushBatch
 from shared.delivery.requests.traces import trace_id
 from shared.engine.delivering.attempt_history import MessageHistory
 from shared.engine.delivering.attempt_lines import AttemptLines
-from shared.engine.delivering.results import Attempted
+from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Metrics
 from shared.events.event_ids import event_ids
 from shared.metrics import Metric, error_type
 from shared.subscriptions.subscription import SubscriptionKey
+
+SHORTAGES_EVERY = timedelta(minutes=1)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -97,6 +100,24 @@ class Record:
     async def write(self) -> None:
         """Store what the attempt table gets."""
         await self.history.write()
+
+
+@dataclass(slots=True)
+class Shortages:
+    """Logs shortages of ours, once a minute."""
+
+    clock: Clock
+    _count: int = 0  # of those not logged yet
+    _logged_at: datetime | None = None
+
+    def __call__(self, shortage: Shortage) -> None:
+        """Log or count one."""
+        now, at = self.clock.now(), self._logged_at
+        self._count += 1
+        if at and is_pending(at + SHORTAGES_EVERY, now, SHORTAGES_EVERY):
+            return
+        telemetry.error("delivery.shortage", detail=shortage.of, count=self._count)
+        self._count, self._logged_at = 0, now
 
 
 def log_dropped(
