@@ -43,9 +43,10 @@ def read_settings() -> None:
 
 async def publish(request: HttpRequest) -> HttpAnswer:
     """Answer a publish request, to a custom topic or a topic of a namespace."""
-    from shared.wiring import process, publishing, settings
+    from shared.wiring import process, publishing, settings, worker_log
 
     process.bridge().attach()
+    worker_log.begin_invocation()
     if misconfigured := settings.misconfigured_publish():
         return misconfigured.run(request)
     return await publishing.publish().run(request)
@@ -54,16 +55,18 @@ async def publish(request: HttpRequest) -> HttpAnswer:
 async def deliver(body: bytes) -> None:
     """Deliver a message of first attempts."""
     from shared.engine.ports import Queue
-    from shared.wiring import delivering
+    from shared.wiring import delivering, worker_log
 
+    worker_log.begin_invocation()
     await delivering.deliver().run(body, Queue.DELIVERIES)
 
 
 async def retry(body: bytes) -> None:
     """Deliver a message of retries."""
     from shared.engine.ports import Queue
-    from shared.wiring import delivering
+    from shared.wiring import delivering, worker_log
 
+    worker_log.begin_invocation()
     await delivering.deliver().run(body, Queue.RETRIES)
 
 

@@ -56,6 +56,8 @@ class MessagePut:
     Source: https://learn.microsoft.com/rest/api/storageservices/put-message
     """
 
+    hangs = 1  # tries without an answer in time that are repeated: each may be a duplicate
+
     def __init__(self, account: StorageAccount, send: Send, off_loop: OffLoop) -> None:
         self._account = account
         self._send = send
@@ -100,7 +102,7 @@ class MessagePut:
 
     async def _answer(self, request: HttpRequest, authorization: _Authorization) -> HttpResponse:
         """Return the answer to the last try."""
-        tries = Tries(hangs=1, limit=LIMIT_SECONDS)
+        tries = Tries(hangs=self.hangs, limit=LIMIT_SECONDS)
         while True:
             try:
                 answer = await self._authorized_try(request, authorization, tries)
