@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shared.http import Answered, Failure, NotAnswered, OutboundRequest
+from shared.http import Answered, Exchange, Failure, NotAnswered, OutboundRequest
 from tests.integration.push.late import eventually, until_the_end
 from tests.integration.push.on_loop import HttpPusher, answer_over, begin, run
 from tests.integration.push.scripted import (
@@ -179,6 +179,33 @@ def test_an_answer_nobody_asked_for_is_not_taken_for_ours(pusher: HttpPusher) ->
         answered = answer_of(push(pusher, server.url))
 
         assert answered.status == 200
+
+
+@pytest.mark.parametrize("stray", [b"HTTP/1.1 408 Request Timeout\r\n\r\n", b""])
+def test_what_arrived_while_the_loop_was_busy_is_not_taken_for_ours(
+    pusher: HttpPusher, stray: bytes
+) -> None:
+    """The loop has not looked at the connection since."""
+    idle = Event()
+
+    def script(peer: Peer) -> None:
+        peer.read()
+        peer.send(OK)
+        if peer.number == 1:
+            idle.wait(PATIENCE)
+            peer.send(stray)
+
+    async def push_twice(url: str) -> Exchange:
+        request = OutboundRequest("POST", url, {}, b"[]")
+        await pusher.real.send(request, PATIENT)
+        idle.set()
+        for thread in server._threads[1:]:
+            thread.join()
+        return await pusher.real.send(request, PATIENT)
+
+    with Server(script) as server:
+        assert answer_of(run(push_twice(server.url))).status == 200
+        assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize("how", ["close", "reset"])
