@@ -16,7 +16,7 @@ from shared.adapters.storage.queues import GONE, handle_of, whole_seconds
 from shared.engine.ports import OffLoop, Put, Queue, Receipt
 from shared.errors import StorageUnavailable
 
-PUTS = 64  # at a time, in one process
+PUTS = 64  # at a time on each queue, in one process
 SIDE_BY_SIDE = 16  # of them for one call, so that a few texts don't wait for many others
 _NEVER = -1
 
@@ -41,7 +41,7 @@ class StorageSender:
         self._visible = visible
         self._off_loop = off_loop
         self._message_put = MessagePut(account, send, off_loop)
-        self._free = asyncio.Semaphore(PUTS)
+        self._free = {queue: asyncio.Semaphore(PUTS) for queue in Queue}
 
     async def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
         hidden = whole_seconds(visible_in)
@@ -52,7 +52,7 @@ class StorageSender:
 
     async def _put(self, queue: Queue, text: str, hidden: int) -> Receipt:
         put = partial(self._message_put.put, queue, text, hidden=hidden, expires=_NEVER)
-        async with self._free:
+        async with self._free[queue]:
             with storage_errors():
                 try:
                     return await put()

@@ -66,6 +66,28 @@ def test_a_few_puts_do_not_wait_for_many() -> None:
     assert quick == [("quick", "")] * 5
 
 
+def test_a_queue_that_hangs_keeps_no_other_queues_puts_waiting() -> None:
+    """Publishers are answered while retries can't be written."""
+
+    async def put_beside_others() -> Receipt:
+        may_end = asyncio.Event()
+
+        async def put(text: str) -> Receipt:
+            if text == "hangs":
+                await may_end.wait()
+            return Receipt((text, ""))
+
+        sender = sender_with(put)
+        hanging = [asyncio.create_task(sender.put(Queue.RETRIES, "hangs")) for _ in range(2 * PUTS)]
+        await asyncio.sleep(0)
+        stored = await sender.put(Queue.DELIVERIES, "published")
+        may_end.set()
+        await asyncio.gather(*hanging)
+        return stored
+
+    assert run(put_beside_others()) == ("published", "")
+
+
 def test_the_puts_of_a_process_are_bounded() -> None:
     under_way, most = 0, 0
 
