@@ -5,6 +5,7 @@ from __future__ import annotations
 from shared.adapters.group_commit import GroupCommit
 from shared.adapters.off_loop import OffLoopPayloads, Threads
 from shared.engine.publishing.commit import Commit
+from shared.engine.publishing.gathering import MAX_UNDER_WAY
 from shared.engine.publishing.publish import Publish
 from shared.engine.publishing.publisher_authorization import PublisherAuthorization
 from shared.wiring import storage
@@ -17,7 +18,7 @@ THREADS = 32  # for requests that are large, or wait for storage or keys
 
 @once
 def publish() -> Publish:
-    off_loop = Threads(THREADS, "publish")
+    of_commits = Threads(MAX_UNDER_WAY, "commit")  # which wait for no request's reads
     return Publish(
         authorization=PublisherAuthorization(
             clock=CLOCK,
@@ -29,14 +30,14 @@ def publish() -> Publish:
         subscriptions=storage.resource_cache(),
         commits=GroupCommit(
             Commit(
-                payloads=OffLoopPayloads(storage.payloads(), off_loop),
+                payloads=OffLoopPayloads(storage.payloads(), of_commits),
                 sender=storage.sender(),
-                off_loop=off_loop,
+                off_loop=of_commits,
             ).run
         ),
         clock=CLOCK,
         new_id=new_request_id,
         metrics=storage.metrics(),
         payloads_kept_for=storage.deployment_terms().payloads_kept_for,
-        off_loop=off_loop,
+        off_loop=Threads(THREADS, "publish"),
     )
