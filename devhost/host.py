@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -130,8 +131,9 @@ class Host:
         server.stop()
         self._triggers.stop()
         self._module.stop()
-        drained = asyncio.create_task(self._drain(admin, tasks))
-        _, unfinished = await asyncio.wait([drained], timeout=DRAIN_SECONDS)
+        drains = [admin.drain, *(each.drain for each in self._triggers.listeners)]
+        finished = asyncio.create_task(finish(tasks, drains))
+        _, unfinished = await asyncio.wait([finished], timeout=DRAIN_SECONDS)
         if unfinished:
             self._console.line(f"Stopping: not all invocations finished in {DRAIN_SECONDS} s")
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -141,11 +143,6 @@ class Host:
                 raise HostError("a function cancelled one of the host's tasks")
             if task.done() and (fault := task.exception()):
                 raise fault
-
-    async def _drain(self, admin: Admin, tasks: list[asyncio.Task[None]]) -> None:
-        await asyncio.wait(tasks)  # Until then messages may arrive.
-        for drain in (admin.drain, *(each.drain for each in self._triggers.listeners)):
-            await drain()
 
     def _http(self, functions: list[Function], taken: socket.socket) -> tuple[Admin, HttpServer]:
         endpoints = self._triggers.endpoints
@@ -188,6 +185,15 @@ class Host:
         self._console.line(f"{start}  FAILED  {took}  {text}")
         if trace := app_traceback(report.fault):
             self._console.error(trace)
+
+
+async def finish(
+    tasks: Sequence[asyncio.Task[None]], drains: Sequence[Callable[[], Awaitable[None]]]
+) -> None:
+    """Wait for the host's *tasks*, which may still receive something, and then for all of that."""
+    await asyncio.wait(tasks)
+    for drain in drains:
+        await drain()
 
 
 def _nothing_in(root: Path) -> str:
