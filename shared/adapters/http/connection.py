@@ -34,24 +34,6 @@ class HttpConnection:
     *answer* is that to the latest request; *received* says whether anything of it has come.
     """
 
-    __slots__ = (
-        "_ended",
-        "_is_watched",
-        "_loop",
-        "_number",
-        "_reads",
-        "_rest",
-        "_socket",
-        "_timer",
-        "_waiter",
-        "_waits_for_room",
-        "answer",
-        "born",
-        "endpoint",
-        "expires",
-        "received",
-    )
-
     def __init__(self, connected: socket.socket, endpoint: Endpoint) -> None:
         self._loop = asyncio.get_running_loop()
         self._socket = connected
@@ -107,26 +89,14 @@ class HttpConnection:
         return self.expires == 0.0
 
     @property
-    def session(self) -> ssl.SSLSession | None:
-        """The TLS session."""
-        return self._socket.session if isinstance(self._socket, ssl.SSLSocket) else None
+    def tls(self) -> ssl.SSLSocket | None:
+        """Its TLS, if that was started."""
+        return self._socket if isinstance(self._socket, ssl.SSLSocket) else None
 
     @property
     def address(self) -> str:
         """The address of the peer."""
         return str(self._socket.getpeername()[0])
-
-    @property
-    def certificate(self) -> bytes | None:
-        """The peer's certificate in DER, if TLS has started."""
-        if isinstance(self._socket, ssl.SSLSocket):
-            return self._socket.getpeercert(binary_form=True)
-        return None
-
-    @property
-    def is_resumed(self) -> bool:
-        """Whether the peer has resumed the session that TLS was started with."""
-        return isinstance(self._socket, ssl.SSLSocket) and bool(self._socket.session_reused)
 
     @property
     def is_all_sent(self) -> bool:
@@ -224,7 +194,8 @@ class HttpConnection:
                 self.close()
             return
         self._read()
-        if self._is_sending and not self._waits_for_room:  # TLS had to read before it could go on
+        is_stuck = self._rest and not (self._waits_for_room or self.answer.status or self._ended)
+        if is_stuck:  # TLS had to read before it could go on
             self._write()
         self._reads += 1
         if self._reads > _READS and self._is_watched:
@@ -234,10 +205,6 @@ class HttpConnection:
     def _resume(self) -> None:
         if self._is_watched:
             self._watch()
-
-    @property
-    def _is_sending(self) -> bool:
-        return bool(self._rest) and not (self.answer.status or self._ended)
 
     def _read(self) -> bool:
         """Take what has arrived; return whether there may be more."""
@@ -254,6 +221,8 @@ class HttpConnection:
             self._end(none)
         except OSError as error:
             self._end(failed(error))
+        except MemoryError as error:
+            self._end(NoAnswer(Failure.SHORTAGE, repr(error)))
         if self.answer.status:
             self._wait_for_room(needed=False)
             self._wake()

@@ -66,7 +66,7 @@ class Dialer:
 
     async def peer(self, connection: HttpConnection) -> Peer:
         """Return who is at the other end."""
-        der, found = connection.certificate, None
+        der, found = connection.tls and connection.tls.getpeercert(binary_form=True), None
         if der:  # on a thread: it imports cryptography
             found = await to_thread(parse_certificate, der, connection.endpoint[1])
         return Peer(None if self._proxy else connection.address, found)

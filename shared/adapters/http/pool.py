@@ -42,20 +42,22 @@ class Pool:
     def keep(self, connection: HttpConnection, keep_for: float | None) -> None:
         """Keep *connection*, for less than *keep_for* seconds if the peer has set such a limit."""
         now = awake_seconds()
-        idle = _IDLE_SECONDS if keep_for is None else min(_IDLE_SECONDS, keep_for - 1)
-        connection.expires = min(now + idle, connection.born + _MAX_SECONDS)
-        surplus: list[HttpConnection] = []
+        seconds = _IDLE_SECONDS if keep_for is None else min(_IDLE_SECONDS, keep_for - 1)
+        connection.expires = min(now + seconds, connection.born + _MAX_SECONDS)
         stack = self._idle.pop(connection.endpoint, None) or []
         self._idle[connection.endpoint] = stack
         stack.append(connection)
         self._count += 1
         if len(stack) > _MAX_PER_ENDPOINT:
-            surplus.append(stack.pop(0))
-            self._count -= 1
-        if now >= self._next_sweep or self._count > self._most:
-            self._sweep(now, surplus)
-        for each in surplus:
-            each.close()
+            self._drop(stack[0])
+        elif self._count > self._most:
+            self._drop(next(iter(self._idle.values()))[0])
+        if now >= self._next_sweep:
+            self._next_sweep = now + _SWEEP_SECONDS
+            idle = [each for stack in self._idle.values() for each in stack]
+            for each in idle:
+                if each.expires <= now:
+                    self._drop(each)
 
     def close(self) -> bool:
         """Close all idle connections; return whether there were any."""
@@ -66,16 +68,10 @@ class Pool:
             connection.close()
         return bool(idle)
 
-    def _sweep(self, now: float, surplus: list[HttpConnection]) -> None:
-        """Move expired and surplus connections to *surplus*."""
-        self._next_sweep = now + _SWEEP_SECONDS
-        for endpoint, stack in list(self._idle.items()):
-            kept = [connection for connection in stack if connection.expires > now]
-            while kept and self._count - (len(stack) - len(kept)) > self._most:
-                kept.pop(0)
-            surplus.extend(connection for connection in stack if connection not in kept)
-            self._count -= len(stack) - len(kept)
-            if kept:
-                self._idle[endpoint] = kept
-            else:
-                del self._idle[endpoint]
+    def _drop(self, connection: HttpConnection) -> None:
+        stack = self._idle[connection.endpoint]
+        stack.remove(connection)
+        if not stack:
+            del self._idle[connection.endpoint]
+        self._count -= 1
+        connection.close()

@@ -8,15 +8,16 @@ a name again after the guard has judged it, and costs several times the processo
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from contextlib import suppress
+from contextvars import Context
 from datetime import timedelta
 from typing import NamedTuple
 
 from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.http.connection import Endpoint, HttpConnection
 from shared.adapters.http.dialer import Dialer
-from shared.adapters.http.late import LateAnswers
 from shared.adapters.http.no_answer import NoAnswer, failed
 from shared.adapters.http.outbound_guard import OutboundGuard
 from shared.adapters.http.pool import MAX_IDLE, Pool
@@ -26,6 +27,7 @@ from shared.adapters.http.tls import client_tls
 from shared.http import Answered, Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 from shared.network_settings import EgressProxy
 
+MOST_LATE = 256  # connections that wait for a late answer; then the oldest gives way
 _CONNECT_SECONDS = 10.0
 _BODY_SECONDS = 2.0
 _STALE = (Failure.SOCKET, Failure.TLS)  # the ends of a connection that the peer gave up
@@ -59,8 +61,7 @@ class HttpPusher:
     timeout. The peer may have handled the first one: delivery is at least once, and a duplicate is
     better than a failure that the endpoint has not caused.
 
-    With *late* a request that was sent whole, and not answered in time, leaves its connection to
-    ``LateAnswers``.
+    With *late* the connection of a request that was sent whole, and not answered in time, waits on.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class HttpPusher:
         self._guard = guard
         self._pool = Pool(most_idle)
         self._dialer = Dialer(guard, tls or client_tls(), proxy, lookup, self._pool.close)
-        self._late_answers = LateAnswers()
+        self._late: dict[HttpConnection, asyncio.Task[None]] = {}  # the oldest first
 
     async def send(
         self,
@@ -104,7 +105,8 @@ class HttpPusher:
     async def close(self) -> None:
         """Close the connections that are idle or wait for a late answer, and end lookups."""
         self._pool.close()
-        self._late_answers.close()
+        for connection in list(self._late):
+            self._give_up(connection)
         await self._dialer.close()
 
     def _refuse(self, target: Target) -> None:
@@ -156,7 +158,7 @@ class HttpPusher:
                 await connection.await_head(started + call.timeout)
             except NoAnswer as none:
                 if none.failure is Failure.TIMED_OUT and connection.is_all_sent and call.late:
-                    self._late_answers.wait_for(connection, started, call.late)
+                    self._wait_on(connection, started, call.late)
                     kept = True
                 raise
             answer = connection.answer
@@ -175,3 +177,28 @@ class HttpPusher:
             if not kept:
                 connection.close()
         return Answered(answer.status, answer.headers, bytes(answer.body), seconds)
+
+    def _wait_on(self, connection: HttpConnection, started: float, late: LateAnswerHandler) -> None:
+        if len(self._late) >= MOST_LATE:
+            self._give_up(next(iter(self._late)))
+        # In a context of its own: the invocation that began it may be over when its answer comes.
+        self._late[connection] = asyncio.get_running_loop().create_task(
+            self._report(connection, started, late), context=Context()
+        )
+
+    async def _report(
+        self, connection: HttpConnection, started: float, late: LateAnswerHandler
+    ) -> None:
+        try:
+            await connection.await_head(started + late.within.total_seconds())
+            answer, seconds = connection.answer, awake_seconds() - started
+            late.report(Answered(answer.status, answer.headers, b"", seconds))
+        except NoAnswer:
+            pass
+        finally:
+            self._late.pop(connection, None)
+            connection.close()
+
+    def _give_up(self, connection: HttpConnection) -> None:
+        self._late.pop(connection).cancel()
+        connection.close()

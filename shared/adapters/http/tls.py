@@ -109,11 +109,11 @@ class Tls:
 
     def remember(self, connection: HttpConnection) -> None:
         """Remember the session of *connection*, after an answer: TLS 1.3 sends it so late."""
-        session = connection.session
-        if session is None or not session.has_ticket:
+        session = connection.tls and connection.tls.session
+        if not session or not session.has_ticket:
             return
         _, verified = self._sessions.pop(connection.endpoint, (None, 0.0))
-        if not connection.is_resumed:
+        if not (connection.tls and connection.tls.session_reused):
             verified = awake_seconds()
         self._sessions[connection.endpoint] = session, verified
         if len(self._sessions) > _MAX_SESSIONS:

@@ -43,7 +43,7 @@ class Waiting:
 
 def waits(pusher: HttpPusher) -> int:
     """Return how many connections wait for a late answer."""
-    return len(pusher.real._late_answers._waits)
+    return len(pusher.real._late)
 
 
 def eventually(holds: Callable[[], object]) -> bool:

@@ -13,6 +13,7 @@ from threading import Event
 
 import pytest
 
+from shared.adapters.http import push as sender
 from shared.adapters.http.connection import HttpConnection
 from shared.http import Answered, Exchange, LateAnswerHandler, OutboundRequest
 from tests.integration.push.late import (
@@ -222,8 +223,8 @@ def test_beyond_its_limit_the_oldest_is_given_up(
         peer.send(OK)
         peer.receive()
 
-    assert waiting.pusher.real._late_answers._most == 256
-    monkeypatch.setattr(waiting.pusher.real._late_answers, "_most", 8)
+    assert sender.MOST_LATE == 256
+    monkeypatch.setattr(sender, "MOST_LATE", 8)
     with Server(script) as server, ThreadPoolExecutor(7) as senders:
         first, second = waiting.send(server.url), waiting.send(server.url)
         rest = list(senders.map(waiting.send, [server.url] * 6))

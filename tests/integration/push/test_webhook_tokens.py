@@ -5,19 +5,22 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from datetime import timedelta
+from queue import SimpleQueue
+from threading import Event
 from typing import Any
 
 import pytest
+from azure.core.credentials import AccessToken
 from azure.core.pipeline.transport import HttpTransport
 
-from pushgrid.testing.memory import FakeClock, ScriptedPusher
+from pushgrid.testing.memory import FakeClock, ScriptedPusher, Seconds
 from shared.adapters.bridge import OnLoopPusher
 from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens, credential_for
 from shared.adapters.off_loop import Threads
 from shared.http import Audience, Failure, NotAnswered, OutboundRequest
 from tests.integration.push.authority import Authority
 from tests.integration.push.entra import TENANT, Entra, running_entra
-from tests.integration.push.on_loop import at_once, run
+from tests.integration.push.on_loop import at_once, begin, run
 from tests.integration.push.scripted import failure_of
 from tests.integration.push.shortage import no_descriptor
 
@@ -73,6 +76,42 @@ def test_a_token_is_fetched_once_also_ahead(entra: Entra) -> None:
 
     assert {world.send() for _ in range(10)} == {"Bearer token-1"}
     assert len(entra.asked) == 1
+
+
+class Held:
+    """A credential that waits until it may answer."""
+
+    def __init__(self) -> None:
+        self.asked: SimpleQueue[int] = SimpleQueue()
+        self.may_answer = Event()
+        self._count = 0
+
+    def get_token(self, *_: str, **__: Any) -> AccessToken:
+        self._count += 1
+        self.asked.put(self._count)
+        assert self.may_answer.wait(30)
+        ends = FakeClock().now() + timedelta(hours=1)
+        return AccessToken(f"token-{self._count}", int(ends.timestamp()))
+
+
+def test_requests_wait_for_one_fetch_and_use_the_old_token_while_it_is_renewed() -> None:
+    held, seconds = Held(), Seconds()
+    tokens = WebhookTokens(lambda _: held, FakeClock(), Threads(2, "tokens"), seconds)
+
+    first = [begin(tokens.get(AUDIENCE)) for _ in range(5)]
+    assert held.asked.get(timeout=30) == 1
+    held.may_answer.set()
+    assert {each.result(30).token for each in first} == {"token-1"}
+
+    held.may_answer.clear()
+    seconds.seconds = 3600.0
+    renewing = begin(tokens.get(AUDIENCE))
+    assert held.asked.get(timeout=30) == 2
+    assert run(tokens.get(AUDIENCE)).token == "token-1"
+    held.may_answer.set()
+    assert renewing.result(30).token == "token-2"
+    assert run(tokens.get(AUDIENCE)).token == "token-2"
+    assert held.asked.empty()
 
 
 def test_a_token_that_was_not_asked_for_for_want_of_descriptors_is_a_shortage(entra: Entra) -> None:
