@@ -65,8 +65,8 @@ def encode(message: DeliveryMessage) -> list[str]:
 
 
 def encode_remaining(*parts: DeliveryMessage) -> str:
-    """Return the text of a message some of whose deliveries were removed, and so parts, too."""
-    return _Packing().text(part for part in parts if part.deliveries)
+    """Return the text of what is left of a message: its parts that still have deliveries."""
+    return _Packing().text(parts)
 
 
 def encode_step(step: ReplayStep) -> str:
