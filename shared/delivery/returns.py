@@ -25,6 +25,7 @@ class Returns(NamedTuple):
     ) -> tuple[Returns, datetime]:
         """Return when *count* deliveries come back together, *soonest* or later, at *rate*/s."""
         latest = now + LONGEST_PUT_BACK
-        due = min(max(soonest, self.booked_until), latest)
+        booked = self.booked_until if self.booked_until <= latest else now  # the clock was set back
+        due = min(max(soonest, booked), latest)
         step = timedelta(seconds=count / max(rate, LEAST_RATE))
         return Returns(min(due + step, latest)), due

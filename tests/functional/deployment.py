@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -119,6 +120,13 @@ class Deployment(InMemoryApp):
         """Deliver what the host hands over."""
         (text,) = encode(message)
         self.work(text)
+
+    def begin(self, message: DeliveryMessage | str) -> asyncio.Task[None]:
+        """Begin to deliver a message, and go on with others as far as no time has to pass."""
+        text = message if isinstance(message, str) else "".join(encode(message))
+        task = self.loop.create_task(self.deliver.run(text.encode(), Queue.DELIVERIES))
+        self.loop.settle()
+        return task
 
     def put(self, queue: Queue, *messages: DeliveryMessage) -> None:
         """Put messages on a queue, visible at once."""

@@ -148,7 +148,8 @@ class Deliver:
         subscription, endpoint = judged.subscription, self.endpoints.of(judged.subscription)
         if subscription.audience:
             await self.tokens.fetch(subscription.audience)
-        await endpoint.health.learn(judged.terms)
+        if await endpoint.health.learn(judged.terms):
+            endpoint.spawn(endpoint.health.save())  # which failed before
         endpoint.enter(judged, message)
         return None
 

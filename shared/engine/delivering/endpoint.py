@@ -223,7 +223,9 @@ class Endpoint:
         if isinstance(result, Shortage):
             self.around.log_shortage(result)
             again_at = self.around.clock.now() + SHORTAGE_AGAIN_IN * (1 + 2 * request.jitter)
-            result = NotNow(again_at, f"a shortage of ours: {result.of}")
+            result = put_back = NotNow(again_at, f"a shortage of ours: {result.of}")
+            if is_probe:
+                self._turn_back_line(lambda _: put_back)
         request.answer(result)
         self.pump()
         self.around.budget.next_waiting()
@@ -329,6 +331,8 @@ class Endpoint:
             self.spawn(self._look_after_line())
 
     async def _look_after_line(self) -> None:
+        if not self.line:  # by now
+            return
         self.pause = await self.around.current_pause(self.line.first.owner.part.subscription)
         for each in list(self.parts):
             if _now() - each.message.since > LONGEST_IN_LINE:

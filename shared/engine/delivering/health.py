@@ -62,12 +62,13 @@ class SharedHealth:
     _failed_at: datetime | None = None
     _claimed_in_vain_at: datetime | None = None
 
-    async def learn(self, terms: DeliveryTerms) -> None:
-        """Learn what others know, as of a second ago."""
-        if terms.profile.ever_holds:
-            row = await self.store.cached(self.key)
-            if row and (self._row is None or row.etag != self._row.etag):
-                self._adopt(row)
+    async def learn(self, terms: DeliveryTerms) -> bool:
+        """Learn what others know, as of a second ago; tell whether to `save`."""
+        if not terms.profile.ever_holds:
+            return False
+        if row := await self.store.cached(self.key):
+            self._adopt(row)
+        return self._needs_write()
 
     def availability(self, terms: DeliveryTerms, now: datetime) -> Availability:
         """Decide whether anything may be pushed."""
@@ -138,6 +139,8 @@ class SharedHealth:
 
     def _adopt(self, row: StoredHealth | None) -> None:
         """Go by a row, unless it is about an earlier endpoint, and by what was seen here since."""
+        if row and self._row and row.etag == self._row.etag:
+            return  # Bounded once more, a hold would be as far away as before.
         self._row = row
         if row is None or row.health.endpoint != self.health.endpoint:
             return

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pushgrid.testing.memory import START
+from pushgrid.testing.memory import START, HeldPusher, answered
 from shared.delivery.policy import EndState
 from shared.engine.ports import Queue
 from shared.subscriptions.subscription import Batching
-from tests.builders import DEAD, a_delivery, a_message, noise, text
+from tests.builders import DEAD, URL, a_delivery, a_message, noise, text
 from tests.functional.delivering.late import ONE_ATTEMPT, answer_late, time_out
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
@@ -81,10 +81,14 @@ def test_a_group_shrinks_and_keeps_its_time(app: Deployment) -> None:
 
 
 def test_a_message_without_the_event_stays_as_it_is(app: Deployment) -> None:
-    app.pusher.takes = 2 * SECOND  # each is stored before the next one fails
-    time_out(app, events=2)
+    held = HeldPusher(app.pusher)
+    held.hold('"e-1"')
+    app.push_with(held)
+    time_out(app, events=2)  # the first is stored before the second one fails
 
-    answer_late(app, event=1)
+    app.pusher.script(URL, answered(200))
+    held.let_go()
+    app.loop.settle()
 
     assert [positions for _, positions in app.waiting(Queue.RETRIES)] == [[0]]
 
@@ -106,8 +110,8 @@ def test_what_became_several_messages_is_known_apart(app: Deployment) -> None:
     deliveries = [a_delivery(number, text=each) for number, each in enumerate(big)]
     requeue = app.deliver.requeue
 
-    first, second, _ = requeue.at_due(a_message(deliveries, due=app.in_a_minute()))
-    shrunk = [requeue.shrink(each, []) for each in (second, first)]
+    stored = app.loop.run(requeue.at_due(a_message(deliveries, due=app.in_a_minute())))
+    shrunk = [app.loop.run(requeue.shrink(each, [])) for each in stored[1::-1]]
 
     assert all(shrunk)
     assert app.waiting(Queue.RETRIES) == [(MINUTE, [2])]

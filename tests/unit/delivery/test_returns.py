@@ -41,6 +41,14 @@ def test_they_are_not_back_before_the_soonest_moment() -> None:
     assert times == [120]
 
 
+def test_a_clock_that_was_set_back_delays_nothing() -> None:
+    returns = Returns(START + timedelta(hours=6))
+
+    _, times = book(returns, [10, 1], rate=10)
+
+    assert times == [1, 2]
+
+
 def test_all_are_back_after_five_minutes_to_be_checked() -> None:
     returns, times = book(Returns(START), [100_000, 1], rate=10, soonest=timedelta(hours=1))
 
