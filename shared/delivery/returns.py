@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from shared.delivery.furthest import LONGEST_PUT_BACK
 
 LEAST_RATE = 5.0  # deliveries a second: so those of a quiet or failing endpoint don't wait long
+
+
+AVERAGED_OVER = 20.0  # seconds
+
+
+class Accepted(NamedTuple):
+    """What an endpoint accepted lately: *weight* deliveries at *at*, in seconds, older ones less."""
+
+    weight: float = 0.0
+    at: float = 0.0
+
+    def with_more(self, count: int, now: float) -> Accepted:
+        """Count deliveries that it has just accepted."""
+        return Accepted(self.per_second(now) * AVERAGED_OVER + count, now)
+
+    def per_second(self, now: float) -> float:
+        """Return their rate."""
+        return self.weight * math.exp((self.at - now) / AVERAGED_OVER) / AVERAGED_OVER
 
 
 class Returns(NamedTuple):

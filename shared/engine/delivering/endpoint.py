@@ -25,7 +25,7 @@ from shared.delivery.outcome import Outcome
 from shared.delivery.policy import DeliveryTerms
 from shared.delivery.requests.line import Line, entries_of
 from shared.delivery.requests.push_batch import Loaded
-from shared.delivery.returns import Returns
+from shared.delivery.returns import Accepted, Returns
 from shared.engine.delivering.budget import Budget, Places, Speed
 from shared.engine.delivering.health import SharedHealth
 from shared.engine.delivering.in_flight import InFlight, Pushing, Request, request_of
@@ -75,6 +75,7 @@ class Endpoint:
     under_way: int = 0
     busy: int = 0
     seconds: float | None = None
+    accepted: Accepted = field(default_factory=Accepted)
     pause: Pause | None = None
     allowance: Allowance | None = None
     speed: Speed = Speed.UNKNOWN
@@ -242,6 +243,7 @@ class Endpoint:
         )
         if result.succeeded:
             self.limit = self.limit.after_success(self.under_way)
+            self.accepted = self.accepted.with_more(len(request.batch), now)
         elif seen.outcome not in EVENTS_FAULT:
             self.limit = self.limit.after_failure(began, now)
         before = now - began if self.seconds is None else self.seconds
@@ -305,9 +307,9 @@ class Endpoint:
         )
 
     def _back(self, count: int, soonest: datetime, now: datetime) -> datetime:
-        """Book the return of deliveries at the pace of the endpoint's pushes."""
-        seconds = max(self.seconds or QUICK, self._hangs_for(), 0.1)
-        rate = self.limit.value / seconds
+        """Book the return of deliveries: as fast as it could take them, or twice what it took."""
+        seconds = max(self.seconds or QUICK, self._hangs_for(), BRIEF)
+        rate = max(self.limit.value / seconds, 2 * self.accepted.per_second(_now()))
         self.returns, due = self.returns.book(count, soonest, rate, now)
         return due
 

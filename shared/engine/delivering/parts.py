@@ -78,8 +78,10 @@ class Parts:
             return None
         try:
             found = self._unless_ended(self.subscriptions.subscription(message.key), message)
-        except StorageUnavailable:
+        except UnreadableDocument:
             return None
+        except StorageUnavailable:
+            return self._unsure(message)
         part = None if isinstance(found, EndReason) else self._judged(message, found)
         return None if part is None or part.ended else part
 
@@ -97,8 +99,7 @@ class Parts:
         except UnreadableDocument:
             return self._kept(message)
         except StorageUnavailable:
-            again_at = self.clock.now() + UNSURE_AGAIN_IN
-            return PutBack(replace(message, due=again_at))
+            return self._unsure(message)
 
     def current_pause(self, subscription: EventSubscription) -> Pause | None:
         """Return the pause of a subscription now; that of *subscription* if it can't be read."""
@@ -119,6 +120,9 @@ class Parts:
         except StorageUnavailable:
             return False
         return found is not None and replace(found, pause=subscription.pause) == subscription
+
+    def _unsure(self, message: DeliveryMessage) -> PutBack:
+        return PutBack(replace(message, due=self.clock.now() + UNSURE_AGAIN_IN))
 
     def _is_early(self, message: DeliveryMessage) -> bool:
         return message.due is not None and message.due - self.clock.now() > EARLY
