@@ -40,3 +40,4 @@ def test_in_the_same_topic_the_99th_percentile_is_judged():
     trouble = TROUBLES["same topic: 120 silent names"]
 
     assert limits(trouble, figures(), CONTROL) == {"p99 : control": 1.2}
+    assert limits(trouble, figures(**{"p50 ms": 20.0, "p95 ms": 60.0}), CONTROL) == {}
