@@ -35,6 +35,7 @@ class Scope:
     *template* is at *place*. *given* are the values of its parameters by folded name. *modules*
     are the templates deployed by it, by folded name. *locals* are lambda variables, and *copies*
     the indexes of the loops around an expression, by folded name; that of a resource is ``""``.
+    *open* are the values that are being resolved.
     """
 
     template: Mapping[str, Any]
@@ -45,6 +46,7 @@ class Scope:
     modules: dict[str, Scope] = field(default_factory=dict)
     locals: Mapping[str, Any] = field(default_factory=dict)
     copies: Mapping[str, int] = field(default_factory=dict)
+    open: set[tuple[object, ...]] = field(default_factory=set)
 
     def resolve(self, value: Any, place: Place) -> Any:
         """
@@ -53,10 +55,16 @@ class Scope:
         Raises:
             TemplateFault: one can't be, or the budget does not suffice.
         """
+        own = (place.members, *self.copies.items())
+        if own in self.open:
+            raise TemplateFault(place.fault("this refers to itself"))
+        self.open.add(own)
         try:
             return self.budget.hold(self.resolve_part(value, place))
         except ExpressionFault as fault:
             raise TemplateFault(place.fault(str(fault))) from None
+        finally:
+            self.open.remove(own)
 
     def resolve_part(self, value: Any, place: Place) -> Any:
         """Return the same, without counting its size: it becomes part of a value."""
@@ -162,7 +170,8 @@ class Scope:
                 names = [one["name"].casefold() for one in function.get("parameters") or ()]
                 if len(names) != len(values):
                     raise ExpressionFault(f"{name}(): its arguments do not fit")
-                own = replace(self, given=dict(zip(names, values, strict=True)), copies={})
+                given = dict(zip(names, values, strict=True))
+                own = replace(self, given=given, copies={}, open=set())
                 place = self.place.below("functions", number, "members", member, "output")
                 return own.resolve(function["output"]["value"], place.below("value"))
         raise ExpressionFault(f"the function {name}() is not defined")
