@@ -2,9 +2,9 @@
 Measures what endpoints in trouble cost the healthy ones, and a host that has much under way.
 
 First the healthy subscriptions are measured in a control: alone, or beside the others while these
-still answer at once; then on the same host beside the others in trouble. Delays are from publish
-to the first attempt; a flaky healthy endpoint answers some of these with 503, and *retry* is the
-time to the next attempt, which is due after 30 to 33 s.
+still answer at once; then beside the others in trouble, on the same host unless they share a topic
+with them. Delays are from publish to the first attempt. A flaky healthy endpoint answers some of
+these with 503; *retry* is the time to the next attempt, which is due after 30 to 33 s.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import argparse
 import math
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -30,6 +30,9 @@ from devhost.certificate import local_certificate
 from testbed.arm import Arm
 from testbed.name_server import running_name_server
 
+Phase = tuple[str, Mapping[str, float] | None]  # its name, and what the others answer
+
+_COMPARED = ("p50", "p95", "p99")
 _PATIENCE = 60.0  # seconds for what is published to arrive
 _SHARING = 8  # healthy subscriptions that share a topic with the others
 _HEALTHY_RATE = 20.0  # events a second for the healthy one that has a topic of its own
@@ -39,8 +42,8 @@ _SHARED_RATIO = 1.2  # of p99, where the topic is shared
 _SLOWEST = 1000.0  # ms, beside endpoints that hang
 _RETRIES_LATER = 1.0  # seconds that the slowest retry may take longer than in the control
 _HANGS = 60.0  # seconds: longer than any push waits
-_ALONE: tuple[str, None] = ("alone", None)
-_AT_ONCE: tuple[str, dict[str, float]] = ("all answer at once", {"status": 200, "after": 0})
+_ALONE: Phase = ("alone", None)
+_AT_ONCE: Phase = ("all answer at once", {"status": 200, "after": 0})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +60,7 @@ class Trouble:
 
     others: int
     rate: float
-    phases: tuple[tuple[str, Mapping[str, float] | None], ...]
+    phases: tuple[Phase, ...]
     topic_each: bool = False
     is_shared: bool = False
     are_silent: bool = False
@@ -81,7 +84,7 @@ def _sharing(others: int, rate: float, **more: Any) -> Trouble:
     return Trouble(others=others, rate=rate, phases=phases, is_shared=True, **more)
 
 
-_FAILING: tuple[str, dict[str, float]] = ("beside", {"status": 503})
+_FAILING: Phase = ("beside", {"status": 503})
 TROUBLES = {
     "6 endpoints of 0.9 s, 180/s": _slow_then_hanging(6),
     "20 endpoints of 0.9 s, 180/s": _slow_then_hanging(20),
@@ -100,8 +103,22 @@ TROUBLES = {
 
 def beside(trouble: Trouble, *, is_quick: bool) -> Iterator[Row]:
     """Measure the healthy subscriptions in each phase."""
-    seconds = 5 if is_quick else 30
     control: dict[str, float] = {}
+    # Who shares a topic with others is measured beside such as were never better.
+    hosts = [[phase] for phase in trouble.phases] if trouble.is_shared else [trouble.phases]
+    for phases in hosts:
+        for phase, figures in _measured(trouble, phases, 5 if is_quick else 30):
+            control = control or figures
+            if figures is not control:
+                ratios = {each: figures[f"{each} ms"] / control[f"{each} ms"] for each in _COMPARED}
+                figures |= {f"{each} : control": value for each, value in ratios.items()}
+            yield Row(phase=phase, figures=figures, wanted=limits(trouble, figures, control))
+
+
+def _measured(
+    trouble: Trouble, phases: Sequence[Phase], seconds: int
+) -> Iterator[tuple[str, dict[str, float]]]:
+    """Measure phases on one host; yield the name of each, and its figures."""
     with ExitStack() as stack:
         healthy, others = (stack.enter_context(running_sink()) for _ in range(2))
         are_silent = Event()
@@ -119,33 +136,33 @@ def beside(trouble: Trouble, *, is_quick: bool) -> Iterator[Row]:
         groups = [[each] for each in theirs] if trouble.topic_each else [theirs]
         groups = [] if trouble.is_shared else groups
         topics = [subscribed(host, f"others-{number}", each) for number, each in enumerate(groups)]
+        others.say(**phases[0][1] or {})
+        if trouble.are_silent and phases[0] != _AT_ONCE:
+            are_silent.set()
+            others.say(drop=1)  # a connection that is open needs no name
         publish(*target, _load(rate, 1, len(ours)))
         healthy.wait_for("distinct", int(rate) * len(ours), _PATIENCE)
         healthy.say(flaky=20 if trouble.is_flaky else 0)
-        for phase, answers in trouble.phases:
+        for phase, answers in phases:
             others.say(**answers or {})
-            if trouble.are_silent and control:
-                are_silent.set()
-                others.say(drop=1)  # a connection that is open needs no name
             healthy.stats(reset=True)
             with ThreadPoolExecutor(1) as pool:
                 crowd = topics if answers else []
                 load = _load(trouble.rate, seconds, 0, 1 if trouble.topic_each else 4)
                 busy = [pool.submit(publish, *each, load, others=crowd[1:]) for each in crowd[:1]]
                 publish(*target, _load(rate, seconds, len(ours)))
-            figures = _figures(healthy, int(rate * seconds) * len(ours), control)
+            figures = _figures(healthy, int(rate * seconds) * len(ours))
             for each in map(Future.result, busy):
                 figures["others/s"] = each.events / each.seconds * trouble.others / len(topics)
-            control = control or figures
-            yield Row(phase=phase, figures=figures, wanted=limits(trouble, figures, control))
+            yield phase, figures
 
 
 def _load(rate: float, seconds: int, subscriptions: int, publishers: int = 2) -> Case:
     return Case("", int(rate * seconds), 1, publishers, subscriptions, rate)
 
 
-def _figures(healthy: Sink, deliveries: int, control: Mapping[str, float]) -> dict[str, float]:
-    """Return delays in ms, against those of the *control* if it was measured; retries in s."""
+def _figures(healthy: Sink, deliveries: int) -> dict[str, float]:
+    """Return delays in ms, and retries in s."""
     stats = healthy.wait_for("distinct", deliveries, _PATIENCE)
     give_up_at = time.monotonic() + _PATIENCE
     while stats["retries"]["waiting"] and time.monotonic() < give_up_at:
@@ -153,12 +170,7 @@ def _figures(healthy: Sink, deliveries: int, control: Mapping[str, float]) -> di
         stats = healthy.stats()
     if not stats["count"]:
         raise RuntimeError("the healthy ones got nothing")
-    figures = {f"{name} ms": stats[name] * 1000 for name in ("p50", "p95", "p99", "slowest")}
-    if control:
-        ratios = {
-            name: figures[f"{name} ms"] / control[f"{name} ms"] for name in ("p50", "p95", "p99")
-        }
-        figures |= {f"{name} : control": value for name, value in ratios.items()}
+    figures = {f"{name} ms": stats[name] * 1000 for name in (*_COMPARED, "slowest")}
     if missing := deliveries - stats["distinct"] + stats["retries"]["waiting"]:
         figures["missing"] = missing
     if (slowest := stats["retries"]["slowest"]) is not None:

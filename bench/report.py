@@ -111,7 +111,7 @@ def run(
             for measured in cases[name](is_quick=options.quick):
                 rows.append(row := replace(measured, case=name, others=others.share()))
                 told = ", ".join(f"{what} {number(value)}" for what, value in row.figures.items())
-                progress(f"{name}: {row.phase}: {told}")
+                progress(f"{name}: {row.phase}: {told}; others' CPU {row.others or 0:.0%}")
         except _FAULTS as error:
             failed.append(f"{name}: {error}")
             progress(f"failed: {failed[-1]}")
