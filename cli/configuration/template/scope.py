@@ -109,7 +109,7 @@ class Scope:
                 return expression.value
             if isinstance(expression, Member):
                 return self._member(self.evaluate(expression.of), self.evaluate(expression.key))
-            if special := _SPECIAL.get(expression.name):
+            if special := _SPECIAL.get(expression.name.lower()):
                 return special(self, expression)
             values = [self.evaluate(each) for each in expression.arguments]
             return self._called(expression.name, self.budget.hold(values))
@@ -117,9 +117,9 @@ class Scope:
     def _called(self, name: str, values: list[Any]) -> Any:
         if "." in name:
             return self._user_function(name, values)
-        if name in _CONTEXTUAL:
+        if name.lower() in _CONTEXTUAL:
             return call(_CONTEXTUAL, name, self, *values)
-        if name in GROUP_FUNCTIONS:
+        if name.lower() in GROUP_FUNCTIONS:
             return self.budget.hold(call(GROUP_FUNCTIONS, name, self.group, *values))
         return self.budget.hold(call(FUNCTIONS, name, *values))
 
@@ -165,7 +165,7 @@ class Scope:
         known = self.template.get("functions") or ()
         self.budget.search([each["namespace"] for each in known])
         for number, each in enumerate(known):
-            if each["namespace"].casefold() == namespace:
+            if each["namespace"].casefold() == namespace.casefold():
                 function = self.find(each["members"], member)
                 names = [one["name"].casefold() for one in function.get("parameters") or ()]
                 if len(names) != len(values):
@@ -266,7 +266,7 @@ def _coalesce(scope: Scope, call: Call) -> Any:
 def _applied(scope: Scope, call: Call) -> tuple[list[Any], Callable[[Any], Any]]:
     """Return the array and the function of a call such as map(…, lambda('x', …))."""
     values, function = call.arguments
-    if not isinstance(function, Call) or function.name != "lambda":
+    if not isinstance(function, Call) or function.name.lower() != "lambda":
         raise ExpressionFault(f"{call.name}(): a lambda is expected")
     *names, body = function.arguments
     if len(names) != 1:
