@@ -125,8 +125,8 @@ fmt: setup ## format, and fix lint errors that can be fixed automatically
 	@$(PY) -m ruff check --quiet --fix-only $(CODE)
 	@$(PY) -m ruff format --quiet $(CODE)
 
-bench: setup $(if $(filter peers,$(OF)),$(BULLMQ)/node_modules/.stamp $(CELERY)/.stamp) ## measure throughput against its lower bounds (OF=isolation: healthy beside failing endpoints; OF=filters; OF=operations; OF=peers: beside job queues)
-	@$(PY) -m bench $(or $(OF),throughput)
+bench: setup $(if $(filter peers,$(OF)),$(BULLMQ)/node_modules/.stamp $(CELERY)/.stamp) ## measure throughput against its lower bounds (OF=slow: slow endpoints; OF=isolation: healthy beside failing ones; OF=filters; OF=operations; OF=peers: beside job queues; APP=path: of another checkout)
+	@APP="$(APP)" $(PY) -m bench $(or $(OF),throughput) $(ARGS)
 
 soak: setup ## attack a deployment for half an hour: kills, faults, outages, shortages; judges each delivery (ARGS="--minutes 5"; OF=ratios: a slow endpoint, an outage)
 	@$(PY) -m bench $(or $(OF),soak) $(ARGS)

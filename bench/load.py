@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +18,10 @@ from typing import Any
 import requests
 
 from bench.publisher import Load, Published
-from devhost.azurite import Azurite
+from devhost.azurite import Azurite, running_azurite
+from devhost.certificate import Certificate
+from devhost.process import RunningHost, running_host
+from testbed.arm import Arm
 from testbed.host_settings import host_settings
 
 _ROOT = Path(__file__).parents[1]
@@ -40,36 +47,104 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """A running sink; *url* is where it receives pushes."""
+    """A running sink; *url* is where it receives pushes, *trusts* verifies it."""
 
     url: str
+    trusts: str | None = None
 
     def stats(self, *, reset: bool = False) -> dict[str, Any]:
-        suffix = "?reset" if reset else ""
-        return dict(requests.get(f"{self.url}/stats{suffix}", timeout=10).json())
+        return self._ask("stats?reset" if reset else "stats")
+
+    def say(self, **answers: float) -> None:
+        """Change what it answers: *status*, *after* so many seconds, *flaky*; or *drop*."""
+        self._ask("answers?" + "&".join(f"{name}={value}" for name, value in answers.items()))
+
+    def wait_for(self, name: str, count: int, seconds: float) -> dict[str, Any]:
+        """Return the counts once that of *name* is *count*, at the latest after *seconds*."""
+        give_up_at = time.monotonic() + seconds
+        while (stats := self.stats())[name] < count and time.monotonic() < give_up_at:
+            time.sleep(0.1)
+        return stats
+
+    def _ask(self, question: str) -> dict[str, Any]:
+        return dict(requests.get(f"{self.url}/{question}", timeout=60, verify=self.trusts).json())
 
 
 @contextmanager
-def running_sink() -> Iterator[Sink]:
+def running_sink(certificate: Certificate | None = None) -> Iterator[Sink]:
     """Run a sink as a process until the block ends: it ends when its input is closed."""
     command = [sys.executable, str(_ROOT / "bench" / "sink.py")]
+    command += [str(certificate.server)] if certificate else []
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout  # noqa: S101 - it was asked for
-        yield Sink(f"http://127.0.0.1:{int(process.stdout.readline())}")
+        address = f"127.0.0.1:{int(process.stdout.readline())}"
+        if certificate:
+            yield Sink(f"https://{address}", str(certificate.authority))
+        else:
+            yield Sink(f"http://{address}")
 
 
-def publish(url: str, key: str, case: Case, *, seconds: float | None = None) -> Published:
+def running_app(
+    settings: Mapping[str, str], *, descriptors: str = ""
+) -> AbstractContextManager[RunningHost]:
+    """
+    Run the app of the checkout that APP names, with its own local host and Python; else this one.
+
+    *descriptors* limits what it may open: options of the shell's ``ulimit``.
+    """
+    app = Path(os.environ.get("APP") or _ROOT).resolve()
+    python = sys.executable if app == _ROOT else str(app / ".venv" / "bin" / "python")
+    ready = [f"ulimit {descriptors}"] if descriptors else []
+    command = shlex.join((python, "-m", "devhost", "--end-with-stdin"))
+    script = " && ".join((*ready, f"cd {shlex.quote(str(app))}", f'exec {command} "$@"'))
+    return running_host(settings, root=app, program=("sh", "-c", script, "sh"))
+
+
+@contextmanager
+def deployment(*, descriptors: str = "", **changes: str) -> Iterator[RunningHost]:
+    """Run the app on new storage until the block ends; nobody waits for what is on its way."""
+    with (
+        running_azurite() as azurite,
+        running_app(settings(azurite) | changes, descriptors=descriptors) as host,
+    ):
+        try:
+            yield host
+        finally:
+            host.kill()
+
+
+def subscribed(host: RunningHost, topic: str, endpoints: Sequence[str]) -> tuple[str, str]:
+    """Create a topic whose events all endpoints get; return where to publish, and the key."""
+    arm = Arm(host.url)
+    arm.create_topic(topic)
+    names = [f"s{number:03}" for number in range(len(endpoints))]
+    with ThreadPoolExecutor(8) as pool:
+        list(
+            pool.map(lambda name, url: arm.create_subscription(topic, name, url), names, endpoints)
+        )
+    return f"{host.url}/topics/{topic}/api/events", arm.key(topic)
+
+
+def publish(
+    url: str,
+    key: str,
+    case: Case,
+    *,
+    seconds: float | None = None,
+    others: Sequence[tuple[str, str]] = (),
+) -> Published:
     """
     Publish the case's events; return when all are accepted. After *seconds* no request begins.
+
+    *others* are more topics, URL and key, which get every next event in turn.
 
     Raises:
         RuntimeError: a request was refused, or its connection closed.
     """
     load = Load(
-        url=url,
-        key=key,
+        targets=[(url, key), *others],
         events=case.events,
         batch=case.batch,
         publishers=case.publishers,

@@ -14,6 +14,7 @@ import string
 import sys
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from urllib.parse import urlsplit
 
@@ -31,11 +32,10 @@ class Load:
     What to publish: *events* in requests of *batch* over so many connections as *publishers*.
 
     *rate* is events per second in all, ``None`` for as fast as possible. After *seconds* no
-    request begins. *key* is sent as ``aeg-sas-key``.
+    request begins. *targets* take turns: URLs of one host, each with its ``aeg-sas-key``.
     """
 
-    url: str
-    key: str
+    targets: Sequence[tuple[str, str]]
     events: int
     batch: int
     publishers: int
@@ -72,16 +72,14 @@ class _Publisher:
         self.load = load
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.published = Published(began=time.time())
-        self._texts = fillers()
+        self._texts, self._heads = fillers(), [_head(*target) for target in load.targets]
         self._requests = load.events // load.batch
         self._begun = 0
         self._began = time.perf_counter()
 
     async def run(self) -> Published:
         """Connect, publish, and return once the last request is answered."""
-        loop, parts = asyncio.get_running_loop(), urlsplit(self.load.url)
-        head = f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\naeg-sas-key: {self.load.key}"
-        head += "\r\nContent-Type: application/json\r\nContent-Length: "
+        loop, parts = asyncio.get_running_loop(), urlsplit(self.load.targets[0][0])
         host, port = parts.hostname or "", parts.port or 80
         connections = [
             (await loop.create_connection(lambda: _Connection(self), host, port))[1]
@@ -89,12 +87,12 @@ class _Publisher:
         ]
         self.published.began, self._began = time.time(), time.perf_counter()
         for connection in connections:
-            self.give_work(connection, head.encode())
+            self.give_work(connection)
         await self.done
         self.published.seconds = time.perf_counter() - self._began
         return self.published
 
-    def give_work(self, connection: _Connection, head: bytes) -> None:
+    def give_work(self, connection: _Connection) -> None:
         """Send the next request on *connection* when it is due, if there is one."""
         number, load, elapsed = self._begun, self.load, time.perf_counter() - self._began
         if number == self._requests or (load.seconds and elapsed >= load.seconds):
@@ -105,15 +103,16 @@ class _Publisher:
         self._begun += 1
         if load.rate:
             due = number * load.batch / load.rate - elapsed
-            asyncio.get_running_loop().call_later(due, connection.send, head, number)
+            asyncio.get_running_loop().call_later(due, connection.send, number)
         else:
-            connection.send(head, number)
+            connection.send(number)
 
-    def body(self, number: int) -> bytes:
-        """Return request *number*'s events."""
-        texts, batch = self._texts, self.load.batch
+    def request(self, number: int) -> bytes:
+        """Return request *number*."""
+        texts, batch, heads = self._texts, self.load.batch, self._heads
         events = (event(texts[(number + i) % len(texts)]) for i in range(batch))
-        return b"[%b]" % b",".join(events)
+        body = b"[%b]" % b",".join(events)
+        return b"%b%d\r\n\r\n%b" % (heads[number % len(heads)], len(body), body)
 
     def fail(self, reason: str) -> None:
         """End with an error."""
@@ -121,21 +120,28 @@ class _Publisher:
             self.done.set_exception(RuntimeError(reason))
 
 
+def _head(url: str, key: str) -> bytes:
+    parts = urlsplit(url)
+    head = f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\naeg-sas-key: {key}"
+    return f"{head}\r\nContent-Type: application/json\r\nContent-Length: ".encode()
+
+
 class _Connection(asyncio.Protocol):
     """One keep-alive connection, with at most one request under way."""
 
     def __init__(self, publisher: _Publisher) -> None:
         self._publisher = publisher
-        self._buffer = self._head = b""
+        self._buffer = b""
         self._sent_at = 0.0
+        self._is_idle = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._write = transport.write  # type: ignore[attr-defined]
 
-    def send(self, head: bytes, number: int) -> None:
-        body = self._publisher.body(number)
-        self._head, self._sent_at = head, time.perf_counter()
-        self._write(b"%b%d\r\n\r\n%b" % (head, len(body), body))
+    def send(self, number: int) -> None:
+        request = self._publisher.request(number)
+        self._is_idle, self._sent_at = False, time.perf_counter()
+        self._write(request)
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
@@ -146,14 +152,14 @@ class _Connection(asyncio.Protocol):
         if not found or not head.startswith(b"HTTP/1.1 200 "):
             self._publisher.fail(f"a request was answered {self._buffer[:500]!r}")
             return
-        head, self._head, self._buffer = self._head, b"", b""
+        self._is_idle, self._buffer = True, b""
         published = self._publisher.published
         published.acks.append(time.perf_counter() - self._sent_at)
         published.events += self._publisher.load.batch
-        self._publisher.give_work(self, head)
+        self._publisher.give_work(self)
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self._head:  # not idle
+        if not self._is_idle:
             self._publisher.fail(f"a connection was closed: {error}")
 
 

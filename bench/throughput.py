@@ -10,19 +10,16 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import sys
 import time
 import uuid
-from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-import requests
-
 from bench.floors import azurite_rates, raw_post_rate
-from bench.load import Case, Sink, progress, publish, running_sink, settings
-from devhost.azurite import Azurite, running_azurite
-from devhost.process import RunningHost, running_host
+from bench.load import Case, Sink, progress, publish, running_app, running_sink, settings
+from bench.report import no_case
+from devhost.azurite import running_azurite
+from devhost.process import RunningHost
 from testbed.arm import Arm
 from testbed.storage_proxy import StorageProxy, running_storage_proxy
 
@@ -82,45 +79,6 @@ def measure(case: Case, host: RunningHost, sink: Sink, proxy: StorageProxy | Non
     )
 
 
-def memory_while_waiting(azurite: Azurite, sink: Sink) -> float:
-    """Return a host's peak memory in MB while 10,000 events of 1 KB wait for retry."""
-    case = Case("", 10_000, 100, 4, 1)
-    with running_host(settings(azurite)) as host:
-        arm = Arm(host.url)
-        arm.create_topic("waiting")
-        arm.create_subscription("waiting", "busy", f"{sink.url}/busy")
-        sink.stats(reset=True)
-        url = f"{host.url}/topics/waiting/api/events"
-        publish(url, arm.key("waiting"), case)
-        await_first_attempts(lambda: messages(host.url))
-        time.sleep(5)
-        return memory_mb(host.process.pid)
-
-
-def await_first_attempts(depths: Callable[[], Mapping[str, int]], seconds: float = 120.0) -> None:
-    """
-    Wait until every message was attempted or is held because its endpoint fails.
-
-    *depths* returns the number of messages on each queue.
-
-    Raises:
-        RuntimeError: that took longer than *seconds*, or nothing waits for retry afterwards.
-    """
-    give_up = time.monotonic() + seconds
-    while depths()["deliveries"]:
-        if time.monotonic() > give_up:
-            raise RuntimeError(f"not all was attempted in {seconds:.0f} s: {dict(depths())}")
-        time.sleep(0.2)
-    if not any(depths()[queue] for queue in ("retries", "waiting")):
-        raise RuntimeError("nothing waits for retry")
-
-
-def messages(url: str) -> dict[str, int]:
-    """Return the number of messages on each queue of the host at *url*."""
-    queues = requests.get(f"{url}/status/health", timeout=30).json()["queues"]
-    return {name: each["messages"] for name, each in queues.items()}
-
-
 def cpu_seconds(pid: int) -> float:
     """Return the CPU time of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -137,16 +95,14 @@ def memory_mb(pid: int) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """Results of a run: *floors* per second, *waiting_mb* the host's peak memory."""
+    """Results of a run: *floors* per second."""
 
     rows: list[Row]
     floors: dict[str, float]
-    waiting_mb: float | None
 
 
 def run_cases(cases: tuple[Case, ...]) -> Result:
     """Measure each case twice: timed, and through a proxy that counts storage requests."""
-    waiting = None
     rows: list[Row] = []
     raw: list[float] = []
     with running_sink() as sink:
@@ -155,23 +111,19 @@ def run_cases(cases: tuple[Case, ...]) -> Result:
         for case in cases:
             # Each case has its own storage and host, so that none slows the next.
             progress(f"timing {case.name}")
-            with running_azurite() as azurite, running_host(settings(azurite)) as host:
+            with running_azurite() as azurite, running_app(settings(azurite)) as host:
                 row = measure(case, host, sink, None)
             raw.append(raw_post_rate(sink))
             progress(f"counting {case.name}")
             with (
                 running_azurite() as azurite,
                 running_storage_proxy(azurite) as proxy,
-                running_host(settings(proxy.azurite)) as host,
+                running_app(settings(proxy.azurite)) as host,
             ):
                 counted = measure(case, host, sink, proxy)
             rows.append(replace(row, operations=counted.operations))
         floors["raw POST"] = statistics.median(raw)
-        if cases == CASES:
-            progress("10,000 events waiting for retry")
-            with running_azurite() as azurite:
-                waiting = memory_while_waiting(azurite, sink)
-    return Result(rows=rows, floors=floors, waiting_mb=waiting)
+    return Result(rows=rows, floors=floors)
 
 
 def table(result: Result) -> str:
@@ -193,11 +145,6 @@ def table(result: Result) -> str:
     lines.append("")
     lines.append("Bounds per second, measured in the same run:")
     lines += [f"  {name:<12}{rate:>8.0f}" for name, rate in floors.items()]
-    if result.waiting_mb:
-        lines += [
-            "",
-            f"Host while 10,000 events wait for retry: {result.waiting_mb:.0f} MB at its peak",
-        ]
     lines.append("")
     lines.append("delivered/s counts received pushes from the first publish to the last receipt;")
     lines.append("ops/event counts storage requests per delivered event, polls included.")
@@ -211,9 +158,7 @@ def main(parser: argparse.ArgumentParser, arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     cases = tuple(case for case in CASES if not options.case or options.case in case.name)
     if not cases:
-        names = ", ".join(f"'{case.name}'" for case in CASES)
-        print(f"bench: no case has '{options.case}' in its name: {names}", file=sys.stderr)
-        return 2
+        return no_case(options.case, (case.name for case in CASES))
     result = run_cases(cases)
     print(json.dumps(asdict(result), indent=2) if options.json else table(result))
     return 0 if all(row.complete for row in result.rows) else 1

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from cli.failure import REFUSED, CommandFailed
-from cli.known_locally import default_url, local_key
+from cli.known_locally import deployment_url, local_key
 from cli.terminal import say
 
 
@@ -21,7 +21,7 @@ def admin_key(url: str | None) -> None:
 
     The console asks for it, and curl sends it as the bearer token.
     """
-    url = url or default_url()
+    url = deployment_url(url)
     key = local_key(url, Path.cwd())
     if not key:
         raise CommandFailed(

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 import requests
+from urllib3.exceptions import ProtocolError
 
 from cli.answers import document_of, raise_if_refused
 from cli.failure import CommandFailed
@@ -169,11 +170,7 @@ class Deployment:
             with self.while_waiting():
                 return requests.request(method, url, timeout=_SECONDS, **options)
         except requests.ConnectionError as error:
-            reason = getattr(error.args[0], "reason", error) if error.args else error
-            raise CommandFailed(
-                f"{self.url} does not answer ({_cause(reason)}). Start a local deployment with "
-                "'pushgrid dev', or name another one with --url or PUSHGRID_URL."
-            ) from error
+            raise CommandFailed(f"{self.url} does not answer {_why(self.url, error)}") from error
         except requests.RequestException as error:
             raise CommandFailed(f"{method} {url}: {error}") from error
 
@@ -209,6 +206,22 @@ def entra_token(audience: str) -> Callable[[], str]:
             raise CommandFailed(f"Entra ID gave no token: {error.message}") from error
 
     return token
+
+
+def _why(url: str, error: requests.ConnectionError) -> str:
+    """Return why there is no answer from *url*, in brackets, and what to do."""
+    scheme, _, rest = url.partition("://")
+    reason = getattr(error.args[0], "reason", error.args[0]) if error.args else error
+    if "WRONG_VERSION_NUMBER" in str(reason):
+        return f"(it does not speak TLS): use http://{rest}"
+    was_cut = isinstance(reason, ProtocolError)
+    if was_cut and scheme.lower() == "http":
+        return f"(it closed the connection): if it speaks TLS, use https://{rest}"
+    cause = "it closed the connection" if was_cut else _cause(reason)
+    return (
+        f"({cause}). Start a local deployment with 'pushgrid dev', or name another one "
+        "with --url or PUSHGRID_URL."
+    )
 
 
 def _cause(error: object) -> str:

@@ -48,6 +48,19 @@ def default_url() -> str:
     return known.url if known else DEFAULT_URL
 
 
+def deployment_url(given: str | None) -> str:
+    """
+    Return the URL that ``--url`` gives, or the one of the local deployment.
+
+    Raises:
+        CommandFailed: it has another scheme than http and https, or none.
+    """
+    url = given or default_url()
+    if not url.lower().startswith(("http://", "https://")):
+        raise CommandFailed("--url must begin with http:// or https://")
+    return url
+
+
 def local_key(url: str, folder: Path) -> str | None:
     """
     Return the admin key of the deployment at *url*, if it is on this machine.

@@ -31,25 +31,23 @@ _USUAL = frozenset({"host", "content-type", "content-length", "user-agent"})  # 
 )
 @click.option(
     "--answers",
-    "--answer",
-    default="200",
     metavar="A,B,…",
-    show_default=True,
     help="What to answer each subscription's pushes with, in order: status codes, timeout (no "
-    "answer for 31 s) or reset (the connection is cut). The last repeats.",
+    "answer for 31 s) or reset (the connection is cut). The last repeats. The default is 200.",
 )
+@click.option("--answer", metavar="A", help="The same, for a single answer.")
 @click.option("--json", "as_json", is_flag=True, help="Print only one line of JSON for each push.")
-def listen(port: int, answers: str, as_json: bool) -> int:
+def listen(port: int, answers: str | None, answer: str | None, as_json: bool) -> int:
     """
     Run a subscriber that prints each push.
 
     It accepts the handshake. Ctrl-C stops it.
     """
-    script = Script(answers)
+    script = _script(answers, answer)
     end_on_signals()
     lock = threading.Lock()
 
-    def answer(push: Push) -> int:
+    def reply_to(push: Push) -> int:
         with lock:
             reply = script.next(_subscription(push))
             if as_json:
@@ -73,7 +71,7 @@ def listen(port: int, answers: str, as_json: bool) -> int:
         tell(f"{_subscription(notice)}, deleted: it sends no more events")
 
     with ExitStack() as stack, suppress(KeyboardInterrupt):
-        running = running_subscriber(answer, port, consent, take_notice)
+        running = running_subscriber(reply_to, port, consent, take_notice)
         try:
             subscriber = stack.enter_context(running)
         except OSError as error:
@@ -86,8 +84,8 @@ def listen(port: int, answers: str, as_json: bool) -> int:
 class Script:
     """The answers for each subscription, in order; the last repeats."""
 
-    def __init__(self, answers: str) -> None:
-        self._answers = [_answer(each.strip()) for each in answers.split(",")]
+    def __init__(self, answers: str, option: str = "--answers") -> None:
+        self._answers = [_answer(each.strip(), option) for each in answers.split(",")]
         self._pushes: Counter[str] = Counter()
 
     def next(self, subscription: str) -> _Scripted:
@@ -95,6 +93,14 @@ class Script:
         number = self._pushes[subscription]
         self._pushes[subscription] += 1
         return self._answers[min(number, len(self._answers) - 1)]
+
+
+def _script(answers: str | None, answer: str | None) -> Script:
+    if answer is None:
+        return Script("200" if answers is None else answers)
+    if answers is not None:
+        raise click.UsageError("--answer and --answers exclude each other")
+    return Script(answer, "--answer")
 
 
 class _Scripted(NamedTuple):
@@ -112,11 +118,11 @@ class _Scripted(NamedTuple):
         return int(self.text)
 
 
-def _answer(text: str) -> _Scripted:
+def _answer(text: str, option: str) -> _Scripted:
     is_status = text.isdecimal() and _FIRST_FINAL <= int(text) <= _LAST
     if not is_status and text not in {"timeout", "reset"}:
         raise click.UsageError(
-            f"--answers: {text!r} is not a final status code (200 to 599), timeout or reset"
+            f"{option}: {text!r} is not a final status code (200 to 599), timeout or reset"
         )
     return _Scripted(text)
 

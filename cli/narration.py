@@ -106,7 +106,8 @@ def _published(entry: Entry) -> str:
 
 def _refused(entry: Entry) -> str:
     unknown = ": there is no such topic" if entry.get("unknown_topic") else ""
-    return f"{entry['status']} {entry['code']}{unknown}"
+    detail = f": {entry['detail']}" if entry.get("detail") else ""
+    return f"{entry['status']} {entry['code']}{unknown}{detail}"
 
 
 def _attempted(entry: Entry) -> str:

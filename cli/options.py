@@ -14,7 +14,7 @@ import click
 from cli.deployment import DEFAULT_SCOPE, Deployment, entra_token
 from cli.failure import CommandFailed
 from cli.filter_expression import HELP, parse_filter_expression
-from cli.known_locally import DEFAULT_URL, default_url, find_local, local_key
+from cli.known_locally import DEFAULT_URL, deployment_url, find_local, local_key
 from cli.waiting import spinner
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -51,7 +51,7 @@ def calls_deployment(command: F) -> F:
     def called(
         *arguments: Any, url: str | None, key: str | None, entra: bool, scope: str, **options: Any
     ) -> Any:
-        url = url or default_url()
+        url = deployment_url(url)
         if "@" in url.partition("//")[2].partition("/")[0]:
             raise CommandFailed("--url has a user name or password: leave it out, and use --key")
         local = find_local(url)

@@ -117,7 +117,10 @@ def _locked(folder: Path) -> Iterator[int]:
         _make_private(folder)
         file = (folder / _LOCK).open("w")
     except OSError as fault:
-        raise HostError(f"storage cannot be kept in {folder}: {fault.strerror}") from fault
+        text = f"storage cannot be kept in {folder}: {fault.strerror}"
+        if isinstance(fault, PermissionError):
+            text += f": choose a folder of your own, or run chmod 700 {folder}"
+        raise HostError(text) from fault
     deadline = time.monotonic() + _FREE_SECONDS
     with file:
         while not _takes(file):

@@ -18,7 +18,7 @@ from devhost.functions.invoke import Invoker, Report, app_traceback
 from devhost.functions.loader import Function
 from devhost.functions.metadata import BadFunction
 from devhost.http.admin import Admin
-from devhost.http.app import BODY_LIMIT, HttpApp
+from devhost.http.app import BODY_LIMIT, BODY_LIMIT_SETTING, HttpApp
 from devhost.http.server import HttpServer, reachable, reserved_port
 from devhost.log import Console
 from devhost.triggers import Plan, Triggers
@@ -26,7 +26,6 @@ from devhost.triggers import Plan, Triggers
 #: How long a stop waits for invocations, as in the real host.
 DRAIN_SECONDS = 30
 
-_BODY_LIMIT = "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT"
 _THREADS = "PYTHON_THREADPOOL_THREAD_COUNT"
 _PUBLIC_URL = "PUSHGRID_PUBLIC_URL"
 _FORCED = 130
@@ -44,7 +43,7 @@ class Host:
         self._console = console
         self._stop = asyncio.Event()
         threads = _whole(_THREADS, 1, plan, console)
-        body_limit = _whole(_BODY_LIMIT, 0, plan, console)
+        body_limit = _whole(BODY_LIMIT_SETTING, 0, plan, console)
         self._body_limit = BODY_LIMIT if body_limit is None else body_limit
         self._threads = ThreadPoolExecutor(threads, "function")
         self._invoker = Invoker(

@@ -31,6 +31,9 @@ class Arm:
         body = {"location": "local", "tags": tags, "properties": properties}
         return self._call("PUT", f"/topics/{name}", body)
 
+    def delete_topic(self, name: str) -> None:
+        self._call("DELETE", f"/topics/{name}")
+
     def create_namespace(self, name: str) -> Any:
         return self._call("PUT", f"/namespaces/{name}", {"location": "local"})
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -18,6 +17,7 @@ from bench.peers.measuring import SECONDS, Figures, measure
 from bench.peers.pushgrid import PUSHGRID, count
 from bench.peers.system import System, SystemFailedError
 from bench.peers.table import Results, rows, table
+from bench.report import no_case
 from devhost.errors import HostError
 
 SYSTEMS = (PUSHGRID, BULLMQ, CELERY)
@@ -81,9 +81,7 @@ def main(parser: argparse.ArgumentParser, arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     cases = [each for each in CASES if (options.case or "") in each.case.name]
     if not cases:
-        known = ", ".join(f"'{each.case.name}'" for each in CASES)
-        print(f"bench: no case has '{options.case}' in its name: {known}", file=sys.stderr)
-        return 2
+        return no_case(options.case, (each.case.name for each in CASES))
     chosen = [each for each in SYSTEMS if each.name.lower() in (options.system or names)]
     if not (systems := present(chosen)):
         return 1

@@ -10,11 +10,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from bench.load import Case, running_sink, settings
+from bench.load import Case, running_app, running_sink, settings
 from bench.peers.measuring import SECONDS, Figures, play, warm_up
 from bench.peers.system import System, Target
 from devhost.azurite import Azurite, running_azurite
-from devhost.process import running_host
 from testbed.arm import Arm
 from testbed.storage_proxy import running_storage_proxy
 
@@ -58,7 +57,7 @@ def _subscribed(azurite: Azurite, case: Case, sink: str) -> Iterator[Target]:
     """Run a host on *azurite*, with the subscriptions of *case* to *sink*."""
     batching = {"maxEventsPerBatch": case.batching} if case.batching else {}
     with ExitStack() as stack:
-        host = stack.enter_context(running_host(settings(azurite)))
+        host = stack.enter_context(running_app(settings(azurite)))
         arm = Arm(host.url)
         arm.create_topic(_TOPIC)
         for number in range(case.subscriptions):

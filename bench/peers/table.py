@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.peers.cases import CASES, FIGURES
 from bench.peers.measuring import Figures
+from bench.report import markdown, number
 
 Results = dict[str, dict[str, list[Figures | None]]]  # runs by case and system
 OURS, STANDARD = "Pushgrid", "BullMQ"
@@ -73,29 +73,18 @@ def table(results: Results, versions: dict[str, str]) -> str:
     """Return the rows as a Markdown table, with what was lost and the versions."""
     systems = list(dict.fromkeys(name for by_system in results.values() for name in by_system))
     head = ["median (range)", *systems, f"{OURS} : {STANDARD}"]
-    cells = [head, ["-" * len(each) for each in head]]
+    cells = [head]
     for row in rows(results):
         spreads = [_cell(row.spreads.get(name)) for name in systems]
         cells.append([row.title, *spreads, _cell(row.ratio)])
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [
-        f"| {' | '.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))} |"
-        for row in cells
-    ]
     named = ", ".join(f"{name} {version}" for name, version in versions.items())
-    return "\n".join([*lines, "", *_faults(results), named])
+    return "\n".join([*markdown(cells), "", *_faults(results), named])
 
 
 def _cell(spread: Spread | None) -> str:
     if spread is None:
         return "-"
-    return f"{_number(spread.median)} ({_number(spread.least)}-{_number(spread.most)})"
-
-
-def _number(value: float) -> str:
-    """Return three digits, or as many as the value's whole part has."""
-    magnitude = math.floor(math.log10(value)) if value else 0
-    return f"{value:,.{max(0, 2 - magnitude)}f}"
+    return f"{number(spread.median)} ({number(spread.least)}-{number(spread.most)})"
 
 
 def _faults(results: Results) -> list[str]:

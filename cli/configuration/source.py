@@ -24,6 +24,7 @@ YAML_SUFFIXES = (".yaml", ".yml")
 _MAX_NODES = 200_000  # aliases can stand for a lot
 _MAX_EVENTS = 3 * _MAX_NODES  # names are events as well
 _LONGEST_FAULT = 2 * LONGEST  # characters: names and values of a file may be as long as the file
+_LONG_NAME = "the name of a member has at most 1,000 characters"  # libyaml's 1,024 bar its quotes
 _TARGET = re.compile(r"[^.\[\]]+")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
@@ -130,7 +131,8 @@ def read_source(path: Path) -> Source:
     except RecursionError:
         raise FileFaults(f"{path}:1: its values are nested too deeply") from None
     # JSON is YAML but for these two, which change no line.
-    _, lines = _read_yaml(path, _SURROGATE.sub(r"\\u0020", text.replace("\t", " ")))
+    as_yaml = _SURROGATE.sub(r"\\u0020", text.replace("\t", " "))
+    _, lines = _read_yaml(path, as_yaml, "this JSON can't be read", _LONG_NAME)
     return Source(path=path, value=value, lines=lines)
 
 
@@ -138,7 +140,9 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number")
 
 
-def _read_yaml(path: Path, text: str) -> tuple[Any, dict[Members, int]]:
+def _read_yaml(
+    path: Path, text: str, fault: str = "this is not YAML", problem: str = ""
+) -> tuple[Any, dict[Members, int]]:
     lines: dict[Members, int] = {}
     try:
         _check_form(path, text)
@@ -153,9 +157,9 @@ def _read_yaml(path: Path, text: str) -> tuple[Any, dict[Members, int]]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{path}:{mark.line + 1}: column {mark.column + 1}" if mark else f"{path}:1"
-        raise FileFaults(f"{where}: this is not YAML: {error.problem}") from None
+        raise FileFaults(f"{where}: {fault}: {problem or error.problem}") from None
     except yaml.YAMLError as error:
-        raise FileFaults(f"{path}:1: this is not YAML: {error}") from None
+        raise FileFaults(f"{path}:1: {fault}: {error}") from None
     return value, lines
 
 

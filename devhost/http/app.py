@@ -21,6 +21,14 @@ from devhost.http.response import Response
 #: Bytes; the default of FUNCTIONS_REQUEST_BODY_SIZE_LIMIT on Azure.
 BODY_LIMIT = 104_857_600
 
+#: The setting of that limit, as on Azure.
+BODY_LIMIT_SETTING = "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT"
+
+_WRONG_HOST = (
+    "The Host header names neither this machine (localhost, 127.0.0.1) nor the host of the setting "
+    "PUSHGRID_PUBLIC_URL: send requests to one of them, or start the host with "
+    "--env PUSHGRID_PUBLIC_URL=URL."
+)
 _NOT_FOUND = Response(status=404)
 _log = logging.getLogger(__name__)
 
@@ -97,13 +105,15 @@ class HttpApp:
         request = http_request.read_request(scope)
         host = request.headers.get("host")
         if not origin.is_for(host, self._public_url):
-            _log.info("400: the Host header is %.160r, neither loopback nor the public URL", host)
-            await Response(status=400).send(send)
+            _log.warning("400: %.160r: %s", host, _WRONG_HOST)
+            await http_response.from_text(400, _WRONG_HOST).send(send)
             return
         try:
             body = await http_request.read_body(request.headers, receive, self._body_limit)
         except http_request.BodyTooLargeError:
-            await Response(status=413).send(send)
+            text = f"A body has at most {self._body_limit} bytes: {BODY_LIMIT_SETTING} sets that."
+            _log.warning("413: %s", text)
+            await http_response.from_text(413, text).send(send)
             return
         except ConnectionError:
             # The client has gone.

@@ -49,6 +49,12 @@ class Response:
         await send({"type": "http.response.body", "body": b"" if bodiless else self.body})
 
 
+def from_text(status: int, text: str) -> Response:
+    """Return a response of plain text."""
+    headers = ((b"content-type", b"text/plain; charset=utf-8"),)
+    return Response(status=status, headers=headers, body=text.encode())
+
+
 def from_datum(datum: Datum | None) -> Response:
     """
     Return the response for what a function gave to `$return`.
@@ -59,11 +65,7 @@ def from_datum(datum: Datum | None) -> Response:
     if datum is None:
         return Response(status=200)
     if datum.type == "string":
-        return Response(
-            status=200,
-            headers=((b"content-type", b"text/plain; charset=utf-8"),),
-            body=datum.value.encode(),
-        )
+        return from_text(200, datum.value)
     answer = datum.value
     status = int(answer["status_code"].value)
     if not _LOWEST <= status <= _HIGHEST:

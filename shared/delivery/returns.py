@@ -15,7 +15,7 @@ AVERAGED_OVER = 20.0  # seconds
 
 
 class Accepted(NamedTuple):
-    """What an endpoint accepted lately: *weight* deliveries, older ones less, at *at* in seconds."""
+    """Deliveries that an endpoint accepted lately: *weight*, older ones less, at *at* in seconds."""
 
     weight: float = 0.0
     at: float = 0.0

@@ -23,7 +23,8 @@ _RATE = re.compile(r"0*[1-9][0-9]{0,8}", re.ASCII)
 _NO_TOKEN = frozenset({Failure.UNAUTHORIZED, Failure.NO_AUTHORITY})
 _HOW_TO_ALLOW = (
     "The app's settings PUSHGRID_ALLOWED_NETWORKS and PUSHGRID_ALLOW_HTTP allow addresses that are "
-    "not public and endpoints without TLS."
+    "not public and endpoints without TLS. No setting allows the platform's own addresses, such as "
+    "169.254.0.0/16 and 168.63.129.16."
 )
 
 

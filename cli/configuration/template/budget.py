@@ -33,7 +33,10 @@ class Budget:
         if self._steps > MAX_STEPS:
             raise ExpressionFault(f"evaluating the template takes more than {MAX_STEPS:,} steps")
         if self._depth == MAX_LEVELS:
-            raise ExpressionFault(f"this refers to itself or is too deep ({MAX_LEVELS} levels)")
+            raise ExpressionFault(
+                f"this is deeper than {MAX_LEVELS} levels: each value in another, each call and "
+                "each member of a value is one"
+            )
         self._depth += 1
 
     def __exit__(self, *_: object) -> None:

@@ -48,7 +48,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of the function *name*, which is in lower case."""
+    """A call of the function *name*, as it is written; its case does not count."""
 
     name: str
     arguments: tuple[Expression, ...]
@@ -95,7 +95,7 @@ class _Builder(Transformer[Token, Expression]):
         return Literal(int(token))
 
     def name(self, *parts: Token) -> str:
-        return ".".join(parts).lower()
+        return ".".join(parts)
 
     def call(self, name: str, *arguments: Expression | None) -> Call:
         return Call(name, tuple(each for each in arguments if each is not None))

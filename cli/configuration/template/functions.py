@@ -36,15 +36,15 @@ _WORD = range(-(2**63), 2**63)
 
 def call(functions: Mapping[str, Callable[..., Any]], name: str, *arguments: Any) -> Any:
     """
-    Return the value of one of *functions*; *name* is in lower case.
+    Return the value of one of *functions*, which have lower case; that of *name* does not count.
 
     Raises:
         ExpressionFault: there is no such function, or the arguments don't fit.
     """
-    if name not in functions:
+    if name.lower() not in functions:
         raise ExpressionFault(f"the function {name}() is not available here")
     try:
-        found = functions[name](*arguments)
+        found = functions[name.lower()](*arguments)
     except ExpressionFault:
         raise
     except RecursionError:

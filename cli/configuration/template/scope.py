@@ -35,6 +35,7 @@ class Scope:
     *template* is at *place*. *given* are the values of its parameters by folded name. *modules*
     are the templates deployed by it, by folded name. *locals* are lambda variables, and *copies*
     the indexes of the loops around an expression, by folded name; that of a resource is ``""``.
+    *open* are the values that are being resolved.
     """
 
     template: Mapping[str, Any]
@@ -45,6 +46,7 @@ class Scope:
     modules: dict[str, Scope] = field(default_factory=dict)
     locals: Mapping[str, Any] = field(default_factory=dict)
     copies: Mapping[str, int] = field(default_factory=dict)
+    open: set[tuple[object, ...]] = field(default_factory=set)
 
     def resolve(self, value: Any, place: Place) -> Any:
         """
@@ -53,10 +55,16 @@ class Scope:
         Raises:
             TemplateFault: one can't be, or the budget does not suffice.
         """
+        own = (place.members, *self.copies.items())
+        if own in self.open:
+            raise TemplateFault(place.fault("this refers to itself"))
+        self.open.add(own)
         try:
             return self.budget.hold(self.resolve_part(value, place))
         except ExpressionFault as fault:
             raise TemplateFault(place.fault(str(fault))) from None
+        finally:
+            self.open.remove(own)
 
     def resolve_part(self, value: Any, place: Place) -> Any:
         """Return the same, without counting its size: it becomes part of a value."""
@@ -101,7 +109,7 @@ class Scope:
                 return expression.value
             if isinstance(expression, Member):
                 return self._member(self.evaluate(expression.of), self.evaluate(expression.key))
-            if special := _SPECIAL.get(expression.name):
+            if special := _SPECIAL.get(expression.name.lower()):
                 return special(self, expression)
             values = [self.evaluate(each) for each in expression.arguments]
             return self._called(expression.name, self.budget.hold(values))
@@ -109,9 +117,9 @@ class Scope:
     def _called(self, name: str, values: list[Any]) -> Any:
         if "." in name:
             return self._user_function(name, values)
-        if name in _CONTEXTUAL:
+        if name.lower() in _CONTEXTUAL:
             return call(_CONTEXTUAL, name, self, *values)
-        if name in GROUP_FUNCTIONS:
+        if name.lower() in GROUP_FUNCTIONS:
             return self.budget.hold(call(GROUP_FUNCTIONS, name, self.group, *values))
         return self.budget.hold(call(FUNCTIONS, name, *values))
 
@@ -157,12 +165,13 @@ class Scope:
         known = self.template.get("functions") or ()
         self.budget.search([each["namespace"] for each in known])
         for number, each in enumerate(known):
-            if each["namespace"].casefold() == namespace:
+            if each["namespace"].casefold() == namespace.casefold():
                 function = self.find(each["members"], member)
                 names = [one["name"].casefold() for one in function.get("parameters") or ()]
                 if len(names) != len(values):
                     raise ExpressionFault(f"{name}(): its arguments do not fit")
-                own = replace(self, given=dict(zip(names, values, strict=True)), copies={})
+                given = dict(zip(names, values, strict=True))
+                own = replace(self, given=given, copies={}, open=set())
                 place = self.place.below("functions", number, "members", member, "output")
                 return own.resolve(function["output"]["value"], place.below("value"))
         raise ExpressionFault(f"the function {name}() is not defined")
@@ -257,7 +266,7 @@ def _coalesce(scope: Scope, call: Call) -> Any:
 def _applied(scope: Scope, call: Call) -> tuple[list[Any], Callable[[Any], Any]]:
     """Return the array and the function of a call such as map(…, lambda('x', …))."""
     values, function = call.arguments
-    if not isinstance(function, Call) or function.name != "lambda":
+    if not isinstance(function, Call) or function.name.lower() != "lambda":
         raise ExpressionFault(f"{call.name}(): a lambda is expected")
     *names, body = function.arguments
     if len(names) != 1:

@@ -24,7 +24,7 @@ from shared.subscriptions.endpoint_rules import base_url
 from shared.subscriptions.secrecy import Secrecy
 from shared.subscriptions.subscription import EventSubscription, StaticHeader
 
-TESTS_A_MINUTE = 20  # of a subscription, in each process
+TESTS_A_MINUTE, TESTS_AT_ONCE = 20, 3  # of a subscription, in each process
 
 
 def endpoint_tests_of(form: Subscriptions) -> Callable[[ManagePorts, Call], HttpAnswer]:
@@ -69,8 +69,12 @@ def endpoint_tests_of(form: Subscriptions) -> Callable[[ManagePorts, Call], Http
 
 
 def _too_many(rate: int, seconds: float) -> HttpAnswer:
-    refused = error_answer(TooManyRequests(f"At most {rate} tests a minute."))
-    return replace(refused, headers={**refused.headers, "Retry-After": str(int(seconds) + 1)})
+    limit = f"At most {TESTS_AT_ONCE} tests at once, and {TESTS_A_MINUTE} a minute"
+    if rate < TESTS_A_MINUTE:
+        limit = f"The endpoint allows {rate} request{'s' * (rate > 1)} a minute"
+    wait = int(seconds) + 1
+    refused = error_answer(TooManyRequests(f"{limit}: try again in {wait} s."))
+    return replace(refused, headers={**refused.headers, "Retry-After": str(wait)})
 
 
 def _sent(

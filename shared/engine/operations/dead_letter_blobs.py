@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from shared.clock import optional_timestamp, timestamp
@@ -25,7 +25,10 @@ from shared.subscriptions.subscription import DeadLetterDestination
 
 MAX_PAGE = 1024 * 1024  # bytes of JSON that a page of records has, or one record
 MAX_PAGE_RECORDS = 1000
+MAX_LISTINGS = 300  # requests of a page: anybody with the account can make empty folders
 _NUMBERS = (re.compile(r"[0-9]{4}"), *[re.compile(r"[0-9]{1,2}")] * (LEVELS - 1))
+_BEYOND = 99  # no month, day or hour is later
+_LAST = datetime.max.replace(tzinfo=UTC)
 _NAME = r"[^/\\?#\x00-\x1f\x7f]+\.json"
 _PATH = re.compile("/".join([*(each.pattern for each in _NUMBERS), _NAME]))
 
@@ -38,7 +41,11 @@ class BlobFilter(Selection):
 
 
 class Page(NamedTuple):
-    """Blobs, and the last one that was looked at if there may be more after it."""
+    """
+    Blobs, and the last one that was looked at if there may be more after it.
+
+    If that is a folder, *last* is a path in it that is later than all of its blobs.
+    """
 
     blobs: list[StoredBlob]
     last: StoredBlob | None
@@ -71,12 +78,15 @@ class DeadLetterBlobs:
         """
         found: list[StoredBlob] = []
         last, looked_at = None, 0
-        for blob in self._newest_first(wanted):
-            if looked_at == top:
-                return Page(found, last)
-            last, looked_at = blob, looked_at + 1
-            if blob.summary is None or any(map(wanted.has_reason, blob.summary.reasons)):
-                found.append(blob)
+        try:
+            for blob in self._newest_first(wanted):
+                if looked_at == top:
+                    return Page(found, last)
+                last, looked_at = blob, looked_at + 1
+                if blob.summary is None or any(map(wanted.has_reason, blob.summary.reasons)):
+                    found.append(blob)
+        except _ListedEnough as enough:
+            return Page(found, self._before(enough.hour))
         return Page(found, None)
 
     def records(self, path: str, first: int, top: int) -> RecordPage:
@@ -109,7 +119,8 @@ class DeadLetterBlobs:
 
     def _newest_first(self, wanted: BlobFilter) -> Iterator[StoredBlob]:
         after = wanted.after
-        for hour, blobs in self._hours(f"{self.folder}/", (), wanted):
+        left = iter(range(MAX_LISTINGS))
+        for hour, blobs in self._hours(f"{self.folder}/", (), wanted, left):
             ordered = sorted(blobs, key=_order, reverse=True)
             is_resumed = after is not None and hour == _hour_of(self.folder, after.path)
             for blob in ordered:
@@ -119,9 +130,11 @@ class DeadLetterBlobs:
                     yield blob
 
     def _hours(
-        self, folder: str, parts: Hour, wanted: BlobFilter
+        self, folder: str, parts: Hour, wanted: BlobFilter, left: Iterator[int]
     ) -> Iterator[tuple[Hour, list[StoredBlob]]]:
         """Yield each hour that may have wanted blobs, latest first, with its blobs."""
+        if next(left, None) is None:
+            raise _ListedEnough(parts)
         listing = self.reader.list(self.destination, folder)
         if len(parts) == LEVELS:
             name = re.compile(_NAME)
@@ -133,12 +146,25 @@ class DeadLetterBlobs:
         for number in sorted(numbers, reverse=True):
             below, hour = f"{folder}{numbers[number]}/", (*parts, number)
             if self._may_have(below, hour, wanted):
-                yield from self._hours(below, hour, wanted)
+                yield from self._hours(below, hour, wanted, left)
+
+    def _before(self, hour: Hour) -> StoredBlob:
+        """Return what a page ends with so that the next one begins with *hour*."""
+        year, *others = (*hour, *[_BEYOND] * (LEVELS - len(hour)))
+        return StoredBlob(f"{self.folder}/{year:04}/{'/'.join(map(str, others))}/-.json", _LAST, 0)
 
     def _may_have(self, folder: str, hour: Hour, wanted: BlobFilter) -> bool:
         if wanted.after and hour > _hour_of(self.folder, wanted.after.path)[: len(hour)]:
             return False
         return wanted.may_have(folder, hour)
+
+
+class _ListedEnough(Exception):
+    """A page has taken enough requests before *hour*, or the first parts of one."""
+
+    def __init__(self, hour: Hour) -> None:
+        super().__init__()
+        self.hour = hour
 
 
 def _order(blob: StoredBlob) -> tuple[datetime, str]:

@@ -10,7 +10,7 @@ from shared.clip import clip
 from shared.clock import timestamp
 from shared.delivery.messages.publication import Publication
 from shared.engine.ports import Metrics
-from shared.errors import AppError
+from shared.errors import AppError, TooLarge
 from shared.events.schema_rules import SCHEMA_NAMES
 from shared.events.topic import Topic
 from shared.http import HttpRequest
@@ -56,8 +56,8 @@ def log_refused(
     """
     Log a refused request, with the fields of Event Grid's ``PublishFailures``.
 
-    The error's text is omitted: it may quote the publisher's signature. Only the log says that a
-    topic does not exist.
+    Only of a body that is too large is the error's text logged: others may quote the publisher's
+    signature. Only the log says that a topic does not exist.
 
     Source: contract §7, and Event Grid "Enable diagnostic logs for topics" (2021-05).
     """
@@ -86,5 +86,6 @@ def log_refused(
         code=code,
         request_id=request_id,
         unknown_topic=topic is None or None,
+        detail=error.message if isinstance(error, TooLarge) else None,
         **record,
     )

@@ -49,7 +49,7 @@ from shared.engine.replaying.jobs import JobEnded, ReplayJobs, StoredJob, log_jo
 from shared.engine.replaying.left_out import left_out
 from shared.engine.replaying.marks import Mark, Marks
 from shared.engine.replaying.putting import PutEvents, Target
-from shared.engine.replaying.walk import Walk
+from shared.engine.replaying.walk import TooManyFolders, Walk
 from shared.errors import Conflict, StorageUnavailable
 from shared.subscriptions.subscription import SubscriptionKey
 
@@ -210,6 +210,8 @@ class ReplaySteps:
             yield from walk.blobs_from(job.position)
         except NoContainer as error:
             raise _SourceEnded(error.message) from None
+        except TooManyFolders as error:
+            raise _SourceEnded(str(error)) from None
         except StorageUnavailable as error:
             raise _Unavailable(str(error)) from None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from shared.deadletter.selection import LEVELS, Hour, Selection, hour_of
@@ -12,8 +12,16 @@ from shared.engine.replaying.job import FINISHED, Position, Source
 
 _YEAR, _SHORT = 4, 2  # digits of a year, and at most of the others
 _MOST_DIGITS = 9
+MAX_LISTINGS = 10_000  # of a walk; twenty for each blob that a step reads
 
 Order = tuple[tuple[int, int, str], ...]
+
+
+class TooManyFolders(Exception):
+    """A source has more folders than its dead letters can need."""
+
+    def __init__(self) -> None:
+        super().__init__("It has too many folders without dead letters; give prefix or since.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +32,7 @@ class Walk:
     source: Source
     selection: Selection
     written_before: datetime
+    _left: Iterator[int] = field(default_factory=lambda: iter(range(MAX_LISTINGS)))
 
     def blobs_from(self, position: Position) -> Iterator[StoredBlob]:
         """
@@ -31,6 +40,7 @@ class Walk:
 
         Raises:
             NoContainer: there is no such container.
+            TooManyFolders: it has listed 10,000 folders.
             StorageUnavailable: its account did not answer, or the operator does not name it.
         """
         start = self._start()
@@ -50,6 +60,8 @@ class Walk:
         return prefix[: prefix.rfind("/") + 1] if prefix.startswith(base) else None
 
     def _below(self, folder: str, after: Order) -> Iterator[StoredBlob]:
+        if next(self._left, None) is None:
+            raise TooManyFolders
         listing = self.reader.list(self.source.destination, folder)
         blobs = {each.path: each for each in listing.blobs}
         below = [f"{folder}{name}" for name in listing.folders]

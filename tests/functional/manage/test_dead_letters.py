@@ -12,6 +12,7 @@ import pytest
 from shared.deadletter.batching import dead_letter_path
 from shared.deadletter.blob_summary import BlobSummary
 from shared.deadletter.reader import MAX_BLOB
+from shared.engine.operations.dead_letter_blobs import MAX_LISTINGS
 from shared.subscriptions.subscription import DeadLetterDestination
 from tests.functional.manage.arm_api import CRM, ORDERS, SHOP_CRM, ArmApi, hook, push
 
@@ -380,3 +381,29 @@ def test_a_folder_that_is_no_hour_breaks_no_page(crm: ArmApi):
     paths = [written(crm, name=name) for name in "ab"]
 
     assert listed(crm, "$top=1") == [*reversed(paths)]
+
+
+def test_folders_without_dead_letters_cost_a_page_a_bounded_number_of_requests(
+    crm: ArmApi, monkeypatch: pytest.MonkeyPatch
+):
+    early, late = written(crm), written(crm, at=NOON + 400 * HOUR)
+    for number in range(1, 700):
+        junk = dead_letter_path("orders", "crm", NOON + number * HOUR / 2, "0") + ".txt"
+        crm.dead_letters.write(DeadLetterDestination(container=CONTAINER), junk, b"")
+    for year in range(3000, 3400):
+        junk = f"CRM/{year}/x/y/z/0.json"
+        crm.dead_letters.write(DeadLetterDestination(container=CONTAINER), junk, b"")
+    asked: list[str] = []
+    real = crm.dead_letters.list
+
+    def counted(where: Any, folder: str) -> Any:
+        asked.append(folder)
+        return real(where, folder)
+
+    monkeypatch.setattr(crm.dead_letters, "list", counted)
+
+    page = crm.json("GET", BLOBS)
+
+    assert (len(asked), page["value"]) == (MAX_LISTINGS, [])
+    assert listed(crm) == [late, early]
+    assert len(asked) < 6 * MAX_LISTINGS

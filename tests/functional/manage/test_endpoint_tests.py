@@ -241,6 +241,7 @@ def test_tests_are_limited(api: ArmApi) -> None:
     for _ in range(9):  # Those that are refused make nobody wait longer.
         refused = api.call("POST", TEST)
     assert (refused.status, refused.headers["Retry-After"]) == (429, "4")
+    assert b"At most 3 tests at once, and 20 a minute: try again in 4 s." in refused.body
     assert len(api.pusher.sent) == 3
     api.clock.advance(timedelta(seconds=4))
 
@@ -258,6 +259,7 @@ def test_an_endpoint_that_allows_fewer_requests_gets_fewer_tests(api: ArmApi) ->
     refused = api.call("POST", TEST)
 
     assert (refused.status, refused.headers["Retry-After"]) == (429, "62")
+    assert b"The endpoint allows 1 request a minute: try again in 62 s." in refused.body
 
 
 def test_only_operators_may_test(api: ArmApi) -> None:

@@ -92,6 +92,14 @@ def test_a_wrong_key_is_refused_before_the_body_counts(
     assert "d3Jvbmc=" not in str(line)
 
 
+def test_the_log_names_the_limit_that_a_body_is_above(app: Deployment, logged: Logged) -> None:
+    publish(app, body=b" " * 1_536_001)
+
+    (line,) = logged("publish.refused")
+    assert (line["code"], line["status"]) == ("PayloadTooLarge", 413)
+    assert "1536000" in line["detail"]
+
+
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE"])
 def test_other_methods_are_not_allowed(app: Deployment, method: str) -> None:
     answer = publish(app, event(), method=method, aeg_sas_key="")

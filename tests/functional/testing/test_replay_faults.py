@@ -15,8 +15,9 @@ from pushgrid.testing.topic import Refused, Subscriber
 from shared.deadletter.reader import MAX_BLOB, TOO_LARGE, UnreadableBlob
 from shared.delivery.messages.message import ReplayStep
 from shared.engine.ports import Table
-from shared.engine.replaying import step
+from shared.engine.replaying import step, walk
 from shared.errors import StorageUnreachable
+from shared.subscriptions.subscription import DeadLetterDestination
 from tests.azure_dead_letters import ADDED, CLOUD_ADDED, CLOUD_EVENT, EVENT
 from tests.functional.testing.replaying import AZURE, CRM, PLACED, ids, replayed
 
@@ -110,6 +111,25 @@ def test_a_missing_container_fails_its_source_and_no_other(pushgrid: Pushgrid, c
 
     assert (job["state"], job["replayed"], ids(erp)) == ("Failed", 1, ["e-17"])
     assert job["why"].startswith(f"There is no container '{crm.container}'")
+
+
+def test_countless_folders_without_dead_letters_fail_their_source_and_no_other(
+    pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(walk, "MAX_LISTINGS", 50)
+    erp = crm.topic.subscribe("erp", answers=[400, 200])
+    crm.topic.publish(PLACED)
+    pushgrid.advance(hours=1)
+    assert crm.container
+    for number in range(100):
+        pushgrid.dead_letters.write(
+            DeadLetterDestination(container=crm.container), f"CRM/1999/{number}/x.txt", b""
+        )
+
+    job = replayed(pushgrid)
+
+    assert (job["state"], job["replayed"], ids(erp)) == ("Failed", 1, ["e-17"])
+    assert job["why"].startswith("It has too many folders without dead letters")
 
 
 @pytest.mark.parametrize(("back_after", "state"), [(20, "Done"), (90, "Failed")])

@@ -11,6 +11,7 @@ import requests
 
 from bench.load import Case, Sink, publish, running_sink
 from bench.publisher import event
+from testbed.subscriber import running_subscriber
 
 
 @pytest.fixture
@@ -37,6 +38,37 @@ def test_an_event_is_distinct_at_each_path(sink: Sink):
     assert (stats["count"], stats["distinct"]) == (3, 2)
 
 
+def test_topics_take_turns():
+    with running_subscriber(lambda _: 200) as endpoint:
+        topics = [(f"{endpoint.url}/{name}", "key") for name in "abc"]
+        publish(*topics[0], Case("", 7, 1, 1, 1), others=topics[1:])
+
+    assert "".join(push.path[-1] for push in endpoint.pushes) == "abcabca"
+
+
+def test_what_waits_for_its_answer_is_under_way(sink: Sink):
+    sink.say(after=60)
+    with pytest.raises(requests.ReadTimeout):
+        requests.post(f"{sink.url}/hook", b"[%b]" % event(b""), timeout=1)
+
+    stats = sink.stats()
+    assert (stats["most"], stats["answered"], stats["distinct"]) == (1, 0, 1)
+
+
+def test_a_flaky_endpoint_fails_the_first_attempt_only(sink: Sink):
+    sink.say(flaky=1)
+    body = b"[%b]" % event(b"")
+    attempts = [
+        requests.post(f"{sink.url}/hook", body, headers={"aeg-delivery-count": count}, timeout=60)
+        for count in "01"
+    ]
+
+    stats = sink.stats()
+    assert [attempt.status_code for attempt in attempts] == [503, 200]
+    assert (stats["count"], stats["distinct"], stats["retries"]["waiting"]) == (2, 1, 0)
+    assert stats["retries"]["slowest"] >= 0
+
+
 def test_no_request_is_sent_before_it_is_due(sink: Sink):
     published = publish(f"{sink.url}/hook", "key", Case("", 10, 2, 3, 1, rate=20))
 
@@ -51,8 +83,10 @@ def test_after_its_seconds_no_request_begins(sink: Sink):
 
 
 def test_a_refused_request_is_an_error(sink: Sink):
+    sink.say(status=503)
+
     with pytest.raises(RuntimeError, match=r"answered b'HTTP/1\.1 503"):
-        publish(f"{sink.url}/busy", "key", Case("", 10, 1, 2, 1))
+        publish(f"{sink.url}/hook", "key", Case("", 10, 1, 2, 1))
 
 
 def test_a_connection_that_is_closed_while_idle_ends_nothing():

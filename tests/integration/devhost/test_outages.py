@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,8 @@ from tests.host.proxy import Proxy, proxy_to
 from tests.host.running import until
 from tests.integration.devhost.functions import HELLO, HTTP, QUEUE, TICK, TIMER, WORK
 from tests.integration.devhost.program import Program
+
+_NOBODY = 65534
 
 
 @pytest.fixture
@@ -235,6 +238,24 @@ def test_kept_storage_is_for_its_owner_only(tmp_path):
     for each in (kept, *kept.rglob("*")):
         each.chmod(0o777)
     assert keep() == {"0o0"}
+
+
+def test_a_folder_that_its_owner_may_not_enter_names_the_fix():
+    user = os.geteuid()
+    with tempfile.TemporaryDirectory() as folder:  # tmp_path lies in a folder of this user's own
+        Path(folder).chmod(0o600)
+        if user == 0:  # whom permissions do not hold up
+            os.chown(folder, _NOBODY, -1)
+            os.seteuid(_NOBODY)
+        try:
+            with (
+                pytest.raises(HostError, match=f"run chmod 700 {folder}"),
+                azurite_module._locked(Path(folder)),
+            ):
+                pass
+        finally:
+            os.seteuid(user)
+            Path(folder).chmod(0o700)
 
 
 @pytest.mark.parametrize(("mode", "is_refused"), [(0o755, True), (0o710, True), (0o700, False)])

@@ -6,6 +6,7 @@ import importlib
 
 import pytest
 
+from bench import isolation, slow
 from bench.__main__ import MEASUREMENTS, main
 from bench.peers.cases import CASES as PEERS
 from bench.throughput import CASES
@@ -14,9 +15,11 @@ from bench.throughput import CASES
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["nope"], "throughput, isolation, filters, operations"),
-        (["load"], "throughput, isolation, filters, operations"),
+        (["nope"], "throughput, slow, isolation, filters, operations"),
+        (["load"], "throughput, slow, isolation, filters, operations"),
         (["throughput", "--case", "nope"], ", ".join(f"'{case.name}'" for case in CASES)),
+        (["slow", "--case", "nope"], ", ".join(f"'{name}'" for name in slow.CASES)),
+        (["isolation", "--case", "nope"], ", ".join(f"'{name}'" for name in isolation.CASES)),
         (["peers", "--case", "nope"], ", ".join(f"'{each.case.name}'" for each in PEERS)),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.throughput import await_first_attempts
+from bench.isolation import await_first_attempts
 
 
 def test_events_that_are_held_need_no_attempt_of_their_own() -> None:

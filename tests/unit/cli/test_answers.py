@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import socketserver
 import subprocess
 import sys
 import threading
@@ -145,6 +147,36 @@ def test_a_password_in_the_url_is_not_shown(pushgrid: Run, command: list[str]) -
 
     assert done.code
     assert "s3cret" not in f"{done.out}{done.err}"
+
+
+@pytest.mark.parametrize("command", ["status", "admin-key", "top --once"])
+def test_a_url_without_a_scheme_is_told_as_that(pushgrid: Run, command: str) -> None:
+    done = pushgrid(*command.split(), "--url", "127.0.0.1:7071")
+
+    assert done.code == 2
+    assert "--url must begin with http:// or https://" in done.err
+
+
+@pytest.mark.parametrize(
+    ("scheme", "line"),
+    [("https", b"HTTP/1.1 400 Bad Request\r\n\r\n"), ("http", b""), ("http", b"\x15\x03\x03")],
+    ids=["https to http", "http to https, closed", "http to https, with an alert"],
+)
+def test_the_other_scheme_is_told(pushgrid: Run, scheme: str, line: bytes) -> None:
+    class Other(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(4096)
+            self.request.sendall(line)
+
+    with serving(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Other)) as other:
+        port = other.server_address[1]
+
+        done = pushgrid("status", "--url", f"{scheme}://127.0.0.1:{port}")
+
+    wanted = {"http": "https", "https": "http"}[scheme]
+    assert done.code == 2
+    assert f"use {wanted}://127.0.0.1:{port}" in done.err
+    assert not re.search(r"_ssl|WRONG_VERSION|\w+\(", done.err)
 
 
 def test_a_fault_is_told_once(server: _Server, pushgrid: Run) -> None:

@@ -13,10 +13,14 @@ from testbed.subscriber import Push
     + [
         (f"--answers={answers}", f"{wrong!r} is not a final status code")
         for answers, wrong in (("x", "x"), ("199", "199"), ("200,600", "600"), ("200,", ""))
+    ]
+    + [
+        ("--answer=999", "--answer: '999' is not a final status code"),
+        ("--answer=200 --answers=503", "--answer and --answers exclude each other"),
     ],
 )
 def test_an_invalid_option_is_refused(capsys, option, words):
-    assert main(["listen", option]) == 2
+    assert main(["listen", *option.split()]) == 2
 
     printed = capsys.readouterr()
     assert (printed.out, printed.err.count("\n")) == ("", 1)

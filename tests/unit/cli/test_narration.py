@@ -111,6 +111,10 @@ RETRY = TRIED | {"decision": "retry", "next_attempt_at": "2026-02-09T12:00:30.25
             Activity("replay", "orders/crm", "Done: 2 events queued, 0 skipped, 1 fault: j-1"),
         ),
         (
+            line("publish.refused", status=413, code="PayloadTooLarge", detail="at most 9"),
+            Activity("refused", "orders/crm", "413 PayloadTooLarge: at most 9"),
+        ),
+        (
             line("publish.refused", status=400, code="InvalidSas", unknown_topic=True),
             Activity("refused", "orders/crm", "400 InvalidSas: there is no such topic"),
         ),

@@ -247,6 +247,15 @@ def test_only_requests_for_this_machine_are_answered(ask, echo, *, host, public_
     for path in ("/web", "/", "/admin/host/status"):
         answer = ask([echo()], path, host=host, public_url=public_url)
         assert answer.status == (200 if is_served else 400)
+        assert is_served or b"PUSHGRID_PUBLIC_URL" in answer.body
+
+
+def test_a_refused_host_header_is_warned_of(ask, echo, caplog):
+    ask([echo()], "/web", host="x" * 999)
+
+    (line,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert "PUSHGRID_PUBLIC_URL" in line
+    assert len(line) < 500
 
 
 @pytest.mark.parametrize(
@@ -310,8 +319,14 @@ def test_functions_are_not_run_by_hand_where_that_is_off(ask, echo, caplog):
     assert ask([echo()], "/admin/host/status", starts=False).status == 200
 
 
-def test_a_body_over_the_limit_does_not_reach_the_function(ask, echo):
+def test_a_body_over_the_limit_does_not_reach_the_function(ask, echo, caplog):
     def post(size: int) -> Any:
         return ask([echo()], "/web", method="POST", body=b"x" * size, body_limit=100)
 
-    assert (post(100).status, post(101).triple) == (200, (413, {"content-length": "0"}, b""))
+    assert post(100).status == 200
+    refused = post(101)
+    assert refused.status == 413
+    assert b"100 bytes" in refused.body
+    assert b"FUNCTIONS_REQUEST_BODY_SIZE_LIMIT" in refused.body
+    (line,) = [each for each in caplog.records if each.levelname == "WARNING"]
+    assert refused.body.decode() in line.getMessage()

@@ -181,6 +181,7 @@ def test_only_a_refusal_by_the_outbound_guard_names_the_settings(
     assert named < set(NAMES.values())
     expected = named if failure is Failure.NOT_ALLOWED else set()
     assert set(re.findall(r"PUSHGRID_\w+", caught.value.message)) == expected
+    assert ("169.254.0.0/16" in caught.value.message) == bool(expected)
 
 
 @pytest.mark.parametrize("status", [200, 204, 405, 500])

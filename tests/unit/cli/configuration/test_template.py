@@ -233,7 +233,8 @@ _WRONG: list[tuple[str, str]] = [
     ("[range(0, 1)[1]]", "there is no member 1"),
     ("[range(0, 10001)]", "range(): its arguments do not fit (the count is at most 10000)"),
     ("[reference('storage').id]", "reference('storage'): only modules of the template are known"),
-    ("[own.missing()]", "the function own.missing() is not defined"),
+    ("[own.isMissing()]", "the function own.isMissing() is not defined"),
+    ("[fooBar()]", "the function fooBar() is not available here"),
     ("[copyIndex()]", "copyIndex(): there is no loop around it"),
     ("[format('{0:N}', 1)]", "format(): the form N is not available here"),
     ("[add(1)]", "add(): its arguments do not fit"),
@@ -291,12 +292,12 @@ _MILLIONS = "[map(range(0, 10000), lambda('a', map(range(0, 10000), lambda('b', 
         ("[json(variables('deep'))]", {"deep": "[" * 99_999}, "json(): the value is nested too"),
         ("[json(variables('deep'))]", {"deep": " " + "[" * 101 + "]" * 101},
          "the value is nested deeper than 100 levels"),
-        (f"[{'not(' * 999}true(){')' * 999}]", {}, "this refers to itself or is too deep"),
+        (f"[{'not(' * 999}true(){')' * 999}]", {}, "this is deeper than 150 levels"),
         (f"[concat('{_BIG}')]", {}, "this is longer than 24,576 characters"),
         (f"[add(1, {'9' * 9_999})]", {}, "'add(1, 999"),
         (f"[createObject('{'x' * 9_999}', 1).y.{'z' * 999}]", {}, "there is no member 'y'"),
         ("[createObject('a', 1)[variables('big')]]", {"big": _BIG}, "there is no member 'xxx"),
-        ("[resourceId('x')]", {}, "resourceid(): its arguments do not fit"),
+        ("[resourceId('x')]", {}, "resourceId(): its arguments do not fit"),
     ],
     ids=shown,
 )  # fmt: skip
@@ -313,6 +314,50 @@ def test_what_a_template_can_cost_is_bounded(
 
     assert words in fault
     assert len(fault) < 700
+
+
+def test_each_value_call_and_member_is_a_level(tmp_path: Path) -> None:
+    def topic(levels: int, expression: str, **variables: object) -> str:
+        # The object, its member, each not() and the last call.
+        nested = f"[{'not(' * (levels - 3)}{expression}{')' * (levels - 3)}]"
+        own = {"type": TOPIC, "name": "orders", "properties": {"value": nested}}
+        return template(own, variables=variables)
+
+    assert len(read(tmp_path, topic(150, "true()")).resources) == 1
+    assert len(read(tmp_path, topic(148, "variables('v')", v="[true()]")).resources) == 1
+    for text in (topic(151, "true()"), topic(149, "variables('v')", v="[true()]")):
+        assert "this is deeper than 150 levels" in faults(tmp_path, text, "main.json")[0]
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"a": "[variables('b')]", "b": {"in": ["[concat(variables('A'), 'x')]"]}},
+        {"copy": [{"name": "a", "count": 2, "input": "[variables('a')]"}]},
+    ],
+    ids=["by another", "in a loop"],
+)
+def test_a_variable_that_refers_to_itself_is_told(
+    tmp_path: Path, variables: Mapping[str, object]
+) -> None:
+    own = {"type": TOPIC, "name": "[variables('a')]"}
+
+    (fault,) = faults(tmp_path, template(own, variables=variables), "main.json")
+
+    assert fault.endswith(": this refers to itself")
+
+
+def test_a_function_may_call_itself(tmp_path: Path) -> None:
+    number = "parameters('n')"
+    value = f"[if(equals({number}, 1), 1, mul({number}, own.factorial(sub({number}, 1))))]"
+    output = {"type": "int", "value": value}
+    function = {"parameters": [{"name": "n", "type": "int"}], "output": output}
+    functions = [{"namespace": "own", "members": {"factorial": function}}]
+    own = {"type": TOPIC, "name": "orders", "properties": {"value": "[own.factorial(5)]"}}
+
+    (found,) = read(tmp_path, template(own, functions=functions)).resources
+
+    assert found.document["properties"]["value"] == 120
 
 
 def test_loops_in_loops_are_bounded_as_well(tmp_path: Path) -> None:
@@ -367,7 +412,7 @@ def test_faults_of_several_resources_are_told_together(tmp_path: Path) -> None:
     found = faults(tmp_path, text, "main.json")
 
     assert [fault.partition(": ")[2] for fault in found] == [
-        "variables.self: this refers to itself or is too deep (150 levels)",
+        "variables.self: this refers to itself",
         "resources[1]: this is not the form of a resource",
         "parameters.needed: this parameter has no value: give it one",
         "resources[3].copy: count must be a number up to 800",
