@@ -102,7 +102,7 @@ def test_a_cached_subscription_needs_no_uncached_read(app: Deployment) -> None:
 @pytest.mark.parametrize("method", ["subscription", "read_uncached", "topic"])
 def test_while_tables_fail_events_are_put_back(app: Deployment, method: str) -> None:
     app.directory.change(a_subscription())
-    app.directory.fail_next(method, 2)
+    app.directory.fail_next(method)
     delivery = a_delivery(attempts=2, last=an_attempt())
 
     app.run(a_message([delivery], rounds=2))
