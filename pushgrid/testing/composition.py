@@ -198,10 +198,10 @@ class InMemoryApp:
             clock_records=self.clock_records,
         )
 
-    def new_process(self, parts: Parts | None = None) -> Deliver:
+    def new_process(self, parts: Parts | None = None, limit: Limit | None = None) -> Deliver:
         """Return the delivering of a process that knows nothing yet."""
         parts = parts or self.deliver.parts
-        around = self._surroundings(parts)
+        around = self._surroundings(parts)._replace(limit=limit or Limit())
         return replace(
             self.deliver,
             parts=parts,

@@ -44,6 +44,8 @@ class Returns(NamedTuple):
     ) -> tuple[Returns, datetime]:
         """Return when *count* deliveries come back together, *soonest* or later, at *rate*/s."""
         latest = now + LONGEST_PUT_BACK
+        if soonest >= latest:
+            return self, latest  # A hold may end sooner than that, and the next one be short.
         booked = self.booked_until if self.booked_until <= latest else now  # the clock was set back
         due = min(max(soonest, booked), latest)
         step = timedelta(seconds=count / max(rate, LEAST_RATE))

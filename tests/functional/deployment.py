@@ -18,6 +18,7 @@ from pushgrid.testing.memory import (
 )
 from shared.adapters.off_loop import OffLoopAttempts
 from shared.arm.namespace_codec import to_absent_topic
+from shared.delivery.limit import Limit
 from shared.delivery.messages.message import DeliveryMessage, NewerMessage, ReplayStep
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.message_writer import encode
@@ -100,6 +101,10 @@ class Deployment(InMemoryApp):
         parts = self.deliver.parts
         terms = replace(parts.terms, **choices)
         self.deliver = replace(self.deliver, parts=replace(parts, terms=terms))
+
+    def limit_pushes(self, to: int) -> None:
+        """Let so many pushes to each endpoint be under way, by a process that knows nothing."""
+        self.deliver = self.new_process(limit=Limit(to, most=to))
 
     def keep_attempts(self, logging: AttemptLogging) -> None:
         """Keep those attempts from now on."""

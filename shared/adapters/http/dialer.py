@@ -5,8 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 from asyncio import to_thread
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.http.certificate import parse_certificate
@@ -16,7 +15,7 @@ from shared.adapters.http.no_answer import NoAnswer
 from shared.adapters.http.outbound_guard import Address, OutboundGuard
 from shared.adapters.http.proxy import Proxy, no_proxy
 from shared.adapters.http.resolver import Lookup, NameServers, Resolver
-from shared.adapters.http.tls import Tls, start_unverified
+from shared.adapters.http.tls import Tls
 from shared.http import Failure, Peer
 from shared.network_settings import EgressProxy
 
@@ -45,38 +44,16 @@ class Dialer:
         self._make_room = make_room
 
     async def dial(
-        self, endpoint: Endpoint, seconds: float, *, resumes: bool = True
+        self, endpoint: Endpoint, seconds: float, *, resumes: bool = True, verifies: bool = True
     ) -> HttpConnection:
         """
         Open a connection within so many seconds; unless it *resumes*, with a new TLS session.
 
-        Raises:
-            NoAnswer: there is none.
-        """
-        return await self._dial(endpoint, seconds, partial(self._tls.start, resumes=resumes))
-
-    async def dial_unverified(self, endpoint: Endpoint, seconds: float) -> HttpConnection:
-        """
-        Open a connection to look at the certificate, whosever it is: nothing may be sent on it.
+        Unless it *verifies* the certificate, nothing may be sent on it.
 
         Raises:
             NoAnswer: there is none.
         """
-        return await self._dial(endpoint, seconds, start_unverified)
-
-    async def peer(self, connection: HttpConnection) -> Peer:
-        """Return who is at the other end."""
-        der, found = connection.tls and connection.tls.getpeercert(binary_form=True), None
-        if der:  # on a thread: it imports cryptography
-            found = await to_thread(parse_certificate, der, connection.endpoint[1])
-        return Peer(None if self._proxy else connection.address, found)
-
-    async def _dial(
-        self,
-        endpoint: Endpoint,
-        seconds: float,
-        start_tls: Callable[[HttpConnection, float], Awaitable[None]],
-    ) -> HttpConnection:
         scheme, host, port = endpoint
         deadline = awake_seconds() + seconds
         allowed = self._allowed(await self._addresses(host, deadline), port)
@@ -88,11 +65,18 @@ class Dialer:
             connection = HttpConnection(connected, endpoint)
         if scheme == "https":
             try:
-                await start_tls(connection, deadline)
+                await self._tls.start(connection, deadline, resumes=resumes, verifies=verifies)
             except BaseException:
                 connection.close()
                 raise
         return connection
+
+    async def peer(self, connection: HttpConnection) -> Peer:
+        """Return who is at the other end."""
+        der, found = connection.tls and connection.tls.getpeercert(binary_form=True), None
+        if der:  # on a thread: it imports cryptography
+            found = await to_thread(parse_certificate, der, connection.endpoint[1])
+        return Peer(None if self._proxy else connection.address, found)
 
     def remember(self, connection: HttpConnection) -> None:
         """Remember how *connection*, which has got an answer, can be opened again for less."""

@@ -145,7 +145,7 @@ class HttpPusher:
             seconds = awake_seconds() - begun
             if none.failure is Failure.TLS and peer is None:
                 with suppress(NoAnswer):  # What it presents explains why it was refused.
-                    connection = await self._dialer.dial_unverified(endpoint, limit)
+                    connection = await self._dialer.dial(endpoint, limit, verifies=False)
                     peer = await self._dialer.peer(connection)
                     connection.close()
             return NotAnswered(none.failure, none.detail, seconds, peer)

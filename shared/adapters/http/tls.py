@@ -89,22 +89,27 @@ class Tls:
         self._sessions: dict[Endpoint, tuple[ssl.SSLSession, float]] = {}
 
     async def start(
-        self, connection: HttpConnection, deadline: float, *, resumes: bool = True
+        self, connection: HttpConnection, deadline: float, *, resumes: bool, verifies: bool
     ) -> None:
         """
         Make it a TLS connection to its endpoint; unless it *resumes*, with a new session.
 
+        Unless it *verifies* the certificate, anybody may be at the other end.
+
         Raises:
             NoAnswer: the handshake failed, or was not complete in time.
         """
-        name = _certified_name(connection.endpoint[1])
-        session, verified = self._sessions.get(connection.endpoint, (None, 0.0))
-        if not resumes or verified + _RESUMED_FOR < awake_seconds():
+        endpoint = connection.endpoint
+        session, verified = self._sessions.get(endpoint, (None, 0.0))
+        if not (resumes and verifies) or verified + _RESUMED_FOR < awake_seconds():
             session = None
+        context = self._context if verifies else _unverifying()
+        # As certificates name it: an address in its usual form, a name without dot.
+        name = str(as_literal(endpoint[1]) or endpoint[1].removesuffix("."))
         try:
-            await connection.start_tls(self._context, name, deadline, session)
+            await connection.start_tls(context, name, deadline, session)
         except NoAnswer:
-            self._sessions.pop(connection.endpoint, None)
+            self._sessions.pop(endpoint, None)
             raise
 
     def remember(self, connection: HttpConnection) -> None:
@@ -120,19 +125,8 @@ class Tls:
             del self._sessions[next(iter(self._sessions))]
 
 
-async def start_unverified(connection: HttpConnection, deadline: float) -> None:
-    """
-    Make it a TLS connection to anybody, to look at the certificate: nothing may be sent on it.
-
-    Raises:
-        NoAnswer: the handshake failed, or was not complete in time.
-    """
+def _unverifying() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    await connection.start_tls(context, _certified_name(connection.endpoint[1]), deadline, None)
-
-
-def _certified_name(host: str) -> str:
-    """Return a host as certificates name it: an address in its usual form, a name without dot."""
-    return str(as_literal(host) or host.removesuffix("."))
+    return context

@@ -308,7 +308,7 @@ class Endpoint:
 
     def _back(self, count: int, soonest: datetime, now: datetime) -> datetime:
         """Book the return of deliveries: as fast as it could take them, or twice what it took."""
-        seconds = max(self.seconds or QUICK, self._hangs_for(), BRIEF)
+        seconds = max(QUICK if self.seconds is None else self.seconds, self._hangs_for(), BRIEF)
         rate = max(self.limit.value / seconds, 2 * self.accepted.per_second(_now()))
         self.returns, due = self.returns.book(count, soonest, rate, now)
         return due

@@ -89,15 +89,15 @@ class Parts:
         """
         Return the part of one subscription; ``None``: it is dropped, or recorded.
 
-        Raises:
-            StorageUnavailable: it can't be recorded.
+        While storage does not answer, it is put back: its message is no poison.
         """
         if self._is_early(message):
             return PutBack(message)
         try:
-            return self._part(message)
-        except UnreadableDocument:
-            return self._kept(message)
+            try:
+                return self._part(message)
+            except UnreadableDocument:
+                return self._kept(message)
         except StorageUnavailable:
             return self._unsure(message)
 

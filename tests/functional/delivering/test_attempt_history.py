@@ -15,6 +15,7 @@ from shared.delivery.policy import EndReason, EndState
 from shared.engine.delivering.attempt_history import QUIET_FOR
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
+from shared.http import Failure, NotAnswered
 from shared.settings import AttemptLogging
 from shared.subscriptions.subscription import Batching, RetryPolicy
 from tests.builders import (
@@ -133,9 +134,9 @@ def test_an_event_that_is_gone_is_dropped_whatever_is_configured(app: Deployment
 
 
 def test_events_that_were_not_tried_leave_no_trace(app: Deployment) -> None:
-    """Put back for want of slots, received early, held: no attempt."""
+    """Put back for a shortage, received early, held: no attempt."""
     app.subscribe()
-    app.threads.are_scarce = True
+    app.pusher.script(URL, NotAnswered(Failure.SHORTAGE, "Too many open files", 0.0))
 
     app.run(a_message([a_delivery(0), a_delivery(1)]))
     app.run(a_message(due=START + 10 * SECOND))

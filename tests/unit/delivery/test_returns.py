@@ -50,7 +50,16 @@ def test_a_clock_that_was_set_back_delays_nothing() -> None:
 
 
 def test_all_are_back_after_five_minutes_to_be_checked() -> None:
-    returns, times = book(Returns(START), [100_000, 1], rate=10, soonest=timedelta(hours=1))
+    returns, times = book(Returns(START), [100_000, 1], rate=10)
 
-    assert times == [LONGEST_PUT_BACK.total_seconds()] * 2
+    assert times == [1, LONGEST_PUT_BACK.total_seconds()]
     assert returns.booked_until == START + LONGEST_PUT_BACK
+
+
+def test_a_long_hold_reserves_no_time_after_it() -> None:
+    """Released before its end, it leaves the next hold's first place free."""
+    returns, times = book(Returns(START), [1] * 100, rate=10, soonest=timedelta(hours=1))
+    _, after = book(returns, [1], rate=10, soonest=10 * SECOND)
+
+    assert times == [LONGEST_PUT_BACK.total_seconds()] * 100
+    assert after == [10]
