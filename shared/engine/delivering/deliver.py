@@ -27,7 +27,7 @@ from shared.engine.delivering.requeue import NEWER_AGAIN_IN, PATIENCE, Requeue
 from shared.engine.delivering.stored import Stored
 from shared.engine.ports import Metrics, OffLoop, Queue, Tokens
 from shared.errors import MalformedMessage, StorageUnavailable
-from shared.subscriptions.subscription import EventSubscription
+from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
 FAILED_AGAIN_IN = timedelta(minutes=1)  # a part in which we failed, as the host repeats messages
 LARGE = 16 * 1024  # bytes of a body that takes the processor for over a millisecond
@@ -92,7 +92,7 @@ class Deliver:
         """Push the parts side by side; one in which we fail harms no other."""
         message = self._in_flight(queue, size)
         message.places.in_flight += 1
-        faults: list[tuple[DeliveryMessage, BaseException]] = []
+        faults: dict[SubscriptionKey, BaseException] = {}
         try:
             entered = await asyncio.gather(
                 *(self._enter(part, message) for part in parts), return_exceptions=True
@@ -100,17 +100,18 @@ class Deliver:
             await self._requeue([each for each in entered if isinstance(each, PutBack)])
             for part, each in zip(parts, entered, strict=True):
                 if isinstance(each, BaseException):
-                    faults.append((part, each))
+                    faults[part.key.folded] = each
             await self._follow(message, faults)
         except BaseException:
             message.abandon()
             raise
         finally:
             message.places.in_flight -= 1
-        for part, fault in faults:
-            _log_fault(part, fault)
-            if len(parts) == 1 or not await self._put_back(part):
-                raise fault
+        for part in parts:
+            if fault := faults.get(part.key.folded):
+                _log_fault(part, fault)
+                if len(parts) == 1 or not await self._put_back(part):
+                    raise fault
 
     def _in_flight(self, queue: Queue, size: int) -> InFlight:
         places = self.places[queue]
@@ -163,18 +164,20 @@ class Deliver:
         )
 
     async def _follow(
-        self, message: InFlight, faults: list[tuple[DeliveryMessage, BaseException]]
+        self, message: InFlight, faults: dict[SubscriptionKey, BaseException]
     ) -> None:
         """Take results as they come, and store what follows, until nothing is open."""
         follow = message.follow
         message.begin()
         while message.is_open:
             for answer in await message.answers(follow.flush_at):
+                part = answer.part
                 try:
-                    await follow.take(answer)
+                    if part.message.key.folded not in faults:
+                        await follow.take(answer)
                 except Exception as fault:  # noqa: BLE001 - raised when all parts have ended
-                    message.abandon(answer.part)
-                    faults.append((answer.part.message, fault))
+                    message.abandon(part)
+                    faults[part.message.key.folded] = fault
             if follow.is_due:
                 await follow.flush()
         message.places.storing += 1
