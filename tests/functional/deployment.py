@@ -13,6 +13,7 @@ from pushgrid.testing.composition import Chance, InMemoryApp, off_loop
 from pushgrid.testing.memory import (
     FakeClock,
     Faulty,
+    HeldPusher,
     MemoryResources,
     ScriptedPusher,
 )
@@ -101,6 +102,13 @@ class Deployment(InMemoryApp):
         parts = self.deliver.parts
         terms = replace(parts.terms, **choices)
         self.deliver = replace(self.deliver, parts=replace(parts, terms=terms))
+
+    def hold(self, *marks: str) -> HeldPusher:
+        """Hold pushes with one of these texts in their URL or body."""
+        held = HeldPusher(self.pusher)
+        held.hold(*marks)
+        self.push_with(held)
+        return held
 
     def limit_pushes(self, to: int) -> None:
         """Let so many pushes to each endpoint be under way, by a process that knows nothing."""

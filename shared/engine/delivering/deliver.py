@@ -140,7 +140,10 @@ class Deliver:
 
     async def _enter(self, part: DeliveryMessage, message: InFlight) -> PutBack | None:
         """Judge a part, and line it up at its endpoint; or return when it comes back."""
-        judged = self.parts.at_once(part) or await self.off_loop(partial(self.parts.of, part))
+        try:
+            judged = self.parts.at_once(part) or await self.off_loop(partial(self.parts.of, part))
+        except StorageUnavailable:
+            judged = self.parts.unsure(part)
         if judged is None or isinstance(judged, PutBack):
             return judged
         message.follow.begin(judged, self._record(judged))

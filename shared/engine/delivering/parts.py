@@ -69,7 +69,12 @@ class Parts:
     clock: Clock
 
     def at_once(self, message: DeliveryMessage) -> Part | PutBack | None:
-        """Return what `of` would, if nothing but memory needs to be read; otherwise ``None``."""
+        """
+        Return what `of` would, if nothing but memory needs to be read; otherwise ``None``.
+
+        Raises:
+            StorageUnavailable: it is `unsure`.
+        """
         if self._is_early(message):
             return PutBack(message)
         is_known = self.terms.topics.knows(message.topic, most=sys.maxsize)
@@ -80,8 +85,6 @@ class Parts:
             found = self._unless_ended(self.subscriptions.subscription(message.key), message)
         except UnreadableDocument:
             return None
-        except StorageUnavailable:
-            return self._unsure(message)
         part = None if isinstance(found, EndReason) else self._judged(message, found)
         return None if part is None or part.ended else part
 
@@ -89,17 +92,19 @@ class Parts:
         """
         Return the part of one subscription; ``None``: it is dropped, or recorded.
 
-        While storage does not answer, it is put back: its message is no poison.
+        Raises:
+            StorageUnavailable: it is `unsure`.
         """
         if self._is_early(message):
             return PutBack(message)
         try:
-            try:
-                return self._part(message)
-            except UnreadableDocument:
-                return self._kept(message)
-        except StorageUnavailable:
-            return self._unsure(message)
+            return self._part(message)
+        except UnreadableDocument:
+            return self._kept(message)
+
+    def unsure(self, message: DeliveryMessage) -> PutBack:
+        """Put back what can't be judged now, for want of storage or of a thread to read by."""
+        return PutBack(replace(message, due=self.clock.now() + UNSURE_AGAIN_IN))
 
     def current_pause(self, subscription: EventSubscription) -> Pause | None:
         """Return the pause of a subscription now; that of *subscription* if it can't be read."""
@@ -121,8 +126,6 @@ class Parts:
             return False
         return found is not None and replace(found, pause=subscription.pause) == subscription
 
-    def _unsure(self, message: DeliveryMessage) -> PutBack:
-        return PutBack(replace(message, due=self.clock.now() + UNSURE_AGAIN_IN))
 
     def _is_early(self, message: DeliveryMessage) -> bool:
         return message.due is not None and message.due - self.clock.now() > EARLY

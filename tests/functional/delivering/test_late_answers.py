@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pushgrid.testing.memory import START, HeldPusher, answered
+from pushgrid.testing.memory import START, answered
 from shared.delivery.policy import EndState
 from shared.engine.ports import Queue
 from shared.subscriptions.subscription import Batching
 from tests.builders import DEAD, URL, a_delivery, a_message, noise, text
-from tests.functional.delivering.late import ONE_ATTEMPT, answer_late, time_out
+from tests.functional.delivering.late import ONE_ATTEMPT, TIMEOUT, answer_late, time_out
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 
@@ -81,9 +81,7 @@ def test_a_group_shrinks_and_keeps_its_time(app: Deployment) -> None:
 
 
 def test_a_message_without_the_event_stays_as_it_is(app: Deployment) -> None:
-    held = HeldPusher(app.pusher)
-    held.hold('"e-1"')
-    app.push_with(held)
+    held = app.hold('"e-1"')
     time_out(app, events=2)  # the first is stored before the second one fails
 
     app.pusher.script(URL, answered(200))
@@ -102,6 +100,23 @@ def test_a_batch_is_answered_as_one(app: Deployment, logged: Logged) -> None:
     assert [positions for _, positions in app.waiting(Queue.RETRIES)] == [[3, 4]]
     (line,) = logged("delivery.answered_late")
     assert (line["count"], line["event_ids"]) == (3, ["e-0", "e-1", "e-2"])
+
+
+def test_a_request_of_two_messages_is_taken_back_from_both(app: Deployment) -> None:
+    """Each has stored a retry of its own."""
+    app.limit_pushes(1)
+    app.subscribe(batching=Batching(max_events=10))
+    app.pusher.script(URL, answered(200), TIMEOUT)
+    held = app.hold("e-0")
+    for number in range(3):
+        app.begin(a_message([a_delivery(number)], batch_size=10))
+    held.let_go()
+    app.loop.advance(SECOND)
+    assert [positions for _, positions in app.waiting(Queue.RETRIES)] == [[1], [2]]
+
+    answer_late(app, 1)
+
+    assert app.all_stored() == {}
 
 
 def test_what_became_several_messages_is_known_apart(app: Deployment) -> None:

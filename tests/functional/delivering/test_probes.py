@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pushgrid.testing.memory import HeldPusher, answered
+from pushgrid.testing.memory import answered
 from shared.delivery.health.endpoint_health import Held, Open
 from shared.engine.ports import Queue
 from shared.http import Failure, NotAnswered
@@ -122,9 +122,7 @@ def test_only_one_event_probes_while_tables_fail(app: Deployment) -> None:
     fail(app)
     app.clock.advance(10 * SECOND)
     app.resources.fail_next("get", 100)
-    held = HeldPusher(app.pusher)
-    held.hold("e-1", "e-2", "e-3")
-    app.push_with(held)
+    held = app.hold("e-1", "e-2", "e-3")
 
     first = app.begin(a_message([a_delivery(1)]))
     second = app.begin(a_message([a_delivery(2), a_delivery(3)]))
