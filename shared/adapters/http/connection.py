@@ -121,8 +121,8 @@ class HttpConnection:
         self._reads = 0
         self._rest = memoryview(data)
         if not self._is_watched:
-            self._watch()
             self._is_watched = True
+            self._watch()
         self._write()
 
     async def await_head(self, deadline: float) -> None:
@@ -181,7 +181,8 @@ class HttpConnection:
             self._waiter.set_result(None)
 
     def _watch(self) -> None:
-        self._loop.add_reader(self._number, self._on_readable)
+        if self._is_watched:  # still, after a pause
+            self._loop.add_reader(self._number, self._on_readable)
 
     def _unwatch(self) -> None:
         self._loop.remove_reader(self._number)
@@ -200,11 +201,7 @@ class HttpConnection:
         self._reads += 1
         if self._reads > _READS and self._is_watched:
             self._loop.remove_reader(self._number)
-            self._loop.call_later(_PAUSE_SECONDS, self._resume)
-
-    def _resume(self) -> None:
-        if self._is_watched:
-            self._watch()
+            self._loop.call_later(_PAUSE_SECONDS, self._watch)
 
     def _read(self) -> bool:
         """Take what has arrived; return whether there may be more."""

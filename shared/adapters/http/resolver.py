@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shared.adapters.http.no_answer import NoAnswer, is_done
 from shared.adapters.http.outbound_guard import Address
@@ -18,7 +18,7 @@ from shared.http import Failure
 if TYPE_CHECKING:
     from aiodns import DNSResolver
 
-Lookup = Callable[[str], Awaitable[Sequence[Address]]]
+Lookup = Callable[[str], Coroutine[Any, Any, Sequence[Address]]]
 
 _TIMEOUT, _TRIES = 3.0, 2  # seconds for the first try of each name server; c-ares doubles it
 _MAX_ADDRESSES = 8  # of a name: its owner may list thousands, and each is tried and told of
@@ -104,8 +104,11 @@ class Resolver:
         literal = as_literal(host)
         if literal is not None:
             return (literal,)
+        found = self._under_way.get(host) or self._begin(host)
+        if not await is_done(found, deadline):
+            raise NoAnswer(Failure.TIMED_OUT, "name not resolved in time")
         try:
-            addresses = await self._look_up(host, deadline)
+            addresses = found.result()
         except TimeoutError as error:
             raise NoAnswer(Failure.TIMED_OUT, "name not resolved in time") from error
         except MemoryError as error:
@@ -116,18 +119,12 @@ class Resolver:
             raise NoAnswer(Failure.RESOLUTION, f"{host}: no address")
         return by_turns(addresses)[:_MAX_ADDRESSES]
 
-    async def _look_up(self, host: str, deadline: float) -> Sequence[Address]:
-        found = self._under_way.get(host)
-        if found is None:
-            found = asyncio.get_running_loop().create_task(self._ask(host), context=Context())
-            self._under_way[host] = found
-            found.add_done_callback(partial(self._end, host))
-        if not await is_done(found, deadline):
-            raise TimeoutError
-        return found.result()
-
-    async def _ask(self, host: str) -> Sequence[Address]:
-        return await self._lookup(host)
+    def _begin(self, host: str) -> asyncio.Future[Sequence[Address]]:
+        # In a context of its own: others wait for it as well.
+        found = asyncio.get_running_loop().create_task(self._lookup(host), context=Context())
+        self._under_way[host] = found
+        found.add_done_callback(partial(self._end, host))
+        return found
 
     def _end(self, host: str, found: asyncio.Future[Sequence[Address]]) -> None:
         del self._under_way[host]
