@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -40,6 +41,7 @@ _POISON = "-poison"
 _STEP_RETRIES = (0.5, 1.0, 2.0)
 _BACKOFF_STEP = timedelta(milliseconds=100)
 _BACKOFF_JITTER = (0.8, 1.2)
+_BUSY_PUTS, _BUSY_SECONDS = 20, 0.5  # of a queue whose listener no put wakes
 
 _log = logging.getLogger(__name__)
 
@@ -116,14 +118,23 @@ class QueueListener:
         self._running: set[asyncio.Task[None]] = set()
         self._has_room = asyncio.Event()
         self._wake = asyncio.Event()
+        self._told: deque[float] = deque(maxlen=_BUSY_PUTS)
         self._stopping = False
         self._outage = Outage(f"queue {trigger.queue}")
         self._is_gone = False
         self._existed = False
 
     def notify(self) -> None:
-        """Poll now: this host, or its app, has put a message on the queue."""
-        self._wake.set()
+        """
+        Poll now: this host, or its app, has put a message on the queue.
+
+        A busy queue is polled as ever: a poll finds many messages then, and costs as much as a put.
+        """
+        now = asyncio.get_running_loop().time()
+        is_busy = len(self._told) == _BUSY_PUTS and now - self._told[0] < _BUSY_SECONDS
+        self._told.append(now)
+        if not is_busy:
+            self._wake.set()
 
     def stop(self) -> None:
         """Receive no more messages."""
@@ -143,9 +154,10 @@ class QueueListener:
         Raises:
             HostError: storage rejects the host's requests.
         """
-        exists = found = False
+        exists, found = False, 0
         while not self._stopping:
-            after_work, found = found, False
+            after_work, found = found, 0
+            was_told = self._wake.is_set()
             self._wake.clear()  # What has been put so far is received now.
             try:
                 exists = exists or await self._queues.source.exists()
@@ -165,10 +177,11 @@ class QueueListener:
                 raise HostError(
                     f"queue {self._trigger.queue}: storage rejects the host: {fault}"
                 ) from fault
-            if not found:
-                await self._wait(self._backoff.next_delay(after_work=after_work))
+            # What follows the messages that a put told of tells of itself.
+            if not found or (was_told and found < self._options.batch_size):
+                await self._wait(self._backoff.next_delay(after_work=bool(after_work or found)))
 
-    async def _receive(self) -> bool:
+    async def _receive(self) -> int:
         received = await self._queues.source.receive(self._options.batch_size, self._invisibility)
         for message in received:
             task = asyncio.create_task(self._process(message))
@@ -177,7 +190,7 @@ class QueueListener:
         self._has_room.clear()
         if len(self._running) > self._options.new_batch_threshold and not self._stopping:
             await self._has_room.wait()
-        return bool(received)
+        return len(received)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
