@@ -165,8 +165,7 @@ class Budget:
             blocked: set[bool] = set()  # the first that can't push speaks for others of its speed
             for endpoint in [each for each in self._waiting if (not each.under_way) is has_none]:
                 if endpoint.is_quick not in blocked:
-                    del self._waiting[endpoint]  # and to the end, if it waits on
-                    endpoint.pump()
+                    endpoint.pump()  # and to the end, if it gets some and waits on
                     if endpoint in self._waiting:
                         blocked.add(endpoint.is_quick)
 

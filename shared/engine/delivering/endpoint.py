@@ -339,6 +339,8 @@ class Endpoint:
         for each in list(self.parts):
             if _now() - each.message.since > LONGEST_IN_LINE:
                 self.withdraw(each, "no push in time")
+        if self.pause:
+            self._hold_line(as_held(self.pause, self.around.clock.now()))
         self.pump()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:

@@ -186,24 +186,3 @@ def test_a_failed_batch_of_ten_new_events_delays_delivery(app: Deployment) -> No
         app.run(a_message(batch))
 
     assert pushed(app) == 2
-
-
-def test_what_was_held_goes_on_before_what_came_later(app: Deployment) -> None:
-    """The probe has failed: a new event comes first, but has a place behind those held before."""
-    app.subscribe()
-    fail(app)
-    for number in range(100):
-        app.clock.advance(SECOND / 20)
-        app.run(a_message([a_delivery(number)]))
-    before = sorted(app.on(Queue.RETRIES), key=lambda message: message.due or START)
-    app.clock.advance(START + 10 * SECOND - app.clock.now())
-    fail(app)
-
-    app.run(a_message([a_delivery(100)]))
-    for message in before:
-        app.clock.advance(max((message.due or START) - app.clock.now(), SECOND * 0))
-        app.run(message)
-
-    dues = {each.deliveries[0].position: each.due for each in app.on(Queue.RETRIES)}
-    assert list(dues) == [100, *range(100)]
-    assert sorted(dues, key=lambda position: dues[position] or START) == list(range(101))
