@@ -93,16 +93,12 @@ class Deliver:
         message = self._in_flight(queue, size)
         message.places.in_flight += 1
         faults: dict[SubscriptionKey, BaseException] = {}
+        entering = asyncio.create_task(self._enter_all(parts, message, faults))
         try:
-            entered = await asyncio.gather(
-                *(self._enter(part, message) for part in parts), return_exceptions=True
-            )
-            await self._requeue([each for each in entered if isinstance(each, PutBack)])
-            for part, each in zip(parts, entered, strict=True):
-                if isinstance(each, BaseException):
-                    faults[part.key.folded] = each
             await self._follow(message, faults)
+            await entering
         except BaseException:
+            entering.cancel()
             message.abandon()
             raise
         finally:
@@ -130,6 +126,28 @@ class Deliver:
             size=size,
         )
 
+    async def _enter_all(
+        self,
+        parts: Sequence[DeliveryMessage],
+        message: InFlight,
+        faults: dict[SubscriptionKey, BaseException],
+    ) -> None:
+        """Line up all parts: who waits for storage or for a token keeps no other waiting."""
+        try:
+            entered = await asyncio.gather(
+                *(self._enter(part, message) for part in parts), return_exceptions=True
+            )
+            back = [each for each in entered if isinstance(each, PutBack)]
+            try:
+                await self._requeue(back)
+            except StorageUnavailable as fault:
+                faults.update({each.message.key.folded: fault for each in back})
+            for part, each in zip(parts, entered, strict=True):
+                if isinstance(each, BaseException):
+                    faults[part.key.folded] = each
+        finally:
+            message.have_entered()
+
     async def _requeue(self, parts: Sequence[PutBack]) -> None:
         """Store what comes back unjudged, together what is due together."""
         for due, long in {(each.message.due, each.long) for each in parts}:
@@ -155,6 +173,8 @@ class Deliver:
         if await endpoint.health.learn(judged.terms):
             endpoint.spawn(endpoint.health.save())  # which failed before
         endpoint.enter(judged, message)
+        await asyncio.sleep(0)  # those that wait for nothing enter before any is pushed
+        message.begin(endpoint)
         return None
 
     def _record(self, part: Part) -> Record:
@@ -171,7 +191,6 @@ class Deliver:
     ) -> None:
         """Take results as they come, and store what follows, until nothing is open."""
         follow = message.follow
-        message.begin()
         while message.is_open:
             for answer in await message.answers(follow.flush_at):
                 part = answer.part

@@ -85,6 +85,7 @@ class InFlight:
     since: float
     jitter: float
     size: int
+    is_entering: bool = True
     under_way: int = 0
     pushing: dict[Pushing, None] = field(default_factory=dict)
     _answers: deque[Answer] = field(default_factory=deque)
@@ -107,12 +108,16 @@ class InFlight:
         for pushing in list(self.pushing):
             pushing.endpoint.withdraw(pushing, "slow endpoints have half of the messages in flight")
 
-    def begin(self) -> None:
-        """Let its endpoints push; or turn it back, if slow ones have all places that they may."""
+    def begin(self, endpoint: Endpoint) -> None:
+        """Let an endpoint push; or turn all back, if slow ones have all places that they may."""
         if self.pushing and not self.places.admits(self):
             self.park()
-        for endpoint in {each.endpoint for each in self.pushing}:
-            endpoint.pump()
+        endpoint.pump()
+
+    def have_entered(self) -> None:
+        """Note that all of its parts have been judged."""
+        self.is_entering = False
+        self._wake()
 
     def abandon(self, part: Part | None = None) -> None:
         """Push nothing more of it, or of one part: it comes again."""
@@ -128,8 +133,8 @@ class InFlight:
 
     @property
     def is_open(self) -> bool:
-        """Whether anything is in a line, under way, or answered and not taken."""
-        return bool(self.pushing or self._answers)
+        """Whether anything is judged, in a line, under way, or answered and not taken."""
+        return bool(self.is_entering or self.pushing or self._answers)
 
     async def answers(self, until: float | None) -> Sequence[Answer]:
         """Return what is answered, after waiting *until* then for the first; maybe nothing."""

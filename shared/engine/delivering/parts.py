@@ -126,7 +126,6 @@ class Parts:
             return False
         return found is not None and replace(found, pause=subscription.pause) == subscription
 
-
     def _is_early(self, message: DeliveryMessage) -> bool:
         return message.due is not None and message.due - self.clock.now() > EARLY
 
