@@ -21,7 +21,7 @@ from cli.terminal import print_json, printable, say
 
 _POLL = 1.0  # seconds
 _STALLED = 900  # polls; a host that is killed holds its step for up to ten minutes
-_RUNNING, _DONE = "Running", "Done"
+_RUNNING, _DONE, _FAILED = "Running", "Done", "Failed"
 
 
 @click.command("replay")
@@ -62,7 +62,7 @@ def replay(
     Send dead letters again, as new deliveries.
 
     No filter is applied. The app carries the job out; it goes on when this command ends. The exit
-    code is 1 if the job failed or was cancelled.
+    code is 1 if the job failed, be it in part, or was cancelled.
     """
     times = span_members(since, until)
     if to and "/" not in to and not chosen["topic"]:
@@ -156,9 +156,11 @@ def _progress(job: Mapping[str, Any]) -> Text:
 def _row(job: Mapping[str, Any]) -> dict[str, object]:
     sources = job["sources"]
     skipped = [f"{why} ({count})" for why, count in job["skipped"].items()]
+    # A source that was given up fails a job; the events of others were read.
+    state = "Done in part" if job["state"] == _FAILED and job["events"] else job["state"]
     return {
         "JOB": job["id"],
-        "STATE": f"{job['state']}, dry run" if job["dryRun"] else job["state"],
+        "STATE": f"{state}, dry run" if job["dryRun"] else state,
         "BLOBS": job["blobs"],
         "EVENTS": job["events"],
         "REPLAYED": f"would send {job['replayed']}" if job["dryRun"] else job["replayed"],

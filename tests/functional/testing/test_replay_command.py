@@ -210,3 +210,17 @@ def test_faults_are_printed(pushgrid: Pushgrid, run: Run, crm: Subscriber):
     assert f"orders/crm: There is no container '{crm.container}'" in out
     line = run("dead-letters", "jobs").out.splitlines()[-1]
     assert f" There is no container '{crm.container}'" in line
+
+
+def test_a_source_that_fails_leaves_a_replay_done_in_part(
+    pushgrid: Pushgrid, run: Run, crm: Subscriber
+):
+    erp = crm.topic.subscribe("erp")
+    assert erp.container
+    pushgrid.dead_letters.missing.add(erp.container)
+
+    code, out, _ = run("dead-letters", "replay", "--topic", "orders")
+
+    assert (code, len(crm.received)) == (1, 1)
+    assert "Done in part" in out
+    assert f"orders/erp: There is no container '{erp.container}'" in out
