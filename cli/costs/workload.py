@@ -100,7 +100,8 @@ def work_of(
     requests = math.ceil(workload.events / workload.batch)
     together = min(at_a_time, requests, _most_together(workload))
     commits, committed = math.ceil(requests / together), workload.batch * together
-    capacity = _capacity(workload.size * stored_byte)
+    stored = workload.size * stored_byte
+    capacity = _capacity(stored, packing.EVENT_WIDTH)
     group = capacity or packing.MAX_MESSAGE_EVENTS
     parts = commits * math.ceil(committed / group) * workload.fanout
     deliveries = workload.events * workload.fanout
@@ -109,7 +110,9 @@ def work_of(
     def with_one_left(groups: float, share: float) -> float:
         return groups * (1.0 - math.pow(1.0 - share, deliveries / groups)) if groups else 0.0
 
-    messages = commits * _first_messages(committed, workload.fanout, group)
+    messages = commits * _first_messages(
+        committed, workload.fanout, group, shared=_capacity(stored, 0)
+    )
     waves = [Wave(messages=messages, attempts=deliveries, waited_long=False)]
     waves += [
         Wave(
@@ -132,9 +135,15 @@ def work_of(
     )
 
 
-def _first_messages(events: int, fanout: int, group: int) -> int:
-    """Return the messages of one commit, if at most *group* of its events fit into one."""
+def _first_messages(events: int, fanout: int, group: int, shared: int) -> int:
+    """
+    Return the messages of one commit.
+
+    At most *group* events of one subscription fit into a message, and *shared* of several.
+    """
     full, rest = divmod(events, group)
+    if full and group + rest <= shared:  # The rests find room beside others.
+        return full * fanout
     groups = [group] * full + ([rest] if rest else [])
     return sum(math.ceil(fanout / max(1, packing.MAX_MESSAGE_EVENTS // size)) for size in groups)
 
@@ -146,10 +155,14 @@ def _most_together(workload: Workload) -> int:
     return max(1, min(LIMIT.requests, deliveries, size))
 
 
-def _capacity(stored: float) -> int:
-    """Return how many events of so many stored bytes fit into a message; 0: not even one."""
+def _capacity(stored: float, counters: int) -> int:
+    """
+    Return how many events of so many stored bytes fit into a message; 0: not even one.
+
+    A message of one subscription has room for its *counters* at any retry.
+    """
     room = packing.MAX_STORED - packing.HEADER_WIDTH - packing.ORIGIN_WIDTH
-    return min(packing.MAX_MESSAGE_EVENTS, int(room / (stored + packing.EVENT_WIDTH)))
+    return min(packing.MAX_MESSAGE_EVENTS, int(room / (stored + counters)))
 
 
 def _waits(profile: DeliveryProfile) -> list[timedelta]:
