@@ -100,8 +100,7 @@ def work_of(
     requests = math.ceil(workload.events / workload.batch)
     together = min(at_a_time, requests, _most_together(workload))
     commits, committed = math.ceil(requests / together), workload.batch * together
-    stored = workload.size * stored_byte
-    capacity = _capacity(stored, packing.EVENT_WIDTH)
+    capacity = _capacity(workload.size * stored_byte)
     group = capacity or packing.MAX_MESSAGE_EVENTS
     parts = commits * math.ceil(committed / group) * workload.fanout
     deliveries = workload.events * workload.fanout
@@ -110,9 +109,7 @@ def work_of(
     def with_one_left(groups: float, share: float) -> float:
         return groups * (1.0 - math.pow(1.0 - share, deliveries / groups)) if groups else 0.0
 
-    messages = commits * _first_messages(
-        committed, workload.fanout, group, shared=_capacity(stored, 0)
-    )
+    messages = commits * _first_messages(committed, workload.fanout, group)
     waves = [Wave(messages=messages, attempts=deliveries, waited_long=False)]
     waves += [
         Wave(
@@ -135,15 +132,11 @@ def work_of(
     )
 
 
-def _first_messages(events: int, fanout: int, group: int, shared: int) -> int:
-    """
-    Return the messages of one commit.
-
-    At most *group* events of one subscription fit into a message, and *shared* of several.
-    """
+def _first_messages(events: int, fanout: int, group: int) -> int:
+    """Return the messages of one commit, if at most *group* of its events fit into one."""
     full, rest = divmod(events, group)
-    if full and group + rest <= shared:  # The rests find room beside others.
-        return full * fanout
+    if full and 2 * rest <= group and group + rest <= packing.MAX_MESSAGE_EVENTS:
+        return full * fanout  # Small rests find room that others leave for their counters.
     groups = [group] * full + ([rest] if rest else [])
     return sum(math.ceil(fanout / max(1, packing.MAX_MESSAGE_EVENTS // size)) for size in groups)
 
@@ -155,14 +148,10 @@ def _most_together(workload: Workload) -> int:
     return max(1, min(LIMIT.requests, deliveries, size))
 
 
-def _capacity(stored: float, counters: int) -> int:
-    """
-    Return how many events of so many stored bytes fit into a message; 0: not even one.
-
-    A message of one subscription has room for its *counters* at any retry.
-    """
+def _capacity(stored: float) -> int:
+    """Return how many events of so many stored bytes fit into a message; 0: not even one."""
     room = packing.MAX_STORED - packing.HEADER_WIDTH - packing.ORIGIN_WIDTH
-    return min(packing.MAX_MESSAGE_EVENTS, int(room / (stored + counters)))
+    return min(packing.MAX_MESSAGE_EVENTS, int(room / (stored + packing.EVENT_WIDTH)))
 
 
 def _waits(profile: DeliveryProfile) -> list[timedelta]:
