@@ -135,8 +135,6 @@ def work_of(
 def _first_messages(events: int, fanout: int, group: int) -> int:
     """Return the messages of one commit, if at most *group* of its events fit into one."""
     full, rest = divmod(events, group)
-    if full and 2 * rest <= group and group + rest <= packing.MAX_MESSAGE_EVENTS:
-        return full * fanout  # Small rests find room that others leave for their counters.
     groups = [group] * full + ([rest] if rest else [])
     return sum(math.ceil(fanout / max(1, packing.MAX_MESSAGE_EVENTS // size)) for size in groups)
 
