@@ -15,7 +15,7 @@ AVERAGED_OVER = 20.0  # seconds
 
 
 class Accepted(NamedTuple):
-    """Deliveries that an endpoint accepted lately: *weight*, older ones less, at *at* in seconds."""
+    """What an endpoint accepted lately: *weight* deliveries, older ones less, *at* some second."""
 
     weight: float = 0.0
     at: float = 0.0

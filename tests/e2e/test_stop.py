@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import cast
 
 from azure.storage.queue import QueueClient
 
 from devhost.azurite import Azurite
 from devhost.process import running_host
 from shared.delivery.limit import FIRST
+from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.messages.message_reader import decode
 from testbed.arm import Arm
 from testbed.host_settings import host_settings
@@ -59,5 +61,5 @@ def test_what_is_in_line_goes_back_at_once_and_the_next_start_delivers_it(
 def _visible(queue: QueueClient) -> int:
     """Return the number of deliveries that could be received now."""
     texts = [each.content for each in queue.peek_messages(max_messages=32)]
-    parts = [part for text in texts for part in decode(text.encode())]
+    parts = [part for text in texts for part in cast("Sequence[DeliveryMessage]", decode(text))]
     return sum(len(part.deliveries) for part in parts)

@@ -5,6 +5,7 @@ import logging
 import sys
 import threading
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -13,12 +14,13 @@ from devhost.triggers import Triggers
 
 
 @pytest.fixture(autouse=True)
-def _no_other(monkeypatch):
+def _no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "__host__", raising=False)
 
 
-def test_a_message_that_was_put_from_any_thread_is_known_on_the_loop():
-    async def scene():
+def test_a_message_that_was_put_from_any_thread_is_known_on_the_loop() -> None:
+    async def scene() -> tuple[str, threading.Thread]:
+        told: asyncio.Future[tuple[str, threading.Thread]]
         told = asyncio.get_running_loop().create_future()
         HostModule(lambda queue: told.set_result((queue, threading.current_thread()))).install()
         thread = threading.Thread(target=sys.modules["__host__"].message_put, args=("jobs",))
@@ -30,10 +32,12 @@ def test_a_message_that_was_put_from_any_thread_is_known_on_the_loop():
     sys.modules["__host__"].message_put("jobs")  # The host has ended: nobody needs to know.
 
 
-def test_one_call_at_the_stop_that_fails_keeps_no_other_from_its_own(caplog):
-    called = []
+def test_one_call_at_the_stop_that_fails_keeps_no_other_from_its_own(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    called: list[Any] = []
 
-    async def scene():
+    async def scene() -> None:
         module = HostModule(called.append)
         for call in (lambda: called.append(1), lambda: 1 / 0, lambda: called.append(2)):
             module.at_stop(call)
@@ -45,14 +49,15 @@ def test_one_call_at_the_stop_that_fails_keeps_no_other_from_its_own(caplog):
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
 
 
-def test_the_listeners_of_that_queue_poll():
+def test_the_listeners_of_that_queue_poll() -> None:
     """Whatever account it is in: an empty poll costs little."""
-    woken = []
-    triggers = Triggers(SimpleNamespace(environ={}), None)
-    triggers.listeners += [
+    woken: list[int] = []
+    triggers = Triggers(cast("Any", SimpleNamespace(environ={})), cast("Any", None))
+    queues: list[Any] = [
         SimpleNamespace(queue=queue, notify=lambda number=number: woken.append(number))
         for number, queue in enumerate(("jobs", "others", "jobs"))
     ]
+    triggers.listeners += queues
 
     triggers.notify("jobs")
 
