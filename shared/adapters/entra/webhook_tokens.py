@@ -40,10 +40,11 @@ CredentialFor = Callable[[str], "TokenCredential"]
 
 
 class _TokenResult(NamedTuple):
-    """A token, or why there is none; valid for *seconds*."""
+    """A token, or why there is none: to be renewed after *seconds*, valid for *left*."""
 
     token: str
     seconds: float
+    left: float
     failure: Failure = Failure.UNAUTHORIZED
     detail: str = ""
 
@@ -67,7 +68,7 @@ class WebhookTokens:
         self._clock = clock
         self._run = run
         self._monotonic = monotonic
-        self._kept: dict[Audience, tuple[_TokenResult, float]] = {}  # each until then
+        self._kept: dict[Audience, tuple[_TokenResult, float]] = {}  # each since then
         self._under_way: dict[Audience, asyncio.Task[_TokenResult]] = {}
 
     async def fetch(self, audience: Audience) -> None:
@@ -77,13 +78,14 @@ class WebhookTokens:
         """
         Return the token for *audience*, or why there is none. Never raises.
 
-        While one request waits for a new one, the others get the old.
+        While one request waits for a new one, the others get the old, if it is still valid.
         """
-        kept, until = self._kept.get(audience, (None, 0.0))
-        if kept and self._monotonic() < until:
+        kept, since = self._kept.get(audience, (None, 0.0))
+        age = self._monotonic() - since
+        if kept and age < kept.seconds:
             return kept
         fetch = self._under_way.get(audience)
-        if fetch and kept:
+        if fetch and kept and age < kept.left:
             return kept
         if fetch is None:
             # In a context of its own: it may outlive the invocation that began it.
@@ -99,7 +101,7 @@ class WebhookTokens:
         finally:
             del self._under_way[audience]
         self._kept.pop(audience, None)
-        self._kept[audience] = got, self._monotonic() + got.seconds
+        self._kept[audience] = got, self._monotonic()
         if len(self._kept) > _MOST_TOKENS:
             del self._kept[next(iter(self._kept))]
         return got
@@ -122,13 +124,14 @@ class WebhookTokens:
                 return _none(detail, Failure.SHORTAGE, SHORT_FOR)
             return _none(detail, _failure(error))
         left = token.expires_on - self._clock.now().timestamp()
-        return _TokenResult(token.token, max(left - RENEWED_AHEAD.total_seconds(), 0))
+        return _TokenResult(token.token, left - RENEWED_AHEAD.total_seconds(), left)
 
 
 def _none(
     detail: str, failure: Failure = Failure.UNAUTHORIZED, kept_for: timedelta = FAILED_FOR
 ) -> _TokenResult:
-    return _TokenResult("", kept_for.total_seconds(), failure, detail)
+    seconds = kept_for.total_seconds()
+    return _TokenResult("", seconds, seconds, failure, detail)
 
 
 def _inner(error: Exception) -> BaseException:

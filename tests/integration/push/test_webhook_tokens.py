@@ -104,7 +104,7 @@ def test_requests_wait_for_one_fetch_and_use_the_old_token_while_it_is_renewed()
     assert {each.result(30).token for each in first} == {"token-1"}
 
     held.may_answer.clear()
-    seconds.seconds = 3600.0
+    seconds.seconds = 3300.0
     renewing = begin(tokens.get(AUDIENCE))
     assert held.asked.get(timeout=30) == 2
     assert run(tokens.get(AUDIENCE)).token == "token-1"
@@ -112,6 +112,24 @@ def test_requests_wait_for_one_fetch_and_use_the_old_token_while_it_is_renewed()
     assert renewing.result(30).token == "token-2"
     assert run(tokens.get(AUDIENCE)).token == "token-2"
     assert held.asked.empty()
+
+
+def test_nobody_uses_a_token_that_has_ended() -> None:
+    """Two requests after a quiet hour: the second one waits for the new token as well."""
+    held, seconds = Held(), Seconds()
+    tokens = WebhookTokens(lambda _: held, FakeClock(), Threads(2, "tokens"), seconds)
+    held.may_answer.set()
+    assert run(tokens.get(AUDIENCE)).token == "token-1"
+    held.may_answer.clear()
+    seconds.seconds = 3600.0
+
+    first = begin(tokens.get(AUDIENCE))
+    held.asked.get(timeout=30)
+    assert held.asked.get(timeout=30) == 2
+    second = begin(tokens.get(AUDIENCE))
+    held.may_answer.set()
+
+    assert {first.result(30).token, second.result(30).token} == {"token-2"}
 
 
 def test_a_token_that_was_not_asked_for_for_want_of_descriptors_is_a_shortage(entra: Entra) -> None:
