@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from shared.delivery.furthest import LONGEST_PUT_BACK
 
-LEAST_RATE = 5.0  # deliveries a second: so those of a quiet or failing endpoint don't wait long
-
 
 AVERAGED_OVER = 20.0  # seconds
 
@@ -48,5 +46,5 @@ class Returns(NamedTuple):
             return self, latest  # A hold may end sooner than that, and the next one be short.
         booked = self.booked_until if self.booked_until <= latest else now  # the clock was set back
         due = min(max(soonest, booked), latest)
-        step = timedelta(seconds=count / max(rate, LEAST_RATE))
+        step = timedelta(seconds=count / rate)
         return Returns(min(due + step, latest)), due

@@ -38,6 +38,7 @@ BRIEF = 0.1
 LONGEST_IN_LINE = 60.0  # seconds
 TICK = 0.5  # seconds between two looks at what is not pushed at once
 SOONEST_BACK = timedelta(seconds=1)  # of what could not be pushed in time
+LEAST_RATE = 5.0  # of what was held, a second: an endpoint that failed has a small limit
 SHORTAGE_AGAIN_IN = timedelta(seconds=5)  # and up to three times as long, so that all don't meet
 
 # Pushes outlive the invocation that began them: the host drops log lines of one that has ended.
@@ -147,7 +148,9 @@ class Endpoint:
         if withdrawn := self.line.withdraw(pushing):
             batch = tuple(each.loaded for each in withdrawn)
             now = self.around.clock.now()
-            pushing.answer(batch, NotNow(self._back(len(batch), now + SOONEST_BACK, now), why))
+            rate = self._rate(max(self.under_way, 1))
+            due = self._back(len(batch), now + SOONEST_BACK, now, rate)
+            pushing.answer(batch, NotNow(due, why))
 
     def succeeded_late(self, terms: DeliveryTerms, sent_at: datetime) -> None:
         """Record a success of the endpoint after the timeout; it annuls the failure."""
@@ -301,17 +304,21 @@ class Endpoint:
             pushing.answer(tuple(loaded), result_of(len(loaded)))
 
     def _hold_line(self, held: Held) -> None:
-        now = self.around.clock.now()
+        now, rate = self.around.clock.now(), max(self._rate(self.limit.value), LEAST_RATE)
         self._turn_back_line(
-            lambda count: NotNow(self._back(count, held.until, now), held.why, held)
+            lambda count: NotNow(self._back(count, held.until, now, rate), held.why, held)
         )
 
-    def _back(self, count: int, soonest: datetime, now: datetime) -> datetime:
-        """Book the return of deliveries: as fast as it could take them, or twice what it took."""
-        seconds = max(QUICK if self.seconds is None else self.seconds, self._hangs_for(), BRIEF)
-        rate = max(self.limit.value / seconds, 2 * self.accepted.per_second(_now()))
+    def _back(self, count: int, soonest: datetime, now: datetime, rate: float) -> datetime:
+        """Book the return of deliveries, at this rate or at twice what the endpoint took lately."""
+        rate = max(rate, 2 * self.accepted.per_second(_now()))
         self.returns, due = self.returns.book(count, soonest, rate, now)
         return due
+
+    def _rate(self, at_a_time: int) -> float:
+        """Return how many requests a second it can take, with so many under way."""
+        seconds = QUICK if self.seconds is None else self.seconds
+        return at_a_time / max(seconds, self._hangs_for(), BRIEF)
 
     def _hangs_for(self) -> float:
         """Return for how many seconds the oldest push has been under way."""

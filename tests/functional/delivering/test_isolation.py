@@ -74,6 +74,7 @@ class Host:
             Queue.RETRIES: [],
         }
         self._in_flight = dict.fromkeys(self._waiting, 0)
+        self.worked = dict.fromkeys(self._waiting, 0)
         self._count = itertools.count()
         app.queues.put = self._put  # type: ignore[method-assign, assignment]
 
@@ -97,6 +98,7 @@ class Host:
 
     async def _work(self, queue: Queue, text: str) -> None:
         await self._app.deliver.run(text.encode(), queue)
+        self.worked[queue] += 1
         self._in_flight[queue] -= 1
         self._pull(queue)
 
@@ -110,9 +112,9 @@ def a_lone(name: str, event: str, app: Deployment) -> str:
     return message
 
 
-def latest_after(app: Deployment, trouble: Trouble) -> float:
+def latest_after(app: Deployment, trouble: Trouble, host: Host) -> float:
     """Publish for both; return after how many seconds the healthy endpoint got its latest event."""
-    endpoints, host = Endpoints(trouble), Host(app)
+    endpoints = Endpoints(trouble)
     app.push_with(endpoints)
     app.subscribe(name="healthy", endpoint_url=HEALTHY)
     names = [f"slow-{number}" for number in range(trouble.endpoints)]
@@ -153,7 +155,17 @@ def _events(trouble: Trouble, names: list[str]) -> Iterator[tuple[float, str, st
     ],
 )
 def test_a_healthy_endpoint_does_not_wait_for_others(app: Deployment, trouble: Trouble) -> None:
-    assert latest_after(app, trouble) <= 1.0
+    assert latest_after(app, trouble, Host(app)) <= 1.0
+
+
+def test_what_is_parked_does_not_come_back_faster_than_it_can_be_pushed(app: Deployment) -> None:
+    """Coming back only to be parked again, it would keep storage and the process busy."""
+    host = Host(app)
+
+    latest_after(app, Trouble(64, 60, 200, rate=240), host)
+
+    assert host.worked[Queue.DELIVERIES] > 1000
+    assert host.worked[Queue.RETRIES] < host.worked[Queue.DELIVERIES] / 2
 
 
 def test_parts_of_one_message_do_not_wait_for_each_other(app: Deployment) -> None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from pushgrid.testing.memory import START
 from shared.delivery.furthest import LONGEST_PUT_BACK
-from shared.delivery.returns import LEAST_RATE, Returns
+from shared.delivery.returns import Returns
 
 SECOND = timedelta(seconds=1)
 
@@ -25,12 +25,6 @@ def test_they_are_spread_at_the_rate() -> None:
     _, times = book(Returns(START), [10, 20, 5], rate=10)
 
     assert times == [1, 2, 4]
-
-
-def test_a_slow_endpoint_gets_them_at_the_least_rate() -> None:
-    _, times = book(Returns(START), [10, 10], rate=0.01)
-
-    assert times == [1, 1 + 10 / LEAST_RATE]
 
 
 def test_they_are_not_back_before_the_soonest_moment() -> None:
