@@ -24,7 +24,7 @@ from shared.wiring.outbound import pusher, tokens
 from shared.wiring.process import CLOCK, descriptors, once
 from shared.wiring.settings import settings
 
-THREADS = 16  # for what waits for storage's SDKs
+THREADS = 8  # for what waits for storage's SDKs
 
 
 @once

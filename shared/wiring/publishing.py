@@ -13,7 +13,7 @@ from shared.wiring.entra import publisher_tokens
 from shared.wiring.process import CLOCK, new_request_id, once
 from shared.wiring.settings import settings
 
-THREADS = 32  # for requests that are large, or wait for storage or keys
+THREADS = 16  # for requests that are large, or wait for storage or keys
 
 
 @once
