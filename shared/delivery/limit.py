@@ -21,6 +21,11 @@ class Limit(NamedTuple):
     most: int = MOST
     halved_at: float = float("-inf")
 
+    @classmethod
+    def up_to(cls, most: int) -> Limit:
+        """Return the limit of an endpoint of which nothing is known."""
+        return cls(min(FIRST, most), most)
+
     def after_success(self, under_way: int) -> Limit:
         """Return the limit after a success; *under_way* counts requests, this one included."""
         if 2 * under_way < self.value or self.value >= self.most:

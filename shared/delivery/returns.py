@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from shared.delivery.furthest import LONGEST_PUT_BACK
 
-
 AVERAGED_OVER = 20.0  # seconds
 
 

@@ -51,7 +51,7 @@ def deliver() -> Deliver:
         current_pause=lambda subscription: off_loop(lambda: parts.current_pause(subscription)),
         log_shortage=Shortages(CLOCK),
         clock=CLOCK,
-        limit=Limit(),
+        limit=Limit.up_to(settings().endpoint_limit),
     )
     endpoints = Endpoints(
         around=around,

@@ -25,7 +25,8 @@ def test_half_of_it_in_use_is_enough_to_grow_and_less_is_not() -> None:
 
 def test_it_grows_up_to_its_most() -> None:
     assert after_successes(Limit(), 10_000, under_way=MOST).value == MOST
-    assert after_successes(Limit(most=20), 100, under_way=20).value == 20
+    assert after_successes(Limit.up_to(20), 100, under_way=20).value == 20
+    assert Limit.up_to(4).value == 4
 
 
 def test_failures_of_one_round_trip_are_one_halving() -> None:
