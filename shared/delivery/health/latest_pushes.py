@@ -11,18 +11,18 @@ from shared.delivery.policy import DeliveryTerms
 
 
 @dataclass(frozen=True, slots=True)
-class Streak:
+class LatestPushes:
     """The end of the last success, and how many pushes have failed since."""
 
     succeeded_at: datetime | None = None
     failures: int = 0
 
-    def followed_by(self, seen: Observation) -> Streak:
-        """Return the streak after a push."""
+    def followed_by(self, seen: Observation) -> LatestPushes:
+        """Return what is known after another push."""
         if seen.outcome in EVENTS_FAULT:
             return self
         if seen.outcome is Outcome.DELIVERED:
-            return Streak(succeeded_at=seen.ended_at)
+            return LatestPushes(succeeded_at=seen.ended_at)
         return replace(self, failures=self.failures + 1)
 
     def is_isolated(self, seen: Observation, terms: DeliveryTerms) -> bool:
@@ -37,6 +37,3 @@ class Streak:
         if probation is None or seen.is_probe or self.failures or self.succeeded_at is None:
             return False
         return seen.ended_at - self.succeeded_at < terms.scaled(probation)
-
-
-NO_STREAK = Streak()

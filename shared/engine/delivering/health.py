@@ -23,7 +23,7 @@ from shared.delivery.health.endpoint_health import (
     observe,
     return_probe,
 )
-from shared.delivery.health.streak import NO_STREAK, Streak
+from shared.delivery.health.latest_pushes import LatestPushes
 from shared.delivery.policy import DeliveryTerms
 from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.hold_records import HoldRecords
@@ -57,7 +57,7 @@ class SharedHealth:
     clock_records: ClockRecords
     _row: StoredHealth | None = None
     _unwritten: list[tuple[Observation, DeliveryTerms]] = field(default_factory=list)
-    _streak: Streak = NO_STREAK
+    _latest: LatestPushes = field(default_factory=LatestPushes)
     _is_saving: bool = False
     _failed_at: datetime | None = None
     _claimed_in_vain_at: datetime | None = None
@@ -84,8 +84,8 @@ class SharedHealth:
         """Learn from the outcome of a push, if the edition has holds; tell whether to `save`."""
         if not terms.profile.ever_holds:
             return False
-        seen = replace(seen, is_isolated=self._streak.is_isolated(seen, terms))
-        self._streak = self._streak.followed_by(seen)
+        seen = replace(seen, is_isolated=self._latest.is_isolated(seen, terms))
+        self._latest = self._latest.followed_by(seen)
         before = self.health
         self.health = observe(bounded_health(before, Bounds(seen.ended_at)), seen, terms)
         if _differ(before, self.health):

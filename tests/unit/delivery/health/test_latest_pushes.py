@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared.delivery.health.endpoint_health import Observation
-from shared.delivery.health.streak import Streak
+from shared.delivery.health.latest_pushes import LatestPushes
 from shared.delivery.outcome import Outcome
 from tests.builders import terms
 from tests.unit.delivery.observed import LATEST, seen
@@ -13,8 +13,8 @@ from tests.unit.delivery.observed import LATEST, seen
 OK, BUSY, NOT_FOUND = Outcome.DELIVERED, Outcome.BUSY, Outcome.NOT_FOUND
 
 
-def streak(*observations: Observation) -> Streak:
-    found = Streak()
+def latest(*observations: Observation) -> LatestPushes:
+    found = LatestPushes()
     for each in observations:
         found = found.followed_by(each)
     return found
@@ -58,11 +58,11 @@ def streak(*observations: Observation) -> Streak:
 def test_a_failure_is_isolated(
     before: list[Observation], failure: Observation, *, is_isolated: bool
 ) -> None:
-    assert streak(*before).is_isolated(failure, LATEST) is is_isolated
+    assert latest(*before).is_isolated(failure, LATEST) is is_isolated
 
 
 def test_the_time_since_the_success_is_scaled() -> None:
-    before = streak(seen(OK, 0))
+    before = latest(seen(OK, 0))
 
     assert before.is_isolated(seen(BUSY, 0.9), terms(time_scale=10))
     assert not before.is_isolated(seen(BUSY, 1), terms(time_scale=10))
