@@ -1,8 +1,23 @@
-"""Delivers one queue message: its parts are pushed side by side, and what follows is stored."""
+"""
+Delivers one queue message: its parts are pushed side by side, and what follows is stored.
+
+A part waits in its endpoint's line, and each of its events gets a result (`endpoint.py`):
+
+- The endpoint answers, or hangs until the timeout: an attempt. Its retry or dead letter is stored
+  within a second (`follow.py`), whatever else of the message is still open.
+- It is held, paused or over its rate, has waited for 60 s, or others need the message's place: not
+  now. It is stored without an attempt counted, and comes back after the hold, or at the pace of the
+  endpoint.
+- The endpoint accepts it after the timeout: what was stored is taken back (`stored.py`), even if
+  the message is gone by then.
+
+If the host dies, the message was not deleted: it comes again, and all of it is pushed again.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -89,7 +104,7 @@ class Deliver:
         return parts
 
     async def _deliver(self, parts: Sequence[DeliveryMessage], queue: Queue, size: int) -> None:
-        """Push the parts side by side; one in which we fail harms no other."""
+        """Push the parts side by side; a fault of ours in one harms no other."""
         message = self._in_flight(queue, size)
         message.places.in_flight += 1
         faults: dict[SubscriptionKey, BaseException] = {}
@@ -132,7 +147,7 @@ class Deliver:
         message: InFlight,
         faults: dict[SubscriptionKey, BaseException],
     ) -> None:
-        """Line up all parts: who waits for storage or for a token keeps no other waiting."""
+        """Line up all parts: one that waits for storage or for a token keeps no other waiting."""
         try:
             entered = await asyncio.gather(
                 *(self._enter(part, message) for part in parts), return_exceptions=True
@@ -150,14 +165,14 @@ class Deliver:
 
     async def _requeue(self, parts: Sequence[PutBack]) -> None:
         """Store what comes back unjudged, together what is due together."""
-        for due, long in {(each.message.due, each.long) for each in parts}:
-            together = [
-                each.message for each in parts if (each.message.due, each.long) == (due, long)
-            ]
-            await self.requeue.at_due(*together, long=long)
+        together = defaultdict(list)
+        for message, long in parts:
+            together[message.due, long].append(message)
+        for (_, long), messages in together.items():
+            await self.requeue.at_due(*messages, long=long)
 
     async def _enter(self, part: DeliveryMessage, message: InFlight) -> PutBack | None:
-        """Judge a part, and line it up at its endpoint; or return when it comes back."""
+        """Judge a part, and line it up at its endpoint, which decides what is pushed now."""
         try:
             judged = self.parts.at_once(part) or await self.off_loop(partial(self.parts.of, part))
         except StorageUnavailable:
@@ -171,10 +186,12 @@ class Deliver:
         if subscription.audience:
             await self.tokens.fetch(subscription.audience)
         if await endpoint.health.learn(judged.terms):
-            endpoint.spawn(endpoint.health.save())  # which failed before
+            endpoint.spawn(endpoint.health.save())  # an earlier save has failed
         endpoint.enter(judged, message)
         await asyncio.sleep(0)  # those that wait for nothing enter before any is pushed
-        message.begin(endpoint)
+        if message.pushing and not message.places.admits(message):
+            message.park()
+        endpoint.pump()
         return None
 
     def _record(self, part: Part) -> Record:
@@ -192,11 +209,11 @@ class Deliver:
         """Take results as they come, and store what follows, until nothing is open."""
         follow = message.follow
         while message.is_open:
-            for answer in await message.answers(follow.flush_at):
-                part = answer.part
+            for result in await message.results(follow.flush_at):
+                part = result.part
                 try:
                     if part.message.key.folded not in faults:
-                        await follow.take(answer)
+                        await follow.take(result)
                 except Exception as fault:  # noqa: BLE001 - raised when all parts have ended
                     message.abandon(part)
                     faults[part.message.key.folded] = fault

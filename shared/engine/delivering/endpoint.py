@@ -23,12 +23,11 @@ from shared.delivery.health.pauses import as_held
 from shared.delivery.limit import Limit
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import DeliveryTerms
-from shared.delivery.requests.line import Line, entries_of
-from shared.delivery.requests.push_batch import Loaded
+from shared.delivery.requests.line import Entry, Line, entries_of
 from shared.delivery.returns import Accepted, Returns
 from shared.engine.delivering.budget import Budget, Places, Speed
 from shared.engine.delivering.health import SharedHealth
-from shared.engine.delivering.in_flight import InFlight, Pushing, Request, request_of
+from shared.engine.delivering.in_flight import InFlight, Pushing, Request, by_part, request_of
 from shared.engine.delivering.parts import Part
 from shared.engine.delivering.results import Attempted, NotNow, Result, Shortage
 from shared.subscriptions.subscription import EventSubscription, Pause, SubscriptionKey
@@ -113,10 +112,6 @@ class Endpoint:
         self.line.add(entries, part.subscription, part.terms)
         self._tick_soon()
 
-    def left(self, pushing: Pushing) -> None:
-        """Note that nothing of a part is open any more."""
-        self.parts.pop(pushing, None)
-
     def pump(self) -> None:
         """Begin the pushes that may begin now, and turn back what may not."""
         if self.around.budget.is_stopping:
@@ -150,7 +145,7 @@ class Endpoint:
             now = self.around.clock.now()
             rate = self._rate(max(self.under_way, 1))
             due = self._back(len(batch), now + SOONEST_BACK, now, rate)
-            pushing.answer(batch, NotNow(due, why))
+            pushing.report(batch, NotNow(due, why))
 
     def succeeded_late(self, terms: DeliveryTerms, sent_at: datetime) -> None:
         """Record a success of the endpoint after the timeout; it annuls the failure."""
@@ -174,7 +169,7 @@ class Endpoint:
         if rate is not None:
             self.allowance, again_at = ask(self.allowance, rate, self.around.clock.now())
             if again_at:
-                request.answer(NotNow(again_at, "the rate that the endpoint allows"))
+                request.report(NotNow(again_at, "the rate that the endpoint allows"))
                 return None
         return request
 
@@ -188,7 +183,7 @@ class Endpoint:
         """Count a request that begins (1) or ends (-1) wherever it is counted."""
         self.under_way += by
         self.around.budget.count(self, by)
-        for pushing, _ in request.shares:
+        for pushing, _ in request.by_part:
             message = pushing.message
             was_busy = pushing.under_way > 0
             pushing.under_way += by
@@ -201,16 +196,13 @@ class Endpoint:
 
     async def _push(self, request: Request, *, is_probe: bool) -> None:
         """Push a request and learn from it; its parts get a result in any case."""
-        result: Result | Shortage
+        result: Result | Shortage = RuntimeError("the push was cancelled")
         try:
             result = await self.around.push(request)
         except Exception as error:  # noqa: BLE001 - raised again where it is waited for
             result = error
-        except BaseException:
-            result = RuntimeError("the push was cancelled")
+        finally:
             self._ended(request, result, is_probe=is_probe)
-            raise
-        self._ended(request, result, is_probe=is_probe)
 
     def _ended(self, request: Request, result: Result | Shortage, *, is_probe: bool) -> None:
         began = self._begun.pop(request)
@@ -230,7 +222,7 @@ class Endpoint:
             result = put_back = NotNow(again_at, f"a shortage of ours: {result.of}")
             if is_probe:
                 self._turn_back_line(lambda _: put_back)
-        request.answer(result)
+        request.report(result)
         self.pump()
         self.around.budget.next_waiting()
 
@@ -296,12 +288,11 @@ class Endpoint:
 
     def _turn_back_line(self, result_of: Callable[[int], NotNow]) -> None:
         """Turn back everything in the line: what a part has there comes back together."""
-        by_part: dict[Pushing, list[Loaded]] = {}
+        entries: list[Entry[Pushing]] = []
         while self.line:
-            for each in self.line.take():
-                by_part.setdefault(each.owner, []).append(each.loaded)
-        for pushing, loaded in by_part.items():
-            pushing.answer(tuple(loaded), result_of(len(loaded)))
+            entries += self.line.take()
+        for pushing, batch in by_part(entries):
+            pushing.report(batch, result_of(len(batch)))
 
     def _hold_line(self, held: Held) -> None:
         now, rate = self.around.clock.now(), max(self._rate(self.limit.value), LEAST_RATE)

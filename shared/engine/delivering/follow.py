@@ -21,7 +21,7 @@ from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.policy import Decision, End, EndReason, RetryAt, decide, retry
 from shared.delivery.requests.custom_headers import dead_letter_headers
 from shared.delivery.requests.push_batch import Loaded, PushBatch
-from shared.engine.delivering.in_flight import Answer
+from shared.engine.delivering.in_flight import PartResult
 from shared.engine.delivering.parts import Part
 from shared.engine.delivering.record import Record
 from shared.engine.delivering.requeue import LONG_HOLD, LONG_WAIT, Requeue
@@ -115,14 +115,14 @@ class Follow:
             record.lost(delivery, _PAYLOAD_MISSING)
             self._drop(follow, delivery, None, _PAYLOAD_MISSING.reason)
 
-    async def take(self, answer: Answer) -> None:
+    async def take(self, reported: PartResult) -> None:
         """
-        Decide what follows an answer.
+        Decide what follows a result.
 
         Raises:
-            Exception: that of the answer, a fault of ours.
+            Exception: the result itself, a fault of ours.
         """
-        part, batch, result, is_first = answer
+        part, batch, result, is_first = reported
         follow = self._parts[part]
         if isinstance(result, Exception):
             raise result
@@ -227,7 +227,7 @@ class Follow:
             follow.confirmed = now, await self.is_current(follow.part.subscription)
         return follow.confirmed[1]
 
-    async def _hold(self, follow: PartFollow, batch: PushBatch, answer: NotNow, held: Held) -> None:
+    async def _hold(self, follow: PartFollow, batch: PushBatch, result: NotNow, held: Held) -> None:
         """Keep what is held, as the deployment's switches say."""
         follow.held_by = held
         for loaded in batch:
@@ -236,7 +236,7 @@ class Follow:
                 self._end_untried(follow, Loaded(kept, loaded.text), end)
             else:
                 follow.counts["held"] += 1
-                self._keep(follow, self._held, answer.due, [loaded.delivery if end else kept])
+                self._keep(follow, self._held, result.due, [loaded.delivery if end else kept])
 
     def _keep(
         self, follow: PartFollow, waiting: _Kept, due: datetime, deliveries: Sequence[Delivery]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
     from shared.engine.delivering.follow import Follow
 
 
-class Answer(NamedTuple):
+class PartResult(NamedTuple):
     """
-    The result for deliveries of one part that belong together.
+    The result of deliveries of one part that belong together.
 
     *is_first*: the request's first event is among them, so what is counted once a request is
     counted with them.
@@ -51,23 +50,23 @@ class Pushing:
     under_way: int = 0
     is_abandoned: bool = False
 
-    def answer(self, batch: PushBatch, result: Result, *, is_first: bool = True) -> None:
-        """Say what became of deliveries."""
+    def report(self, batch: PushBatch, result: Result, *, is_first: bool = True) -> None:
+        """Report what became of deliveries to the message, which stores what follows."""
         if self.is_abandoned:
             return
         self.open -= len(batch)
         if not self.open:
             self._left()
-        self.message.tell(Answer(self.part, batch, result, is_first))
+        self.message.report(PartResult(self.part, batch, result, is_first))
 
     def abandon(self) -> None:
-        """Push nothing more of it, and hear of nothing more: its message comes again."""
+        """Push nothing more of it, and report nothing more: its message comes again."""
         self.is_abandoned = True
         self.endpoint.line.withdraw(self)
         self._left()
 
     def _left(self) -> None:
-        self.endpoint.left(self)
+        self.endpoint.parts.pop(self, None)
         self.message.left(self)
 
 
@@ -88,12 +87,12 @@ class InFlight:
     is_entering: bool = True
     under_way: int = 0
     pushing: dict[Pushing, None] = field(default_factory=dict)
-    _answers: deque[Answer] = field(default_factory=deque)
+    _results: list[PartResult] = field(default_factory=list)
     _waiter: asyncio.Future[None] | None = None
 
-    def tell(self, answer: Answer) -> None:
-        """Bring an answer to whoever waits for it."""
-        self._answers.append(answer)
+    def report(self, result: PartResult) -> None:
+        """Report a result to whoever waits in `results`."""
+        self._results.append(result)
         self._wake()
 
     def left(self, pushing: Pushing) -> None:
@@ -104,15 +103,9 @@ class InFlight:
                 self.park()
 
     def park(self) -> None:
-        """Turn back what waits in lines, for places that others need."""
+        """Turn back what waits in lines: others need the place."""
         for pushing in list(self.pushing):
             pushing.endpoint.withdraw(pushing, "slow endpoints have half of the messages in flight")
-
-    def begin(self, endpoint: Endpoint) -> None:
-        """Let an endpoint push; or turn all back, if slow ones have all places that they may."""
-        if self.pushing and not self.places.admits(self):
-            self.park()
-        endpoint.pump()
 
     def have_entered(self) -> None:
         """Note that all of its parts have been judged."""
@@ -133,12 +126,12 @@ class InFlight:
 
     @property
     def is_open(self) -> bool:
-        """Whether anything is judged, in a line, under way, or answered and not taken."""
-        return bool(self.is_entering or self.pushing or self._answers)
+        """Whether anything is being judged, in a line, under way, or reported and not taken."""
+        return bool(self.is_entering or self.pushing or self._results)
 
-    async def answers(self, until: float | None) -> Sequence[Answer]:
-        """Return what is answered, after waiting *until* then for the first; maybe nothing."""
-        if not self._answers:
+    async def results(self, until: float | None) -> Sequence[PartResult]:
+        """Return what was reported; wait for the first, but not beyond *until*: maybe nothing."""
+        if not self._results:
             loop = asyncio.get_running_loop()
             self._waiter = loop.create_future()
             timer = None if until is None else loop.call_at(until, self._wake)
@@ -148,8 +141,7 @@ class InFlight:
                 self._waiter = None
                 if timer:
                     timer.cancel()
-        found = list(self._answers)
-        self._answers.clear()
+        found, self._results = self._results, []
         return found
 
     def _wake(self) -> None:
@@ -165,39 +157,40 @@ class Request:
     """A request to an endpoint: its events, and whose they are."""
 
     batch: PushBatch
-    shares: Sequence[tuple[Pushing, PushBatch]]
+    by_part: Sequence[tuple[Pushing, PushBatch]]
 
     @property
     def part(self) -> Part:
         """The part whose subscription and terms count: that of the first event."""
-        return self.shares[0][0].part
+        return self.by_part[0][0].part
 
     @property
     def jitter(self) -> float:
         """The jitter for all of its events."""
-        return self.shares[0][0].message.jitter
+        return self.by_part[0][0].message.jitter
 
     def succeeded_late(self, outcome: DeliveryOutcome, sent_at: datetime) -> None:
-        """Say to the endpoint and to all parts that it was accepted after its timeout."""
-        first = self.shares[0][0]
+        """Report to the endpoint and to all parts that it was accepted after its timeout."""
+        first = self.by_part[0][0]
         first.endpoint.succeeded_late(first.part.terms, sent_at)
-        for pushing, batch in self.shares:
+        for pushing, batch in self.by_part:
             late = pushing.message.follow.answered_late(pushing.part, batch, outcome)
             first.endpoint.spawn(late)
 
-    def answer(self, result: Result) -> None:
-        """Say to all parts what became of it."""
-        for pushing, batch in self.shares:
-            pushing.answer(batch, result, is_first=batch[0] is self.batch[0])
+    def report(self, result: Result) -> None:
+        """Report to all parts what became of it."""
+        for pushing, batch in self.by_part:
+            pushing.report(batch, result, is_first=batch[0] is self.batch[0])
 
 
 def request_of(entries: Entries) -> Request:
     """Return the request that sends *entries*."""
-    if len(entries) == 1:
-        batch: PushBatch = (entries[0].loaded,)
-        return Request(batch, ((entries[0].owner, batch),))
-    by_owner: dict[Pushing, list[Loaded]] = {}
+    return Request(tuple(each.loaded for each in entries), by_part(entries))
+
+
+def by_part(entries: Entries) -> list[tuple[Pushing, PushBatch]]:
+    """Return the deliveries of each part in *entries*."""
+    found: dict[Pushing, list[Loaded]] = {}
     for each in entries:
-        by_owner.setdefault(each.owner, []).append(each.loaded)
-    shares = [(owner, tuple(loaded)) for owner, loaded in by_owner.items()]
-    return Request(tuple(each.loaded for each in entries), shares)
+        found.setdefault(each.owner, []).append(each.loaded)
+    return [(pushing, tuple(loaded)) for pushing, loaded in found.items()]
