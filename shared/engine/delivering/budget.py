@@ -106,7 +106,7 @@ class Budget:
     is_stopping: bool = False
     _under_way: int = 0
     _not_quick: int = 0  # of those under way
-    _waiting: dict[Endpoint, None] = field(default_factory=dict)
+    _waiting: dict[Endpoint, Places] = field(default_factory=dict)  # for a push of a message there
     _unpacked: int = 0
     _for_memory: deque[tuple[int, asyncio.Future[None]]] = field(default_factory=deque)
 
@@ -146,7 +146,7 @@ class Budget:
         if may and (message.under_way or message.places.may_push(endpoint)):
             self._waiting.pop(endpoint, None)
             return True
-        self._waiting.setdefault(endpoint)
+        self._waiting[endpoint] = message.places
         return False
 
     def count(self, endpoint: Endpoint, by: int) -> None:
@@ -160,14 +160,14 @@ class Budget:
         self._not_quick += -endpoint.under_way if endpoint.is_quick else endpoint.under_way
 
     def next_waiting(self) -> None:
-        """Let endpoints push that waited: first those that have nothing under way."""
-        for has_none in (True, False):
-            blocked: set[bool] = set()  # the first that can't push speaks for others of its speed
-            for endpoint in [each for each in self._waiting if (not each.under_way) is has_none]:
-                if endpoint.is_quick not in blocked:
-                    endpoint.pump()  # and to the end, if it gets some and waits on
-                    if endpoint in self._waiting:
-                        blocked.add(endpoint.is_quick)
+        """Let endpoints push that waited: first those that have the fewest under way."""
+        blocked: set[tuple[Speed, Places]] = set()  # the first that can't push speaks for its like
+        waiting = sorted(self._waiting.items(), key=lambda each: each[0].under_way)
+        for endpoint, places in waiting:
+            if (endpoint.speed, places) not in blocked:
+                endpoint.pump()  # and to the end, if it gets some and waits on
+                if endpoint in self._waiting:
+                    blocked.add((endpoint.speed, self._waiting[endpoint]))
 
     def leave(self, endpoint: Endpoint) -> None:
         """Note that an endpoint has nothing to push any more."""

@@ -81,6 +81,7 @@ class Endpoint:
     speed: Speed = Speed.UNKNOWN
     _is_probing: bool = False
     _is_ticking: bool = False
+    _is_reading_pause: bool = False
     _begun: dict[Request, float] = field(default_factory=dict)  # under way, the oldest first
 
     @property
@@ -130,8 +131,7 @@ class Endpoint:
                 break
             if request := self._take():
                 self._begin(request)
-        if not self.line:
-            self.around.budget.leave(self)
+        self.around.budget.leave(self)
 
     def stop(self) -> None:
         """Turn back what is in the line, at once: the host stops."""
@@ -325,21 +325,24 @@ class Endpoint:
         """Look after what is not pushed at once, until nothing is left."""
         self._is_ticking = False
         self._judge_speed()
-        if self.parts:
-            self._tick_soon()
-        if self.line:
-            self.spawn(self._look_after_line())
-
-    async def _look_after_line(self) -> None:
-        if not self.line:  # by now
-            return
-        self.pause = await self.around.current_pause(self.line.first.owner.part.subscription)
         for each in list(self.parts):
             if _now() - each.message.since > LONGEST_IN_LINE:
                 self.withdraw(each, "no push in time")
+        if self.parts:
+            self._tick_soon()
+        self.pump()
+        if self.line and not self._is_reading_pause:
+            self._is_reading_pause = True
+            self.spawn(self._read_pause(self.line.first.owner.part.subscription))
+
+    async def _read_pause(self, subscription: EventSubscription) -> None:
+        """Learn whether the subscription is paused by now; storage may be slow to say."""
+        try:
+            self.pause = await self.around.current_pause(subscription)
+        finally:
+            self._is_reading_pause = False
         if self.pause:
             self._hold_line(as_held(self.pause, self.around.clock.now()))
-        self.pump()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Have work done that may outlive the invocation in which it begins."""

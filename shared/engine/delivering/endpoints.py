@@ -35,8 +35,8 @@ class Endpoints:
         key, id_ = subscription.key.folded, endpoint_id(subscription)
         endpoint = self._known.get(key)
         if endpoint is None or endpoint.health.health.endpoint != id_:
-            endpoint = self._known[key] = self._new(key, id_)
             self._evict()
+            endpoint = self._known[key] = self._new(key, id_)
         self._known.move_to_end(key)
         return endpoint
 
@@ -64,7 +64,7 @@ class Endpoints:
 
     def _evict(self) -> None:
         """Forget the endpoint that was idle for longest, if there are too many."""
-        if len(self._known) > MOST:
+        if len(self._known) >= MOST:
             key = next((key for key, each in self._known.items() if each.is_idle), None)
             if key:
                 del self._known[key]

@@ -158,7 +158,8 @@ class Follow:
                 puts.append(self._dead_letter(follow, reason, destination, deliveries, now))
             follow.dead = {}
         self._oldest = None
-        results = await asyncio.gather(*puts, return_exceptions=True)
+        async with self.stored.changes:
+            results = await asyncio.gather(*puts, return_exceptions=True)
         for each in results:
             if isinstance(each, BaseException):
                 raise each

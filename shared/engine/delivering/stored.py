@@ -26,13 +26,15 @@ class Stored:
     Deliveries whose success comes before they are stored for later are left out; after that, their
     message is deleted or shrunk. This works until the message is received: then the retry has
     begun, and is a duplicate. Source: contract §3.5, late response rule ("best effort").
+
+    *changes* is held while messages are stored, side by side, and while one is taken back.
     """
 
     requeue: Requeue
+    changes: asyncio.Lock = field(default_factory=asyncio.Lock)
     _delivered: set[_Key] = field(default_factory=set)
     _dropped: set[_Key] = field(default_factory=set)
     _messages: list[Queued] = field(default_factory=list)
-    _changes: asyncio.Lock = field(default_factory=asyncio.Lock)  # one after another
     _is_abandoned: bool = False
 
     def abandon(self) -> None:
@@ -41,16 +43,15 @@ class Stored:
 
     async def store(self, parts: Sequence[DeliveryMessage], put: Put) -> list[DeliveryMessage]:
         """
-        Let *put* store what was not delivered meanwhile; return what of *parts* was.
+        With *changes*, let *put* store what was not delivered meanwhile; return what was.
 
         Raises:
             StorageUnavailable: as *put* does.
         """
-        async with self._changes:
-            left = _filtered(parts, lambda key: key not in self._delivered)
-            if left:
-                self._messages += await put(left)
-            return _filtered(parts, lambda key: key in self._delivered) if self._delivered else []
+        left = _filtered(parts, lambda key: key not in self._delivered)
+        if left:
+            self._messages += await put(left)
+        return _filtered(parts, lambda key: key in self._delivered) if self._delivered else []
 
     def drop(self, key: SubscriptionKey, delivery: Delivery) -> bool:
         """Note that a delivery is to be dropped; ``False`` if it was delivered meanwhile."""
@@ -62,7 +63,7 @@ class Stored:
     async def take_back(self, key: SubscriptionKey, deliveries: Iterable[Delivery]) -> bool:
         """Remove deliveries that succeeded late from every message; tell whether all could be."""
         keys = {(key, each.key) for each in deliveries}
-        async with self._changes:
+        async with self.changes:
             self._delivered |= keys
             taken = [await self._shrink(place, keys) for place in range(len(self._messages))]
             return all(taken) and keys.isdisjoint(self._dropped) and not self._is_abandoned

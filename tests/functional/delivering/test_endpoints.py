@@ -11,6 +11,7 @@ import pytest
 
 from pushgrid.testing.memory import answered
 from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message_writer import encode
 from shared.engine.delivering import endpoints as endpoints_module
 from shared.engine.delivering.endpoint import Endpoint
 from shared.engine.delivering.in_flight import Request
@@ -55,6 +56,12 @@ def requests(app: Deployment) -> list[list[int]]:
 def endpoint_of(app: Deployment, name: str = "crm") -> Endpoint:
     found = next(each for key, each in app.directory.known.items() if key.subscription == name)
     return app.deliver.endpoints.of(found)
+
+
+def begin_retry(app: Deployment, message: DeliveryMessage) -> None:
+    (text,) = encode(message)
+    app.loop.create_task(app.deliver.run(text.encode(), Queue.RETRIES))
+    app.loop.settle()
 
 
 @pytest.mark.parametrize("batching", [Batching(), TEN], ids=["alone", "batches"])
@@ -160,6 +167,51 @@ def test_an_endpoint_whose_line_never_ends_gives_way_to_others(app: Deployment) 
     app.loop.settle()
 
     assert held.held[-1] == '"e-99"'
+    held.let_go()
+
+
+def test_who_waits_for_a_place_keeps_nobody_from_a_push(app: Deployment) -> None:
+    """Retries have all of their places; a first attempt waits for the budget of pushes only."""
+    names = ("one", "two", "three", "four")
+    subscribe(app, *names)
+    for name in names:
+        app.run(a_part(100, name=name))  # they are quick
+    budget, places = app.deliver.endpoints.around.budget, app.deliver.places[Queue.RETRIES]
+    budget.pushes, places.total = 5, 2
+    held = app.hold(*(f'"e-{number}"' for number in range(7)))
+    for number, name in ((0, "one"), (1, "one"), (2, "two")):
+        begin_retry(app, a_part(number, name=name))
+    app.begin(a_part(3, 4, 5, name="three"))
+    app.begin(a_part(6, name="four"))
+    assert held.held == [f'"e-{number}"' for number in (0, 1, 3, 4, 5)]
+
+    held.let_go('"e-3"')
+    app.loop.settle()
+
+    assert held.held[-1] == '"e-6"'
+    held.let_go()
+
+
+def test_a_slow_endpoint_that_waits_keeps_no_unknown_one_from_its_first_push(
+    app: Deployment,
+) -> None:
+    """Slow ones have half of the budget, and the first of an unknown one the next quarter."""
+    subscribe(app, "slow", *(f"new-{number}" for number in range(7)))
+    app.pusher.takes = 2 * SECOND
+    app.run(a_part(100, name="slow"))
+    app.pusher.takes = 0 * SECOND
+    app.deliver.endpoints.around.budget.pushes = 8
+    held = app.hold(*(f'"e-{number}"' for number in range(8)))
+    for number in range(6):
+        app.begin(a_part(number, name=f"new-{number}"))
+    app.begin(a_part(7, name="slow"))
+    app.begin(a_part(6, name="new-6"))
+    assert held.held == [f'"e-{number}"' for number in range(6)]
+
+    held.let_go('"e-0"')
+    app.loop.settle()
+
+    assert held.held[-1] == '"e-6"'
     held.let_go()
 
 
@@ -299,6 +351,20 @@ def test_idle_endpoints_are_forgotten_when_there_are_too_many(
     held.let_go()
     app.loop.settle()
     assert task.exception() is None
+
+
+def test_when_all_known_endpoints_are_busy_another_is_known_all_the_same(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoints_module, "MOST", 1)
+    subscribe(app, "busy", "other")
+    held = app.hold("busy")
+    app.begin(a_part(0, name="busy"))
+
+    app.run(a_part(1, name="other"))
+
+    assert requests(app) == [[1]]
+    held.let_go()
 
 
 def test_when_the_host_stops_lines_go_back_at_once(app: Deployment) -> None:
