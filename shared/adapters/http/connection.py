@@ -6,6 +6,7 @@ import asyncio
 import socket
 import ssl
 from contextlib import suppress
+from typing import NamedTuple
 
 from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.http.answer import Answer
@@ -20,7 +21,13 @@ _READS = 64  # of an answer at once, then one each pause: single bytes cost next
 _PAUSE_SECONDS = 0.02
 _BLOCKED = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
-Endpoint = tuple[str, str, int]  # scheme, host, port
+
+class Server(NamedTuple):
+    """Where requests of some URLs go; connections to it are used for all of them."""
+
+    scheme: str
+    host: str
+    port: int
 
 
 class HttpConnection:
@@ -34,7 +41,7 @@ class HttpConnection:
     *answer* is that to the latest request; *received* says whether anything of it has come.
     """
 
-    def __init__(self, connected: socket.socket, endpoint: Endpoint) -> None:
+    def __init__(self, connected: socket.socket, server: Server) -> None:
         self._loop = asyncio.get_running_loop()
         self._socket = connected
         self._number = connected.fileno()
@@ -45,7 +52,7 @@ class HttpConnection:
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.answer: Answer
-        self.endpoint = endpoint
+        self.server = server
         self.born = awake_seconds()
         self.expires = 0.0
         self.received = False
@@ -216,10 +223,8 @@ class HttpConnection:
             return False
         except NoAnswer as none:
             self._end(none)
-        except OSError as error:
+        except (OSError, MemoryError) as error:
             self._end(failed(error))
-        except MemoryError as error:
-            self._end(NoAnswer(Failure.SHORTAGE, repr(error)))
         if self.answer.status:
             self._wait_for_room(needed=False)
             self._wake()

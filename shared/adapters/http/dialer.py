@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.http.certificate import parse_certificate
 from shared.adapters.http.connect import MakeRoom, connect, new_socket
-from shared.adapters.http.connection import Endpoint, HttpConnection
+from shared.adapters.http.connection import HttpConnection, Server
 from shared.adapters.http.no_answer import NoAnswer
 from shared.adapters.http.outbound_guard import Address, OutboundGuard
 from shared.adapters.http.proxy import Proxy, no_proxy
@@ -44,7 +44,7 @@ class Dialer:
         self._make_room = make_room
 
     async def dial(
-        self, endpoint: Endpoint, seconds: float, *, resumes: bool = True, verifies: bool = True
+        self, server: Server, seconds: float, *, resumes: bool = True, verifies: bool = True
     ) -> HttpConnection:
         """
         Open a connection within so many seconds; unless it *resumes*, with a new TLS session.
@@ -54,15 +54,15 @@ class Dialer:
         Raises:
             NoAnswer: there is none.
         """
-        scheme, host, port = endpoint
+        scheme, host, port = server
         deadline = awake_seconds() + seconds
         allowed = self._allowed(await self._addresses(host, deadline), port)
         if self._proxy:
             proxy = await self._through(self._proxy, deadline)
-            connection = await proxy.connect(allowed, endpoint, deadline)
+            connection = await proxy.connect(allowed, server, deadline)
         else:
             connected = await connect(allowed, port, deadline, self._make_room)
-            connection = HttpConnection(connected, endpoint)
+            connection = HttpConnection(connected, server)
         if scheme == "https":
             try:
                 await self._tls.start(connection, deadline, resumes=resumes, verifies=verifies)
@@ -75,7 +75,7 @@ class Dialer:
         """Return who is at the other end."""
         der, found = connection.tls and connection.tls.getpeercert(binary_form=True), None
         if der:  # on a thread: it imports cryptography
-            found = await to_thread(parse_certificate, der, connection.endpoint[1])
+            found = await to_thread(parse_certificate, der, connection.server.host)
         return Peer(None if self._proxy else connection.address, found)
 
     def remember(self, connection: HttpConnection) -> None:

@@ -26,12 +26,12 @@ class NoAnswer(Exception):
         self.status = status
 
 
-def failed(error: OSError) -> NoAnswer:
-    """Return what to raise for an error of a socket."""
+def failed(error: OSError | MemoryError) -> NoAnswer:
+    """Return what to raise for an error of a socket, or for want of memory."""
     if isinstance(error, ssl.SSLError) and not isinstance(error, _CLOSED):
         return NoAnswer(Failure.TLS, str(error))
     failure = Failure.SHORTAGE if is_shortage(error) else Failure.SOCKET
-    return NoAnswer(failure, str(error))
+    return NoAnswer(failure, str(error) or repr(error))
 
 
 async def is_done(future: asyncio.Future[Any], deadline: float) -> bool:

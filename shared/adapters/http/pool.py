@@ -1,9 +1,9 @@
-"""Keeps idle connections for the next request to the same endpoint."""
+"""Keeps idle connections for the next request to the same server."""
 
 from __future__ import annotations
 
 from shared.adapters.awake_clock import awake_seconds
-from shared.adapters.http.connection import Endpoint, HttpConnection
+from shared.adapters.http.connection import HttpConnection, Server
 
 _IDLE_SECONDS = 60.0
 _MAX_SECONDS = 600.0  # then a new one, so that a moved name is noticed
@@ -22,15 +22,15 @@ class Pool:
 
     def __init__(self, most: int = MAX_IDLE) -> None:
         # The endpoint used last comes last.
-        self._idle: dict[Endpoint, list[HttpConnection]] = {}
+        self._idle: dict[Server, list[HttpConnection]] = {}
         self._count = 0
         self._most = most
         self._next_sweep = 0.0
 
-    def take(self, endpoint: Endpoint) -> HttpConnection | None:
+    def take(self, server: Server) -> HttpConnection | None:
         """Return an idle connection that is still good, or ``None``."""
         while True:
-            stack = self._idle.get(endpoint)
+            stack = self._idle.get(server)
             if not stack:
                 return None
             connection = stack.pop()
@@ -44,8 +44,8 @@ class Pool:
         now = awake_seconds()
         seconds = _IDLE_SECONDS if keep_for is None else min(_IDLE_SECONDS, keep_for - 1)
         connection.expires = min(now + seconds, connection.born + _MAX_SECONDS)
-        stack = self._idle.pop(connection.endpoint, None) or []
-        self._idle[connection.endpoint] = stack
+        stack = self._idle.pop(connection.server, None) or []
+        self._idle[connection.server] = stack
         stack.append(connection)
         self._count += 1
         if len(stack) > _MAX_PER_ENDPOINT:
@@ -69,9 +69,9 @@ class Pool:
         return bool(idle)
 
     def _drop(self, connection: HttpConnection) -> None:
-        stack = self._idle[connection.endpoint]
+        stack = self._idle[connection.server]
         stack.remove(connection)
         if not stack:
-            del self._idle[connection.endpoint]
+            del self._idle[connection.server]
         self._count -= 1
         connection.close()

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.http.connect import MakeRoom, connect
-from shared.adapters.http.connection import Endpoint, HttpConnection
+from shared.adapters.http.connection import HttpConnection, Server
 from shared.adapters.http.no_answer import NoAnswer
 from shared.adapters.http.outbound_guard import Address
 from shared.http import Failure
@@ -26,7 +26,7 @@ class Proxy(NamedTuple):
     make_room: MakeRoom
 
     async def connect(
-        self, targets: Sequence[Address], endpoint: Endpoint, deadline: float
+        self, targets: Sequence[Address], server: Server, deadline: float
     ) -> HttpConnection:
         """
         Open a tunnel to the first of *targets* that the proxy reaches; each gets its share of time.
@@ -40,16 +40,16 @@ class Proxy(NamedTuple):
         for left in range(len(targets), 1, -1):
             until = awake_seconds() + (deadline - awake_seconds()) / left
             try:
-                return await self._open(targets[-left], endpoint, until)
+                return await self._open(targets[-left], server, until)
             except NoAnswer as none:
                 if none.failure is Failure.SHORTAGE:
                     raise
                 # The next address may do better.
-        return await self._open(targets[-1], endpoint, deadline)
+        return await self._open(targets[-1], server, deadline)
 
-    async def _open(self, address: Address, endpoint: Endpoint, deadline: float) -> HttpConnection:
+    async def _open(self, address: Address, server: Server, deadline: float) -> HttpConnection:
         host = f"[{address}]" if isinstance(address, IPv6Address) else str(address)
-        target = f"{host}:{endpoint[2]}"
+        target = f"{host}:{server.port}"
         lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
         if self.setting.authorization:
             lines.append(f"Proxy-Authorization: {self.setting.authorization}")
@@ -58,7 +58,7 @@ class Proxy(NamedTuple):
             connected = await connect(self.addresses, self.setting.port, deadline, self.make_room)
         except NoAnswer as none:
             raise no_proxy(none) from none
-        connection = HttpConnection(connected, endpoint)
+        connection = HttpConnection(connected, server)
         try:
             connection.send(data)
             await connection.await_head(deadline)

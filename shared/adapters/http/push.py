@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from shared.adapters.awake_clock import awake_seconds
-from shared.adapters.http.connection import Endpoint, HttpConnection
+from shared.adapters.http.connection import HttpConnection, Server
 from shared.adapters.http.dialer import Dialer
 from shared.adapters.http.no_answer import NoAnswer, failed
 from shared.adapters.http.outbound_guard import OutboundGuard
@@ -40,7 +40,7 @@ class _Call(NamedTuple):
     *wants_body*: that time is for the body, too.
     """
 
-    target: Target
+    server: Server
     data: bytes
     timeout: float
     late: LateAnswerHandler | None
@@ -90,17 +90,15 @@ class HttpPusher:
             target = parse_url(request.url)
             data = write_request(request, target)
             self._refuse(target)
-            call = _Call(target, data, timeout.total_seconds(), late, request.wants_body)
+            server = Server(target.scheme, target.host, target.port)
+            call = _Call(server, data, timeout.total_seconds(), late, request.wants_body)
             if request.examines_peer:
                 return await self._examine(call)
             return await self._exchange(call)
-        except NoAnswer as none:
+        except (NoAnswer, OSError, MemoryError) as error:
+            none = error if isinstance(error, NoAnswer) else failed(error)
             seconds = awake_seconds() - begun
             return NotAnswered(none.failure, none.detail, seconds, status=none.status)
-        except OSError as error:
-            return NotAnswered(failed(error).failure, str(error), awake_seconds() - begun)
-        except MemoryError as error:
-            return NotAnswered(Failure.SHORTAGE, repr(error), awake_seconds() - begun)
 
     async def close(self) -> None:
         """Close the connections that are idle or wait for a late answer, and end lookups."""
@@ -117,9 +115,7 @@ class HttpPusher:
             raise NoAnswer(Failure.NOT_ALLOWED, refused)
 
     async def _exchange(self, call: _Call) -> Answered:
-        target = call.target
-        endpoint: Endpoint = (target.scheme, target.host, target.port)
-        connection = self._pool.take(endpoint)
+        connection = self._pool.take(call.server)
         started = awake_seconds()
         if connection is not None:
             try:
@@ -128,16 +124,15 @@ class HttpPusher:
                 if stale.failure not in _STALE or connection.received:
                     raise
             limit = min(_CONNECT_SECONDS, started + call.timeout - awake_seconds())
-            return await self._converse(await self._dialer.dial(endpoint, limit), call, started)
-        connection = await self._dialer.dial(endpoint, min(_CONNECT_SECONDS, call.timeout))
+            return await self._converse(await self._dialer.dial(call.server, limit), call, started)
+        connection = await self._dialer.dial(call.server, min(_CONNECT_SECONDS, call.timeout))
         return await self._converse(connection, call, awake_seconds())
 
     async def _examine(self, call: _Call) -> Exchange:
         """Send over a new connection, and tell who is at its other end."""
-        endpoint: Endpoint = (call.target.scheme, call.target.host, call.target.port)
         begun, limit, peer = awake_seconds(), min(_CONNECT_SECONDS, call.timeout), None
         try:
-            connection = await self._dialer.dial(endpoint, limit, resumes=False)
+            connection = await self._dialer.dial(call.server, limit, resumes=False)
             peer = await self._dialer.peer(connection)
             answered = await self._converse(connection, call, awake_seconds())
             return answered._replace(peer=peer)
@@ -145,7 +140,7 @@ class HttpPusher:
             seconds = awake_seconds() - begun
             if none.failure is Failure.TLS and peer is None:
                 with suppress(NoAnswer):  # What it presents explains why it was refused.
-                    connection = await self._dialer.dial(endpoint, limit, verifies=False)
+                    connection = await self._dialer.dial(call.server, limit, verifies=False)
                     peer = await self._dialer.peer(connection)
                     connection.close()
             return NotAnswered(none.failure, none.detail, seconds, peer)

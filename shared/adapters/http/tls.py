@@ -9,7 +9,7 @@ from tempfile import NamedTemporaryFile
 from typing import NamedTuple
 
 from shared.adapters.awake_clock import awake_seconds
-from shared.adapters.http.connection import Endpoint, HttpConnection
+from shared.adapters.http.connection import HttpConnection, Server
 from shared.adapters.http.no_answer import NoAnswer
 from shared.adapters.http.resolver import as_literal
 
@@ -81,35 +81,35 @@ class Tls:
     Starts TLS, and remembers the latest session of each endpoint.
 
     A resumed session saves the exchange and verification of certificates. That was done for the
-    session's first connection, to the same endpoint, at most an hour ago.
+    session's first connection, to the same server, at most an hour ago.
     """
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._context = context
-        self._sessions: dict[Endpoint, tuple[ssl.SSLSession, float]] = {}
+        self._sessions: dict[Server, tuple[ssl.SSLSession, float]] = {}
 
     async def start(
         self, connection: HttpConnection, deadline: float, *, resumes: bool, verifies: bool
     ) -> None:
         """
-        Make it a TLS connection to its endpoint; unless it *resumes*, with a new session.
+        Make it a TLS connection to its server; unless it *resumes*, with a new session.
 
         Unless it *verifies* the certificate, anybody may be at the other end.
 
         Raises:
             NoAnswer: the handshake failed, or was not complete in time.
         """
-        endpoint = connection.endpoint
-        session, verified = self._sessions.get(endpoint, (None, 0.0))
+        server = connection.server
+        session, verified = self._sessions.get(server, (None, 0.0))
         if not (resumes and verifies) or verified + _RESUMED_FOR < awake_seconds():
             session = None
         context = self._context if verifies else _unverifying()
         # As certificates name it: an address in its usual form, a name without dot.
-        name = str(as_literal(endpoint[1]) or endpoint[1].removesuffix("."))
+        name = str(as_literal(server.host) or server.host.removesuffix("."))
         try:
             await connection.start_tls(context, name, deadline, session)
         except NoAnswer:
-            self._sessions.pop(endpoint, None)
+            self._sessions.pop(server, None)
             raise
 
     def remember(self, connection: HttpConnection) -> None:
@@ -117,10 +117,10 @@ class Tls:
         session = connection.tls and connection.tls.session
         if not session or not session.has_ticket:
             return
-        _, verified = self._sessions.pop(connection.endpoint, (None, 0.0))
+        _, verified = self._sessions.pop(connection.server, (None, 0.0))
         if not (connection.tls and connection.tls.session_reused):
             verified = awake_seconds()
-        self._sessions[connection.endpoint] = session, verified
+        self._sessions[connection.server] = session, verified
         if len(self._sessions) > _MAX_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
 

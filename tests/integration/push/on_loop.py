@@ -16,7 +16,7 @@ import uvloop
 from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.bridge import Bridge
 from shared.adapters.http import push
-from shared.adapters.http.connection import HttpConnection
+from shared.adapters.http.connection import HttpConnection, Server
 from shared.http import Exchange, LateAnswerHandler, OutboundRequest
 
 T = TypeVar("T")
@@ -89,7 +89,7 @@ class HttpPusher:
 async def answer_over(connected: socket.socket, request: bytes) -> tuple[bool, int]:
     """Send *request*; return whether all of it was sent, and the status of the answer."""
     connected.setblocking(False)
-    connection = HttpConnection(connected, ("http", "peer.test", 80))
+    connection = HttpConnection(connected, Server("http", "peer.test", 80))
     connection.send(request)
     await connection.await_head(awake_seconds() + 60)
     connection.close()
