@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING
@@ -108,33 +109,22 @@ class Budget:
     _not_quick: int = 0  # of those under way
     _waiting: dict[Endpoint, Places] = field(default_factory=dict)  # for a push of a message there
     _unpacked: int = 0
-    _for_memory: deque[tuple[int, asyncio.Future[None]]] = field(default_factory=deque)
+    _first: asyncio.Lock = field(default_factory=asyncio.Lock)  # of those that wait for memory
+    _freed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def unpack(self, size: int) -> None:
-        """Wait until *size* bytes more may be in memory; alone, a message may be of any size."""
-        if self._for_memory or (self._unpacked and self._unpacked + size > self.bytes):
-            turn = asyncio.get_running_loop().create_future()
-            self._for_memory.append((size, turn))
-            try:
-                await turn
-            except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():
-                    self.packed(size)
-                raise
-        else:
+    @asynccontextmanager
+    async def memory(self, size: int) -> AsyncIterator[None]:
+        """Take *size* bytes, once there is room for them; alone, a message may be of any size."""
+        async with self._first:
+            while self._unpacked and self._unpacked + size > self.bytes:
+                self._freed.clear()
+                await self._freed.wait()
             self._unpacked += size
-
-    def packed(self, size: int) -> None:
-        """Give memory back."""
-        self._unpacked -= size
-        while self._for_memory:
-            size, turn = self._for_memory[0]
-            if self._unpacked and self._unpacked + size > self.bytes:
-                break
-            self._for_memory.popleft()
-            if not turn.done():
-                self._unpacked += size
-                turn.set_result(None)
+        try:
+            yield
+        finally:
+            self._unpacked -= size
+            self._freed.set()
 
     def may_push(self, endpoint: Endpoint, message: InFlight) -> bool:
         """Tell whether a push may begin; if not, the endpoint is asked again when one has ended."""
@@ -155,7 +145,7 @@ class Budget:
         if not endpoint.is_quick:
             self._not_quick += by
 
-    def turned(self, endpoint: Endpoint) -> None:
+    def speed_changed(self, endpoint: Endpoint) -> None:
         """Learn that an endpoint with pushes under way is quick now, or no longer."""
         self._not_quick += -endpoint.under_way if endpoint.is_quick else endpoint.under_way
 

@@ -80,11 +80,8 @@ class Deliver:
         if not parts:
             return
         size = sum(_size(part) for part in parts)
-        await self.budget.unpack(size)
-        try:
+        async with self.budget.memory(size):
             await self._deliver(parts, queue, size)
-        finally:
-            self.budget.packed(size)
 
     async def _read(self, body: bytes) -> Sequence[DeliveryMessage]:
         """Return what each subscription gets of a message; nothing if it has no deliveries."""

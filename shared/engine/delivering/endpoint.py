@@ -262,7 +262,7 @@ class Endpoint:
             return
         was_quick, self.speed = self.is_quick, speed
         if was_quick is not self.is_quick:
-            self.around.budget.turned(self)
+            self.around.budget.speed_changed(self)
         for message in [each.message for each in self.parts]:
             message.places.recount(message)
         for places in {each.message.places for each in self.parts}:

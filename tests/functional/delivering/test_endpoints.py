@@ -13,6 +13,7 @@ from pushgrid.testing.memory import answered
 from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.messages.message_writer import encode
 from shared.engine.delivering import endpoints as endpoints_module
+from shared.engine.delivering.budget import Budget
 from shared.engine.delivering.endpoint import Endpoint
 from shared.engine.delivering.in_flight import Request
 from shared.engine.delivering.results import Attempted, Shortage
@@ -386,3 +387,37 @@ def test_when_the_host_stops_lines_go_back_at_once(app: Deployment) -> None:
     assert task.exception() is None
     assert requests(app) == [[0]]
     assert {each.attempts for part in app.on(Queue.RETRIES) for each in part.deliveries} == {0}
+
+
+def test_events_wait_for_memory_in_the_order_of_their_messages() -> None:
+    taken: list[str] = []
+
+    async def hold(budget: Budget, name: str, size: int) -> None:
+        async with budget.memory(size):
+            taken.append(name)
+            await asyncio.Event().wait()
+
+    async def main() -> None:
+        budget = Budget(bytes=10)
+        tasks = {
+            name: asyncio.create_task(hold(budget, name, size))
+            for name, size in (("first", 6), ("large", 50), ("gone", 1), ("small", 4))
+        }
+        for ends, now_taken in (
+            ("", ["first"]),  # a small message does not overtake a large one
+            ("gone", ["first"]),
+            ("first", ["first", "large"]),  # alone, it may be of any size
+            ("large", ["first", "large", "small"]),
+            ("small", ["first", "large", "small"]),
+        ):
+            if ends:
+                tasks[ends].cancel()
+            await settled()
+            assert taken == now_taken
+        assert budget._unpacked == 0
+
+    async def settled() -> None:
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
