@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from pushgrid.testing.memory import (
     Counted,
@@ -258,19 +258,3 @@ def _places() -> dict[Queue, Places]:
 async def off_loop(call: Callable[[], T]) -> T:
     """Do as the port ``OffLoop``: in the test's thread, between the loop's steps."""
     return await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, call))
-
-
-def finished(running: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never waits, without an event loop."""
-    try:
-        running.send(None)
-    except StopIteration as end:
-        result: T = end.value
-        return result
-    running.close()
-    raise RuntimeError("the coroutine waits")
-
-
-async def at_once(call: Callable[[], T]) -> T:
-    """Do as the port ``OffLoop``, on the caller's thread."""
-    return call()

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pushgrid.testing.composition import at_once
 from pushgrid.testing.memory import FakeClock, InlineCommits, MemoryPayloads, MemoryQueues
 from shared.adapters.group_commit import GroupCommit
 from shared.adapters.off_loop import OffLoopPayloads, OffLoopSender
@@ -16,6 +15,7 @@ from shared.engine.ports import Committed, Queue
 from shared.engine.publishing.commit import Commit
 from shared.errors import StorageUnavailable
 from tests.functional.publishing.publications import a_publication
+from tests.without_loop import at_once
 
 Store = Callable[[Publication], Committed]  # runs a loop until the publication is committed
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from pushgrid.testing.composition import at_once, finished
 from pushgrid.testing.memory import START, answered
 from shared.adapters.off_loop import OffLoopPayloads, OffLoopSender
 from shared.delivery.delivery import Origin
@@ -21,6 +20,7 @@ from tests.builders import DEAD, URL, a_topic, noise
 from tests.functional.deployment import Deployment, Logged
 from tests.functional.publish_requests import event, publish
 from tests.functional.publishing.publications import a_publication
+from tests.without_loop import at_once, finished
 
 HOUR = timedelta(hours=1)
 ONE, TWO = "0af7651916cd43dd8448eb211c80319c", "4bf92f3577b34da6a3ce929d0e0e4736"

@@ -14,7 +14,7 @@ from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.messages.message_writer import encode
 from shared.engine.delivering import endpoints as endpoints_module
 from shared.engine.delivering.budget import Budget
-from shared.engine.delivering.endpoint import Endpoint
+from shared.engine.delivering.endpoint import TICK, Endpoint
 from shared.engine.delivering.in_flight import Request
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Queue
@@ -366,6 +366,17 @@ def test_when_all_known_endpoints_are_busy_another_is_known_all_the_same(
 
     assert requests(app) == [[1]]
     held.let_go()
+
+
+def test_a_line_that_empties_as_it_is_looked_after(app: Deployment) -> None:
+    """The push ends at the moment of the look, and takes the last from the line."""
+    app.limit_pushes(1)
+    app.subscribe()
+    app.pusher.takes = 2 * TICK * SECOND
+
+    app.run(a_part(0, 1))
+
+    assert requests(app) == [[0], [1]]
 
 
 def test_when_the_host_stops_lines_go_back_at_once(app: Deployment) -> None:

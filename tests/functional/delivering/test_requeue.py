@@ -7,7 +7,6 @@ from datetime import timedelta
 
 import pytest
 
-from pushgrid.testing.composition import at_once, finished
 from pushgrid.testing.memory import START, FakeClock, MemoryQueues
 from shared.adapters.off_loop import OffLoopSender
 from shared.delivery.messages.message import DeliveryMessage
@@ -16,6 +15,7 @@ from shared.engine.ports import Put, Queue
 from shared.errors import StorageUnavailable, Unstorable
 from tests.builders import a_delivery, a_message, noise
 from tests.unit.delivery.messages.wire import read_parts
+from tests.without_loop import at_once, finished
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)

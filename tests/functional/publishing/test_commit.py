@@ -8,7 +8,6 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.testing.composition import at_once, finished
 from pushgrid.testing.memory import START, FakeClock, MemoryPayloads
 from shared.adapters.off_loop import OffLoopPayloads, OffLoopSender
 from shared.delivery.messages.publication import Publication
@@ -19,6 +18,7 @@ from shared.errors import StorageUnavailable
 from tests.builders import a_subscription, noise
 from tests.functional.publishing.publications import FaultyPuts, a_publication, events_of
 from tests.unit.delivery.messages.wire import read_parts
+from tests.without_loop import at_once, finished
 
 LARGE = noise(60_000)
 

@@ -94,8 +94,3 @@ async def answer_over(connected: socket.socket, request: bytes) -> tuple[bool, i
     await connection.await_head(awake_seconds() + 60)
     connection.close()
     return connection.is_all_sent, connection.answer.status
-
-
-async def at_once(call: Callable[[], T], /) -> T:
-    """Implement the port ``OffLoop`` without a thread."""
-    return call()

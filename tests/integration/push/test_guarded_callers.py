@@ -16,8 +16,9 @@ from shared.subscriptions.handshake import build_challenge
 from shared.subscriptions.subscription import DeliverySchema
 from shared.subscriptions.system_event import build_deletion_notice
 from tests.builders import a_subscription
-from tests.integration.push.on_loop import HttpPusher, at_once, run
+from tests.integration.push.on_loop import HttpPusher, run
 from tests.integration.push.scripted import OK, Server, always, failure_of
+from tests.without_loop import at_once
 
 TIMEOUT = timedelta(seconds=5)
 

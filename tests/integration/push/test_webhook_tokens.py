@@ -20,9 +20,10 @@ from shared.adapters.off_loop import Threads
 from shared.http import Audience, Failure, NotAnswered, OutboundRequest
 from tests.integration.push.authority import Authority
 from tests.integration.push.entra import TENANT, Entra, running_entra
-from tests.integration.push.on_loop import at_once, begin, run
+from tests.integration.push.on_loop import begin, run
 from tests.integration.push.scripted import failure_of
 from tests.integration.push.shortage import no_descriptor
+from tests.without_loop import at_once
 
 CLIENT = "66666666-7777-8888-9999-aaaaaaaaaaaa"
 SECRET = "s3cret-of-the-app"

@@ -18,12 +18,12 @@ from azure.core.exceptions import (
 from azure.core.pipeline import Pipeline
 from azure.core.pipeline.transport import HttpRequest, HttpTransport, RequestsTransport
 
-from pushgrid.testing.composition import at_once, finished
 from shared.adapters.storage import limits
 from shared.adapters.storage.bounded_retry import BoundedRetry, BoundedTransport
 from shared.adapters.storage.limits import LIMIT, LIMIT_SECONDS, TIME, TRIES, Tries
 from shared.adapters.storage.message_put import MessagePut
 from shared.http import Answered, Exchange, OutboundRequest
+from tests.without_loop import at_once, finished
 
 Fate = Callable[[float], tuple[float, Exception | int]]  # of a try: its seconds, and its end
 

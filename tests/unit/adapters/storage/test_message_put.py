@@ -12,10 +12,10 @@ from azure.core.credentials import AccessToken
 from azure.core.exceptions import ClientAuthenticationError
 from azure.storage.queue._shared.policies import StorageBearerTokenCredentialPolicy
 
-from pushgrid.testing.composition import finished
 from shared.adapters.storage.message_put import MessagePut
 from shared.http import Answered, Exchange, OutboundRequest
 from tests.contract.scripted_storage import STORED
+from tests.without_loop import finished
 
 T = TypeVar("T")
 URL = "https://acc.queue.core.windows.net/retries"

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from pushgrid.testing.composition import at_once
 from shared.adapters.storage.sender import PUTS, SIDE_BY_SIDE, StorageSender
 from shared.engine.ports import Queue, Receipt
 from shared.errors import StorageUnavailable
+from tests.without_loop import at_once
 
 PATIENCE = 60  # seconds after which a test that hangs fails
 
