@@ -34,11 +34,11 @@ _MOST_OPEN = 8  # messages that a part is tried with
 _MICROSECOND = timedelta(microseconds=1)
 _compact = json.JSONEncoder(separators=(",", ":")).encode
 
-Parts = tuple[DeliveryMessage, ...]
+_Together = tuple[DeliveryMessage, ...]  # the parts of one message
 _Places = tuple[int, ...]  # of events in a table, from 0
 
 
-def encode_together(parts: Iterable[DeliveryMessage]) -> Iterator[tuple[Parts, str]]:
+def encode_together(parts: Iterable[DeliveryMessage]) -> Iterator[tuple[_Together, str]]:
     """
     Yield queue messages, as few as reasonable: the parts of each, and its text.
 
@@ -98,7 +98,7 @@ class _Packing:
         self._place_of: dict[object, int] = {}
         self._texts: dict[_Places, str] = {}
 
-    def messages(self, parts: Sequence[DeliveryMessage]) -> Iterator[tuple[Parts, str]]:
+    def messages(self, parts: Sequence[DeliveryMessage]) -> Iterator[tuple[_Together, str]]:
         """Yield the parts of each message, and its text."""
         own: list[list[_Piece]] = []
         remainders: list[_Piece] = []

@@ -150,7 +150,7 @@ class Follow:
             (self._held, LONG_HOLD, "held"),
         ):
             for due, kept in due_together(waiting, now):
-                put = partial(self._put, long=long)
+                put = partial(self.requeue.at_due, long=long)
                 puts.append(self._store(_grouped(kept), due, put, counted))
             waiting.clear()
         for follow in self._parts.values():
@@ -291,16 +291,8 @@ class Follow:
             delivery_schema=subscription.delivery_schema,
             headers=dead_letter_headers(terms.headers) if is_namespace else (),
         )
-
-        async def put(parts: Sequence[DeliveryMessage]) -> Sequence[Any]:
-            return await self.requeue.as_dead_letters(
-                *parts, visible_at=visible_at, patience=self.patience()
-            )
-
+        put = partial(self.requeue.as_dead_letters, visible_at=visible_at)
         await self._store({follow: deliveries}, None, put, "dead_lettered", note)
-
-    async def _put(self, parts: Sequence[DeliveryMessage], *, long: timedelta) -> Sequence[Any]:
-        return await self.requeue.at_due(*parts, long=long, patience=self.patience())
 
     async def _store(
         self,
@@ -315,11 +307,12 @@ class Follow:
             follow.message(deliveries, due=due, dead_letter=note)
             for follow, deliveries in kept.items()
         ]
-        delivered = {part.key: len(part.deliveries) for part in await self.stored.store(parts, put)}
+        late = await self.stored.store(parts, partial(put, patience=self.patience()))
+        delivered = {part.key: len(part.deliveries) for part in late}
         for follow in kept if delivered else ():
-            late = delivered.get(follow.part.message.key, 0)
-            follow.counts[counted] -= late
-            follow.counts["delivered"] += late
+            count = delivered.get(follow.part.message.key, 0)
+            follow.counts[counted] -= count
+            follow.counts["delivered"] += count
 
 
 def _grouped(kept: Sequence[tuple[PartFollow, Delivery]]) -> dict[PartFollow, list[Delivery]]:

@@ -70,12 +70,12 @@ class Parts:
 
     def at_once(self, message: DeliveryMessage) -> Part | PutBack | None:
         """
-        Return what `of` would, if nothing but memory needs to be read; otherwise ``None``.
+        Return the part of one subscription; ``None``: that takes more than memory has.
 
         Raises:
             StorageUnavailable: it is `unsure`.
         """
-        if self._is_early(message):
+        if message.due is not None and message.due - self.clock.now() > EARLY:
             return PutBack(message)
         is_known = self.terms.topics.knows(message.topic, most=sys.maxsize)
         has_texts = all(each.text is not None for each in message.deliveries)
@@ -90,13 +90,11 @@ class Parts:
 
     def of(self, message: DeliveryMessage) -> Part | PutBack | None:
         """
-        Return the part of one subscription; ``None``: it is dropped, or recorded.
+        Return what `at_once` could not; ``None``: it is dropped, or recorded.
 
         Raises:
             StorageUnavailable: it is `unsure`.
         """
-        if self._is_early(message):
-            return PutBack(message)
         try:
             return self._part(message)
         except UnreadableDocument:
@@ -125,9 +123,6 @@ class Parts:
         except StorageUnavailable:
             return False
         return found is not None and replace(found, pause=subscription.pause) == subscription
-
-    def _is_early(self, message: DeliveryMessage) -> bool:
-        return message.due is not None and message.due - self.clock.now() > EARLY
 
     def _part(self, message: DeliveryMessage) -> Part | None:
         """Return the part, or drop it; what ends anything is read uncached."""

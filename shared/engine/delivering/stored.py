@@ -14,7 +14,7 @@ from shared.engine.delivering.requeue import Queued, Requeue
 from shared.errors import StorageUnavailable
 from shared.subscriptions.subscription import SubscriptionKey
 
-Put = Callable[[Sequence[DeliveryMessage]], Coroutine[Any, Any, Sequence[Queued]]]
+Put = Callable[..., Coroutine[Any, Any, Sequence[Queued]]]  # of a DeliveryMessage for each part
 _Key = tuple[SubscriptionKey, DeliveryKey]  # of a delivery in its message
 
 
@@ -50,7 +50,7 @@ class Stored:
         """
         left = _filtered(parts, lambda key: key not in self._delivered)
         if left:
-            self._messages += await put(left)
+            self._messages += await put(*left)
         return _filtered(parts, lambda key: key in self._delivered) if self._delivered else []
 
     def drop(self, key: SubscriptionKey, delivery: Delivery) -> bool:
