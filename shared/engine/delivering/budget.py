@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import Enum, auto
 from typing import TYPE_CHECKING
+
+from shared.engine.delivering.requeue import PATIENCE
 
 if TYPE_CHECKING:
     from shared.engine.delivering.endpoint import Endpoint
@@ -25,6 +28,9 @@ class Speed(Enum):
     UNKNOWN = auto()  # none has ended yet
     QUICK = auto()
     SLOW = auto()
+
+
+_LONGEST_FOR_MEMORY = {Speed.QUICK: 60.0, Speed.UNKNOWN: 1.0, Speed.SLOW: 0.0}  # seconds
 
 
 def has_room(speed: Speed, own: int, taken: int, total: int) -> bool:
@@ -47,7 +53,7 @@ class Places:
     The messages in flight of one queue function.
 
     *slow* are those that wait for slow endpoints only, *busy* those with a push under way.
-    *storing* counts those whose pushes have ended, while what follows is stored.
+    *storing* counts those of which nothing is pushed, while what follows is stored.
     """
 
     total: int = MESSAGES
@@ -81,9 +87,9 @@ class Places:
             busy = sum(not each.waits_for_quick for each in self.busy)
         return has_room(endpoint.speed, endpoint.busy, busy, self.total)
 
-    def may_wait(self) -> bool:
-        """Tell whether a message may keep its place while storage fails."""
-        return len(self.slow) + self.storing <= self.total // 2
+    def patience(self) -> timedelta:
+        """Return for how long a message may keep its place while puts fail."""
+        return PATIENCE if len(self.slow) + self.storing <= self.total // 2 else timedelta()
 
     def recount(self, message: InFlight) -> None:
         """Learn whether the endpoints that a message waits for are all slow now."""
@@ -108,23 +114,40 @@ class Budget:
     _under_way: int = 0
     _not_quick: int = 0  # of those under way
     _waiting: dict[Endpoint, Places] = field(default_factory=dict)  # for a push of a message there
-    _unpacked: int = 0
-    _first: asyncio.Lock = field(default_factory=asyncio.Lock)  # of those that wait for memory
+    _unpacked: dict[bool, int] = field(default_factory=lambda: {True: 0, False: 0})  # if quick
+    _first: dict[bool, asyncio.Lock] = field(  # of those that wait for memory
+        default_factory=lambda: {True: asyncio.Lock(), False: asyncio.Lock()}
+    )
     _freed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
-    async def memory(self, size: int) -> AsyncIterator[None]:
-        """Take *size* bytes, once there is room for them; alone, a message may be of any size."""
-        async with self._first:
-            while self._unpacked and self._unpacked + size > self.bytes:
-                self._freed.clear()
-                await self._freed.wait()
-            self._unpacked += size
+    async def memory(self, size: int, speed: Speed) -> AsyncIterator[bool]:
+        """
+        Take *size* bytes, once there is room for them; ``False``: there was none in time.
+
+        *speed* is that of a message's quickest endpoint. Messages whose endpoints are not quick
+        have half of the memory together; alone, a message may be of any size.
+        """
+        is_quick, has_it = speed is Speed.QUICK, False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LONGEST_FOR_MEMORY[speed]), self._first[is_quick]:
+                while not self._has_memory(size, is_quick=is_quick):
+                    self._freed.clear()
+                    await self._freed.wait()
+                has_it = True
+                self._unpacked[is_quick] += size
         try:
-            yield
+            yield has_it
         finally:
-            self._unpacked -= size
-            self._freed.set()
+            if has_it:
+                self._unpacked[is_quick] -= size
+                self._freed.set()
+
+    def _has_memory(self, size: int, *, is_quick: bool) -> bool:
+        not_quick, unpacked = self._unpacked[False], sum(self._unpacked.values())
+        if not is_quick and not_quick and not_quick + size > self.bytes // 2:
+            return False
+        return not unpacked or unpacked + size <= self.bytes
 
     def may_push(self, endpoint: Endpoint, message: InFlight) -> bool:
         """Tell whether a push may begin; if not, the endpoint is asked again when one has ended."""

@@ -17,8 +17,7 @@ If the host dies, the message was not deleted: it comes again, and all of it is 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -29,6 +28,7 @@ from shared.delivery.furthest import Bounds
 from shared.delivery.messages.bounded_message import bounded_message
 from shared.delivery.messages.message import DeliveryMessage, NewerMessage, ReplayStep
 from shared.delivery.messages.message_reader import decode
+from shared.delivery.messages.packing import due_together
 from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.attempt_lines import AttemptLines
 from shared.engine.delivering.budget import Budget, Places
@@ -38,7 +38,7 @@ from shared.engine.delivering.follow import Follow
 from shared.engine.delivering.in_flight import InFlight
 from shared.engine.delivering.parts import Part, Parts, PutBack
 from shared.engine.delivering.record import Record
-from shared.engine.delivering.requeue import NEWER_AGAIN_IN, PATIENCE, Requeue
+from shared.engine.delivering.requeue import NEWER_AGAIN_IN, Requeue
 from shared.engine.delivering.stored import Stored
 from shared.engine.ports import Metrics, OffLoop, Queue, Tokens
 from shared.errors import MalformedMessage, StorageUnavailable
@@ -80,8 +80,13 @@ class Deliver:
         if not parts:
             return
         size = sum(_size(part) for part in parts)
-        async with self.budget.memory(size):
-            await self._deliver(parts, queue, size)
+        speed = self.endpoints.speed_of(part.key for part in parts)
+        async with self.budget.memory(size, speed) as has_room:
+            if has_room:
+                await self._deliver(parts, queue, size)
+                return
+        back = [PutBack(self._without_memory(part)) for part in parts]
+        await self._requeue(back, self.places[queue])
 
     async def _read(self, body: bytes) -> Sequence[DeliveryMessage]:
         """Return what each subscription gets of a message; nothing if it has no deliveries."""
@@ -127,7 +132,7 @@ class Deliver:
             requeue=self.requeue,
             clock=self.clock,
             is_current=self._is_current,
-            patience=lambda: PATIENCE if places.may_wait() else timedelta(),
+            patience=places.patience,
             stored=Stored(requeue=self.requeue),
         )
         return InFlight(
@@ -151,7 +156,7 @@ class Deliver:
             )
             back = [each for each in entered if isinstance(each, PutBack)]
             try:
-                await self._requeue(back)
+                await self._requeue(back, message.places)
             except StorageUnavailable as fault:
                 faults.update({each.message.key.folded: fault for each in back})
             for part, each in zip(parts, entered, strict=True):
@@ -160,13 +165,29 @@ class Deliver:
         finally:
             message.have_entered()
 
-    async def _requeue(self, parts: Sequence[PutBack]) -> None:
+    async def _requeue(self, parts: Sequence[PutBack], places: Places) -> None:
         """Store what comes back unjudged, together what is due together."""
-        together = defaultdict(list)
-        for message, long in parts:
-            together[message.due, long].append(message)
-        for (_, long), messages in together.items():
-            await self.requeue.at_due(*messages, long=long)
+        now = self.clock.now()
+        puts: list[Awaitable[object]] = []
+        places.storing += 1
+        patience = places.patience()
+        for long in {each.long for each in parts}:
+            waiting = [
+                (each.message.due or now, each.message) for each in parts if each.long == long
+            ]
+            for due, together in due_together(waiting, now):
+                messages = [replace(each, due=due) for each in together]
+                puts.append(self.requeue.at_due(*messages, long=long, patience=patience))
+        try:
+            results = await asyncio.gather(*puts, return_exceptions=True)
+        finally:
+            places.storing -= 1
+        for each in results:
+            if isinstance(each, BaseException):
+                raise each
+
+    def _without_memory(self, part: DeliveryMessage) -> DeliveryMessage:
+        return replace(part, due=self.endpoints.back(part.key, len(part.deliveries)))
 
     async def _enter(self, part: DeliveryMessage, message: InFlight) -> PutBack | None:
         """Judge a part, and line it up at its endpoint, which decides what is pushed now."""

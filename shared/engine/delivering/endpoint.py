@@ -142,10 +142,12 @@ class Endpoint:
         """Turn back what a part has in the line, uncounted, to come back at the endpoint's pace."""
         if withdrawn := self.line.withdraw(pushing):
             batch = tuple(each.loaded for each in withdrawn)
-            now = self.around.clock.now()
-            rate = self._rate(max(self.under_way, 1))
-            due = self._back(len(batch), now + SOONEST_BACK, now, rate)
-            pushing.report(batch, NotNow(due, why))
+            pushing.report(batch, NotNow(self.back(len(batch)), why))
+
+    def back(self, count: int) -> datetime:
+        """Book the return of deliveries for which there is no room."""
+        now = self.around.clock.now()
+        return self._back(count, now + SOONEST_BACK, now, self._rate(max(self.under_way, 1)))
 
     def succeeded_late(self, terms: DeliveryTerms, sent_at: datetime) -> None:
         """Record a success of the endpoint after the timeout; it annuls the failure."""

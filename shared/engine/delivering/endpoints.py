@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from shared.delivery.health.endpoint_health import Health, endpoint_id
 from shared.delivery.returns import Returns
+from shared.engine.delivering.budget import Speed
 from shared.engine.delivering.clock_records import ClockRecords
-from shared.engine.delivering.endpoint import Endpoint, Surroundings
+from shared.engine.delivering.endpoint import SOONEST_BACK, Endpoint, Surroundings
 from shared.engine.delivering.health import SharedHealth
 from shared.engine.ports import EndpointHealth, Metrics
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
@@ -39,6 +42,17 @@ class Endpoints:
             endpoint = self._known[key] = self._new(key, id_)
         self._known.move_to_end(key)
         return endpoint
+
+    def speed_of(self, keys: Iterable[SubscriptionKey]) -> Speed:
+        """Return the speed of the quickest of these endpoints."""
+        known = [self._known.get(key.folded) for key in keys]
+        speeds = {each.speed if each else Speed.UNKNOWN for each in known}
+        return next(each for each in (Speed.QUICK, Speed.UNKNOWN, Speed.SLOW) if each in speeds)
+
+    def back(self, key: SubscriptionKey, count: int) -> datetime:
+        """Book the return of deliveries for which there is no room, at their endpoint's pace."""
+        endpoint = self._known.get(key.folded)
+        return endpoint.back(count) if endpoint else self.around.clock.now() + SOONEST_BACK
 
     def stop(self) -> None:
         """Let nothing more be pushed: what waits in lines goes back at once."""

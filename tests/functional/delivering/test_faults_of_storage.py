@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pushgrid.testing.memory import answered
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
-from shared.subscriptions.subscription import EventSubscription, Pause
+from shared.subscriptions.subscription import EventSubscription, Pause, SubscriptionKey
 from tests.builders import DEAD, a_delivery, a_message
 from tests.functional.delivering.late import ONE_ATTEMPT
 from tests.functional.deployment import MINUTE, SECOND, Deployment
@@ -61,3 +61,35 @@ def test_no_line_is_waited_in_for_long_while_storage_hangs(app: Deployment) -> N
     assert len(asked) == 1
     assert task.done()
     assert len(app.on(Queue.RETRIES)[0].deliveries) == 32 - 4
+
+
+def test_parts_that_can_not_be_judged_come_back_as_one_message(app: Deployment) -> None:
+    """Each is found to be so at a time of its own."""
+    for name in NAMES:
+        app.subscribe(name=name, endpoint_url=url(name))
+
+    def fail(key: SubscriptionKey) -> EventSubscription | None:
+        del key
+        app.clock.advance(SECOND / 1000)
+        raise StorageUnavailable
+
+    app.directory.subscription = fail  # type: ignore[method-assign]
+    app.work(fan_out(NAMES))
+
+    assert app.all_stored() == {Queue.RETRIES: 1}
+    assert len(app.on(Queue.RETRIES)) == len(NAMES)
+
+
+def test_what_can_not_be_put_back_has_half_of_the_places(app: Deployment) -> None:
+    """The others go at once, and the host repeats them."""
+    app.subscribe()
+    app.deliver.places[Queue.DELIVERIES].total = 8
+    app.directory.fail_next("subscription", 10_000)
+    app.queues.fail_next("put", 10_000)
+
+    tasks = [app.begin(a_message([a_delivery(number)])) for number in range(12)]
+    app.loop.advance(SECOND)
+
+    assert sum(not each.done() for each in tasks) == 4
+    app.loop.advance(3 * MINUTE)
+    assert all(isinstance(each.exception(), StorageUnavailable) for each in tasks)

@@ -191,3 +191,32 @@ def test_parts_of_one_message_do_not_wait_for_each_other(app: Deployment) -> Non
 
     assert endpoints.arrived.keys() == sent.keys()
     assert max(endpoints.arrived[event] - sent[event] for event in sent) <= SECOND.total_seconds()
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["slow", "unknown"])
+def test_large_events_for_an_endpoint_that_hangs_leave_memory_to_others(
+    app: Deployment, *, is_known: bool
+) -> None:
+    """What there is no memory for comes back at the endpoint's pace."""
+    for name in ("hangs", "healthy"):
+        app.subscribe(name=name, endpoint_url=f"https://{name}.example/")
+    app.run(a_message(subscription="healthy"))
+    if is_known:
+        app.pusher.takes = 2 * SECOND
+        app.run(a_message(subscription="hangs"))
+        app.pusher.takes = 0 * SECOND
+    budget = app.deliver.budget
+    budget.bytes = 8 * len(a_delivery().text or "")
+    held = app.hold("hangs")
+    hanging = [app.begin(a_message(subscription="hangs")) for _ in range(20)]
+    app.loop.advance(2 * SECOND)
+    healthy = app.begin(a_message(subscription="healthy"))
+
+    assert healthy.done()
+    assert len(held.held) == 4
+    assert sum(each.done() for each in hanging) == 16
+    assert len(app.on(Queue.RETRIES)) == 16
+    held.let_go()
+    app.loop.settle()
+    assert all(each.done() for each in hanging)
+    assert not any(budget._unpacked.values())
