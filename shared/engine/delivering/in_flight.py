@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -88,12 +89,12 @@ class InFlight:
     under_way: int = 0
     pushing: dict[Pushing, None] = field(default_factory=dict)
     _results: list[PartResult] = field(default_factory=list)
-    _waiter: asyncio.Future[None] | None = None
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
 
     def report(self, result: PartResult) -> None:
         """Report a result to whoever waits in `results`."""
         self._results.append(result)
-        self._wake()
+        self._news.set()
 
     def left(self, pushing: Pushing) -> None:
         """Note that nothing of a part is open any more."""
@@ -110,7 +111,7 @@ class InFlight:
     def have_entered(self) -> None:
         """Note that all of its parts have been judged."""
         self.is_entering = False
-        self._wake()
+        self._news.set()
 
     def abandon(self, part: Part | None = None) -> None:
         """Push nothing more of it, or of one part: it comes again."""
@@ -132,21 +133,12 @@ class InFlight:
     async def results(self, until: float | None) -> Sequence[PartResult]:
         """Return what was reported; wait for the first, but not beyond *until*: maybe nothing."""
         if not self._results:
-            loop = asyncio.get_running_loop()
-            self._waiter = loop.create_future()
-            timer = None if until is None else loop.call_at(until, self._wake)
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
-                if timer:
-                    timer.cancel()
+            self._news.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(until):
+                    await self._news.wait()
         found, self._results = self._results, []
         return found
-
-    def _wake(self) -> None:
-        if self._waiter and not self._waiter.done():
-            self._waiter.set_result(None)
 
 
 Entries = Sequence[Entry[Pushing]]

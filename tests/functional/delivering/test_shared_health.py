@@ -79,7 +79,7 @@ def test_a_healthy_delivery_writes_nothing(app: Deployment, monkeypatch: Any) ->
 
 
 def test_an_edition_without_holds_stores_no_health(app: Deployment, monkeypatch: Any) -> None:
-    """Nobody would read it, and failing storage would keep the run from its slots meanwhile."""
+    """Nobody would read it, and failing storage would only cost time."""
     puts: list[object] = []
     monkeypatch.setattr(app.resources, "put", lambda *args: puts.append(args))
     app.directory.topics["orders"] = a_topic(profile="2017")
