@@ -380,6 +380,53 @@ def test_a_line_that_empties_as_it_is_looked_after(app: Deployment) -> None:
     assert requests(app) == [[0], [1]]
 
 
+def uncounted(app: Deployment) -> list[int]:
+    """Return which deliveries were stored for later without an attempt."""
+    found = [each for part in app.on(Queue.RETRIES) for each in part.deliveries]
+    assert {each.attempts for each in found} <= {0}
+    return [each.position for each in found]
+
+
+def test_beyond_their_half_messages_for_slow_endpoints_go_at_once(app: Deployment) -> None:
+    """Their deliveries come back at the endpoint's pace, and others find a place."""
+    app.deliver.places[Queue.DELIVERIES].total = 8
+    subscribe(app, "slow", "other")
+    held = app.hold("slow")
+    tasks = [app.begin(a_part(0, name="slow"))]
+    app.loop.advance(2 * SECOND)  # it is known to be slow now
+
+    tasks += [app.begin(a_part(number, name="slow")) for number in range(1, 8)]
+    app.run(a_part(99, name="other"))
+
+    assert [each.done() for each in tasks] == [False] * 3 + [True] * 5
+    assert uncounted(app) == [3, 4, 5, 6, 7]
+    waits = app.queues.waits(Queue.RETRIES)
+    assert waits == sorted(waits)
+    assert waits[0] >= SECOND
+    assert requests(app) == [[99]]
+    held.let_go()
+    app.loop.settle()
+    assert all(each.exception() is None for each in tasks)
+    assert sorted(requests(app)) == [[0], [1], [2], [99]]
+
+
+def test_when_an_endpoint_turns_slow_the_latest_beyond_the_half_go(app: Deployment) -> None:
+    app.limit_pushes(1)
+    app.deliver.places[Queue.DELIVERIES].total = 8
+    app.subscribe()
+    held = app.hold("e-0")
+    tasks = [app.begin(a_part(number)) for number in range(7)]
+    assert not any(each.done() for each in tasks)
+
+    app.loop.advance(2 * SECOND)
+
+    assert [each.done() for each in tasks] == [False] * 4 + [True] * 3
+    assert sorted(uncounted(app)) == [4, 5, 6]
+    held.let_go()
+    app.loop.settle()
+    assert requests(app) == [[0], [1], [2], [3]]
+
+
 def test_when_the_host_stops_lines_go_back_at_once(app: Deployment) -> None:
     """What is under way may end; what comes yet is put back, uncounted."""
     app.limit_pushes(1)
