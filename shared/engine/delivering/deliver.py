@@ -124,6 +124,7 @@ class Deliver:
             if fault := faults.get(part.key.folded):
                 _log_fault(part, fault)
                 if len(parts) == 1 or not await self._put_back(part):
+                    message.abandon()
                     raise fault
 
     def _in_flight(self, queue: Queue, size: int) -> InFlight:

@@ -214,6 +214,7 @@ class Endpoint:
                 self._learn(request, result, began, now, is_probe=is_probe)
             elif is_probe:
                 self.health.return_probe()
+                self.spawn(self.health.save())
         except Exception as error:  # noqa: BLE001 - a fault of ours
             telemetry.error("delivery.failed", **self.key._asdict(), detail=repr(error))
         self._counted(request, -1)

@@ -181,6 +181,12 @@ class Follow:
                 seconds=round((self.clock.now() - follow.began_at).total_seconds(), 3),
             )
 
+    def abandon(self, part: Part | None = None) -> None:
+        """Note that one part comes again, or the whole message."""
+        self.stored.abandoned |= {
+            each.message.key for each in self._parts if part is None or each is part
+        }
+
     async def answered_late(self, part: Part, batch: PushBatch, outcome: DeliveryOutcome) -> None:
         """Take back what followed for deliveries that have succeeded after their timeout."""
         record = self._parts[part].record

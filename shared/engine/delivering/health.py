@@ -149,10 +149,11 @@ class SharedHealth:
         self.clock_records.bounded(bounds, self.key)
         if stored.counted_from and stored.counted_from > (known.counted_from or _NEVER):
             known = stored  # released: failures count anew
-        health = replace(stored, failures=known.failures, counted_from=known.counted_from)
+        failures, counted_from = known.failures, known.counted_from  # which have what was seen
+        health = replace(stored, failures=failures, counted_from=counted_from)
         for seen, terms in self._unwritten:
-            health = observe(health, seen, terms)
-        self.health = health
+            health = observe(health, replace(seen, new_events=0), terms)
+        self.health = replace(health, failures=failures, counted_from=counted_from)
 
     async def _write(self, health: Health) -> None:
         before = self._row.health if self._row else None

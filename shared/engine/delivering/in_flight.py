@@ -115,7 +115,7 @@ class InFlight:
 
     def abandon(self, part: Part | None = None) -> None:
         """Push nothing more of it, or of one part: it comes again."""
-        self.follow.stored.abandon()
+        self.follow.abandon(part)
         for pushing in list(self.pushing):
             if part is None or pushing.part is part:
                 pushing.abandon()

@@ -28,18 +28,15 @@ class Stored:
     begun, and is a duplicate. Source: contract §3.5, late response rule ("best effort").
 
     *changes* is held while messages are stored, side by side, and while one is taken back.
+    *abandoned* are subscriptions whose part comes again, whatever is taken back.
     """
 
     requeue: Requeue
     changes: asyncio.Lock = field(default_factory=asyncio.Lock)
+    abandoned: set[SubscriptionKey] = field(default_factory=set)
     _delivered: set[_Key] = field(default_factory=set)
     _dropped: set[_Key] = field(default_factory=set)
     _messages: list[Queued] = field(default_factory=list)
-    _is_abandoned: bool = False
-
-    def abandon(self) -> None:
-        """Take nothing back any more: the message comes again."""
-        self._is_abandoned = True
 
     async def store(self, parts: Sequence[DeliveryMessage], put: Put) -> list[DeliveryMessage]:
         """
@@ -66,7 +63,7 @@ class Stored:
         async with self.changes:
             self._delivered |= keys
             taken = [await self._shrink(place, keys) for place in range(len(self._messages))]
-            return all(taken) and keys.isdisjoint(self._dropped) and not self._is_abandoned
+            return all(taken) and keys.isdisjoint(self._dropped) and key not in self.abandoned
 
     async def _shrink(self, place: int, keys: set[_Key]) -> bool:
         """Remove deliveries from one message; tell whether it has none of them now."""

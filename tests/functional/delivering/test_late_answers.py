@@ -6,11 +6,14 @@ import pytest
 
 from pushgrid.testing.memory import START, answered
 from shared.delivery.policy import EndState
+from shared.engine.delivering.in_flight import Request
+from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Queue
 from shared.subscriptions.subscription import Batching
 from tests.builders import DEAD, URL, a_delivery, a_message, noise, text
 from tests.functional.delivering.late import ONE_ATTEMPT, TIMEOUT, answer_late, time_out
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
+from tests.unit.delivery.messages.wire import together
 
 
 @pytest.mark.parametrize("time_scale", [1, 60])
@@ -178,3 +181,26 @@ def test_the_log_of_attempts_has_the_end(app: Deployment) -> None:
     assert (end.number, end.outcome, end.state) == (1, None, EndState.DELIVERED)
     assert (end.event_id, end.system_id) == (attempt.event_id, attempt.system_id)
     assert (end.at, end.why) == (START + 5 * SECOND, "a late success, after 35 s")
+
+
+def test_a_fault_of_ours_with_one_subscription_is_not_another_ones(
+    app: Deployment, logged: Logged
+) -> None:
+    for name in ("broken", "late"):
+        app.subscribe(name=name, endpoint_url=f"https://{name}.example/")
+    app.pusher.script("https://late.example/", TIMEOUT)
+    push = app.push
+
+    async def pushing(request: Request) -> Attempted | Shortage:
+        if request.part.subscription.name == "broken":
+            raise RuntimeError("a bug")
+        return await push(request)
+
+    app.push = pushing  # type: ignore[assignment]
+    parts = [a_message(subscription=name) for name in ("broken", "late")]
+    app.work(together(*parts))
+
+    answer_late(app)
+
+    assert [part.subscription for part in app.on(Queue.RETRIES)] == ["broken"]
+    assert [line["cancelled"] for line in logged("delivery.answered_late")] == [True]

@@ -172,3 +172,21 @@ def test_a_longer_probation_is_stored_at_once(app: Deployment) -> None:
     found = availability(app, subscription, app.new_process())
 
     assert found == Held(START + 5 * MINUTE, "probation for NotFound: 5 min", Outcome.NOT_FOUND)
+
+
+def test_a_failure_is_counted_once_when_another_process_wrote_first(app: Deployment) -> None:
+    """Ten failures of new events begin a delay, and not fewer."""
+    subscription = app.subscribe()
+    terms = app.deliver.parts.terms.of(subscription)
+    processes = [app.new_process() for _ in range(2)]
+    health, other = (each.endpoints.of(subscription).health for each in processes)
+    for each in (health, other):
+        seen = Observation(
+            outcome=Outcome.BUSY, new_events=3, sent_at=START, ended_at=app.clock.now()
+        )
+        assert each.observed(seen, terms)
+        app.clock.advance(2 * SECOND)
+    for each in (health, other):
+        app.loop.run(each.save())
+
+    assert (health.health.failures, other.health.failures) == (3, 3)

@@ -117,3 +117,17 @@ def test_having_no_memory_and_no_thread_is_one(app: Deployment, fault: Exception
 
     (message,) = app.on(Queue.RETRIES)
     assert message.deliveries[0].attempts == 0
+
+
+def test_a_probe_that_could_not_be_made_is_made_by_another_process(app: Deployment) -> None:
+    subscription = app.subscribe()
+    app.pusher.script(subscription.endpoint_url, answered(503), SHORTAGE, answered(200))
+    app.run(a_message([a_delivery(0)]))
+    app.clock.advance(10 * SECOND)
+    app.run(a_message([a_delivery(1)]))
+    app.deliver = app.new_process()
+
+    app.run(a_message([a_delivery(2)]))
+
+    assert len(app.pusher.sent) == 3
+    assert len(app.metrics.of(Metric.DELIVERY_SUCCESS)) == 1
