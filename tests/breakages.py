@@ -57,17 +57,18 @@ BREAKAGES = {
     "a commit's last message dropped": Breakage(
         "lost",
         "shared/engine/publishing/commit.py",
-        "texts = [message.text for message in messages]",
-        "texts = [message.text for message in messages[:-1] or messages]",
+        "        puts = await self.sender.put_all(Queue.DELIVERIES, texts)\n",
+        "        puts = [*await self.sender.put_all(Queue.DELIVERIES, texts[:-1] or texts), None]\n"
+        "        puts = puts[: len(texts)]\n",
         _QUIET,
     ),
     "a retry stored after its message went": Breakage(
         "lost",
         "shared/engine/delivering/stored.py",
-        "                self._messages += await put(left)\n",
-        "                __import__('asyncio').get_running_loop().call_later(\n"
-        "                    2, lambda: __import__('asyncio').ensure_future(put(left))\n"
-        "                )\n",
+        "            self._messages += await put(*left)\n",
+        "            __import__('asyncio').get_running_loop().call_later(\n"
+        "                2, lambda: __import__('asyncio').ensure_future(put(*left))\n"
+        "            )\n",
         (Step("kill -9: queue put retries", one_after_the_other(_KILLED)),),
     ),
     "a wrong end": Breakage(
