@@ -38,7 +38,7 @@ from shared.engine.delivering.follow import Follow
 from shared.engine.delivering.in_flight import InFlight
 from shared.engine.delivering.parts import Part, Parts, PutBack
 from shared.engine.delivering.record import Record
-from shared.engine.delivering.requeue import NEWER_AGAIN_IN, Requeue
+from shared.engine.delivering.requeue import NEWER_AGAIN_IN, Requeue, all_stored
 from shared.engine.delivering.stored import Stored
 from shared.engine.ports import Metrics, OffLoop, Queue, Tokens
 from shared.errors import MalformedMessage, StorageUnavailable
@@ -85,7 +85,7 @@ class Deliver:
             if has_room:
                 await self._deliver(parts, queue, size)
                 return
-        back = [PutBack(self._without_memory(part)) for part in parts]
+        back = [PutBack(replace(part, due=self.endpoints.back(part))) for part in parts]
         await self._requeue(back, self.places[queue])
 
     async def _read(self, body: bytes) -> Sequence[DeliveryMessage]:
@@ -180,15 +180,9 @@ class Deliver:
                 messages = [replace(each, due=due) for each in together]
                 puts.append(self.requeue.at_due(*messages, long=long, patience=patience))
         try:
-            results = await asyncio.gather(*puts, return_exceptions=True)
+            await all_stored(puts)
         finally:
             places.storing -= 1
-        for each in results:
-            if isinstance(each, BaseException):
-                raise each
-
-    def _without_memory(self, part: DeliveryMessage) -> DeliveryMessage:
-        return replace(part, due=self.endpoints.back(part.key, len(part.deliveries)))
 
     async def _enter(self, part: DeliveryMessage, message: InFlight) -> PutBack | None:
         """Judge a part, and line it up at its endpoint, which decides what is pushed now."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from shared.delivery.health.endpoint_health import Health, endpoint_id
+from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.returns import Returns
 from shared.engine.delivering.budget import Speed
 from shared.engine.delivering.clock_records import ClockRecords
@@ -49,9 +50,9 @@ class Endpoints:
         speeds = {each.speed if each else Speed.UNKNOWN for each in known}
         return next(each for each in (Speed.QUICK, Speed.UNKNOWN, Speed.SLOW) if each in speeds)
 
-    def back(self, key: SubscriptionKey, count: int) -> datetime:
-        """Book the return of deliveries for which there is no room, at their endpoint's pace."""
-        endpoint = self._known.get(key.folded)
+    def back(self, part: DeliveryMessage) -> datetime:
+        """Book the return of a part for which there is no memory, at its endpoint's pace."""
+        endpoint, count = self._known.get(part.key.folded), len(part.deliveries)
         return endpoint.back(count) if endpoint else self.around.clock.now() + SOONEST_BACK
 
     def stop(self) -> None:

@@ -24,7 +24,7 @@ from shared.delivery.requests.push_batch import Loaded, PushBatch
 from shared.engine.delivering.in_flight import PartResult
 from shared.engine.delivering.parts import Part
 from shared.engine.delivering.record import Record
-from shared.engine.delivering.requeue import LONG_HOLD, LONG_WAIT, Requeue
+from shared.engine.delivering.requeue import LONG_HOLD, LONG_WAIT, Requeue, all_stored
 from shared.engine.delivering.results import Attempted, NotNow
 from shared.engine.delivering.stored import Put, Stored
 from shared.events.topic import TopicName
@@ -159,10 +159,7 @@ class Follow:
             follow.dead = {}
         self._oldest = None
         async with self.stored.changes:
-            results = await asyncio.gather(*puts, return_exceptions=True)
-        for each in results:
-            if isinstance(each, BaseException):
-                raise each
+            await all_stored(puts)
         for follow in self._parts.values():
             await follow.record.write()
 

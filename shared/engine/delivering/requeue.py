@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -145,6 +146,13 @@ class Requeue:
                 if isinstance(fault, Unstorable) or self.clock.now() >= give_up_at:
                     raise fault
             await self.sleep(next(pauses, _PAUSES[-1]))
+
+
+async def all_stored(puts: Iterable[Awaitable[object]]) -> None:
+    """Wait for all *puts*, side by side; then raise what the first one that failed has raised."""
+    for each in await asyncio.gather(*puts, return_exceptions=True):
+        if isinstance(each, BaseException):
+            raise each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
