@@ -19,7 +19,6 @@ from pushgrid.testing.memory import (
     MemoryPayloads,
     MemoryQueues,
     MemoryResources,
-    MemoryTokens,
 )
 from shared.adapters.off_loop import (
     OffLoopAttempts,
@@ -97,7 +96,6 @@ class InMemoryApp:
         self.attempts = MemoryAttempts()
         self.metrics = Counted()
         self.counts = MemoryCounts()
-        self.tokens = MemoryTokens()
         self.slept: list[float] = []
         spans = itertools.count(1)
         self.clock_records = ClockRecords(
@@ -152,7 +150,6 @@ class InMemoryApp:
             ),
             clock=watched,
             jitter=chance.jitter,
-            tokens=self.tokens,
             metrics=self.metrics,
             clock_records=self.clock_records,
             off_loop=off_loop,

@@ -20,7 +20,7 @@ from shared.engine.delivering.push import Push
 from shared.engine.delivering.record import Shortages
 from shared.engine.ports import Queue
 from shared.wiring import local_host, storage
-from shared.wiring.outbound import pusher, tokens
+from shared.wiring.outbound import pusher
 from shared.wiring.process import CLOCK, descriptors, once
 from shared.wiring.settings import settings
 
@@ -73,7 +73,6 @@ def deliver() -> Deliver:
         ),
         clock=CLOCK,
         jitter=random.random,
-        tokens=tokens(),
         metrics=metrics,
         clock_records=storage.clock_records(),
         off_loop=off_loop,

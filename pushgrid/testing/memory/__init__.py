@@ -10,7 +10,6 @@ from pushgrid.testing.memory.driven_loop import DrivenLoop, NothingWillHappen
 from pushgrid.testing.memory.faults import Faulty
 from pushgrid.testing.memory.pushing import (
     HeldPusher,
-    MemoryTokens,
     ScriptedPusher,
     Sent,
     answered,
@@ -32,7 +31,6 @@ __all__ = [
     "MemoryPayloads",
     "MemoryQueues",
     "MemoryResources",
-    "MemoryTokens",
     "NothingWillHappen",
     "ScriptedPusher",
     "Seconds",

@@ -12,7 +12,6 @@ from pushgrid.testing.memory.clock import FakeClock
 from shared.engine.ports import Pusher
 from shared.http import (
     Answered,
-    Audience,
     Exchange,
     Failure,
     LateAnswerHandler,
@@ -117,16 +116,6 @@ class HeldPusher:
                 exchange = await self._pusher.send(request, left)
             if isinstance(exchange, Answered):
                 late.report(exchange)
-
-
-class MemoryTokens:
-    """Tokens that remembers for whom they were fetched."""
-
-    def __init__(self) -> None:
-        self.fetched: list[Audience] = []
-
-    async def fetch(self, audience: Audience) -> None:
-        self.fetched.append(audience)
 
 
 def answered(

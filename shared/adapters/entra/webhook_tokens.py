@@ -51,7 +51,7 @@ class _TokenResult(NamedTuple):
 
 class WebhookTokens:
     """
-    Implements the port ``Tokens``: a token is fetched once, and kept until shortly before its end.
+    Tokens for webhooks, each of which is fetched once, and kept until shortly before its end.
 
     *credential_for* returns the credential for a tenant; ``None``: none is configured. It blocks,
     and *run* has a thread call it. *monotonic* is in seconds.
@@ -70,9 +70,6 @@ class WebhookTokens:
         self._monotonic = monotonic
         self._kept: dict[Audience, tuple[_TokenResult, float]] = {}  # each since then
         self._under_way: dict[Audience, asyncio.Task[_TokenResult]] = {}
-
-    async def fetch(self, audience: Audience) -> None:
-        await self.get(audience)
 
     async def get(self, audience: Audience) -> _TokenResult:
         """

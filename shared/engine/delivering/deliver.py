@@ -40,7 +40,7 @@ from shared.engine.delivering.parts import Part, Parts, PutBack
 from shared.engine.delivering.record import Record
 from shared.engine.delivering.requeue import NEWER_AGAIN_IN, Requeue, all_stored
 from shared.engine.delivering.stored import Stored
-from shared.engine.ports import Metrics, OffLoop, Queue, Tokens
+from shared.engine.ports import Metrics, OffLoop, Queue
 from shared.errors import MalformedMessage, StorageUnavailable
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
@@ -61,7 +61,6 @@ class Deliver:
     history: AttemptHistory
     clock: Clock
     jitter: Callable[[], float]
-    tokens: Tokens
     metrics: Metrics
     clock_records: ClockRecords
     off_loop: OffLoop
@@ -195,9 +194,7 @@ class Deliver:
         message.follow.begin(judged, self._record(judged))
         if not judged.to_push:
             return None
-        subscription, endpoint = judged.subscription, self.endpoints.of(judged.subscription)
-        if subscription.audience:
-            await self.tokens.fetch(subscription.audience)
+        endpoint = self.endpoints.of(judged.subscription)
         if await endpoint.health.learn(judged.terms):
             endpoint.spawn(endpoint.health.save())  # an earlier save has failed
         endpoint.enter(judged, message)

@@ -53,7 +53,7 @@ from shared.engine.ports.records import (
     MetricRetention,
     Metrics,
 )
-from shared.engine.ports.tokens import Tokens, TokenVerifier
+from shared.engine.ports.tokens import TokenVerifier
 
 __all__ = [
     "CUSTOM_TOPICS",
@@ -99,6 +99,5 @@ __all__ = [
     "SubscriptionReader",
     "Table",
     "TokenVerifier",
-    "Tokens",
     "TopicReader",
 ]

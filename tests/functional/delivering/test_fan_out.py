@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from shared.engine.delivering.in_flight import Request
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Queue, Receipt
 from shared.errors import StorageUnavailable
-from shared.http import Audience, Failure, NotAnswered
+from shared.http import Failure, NotAnswered
 from shared.metrics import Metric
 from shared.subscriptions.subscription import Batching, EventSubscription, SubscriptionKey
 from tests.builders import DEAD, a_delivery, a_message, a_topic
@@ -112,23 +111,6 @@ def test_a_part_that_waits_for_storage_keeps_no_other_from_its_endpoint(app: Dep
     app.work(fan_out("deleted", *SIX))
 
     assert reached_before == dict.fromkeys(SIX, 1)
-
-
-def test_a_part_that_waits_for_a_token_keeps_no_other_from_its_endpoint(app: Deployment) -> None:
-    subscribe(app, "protected", audience=Audience("tenant", "app"))
-    subscribe(app, *SIX)
-
-    async def slowly(_: Audience) -> None:
-        await asyncio.sleep(10)
-
-    app.tokens.fetch = slowly  # type: ignore[method-assign, assignment]
-    task = app.begin(fan_out("protected", *SIX))
-    assert reached(app) == dict.fromkeys(SIX, 1)
-
-    app.loop.advance(10 * SECOND)
-
-    assert task.done()
-    assert reached(app) == dict.fromkeys(["protected", *SIX], 1)
 
 
 def test_a_part_that_can_not_be_put_back_keeps_no_other_from_its_endpoint(app: Deployment) -> None:

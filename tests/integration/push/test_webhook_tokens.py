@@ -71,9 +71,8 @@ def test_a_request_gets_the_token_of_the_audience(entra: Entra) -> None:
     assert asked["scope"] == "api://hook.example/.default"
 
 
-def test_a_token_is_fetched_once_also_ahead(entra: Entra) -> None:
+def test_a_token_is_fetched_once(entra: Entra) -> None:
     world = World(entra)
-    run(world.tokens.fetch(AUDIENCE))
 
     assert {world.send() for _ in range(10)} == {"Bearer token-1"}
     assert len(entra.asked) == 1
