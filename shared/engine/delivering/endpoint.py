@@ -175,10 +175,10 @@ class Endpoint:
                 return None
         return request
 
-    def _begin(self, request: Request, *, is_probe: bool = False) -> None:
+    def _begin(self, request: Request) -> None:
         self._counted(request, 1)
         self._begun[request] = _now()
-        self.spawn(self._push(request, is_probe=is_probe))
+        self.spawn(self._push(request))
         self._tick_soon()
 
     def _counted(self, request: Request, by: int) -> None:
@@ -196,7 +196,7 @@ class Endpoint:
             else:
                 message.places.busy.pop(message, None)
 
-    async def _push(self, request: Request, *, is_probe: bool) -> None:
+    async def _push(self, request: Request) -> None:
         """Push a request and learn from it; its parts get a result in any case."""
         result: Result | Shortage = RuntimeError("the push was cancelled")
         try:
@@ -204,40 +204,38 @@ class Endpoint:
         except Exception as error:  # noqa: BLE001 - raised again where it is waited for
             result = error
         finally:
-            self._ended(request, result, is_probe=is_probe)
+            self._ended(request, result)
 
-    def _ended(self, request: Request, result: Result | Shortage, *, is_probe: bool) -> None:
+    def _ended(self, request: Request, result: Result | Shortage) -> None:
         began = self._begun.pop(request)
         now = _now()
         try:
             if isinstance(result, Attempted):
-                self._learn(request, result, began, now, is_probe=is_probe)
-            elif is_probe:
+                self._learn(request, result, began, now)
+            elif request.is_probe:
                 self.health.return_probe()
                 self.spawn(self.health.save())
         except Exception as error:  # noqa: BLE001 - a fault of ours
             telemetry.error("delivery.failed", **self.key._asdict(), detail=repr(error))
         self._counted(request, -1)
-        self._is_probing = self._is_probing and not is_probe
+        self._is_probing = self._is_probing and not request.is_probe
         if isinstance(result, Shortage):
             self.around.log_shortage(result)
             again_at = self.around.clock.now() + SHORTAGE_AGAIN_IN * (1 + 2 * request.jitter)
             result = put_back = NotNow(again_at, f"a shortage of ours: {result.of}")
-            if is_probe:
+            if request.is_probe:
                 self._turn_back_line(lambda _: put_back)
         request.report(result)
         self.pump()
         self.around.budget.next_waiting()
 
-    def _learn(
-        self, request: Request, result: Attempted, began: float, now: float, *, is_probe: bool
-    ) -> None:
+    def _learn(self, request: Request, result: Attempted, began: float, now: float) -> None:
         seen = Observation(
             outcome=result.outcome.outcome,
             new_events=sum(loaded.delivery.is_new for loaded in request.batch),
             sent_at=result.began_at,
             ended_at=result.ended_at,
-            is_probe=is_probe,
+            is_probe=request.is_probe,
         )
         if result.succeeded:
             self.limit = self.limit.after_success(self.under_way)
@@ -281,7 +279,8 @@ class Endpoint:
             self._is_probing = False
             raise
         if request:
-            self._begin(request, is_probe=True)
+            request.is_probe = True
+            self._begin(request)
             return
         if is_claimed:
             self.health.return_probe()

@@ -150,6 +150,7 @@ class Request:
 
     batch: PushBatch
     by_part: Sequence[tuple[Pushing, PushBatch]]
+    is_probe: bool = False
 
     @property
     def part(self) -> Part:
