@@ -149,7 +149,7 @@ class Deliver:
         message: InFlight,
         faults: dict[SubscriptionKey, BaseException],
     ) -> None:
-        """Line up all parts: one that waits for storage or for a token keeps no other waiting."""
+        """Line up all parts: one that waits for storage keeps no other waiting."""
         try:
             entered = await asyncio.gather(
                 *(self._enter(part, message) for part in parts), return_exceptions=True

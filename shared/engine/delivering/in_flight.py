@@ -41,7 +41,6 @@ class Pushing:
     One part while its deliveries are pushed by *endpoint*.
 
     *open* counts its deliveries in the line or under way, *under_way* its requests under way.
-    *jitter* is that of its message.
     """
 
     part: Part

@@ -40,7 +40,7 @@ class Stored:
 
     async def store(self, parts: Sequence[DeliveryMessage], put: Put) -> list[DeliveryMessage]:
         """
-        With *changes*, let *put* store what was not delivered meanwhile; return what was.
+        With the lock `changes`, let *put* store what was not delivered meanwhile; return what was.
 
         Raises:
             StorageUnavailable: as *put* does.
