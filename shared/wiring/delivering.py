@@ -21,7 +21,7 @@ from shared.engine.delivering.record import Shortages
 from shared.engine.ports import Queue
 from shared.wiring import local_host, storage
 from shared.wiring.outbound import pusher
-from shared.wiring.process import CLOCK, descriptors, once
+from shared.wiring.process import CLOCK, descriptors, once, spare_what_lasts
 from shared.wiring.settings import settings
 
 THREADS = 8  # for what waits for storage's SDKs
@@ -60,7 +60,7 @@ def deliver() -> Deliver:
         clock_records=storage.clock_records(),
     )
     local_host.at_stop(endpoints.stop)
-    return Deliver(
+    composed = Deliver(
         parts=parts,
         endpoints=endpoints,
         budget=budget,
@@ -78,6 +78,8 @@ def deliver() -> Deliver:
         off_loop=off_loop,
         replay=_replay,
     )
+    spare_what_lasts()
+    return composed
 
 
 def _replay(step: ReplayStep) -> None:

@@ -32,6 +32,15 @@ def test_a_burst_of_requests_begins_no_collection() -> None:
     assert _collections_of_a_burst() == 0
 
 
+def test_what_lasts_is_not_looked_at_again() -> None:
+    gc.unfreeze()
+
+    process.spare_what_lasts()
+
+    assert gc.get_freeze_count() > 10_000
+    gc.unfreeze()
+
+
 @pytest.mark.parametrize(
     ("soft", "hard", "raised", "found"),
     [
