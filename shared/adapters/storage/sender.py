@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
+from http import HTTPStatus
 
 from azure.core.exceptions import HttpResponseError
 
 from shared.adapters.storage.account import StorageAccount
-from shared.adapters.storage.errors import has_code, none_if_code, storage_errors
+from shared.adapters.storage.errors import none_if_code, storage_errors
 from shared.adapters.storage.message_put import NO_RECEIPT, MessagePut, Send
 from shared.adapters.storage.queues import GONE, handle_of, whole_seconds
 from shared.engine.ports import OffLoop, Put, Queue, Receipt
@@ -57,7 +58,8 @@ class StorageSender:
                 try:
                     return await put()
                 except HttpResponseError as error:
-                    if not has_code(error, "QueueNotFound"):
+                    # The code of an answer that was cut off is not known; no other put is a 404.
+                    if error.status_code != HTTPStatus.NOT_FOUND:
                         raise
                 await self._off_loop(partial(self._create, queue))
                 return await put()

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from azure.core.exceptions import HttpResponseError
 
 from shared.adapters.storage.sender import PUTS, SIDE_BY_SIDE, StorageSender
 from shared.engine.ports import Queue, Receipt
@@ -164,3 +165,23 @@ def test_the_host_hears_of_messages_that_are_stored_and_visible() -> None:
     run(sender.put_all(Queue.DELIVERIES, ["lost", "now"]))
 
     assert seen == [Queue.DELIVERIES]
+
+
+def test_a_queue_is_made_where_the_answer_that_it_is_missing_was_cut_off() -> None:
+    """Its status was read, and its error code was not."""
+    puts: list[str] = []
+    made: list[Queue] = []
+
+    async def put(text: str) -> Receipt:
+        puts.append(text)
+        if not made:
+            missing = HttpResponseError("cut off")
+            missing.status_code = 404
+            raise missing
+        return Receipt((text, ""))
+
+    sender = sender_with(put)
+    sender._create = made.append  # type: ignore[method-assign]
+
+    assert run(sender.put(Queue.RETRIES, "text")) == ("text", "")
+    assert (puts, made) == (["text", "text"], [Queue.RETRIES])
