@@ -6,12 +6,14 @@ import asyncio
 import os
 import signal
 import socket
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from devhost import log, settings
 from devhost.errors import BadFunctionError, HostError
 from devhost.functions import loader, metadata
+from devhost.functions.host_module import HostModule
 from devhost.functions.invoke import Invoker, Report, app_traceback
 from devhost.functions.loader import Function
 from devhost.functions.metadata import BadFunction
@@ -50,6 +52,7 @@ class Host:
             report=self._report,
         )
         self._triggers = Triggers(plan, self._invoker)
+        self._module = HostModule(self._triggers.notify)
         self._width = 0
         self._faults: set[str] = set()
 
@@ -71,6 +74,7 @@ class Host:
         found = metadata.scan(self._plan.root, self._plan.environ)
         self._width = max((len(each.name) for each in found), default=0)
         loader.prepare(self._plan.root)
+        self._module.install()
         functions = [function for each in found if (function := self._load_one(each))]
         if not found:
             self._console.plain(_nothing_in(self._plan.root))
@@ -109,7 +113,6 @@ class Host:
 
     async def _serve(self, functions: list[Function], taken: socket.socket) -> None:
         admin, server = self._http(functions, taken)
-        drain = [admin.drain, *(each.drain for each in self._triggers.listeners)]
         tasks = [
             asyncio.create_task(each)
             for each in (
@@ -126,9 +129,10 @@ class Host:
         stopped.cancel()
         server.stop()
         self._triggers.stop()
-        _, unfinished = await asyncio.wait(
-            [*tasks, *(asyncio.create_task(each()) for each in drain)], timeout=DRAIN_SECONDS
-        )
+        self._module.stop()
+        drains = [admin.drain, *(each.drain for each in self._triggers.listeners)]
+        finished = asyncio.create_task(finish(tasks, drains))
+        _, unfinished = await asyncio.wait([finished], timeout=DRAIN_SECONDS)
         if unfinished:
             self._console.line(f"Stopping: not all invocations finished in {DRAIN_SECONDS} s")
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -180,6 +184,15 @@ class Host:
         self._console.line(f"{start}  FAILED  {took}  {text}")
         if trace := app_traceback(report.fault):
             self._console.error(trace)
+
+
+async def finish(
+    tasks: Sequence[asyncio.Task[None]], drains: Sequence[Callable[[], Awaitable[None]]]
+) -> None:
+    """Wait for the host's *tasks*, which may still receive something, and then for all of that."""
+    await asyncio.wait(tasks)
+    for drain in drains:
+        await drain()
 
 
 def _nothing_in(root: Path) -> str:

@@ -59,7 +59,6 @@ class Triggers:
         self._threads = ThreadPoolExecutor(_STORAGE_THREADS, "storage")
         self._account = functools.cache(functools.partial(find_account, environ=plan.environ))
         self._queues: list[RestQueue] = []
-        self._by_queue: dict[tuple[str, str], list[QueueListener]] = {}
         self.endpoints: list[Endpoint] = []
         self.listeners: list[QueueListener] = []
         self.timers: list[TimerListener] = []
@@ -79,6 +78,12 @@ class Triggers:
                 return self._add_listener(function, trigger)
             case TimerTrigger():
                 return self._add_timer(function, trigger)
+
+    def notify(self, queue: str) -> None:
+        """Poll *queue* now, in whichever account it is: a message has been put on it."""
+        for listener in self.listeners:
+            if listener.queue == queue:
+                listener.notify()
 
     def stop(self) -> None:
         """Start no more invocations; those in progress are finished."""
@@ -123,13 +128,12 @@ class Triggers:
     def _add_listener(self, function: Function, trigger: QueueTrigger) -> str:
         account = self._account(trigger.connection)
         poison = poison_queue_name(trigger.queue)
-        listeners = self._by_queue
         listener = QueueListener(
             function=function,
             queues=Queues(
                 source=self._queue(account, trigger.queue),
                 poison=self._queue(account, poison) if poison else None,
-                poison_sent=lambda: _notify(listeners, account, poison or ""),
+                poison_sent=lambda: self.notify(poison or ""),
             ),
             options=self._plan.options.queues,
             invoke=self._invoker.invoke,
@@ -137,7 +141,6 @@ class Triggers:
             invisibility=self._plan.invisibility,
         )
         self.listeners.append(listener)
-        listeners.setdefault((account.queue_url, trigger.queue), []).append(listener)
         return f"queue  {trigger.queue}"
 
     def _queue(self, account: StorageAccount, name: str) -> RestQueue:
@@ -177,13 +180,6 @@ def _made_up_message(text: str) -> ReceivedMessage:
         next_visible_time=now + INVISIBILITY,
         text=text,
     )
-
-
-def _notify(
-    listeners: Mapping[tuple[str, str], list[QueueListener]], account: StorageAccount, queue: str
-) -> None:
-    for listener in listeners.get((account.queue_url, queue), ()):
-        listener.notify()
 
 
 def _host_id(plan: Plan) -> str:

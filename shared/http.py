@@ -139,7 +139,7 @@ class LateAnswerHandler(NamedTuple):
     """
     The receiver of an answer after the time limit, but *within* that time of the send's start.
 
-    *report* is called at most once, in a thread of the sender, and must not raise. No body is read.
+    *report* is called at most once, on the event loop, and must not raise. No body is read.
     """
 
     within: timedelta

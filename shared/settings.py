@@ -68,6 +68,7 @@ class Settings:
     time_scale: float = 1.0
     local_shortcuts: bool = False
     cache_for: timedelta = timedelta(seconds=5)
+    endpoint_limit: int = 256
     attempt_log: AttemptLogging = AttemptLogging.FAILURES
     log_format: LogFormat = LogFormat.JSON
     trace_context: bool = True
@@ -230,6 +231,13 @@ def _between(least: float, most: float, text: str) -> float:
     return number
 
 
+def _whole(least: int, most: int, text: str) -> int:
+    number = _between(least, most, text)
+    if number != int(number):
+        raise ValueError("not a whole number")
+    return int(number)
+
+
 def _url(text: str) -> str:
     if not text.startswith(("https://", "http://")):
         raise ValueError("not an http or https URL")
@@ -271,6 +279,7 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "time_scale": ("PUSHGRID_TIME_SCALE", partial(_between, 1, 100_000)),
     "local_shortcuts": ("PUSHGRID_LOCAL_SHORTCUTS", _boolean),
     "cache_for": ("PUSHGRID_CACHE_SECONDS", _seconds),
+    "endpoint_limit": ("PUSHGRID_ENDPOINT_LIMIT", partial(_whole, 1, 4096)),
     "attempt_log": ("PUSHGRID_ATTEMPT_LOG", _choice(AttemptLogging)),
     "log_format": ("PUSHGRID_LOG_FORMAT", _choice(LogFormat)),
     "trace_context": ("PUSHGRID_TRACE_CONTEXT", _boolean),

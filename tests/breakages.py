@@ -50,23 +50,25 @@ BREAKAGES = {
     "one part skipped": Breakage(
         "lost",
         "shared/engine/delivering/deliver.py",
-        "        return messages\n",
-        "        return messages[:-1] or messages\n",
+        "        return parts\n",
+        "        return parts[:-1] or parts\n",
         _QUIET,
     ),
     "a commit's last message dropped": Breakage(
         "lost",
         "shared/engine/publishing/commit.py",
-        "texts = [message.text for message in messages]",
-        "texts = [message.text for message in messages[:-1] or messages]",
+        "        puts = await self.sender.put_all(Queue.DELIVERIES, texts)\n",
+        "        puts = [*await self.sender.put_all(Queue.DELIVERIES, texts[:-1] or texts), None]\n"
+        "        puts = puts[: len(texts)]\n",
         _QUIET,
     ),
     "a retry stored after its message went": Breakage(
         "lost",
-        "shared/engine/delivering/settle.py",
-        "        delivered = self.late.store(message, put)\n",
-        "        __import__('threading').Timer(2, self.late.store, (message, put)).start()\n"
-        "        delivered = 0\n",
+        "shared/engine/delivering/stored.py",
+        "            self._messages += await put(*left)\n",
+        "            __import__('asyncio').get_running_loop().call_later(\n"
+        "                2, lambda: __import__('asyncio').ensure_future(put(*left))\n"
+        "            )\n",
         (Step("kill -9: queue put retries", one_after_the_other(_KILLED)),),
     ),
     "a wrong end": Breakage(
@@ -100,8 +102,8 @@ BREAKAGES = {
     "each message stored twice": Breakage(
         "beyond",
         "shared/engine/publishing/commit.py",
-        "put_all(Queue.DELIVERIES, texts)",
-        "put_all(Queue.DELIVERIES, texts * 2)",
+        "await self.sender.put_all(Queue.DELIVERIES, texts)",
+        "(await self.sender.put_all(Queue.DELIVERIES, texts * 2))[: len(texts)]",
         _QUIET,
     ),
     "a pause ignored": Breakage(

@@ -122,6 +122,30 @@ messages = st.builds(
 )
 
 
+@st.composite
+def shared_parts(draw: st.DrawFn) -> list[DeliveryMessage]:
+    """Draw parts of several subscriptions that are due together, and get some events each."""
+    events = [event for group in draw(st.lists(runs(), min_size=1, max_size=3)) for event in group]
+    fresh = [
+        Delivery(origin=each.origin, position=each.position, text=each.text) for each in events
+    ]
+    due, parts = draw(st.none() | moments), []
+    for number in range(draw(st.integers(1, 12))):
+        start = draw(st.integers(0, len(events) - 1))
+        some = slice(start, start + draw(st.integers(1, 70)), draw(st.integers(1, 3)))
+        parts.append(
+            DeliveryMessage(
+                topic=draw(names),
+                subscription=f"s-{number}",
+                generation="g-1",
+                deliveries=tuple((events if draw(st.booleans()) else fresh)[some]),
+                due=due,
+                batch_size=draw(st.sampled_from([1, 1, 2, 10, 100])),
+            )
+        )
+    return parts
+
+
 def waits(least: datetime = START) -> st.SearchStrategy[list[datetime]]:
     """Draw due times from *least* on, often close together."""
     seconds = st.floats(-5, 60) | st.floats(0, 86_400)

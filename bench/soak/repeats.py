@@ -16,14 +16,11 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
-from copy import copy
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import NamedTuple
 
-from azure.core.pipeline import Pipeline
-from azure.core.pipeline.transport import HttpRequest, HttpResponse, HttpTransport
 from azure.storage.queue import QueueServiceClient
 
 from bench.load import progress
@@ -32,20 +29,18 @@ from bench.soak.traffic import new_event
 from devhost.azurite import Azurite, running_azurite
 from devhost.process import running_host
 from shared.adapters.group_commit import GroupCommit
-from shared.adapters.http.push import HttpPusher
+from shared.adapters.off_loop import OffLoopPayloads, Threads
 from shared.adapters.resource_cache import ResourceCache
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.blobs import StoragePayloads
-from shared.adapters.storage.bounded_retry import BoundedRetry
-from shared.adapters.storage.message_put import NO_RECEIPT
-from shared.adapters.storage.queues import StorageQueues
+from shared.adapters.storage.message_put import NO_RECEIPT, Send
+from shared.adapters.storage.sender import StorageSender
 from shared.adapters.storage.tables import StorageResources
 from shared.clock import SystemClock
 from shared.delivery.delivery import Origin
 from shared.delivery.messages.publication import Publication, parked_lines
-from shared.engine.ports import Queue, Receipt
+from shared.engine.ports import OffLoop, Queue, Receipt
 from shared.engine.publishing.commit import Commit
-from shared.engine.publishing.gathering import MAX_UNDER_WAY
 from shared.errors import StorageUnavailable
 from shared.subscriptions.subscription import EventSubscription
 from shared.wiring.outbound import storage_pusher
@@ -103,24 +98,15 @@ class Row(NamedTuple):
     longest: float
 
 
-class _RefusingAccount(StorageAccount):
-    """An account whose puts are not repeated after a hang."""
+class _RefusingSender(StorageSender):
+    """Puts that are not repeated after a hang, and that count only if their answer is complete."""
 
-    def send_to_queues(
-        self, request: HttpRequest, transport: HttpTransport[HttpRequest, HttpResponse]
-    ) -> HttpResponse:
-        authorization = copy(self._queues()._credential_policy)  # noqa: SLF001 - as there
-        pipeline: Pipeline[HttpRequest, HttpResponse] = Pipeline(
-            transport, [BoundedRetry(), authorization]
-        )
-        return pipeline.run(request).http_response
+    def __init__(self, account: StorageAccount, send: Send, off_loop: OffLoop) -> None:
+        super().__init__(account, send, off_loop)
+        self._message_put.hangs = 0
 
-
-class _RefusingQueues(StorageQueues):
-    """Queues on which a put counts only if its answer is complete."""
-
-    def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
-        receipt = super().put(queue, text, visible_in)
+    async def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
+        receipt = await super().put(queue, text, visible_in)
         if receipt == NO_RECEIPT:
             raise StorageUnavailable
         return receipt
@@ -160,22 +146,30 @@ class Lane:
 
     def publish_all(self, azurite: Azurite, wanted_by: Sequence[EventSubscription]) -> None:
         """Publish everything, until it is accepted."""
-        with running_storage_proxy(azurite) as proxy, closing(storage_pusher()) as pusher:
-            store = self._store({"": proxy.azurite.connection_string}, pusher)
+        with running_storage_proxy(azurite) as proxy:
             proxy.attack = self.attack
-            asyncio.run(self._publish_all(store, wanted_by))
+            account = StorageAccount({"": proxy.azurite.connection_string})
+            asyncio.run(self._publish_all(account, wanted_by))
 
-    def _store(self, setting: dict[str, str], pusher: HttpPusher) -> Commit:
-        account = StorageAccount(setting) if self.is_repeating else _RefusingAccount(setting)
-        queues = StorageQueues if self.is_repeating else _RefusingQueues
-        payloads = StoragePayloads(account, SystemClock())
-        return Commit(payloads=payloads, sender=queues(account, pusher.send))
+    def _store(self, account: StorageAccount, send: Send) -> Commit:
+        off_loop = Threads(4, self.topic)
+        sender = StorageSender if self.is_repeating else _RefusingSender
+        return Commit(
+            payloads=OffLoopPayloads(StoragePayloads(account, SystemClock()), off_loop),
+            sender=sender(account, send, off_loop),
+            off_loop=off_loop,
+        )
 
-    async def _publish_all(self, store: Commit, wanted_by: Sequence[EventSubscription]) -> None:
-        with ThreadPoolExecutor(MAX_UNDER_WAY) as threads:
-            commits = GroupCommit(store.run, threads)
+    async def _publish_all(
+        self, account: StorageAccount, wanted_by: Sequence[EventSubscription]
+    ) -> None:
+        pusher = storage_pusher()
+        try:
+            commits = GroupCommit(self._store(account, pusher.send).run)
             counts = [BATCH if number % 2 else 1 for number in range(PUBLISHERS)]
             await asyncio.gather(*(self._publish(commits, wanted_by, each) for each in counts))
+        finally:
+            await pusher.close()
 
     async def _publish(
         self, commits: GroupCommit, wanted_by: Sequence[EventSubscription], count: int

@@ -10,7 +10,8 @@ from enum import StrEnum
 
 from cli.costs.data import Measured, Price, meter_of
 from cli.costs.workload import Work
-from shared.delivery.slots.slots import IN_FLIGHT, MAX_SLOTS, THREADS
+from shared.delivery.limit import MOST
+from shared.engine.delivering.budget import MESSAGES, PUSHES
 
 HOURS = 730.0  # of a month
 MONTH = HOURS * 3600  # seconds
@@ -39,8 +40,8 @@ class Group:
     """
     Runs of one function, on instances of its own.
 
-    *seconds* and *cpu* are those of one run, *slots* what it takes of the slots for pushes: their
-    seconds, divided by how many slots there are.
+    *seconds* and *cpu* are those of one run, *pushes* what it takes of the pushes under way: their
+    seconds, divided by how many there may be.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Group:
     seconds: float
     cpu: float
     at_a_time: int
-    slots: float = 0.0
+    pushes: float = 0.0
     queue: bool = False
 
     def busy(self, traffic: Traffic, cores: float) -> float:
@@ -56,10 +57,10 @@ class Group:
         Return the instance-seconds that are billed.
 
         An instance is billed while it runs anything, however many runs at a time. In bursts it is
-        full: its runs, its slots for pushes or its processor set the limit. Spread over the month
+        full: its runs, its pushes or its processor set the limit. Spread over the month
         it wakes for one run, or for the few that coincide; at least a second is billed.
         """
-        full = self.runs * max(self.seconds / self.at_a_time, self.cpu / cores, self.slots)
+        full = self.runs * max(self.seconds / self.at_a_time, self.cpu / cores, self.pushes)
         if traffic is Traffic.BURSTS:
             return full
         alone = max(self.seconds, self.cpu / cores, _LEAST_SECONDS)
@@ -94,7 +95,7 @@ def groups(work: Work, measured: Measured) -> tuple[Group, ...]:
     first, later = work.waves[0], work.waves[1:]
     again = sum(each.messages for each in later)
     parts = first.messages / work.requests
-    slots = min(THREADS.total, MAX_SLOTS * work.workload.fanout)
+    pushes = min(PUSHES, MOST * work.workload.fanout)
 
     def delivering(name: str, messages: float, attempts: float) -> Group:
         together = attempts / messages if messages else 1.0
@@ -103,8 +104,8 @@ def groups(work: Work, measured: Measured) -> tuple[Group, ...]:
             runs=messages,
             seconds=times["deliver"] + times["deliver event"] * (together - 1),
             cpu=times["cpu run"] + times["cpu event"] * together,
-            at_a_time=IN_FLIGHT.total,
-            slots=together * times["endpoint"] / slots,
+            at_a_time=MESSAGES,
+            pushes=together * times["endpoint"] / pushes,
             queue=True,
         )
 

@@ -94,8 +94,8 @@ def work_of(
 
     Requests that arrive *at_a_time* are stored together, as far as one commit takes them.
 
-    First attempts of several subscriptions share messages. A subscription's *n* events of one
-    message need another attempt, in a message of their own, if one of them does.
+    Several subscriptions share messages. What fails of a message is one message again, which is
+    needed if any of its deliveries fails; dead letters are a message for each subscription.
     """
     requests = math.ceil(workload.events / workload.batch)
     together = min(at_a_time, requests, _most_together(workload))
@@ -104,17 +104,16 @@ def work_of(
     group = capacity or packing.MAX_MESSAGE_EVENTS
     parts = commits * math.ceil(committed / group) * workload.fanout
     deliveries = workload.events * workload.fanout
-    in_a_part = deliveries / parts if parts else 0.0
     rate, waits = workload.failure_rate, _waits(PROFILES[profile])
 
-    def with_one_left(share: float) -> float:
-        return parts * (1.0 - math.pow(1.0 - share, in_a_part))
+    def with_one_left(groups: float, share: float) -> float:
+        return groups * (1.0 - math.pow(1.0 - share, deliveries / groups)) if groups else 0.0
 
     messages = commits * _first_messages(committed, workload.fanout, group)
     waves = [Wave(messages=messages, attempts=deliveries, waited_long=False)]
     waves += [
         Wave(
-            messages=with_one_left(rate**number),
+            messages=with_one_left(messages, rate**number),
             attempts=deliveries * rate**number,
             waited_long=wait > LONG_WAIT,
         )
@@ -127,7 +126,7 @@ def work_of(
         commits=commits,
         parts=parts,
         waves=tuple(waves),
-        dead_messages=with_one_left(ended),
+        dead_messages=with_one_left(parts, ended),
         dead_letters=deliveries * ended,
         parked=capacity == 0,
     )

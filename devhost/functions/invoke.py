@@ -141,6 +141,7 @@ class Invoker:
         except BaseException as raised:
             fault = raised
             if isinstance(raised, asyncio.CancelledError) and _is_cancelled():
+                fault = asyncio.CancelledError("the host ends")  # with no trace of where it waited
                 raise
             if isinstance(raised, TimeoutError) and deadline.expired():
                 fault = TimeoutError(f"functionTimeout of {self._timeout:g} s exceeded")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -40,6 +41,7 @@ _POISON = "-poison"
 _STEP_RETRIES = (0.5, 1.0, 2.0)
 _BACKOFF_STEP = timedelta(milliseconds=100)
 _BACKOFF_JITTER = (0.8, 1.2)
+_BUSY_PUTS, _BUSY_SECONDS = 20, 0.5  # of a queue whose listener no put wakes
 
 _log = logging.getLogger(__name__)
 
@@ -104,6 +106,7 @@ class QueueListener:
         trigger = function.metadata.trigger
         if not isinstance(trigger, QueueTrigger):
             raise TypeError
+        self.queue = trigger.queue
         self._function = function
         self._trigger = trigger
         self._is_poison_queue = trigger.queue.endswith(_POISON)
@@ -115,14 +118,23 @@ class QueueListener:
         self._running: set[asyncio.Task[None]] = set()
         self._has_room = asyncio.Event()
         self._wake = asyncio.Event()
+        self._told: deque[float] = deque(maxlen=_BUSY_PUTS)
         self._stopping = False
         self._outage = Outage(f"queue {trigger.queue}")
         self._is_gone = False
         self._existed = False
 
     def notify(self) -> None:
-        """Poll now: this host has put a message on the queue."""
-        self._wake.set()
+        """
+        Poll now: this host, or its app, has put a message on the queue.
+
+        A busy queue is polled as ever: a poll finds many messages then, and costs as much as a put.
+        """
+        now = asyncio.get_running_loop().time()
+        is_busy = len(self._told) == _BUSY_PUTS and now - self._told[0] < _BUSY_SECONDS
+        self._told.append(now)
+        if not is_busy:
+            self._wake.set()
 
     def stop(self) -> None:
         """Receive no more messages."""
@@ -131,7 +143,7 @@ class QueueListener:
         self._has_room.set()
 
     async def drain(self) -> None:
-        """Wait until the received messages are finished."""
+        """Wait until the received messages are finished, after `run` has ended."""
         if self._running:
             await asyncio.wait(self._running)
 
@@ -142,9 +154,11 @@ class QueueListener:
         Raises:
             HostError: storage rejects the host's requests.
         """
-        exists = found = False
+        exists, found = False, 0
         while not self._stopping:
-            after_work, found = found, False
+            after_work, found = found, 0
+            was_told = self._wake.is_set()
+            self._wake.clear()  # What has been put so far is received now.
             try:
                 exists = exists or await self._queues.source.exists()
                 if not exists:
@@ -163,10 +177,11 @@ class QueueListener:
                 raise HostError(
                     f"queue {self._trigger.queue}: storage rejects the host: {fault}"
                 ) from fault
-            if not found:
-                await self._wait(self._backoff.next_delay(after_work=after_work))
+            # What follows the messages that a put told of tells of itself.
+            if not found or (was_told and found < self._options.batch_size):
+                await self._wait(self._backoff.next_delay(after_work=bool(after_work or found)))
 
-    async def _receive(self) -> bool:
+    async def _receive(self) -> int:
         received = await self._queues.source.receive(self._options.batch_size, self._invisibility)
         for message in received:
             task = asyncio.create_task(self._process(message))
@@ -175,7 +190,7 @@ class QueueListener:
         self._has_room.clear()
         if len(self._running) > self._options.new_batch_threshold and not self._stopping:
             await self._has_room.wait()
-        return bool(received)
+        return len(received)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
@@ -190,7 +205,6 @@ class QueueListener:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(delay.total_seconds()):
                 await self._wake.wait()
-        self._wake.clear()
 
     async def _process(self, message: ReceivedMessage) -> None:
         lease = QueueLease(self._queues.source, message, self._invisibility)

@@ -1,42 +1,50 @@
-"""Composes the use cases on ports in memory: one thread, and a clock that stands still."""
+"""Composes the use cases on ports in memory, on an event loop whose time a test moves."""
 
 from __future__ import annotations
 
+import asyncio
 import itertools
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from datetime import timedelta
-from threading import Lock
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
 from pushgrid.testing.memory import (
     Counted,
+    DrivenLoop,
     FakeClock,
     InlineCommits,
-    InlineThreads,
     MemoryAttempts,
     MemoryCounts,
     MemoryDeadLetters,
     MemoryPayloads,
     MemoryQueues,
     MemoryResources,
-    MemoryTokens,
+)
+from shared.adapters.off_loop import (
+    OffLoopAttempts,
+    OffLoopHealth,
+    OffLoopPayloads,
+    OffLoopSender,
 )
 from shared.adapters.storage.health_table import TableHealth
 from shared.clock import WatchedClock
+from shared.delivery.limit import Limit
 from shared.delivery.messages.message import ReplayStep
-from shared.delivery.slots.slots import Slots
 from shared.engine.delivering.attempt_history import AttemptHistory
+from shared.engine.delivering.budget import Budget, Places
 from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.delivering.deployment_terms import DeploymentTerms
-from shared.engine.delivering.gates import Gates
+from shared.engine.delivering.endpoint import Surroundings
+from shared.engine.delivering.endpoints import Endpoints
+from shared.engine.delivering.in_flight import Request
 from shared.engine.delivering.parts import Parts
 from shared.engine.delivering.poison_records import PoisonRecords
 from shared.engine.delivering.push import Push
-from shared.engine.delivering.requeue import Requeue
-from shared.engine.delivering.shared_health import SharedHealth
-from shared.engine.ports import Pusher, SubscriptionReader, TopicReader
+from shared.engine.delivering.record import Shortages
+from shared.engine.delivering.requeue import BlockingRequeue, Requeue
+from shared.engine.delivering.results import Attempted, Shortage
+from shared.engine.ports import Pusher, Queue, SubscriptionReader, TopicReader
 from shared.engine.publishing.commit import Commit
 from shared.engine.publishing.publish import Publish
 from shared.engine.publishing.publisher_authorization import PublisherAuthorization
@@ -50,8 +58,8 @@ from shared.engine.timers.poison import ReturnPoison
 from shared.engine.timers.receiving import Intake
 from shared.engine.timers.wake import Wake
 from shared.settings import AttemptLogging
+from shared.subscriptions.subscription import EventSubscription, Pause
 
-SECOND = timedelta(seconds=1)
 T = TypeVar("T")
 
 
@@ -80,6 +88,7 @@ class InMemoryApp:
     ) -> None:
         self.pusher = pusher
         self.clock = clock
+        self.loop = DrivenLoop(clock)
         self.resources = resources
         self.queues = MemoryQueues(clock.elsewhere)
         self.payloads = MemoryPayloads(clock)
@@ -87,17 +96,19 @@ class InMemoryApp:
         self.attempts = MemoryAttempts()
         self.metrics = Counted()
         self.counts = MemoryCounts()
-        self.threads = InlineThreads(clock)
-        self.tokens = MemoryTokens()
         self.slept: list[float] = []
-        self.spans = itertools.count(1)
+        spans = itertools.count(1)
         self.clock_records = ClockRecords(
             state=resources, monotonic=clock.monotonic, begin=lambda work: work()
         )
         watched = WatchedClock(clock.now, clock.monotonic, self.clock_records.jumped)
         self.watched = watched
+        self.push = Push(pusher=pusher, clock=watched, new_span_id=lambda: f"{next(spans):016x}")
         terms = DeploymentTerms(topics=directory, default_profile="latest", time_scale=1)
-        requeue = Requeue(sender=self.queues, clock=watched, sleep=self.sleep)
+        sender = OffLoopSender(self.queues, off_loop)
+        requeue = Requeue(sender=sender, clock=watched, sleep=self._sleep)
+        blocking_requeue = BlockingRequeue(requeue=requeue, run=self.loop.run)
+        payloads = OffLoopPayloads(self.payloads, off_loop)
         records = PoisonRecords(store=self.dead_letters, clock=watched, new_id=chance.new_id)
         self.intake = Intake(
             receiver=self.queues,
@@ -110,34 +121,38 @@ class InMemoryApp:
             authorization=PublisherAuthorization(clock=watched),
             topics=directory,
             subscriptions=directory,
-            commits=InlineCommits(Commit(payloads=self.payloads, sender=self.queues).run),
+            commits=InlineCommits(Commit(payloads=payloads, sender=sender, off_loop=off_loop).run),
             clock=watched,
             new_id=chance.new_id,
             metrics=self.metrics,
             payloads_kept_for=terms.payloads_kept_for,
-            in_thread=_at_once,
+            off_loop=off_loop,
         )
+        parts = Parts(
+            subscriptions=directory,
+            payloads=self.payloads,
+            terms=terms,
+            records=records,
+            metrics=self.metrics,
+            clock=watched,
+        )
+        around = self._surroundings(parts)
         self.deliver = Deliver(
-            parts=Parts(
-                subscriptions=directory,
-                payloads=self.payloads,
-                terms=terms,
-                requeue=requeue,
-                records=records,
-                metrics=self.metrics,
-                clock=watched,
-            ),
-            gates=self.new_gates(),
+            parts=parts,
+            endpoints=self._endpoints(around),
+            budget=around.budget,
+            places=_places(),
             requeue=requeue,
             history=AttemptHistory(
-                log=self.attempts, logging=AttemptLogging.FAILURES, clock=watched
+                log=OffLoopAttempts(self.attempts, off_loop),
+                logging=AttemptLogging.FAILURES,
+                clock=watched,
             ),
             clock=watched,
             jitter=chance.jitter,
-            new_lock=Lock,
-            tokens=self.tokens,
             metrics=self.metrics,
             clock_records=self.clock_records,
+            off_loop=off_loop,
             replay=self._replay,
         )
         self.replays = ReplayJobs(
@@ -146,14 +161,18 @@ class InMemoryApp:
         self.replay = ReplaySteps(
             jobs=self.replays,
             marks=Marks(rows=self.resources),
-            events=PutEvents(payloads=self.payloads, requeue=requeue, terms=terms, clock=watched),
+            events=PutEvents(
+                payloads=self.payloads, requeue=blocking_requeue, terms=terms, clock=watched
+            ),
             reader=self.dead_letters,
             topics=directory,
             subscriptions=directory,
-            requeue=requeue,
+            requeue=blocking_requeue,
             clock=watched,
         )
-        self.wake = Wake(intake=self.intake, receiver=self.queues, requeue=requeue, clock=watched)
+        self.wake = Wake(
+            intake=self.intake, receiver=self.queues, requeue=blocking_requeue, clock=watched
+        )
         self.write_dead_letters = WriteDeadLetters(
             intake=self.intake,
             receiver=self.queues,
@@ -164,7 +183,9 @@ class InMemoryApp:
             new_id=chance.new_id,
             metrics=self.metrics,
         )
-        self.return_poison = ReturnPoison(intake=self.intake, receiver=self.queues, requeue=requeue)
+        self.return_poison = ReturnPoison(
+            intake=self.intake, receiver=self.queues, requeue=blocking_requeue
+        )
         self.housekeeping = Housekeeping(
             payloads=self.payloads,
             attempts=self.attempts,
@@ -174,45 +195,63 @@ class InMemoryApp:
             clock_records=self.clock_records,
         )
 
-    def new_gates(self) -> Gates:
-        """Return a process's gates, which know nothing yet."""
-        lock = Lock()
-        store = TableHealth(self.resources, self.clock.monotonic)
-        return Gates(
-            health=SharedHealth(store, self.watched, lock, self.metrics, self.clock_records),
-            slots=Slots(self.clock.monotonic),
-            threads=self.threads,
-            push=self.push_through(self.pusher),
-            clock=self.watched,
-            monotonic=self.clock.monotonic,
-            lock=lock,
+    def new_process(self, parts: Parts | None = None, limit: Limit | None = None) -> Deliver:
+        """Return the delivering of a process that knows nothing yet."""
+        parts = parts or self.deliver.parts
+        around = self._surroundings(parts)._replace(limit=limit or Limit())
+        return replace(
+            self.deliver,
+            parts=parts,
+            endpoints=self._endpoints(around),
+            budget=around.budget,
+            places=_places(),
         )
 
-    def push_through(self, pusher: Pusher) -> Push:
-        """Return the stage that pushes through *pusher*."""
-        return Push(
-            pusher=pusher, clock=self.watched, new_span_id=lambda: f"{next(self.spans):016x}"
+    def work(self, text: str, queue: Queue = Queue.DELIVERIES, by: Deliver | None = None) -> None:
+        """Deliver a message to the end, and finish what it leaves to be done at once."""
+        self.loop.run((by or self.deliver).run(text.encode(), queue))
+        self.loop.settle()
+
+    def sleep(self, seconds: float) -> None:
+        """Let the clock's time pass, as a thread that sleeps would."""
+        self.loop.run(self._sleep(seconds))
+
+    def _surroundings(self, parts: Parts) -> Surroundings:
+        async def current_pause(subscription: EventSubscription) -> Pause | None:
+            return await off_loop(lambda: parts.current_pause(subscription))
+
+        return Surroundings(
+            budget=Budget(),
+            push=self._push,
+            current_pause=current_pause,
+            clock=self.watched,
+            log_shortage=Shortages(self.watched),
+            limit=Limit(),
         )
+
+    def _endpoints(self, around: Surroundings) -> Endpoints:
+        return Endpoints(
+            around=around,
+            health=OffLoopHealth(TableHealth(self.resources, self.clock.monotonic), off_loop),
+            metrics=self.metrics,
+            clock_records=self.clock_records,
+        )
+
+    async def _push(self, request: Request) -> Attempted | Shortage:
+        return await self.push(request)
 
     def _replay(self, step: ReplayStep) -> None:
         self.replay.run(step)
 
-    def sleep(self, seconds: float) -> None:
-        """Let the clock's time pass, as a thread that sleeps would."""
+    async def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
-        self.clock.advance(seconds * SECOND)
+        await asyncio.sleep(seconds)
 
 
-def finished(running: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never waits, without an event loop."""
-    try:
-        running.send(None)
-    except StopIteration as end:
-        result: T = end.value
-        return result
-    running.close()
-    raise RuntimeError("the coroutine waits")
+def _places() -> dict[Queue, Places]:
+    return {queue: Places() for queue in (Queue.DELIVERIES, Queue.RETRIES)}
 
 
-async def _at_once(call: Callable[[], T]) -> T:
-    return call()
+async def off_loop(call: Callable[[], T]) -> T:
+    """Do as the port ``OffLoop``: in the test's thread, between the loop's steps."""
+    return await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, call))

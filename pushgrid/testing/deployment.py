@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import random
@@ -15,15 +16,18 @@ from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from pushgrid.testing.composition import Chance, InMemoryApp, finished
-from pushgrid.testing.memory import FakeClock, InlineNotifier, MemoryResources, Stored
+from pushgrid.testing.composition import Chance, InMemoryApp
+from pushgrid.testing.memory import FakeClock, MemoryResources, Stored
 from pushgrid.testing.subscriber import Endpoints
 from pushgrid.testing.topic import Refused, Topic
 from pushgrid.testing.unknown_members import refuse_unknown_members
+from shared.adapters.bridge import OnLoopPusher
+from shared.adapters.http.notifier import ParallelNotifier
 from shared.adapters.resource_cache import InvalidatingStore, ResourceCache
 from shared.adapters.storage.health_table import TableHealth
 from shared.arm.deployment import Deployment, profile_limits
 from shared.delivery.profiles import PROFILES
+from shared.engine.delivering.budget import MESSAGES
 from shared.engine.manage.api import Manage
 from shared.engine.manage.validation_links import Validate
 from shared.engine.ports import Queue
@@ -54,11 +58,12 @@ class _Due(NamedTuple):
 
 class Pushgrid(InMemoryApp):
     """
-    The whole app in the test's thread, on storage in memory, *until_end* is closed.
+    The whole app in the test's thread, on storage in memory, until *until_end* is closed.
 
     What is due now is done as soon as something is published; what is due later, when the test
-    advances the clock. Everything happens in the order in which it is due, and pushes one after the
-    other. Retries have no jitter until the test calls `randomize`.
+    advances the clock. Everything happens in the order in which it is due. What has begun is
+    finished, though time passes: a push that gets no answer takes its timeout. Retries have no
+    jitter until the test calls `randomize`.
     """
 
     admin_key = "the-test-s-admin-key"
@@ -72,11 +77,13 @@ class Pushgrid(InMemoryApp):
         self._ids = random.Random(0)
         self._has_jitter = False
         self._is_running = False
+        self._delivering: dict[str, asyncio.Task[None]] = {}  # by their messages
         self._containers = itertools.count(1)
         cache = ResourceCache(resources, cache_for=timedelta(seconds=30), clock=clock.monotonic)
         self.endpoints = Endpoints(clock)
         chance = Chance(new_id=self.new_id, jitter=self._draw)
         super().__init__(cache, self.endpoints, chance, clock, resources)
+        until_end.callback(self.loop.end)
         store = InvalidatingStore(resources, cache)
         self._validate = Validate(resources=store, clock=clock, backoff=lambda _: None)
         self._manage = Manage(
@@ -85,8 +92,8 @@ class Pushgrid(InMemoryApp):
             attempts=self.attempts,
             dead_letters=self.dead_letters,
             health=TableHealth(resources, clock.monotonic),
-            pusher=self.endpoints,
-            notifier=InlineNotifier(self.endpoints),
+            pusher=OnLoopPusher(self.endpoints, self.loop.run),
+            notifier=ParallelNotifier(self.endpoints, self.loop.run),
             clock=clock,
             deployment=Deployment(
                 account=ACCOUNT,
@@ -193,7 +200,7 @@ class Pushgrid(InMemoryApp):
         )
         if route := _TOPIC.fullmatch(parts.path) or _NAMESPACE_TOPIC.fullmatch(parts.path):
             params = {name: unquote(value) for name, value in route.groupdict().items()}
-            answer = finished(self.publish.run(request(params=params)))
+            answer = self.loop.run(self.publish.run(request(params=params)))
         elif route := _LINK.fullmatch(parts.path):
             answer = self._validate.run(request(params=route.groupdict()))
         else:
@@ -220,7 +227,7 @@ class Pushgrid(InMemoryApp):
             raise RuntimeError("A handler can't advance the clock: the test does.")
         until = self.now + by + timedelta(**units)
         self._run_until(until)
-        self.clock.advance(max(until - self.now, timedelta()))
+        self.loop.advance(max(until - self.now, timedelta()))
 
     def randomize(self, seed: int) -> None:
         """Add Event Grid's jitter to retries from now on, drawn from *seed*."""
@@ -246,26 +253,35 @@ class Pushgrid(InMemoryApp):
             raise failed
 
     def _work_off(self, until: datetime) -> None:
+        """Do all that is due until then, and finish what has begun."""
         steps: Counter[datetime] = Counter()
-        while (due := self._next()) and due.at <= until:
-            self.clock.advance(due.at - self.now)
-            steps[due.at] += 1
-            if steps[due.at] > self.max_steps:
-                stored = self.queues.stored
-                left = ", ".join(
-                    f"{len(stored[each])} on '{each}'" for each in Queue if stored[each]
-                )
-                raise Unsettled(
-                    f"After {self.max_steps} deliveries at {due.at} more are due at this moment "
-                    f"({left}). Does a handler publish the events that it gets?"
-                )
-            due.run()
+        while True:
+            self.loop.settle()
+            due, timer = self._next(), self.loop.next_in
+            if due and due.at <= until and (timer is None or due.at < self.now + timer):
+                self._count(steps, due.at)
+                self.clock.advance(due.at - self.now)
+                due.run()
+            elif timer is not None and (self._delivering or self.now + timer <= until):
+                self.clock.advance(timer)
+            else:
+                break
+
+    def _count(self, steps: Counter[datetime], at: datetime) -> None:
+        steps[at] += 1
+        if steps[at] > self.max_steps:
+            stored = self.queues.stored
+            left = ", ".join(f"{len(stored[each])} on '{each}'" for each in Queue if stored[each])
+            raise Unsettled(
+                f"After {self.max_steps} deliveries at {at} more are due at this moment ({left}). "
+                "Does a handler publish the events that it gets?"
+            )
 
     def _next(self) -> _Due | None:
         """Return what is due first: of equals, a timer's run is last."""
         due = []
-        if triggered := self.queues.earliest(Queue.DELIVERIES, Queue.RETRIES):
-            due.append(_Due(self._not_before_now(triggered), partial(self._deliver, *triggered)))
+        if len(self._delivering) < MESSAGES and (triggered := self._triggered()):
+            due.append(_Due(self._not_before_now(triggered), partial(self._begin, *triggered)))
         if waiting := self.queues.earliest(Queue.WAITING):
             at = _tick(self._not_before_now(waiting), _WAKE_EVERY)
             due.append(_Due(at, self.wake.run))
@@ -274,12 +290,24 @@ class Pushgrid(InMemoryApp):
             due.append(_Due(at, lambda: self.write_dead_letters.run(self.now + _WAKE_EVERY)))
         return min(due, key=lambda each: each.at, default=None)
 
+    def _triggered(self) -> tuple[Queue, Stored] | None:
+        """Return the message that triggers a function first."""
+        return self.queues.earliest(
+            Queue.DELIVERIES, Queue.RETRIES, besides=self._delivering.keys()
+        )
+
     def _not_before_now(self, found: tuple[Queue, Stored]) -> datetime:
         return max(found[1].visible_at, self.now)
 
-    def _deliver(self, queue: Queue, message: Stored) -> None:
-        self.deliver.run(message.text.encode())
-        self.queues.stored[queue].remove(message)
+    def _begin(self, queue: Queue, message: Stored) -> None:
+        self._delivering[message.identity] = self.loop.create_task(self._deliver(queue, message))
+
+    async def _deliver(self, queue: Queue, message: Stored) -> None:
+        try:
+            await self.deliver.run(message.text.encode(), queue)
+            self.queues.stored[queue].remove(message)
+        finally:
+            del self._delivering[message.identity]
 
 
 def _tick(moment: datetime, every: timedelta) -> datetime:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
@@ -99,8 +100,6 @@ class Endpoint:
             exchange = _handled(self._next(received), timeout)
         except Exception as raised:  # noqa: BLE001 - as a web server would
             exchange, error = answered(_HANDLER_RAISED), raised
-        if not isinstance(exchange, Answered) and exchange.failure is Failure.TIMED_OUT:
-            clock.advance(timeout)
         status = exchange.status if isinstance(exchange, Answered) else None
         after = (at - clock.start).total_seconds()
         self.attempts.append(
@@ -115,7 +114,11 @@ class Endpoint:
 
 
 class Endpoints:
-    """Pusher that calls the endpoints of the test in the caller's thread."""
+    """
+    Pusher to the endpoints of the test, whose handlers run where the loop runs blocking calls.
+
+    Answers take no time, a timeout takes its time.
+    """
 
     def __init__(self, clock: FakeClock) -> None:
         self._clock = clock
@@ -126,7 +129,7 @@ class Endpoints:
         """Answer requests to *url* at *endpoint* from now on."""
         self._by_url[url] = endpoint
 
-    def send(
+    async def send(
         self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
     ) -> Exchange:
         del late  # what timed out here never answers
@@ -135,8 +138,15 @@ class Endpoints:
             return NotAnswered(
                 Failure.RESOLUTION, f"the test has no subscriber at {request.url}", 0
             )
+        loop = asyncio.get_running_loop()
         if is_handshake(request):
-            return endpoint.consent(request)
+            return await loop.run_in_executor(None, endpoint.consent, request)
+        exchange = await loop.run_in_executor(None, self._answer, endpoint, request, timeout)
+        if isinstance(exchange, NotAnswered) and exchange.failure is Failure.TIMED_OUT:
+            await asyncio.sleep(timeout.total_seconds())
+        return exchange
+
+    def _answer(self, endpoint: Endpoint, request: OutboundRequest, timeout: timedelta) -> Exchange:
         exchange = endpoint.answer(request, timeout, self._clock)
         if isinstance(error := endpoint.attempts[-1].error, AssertionError):
             self.failed_assertion = self.failed_assertion or error

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context
 from functools import partial
 
 from shared.delivery.messages.publication import Publication
@@ -36,22 +36,21 @@ class _Waiter:
 
 class GroupCommit:
     """
-    Implements the port ``Commits``: a thread makes each commit, the loop gathers the next.
+    Implements the port ``Commits``: while commits are under way, the loop gathers the next.
 
     *commit* stores publications and returns the result of each. All calls are made on one loop.
     """
 
     def __init__(
         self,
-        commit: Callable[[Sequence[Publication]], Sequence[Result]],
-        threads: Executor,
+        commit: Callable[[Sequence[Publication]], Awaitable[Sequence[Result]]],
         *,
         wait_seconds: float = WAIT_SECONDS,
     ) -> None:
         self._commit = commit
-        self._threads = threads
         self._wait_seconds = wait_seconds
         self._gathering = Gathering[_Waiter]()
+        self._under_way: set[asyncio.Task[Sequence[Result | BaseException]]] = set()
         self._is_beginning = self._has_news = False
 
     async def commit(self, publication: Publication) -> Committed:
@@ -86,25 +85,23 @@ class GroupCommit:
             self._start(group)
 
     def _start(self, group: Group[_Waiter]) -> None:
-        publications = [each.publication for each in group.requests]
-        loop = asyncio.get_running_loop()
-        try:
-            work = loop.run_in_executor(self._threads, self._store, publications)
-        except RuntimeError:  # No thread can be had; it may still be stored.
-            self._finish(group, [StorageUnavailable()] * len(publications))
-        else:
-            work.add_done_callback(partial(self._stored, group))
+        storing = self._store([each.publication for each in group.requests])
+        # It is no request's own: it has no request's context, and does not end with one.
+        task = asyncio.get_running_loop().create_task(storing, context=Context())
+        self._under_way.add(task)
+        task.add_done_callback(partial(self._stored, group))
 
     def _stored(
-        self, group: Group[_Waiter], done: asyncio.Future[Sequence[Result | BaseException]]
+        self, group: Group[_Waiter], task: asyncio.Task[Sequence[Result | BaseException]]
     ) -> None:
+        self._under_way.discard(task)
         lost = [StorageUnavailable()] * len(group.requests)  # The process ends.
-        self._finish(group, lost if done.cancelled() else done.result())
+        self._finish(group, lost if task.cancelled() else task.result())
 
-    def _store(self, publications: Sequence[Publication]) -> Sequence[Result | BaseException]:
+    async def _store(self, publications: Sequence[Publication]) -> Sequence[Result | BaseException]:
         try:
-            results: Sequence[Result | BaseException] = self._commit(publications)
-        except BaseException as error:  # noqa: BLE001 - raised in each request
+            results: Sequence[Result | BaseException] = await self._commit(publications)
+        except Exception as error:  # noqa: BLE001 - raised in each request
             return [error] * len(publications)
         is_complete = len(results) == len(publications)
         return results if is_complete else [ValueError("a result is missing")] * len(publications)

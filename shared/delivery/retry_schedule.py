@@ -36,5 +36,5 @@ class Schedule:
         if not self.by_age:
             name = f" step {attempts}: " if beyond <= 0 else ": every "
             return step, f"schedule{name}{in_words(step)}"
-        slot = step if beyond <= 0 else self.steps[-1] + beyond * step
-        return max(slot - age, timedelta()), f"schedule: {in_words(slot)} after publish"
+        due = step if beyond <= 0 else self.steps[-1] + beyond * step
+        return max(due - age, timedelta()), f"schedule: {in_words(due)} after publish"

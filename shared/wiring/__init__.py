@@ -25,6 +25,7 @@ def require_settings() -> None:
     """Read the settings as a function is loaded. Raises InvalidSettings with every fault."""
     from shared.wiring import process, settings, worker_log
 
+    process.bridge().attach()
     process.collect_garbage_rarely()
     worker_log.print_what_the_host_drops()
     settings.settings()
@@ -34,6 +35,7 @@ def read_settings() -> None:
     """Read the settings as an HTTP function is loaded: it answers requests with their faults."""
     from shared.wiring import process, settings, worker_log
 
+    process.bridge().attach()
     process.collect_garbage_rarely()
     worker_log.print_what_the_host_drops()
     settings.settings_fault()
@@ -41,18 +43,31 @@ def read_settings() -> None:
 
 async def publish(request: HttpRequest) -> HttpAnswer:
     """Answer a publish request, to a custom topic or a topic of a namespace."""
-    from shared.wiring import publishing, settings
+    from shared.wiring import process, publishing, settings, worker_log
 
+    process.bridge().attach()
+    worker_log.begin_invocation()
     if misconfigured := settings.misconfigured_publish():
         return misconfigured.run(request)
     return await publishing.publish().run(request)
 
 
 async def deliver(body: bytes) -> None:
-    """Deliver one queue message; return when its invocation can end."""
-    from shared.wiring import delivering
+    """Deliver a message of first attempts."""
+    from shared.engine.ports import Queue
+    from shared.wiring import delivering, worker_log
 
-    await delivering.run(body)
+    worker_log.begin_invocation()
+    await delivering.deliver().run(body, Queue.DELIVERIES)
+
+
+async def retry(body: bytes) -> None:
+    """Deliver a message of retries."""
+    from shared.engine.ports import Queue
+    from shared.wiring import delivering, worker_log
+
+    worker_log.begin_invocation()
+    await delivering.deliver().run(body, Queue.RETRIES)
 
 
 def wake() -> RecordedTimer:

@@ -9,9 +9,9 @@ from shared.wiring.process import once
 from shared.wiring.settings import settings
 
 if TYPE_CHECKING:
+    from shared.adapters.bridge import OnLoopPusher
     from shared.adapters.entra.access_tokens import EntraTokenVerifier
     from shared.adapters.entra.signing_keys import SigningKeys
-    from shared.adapters.http.push import HttpPusher
 
 
 @once
@@ -41,8 +41,8 @@ def _signing_keys() -> SigningKeys:
     return SigningKeys(settings().entra_jwks_url or "", _pusher, time.monotonic)
 
 
-def _pusher() -> HttpPusher:
+def _pusher() -> OnLoopPusher:
     """Return the sender that fetches keys; only the first token needs it."""
-    from shared.wiring.outbound import http_pusher
+    from shared.wiring.outbound import blocking_pusher
 
-    return http_pusher()
+    return blocking_pusher()

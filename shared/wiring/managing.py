@@ -12,7 +12,7 @@ from shared.adapters.resource_cache import InvalidatingStore
 from shared.engine.manage.validation_links import Validate
 from shared.races import backoff_seconds
 from shared.wiring import storage
-from shared.wiring.process import CLOCK, new_id, once
+from shared.wiring.process import CLOCK, bridge, new_id, once
 from shared.wiring.settings import log_doubtful_settings, settings
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def manage() -> Manage:
     from shared.delivery.profiles import PROFILES
     from shared.engine.manage.api import Manage
     from shared.wiring.entra import operator_tokens
-    from shared.wiring.outbound import app_addresses, pusher
+    from shared.wiring.outbound import app_addresses, blocking_pusher, pusher
     from shared.wiring.replaying import jobs
 
     log_doubtful_settings()
@@ -55,8 +55,8 @@ def manage() -> Manage:
         attempts=storage.attempts(),
         dead_letters=storage.dead_letters(),
         health=TableHealth(storage.resources(), time.monotonic),
-        pusher=pusher(),
-        notifier=ParallelNotifier(pusher()),
+        pusher=blocking_pusher(),
+        notifier=ParallelNotifier(pusher(), bridge().run),
         clock=CLOCK,
         deployment=Deployment(
             account=storage.account().account_name,

@@ -9,20 +9,31 @@ from urllib.parse import urlsplit
 
 import certifi
 
+from shared.adapters.bridge import OnLoopPusher
 from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens, credential_for
 from shared.adapters.http.outbound_guard import OutboundGuard
+from shared.adapters.http.pool import MAX_IDLE
 from shared.adapters.http.push import HttpPusher
 from shared.adapters.http.resolver import NameServers
 from shared.adapters.http.tls import TlsMaterial, client_tls
+from shared.adapters.off_loop import Threads
 from shared.subscriptions.endpoint_rules import host_addresses
-from shared.wiring.process import CLOCK, once
+from shared.wiring.process import CLOCK, bridge, descriptors, once
 from shared.wiring.settings import settings
+
+_TOKEN_THREADS = 4
 
 
 @once
 def pusher() -> TokenPusher:
     """Return the sender that adds tokens to requests that need them."""
     return TokenPusher(http_pusher(), tokens())
+
+
+@once
+def blocking_pusher() -> OnLoopPusher:
+    """Return the same sender for callers on threads."""
+    return OnLoopPusher(pusher(), bridge().run)
 
 
 @once
@@ -35,7 +46,7 @@ def tokens() -> WebhookTokens:
             certificate=settings().webhook_certificate,
             authority=settings().webhook_authority,
         )
-    return WebhookTokens(credential, CLOCK)
+    return WebhookTokens(credential, CLOCK, Threads(_TOKEN_THREADS, "tokens"))
 
 
 @once
@@ -50,8 +61,9 @@ def http_pusher() -> HttpPusher:
     return HttpPusher(
         guard,
         tls=client_tls(_tls_material()),
-        lookup=NameServers(servers=servers) if servers else None,
+        lookup=NameServers(servers) if servers else None,
         proxy=settings().egress_proxy,
+        most_idle=min(MAX_IDLE, descriptors() // 4),
     )
 
 

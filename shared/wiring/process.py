@@ -13,12 +13,14 @@ from functools import partial, wraps
 from threading import RLock, Thread
 from typing import Any, TypeVar, cast
 
+from shared.adapters.bridge import Bridge
 from shared.clock import SystemClock, WatchedClock
 
 T = TypeVar("T")
 
+_MOST_DESCRIPTORS = 16_384  # that the app has a use for
+
 _chance = random.Random()  # noqa: S311 - ids only
-_lock = RLock()
 _built: dict[Callable[[], Any], Any] = {}
 
 
@@ -40,17 +42,46 @@ CLOCK = WatchedClock(
 
 
 def once(build: Callable[[], T]) -> Callable[[], T]:
-    """Build at the first call only, also when two threads make it at the same time."""
+    """
+    Build at the first call only, also when two threads make it at the same time.
+
+    Who needs another part does not wait: the event loop never does for a thread's imports.
+    """
+    lock = RLock()
 
     @wraps(build)
     def get() -> T:
         if build not in _built:
-            with _lock:
+            with lock:
                 if build not in _built:
                     _built[build] = build()
         return cast("T", _built[build])
 
     return get
+
+
+@once
+def bridge() -> Bridge:
+    """Return the way from threads to the event loop of this process."""
+    return Bridge()
+
+
+@once
+def descriptors() -> int:
+    """Allow this process as many descriptors as it may have; return that number."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit.
+        return _MOST_DESCRIPTORS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return _MOST_DESCRIPTORS
+    most = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
+    if soft < most:
+        with suppress(OSError, ValueError):  # a limit beyond that of the kernel
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+            return most
+    return min(soft, _MOST_DESCRIPTORS)
 
 
 def new_id() -> str:
@@ -71,3 +102,13 @@ def collect_garbage_rarely() -> None:
     objects stops every thread for 40 ms.
     """
     gc.set_threshold(12_000, *gc.get_threshold()[1:])
+
+
+def spare_what_lasts() -> None:
+    """
+    Keep what stands by now from the collector, once a use case is composed.
+
+    A full collection stops the event loop; what it would look at again and again is mostly modules.
+    """
+    gc.collect()
+    gc.freeze()

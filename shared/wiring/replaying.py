@@ -14,7 +14,7 @@ from shared.wiring.process import CLOCK, once
 @once
 def jobs() -> ReplayJobs:
     return ReplayJobs(
-        rows=storage.resources(), sender=storage.queues(), clock=CLOCK, backoff=backoff
+        rows=storage.resources(), sender=storage.blocking_sender(), clock=CLOCK, backoff=backoff
     )
 
 
@@ -25,13 +25,13 @@ def replay() -> ReplaySteps:
         marks=Marks(rows=storage.resources()),
         events=PutEvents(
             payloads=storage.payloads(),
-            requeue=storage.requeue(),
+            requeue=storage.blocking_requeue(),
             terms=storage.deployment_terms(),
             clock=CLOCK,
         ),
         reader=storage.dead_letters(),
         topics=storage.resource_cache(),
         subscriptions=storage.resource_cache(),
-        requeue=storage.requeue(),
+        requeue=storage.blocking_requeue(),
         clock=CLOCK,
     )

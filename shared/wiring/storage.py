@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import time
 import uuid
 
 from shared.adapters.buffered_metrics import BufferedMetrics
+from shared.adapters.off_loop import OnLoopSender, Threads
 from shared.adapters.resource_cache import ResourceCache
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.attempts import StorageAttempts
@@ -14,13 +16,15 @@ from shared.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
 from shared.adapters.storage.connection import Service, connections_beside
 from shared.adapters.storage.metrics import StorageMetrics
 from shared.adapters.storage.queues import StorageQueues
+from shared.adapters.storage.sender import StorageSender
 from shared.adapters.storage.tables import StorageResources
 from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.delivering.poison_records import PoisonRecords
-from shared.engine.delivering.requeue import Requeue
+from shared.engine.delivering.requeue import BlockingRequeue, Requeue
+from shared.wiring import local_host
 from shared.wiring.outbound import storage_pusher
-from shared.wiring.process import CLOCK, begin, new_id, once
+from shared.wiring.process import CLOCK, begin, bridge, new_id, once
 from shared.wiring.settings import settings
 
 
@@ -31,12 +35,28 @@ def account() -> StorageAccount:
 
 @once
 def queues() -> StorageQueues:
-    return StorageQueues(account(), storage_pusher().send)
+    return StorageQueues(account())
+
+
+@once
+def sender() -> StorageSender:
+    threads = Threads(4, "queues")
+    return StorageSender(account(), storage_pusher().send, threads, local_host.message_put)
+
+
+@once
+def blocking_sender() -> OnLoopSender:
+    return OnLoopSender(sender(), bridge().run)
 
 
 @once
 def requeue() -> Requeue:
-    return Requeue(sender=queues(), clock=CLOCK, sleep=time.sleep)
+    return Requeue(sender=sender(), clock=CLOCK, sleep=asyncio.sleep)
+
+
+@once
+def blocking_requeue() -> BlockingRequeue:
+    return BlockingRequeue(requeue=requeue(), run=bridge().run)
 
 
 @once

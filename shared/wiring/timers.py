@@ -17,7 +17,9 @@ from shared.wiring.settings import log_doubtful_settings
 
 @once
 def wake() -> RecordedTimer:
-    work = Wake(intake=_intake(), receiver=storage.queues(), requeue=storage.requeue(), clock=CLOCK)
+    work = Wake(
+        intake=_intake(), receiver=storage.queues(), requeue=storage.blocking_requeue(), clock=CLOCK
+    )
     return RecordedTimer(timer="wake", work=work.run, runs=timer_runs())
 
 
@@ -28,7 +30,7 @@ def deadletter_timer() -> RecordedTimer:
         "dead letters": WriteDeadLetters(
             intake=_intake(),
             receiver=storage.queues(),
-            sender=storage.queues(),
+            sender=storage.blocking_sender(),
             payloads=storage.payloads(),
             store=storage.dead_letters(),
             clock=CLOCK,
@@ -38,7 +40,7 @@ def deadletter_timer() -> RecordedTimer:
         "poison": ReturnPoison(
             intake=_intake(),
             receiver=storage.queues(),
-            requeue=storage.requeue(),
+            requeue=storage.blocking_requeue(),
         ),
         "queues": WatchQueues(watch=storage.queues(), clock=CLOCK),
         "housekeeping": Housekeeping(

@@ -1,33 +1,45 @@
 """
 Prints what is logged outside of invocations, which the Functions host drops otherwise.
 
-The Python worker sends a line to the host with the id of its invocation, which it knows of its own
-threads and tasks. The host drops lines without one: those of the threads that deliver, wait for
-late answers and write counts. What is printed it keeps (category ``Host.Function.Console``).
+The Python worker sends a line to the host with the id of its invocation, and the host drops lines
+without one, or with that of an invocation that has ended. On a thread of our own the worker knows
+none. On the event loop it does not know better: a task has the id of the one that made it, whatever
+its context, or else that of the invocation that began last. So the entry points say what belongs to
+an invocation, and tasks that may outlive theirs start in an empty context. What is printed the host
+keeps (category ``Host.Function.Console``).
 
 Source: azure-functions-host, ``GrpcWorkerChannel.Log`` and ``WorkerProcess``;
-azure-functions-python-worker, ``dispatcher.py``.
+azure-functions-python-worker, ``dispatcher.py`` (``ContextEnabledTask``); 2024-10.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 from collections.abc import Callable
+from contextvars import ContextVar
+from functools import partial
 
 from shared.settings import LogFormat
 from shared.telemetry import LOGGER, TextLines
 
+_of_invocation: ContextVar[bool] = ContextVar("of_invocation", default=False)
+
 
 class ConsoleLines(logging.Handler):
-    """Prints lines of JSON that belong to no invocation; *invocation* returns the current one."""
+    """Prints lines of JSON that the host drops."""
 
-    def __init__(self, invocation: Callable[[], object]) -> None:
+    def __init__(self, is_kept: Callable[[], bool]) -> None:
         super().__init__()
-        self._invocation = invocation
+        self._is_kept = is_kept
+
+    def leaves(self, record: logging.LogRecord) -> bool:
+        """Tell whether a line is one for the host."""
+        return record.name != LOGGER or self._is_kept()
 
     def emit(self, record: logging.LogRecord) -> None:
-        if self._invocation() is not None:
+        if self._is_kept():
             return
         line = record.getMessage()
         if record.levelno < logging.WARNING:
@@ -48,6 +60,11 @@ def use_format(chosen: LogFormat) -> None:
         logger.addFilter(TextLines())
 
 
+def begin_invocation() -> None:
+    """Say that the running coroutine is that of an invocation, with what it makes and awaits."""
+    _of_invocation.set(True)
+
+
 def print_what_the_host_drops() -> None:
     """Begin to print, where Microsoft's Python worker runs us; other hosts lose nothing."""
     logger = logging.getLogger(LOGGER)
@@ -57,5 +74,15 @@ def print_what_the_host_drops() -> None:
         worker = sys.modules.get(type(handler).__module__)
         invocation = getattr(worker, "get_current_invocation_id", None)
         if invocation:
-            logger.addHandler(ConsoleLines(invocation))
+            lines = ConsoleLines(partial(_is_kept, invocation))
+            logger.addHandler(lines)
+            handler.addFilter(lines.leaves)
             return
+
+
+def _is_kept(invocation: Callable[[], object]) -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return invocation() is not None
+    return _of_invocation.get()

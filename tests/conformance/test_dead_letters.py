@@ -129,7 +129,7 @@ def play(app: Deployment, away_for: timedelta) -> None:
         for stored in list(app.queues.stored[queue]):
             app.clock.advance(max(stored.visible_at - app.clock.now(), timedelta()))
             app.queues.stored[queue].remove(stored)
-            app.deliver.run(stored.text.encode())
+            app.work(stored.text)
     while waits := app.queues.waits(Queue.DEADLETTERS):
         app.clock.advance(max(*waits, TIMER))
         if app.clock.now() < START + away_for:

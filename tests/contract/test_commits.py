@@ -1,20 +1,21 @@
-"""Commits: what group commit promises, with threads and without."""
+"""Commits: what group commit promises, on the event loop and without."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from pushgrid.testing.memory import FakeClock, InlineCommits, MemoryPayloads, MemoryQueues
 from shared.adapters.group_commit import GroupCommit
+from shared.adapters.off_loop import OffLoopPayloads, OffLoopSender
 from shared.delivery.messages.publication import Publication
 from shared.engine.ports import Committed, Queue
 from shared.engine.publishing.commit import Commit
 from shared.errors import StorageUnavailable
 from tests.functional.publishing.publications import a_publication
+from tests.without_loop import at_once
 
 Store = Callable[[Publication], Committed]  # runs a loop until the publication is committed
 
@@ -26,11 +27,14 @@ def queues() -> MemoryQueues:
 
 @pytest.fixture(params=["inline", "group"])
 def commit(request: pytest.FixtureRequest, queues: MemoryQueues) -> Iterator[Store]:
-    store = Commit(payloads=MemoryPayloads(FakeClock()), sender=queues).run
-    with ThreadPoolExecutor(1) as threads:
-        commits = InlineCommits(store) if request.param == "inline" else GroupCommit(store, threads)
-        with asyncio.Runner() as runner:
-            yield lambda publication: runner.run(commits.commit(publication))
+    store = Commit(
+        payloads=OffLoopPayloads(MemoryPayloads(FakeClock()), at_once),
+        sender=OffLoopSender(queues, at_once),
+        off_loop=at_once,
+    ).run
+    commits = InlineCommits(store) if request.param == "inline" else GroupCommit(store)
+    with asyncio.Runner() as runner:
+        yield lambda publication: runner.run(commits.commit(publication))
 
 
 def test_it_is_stored_when_commit_returns(commit: Store, queues: MemoryQueues) -> None:

@@ -30,7 +30,6 @@ HEALTH = Health(
         delays=2,
         probe_until=START + timedelta(seconds=50),
         probe_changes=3,
-        rate=19.7,
     ),
     released_at=START - timedelta(seconds=1),
     failures=10,

@@ -1,10 +1,9 @@
-"""Sender, Receiver and QueueWatch: what a queue promises, in memory and on Azurite."""
+"""BlockingSender, Receiver and QueueWatch: what a queue promises, in memory and on Azurite."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Protocol
 
@@ -13,22 +12,23 @@ import pytest
 from pushgrid.testing.memory import FakeClock, MemoryQueues
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.queues import StorageQueues
-from shared.engine.ports import Queue, QueueWatch, Receipt, Received, Receiver, Sender
-from shared.errors import Unstorable
-from shared.wiring.outbound import storage_pusher
+from shared.engine.ports import BlockingSender, Put, Queue, QueueWatch, Receipt, Received, Receiver
+from shared.errors import StorageUnavailable, Unstorable
+from tests.senders import sender_of
 
 SECOND = timedelta(seconds=1)
 HOUR = timedelta(hours=1)
 
 
-class Queues(Sender, Receiver, QueueWatch, Protocol):
-    """All three ports."""
+class Queues(Receiver, QueueWatch, Protocol):
+    """Both ports."""
 
 
 class Subject:
-    """An implementation, and how time passes for it."""
+    """An implementation of all three ports, and how time passes for it."""
 
-    def __init__(self, queues: Queues, clock: FakeClock | None) -> None:
+    def __init__(self, sender: BlockingSender, queues: Queues, clock: FakeClock | None) -> None:
+        self.sender = sender
         self.queues = queues
         self._clock = clock
 
@@ -42,20 +42,26 @@ class Subject:
         return sorted(message.text for message in self.queues.receive(queue, HOUR))
 
 
+def receipts(puts: Sequence[Put]) -> list[Receipt]:
+    """Return the receipts of puts, all of which succeeded."""
+    return [each for each in puts if not isinstance(each, StorageUnavailable)]
+
+
 @pytest.fixture
 def subject(account: StorageAccount | None) -> Iterator[Subject]:
     if account is None:
         clock = FakeClock()
-        yield Subject(MemoryQueues(clock), clock)
+        memory = MemoryQueues(clock)
+        yield Subject(memory, memory, clock)
         return
-    with closing(storage_pusher()) as pusher:
-        yield Subject(StorageQueues(account, pusher.send), None)
+    with sender_of(account) as sender:
+        yield Subject(sender, StorageQueues(account), None)
 
 
 def test_a_queue_is_made_by_its_first_put_alone(subject: Subject) -> None:
     missing = subject.texts()
-    subject.queues.put_all(Queue.WAITING, [])
-    subject.queues.put(Queue.WAITING, "one")
+    subject.sender.put_all(Queue.WAITING, [])
+    subject.sender.put(Queue.WAITING, "one")
 
     assert (missing, subject.texts(Queue.DEADLETTERS), subject.texts()) == ([], [], ["one"])
 
@@ -63,13 +69,34 @@ def test_a_queue_is_made_by_its_first_put_alone(subject: Subject) -> None:
 def test_put_all_stores_every_text(subject: Subject) -> None:
     texts = [f"{number:02}" for number in range(20)]
 
-    faults = subject.queues.put_all(Queue.WAITING, texts)
+    puts = subject.sender.put_all(Queue.WAITING, texts)
 
-    assert (faults, subject.texts()) == ({}, texts)
+    assert subject.texts() == texts
+    assert [subject.sender.take_back(Queue.WAITING, each) for each in receipts(puts)] == [
+        False
+    ] * 20
+
+
+def test_put_all_hides_what_it_stores(subject: Subject) -> None:
+    """Each put has its own receipt, in the order of the texts."""
+    puts = subject.sender.put_all(Queue.WAITING, ["one", "two", "three"], HOUR)
+
+    assert subject.texts() == []
+    one, _, three = receipts(puts)
+    assert subject.sender.take_back(Queue.WAITING, one)
+    assert subject.sender.replace(Queue.WAITING, three, "3", timedelta())
+    assert subject.texts() == ["3"]
+
+
+def test_put_all_tells_of_each_text_what_came_of_it(subject: Subject) -> None:
+    puts = subject.sender.put_all(Queue.WAITING, ["one", "x" * (64 * 1024 + 1), "two"])
+
+    assert [isinstance(each, Unstorable) for each in puts] == [False, True, False]
+    assert subject.texts() == ["one", "two"]
 
 
 def test_at_most_32_are_received_at_once(subject: Subject) -> None:
-    subject.queues.put_all(Queue.WAITING, ["x"] * 33)
+    subject.sender.put_all(Queue.WAITING, ["x"] * 33)
 
     assert [len(subject.texts()), len(subject.texts())] == [32, 1]
 
@@ -78,7 +105,7 @@ def test_at_most_32_are_received_at_once(subject: Subject) -> None:
     "text", ["", '{"a":"<b>&\'\\"</b>"}', " a  b\t\n", "x" * 48 * 1024, '"' * 48 * 1024]
 )
 def test_a_text_comes_back_as_it_was(subject: Subject, text: str) -> None:
-    subject.queues.put(Queue.WAITING, text)
+    subject.sender.put(Queue.WAITING, text)
 
     assert subject.texts() == [text]
 
@@ -89,34 +116,34 @@ def test_a_text_comes_back_as_it_was(subject: Subject, text: str) -> None:
     ids=["in the past", "rounded up to a second", "longer than a queue can"],
 )
 def test_a_wait_is_what_a_queue_can_do(subject: Subject, wait: timedelta, texts: list[str]) -> None:
-    subject.queues.put(Queue.WAITING, "x", visible_in=wait)
+    subject.sender.put(Queue.WAITING, "x", visible_in=wait)
 
     assert subject.texts() == texts
 
 
 def test_after_its_time_a_message_is_visible(subject: Subject) -> None:
     """All at once, since time passes on Azurite: what was put, received, hidden, replaced."""
-    queues = subject.queues
-    queues.put_all(Queue.WAITING, ["received", "deleted", "hidden for longer"])
+    queues, sender = subject.queues, subject.sender
+    sender.put_all(Queue.WAITING, ["received", "deleted", "hidden for longer"])
     for message in queues.receive(Queue.WAITING, SECOND):
         if message.text == "deleted":
             queues.delete(Queue.WAITING, message)
         elif message.text == "hidden for longer":
             queues.hide(Queue.WAITING, message, HOUR)
-    queues.put(Queue.WAITING, "put", visible_in=SECOND)
-    taken = queues.put(Queue.WAITING, "taken back", visible_in=SECOND)
-    replaced = queues.put(Queue.WAITING, "three", visible_in=HOUR)
-    replaced = queues.replace(Queue.WAITING, replaced, "two", HOUR) or replaced
+    sender.put(Queue.WAITING, "put", visible_in=SECOND)
+    taken = sender.put(Queue.WAITING, "taken back", visible_in=SECOND)
+    replaced = sender.put(Queue.WAITING, "three", visible_in=HOUR)
+    replaced = sender.replace(Queue.WAITING, replaced, "two", HOUR) or replaced
 
-    assert queues.take_back(Queue.WAITING, taken)
-    assert queues.replace(Queue.WAITING, replaced, "replaced", SECOND)
+    assert sender.take_back(Queue.WAITING, taken)
+    assert sender.replace(Queue.WAITING, replaced, "replaced", SECOND)
     assert subject.texts() == []
     subject.wait(SECOND * 1.3)
     assert subject.texts() == ["put", "received", "replaced"]
 
 
 def test_a_message_can_be_let_go_at_once(subject: Subject) -> None:
-    subject.queues.put(Queue.WAITING, "one")
+    subject.sender.put(Queue.WAITING, "one")
     (message,) = subject.queues.receive(Queue.WAITING, HOUR)
     subject.queues.hide(Queue.WAITING, message, timedelta())
 
@@ -124,7 +151,7 @@ def test_a_message_can_be_let_go_at_once(subject: Subject) -> None:
 
 
 def test_what_somebody_else_has_received_is_left_alone(subject: Subject) -> None:
-    subject.queues.put(Queue.WAITING, "one")
+    subject.sender.put(Queue.WAITING, "one")
     (mine,) = subject.queues.receive(Queue.WAITING, HOUR)
     subject.queues.hide(Queue.WAITING, mine, timedelta())
     (theirs,) = subject.queues.receive(Queue.WAITING, HOUR)
@@ -141,7 +168,7 @@ def test_what_is_gone_can_be_deleted_and_hidden(subject: Subject) -> None:
     unknown = Received(text="one", handle=("b3c1f7b4-0000-4000-8000-000000000000", "AgAAAAMAAAAA"))
     subject.queues.delete(Queue.WAITING, unknown)  # there is not even a queue
     subject.queues.hide(Queue.WAITING, unknown, timedelta())
-    subject.queues.put(Queue.WAITING, "one")
+    subject.sender.put(Queue.WAITING, "one")
     (message,) = subject.queues.receive(Queue.WAITING, HOUR)
 
     for _ in range(2):
@@ -152,54 +179,54 @@ def test_what_is_gone_can_be_deleted_and_hidden(subject: Subject) -> None:
 
 
 def test_what_is_visible_can_be_taken_back(subject: Subject) -> None:
-    receipt = subject.queues.put(Queue.WAITING, "now")
-    subject.queues.put(Queue.WAITING, "other")
+    receipt = subject.sender.put(Queue.WAITING, "now")
+    subject.sender.put(Queue.WAITING, "other")
 
-    assert subject.queues.take_back(Queue.WAITING, receipt)
+    assert subject.sender.take_back(Queue.WAITING, receipt)
     assert subject.texts() == ["other"]
 
 
 def test_what_was_replaced_has_a_receipt_of_its_own(subject: Subject) -> None:
-    old = subject.queues.put(Queue.WAITING, "two", visible_in=HOUR)
-    new = subject.queues.replace(Queue.WAITING, old, "one", HOUR)
+    old = subject.sender.put(Queue.WAITING, "two", visible_in=HOUR)
+    new = subject.sender.replace(Queue.WAITING, old, "one", HOUR)
 
     assert new
-    assert not subject.queues.take_back(Queue.WAITING, old)
-    assert subject.queues.take_back(Queue.WAITING, new)
-    assert not subject.queues.take_back(Queue.WAITING, new)
+    assert not subject.sender.take_back(Queue.WAITING, old)
+    assert subject.sender.take_back(Queue.WAITING, new)
+    assert not subject.sender.take_back(Queue.WAITING, new)
 
 
 def test_a_receipt_is_good_until_somebody_receives_the_message(subject: Subject) -> None:
     """Also when it was hidden, and is visible again: it may have been handled meanwhile."""
-    receipt = subject.queues.put(Queue.WAITING, "one")
+    receipt = subject.sender.put(Queue.WAITING, "one")
     (message,) = subject.queues.receive(Queue.WAITING, SECOND)
 
-    while_held = subject.queues.replace(Queue.WAITING, receipt, "other", HOUR)
+    while_held = subject.sender.replace(Queue.WAITING, receipt, "other", HOUR)
     subject.queues.hide(Queue.WAITING, message, timedelta())
 
     assert while_held is None
-    assert subject.queues.replace(Queue.WAITING, receipt, "other", HOUR) is None
-    assert not subject.queues.take_back(Queue.WAITING, receipt)
+    assert subject.sender.replace(Queue.WAITING, receipt, "other", HOUR) is None
+    assert not subject.sender.take_back(Queue.WAITING, receipt)
     assert subject.texts() == ["one"]
 
 
 def test_a_receipt_of_what_was_deleted_is_good_for_nothing(subject: Subject) -> None:
-    receipt = subject.queues.put(Queue.WAITING, "one")
+    receipt = subject.sender.put(Queue.WAITING, "one")
     (message,) = subject.queues.receive(Queue.WAITING, HOUR)
     subject.queues.delete(Queue.WAITING, message)
 
-    assert not subject.queues.take_back(Queue.WAITING, receipt)
-    assert subject.queues.replace(Queue.WAITING, receipt, "other", HOUR) is None
+    assert not subject.sender.take_back(Queue.WAITING, receipt)
+    assert subject.sender.replace(Queue.WAITING, receipt, "other", HOUR) is None
     assert subject.texts() == []
 
 
 def test_looking_leaves_a_queue_as_it_is(subject: Subject) -> None:
     """Hidden messages are counted and not seen, received ones as well."""
-    queues = subject.queues
+    queues, sender = subject.queues, subject.sender
     assert queues.peek(Queue.WAITING) == (0, [])
     for text in ("one", "two"):
-        queues.put(Queue.WAITING, text)
-    queues.put(Queue.WAITING, "hidden", HOUR)
+        sender.put(Queue.WAITING, text)
+    sender.put(Queue.WAITING, "hidden", HOUR)
 
     for _ in range(2):
         backlog = queues.peek(Queue.WAITING)
@@ -215,13 +242,13 @@ def test_looking_leaves_a_queue_as_it_is(subject: Subject) -> None:
 def test_a_message_that_is_too_large_is_refused_and_no_outage(subject: Subject) -> None:
     """The service takes 64 KiB."""
     with pytest.raises(Unstorable):
-        subject.queues.put(Queue.WAITING, "x" * (64 * 1024 + 1))
+        subject.sender.put(Queue.WAITING, "x" * (64 * 1024 + 1))
 
-    assert subject.queues.put(Queue.WAITING, "x" * (48 * 1024))
+    assert subject.sender.put(Queue.WAITING, "x" * (48 * 1024))
 
 
 def test_a_message_knows_how_often_it_was_received(subject: Subject) -> None:
-    subject.queues.put(Queue.WAITING, "one")
+    subject.sender.put(Queue.WAITING, "one")
     counts = []
     for _ in range(2):
         (received,) = subject.queues.receive(Queue.WAITING, SECOND)
@@ -233,11 +260,11 @@ def test_a_message_knows_how_often_it_was_received(subject: Subject) -> None:
 
 def test_a_received_message_can_be_replaced(subject: Subject) -> None:
     """Its handle is a receipt."""
-    subject.queues.put(Queue.WAITING, "one")
+    subject.sender.put(Queue.WAITING, "one")
     (received,) = subject.queues.receive(Queue.WAITING, HOUR)
 
-    renewed = subject.queues.replace(Queue.WAITING, Receipt(received.handle), "two", timedelta())
-    stale = subject.queues.replace(Queue.WAITING, Receipt(received.handle), "three", HOUR)
+    renewed = subject.sender.replace(Queue.WAITING, Receipt(received.handle), "two", timedelta())
+    stale = subject.sender.replace(Queue.WAITING, Receipt(received.handle), "three", HOUR)
 
     assert (renewed is not None, stale) == (True, None)
     assert subject.texts() == ["two"]

@@ -16,6 +16,7 @@ import pytest
 from azure.core.pipeline.transport import HttpTransport
 
 from pushgrid.testing.memory import START, FakeClock
+from shared.adapters.off_loop import OnLoopSender
 from shared.adapters.storage import attempts, bounded_retry, limits, message_put
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.attempts import StorageAttempts
@@ -27,20 +28,24 @@ from shared.deadletter.reader import UnreadableBlob
 from shared.engine.ports import Queue, Received, Table
 from shared.errors import StorageUnavailable, StorageUnreachable
 from shared.metrics import CountRow, Span
-from shared.wiring.outbound import storage_pusher
 from tests.builders import DEAD, a_record
 from tests.contract.scripted_storage import STORED, Answer, ScriptedStorage
+from tests.senders import sender_of
 from tests.serving import serving
 
 MESSAGE = Received(text="one", handle=("1", "r"))
-PUSHER = storage_pusher()
 
 
 @pytest.fixture(autouse=True)
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Give the pauses between tries, which take no time."""
     pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
     monkeypatch.setattr(HttpTransport, "sleep", lambda _, seconds: pauses.append(seconds))
+    monkeypatch.setattr(message_put, "sleep", sleep)
     return pauses
 
 
@@ -48,20 +53,17 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def storage() -> Iterator[ScriptedStorage]:
     with serving(ScriptedStorage()) as server:
         yield server
-    PUSHER.close()
 
 
 @pytest.fixture
 def queues(storage: ScriptedStorage) -> StorageQueues:
-    return queues_at(storage.server_port)
+    return StorageQueues(account_at(storage.server_port))
 
 
-def queues_at(port: int) -> StorageQueues:
-    return queues_of(account_at(port))
-
-
-def queues_of(account: StorageAccount) -> StorageQueues:
-    return StorageQueues(account, PUSHER.send)
+@pytest.fixture
+def sender(storage: ScriptedStorage) -> Iterator[OnLoopSender]:
+    with sender_of(account_at(storage.server_port)) as sender:
+        yield sender
 
 
 def account_at(port: int) -> StorageAccount:
@@ -71,15 +73,16 @@ def account_at(port: int) -> StorageAccount:
 
 
 def put_message(account: StorageAccount) -> None:
-    queues_of(account).put(Queue.WAITING, "one")
+    with sender_of(account) as sender:
+        sender.put(Queue.WAITING, "one")
 
 
 def delete_message(account: StorageAccount) -> None:
-    queues_of(account).delete(Queue.WAITING, MESSAGE)
+    StorageQueues(account).delete(Queue.WAITING, MESSAGE)
 
 
 def read_queue(account: StorageAccount) -> None:
-    queues_of(account).receive(Queue.WAITING, timedelta(seconds=1))
+    StorageQueues(account).receive(Queue.WAITING, timedelta(seconds=1))
 
 
 def read_table(account: StorageAccount) -> None:
@@ -107,7 +110,7 @@ def write_attempt(account: StorageAccount) -> None:
 
 
 def hide_message(account: StorageAccount) -> None:
-    queues_of(account).hide(Queue.WAITING, MESSAGE, timedelta(seconds=1))
+    StorageQueues(account).hide(Queue.WAITING, MESSAGE, timedelta(seconds=1))
 
 
 def insert_row(account: StorageAccount) -> None:
@@ -168,8 +171,8 @@ def test_a_repeated_request_leaves_no_connection_open(
     assert [each for each in caught if each.category is ResourceWarning] == []
 
 
-def test_messages_never_expire(storage: ScriptedStorage, queues: StorageQueues) -> None:
-    queues.put(Queue.WAITING, "one", visible_in=timedelta(days=9))
+def test_messages_never_expire(storage: ScriptedStorage, sender: OnLoopSender) -> None:
+    sender.put(Queue.WAITING, "one", visible_in=timedelta(days=9))
 
     (request,) = storage.requests
     assert "messagettl=-1" in request
@@ -177,22 +180,22 @@ def test_messages_never_expire(storage: ScriptedStorage, queues: StorageQueues) 
 
 
 def test_the_environment_names_no_proxy(
-    storage: ScriptedStorage, queues: StorageQueues, monkeypatch: pytest.MonkeyPatch
+    storage: ScriptedStorage, sender: OnLoopSender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
 
-    queues.put(Queue.WAITING, "one")
+    sender.put(Queue.WAITING, "one")
 
     assert len(storage.requests) == 1
 
 
 @pytest.mark.parametrize("fault", [Answer(500), Answer(503, "ServerBusy"), Answer(0)])
 def test_a_short_fault_is_nobodys_business(
-    storage: ScriptedStorage, queues: StorageQueues, fault: Answer
+    storage: ScriptedStorage, sender: OnLoopSender, fault: Answer
 ) -> None:
     storage.script.insert(0, fault)
 
-    queues.put(Queue.WAITING, "one")
+    sender.put(Queue.WAITING, "one")
 
     assert len(storage.requests) == 2
 
@@ -200,12 +203,12 @@ def test_a_short_fault_is_nobodys_business(
 @pytest.mark.usefixtures("storage")
 def test_nobody_at_home_is_unavailable() -> None:
     with pytest.raises(StorageUnavailable):
-        queues_at(1).receive(Queue.WAITING, timedelta(seconds=1))
+        StorageQueues(account_at(1)).receive(Queue.WAITING, timedelta(seconds=1))
 
 
 @pytest.mark.parametrize("bad", [(0,), (7,), (0, 1, 19)])
 def test_put_all_names_what_may_not_be_stored_after_every_put(
-    storage: ScriptedStorage, queues: StorageQueues, bad: tuple[int, ...]
+    storage: ScriptedStorage, sender: OnLoopSender, bad: tuple[int, ...]
 ) -> None:
     stored = []
 
@@ -218,12 +221,12 @@ def test_put_all_names_what_may_not_be_stored_after_every_put(
 
     storage.choose = choose
 
-    faults = queues.put_all(
+    puts = sender.put_all(
         Queue.WAITING, ["bad" if number in bad else "good" for number in range(20)]
     )
 
-    assert (set(faults), len(stored)) == (set(bad), 20 - len(bad))
-    assert all(isinstance(fault, StorageUnavailable) for fault in faults.values())
+    failed = {place for place, put in enumerate(puts) if isinstance(put, StorageUnavailable)}
+    assert (failed, len(stored)) == (set(bad), 20 - len(bad))
 
 
 @pytest.mark.parametrize(
@@ -248,7 +251,7 @@ def test_a_message_that_somebody_else_has_is_left_to_them(
 
 
 def test_a_queue_that_another_process_makes_first_is_used(
-    storage: ScriptedStorage, queues: StorageQueues
+    storage: ScriptedStorage, sender: OnLoopSender
 ) -> None:
     storage.script = [
         Answer(404, "QueueNotFound"),
@@ -256,7 +259,7 @@ def test_a_queue_that_another_process_makes_first_is_used(
         Answer(201, body=STORED),
     ]
 
-    queues.put(Queue.WAITING, "one")
+    sender.put(Queue.WAITING, "one")
 
     assert [request.split()[0] for request in storage.requests] == ["POST", "PUT", "POST"]
 
@@ -305,23 +308,23 @@ def test_storage_that_asks_for_a_minute_gets_no_more_than_its_limit(
         act(account_at(storage.server_port))
 
     tried = [each for each in storage.requests if "comp=list" not in each]
-    assert [each.split()[0] for each in tried] == [verb] * bounded_retry.TRIES
+    assert [each.split()[0] for each in tried] == [verb] * limits.TRIES
     assert sum(slept) < limits.LIMIT_SECONDS / 2
 
 
 @pytest.mark.parametrize("cut", [1, len(STORED), len(STORED) + 60])
 def test_a_put_whose_answer_is_cut_off_is_stored(
-    storage: ScriptedStorage, queues: StorageQueues, cut: int
+    storage: ScriptedStorage, sender: OnLoopSender, cut: int
 ) -> None:
     """It failed all requests of its commit, and their publishers put it again."""
     storage.script = [Answer(201, body=STORED, cut=cut), Answer(500)]
 
-    receipt = queues.put(Queue.WAITING, "one")
+    receipt = sender.put(Queue.WAITING, "one")
 
     assert len(storage.requests) == 1
     if cut > 1:  # Nobody knows how to delete it: it counts as received.
-        assert queues.take_back(Queue.WAITING, receipt) is False
-        assert queues.replace(Queue.WAITING, receipt, "two", timedelta()) is None
+        assert sender.take_back(Queue.WAITING, receipt) is False
+        assert sender.replace(Queue.WAITING, receipt, "two", timedelta()) is None
         assert len(storage.requests) == 1
 
 
@@ -372,7 +375,7 @@ def test_a_request_that_hangs_is_repeated_once_where_that_does_no_harm(
     is_log = act is write_attempt
     for module in (bounded_retry, message_put):
         monkeypatch.setattr(module, "READ_SECONDS", 300 if is_log else 0.3)
-    monkeypatch.setattr(bounded_retry, "LIMIT_SECONDS", 300)
+        monkeypatch.setattr(module, "LIMIT_SECONDS", 300)
     monkeypatch.setattr(attempts, "WRITE_SECONDS", 0.3 if is_log else 300)
     go_on = threading.Event()
     storage.choose = lambda _: Answer(0) if go_on.wait(30) else Answer(500)

@@ -1,9 +1,20 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
+from tests.blocking import blocking_calls
 from tests.functional.deployment import Deployment
 from tests.functional.namespace_shop import deploy_orders
+
+
+@pytest.fixture(autouse=True)
+def _nothing_blocks() -> Iterator[None]:
+    """Let no call keep an event loop waiting."""
+    with blocking_calls() as made:
+        yield
+    assert made == []
 
 
 @pytest.fixture

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from threading import Event
 from typing import Any
 
-from pushgrid.testing.composition import Chance, InMemoryApp, finished
+from pushgrid.testing.composition import Chance, InMemoryApp, off_loop
 from pushgrid.testing.memory import (
     FakeClock,
     Faulty,
+    HeldPusher,
     MemoryResources,
     ScriptedPusher,
 )
+from shared.adapters.off_loop import OffLoopAttempts
 from shared.arm.namespace_codec import to_absent_topic
-from shared.delivery.messages.message import DeliveryMessage, NewerMessage, ReplayStep, encode
+from shared.delivery.limit import Limit
+from shared.delivery.messages.message import DeliveryMessage, NewerMessage, ReplayStep
 from shared.delivery.messages.message_reader import decode
+from shared.delivery.messages.message_writer import encode
+from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.ports import Pusher, Queue
 from shared.events.topic import Topic
 from shared.http import HttpAnswer, HttpRequest
+from shared.settings import AttemptLogging
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 from tests.builders import a_subscription, a_topic
 
@@ -83,20 +89,36 @@ class Deployment(InMemoryApp):
         clock = FakeClock()
         self.directory = Directory()
         self.directory.topics["orders"] = a_topic()
-        self.invocation_ended = Event()
         self.jitter = 0.0
         chance = Chance(new_id=lambda: str(uuid.uuid4()), jitter=lambda: self.jitter)
         super().__init__(self.directory, ScriptedPusher(clock), chance, clock, MemoryResources())
 
     def push_with(self, pusher: Pusher) -> None:
         """Push with another sender."""
-        self.deliver.gates.push = self.push_through(pusher)
+        self.push = replace(self.push, pusher=pusher)
 
     def set_terms(self, **choices: Any) -> None:
         """Change the deployment's terms."""
         parts = self.deliver.parts
         terms = replace(parts.terms, **choices)
         self.deliver = replace(self.deliver, parts=replace(parts, terms=terms))
+
+    def hold(self, *marks: str) -> HeldPusher:
+        """Hold pushes with one of these texts in their URL or body."""
+        held = HeldPusher(self.pusher)
+        held.hold(*marks)
+        self.push_with(held)
+        return held
+
+    def limit_pushes(self, to: int) -> None:
+        """Let so many pushes to each endpoint be under way, by a process that knows nothing."""
+        self.deliver = self.new_process(limit=Limit(to, most=to))
+
+    def keep_attempts(self, logging: AttemptLogging) -> None:
+        """Keep those attempts from now on."""
+        log = OffLoopAttempts(self.attempts, off_loop)
+        history = AttemptHistory(log=log, logging=logging, clock=self.clock)
+        self.deliver = replace(self.deliver, history=history)
 
     def subscribe(self, **overrides: Any) -> EventSubscription:
         subscription = a_subscription(**overrides)
@@ -105,12 +127,19 @@ class Deployment(InMemoryApp):
 
     def answer(self, request: HttpRequest) -> HttpAnswer:
         """Answer a publish request."""
-        return finished(self.publish.run(request))
+        return self.loop.run(self.publish.run(request))
 
     def run(self, message: DeliveryMessage) -> None:
         """Deliver what the host hands over."""
         (text,) = encode(message)
-        self.deliver.run(text.encode(), self.invocation_ended.set)
+        self.work(text)
+
+    def begin(self, message: DeliveryMessage | str) -> asyncio.Task[None]:
+        """Begin to deliver a message, and go on with others as far as no time has to pass."""
+        text = message if isinstance(message, str) else "".join(encode(message))
+        task = self.loop.create_task(self.deliver.run(text.encode(), Queue.DELIVERIES))
+        self.loop.settle()
+        return task
 
     def put(self, queue: Queue, *messages: DeliveryMessage) -> None:
         """Put messages on a queue, visible at once."""
@@ -120,17 +149,24 @@ class Deployment(InMemoryApp):
 
     def on(self, queue: Queue) -> list[DeliveryMessage]:
         """Read what lies on a queue, hidden or not."""
-        messages = [decode(text) for text in self.queues.texts(queue)]
+        return [part for _, part in self.parts(queue)]
+
+    def parts(self, queue: Queue) -> list[tuple[timedelta, DeliveryMessage]]:
+        """Read the parts of all messages on a queue, and how long each is hidden."""
+        texts, waits = self.queues.texts(queue), self.queues.waits(queue)
+        messages = zip(waits, map(decode, texts), strict=True)
         not_deliveries = NewerMessage | ReplayStep
         return [
-            part for parts in messages if not isinstance(parts, not_deliveries) for part in parts
+            (wait, part)
+            for wait, parts in messages
+            if not isinstance(parts, not_deliveries)
+            for part in parts
         ]
 
     def waiting(self, queue: Queue) -> list[tuple[timedelta, list[int]]]:
-        """Say for each message how long it is hidden, and which events it has."""
+        """Say for each part how long it is hidden, and which events it has."""
         return [
-            (wait, [each.position for each in message.deliveries])
-            for wait, message in zip(self.queues.waits(queue), self.on(queue), strict=True)
+            (wait, [each.position for each in part.deliveries]) for wait, part in self.parts(queue)
         ]
 
     def all_stored(self) -> dict[Queue, int]:

@@ -13,7 +13,6 @@ from cli.narration import Activity, narrate
 from devhost.log import Console, LogLines
 from pushgrid.testing.memory import START, answered
 from shared.deadletter.selection import Selection
-from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.ports import Queue
 from shared.engine.replaying.job import Progress, ReplayJob, Source, State
 from shared.engine.replaying.jobs import log_job
@@ -39,8 +38,7 @@ def told(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[Activit
 def test_a_subscription_from_its_handshake_to_its_end(
     app: Deployment, told: Callable[[], list[Activity]]
 ) -> None:
-    history = AttemptHistory(log=app.attempts, logging=AttemptLogging.ALL, clock=app.clock)
-    app.deliver = replace(app.deliver, history=history)
+    app.keep_attempts(AttemptLogging.ALL)
     product = a_product(app)
     product.api.pusher.script(URL, answered(500), answered(200), answered(400))
 

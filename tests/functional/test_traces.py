@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import START, answered
+from shared.adapters.off_loop import OffLoopPayloads, OffLoopSender
 from shared.delivery.delivery import Origin
 from shared.engine.delivering.push import Push
 from shared.engine.ports import Queue
@@ -19,6 +20,7 @@ from tests.builders import DEAD, URL, a_topic, noise
 from tests.functional.deployment import Deployment, Logged
 from tests.functional.publish_requests import event, publish
 from tests.functional.publishing.publications import a_publication
+from tests.without_loop import at_once, finished
 
 HOUR = timedelta(hours=1)
 ONE, TWO = "0af7651916cd43dd8448eb211c80319c", "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -45,7 +47,7 @@ def deliver(app: Deployment, queue: Queue = Queue.DELIVERIES) -> list[Headers]:
     texts = app.queues.texts(queue)
     app.queues.stored[queue].clear()
     for text in texts:
-        app.deliver.run(text.encode(), app.invocation_ended.set)
+        app.work(text)
     sent = [each.request.headers for each in app.pusher.sent]
     return [(each.get("traceparent"), each.get("tracestate")) for each in sent]
 
@@ -196,7 +198,9 @@ def test_requests_that_are_committed_together_keep_their_traces(app: Deployment)
     app.queues.stored.clear()
     publications = [_of(origin, number) for number, origin in enumerate(origins)]
 
-    Commit(payloads=app.payloads, sender=app.queues).run(publications)
+    sender = OffLoopSender(app.queues, at_once)
+    payloads = OffLoopPayloads(app.payloads, at_once)
+    finished(Commit(payloads=payloads, sender=sender, off_loop=at_once).run(publications))
 
     assert len(app.queues.texts(Queue.DELIVERIES)) == 1
     assert deliver(app) == [(parent(ONE, 1), None), (None, None), (parent(TWO, 2), STATE)]
@@ -247,7 +251,7 @@ def test_a_custom_header_of_the_same_name_is_kept(app: Deployment) -> None:
 def test_it_can_be_switched_off(app: Deployment, logged: Logged) -> None:
     app.subscribe()
     app.pusher.script(URL, answered(500))
-    app.deliver.gates.push = Push(pusher=app.pusher, clock=app.clock)
+    app.push = Push(pusher=app.pusher, clock=app.clock)
 
     publish(app, event(), traceparent=parent(), tracestate=STATE)
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import h11
 
 from shared.adapters.http.answer import MAX_BODY, Answer
-from shared.adapters.http.connection import NoAnswer
+from shared.adapters.http.no_answer import NoAnswer
 from tests.fuzz.answer_draws import Draw
 
 

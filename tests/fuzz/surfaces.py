@@ -15,7 +15,6 @@ from typing import Any
 import azure.functions as func
 from azure.functions.http import HttpResponseConverter
 
-from pushgrid.testing.composition import finished
 from shared.adapters.functions_http import to_request, to_response
 from shared.adapters.resource_cache import ResourceCache
 from shared.engine.ports import Queue
@@ -117,7 +116,7 @@ class Surfaces:
         return response
 
     def _answer(self, request: HttpRequest) -> HttpAnswer:
-        return finished(self._publish.run(request))
+        return self.app.loop.run(self._publish.run(request))
 
     def deliver(self) -> list[Any]:
         """Deliver what is stored, and return what the endpoints read."""
@@ -125,7 +124,7 @@ class Surfaces:
         sent.clear()
         for queue in (Queue.DELIVERIES, Queue.RETRIES):
             for text in self.app.queues.texts(queue):
-                self._deliver.run(text.encode(), self.app.invocation_ended.set)
+                self.app.work(text, queue, self._deliver)
             self.app.queues.stored[queue].clear()
         self.app.payloads.blobs.clear()
         return [_read(each.request.body) for each in sent]

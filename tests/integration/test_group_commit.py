@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
 
 from devhost.azurite import Azurite
 from shared.adapters.group_commit import GroupCommit
+from shared.adapters.off_loop import OffLoopPayloads
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.blobs import StoragePayloads
 from shared.adapters.storage.queues import StorageQueues
@@ -22,12 +20,11 @@ from shared.clock import SystemClock
 from shared.delivery.messages.publication import Publication
 from shared.engine.ports import Committed, Queue
 from shared.engine.publishing.commit import Commit, Result
-from shared.engine.publishing.gathering import MAX_UNDER_WAY
 from shared.errors import StorageUnavailable
-from shared.wiring.outbound import storage_pusher
 from testbed.storage_proxy import Attack, Failure, running_storage_proxy
 from tests.builders import noise
 from tests.functional.publishing.publications import a_publication, events_of
+from tests.senders import BRIDGE, THREADS, sender_of
 
 OTHERS = range(2, 17)  # the publishers beside the one whose put fails
 UNLUCKY = 1
@@ -39,16 +36,22 @@ PATIENCE = 60
 
 
 async def publish_all(
-    commit: Callable[[Sequence[Publication]], list[Result]],
-    begun: threading.Event,
-    all_arrived: threading.Event,
-    size: int,
+    store: Commit, commits_of: list[int], size: int
 ) -> list[Committed | BaseException]:
     """Publish one event, and sixteen more before its commit ends; the results in this order."""
-    with ThreadPoolExecutor(MAX_UNDER_WAY) as threads:
-        commits = GroupCommit(commit, threads)
+    begun, all_arrived = asyncio.Event(), asyncio.Event()
+
+    async def commit(publications: Sequence[Publication]) -> list[Result]:
+        commits_of.append(len(publications))
+        results = await store.run(publications)
+        begun.set()
+        await all_arrived.wait()
+        return results
+
+    commits = GroupCommit(commit)
+    async with asyncio.timeout(PATIENCE):
         first = asyncio.create_task(commits.commit(a_publication(0)))
-        assert await asyncio.to_thread(begun.wait, PATIENCE)
+        await begun.wait()
         unlucky = asyncio.create_task(commits.commit(a_publication(UNLUCKY, data=noise(size))))
         others = [
             asyncio.create_task(commits.commit(a_publication(number, data=SMALL)))
@@ -70,24 +73,18 @@ def test_only_requests_in_the_failed_put_fail_and_nothing_else_is_lost(
     azurite: Azurite, size: int, failed: str
 ) -> None:
     """The first publisher's commit lasts until all others have arrived: they share the next."""
-    begun, all_arrived = threading.Event(), threading.Event()
     commits_of: list[int] = []
 
-    def commit(publications: Sequence[Publication]) -> list[Result]:
-        commits_of.append(len(publications))
-        results = store.run(publications)
-        begun.set()
-        assert all_arrived.wait(PATIENCE)
-        return results
-
-    with running_storage_proxy(azurite) as proxy, closing(storage_pusher()) as pusher:
+    with running_storage_proxy(azurite) as proxy:
         setting = {"": proxy.azurite.connection_string}
         account = StorageAccount(setting, prefix=f"t{uuid.uuid4().hex[:12]}")
-        queues = StorageQueues(account, pusher.send)
-        store = Commit(payloads=StoragePayloads(account, SystemClock()), sender=queues)
+        queues = StorageQueues(account)
+        payloads = OffLoopPayloads(StoragePayloads(account, SystemClock()), THREADS)
         proxy.attack = lambda request: BUSY if len(request.body) > MOST_BYTES else None
 
-        faults = asyncio.run(publish_all(commit, begun, all_arrived, size))
+        with sender_of(account) as sender:
+            store = Commit(payloads=payloads, sender=sender.on_loop, off_loop=THREADS)
+            faults = BRIDGE.run(publish_all(store, commits_of, size))
         stored = [each.text for each in queues.receive(Queue.DELIVERIES, timedelta(hours=1))]
         account.queue(Queue.DELIVERIES).delete_queue()
 

@@ -88,6 +88,8 @@ def test_another_issuer_can_be_named() -> None:
         ({"LOG_FORMAT": "xml"}, "not one of json, text"),
         ({"CACHE_SECONDS": "-1"}, "not a number between 0 and 3600"),
         ({"CACHE_SECONDS": "3601"}, "not a number between 0 and 3600"),
+        ({"ENDPOINT_LIMIT": "0"}, "not a number between 1 and 4096"),
+        ({"ENDPOINT_LIMIT": "1.5"}, "not a whole number"),
         ({"PROFILE": "2016"}, "not one of latest"),
         ({"PUBLIC_URL": "events.example"}, "not an http or https URL"),
         ({"TIME_SCALE": "0.9"}, "not a number between 1 and 100000"),

@@ -39,6 +39,7 @@ NOT_WRITTEN = {
     "AzureWebJobsStorage",  # written as a section
     "PUSHGRID_AZ_LOGIN",
     "PUSHGRID_CACHE_SECONDS",
+    "PUSHGRID_ENDPOINT_LIMIT",
     "PUSHGRID_CLIENT_KEY",  # stands beside the certificate in the vault's secret
     "PUSHGRID_CLIENT_KEY_PASSWORD",
     "PUSHGRID_ENTRA_ISSUER",

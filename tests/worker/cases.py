@@ -148,6 +148,10 @@ CALLS: dict[str, Case] = {
         "import asyncio\nasync def main(message):\n"
         "    await asyncio.sleep(0)\n    record(message.id)"
     ),
+    "queue_async_loop": queue(
+        "import asyncio\nLOOP = asyncio.get_running_loop()\n"
+        "async def main(message): record(asyncio.get_running_loop() is LOOP)"
+    ),
     "queue_async_fails": queue("async def main(message): raise KeyError('gone')"),
     "timer_on_time": queue(
         "def main(tick: func.TimerRequest):\n"

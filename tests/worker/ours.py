@@ -26,6 +26,10 @@ _prepared: list[Path] = []
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
     """Load the function of *case*, call it if there is an input, and say what came of it."""
+    return asyncio.run(_run(case))
+
+
+async def _run(case: dict[str, Any]) -> dict[str, Any]:
     root = Path(case["root"])
     if _prepared != [root]:
         loader.prepare(root)
@@ -36,7 +40,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         return {"load": str(fault), "recorded": wire.take_recorded()}
     if function.fault is not None or case.get("data") is None:
         return {"load": function.fault, "recorded": wire.take_recorded()}
-    return {"load": None} | asyncio.run(_invoke(function, case))
+    return {"load": None} | await _invoke(function, case)
 
 
 async def _invoke(function: loader.Function, case: dict[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from tests.worker.cases import CALLS, RECORDER, Case, message, request, text, tick
+from tests.worker.cases import CALLS, QUEUE, RECORDER, Case, message, request, text, tick
 from tests.worker.loading import ENDS, LOADING
 
 _HERE = Path(__file__).parent
@@ -237,3 +237,46 @@ def test_a_function_of_ours(sides, folder):
             assert theirs["returned"]["headers"].pop("X-Content-Type-Options") == "nosniff"
         assert _plain(ours) == _plain(theirs)
         assert ours["load"] is None
+
+
+OUTLIVES = """
+import asyncio
+from contextvars import Context
+from shared import telemetry, wiring
+from shared.wiring import delivering, worker_log
+
+class Work:
+    async def run(self, body, queue):
+        telemetry.info("of the invocation")
+        asyncio.get_running_loop().create_task(later(), context=Context())
+
+async def later():
+    await asyncio.sleep(0)
+    telemetry.info("later")
+
+async def main(message):
+    worker_log.print_what_the_host_drops()
+    delivering.deliver = Work
+    await wiring.deliver(message.get_body())
+"""
+
+
+def test_lines_of_a_task_that_outlives_its_invocation_arrive(tmp_path, azurite):
+    """
+    The library leaves the last invocation's id on its loop's thread, where the worker finds it.
+
+    `test_worker_log` imitates the tasks of the workers before Python 3.13, which it has not.
+    """
+    (tmp_path / "outlives").mkdir()
+    (tmp_path / "outlives" / "__init__.py").write_text(OUTLIVES)
+    environ = {"PYTHONPATH": str(_CHECKOUT), "AzureWebJobsStorage": azurite.connection_string}
+    worker = Side(_WORKERS_PYTHON, "theirs.py", environ | {"PYTHONDONTWRITEBYTECODE": "1"})
+    try:
+        case = Case(source="", bindings=(QUEUE,), data=text("x"), metadata=message())
+        answer = worker.run(_question(tmp_path, "outlives", case) | {"lines": True})
+    finally:
+        worker.close()
+
+    assert answer["fault"] is None
+    assert answer["sent"] == [["one", '{"event":"of the invocation"}']]
+    assert answer["printed"] == '{"event":"later"}\n'

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import importlib
+import io
+import logging
 import types
 from pathlib import Path
 from typing import Any
 
 wire: Any = importlib.import_module("wire")  # it stands beside this file
 _worker: Any = importlib.import_module("azure_functions_runtime_v1")
+_context: Any = importlib.import_module("azure_functions_runtime_v1.bindings.context")
 _protos: Any = importlib.import_module("tests.protos")
 _DIRECTIONS = {"in": 0, "out": 1, "inout": 2}
 _DATA_TYPES = {"string": 1, "binary": 2, "stream": 3}
@@ -61,7 +65,38 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     return {"load": None} | _invoke(case)
 
 
+class AsyncLoggingHandler(logging.Handler):
+    """Keeps lines with the invocation that the worker would send; the host drops ended ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[tuple[str | None, str]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name == "pushgrid":
+            self.sent.append((get_current_invocation_id(), record.getMessage()))
+
+
+def get_current_invocation_id() -> str | None:
+    """Return what the library has left for it, on this thread."""
+    return getattr(_context._invocation_id_local, "invocation_id", None)
+
+
 def _invoke(case: dict[str, Any]) -> dict[str, Any]:
+    if not case.get("lines"):
+        return _answer(case)
+    handler = AsyncLoggingHandler()
+    logging.getLogger().addHandler(handler)
+    logging.getLogger().setLevel(logging.INFO)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        answer = _answer(case)
+        if left := asyncio.all_tasks(_loop):
+            _loop.run_until_complete(asyncio.wait(left))
+    logging.getLogger().removeHandler(handler)
+    return answer | {"sent": handler.sent, "printed": printed.getvalue()}
+
+
+def _answer(case: dict[str, Any]) -> dict[str, Any]:
     trigger = case["document"]["bindings"][0]
     answer = _ask(
         "invocation_request",

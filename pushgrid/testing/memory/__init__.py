@@ -6,11 +6,10 @@ from pushgrid.testing.memory.blobs import MemoryDeadLetters, MemoryPayloads
 from pushgrid.testing.memory.clock import START, FakeClock, Seconds
 from pushgrid.testing.memory.commits import InlineCommits
 from pushgrid.testing.memory.counts import Counted, MemoryCounts
+from pushgrid.testing.memory.driven_loop import DrivenLoop, NothingWillHappen
 from pushgrid.testing.memory.faults import Faulty
 from pushgrid.testing.memory.pushing import (
-    InlineNotifier,
-    InlineThreads,
-    MemoryTokens,
+    HeldPusher,
     ScriptedPusher,
     Sent,
     answered,
@@ -21,18 +20,18 @@ from pushgrid.testing.memory.tables import MemoryAttempts, MemoryResources
 __all__ = [
     "START",
     "Counted",
+    "DrivenLoop",
     "FakeClock",
     "Faulty",
+    "HeldPusher",
     "InlineCommits",
-    "InlineNotifier",
-    "InlineThreads",
     "MemoryAttempts",
     "MemoryCounts",
     "MemoryDeadLetters",
     "MemoryPayloads",
     "MemoryQueues",
     "MemoryResources",
-    "MemoryTokens",
+    "NothingWillHappen",
     "ScriptedPusher",
     "Seconds",
     "Sent",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from shared.delivery.messages.publication import Publication
 from shared.engine.ports import Committed
@@ -12,11 +12,13 @@ from shared.engine.publishing.commit import Result
 class InlineCommits:
     """Commits that stores each publication alone, and at once."""
 
-    def __init__(self, commit: Callable[[Sequence[Publication]], Sequence[Result]]) -> None:
+    def __init__(
+        self, commit: Callable[[Sequence[Publication]], Awaitable[Sequence[Result]]]
+    ) -> None:
         self._commit = commit
 
     async def commit(self, publication: Publication) -> Committed:
-        (result,) = self._commit([publication])
+        (result,) = await self._commit([publication])
         if isinstance(result, Committed):
             return result
         raise result

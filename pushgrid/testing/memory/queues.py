@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from pushgrid.testing.memory.faults import Faulty
 from shared.clock import Clock
-from shared.engine.ports import Backlog, Peeked, Queue, Receipt, Received
+from shared.engine.ports import Backlog, Peeked, Put, Queue, Receipt, Received
 from shared.errors import StorageUnavailable, Unstorable
 
 MAX_BYTES = 64 * 1024
@@ -29,7 +29,7 @@ class Stored:
 
 
 class MemoryQueues(Faulty):
-    """Sender, Receiver and QueueWatch."""
+    """BlockingSender, Receiver and QueueWatch."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()
@@ -45,9 +45,18 @@ class MemoryQueues(Faulty):
         now = self._clock.now()
         return [max(timedelta(), message.visible_at - now) for message in self.stored[queue]]
 
-    def earliest(self, *queues: Queue) -> tuple[Queue, Stored] | None:
-        """Return what becomes visible first on *queues*: of equals, what was put first."""
-        stored = [(queue, each) for queue in queues for each in self.stored[queue]]
+    def earliest(self, *queues: Queue, besides: Container[str] = ()) -> tuple[Queue, Stored] | None:
+        """
+        Return what becomes visible first on *queues*: of equals, what was put first.
+
+        *besides* are the identities of messages that don't count.
+        """
+        stored = [
+            (queue, each)
+            for queue in queues
+            for each in self.stored[queue]
+            if each.identity not in besides
+        ]
         return min(stored, key=lambda pair: pair[1].visible_at, default=None)
 
     def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
@@ -58,14 +67,16 @@ class MemoryQueues(Faulty):
             self.stored[queue].append(message)
             return Receipt((message.identity, message.receipt))
 
-    def put_all(self, queue: Queue, texts: Sequence[str]) -> Mapping[int, StorageUnavailable]:
-        faults = {}
-        for place, text in enumerate(texts):
+    def put_all(
+        self, queue: Queue, texts: Sequence[str], visible_in: timedelta = timedelta()
+    ) -> Sequence[Put]:
+        puts: list[Put] = []
+        for text in texts:
             try:
-                self.put(queue, text)
+                puts.append(self.put(queue, text, visible_in))
             except StorageUnavailable as error:
-                faults[place] = error
-        return faults
+                puts.append(error)
+        return puts
 
     def take_back(self, queue: Queue, receipt: Receipt) -> bool:
         with self._at_work("take_back"):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shared import telemetry
 from shared.adapters.cache import Cache
-from shared.engine.ports import Pusher
+from shared.engine.ports import BlockingPusher
 from shared.errors import SigningKeysUnavailable
 from shared.http import Answered, Exchange, OutboundRequest
 from shared.subscriptions.endpoint_rules import base_url
@@ -48,7 +48,7 @@ class SigningKeys:
     """
 
     def __init__(
-        self, url: str, pusher: Callable[[], Pusher], monotonic: Callable[[], float]
+        self, url: str, pusher: Callable[[], BlockingPusher], monotonic: Callable[[], float]
     ) -> None:
         self._url = url
         self._pusher = pusher

@@ -7,21 +7,22 @@ reads storage: subscriptions choose the audience of a token.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import logging
 import time
 from collections.abc import Callable
+from contextvars import Context
 from datetime import timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shared import telemetry
-from shared.adapters.cache import Cache
 from shared.clock import Clock
-from shared.engine.ports import Pusher
-from shared.errors import is_shortage
+from shared.engine.ports import OffLoop, Pusher
+from shared.errors import StorageUnavailable, is_shortage
 from shared.http import Audience, Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ RENEWED_AHEAD = timedelta(minutes=5)  # of a token's end: longer than any invoca
 FAILED_FOR = timedelta(seconds=30)  # until it is tried again
 SHORT_FOR = timedelta(seconds=1)  # after a shortage of ours
 _MOST_TENANTS = 100
+_MOST_TOKENS = 10_000
 _MOST_DETAIL = 500
 _LIMITS: dict[str, Any] = {"connection_timeout": 5, "read_timeout": 10, "retry_total": 1}
 
@@ -38,39 +40,68 @@ CredentialFor = Callable[[str], "TokenCredential"]
 
 
 class _TokenResult(NamedTuple):
-    """A token, or why there is none; valid for *seconds*."""
+    """A token, or why there is none: to be renewed after *seconds*, valid for *left*."""
 
     token: str
     seconds: float
+    left: float
     failure: Failure = Failure.UNAUTHORIZED
     detail: str = ""
 
 
 class WebhookTokens:
     """
-    Implements the port ``Tokens``: a token is fetched once, and kept until shortly before its end.
+    Tokens for webhooks, each of which is fetched once, and kept until shortly before its end.
 
-    *credential_for* returns the credential for a tenant; ``None``: none is configured. *monotonic*
-    is in seconds.
+    *credential_for* returns the credential for a tenant; ``None``: none is configured. It blocks,
+    and *run* has a thread call it. *monotonic* is in seconds.
     """
 
     def __init__(
         self,
         credential_for: CredentialFor | None,
         clock: Clock,
+        run: OffLoop,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._credential_for = credential_for
         self._clock = clock
-        self._tokens = Cache[_TokenResult](monotonic, lambda got: got.seconds)
+        self._run = run
+        self._monotonic = monotonic
+        self._kept: dict[Audience, tuple[_TokenResult, float]] = {}  # each since then
+        self._under_way: dict[Audience, asyncio.Task[_TokenResult]] = {}
 
-    def fetch(self, audience: Audience) -> None:
-        self.get(audience)
+    async def get(self, audience: Audience) -> _TokenResult:
+        """
+        Return the token for *audience*, or why there is none. Never raises.
 
-    def get(self, audience: Audience) -> _TokenResult:
-        """Return the token for *audience*, or why there is none. Never raises."""
-        key = f"{audience.tenant} {audience.application}"
-        return self._tokens.get(key, lambda: self._ask(audience), accepts_expired=lambda _: True)
+        While one request waits for a new one, the others get the old, if it is still valid.
+        """
+        kept, since = self._kept.get(audience, (None, 0.0))
+        age = self._monotonic() - since
+        if kept and age < kept.seconds:
+            return kept
+        fetch = self._under_way.get(audience)
+        if fetch and kept and age < kept.left:
+            return kept
+        if fetch is None:
+            # In a context of its own: it may outlive the invocation that began it.
+            fetch = asyncio.get_running_loop().create_task(self._fetch(audience), context=Context())
+            self._under_way[audience] = fetch
+        return await asyncio.shield(fetch)
+
+    async def _fetch(self, audience: Audience) -> _TokenResult:
+        try:
+            got = await self._run(partial(self._ask, audience))
+        except StorageUnavailable:
+            got = _none("there is no thread to ask with", Failure.SHORTAGE, SHORT_FOR)
+        finally:
+            del self._under_way[audience]
+        self._kept.pop(audience, None)
+        self._kept[audience] = got, self._monotonic()
+        if len(self._kept) > _MOST_TOKENS:
+            del self._kept[next(iter(self._kept))]
+        return got
 
     def _ask(self, audience: Audience) -> _TokenResult:
         if self._credential_for is None:
@@ -90,13 +121,14 @@ class WebhookTokens:
                 return _none(detail, Failure.SHORTAGE, SHORT_FOR)
             return _none(detail, _failure(error))
         left = token.expires_on - self._clock.now().timestamp()
-        return _TokenResult(token.token, max(left - RENEWED_AHEAD.total_seconds(), 0))
+        return _TokenResult(token.token, left - RENEWED_AHEAD.total_seconds(), left)
 
 
 def _none(
     detail: str, failure: Failure = Failure.UNAUTHORIZED, kept_for: timedelta = FAILED_FOR
 ) -> _TokenResult:
-    return _TokenResult("", kept_for.total_seconds(), failure, detail)
+    seconds = kept_for.total_seconds()
+    return _TokenResult("", seconds, seconds, failure, detail)
 
 
 def _inner(error: Exception) -> BaseException:
@@ -118,16 +150,19 @@ class TokenPusher:
         self._pusher = pusher
         self._tokens = tokens
 
-    def send(
-        self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
+    async def send(
+        self,
+        request: OutboundRequest,
+        timeout: timedelta,
+        late: LateAnswerHandler | None = None,
     ) -> Exchange:
         if request.audience is None:
-            return self._pusher.send(request, timeout, late)
-        got = self._tokens.get(request.audience)
+            return await self._pusher.send(request, timeout, late)
+        got = await self._tokens.get(request.audience)
         if not got.token:
             return NotAnswered(got.failure, got.detail, 0)
         headers = {**request.headers, "Authorization": f"Bearer {got.token}"}
-        return self._pusher.send(request._replace(headers=headers), timeout, late)
+        return await self._pusher.send(request._replace(headers=headers), timeout, late)
 
 
 def credential_for(

@@ -8,12 +8,11 @@ what counts as an answer, and after which answers a connection is used again.
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from httptools.parser.errors import HttpParserInvalidStatusError
 
-from shared.adapters.http.connection import HttpConnection, NoAnswer
+from shared.adapters.http.no_answer import NoAnswer
 from shared.http import Failure
 
 MAX_HEAD = 64 * 1024
@@ -192,33 +191,6 @@ class Answer:
     def on_message_complete(self) -> None:
         if self.status:
             self.is_over, self.is_reusable = True, self._keeps
-
-
-def await_head(connection: HttpConnection, answer: Answer, deadline: float) -> None:
-    """
-    Read until the status of *answer* is known. After a deadline, reading can go on.
-
-    Raises:
-        NoAnswer: not known at the deadline, or the connection ended before, or what arrived is
-            not HTTP/1.
-    """
-    while not answer.status:
-        try:
-            data = connection.receive(deadline)
-        except NoAnswer as broken:
-            broken.status = answer.begun_status
-            raise
-        if not data:
-            detail = "closed before a complete response head"
-            raise NoAnswer(Failure.SOCKET, detail, answer.begun_status)
-        answer.feed(data)
-
-
-def await_body(connection: HttpConnection, answer: Answer, deadline: float) -> None:
-    """Read what comes of the body. Errors only end the reading: the status is the outcome."""
-    with suppress(NoAnswer):
-        while not answer.is_over and (data := connection.receive(deadline)):
-            answer.feed(data)
 
 
 def _malformed(detail: str) -> NoAnswer:

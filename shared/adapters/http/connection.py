@@ -2,65 +2,62 @@
 
 from __future__ import annotations
 
-import math
-import select
+import asyncio
 import socket
 import ssl
-from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
 
 from shared.adapters.awake_clock import awake_seconds
-from shared.errors import is_shortage
+from shared.adapters.http.answer import Answer
+from shared.adapters.http.no_answer import NoAnswer, failed
 from shared.http import Failure
 
-# At least one TLS record: a rest would stay inside OpenSSL, where poll can't see it.
+# At least one TLS record: a rest would stay inside OpenSSL, where the loop can't see it.
 _READ_SIZE = 16 * 1024
 _WRITE_SIZE = 256 * 1024
-_CLOSED = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
+_WRITES = 16  # at once: a record of TLS each
+_READS = 64  # of an answer at once, then one each pause: single bytes cost next to nothing
+_PAUSE_SECONDS = 0.02
+_BLOCKED = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
-Endpoint = tuple[str, str, int]  # scheme, host, port
-Take = Callable[[bytes], bool]
 
+class Server(NamedTuple):
+    """Where requests of some URLs go; connections to it are used for all of them."""
 
-class NoAnswer(Exception):
-    """An exchange has failed; the sender returns it as a value."""
-
-    def __init__(self, failure: Failure, detail: str, status: int = 0) -> None:
-        super().__init__(detail)
-        self.failure = failure
-        self.detail = detail
-        self.status = status
+    scheme: str
+    host: str
+    port: int
 
 
 class HttpConnection:
     """
-    A connected, non-blocking socket.
+    A connected, non-blocking socket; it belongs to the loop on which it is made.
 
-    All waiting is done in one place, by poll with what is left until the deadline. So a peer that
-    sends a byte now and then can't stretch a wait, TLS and plain sockets behave alike, and nothing
-    needs setting per request. *received* says whether anything has come since the last send began.
+    The loop watches the socket itself, without a transport: asyncio's can't resume a TLS session,
+    take 256 KiB for each TLS connection, and drop an answer that came before the connection broke.
+    One timer ends each wait, so a peer that sends a byte now and then can't stretch it.
+
+    *answer* is that to the latest request; *received* says whether anything of it has come.
     """
 
-    __slots__ = (
-        "_events",
-        "_poller",
-        "_socket",
-        "born",
-        "endpoint",
-        "expires",
-        "received",
-    )
-
-    def __init__(self, connected: socket.socket, endpoint: Endpoint) -> None:
+    def __init__(self, connected: socket.socket, server: Server) -> None:
+        self._loop = asyncio.get_running_loop()
         self._socket = connected
-        self._poller = select.poll()
-        self._poller.register(connected.fileno(), select.POLLOUT)
-        self._events = select.POLLOUT
-        self.endpoint = endpoint
+        self._number = connected.fileno()
+        self._is_watched = self._waits_for_room = False
+        self._rest = memoryview(b"")
+        self._reads = 0
+        self._ended: NoAnswer | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self.answer: Answer
+        self.server = server
         self.born = awake_seconds()
         self.expires = 0.0
         self.received = False
 
-    def start_tls(
+    async def start_tls(
         self, context: ssl.SSLContext, host: str, deadline: float, session: ssl.SSLSession | None
     ) -> None:
         """
@@ -71,6 +68,7 @@ class HttpConnection:
         Raises:
             NoAnswer: the handshake failed, or was not complete in time.
         """
+        self._unwatch()
         try:
             wrapped = context.wrap_socket(
                 self._socket, server_hostname=host, do_handshake_on_connect=False, session=session
@@ -80,13 +78,17 @@ class HttpConnection:
                 try:
                     return wrapped.do_handshake()
                 except ssl.SSLWantReadError:
-                    self.wait(select.POLLIN, deadline)
+                    self._loop.add_reader(self._number, self._wake)
                 except ssl.SSLWantWriteError:
-                    self.wait(select.POLLOUT, deadline)
+                    self._loop.add_writer(self._number, self._wake)
+                await self._wait(deadline)
+                self._unwatch()
         except OSError as error:
             raise failed(error) from error
         except ValueError as error:
             raise NoAnswer(Failure.UNSENDABLE, f"no name for TLS: {error}") from error
+        finally:
+            self._unwatch()
 
     @property
     def is_new(self) -> bool:
@@ -94,9 +96,9 @@ class HttpConnection:
         return self.expires == 0.0
 
     @property
-    def session(self) -> ssl.SSLSession | None:
-        """The TLS session; not before TLS has started and while another thread uses the socket."""
-        return self._socket.session if isinstance(self._socket, ssl.SSLSocket) else None
+    def tls(self) -> ssl.SSLSocket | None:
+        """Its TLS, if that was started."""
+        return self._socket if isinstance(self._socket, ssl.SSLSocket) else None
 
     @property
     def address(self) -> str:
@@ -104,132 +106,167 @@ class HttpConnection:
         return str(self._socket.getpeername()[0])
 
     @property
-    def certificate(self) -> bytes | None:
-        """The peer's certificate in DER, if TLS has started."""
-        if isinstance(self._socket, ssl.SSLSocket):
-            return self._socket.getpeercert(binary_form=True)
-        return None
+    def is_all_sent(self) -> bool:
+        """Whether the whole request was sent; an answer that came before ended the sending."""
+        return not self._rest
 
     @property
-    def is_resumed(self) -> bool:
-        """Whether the peer has resumed the session that TLS was started with."""
-        return isinstance(self._socket, ssl.SSLSocket) and bool(self._socket.session_reused)
+    def is_quiet(self) -> bool:
+        """Whether nothing has arrived, be it the end: otherwise nothing may be sent."""
+        try:
+            self._socket.recv(1)
+        except _BLOCKED:
+            return True
+        except OSError:
+            pass
+        return False
 
-    def wait(self, events: int, deadline: float) -> int:
-        """
-        Wait for one of *events*; return those that have occurred.
-
-        Raises:
-            NoAnswer: none until the deadline.
-        """
-        if events != self._events:
-            self._poller.modify(self._socket.fileno(), events)
-            self._events = events
-        while (remaining := deadline - awake_seconds()) > 0:
-            if ready := self._poller.poll(math.ceil(remaining * 1000)):
-                return ready[0][1]
-        raise NoAnswer(Failure.TIMED_OUT, "no answer in time")
-
-    def is_readable(self) -> bool:
-        """Tell whether anything has arrived, be it the end: an idle connection is unusable then."""
-        if self._events != select.POLLIN:
-            self._poller.modify(self._socket.fileno(), select.POLLIN)
-            self._events = select.POLLIN
-        return bool(self._poller.poll(0))
-
-    def receive(self, deadline: float) -> bytes:
-        """
-        Return what arrives; empty at the end.
-
-        Raises:
-            NoAnswer: nothing until the deadline, or the connection broke.
-        """
-        events = select.POLLIN
-        while True:
-            self.wait(events, deadline)
-            try:
-                data = self._socket.recv(_READ_SIZE)
-            except (BlockingIOError, ssl.SSLWantReadError):
-                events = select.POLLIN
-            except ssl.SSLWantWriteError:
-                events = select.POLLOUT
-            except OSError as error:
-                raise failed(error) from error
-            else:
-                self.received = self.received or bool(data)
-                return data
-
-    def send(self, data: bytes, deadline: float, take: Take) -> bool:
-        """
-        Send all of *data*; return ``False`` if the answer came before all was sent.
-
-        *take* gets what arrives meanwhile, and returns whether that answers the request.
-
-        Raises:
-            NoAnswer: not sent until the deadline, or the connection broke before any answer.
-        """
+    def send(self, data: bytes) -> None:
+        """Begin to send a request, and to read its answer."""
+        self.answer = Answer()
         self.received = False
-        try:
-            sent = self._socket.send(data if len(data) <= _WRITE_SIZE else data[:_WRITE_SIZE])
-            if sent == len(data):
-                return True
-        except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
-            sent = 0
-        except OSError as error:
-            return self._answered_anyway(error, take)
-        return self._send_rest(memoryview(data)[sent:], deadline, take)
+        self._reads = 0
+        self._rest = memoryview(data)
+        if not self._is_watched:
+            self._is_watched = True
+            self._watch()
+        self._write()
 
-    def _send_rest(self, rest: memoryview, deadline: float, take: Take) -> bool:
-        while rest:
-            ready = self.wait(select.POLLOUT | select.POLLIN, deadline)
-            if ready & select.POLLIN and self._take_arrived(take):
-                return False
-            if not ready & ~select.POLLIN:
-                continue
-            try:
-                rest = rest[self._socket.send(rest[:_WRITE_SIZE]) :]
-            except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
-                continue
-            except OSError as error:
-                return self._answered_anyway(error, take)
-        return True
+    async def await_head(self, deadline: float) -> None:
+        """
+        Wait until the status of the answer is known. After a deadline, the wait can go on.
 
-    def _take_arrived(self, take: Take) -> bool:
-        """Take what has arrived, if anything but TLS's own records; return what *take* does."""
-        try:
-            data = self._socket.recv(_READ_SIZE)
-        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            return False
-        except OSError as error:
-            raise failed(error) from error
-        if not data:
-            raise NoAnswer(Failure.SOCKET, "closed while the request was being sent")
-        self.received = True
-        return take(data)
+        Raises:
+            NoAnswer: not known at the deadline, or the connection ended before, or what arrived
+                is not HTTP/1.
+        """
+        while not self.answer.status:
+            if self._ended:
+                raise self._ended
+            await self._wait(deadline)
 
-    def _answered_anyway(self, error: OSError, take: Take) -> bool:
-        """Look for an answer that was sent before the peer stopped reading."""
-        try:
-            while self.is_readable():
-                if self._take_arrived(take):
-                    return False
-        except NoAnswer as unread:
-            if unread.failure is not Failure.SOCKET:  # a TLS alert says why the peer went away
-                raise
-        raise failed(error) from error
-
-    def fileno(self) -> int:
-        """Return the socket's file descriptor, to wait for it together with others."""
-        return self._socket.fileno()
+    async def await_body(self, deadline: float) -> None:
+        """Wait for what comes of the body. Errors only end that: the status is the outcome."""
+        with suppress(NoAnswer):
+            while not (self.answer.is_over or self._ended):
+                await self._wait(deadline)
 
     def close(self) -> None:
-        """Close the socket."""
-        self._socket.close()
+        """Close the socket, without a word to the peer."""
+        if self._socket.fileno() >= 0:
+            self._unwatch()
+            self._socket.close()
+        self._ended = None  # which refers to those who wait
 
+    async def _wait(self, deadline: float) -> None:
+        """
+        Wait until something has happened.
 
-def failed(error: OSError) -> NoAnswer:
-    """Return what to raise for an error of a socket."""
-    if isinstance(error, ssl.SSLError) and not isinstance(error, _CLOSED):
-        return NoAnswer(Failure.TLS, str(error))
-    failure = Failure.SHORTAGE if is_shortage(error) else Failure.SOCKET
-    return NoAnswer(failure, str(error))
+        Raises:
+            NoAnswer: nothing until the deadline.
+        """
+        self._waiter = self._loop.create_future()
+        self._look_at_clock(deadline)
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+            if self._timer:
+                self._timer.cancel()
+                self._timer = None
+
+    def _look_at_clock(self, deadline: float) -> None:
+        """End the wait at the deadline; timers count the time in which the process was stopped."""
+        self._timer = None
+        if (left := deadline - awake_seconds()) > 0:
+            self._timer = self._loop.call_later(left, self._look_at_clock, deadline)
+        elif self._waiter and not self._waiter.done():
+            self._waiter.set_exception(NoAnswer(Failure.TIMED_OUT, "no answer in time"))
+
+    def _wake(self) -> None:
+        if self._waiter and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _watch(self) -> None:
+        if self._is_watched:  # still, after a pause
+            self._loop.add_reader(self._number, self._on_readable)
+
+    def _unwatch(self) -> None:
+        self._loop.remove_reader(self._number)
+        self._loop.remove_writer(self._number)
+        self._is_watched = self._waits_for_room = False
+
+    def _on_readable(self) -> None:
+        if self.answer.is_over:  # nobody waits for more
+            if not self.is_quiet:
+                self.close()
+            return
+        self._read()
+        is_stuck = self._rest and not (self._waits_for_room or self.answer.status or self._ended)
+        if is_stuck:  # TLS had to read before it could go on
+            self._write()
+        self._reads += 1
+        if self._reads > _READS and self._is_watched:
+            self._loop.remove_reader(self._number)
+            self._loop.call_later(_PAUSE_SECONDS, self._watch)
+
+    def _read(self) -> bool:
+        """Take what has arrived; return whether there may be more."""
+        try:
+            data = self._socket.recv(_READ_SIZE)
+            if data:
+                self.received = True
+                self.answer.feed(data)
+            else:
+                self._end(NoAnswer(Failure.SOCKET, "closed before a complete response head"))
+        except _BLOCKED:
+            return False
+        except NoAnswer as none:
+            self._end(none)
+        except (OSError, MemoryError) as error:
+            self._end(failed(error))
+        if self.answer.status:
+            self._wait_for_room(needed=False)
+            self._wake()
+        return self._ended is None
+
+    def _write(self) -> None:
+        """Send what goes out at once, and the rest when there is room."""
+        try:
+            for _ in range(_WRITES):
+                self._rest = self._rest[self._socket.send(self._rest[:_WRITE_SIZE]) :]
+                if not self._rest:
+                    break
+        except ssl.SSLWantReadError:
+            self._wait_for_room(needed=False)
+            return
+        except _BLOCKED:
+            pass
+        except OSError as error:
+            self._look_for_answer(error)
+            return
+        self._wait_for_room(needed=bool(self._rest))
+
+    def _look_for_answer(self, error: OSError) -> None:
+        """Take an answer that was sent before the peer stopped reading."""
+        while not self.answer.status and self._read():
+            pass
+        # What TLS says about the end is the reason; another end is as good as ours.
+        if not self.answer.status and (not self._ended or self._ended.failure is Failure.SOCKET):
+            self._end(failed(error))
+
+    def _wait_for_room(self, *, needed: bool) -> None:
+        if needed != self._waits_for_room:
+            self._waits_for_room = needed
+            if needed:
+                self._loop.add_writer(self._number, self._write)
+            else:
+                self._loop.remove_writer(self._number)
+
+    def _end(self, none: NoAnswer) -> None:
+        """Note why nothing more comes."""
+        if not self.answer.status:
+            none.status = self.answer.begun_status
+        self._ended = none
+        self._unwatch()
+        self._wake()

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Callable, Sequence
-from functools import partial
+from asyncio import to_thread
+from collections.abc import Sequence
 
 from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.http.certificate import parse_certificate
 from shared.adapters.http.connect import MakeRoom, connect, new_socket
-from shared.adapters.http.connection import Endpoint, HttpConnection, NoAnswer
+from shared.adapters.http.connection import HttpConnection, Server
+from shared.adapters.http.no_answer import NoAnswer
 from shared.adapters.http.outbound_guard import Address, OutboundGuard
 from shared.adapters.http.proxy import Proxy, no_proxy
 from shared.adapters.http.resolver import Lookup, NameServers, Resolver
-from shared.adapters.http.tls import Tls, start_unverified
+from shared.adapters.http.tls import Tls
 from shared.http import Failure, Peer
 from shared.network_settings import EgressProxy
 
@@ -42,68 +43,60 @@ class Dialer:
         self._resolver = Resolver(lookup or self._name_servers)
         self._make_room = make_room
 
-    def dial(self, endpoint: Endpoint, seconds: float, *, resumes: bool = True) -> HttpConnection:
+    async def dial(
+        self, server: Server, seconds: float, *, resumes: bool = True, verifies: bool = True
+    ) -> HttpConnection:
         """
         Open a connection within so many seconds; unless it *resumes*, with a new TLS session.
 
-        Raises:
-            NoAnswer: there is none.
-        """
-        return self._dial(endpoint, seconds, partial(self._tls.start, resumes=resumes))
-
-    def dial_unverified(self, endpoint: Endpoint, seconds: float) -> HttpConnection:
-        """
-        Open a connection to look at the certificate, whosever it is: nothing may be sent on it.
+        Unless it *verifies* the certificate, nothing may be sent on it.
 
         Raises:
             NoAnswer: there is none.
         """
-        return self._dial(endpoint, seconds, start_unverified)
-
-    def peer(self, connection: HttpConnection) -> Peer:
-        """Return who is at the other end."""
-        der = connection.certificate
-        found = parse_certificate(der, connection.endpoint[1]) if der else None
-        return Peer(None if self._proxy else connection.address, found)
-
-    def _dial(
-        self, endpoint: Endpoint, seconds: float, start_tls: Callable[[HttpConnection, float], None]
-    ) -> HttpConnection:
-        scheme, host, port = endpoint
+        scheme, host, port = server
         deadline = awake_seconds() + seconds
-        allowed = self._allowed(self._addresses(host, deadline), port)
+        allowed = self._allowed(await self._addresses(host, deadline), port)
         if self._proxy:
-            connection = self._through(self._proxy, deadline).connect(allowed, endpoint, deadline)
+            proxy = await self._through(self._proxy, deadline)
+            connection = await proxy.connect(allowed, server, deadline)
         else:
-            connected = connect(allowed, port, deadline, self._make_room)
-            connection = HttpConnection(connected, endpoint)
+            connected = await connect(allowed, port, deadline, self._make_room)
+            connection = HttpConnection(connected, server)
         if scheme == "https":
             try:
-                start_tls(connection, deadline)
+                await self._tls.start(connection, deadline, resumes=resumes, verifies=verifies)
             except BaseException:
                 connection.close()
                 raise
         return connection
 
+    async def peer(self, connection: HttpConnection) -> Peer:
+        """Return who is at the other end."""
+        der, found = connection.tls and connection.tls.getpeercert(binary_form=True), None
+        if der:  # on a thread: it imports cryptography
+            found = await to_thread(parse_certificate, der, connection.server.host)
+        return Peer(None if self._proxy else connection.address, found)
+
     def remember(self, connection: HttpConnection) -> None:
         """Remember how *connection*, which has got an answer, can be opened again for less."""
         self._tls.remember(connection)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """End the lookups that are under way."""
-        self._name_servers.close()
+        await self._name_servers.close()
 
-    def _through(self, proxy: EgressProxy, deadline: float) -> Proxy:
+    async def _through(self, proxy: EgressProxy, deadline: float) -> Proxy:
         try:
-            return Proxy(proxy, self._addresses(proxy.host, deadline), self._make_room)
+            return Proxy(proxy, await self._addresses(proxy.host, deadline), self._make_room)
         except NoAnswer as none:
             raise no_proxy(none) from none
 
-    def _addresses(self, host: str, deadline: float) -> Sequence[Address]:
+    async def _addresses(self, host: str, deadline: float) -> Sequence[Address]:
         """Resolve a name; that it is unknown is believed only if a socket can be had to ask."""
         self._need_socket()
         try:
-            return self._resolver.addresses(host, deadline)
+            return await self._resolver.addresses(host, deadline)
         except NoAnswer as error:
             if error.failure is Failure.RESOLUTION:
                 self._need_socket()

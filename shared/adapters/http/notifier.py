@@ -1,32 +1,46 @@
-"""Sends notices to endpoints in parallel, and waits for their answers only briefly."""
+"""Sends notices to endpoints side by side, and waits for their answers only briefly."""
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import timedelta
 
-from shared.engine.ports import Pusher
+from shared.engine.ports import OnLoop, Pusher
 from shared.http import OutboundRequest
 
-THREADS = 16
+AT_A_TIME = 16
 _TIMEOUT = timedelta(seconds=5)
 _PATIENCE = timedelta(seconds=3)  # of the caller
 
 
 class ParallelNotifier:
     """
-    Implements the port ``Notifier``, on threads of its own.
+    Implements the port ``Notifier``, for callers on threads.
 
     After *patience* requests under way go on; those that have not begun are never sent.
     """
 
-    def __init__(self, pusher: Pusher, patience: timedelta = _PATIENCE) -> None:
+    def __init__(self, pusher: Pusher, run: OnLoop, patience: timedelta = _PATIENCE) -> None:
         self._pusher = pusher
+        self._run = run
         self._patience = patience.total_seconds()
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="notify")
+        self._under_way: set[asyncio.Task[None]] = set()
 
     def notify(self, requests: Sequence[OutboundRequest]) -> None:
-        sent = [self._threads.submit(self._pusher.send, each, _TIMEOUT) for each in requests]
-        for late in wait(sent, self._patience).not_done:
-            late.cancel()
+        self._run(self._notify(deque(requests)))
+
+    async def _notify(self, waiting: deque[OutboundRequest]) -> None:
+        if not waiting:
+            return
+        senders = {asyncio.create_task(self._send(waiting)) for _ in range(AT_A_TIME)}
+        self._under_way |= senders  # the loop itself keeps no task
+        for each in senders:
+            each.add_done_callback(self._under_way.discard)
+        await asyncio.wait(senders, timeout=self._patience)
+        waiting.clear()
+
+    async def _send(self, waiting: deque[OutboundRequest]) -> None:
+        while waiting:
+            await self._pusher.send(waiting.popleft(), _TIMEOUT)

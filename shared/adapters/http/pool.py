@@ -1,99 +1,77 @@
-"""Keeps idle connections for the next request to the same endpoint."""
+"""Keeps idle connections for the next request to the same server."""
 
 from __future__ import annotations
 
-from threading import Lock
-
 from shared.adapters.awake_clock import awake_seconds
-from shared.adapters.http.connection import Endpoint, HttpConnection
+from shared.adapters.http.connection import HttpConnection, Server
 
 _IDLE_SECONDS = 60.0
 _MAX_SECONDS = 600.0  # then a new one, so that a moved name is noticed
 _SWEEP_SECONDS = 5.0
-_MAX_PER_ENDPOINT = 64
-_MAX_IDLE = 512
-_SHARE_OF_DESCRIPTORS = 4  # idle connections have a quarter of the process's at most
+_MAX_PER_ENDPOINT = 256
+MAX_IDLE = 1024
 
 
 class Pool:
     """
     Returns the connection used last first, so that surplus connections expire.
 
-    There is no thread that closes those: `keep` sweeps now and then. A connection belongs to either
+    There is no timer that closes those: `keep` sweeps now and then. A connection belongs to either
     the pool or one request.
     """
 
-    def __init__(self) -> None:
-        self._lock = Lock()
+    def __init__(self, most: int = MAX_IDLE) -> None:
         # The endpoint used last comes last.
-        self._idle: dict[Endpoint, list[HttpConnection]] = {}
+        self._idle: dict[Server, list[HttpConnection]] = {}
         self._count = 0
-        self._most = _most_idle()
+        self._most = most
         self._next_sweep = 0.0
 
-    def take(self, endpoint: Endpoint) -> HttpConnection | None:
+    def take(self, server: Server) -> HttpConnection | None:
         """Return an idle connection that is still good, or ``None``."""
         while True:
-            with self._lock:
-                stack = self._idle.get(endpoint)
-                if not stack:
-                    return None
-                connection = stack.pop()
-                self._count -= 1
-            if connection.expires > awake_seconds() and not connection.is_readable():
+            stack = self._idle.get(server)
+            if not stack:
+                return None
+            connection = stack.pop()
+            self._count -= 1
+            if connection.expires > awake_seconds() and connection.is_quiet:
                 return connection
             connection.close()
 
     def keep(self, connection: HttpConnection, keep_for: float | None) -> None:
         """Keep *connection*, for less than *keep_for* seconds if the peer has set such a limit."""
         now = awake_seconds()
-        idle = _IDLE_SECONDS if keep_for is None else min(_IDLE_SECONDS, keep_for - 1)
-        connection.expires = min(now + idle, connection.born + _MAX_SECONDS)
-        surplus: list[HttpConnection] = []
-        with self._lock:
-            stack = self._idle.pop(connection.endpoint, None) or []
-            self._idle[connection.endpoint] = stack
-            stack.append(connection)
-            self._count += 1
-            if len(stack) > _MAX_PER_ENDPOINT:
-                surplus.append(stack.pop(0))
-                self._count -= 1
-            if now >= self._next_sweep or self._count > self._most:
-                self._sweep(now, surplus)
-        for each in surplus:
-            each.close()
+        seconds = _IDLE_SECONDS if keep_for is None else min(_IDLE_SECONDS, keep_for - 1)
+        connection.expires = min(now + seconds, connection.born + _MAX_SECONDS)
+        stack = self._idle.pop(connection.server, None) or []
+        self._idle[connection.server] = stack
+        stack.append(connection)
+        self._count += 1
+        if len(stack) > _MAX_PER_ENDPOINT:
+            self._drop(stack[0])
+        elif self._count > self._most:
+            self._drop(next(iter(self._idle.values()))[0])
+        if now >= self._next_sweep:
+            self._next_sweep = now + _SWEEP_SECONDS
+            idle = [each for stack in self._idle.values() for each in stack]
+            for each in idle:
+                if each.expires <= now:
+                    self._drop(each)
 
     def close(self) -> bool:
         """Close all idle connections; return whether there were any."""
-        with self._lock:
-            idle = [connection for stack in self._idle.values() for connection in stack]
-            self._idle.clear()
-            self._count = 0
+        idle = [connection for stack in self._idle.values() for connection in stack]
+        self._idle.clear()
+        self._count = 0
         for connection in idle:
             connection.close()
         return bool(idle)
 
-    def _sweep(self, now: float, surplus: list[HttpConnection]) -> None:
-        """Move expired and surplus connections to *surplus*."""
-        self._next_sweep = now + _SWEEP_SECONDS
-        for endpoint, stack in list(self._idle.items()):
-            kept = [connection for connection in stack if connection.expires > now]
-            while kept and self._count - (len(stack) - len(kept)) > self._most:
-                kept.pop(0)
-            surplus.extend(connection for connection in stack if connection not in kept)
-            self._count -= len(stack) - len(kept)
-            if kept:
-                self._idle[endpoint] = kept
-            else:
-                del self._idle[endpoint]
-
-
-def _most_idle() -> int:
-    """Return how many connections may be idle: less where descriptors are scarce."""
-    try:
-        import resource
-    except ImportError:  # Windows has no such limit.
-        return _MAX_IDLE
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    is_unlimited = soft == resource.RLIM_INFINITY
-    return _MAX_IDLE if is_unlimited else min(_MAX_IDLE, soft // _SHARE_OF_DESCRIPTORS)
+    def _drop(self, connection: HttpConnection) -> None:
+        stack = self._idle[connection.server]
+        stack.remove(connection)
+        if not stack:
+            del self._idle[connection.server]
+        self._count -= 1
+        connection.close()

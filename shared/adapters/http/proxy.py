@@ -7,9 +7,9 @@ from ipaddress import IPv6Address
 from typing import NamedTuple
 
 from shared.adapters.awake_clock import awake_seconds
-from shared.adapters.http.answer import Answer, await_head
 from shared.adapters.http.connect import MakeRoom, connect
-from shared.adapters.http.connection import Endpoint, HttpConnection, NoAnswer
+from shared.adapters.http.connection import HttpConnection, Server
+from shared.adapters.http.no_answer import NoAnswer
 from shared.adapters.http.outbound_guard import Address
 from shared.http import Failure
 from shared.network_settings import EgressProxy
@@ -25,8 +25,8 @@ class Proxy(NamedTuple):
     addresses: Sequence[Address]
     make_room: MakeRoom
 
-    def connect(
-        self, targets: Sequence[Address], endpoint: Endpoint, deadline: float
+    async def connect(
+        self, targets: Sequence[Address], server: Server, deadline: float
     ) -> HttpConnection:
         """
         Open a tunnel to the first of *targets* that the proxy reaches; each gets its share of time.
@@ -40,29 +40,29 @@ class Proxy(NamedTuple):
         for left in range(len(targets), 1, -1):
             until = awake_seconds() + (deadline - awake_seconds()) / left
             try:
-                return self._open(targets[-left], endpoint, until)
+                return await self._open(targets[-left], server, until)
             except NoAnswer as none:
                 if none.failure is Failure.SHORTAGE:
                     raise
                 # The next address may do better.
-        return self._open(targets[-1], endpoint, deadline)
+        return await self._open(targets[-1], server, deadline)
 
-    def _open(self, address: Address, endpoint: Endpoint, deadline: float) -> HttpConnection:
+    async def _open(self, address: Address, server: Server, deadline: float) -> HttpConnection:
         host = f"[{address}]" if isinstance(address, IPv6Address) else str(address)
-        target = f"{host}:{endpoint[2]}"
+        target = f"{host}:{server.port}"
         lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
         if self.setting.authorization:
             lines.append(f"Proxy-Authorization: {self.setting.authorization}")
         data = "".join(f"{line}\r\n" for line in [*lines, ""]).encode("latin-1")
         try:
-            connected = connect(self.addresses, self.setting.port, deadline, self.make_room)
+            connected = await connect(self.addresses, self.setting.port, deadline, self.make_room)
         except NoAnswer as none:
             raise no_proxy(none) from none
-        connection = HttpConnection(connected, endpoint)
-        answer = Answer()
+        connection = HttpConnection(connected, server)
         try:
-            connection.send(data, deadline, answer.feed)
-            await_head(connection, answer, deadline)
+            connection.send(data)
+            await connection.await_head(deadline)
+            answer = connection.answer
             if answer.status not in _SUCCESSFUL or answer.body:
                 more = " with more than a head" if answer.body else ""
                 detail = f"the proxy answered {answer.status}{more} for {target}"

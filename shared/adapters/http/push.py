@@ -8,24 +8,26 @@ a name again after the guard has judged it, and costs several times the processo
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from contextlib import suppress
+from contextvars import Context
 from datetime import timedelta
 from typing import NamedTuple
 
 from shared.adapters.awake_clock import awake_seconds
-from shared.adapters.http.answer import Answer, await_body, await_head
-from shared.adapters.http.connection import Endpoint, HttpConnection, NoAnswer, failed
+from shared.adapters.http.connection import HttpConnection, Server
 from shared.adapters.http.dialer import Dialer
-from shared.adapters.http.late import LateReader, Unanswered
+from shared.adapters.http.no_answer import NoAnswer, failed
 from shared.adapters.http.outbound_guard import OutboundGuard
-from shared.adapters.http.pool import Pool
+from shared.adapters.http.pool import MAX_IDLE, Pool
 from shared.adapters.http.request import Target, parse_url, write_request
 from shared.adapters.http.resolver import Lookup
 from shared.adapters.http.tls import client_tls
 from shared.http import Answered, Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 from shared.network_settings import EgressProxy
 
+MOST_LATE = 256  # connections that wait for a late answer; then the oldest gives way
 _CONNECT_SECONDS = 10.0
 _BODY_SECONDS = 2.0
 _STALE = (Failure.SOCKET, Failure.TLS)  # the ends of a connection that the peer gave up
@@ -38,7 +40,7 @@ class _Call(NamedTuple):
     *wants_body*: that time is for the body, too.
     """
 
-    target: Target
+    server: Server
     data: bytes
     timeout: float
     late: LateAnswerHandler | None
@@ -47,7 +49,7 @@ class _Call(NamedTuple):
 
 class HttpPusher:
     """
-    Sends requests through the outbound guard, from any number of threads.
+    Sends requests through the outbound guard, all on one event loop.
 
     The timeout runs from the start of the send to the end of the response headers. Before it,
     connecting has a limit of its own: the same, but at most ten seconds. After it, the body gets at
@@ -59,8 +61,7 @@ class HttpPusher:
     timeout. The peer may have handled the first one: delivery is at least once, and a duplicate is
     better than a failure that the endpoint has not caused.
 
-    With *late* a request that was sent whole, and not answered in time, leaves its connection to
-    ``LateReader``.
+    With *late* the connection of a request that was sent whole, and not answered in time, waits on.
     """
 
     def __init__(
@@ -70,14 +71,18 @@ class HttpPusher:
         tls: ssl.SSLContext | None = None,
         lookup: Lookup | None = None,
         proxy: EgressProxy | None = None,
+        most_idle: int = MAX_IDLE,
     ) -> None:
         self._guard = guard
-        self._pool = Pool()
+        self._pool = Pool(most_idle)
         self._dialer = Dialer(guard, tls or client_tls(), proxy, lookup, self._pool.close)
-        self._late_reader = LateReader()
+        self._late: dict[HttpConnection, asyncio.Task[None]] = {}  # the oldest first
 
-    def send(
-        self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
+    async def send(
+        self,
+        request: OutboundRequest,
+        timeout: timedelta,
+        late: LateAnswerHandler | None = None,
     ) -> Exchange:
         """Send and wait for the response headers for at most *timeout*. Never raises."""
         begun = awake_seconds()
@@ -85,21 +90,22 @@ class HttpPusher:
             target = parse_url(request.url)
             data = write_request(request, target)
             self._refuse(target)
-            call = _Call(target, data, timeout.total_seconds(), late, request.wants_body)
-            return self._examine(call) if request.examines_peer else self._exchange(call)
-        except NoAnswer as none:
+            server = Server(target.scheme, target.host, target.port)
+            call = _Call(server, data, timeout.total_seconds(), late, request.wants_body)
+            if request.examines_peer:
+                return await self._examine(call)
+            return await self._exchange(call)
+        except (NoAnswer, OSError, MemoryError) as error:
+            none = error if isinstance(error, NoAnswer) else failed(error)
             seconds = awake_seconds() - begun
             return NotAnswered(none.failure, none.detail, seconds, status=none.status)
-        except OSError as error:
-            return NotAnswered(failed(error).failure, str(error), awake_seconds() - begun)
-        except MemoryError as error:
-            return NotAnswered(Failure.SHORTAGE, repr(error), awake_seconds() - begun)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close the connections that are idle or wait for a late answer, and end lookups."""
         self._pool.close()
-        self._dialer.close()
-        self._late_reader.close()
+        for connection in list(self._late):
+            self._give_up(connection)
+        await self._dialer.close()
 
     def _refuse(self, target: Target) -> None:
         refused = self._guard.refuse_scheme(target.scheme) or self._guard.refuse_host(
@@ -108,64 +114,86 @@ class HttpPusher:
         if refused:
             raise NoAnswer(Failure.NOT_ALLOWED, refused)
 
-    def _exchange(self, call: _Call) -> Answered:
-        target = call.target
-        endpoint: Endpoint = (target.scheme, target.host, target.port)
-        connection = self._pool.take(endpoint)
+    async def _exchange(self, call: _Call) -> Answered:
+        connection = self._pool.take(call.server)
         started = awake_seconds()
         if connection is not None:
             try:
-                return self._converse(connection, call, started)
+                return await self._converse(connection, call, started)
             except NoAnswer as stale:
                 if stale.failure not in _STALE or connection.received:
                     raise
             limit = min(_CONNECT_SECONDS, started + call.timeout - awake_seconds())
-            return self._converse(self._dialer.dial(endpoint, limit), call, started)
-        connection = self._dialer.dial(endpoint, min(_CONNECT_SECONDS, call.timeout))
-        return self._converse(connection, call, awake_seconds())
+            return await self._converse(await self._dialer.dial(call.server, limit), call, started)
+        connection = await self._dialer.dial(call.server, min(_CONNECT_SECONDS, call.timeout))
+        return await self._converse(connection, call, awake_seconds())
 
-    def _examine(self, call: _Call) -> Exchange:
+    async def _examine(self, call: _Call) -> Exchange:
         """Send over a new connection, and tell who is at its other end."""
-        endpoint: Endpoint = (call.target.scheme, call.target.host, call.target.port)
         begun, limit, peer = awake_seconds(), min(_CONNECT_SECONDS, call.timeout), None
         try:
-            connection = self._dialer.dial(endpoint, limit, resumes=False)
-            peer = self._dialer.peer(connection)
-            return self._converse(connection, call, awake_seconds())._replace(peer=peer)
+            connection = await self._dialer.dial(call.server, limit, resumes=False)
+            peer = await self._dialer.peer(connection)
+            answered = await self._converse(connection, call, awake_seconds())
+            return answered._replace(peer=peer)
         except NoAnswer as none:
             seconds = awake_seconds() - begun
             if none.failure is Failure.TLS and peer is None:
                 with suppress(NoAnswer):  # What it presents explains why it was refused.
-                    connection = self._dialer.dial_unverified(endpoint, limit)
-                    peer = self._dialer.peer(connection)
+                    connection = await self._dialer.dial(call.server, limit, verifies=False)
+                    peer = await self._dialer.peer(connection)
                     connection.close()
             return NotAnswered(none.failure, none.detail, seconds, peer)
 
-    def _converse(self, connection: HttpConnection, call: _Call, started: float) -> Answered:
+    async def _converse(self, connection: HttpConnection, call: _Call, started: float) -> Answered:
         kept = False
-        answer = Answer()
         try:
-            all_sent = connection.send(call.data, started + call.timeout, answer.feed)
+            connection.send(call.data)
             try:
-                await_head(connection, answer, started + call.timeout)
+                await connection.await_head(started + call.timeout)
             except NoAnswer as none:
-                if none.failure is Failure.TIMED_OUT and all_sent and call.late:
-                    with suppress(OSError):  # No room to wait: the timeout is what counts.
-                        late = Unanswered(connection, answer, started, call.late)
-                        self._late_reader.wait_for(late)
-                        kept = True
+                if none.failure is Failure.TIMED_OUT and connection.is_all_sent and call.late:
+                    self._wait_on(connection, started, call.late)
+                    kept = True
                 raise
+            answer = connection.answer
             seconds = awake_seconds() - started
-            body_until = awake_seconds() + _BODY_SECONDS
-            if call.wants_body:
-                body_until = max(body_until, started + call.timeout)
-            await_body(connection, answer, body_until)
+            if not answer.is_over:
+                body_until = awake_seconds() + _BODY_SECONDS
+                if call.wants_body:
+                    body_until = max(body_until, started + call.timeout)
+                await connection.await_body(body_until)
             if connection.is_new:
                 self._dialer.remember(connection)
-            if all_sent and answer.is_reusable:
+            if connection.is_all_sent and answer.is_reusable:
                 self._pool.keep(connection, answer.keep_for)
                 kept = True
         finally:
             if not kept:
                 connection.close()
         return Answered(answer.status, answer.headers, bytes(answer.body), seconds)
+
+    def _wait_on(self, connection: HttpConnection, started: float, late: LateAnswerHandler) -> None:
+        if len(self._late) >= MOST_LATE:
+            self._give_up(next(iter(self._late)))
+        # In a context of its own: the invocation that began it may be over when its answer comes.
+        self._late[connection] = asyncio.get_running_loop().create_task(
+            self._report(connection, started, late), context=Context()
+        )
+
+    async def _report(
+        self, connection: HttpConnection, started: float, late: LateAnswerHandler
+    ) -> None:
+        try:
+            await connection.await_head(started + late.within.total_seconds())
+            answer, seconds = connection.answer, awake_seconds() - started
+            late.report(Answered(answer.status, answer.headers, b"", seconds))
+        except NoAnswer:
+            pass
+        finally:
+            self._late.pop(connection, None)
+            connection.close()
+
+    def _give_up(self, connection: HttpConnection) -> None:
+        self._late.pop(connection).cancel()
+        connection.close()

@@ -8,7 +8,7 @@ from ipaddress import IPv6Address
 from typing import NamedTuple
 
 from shared import VERSION
-from shared.adapters.http.connection import NoAnswer
+from shared.adapters.http.no_answer import NoAnswer
 from shared.http import Failure, OutboundRequest
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([^#]*)(?:#.*)?")

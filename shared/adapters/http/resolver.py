@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Coroutine, Sequence
+from contextvars import Context
+from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import zip_longest
-from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from shared.adapters.awake_clock import awake_seconds
-from shared.adapters.http.connection import NoAnswer
+from shared.adapters.http.no_answer import NoAnswer, is_done
 from shared.adapters.http.outbound_guard import Address
 from shared.http import Failure
 
-Found = Future[Sequence[Address]]
-Lookup = Callable[[str], Found]
+if TYPE_CHECKING:
+    from aiodns import DNSResolver
+
+Lookup = Callable[[str], Coroutine[Any, Any, Sequence[Address]]]
 
 _TIMEOUT, _TRIES = 3.0, 2  # seconds for the first try of each name server; c-ares doubles it
 _MAX_ADDRESSES = 8  # of a name: its owner may list thousands, and each is tried and told of
@@ -24,66 +26,58 @@ _MAX_ADDRESSES = 8  # of a name: its owner may list thousands, and each is tried
 
 class NameServers:
     """
-    Asks the hosts file and the system's name servers, by c-ares.
+    Asks the hosts file and *servers*, or the system's, by c-ares.
 
-    One thread serves any number of names, so those whose servers are silent keep no other waiting.
-    Answers are kept as long as their servers say. *options* are those of the c-ares channel.
+    Names whose servers are silent keep no other waiting. Answers are kept as long as their servers
+    say.
     """
 
-    def __init__(self, **options: Any) -> None:
-        self._options = {"timeout": _TIMEOUT, "tries": _TRIES} | options
-        self._lock = Lock()
-        self._channel: Any = None
+    def __init__(self, servers: Sequence[str] = ()) -> None:
+        self._servers = servers
+        self._resolver: DNSResolver | None = None
 
-    def __call__(self, host: str) -> Found:
+    async def __call__(self, host: str) -> Sequence[Address]:
         """
-        Begin to look *host* up.
+        Look *host* up.
 
-        The result may be an OSError, or a MemoryError if no name server could be asked.
+        Raises:
+            OSError: there is no such name; TimeoutError: no name server answered.
+            MemoryError: no name server could be asked.
         """
-        import pycares
-
-        found: Found = Future()
-
-        def end(result: Any, code: int | None) -> None:
-            if code is None:
-                found.set_result([_address(node.addr[0]) for node in result.nodes])
-            elif code == pycares.errno.ARES_ETIMEOUT:
-                found.set_exception(TimeoutError("no name server answered"))
-            elif code in _ours():
-                found.set_exception(MemoryError(pycares.errno.strerror(code)))
-            else:
-                found.set_exception(OSError(pycares.errno.strerror(code)))
+        import aiodns  # at the first name: cold starts
+        from pycares import AresError
 
         try:
-            with self._lock:
-                if self._channel is None:
-                    self._channel = pycares.Channel(**self._options)
-                channel = self._channel
-            channel.getaddrinfo(host, None, type=socket.SOCK_STREAM, callback=end)
-        except (pycares.AresError, RuntimeError) as error:  # no descriptor or thread; just closed
-            found.set_exception(MemoryError(str(error)))
-        return found
+            if self._resolver is None:
+                self._resolver = aiodns.DNSResolver(self._servers, timeout=_TIMEOUT, tries=_TRIES)
+            found = await self._resolver.getaddrinfo(host, type=socket.SOCK_STREAM)
+        except aiodns.error.DNSError as error:
+            code, reason = error.args
+            if code == aiodns.error.ARES_ETIMEOUT:
+                raise TimeoutError("no name server answered") from error
+            raise (MemoryError if code in _ours() else OSError)(reason) from error
+        except (AresError, RuntimeError) as error:  # no descriptor or thread
+            raise MemoryError(str(error)) from error
+        return [_address(node.addr[0]) for node in found.nodes]
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """End the lookups that are under way."""
-        with self._lock:
-            channel, self._channel = self._channel, None
-        if channel:
-            channel.close()
+        resolver, self._resolver = self._resolver, None
+        if resolver:
+            await resolver.close()
 
 
 def _ours() -> set[int]:
     """Return the codes of c-ares that say nothing about a name: nobody could be asked."""
-    from pycares import errno
+    from aiodns import error
 
     return {
-        errno.ARES_ECANCELLED,
-        errno.ARES_ECONNREFUSED,  # no descriptor, no network, or no name server that listens
-        errno.ARES_EDESTRUCTION,
-        errno.ARES_EFILE,
-        errno.ARES_ENOMEM,
-        errno.ARES_ENOTINITIALIZED,
+        error.ARES_ECANCELLED,
+        error.ARES_ECONNREFUSED,  # no descriptor, no network, or no name server that listens
+        error.ARES_EDESTRUCTION,
+        error.ARES_EFILE,
+        error.ARES_ENOMEM,
+        error.ARES_ENOTINITIALIZED,
     }
 
 
@@ -96,10 +90,9 @@ class Resolver:
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
-        self._lock = Lock()
-        self._under_way: dict[str, Found] = {}
+        self._under_way: dict[str, asyncio.Future[Sequence[Address]]] = {}
 
-    def addresses(self, host: str, deadline: float) -> Sequence[Address]:
+    async def addresses(self, host: str, deadline: float) -> Sequence[Address]:
         """
         Return the addresses of *host*, at least one and at most 8, in the order to try them in.
 
@@ -111,8 +104,11 @@ class Resolver:
         literal = as_literal(host)
         if literal is not None:
             return (literal,)
+        found = self._under_way.get(host) or self._begin(host)
+        if not await is_done(found, deadline):
+            raise NoAnswer(Failure.TIMED_OUT, "name not resolved in time")
         try:
-            addresses = self._wait(self._start(host), deadline)
+            addresses = found.result()
         except TimeoutError as error:
             raise NoAnswer(Failure.TIMED_OUT, "name not resolved in time") from error
         except MemoryError as error:
@@ -123,23 +119,17 @@ class Resolver:
             raise NoAnswer(Failure.RESOLUTION, f"{host}: no address")
         return by_turns(addresses)[:_MAX_ADDRESSES]
 
-    def _start(self, host: str) -> Found:
-        with self._lock:
-            found = self._under_way.get(host)
-            if found is None or found.done():
-                found = self._under_way[host] = self._lookup(host)
-        # Without the lock: c-ares calls back with its own lock held.
-        found.add_done_callback(lambda _: self._under_way.pop(host, None))
+    def _begin(self, host: str) -> asyncio.Future[Sequence[Address]]:
+        # In a context of its own: others wait for it as well.
+        found = asyncio.get_running_loop().create_task(self._lookup(host), context=Context())
+        self._under_way[host] = found
+        found.add_done_callback(partial(self._end, host))
         return found
 
-    def _wait(self, found: Found, deadline: float) -> Sequence[Address]:
-        while True:
-            try:
-                return found.result(timeout=max(0.0, deadline - awake_seconds()))
-            except TimeoutError:
-                # The process may have been stopped meanwhile.
-                if found.done() or awake_seconds() >= deadline:
-                    raise
+    def _end(self, host: str, found: asyncio.Future[Sequence[Address]]) -> None:
+        del self._under_way[host]
+        if not found.cancelled():
+            found.exception()  # which is nobody's if all have stopped waiting
 
 
 def by_turns(addresses: Sequence[Address]) -> list[Address]:

@@ -6,11 +6,11 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from tempfile import NamedTemporaryFile
-from threading import Lock
 from typing import NamedTuple
 
 from shared.adapters.awake_clock import awake_seconds
-from shared.adapters.http.connection import Endpoint, HttpConnection, NoAnswer
+from shared.adapters.http.connection import HttpConnection, Server
+from shared.adapters.http.no_answer import NoAnswer
 from shared.adapters.http.resolver import as_literal
 
 _MAX_SESSIONS = 1024
@@ -81,60 +81,52 @@ class Tls:
     Starts TLS, and remembers the latest session of each endpoint.
 
     A resumed session saves the exchange and verification of certificates. That was done for the
-    session's first connection, to the same endpoint, at most an hour ago.
+    session's first connection, to the same server, at most an hour ago.
     """
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._context = context
-        self._lock = Lock()
-        self._sessions: dict[Endpoint, tuple[ssl.SSLSession, float]] = {}
+        self._sessions: dict[Server, tuple[ssl.SSLSession, float]] = {}
 
-    def start(self, connection: HttpConnection, deadline: float, *, resumes: bool = True) -> None:
+    async def start(
+        self, connection: HttpConnection, deadline: float, *, resumes: bool, verifies: bool
+    ) -> None:
         """
-        Make it a TLS connection to its endpoint; unless it *resumes*, with a new session.
+        Make it a TLS connection to its server; unless it *resumes*, with a new session.
+
+        Unless it *verifies* the certificate, anybody may be at the other end.
 
         Raises:
             NoAnswer: the handshake failed, or was not complete in time.
         """
-        name = _certified_name(connection.endpoint[1])
-        with self._lock:
-            session, verified = self._sessions.get(connection.endpoint, (None, 0.0))
-        if not resumes or verified + _RESUMED_FOR < awake_seconds():
+        server = connection.server
+        session, verified = self._sessions.get(server, (None, 0.0))
+        if not (resumes and verifies) or verified + _RESUMED_FOR < awake_seconds():
             session = None
+        context = self._context if verifies else _unverifying()
+        # As certificates name it: an address in its usual form, a name without dot.
+        name = str(as_literal(server.host) or server.host.removesuffix("."))
         try:
-            connection.start_tls(self._context, name, deadline, session)
+            await connection.start_tls(context, name, deadline, session)
         except NoAnswer:
-            with self._lock:
-                self._sessions.pop(connection.endpoint, None)
+            self._sessions.pop(server, None)
             raise
 
     def remember(self, connection: HttpConnection) -> None:
         """Remember the session of *connection*, after an answer: TLS 1.3 sends it so late."""
-        session = connection.session
-        if session is None or not session.has_ticket:
+        session = connection.tls and connection.tls.session
+        if not session or not session.has_ticket:
             return
-        with self._lock:
-            _, verified = self._sessions.pop(connection.endpoint, (None, 0.0))
-            if not connection.is_resumed:
-                verified = awake_seconds()
-            self._sessions[connection.endpoint] = session, verified
-            if len(self._sessions) > _MAX_SESSIONS:
-                del self._sessions[next(iter(self._sessions))]
+        _, verified = self._sessions.pop(connection.server, (None, 0.0))
+        if not (connection.tls and connection.tls.session_reused):
+            verified = awake_seconds()
+        self._sessions[connection.server] = session, verified
+        if len(self._sessions) > _MAX_SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
 
 
-def start_unverified(connection: HttpConnection, deadline: float) -> None:
-    """
-    Make it a TLS connection to anybody, to look at the certificate: nothing may be sent on it.
-
-    Raises:
-        NoAnswer: the handshake failed, or was not complete in time.
-    """
+def _unverifying() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    connection.start_tls(context, _certified_name(connection.endpoint[1]), deadline, None)
-
-
-def _certified_name(host: str) -> str:
-    """Return a host as certificates name it: an address in its usual form, a name without dot."""
-    return str(as_literal(host) or host.removesuffix("."))
+    return context

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from shared.adapters.storage.connection import Service, StorageConnection
 
 if TYPE_CHECKING:
-    from azure.core.pipeline.transport import HttpRequest, HttpResponse, HttpTransport
     from azure.data.tables import TableClient, TableServiceClient
     from azure.storage.blob import BlobServiceClient, ContainerClient
     from azure.storage.queue import QueueClient, QueueServiceClient
@@ -62,18 +61,10 @@ class StorageAccount:
             f"queue {name}", lambda: self._queues().get_queue_client(self._prefix + name)
         )
 
-    def send_to_queues(
-        self, request: HttpRequest, transport: HttpTransport[HttpRequest, HttpResponse]
-    ) -> HttpResponse:
-        """Send *request* with *transport*, and the authorization and retries of the clients."""
-        from azure.core.pipeline import Pipeline
-
-        def make() -> Pipeline[HttpRequest, HttpResponse]:
-            # A pipeline chains its policies, so none can be in two.
-            authorization = copy(self._queues()._credential_policy)  # noqa: SLF001 - no other name
-            return Pipeline(transport, [_retries(hangs=1), authorization])
-
-        return self._once("message pipeline", make).run(request).http_response
+    def authorization_of_queues(self) -> Any:
+        """Return a policy that authorizes requests as the clients of queues do; maybe ``None``."""
+        # A pipeline chains its policies, so none can be in two.
+        return copy(self._queues()._credential_policy)  # noqa: SLF001 - it has no other name
 
     def table(self, name: str) -> TableClient:
         """Return the client of the app's table *name*."""

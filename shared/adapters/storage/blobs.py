@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -56,6 +57,7 @@ class StoragePayloads:
         self._account = account
         self._clock = clock
         self._read = _Remembered(remembered_bytes)
+        self._under_way: dict[str, threading.Lock] = {}
 
     def write(self, publish_id: str, expires: datetime, texts: Sequence[str]) -> str:
         if not texts or any("\n" in text for text in texts):
@@ -73,6 +75,19 @@ class StoragePayloads:
         return name
 
     def read(self, name: str) -> Sequence[str] | None:
+        with self._one_at_a_time(name):
+            return self._kept_or_downloaded(name)
+
+    @contextmanager
+    def _one_at_a_time(self, name: str) -> Iterator[None]:
+        """Let several parts of a message share a download."""
+        with self._under_way.setdefault(name, threading.Lock()):
+            try:
+                yield
+            finally:
+                self._under_way.pop(name, None)
+
+    def _kept_or_downloaded(self, name: str) -> Sequence[str] | None:
         if (lines := self._read.get(name)) is not None:
             return lines
         client = self._account.container(PAYLOADS)

@@ -33,6 +33,9 @@ class TableHealth:
         self._topics = Cache[_Rows](clock, lambda _: CACHE_FOR.total_seconds())
         self._said = Cache[None](clock, lambda _: SAID_FOR.total_seconds())
 
+    def is_cached(self, topic: str) -> bool:
+        return self._topics.has(topic.lower())
+
     def cached(self, key: SubscriptionKey) -> StoredHealth | None:
         topic, name = key.folded
         try:
@@ -46,12 +49,13 @@ class TableHealth:
         resource = self._store.get(Table.ENDPOINT_HEALTH, *key)
         return self._stored(key.topic, resource) if resource else None
 
-    def write(self, key: SubscriptionKey, health: Health, etag: str | None) -> None:
+    def write(self, key: SubscriptionKey, health: Health, etag: str | None) -> StoredHealth:
         document = {"name": key.subscription, **document_of(health)}
         written = self._store.put(Table.ENDPOINT_HEALTH, *key, document, etag)
         topic, name = key.folded
-        row = {name: StoredHealth(health, written.etag)}
-        self._topics.update(topic, lambda rows: {**rows, **row})
+        row = StoredHealth(health, written.etag)
+        self._topics.update(topic, lambda rows: {**rows, name: row})
+        return row
 
     def _rows(self, topic: str) -> _Rows:
         resources = self._store.list(Table.ENDPOINT_HEALTH, topic)

@@ -2,28 +2,78 @@
 
 from __future__ import annotations
 
-from typing import Any
+import random
+from http import HTTPStatus
 
-from azure.core.exceptions import ServiceRequestTimeoutError
+from azure.core.exceptions import (
+    AzureError,
+    ClientAuthenticationError,
+    ServiceRequestTimeoutError,
+    ServiceResponseTimeoutError,
+)
 
 from shared.adapters.awake_clock import awake_seconds
 
 LIMIT_SECONDS = 16.0  # of a request; a publisher must hear of a failure in time to try again
 CONNECT_SECONDS = 5.0  # of a try
 READ_SECONDS = 10.0  # of a try, until the answer begins
+TRIES = 3
+_TRIES_FOR_TOKEN = 2  # Each may take 7 seconds, whatever is left.
+_PAUSE = 1 / 8  # at most, of the limit
+_LASTING = (HTTPStatus.NOT_IMPLEMENTED, HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
+_PASSING = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 
 LIMIT = "limit_seconds"  # the option of a request that has another limit
-ENDS_AT = "ends_at"  # the option of a try: when its request has to end
+TIME = "time_of_tries"  # the option of a try: the `Tries` that it is one of
 
 
-def seconds_left(options: dict[str, Any]) -> float:
+class Tries:
     """
-    Take the end of a request from the *options* of a try; return the seconds until then.
+    The tries of one request, which ends within *limit* seconds: up to three, about a second apart.
 
-    Raises:
-        ServiceRequestTimeoutError: there are none.
+    What a ``Retry-After`` asks for is ignored. A try without an answer in time is repeated *hangs*
+    times: storage may have done it, so that must do no harm.
     """
-    left: float = options.pop(ENDS_AT) - awake_seconds()
-    if left <= 0:
-        raise ServiceRequestTimeoutError("the time for the request is over")
-    return left
+
+    def __init__(self, *, hangs: int, limit: float) -> None:
+        self._hangs = hangs
+        self._limit = limit
+        self._ends_at = awake_seconds() + limit
+        self._made = 0
+
+    def seconds_left(self) -> float:
+        """
+        Return the seconds until the request has to end.
+
+        Raises:
+            ServiceRequestTimeoutError: there are none.
+        """
+        left = self._ends_at - awake_seconds()
+        if left <= 0:
+            raise ServiceRequestTimeoutError("the time for the request is over")
+        return left
+
+    def pause_after(self, outcome: AzureError | int) -> float | None:
+        """
+        Return the seconds until the next try; ``None``: the one that ended was the last.
+
+        It ended with a fault or a status.
+        """
+        self._made += 1
+        most = TRIES
+        if isinstance(outcome, int):
+            is_passing = _is_passing(outcome)
+        else:
+            self._hangs -= isinstance(outcome, ServiceResponseTimeoutError)
+            is_passing = self._hangs >= 0
+            if isinstance(outcome, ClientAuthenticationError):
+                most = _TRIES_FOR_TOKEN
+        pause = random.uniform(0, self._limit * _PAUSE)  # noqa: S311 - no secret
+        is_in_time = awake_seconds() + pause < self._ends_at
+        return pause if is_passing and self._made < most and is_in_time else None
+
+
+def _is_passing(status: int) -> bool:
+    return status in _PASSING or (
+        status >= HTTPStatus.INTERNAL_SERVER_ERROR and status not in _LASTING
+    )

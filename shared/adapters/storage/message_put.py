@@ -1,34 +1,48 @@
-"""Puts queue messages with the SDK's own authorization and retries, at a seventh of its cost."""
+"""Puts queue messages on the event loop, with the SDK's own authorization."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from asyncio import sleep
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from email.utils import formatdate
-from typing import Any
+from functools import partial
+from http import HTTPStatus
+from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
 from azure.core.exceptions import (
+    AzureError,
     ClientAuthenticationError,
     HttpResponseError,
     ServiceRequestError,
     ServiceResponseError,
     ServiceResponseTimeoutError,
 )
+from azure.core.pipeline import Pipeline
 from azure.core.pipeline.transport import HttpRequest, HttpResponse, HttpTransport
+from azure.core.utils import case_insensitive_dict
 
 from shared.adapters.storage.account import StorageAccount
-from shared.adapters.storage.limits import READ_SECONDS, seconds_left
-from shared.engine.ports import Receipt
+from shared.adapters.storage.limits import LIMIT_SECONDS, READ_SECONDS, Tries
+from shared.engine.ports import OffLoop, Receipt
 from shared.http import Answered, Exchange, Failure, OutboundRequest
 
-_CREATED = 201
-_UNAUTHORIZED = (401, 403)
+_UNAUTHORIZED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 NO_RECEIPT = Receipt(("", ""))  # of a message that is stored, as far as the status says
 _STORED = re.compile(rb"<MessageId>([^<]+)<.*<PopReceipt>([^<]+)<", re.DOTALL)
 
-Send = Callable[[OutboundRequest, timedelta], Exchange]
+Send = Callable[[OutboundRequest, timedelta], Awaitable[Exchange]]
+
+
+class _Target(NamedTuple):
+    """A queue's address, the signature that it may need, and who authorizes requests to it."""
+
+    url: str
+    signature: str
+    api_version: str
+    authorization: _Authorization
 
 
 class MessagePut:
@@ -37,16 +51,20 @@ class MessagePut:
 
     A put by the SDK's client costs 2 ms of processor time: for models, for tracing, for policies
     that a put does not need, and for the library requests. *send* sends one request and never
-    raises.
+    raises. What blocks is done *off_loop*: to import the SDK, and to fetch a token.
 
     Source: https://learn.microsoft.com/rest/api/storageservices/put-message
     """
 
-    def __init__(self, account: StorageAccount, send: Send) -> None:
-        self._account = account
-        self._transport = _Transport(send)
+    hangs = 1  # tries without an answer in time that are repeated: each may be a duplicate
 
-    def put(self, queue: str, text: str, *, hidden: int, expires: int) -> Receipt:
+    def __init__(self, account: StorageAccount, send: Send, off_loop: OffLoop) -> None:
+        self._account = account
+        self._send = send
+        self._off_loop = off_loop
+        self._targets: dict[str, _Target] = {}
+
+    async def put(self, queue: str, text: str, *, hidden: int, expires: int) -> Receipt:
         """
         Put *text*, which must be legal XML; *hidden* and *expires* are seconds.
 
@@ -54,40 +72,72 @@ class MessagePut:
 
         Raises:
             AzureError: as the SDK's client does, with ``error_code`` if storage refuses.
+            StorageUnavailable: no thread can be had.
         """
-        client = self._account.queue(queue)
-        url, _, signature = client.url.partition("?")
-        url += f"/messages?visibilitytimeout={hidden}&messagettl={expires}"
+        target = self._targets.get(queue)
+        if target is None:
+            target = self._targets[queue] = await self._off_loop(partial(self._target, queue))
+        url = f"{target.url}/messages?visibilitytimeout={hidden}&messagettl={expires}"
         body = f"<QueueMessage><MessageText>{escape(text)}</MessageText></QueueMessage>".encode()
         headers = {
             "Content-Length": str(len(body)),
             "Content-Type": "application/xml",
             "x-ms-date": formatdate(usegmt=True),
-            "x-ms-version": client.api_version,
+            "x-ms-version": target.api_version,
         }
-        request = HttpRequest("POST", f"{url}&{signature}" if signature else url, headers=headers)
+        signed = f"{url}&{target.signature}" if target.signature else url
+        request = HttpRequest("POST", signed, headers=headers)
         request.set_bytes_body(body)
-        answer = self._account.send_to_queues(request, self._transport)
-        if answer.status_code != _CREATED:
+        answer = await self._answer(request, target.authorization)
+        if answer.status_code != HTTPStatus.CREATED:
             raise _refusal(answer)
         receipt = _STORED.search(answer.body())  # The rest of the answer may have been cut off.
         return Receipt((receipt[1].decode(), receipt[2].decode())) if receipt else NO_RECEIPT
 
+    def _target(self, queue: str) -> _Target:
+        client = self._account.queue(queue)
+        url, _, signature = client.url.partition("?")
+        policy = self._account.authorization_of_queues()
+        return _Target(url, signature, client.api_version, _Authorization(policy))
 
-class _Transport(HttpTransport[HttpRequest, HttpResponse]):
-    """Sends the requests of a pipeline with *send*."""
+    async def _answer(self, request: HttpRequest, authorization: _Authorization) -> HttpResponse:
+        """Return the answer to the last try."""
+        tries = Tries(hangs=self.hangs, limit=LIMIT_SECONDS)
+        while True:
+            try:
+                answer = await self._authorized_try(request, authorization, tries)
+            except AzureError as fault:
+                pause = tries.pause_after(fault)
+                if pause is None:
+                    raise
+            else:
+                pause = tries.pause_after(answer.status_code)
+                if pause is None:
+                    return answer
+            await sleep(pause)
 
-    def __init__(self, send: Send) -> None:
-        self._send = send
+    async def _authorized_try(
+        self, request: HttpRequest, authorization: _Authorization, tries: Tries
+    ) -> HttpResponse:
+        if authorization.waits:
+            await self._off_loop(partial(authorization.add, request))
+        else:
+            authorization.add(request)
+        answer = await self._try(request, tries)
+        if answer.status_code == HTTPStatus.UNAUTHORIZED and await self._off_loop(
+            partial(authorization.add, request, answer)
+        ):
+            return await self._try(request, tries)
+        return answer
 
-    def send(self, request: HttpRequest, **options: Any) -> HttpResponse:
+    async def _try(self, request: HttpRequest, tries: Tries) -> HttpResponse:
         headers = dict(request.headers)
         headers.pop("Content-Length", None)  # signed here, written by the sender
         body: Any = request.body  # bytes, as it was set
         call = OutboundRequest(request.method, request.url, headers, body, wants_body=True)
         # The sender takes as long to connect, and then again until the answer is complete.
-        timeout = min(READ_SECONDS, seconds_left(options) / 2)
-        answer = self._send(call, timedelta(seconds=timeout))
+        timeout = min(READ_SECONDS, tries.seconds_left() / 2)
+        answer = await self._send(call, timedelta(seconds=timeout))
         if isinstance(answer, Answered):
             return _Response(request, answer)
         if answer.status:
@@ -97,6 +147,34 @@ class _Transport(HttpTransport[HttpRequest, HttpResponse]):
         if answer.failure is Failure.SOCKET:
             raise ServiceResponseError(answer.detail)
         raise ServiceRequestError(answer.detail)
+
+
+class _Authorization(HttpTransport[HttpRequest, HttpResponse]):
+    """Authorizes requests by *policy*, whose pipeline ends where it would send them."""
+
+    def __init__(self, policy: Any) -> None:
+        self._policy = policy
+        self._pipeline = Pipeline(self, [policy])
+
+    @property
+    def waits(self) -> bool:
+        """Whether the next request has to wait for a token."""
+        return bool(getattr(self._policy, "_need_new_token", False))
+
+    def add(self, request: HttpRequest, refusal: HttpResponse | None = None) -> bool:
+        """
+        Authorize *request*; after a *refusal*, as its answer demands: ``False`` if that is nothing.
+
+        Raises:
+            AzureError: no token can be had.
+        """
+        signed = _Response(request, Answered(0, {}, b"", 0))
+        answers = [refusal, signed] if refusal else [signed]
+        return self._pipeline.run(request, answers=answers).http_response is signed
+
+    def send(self, request: HttpRequest, **options: Any) -> HttpResponse:  # noqa: ARG002
+        answer: HttpResponse = options["answers"].pop(0)
+        return answer
 
     def open(self) -> None:
         pass
@@ -112,14 +190,11 @@ class _Response(HttpResponse):
     def __init__(self, request: HttpRequest, answer: Answered) -> None:
         super().__init__(request, self)
         self.status_code = answer.status
-        self.headers = dict(answer.headers)
+        self.headers = case_insensitive_dict(answer.headers)
         self._body = answer.body
 
     def body(self) -> bytes:
         return self._body
-
-    def close(self) -> None:
-        pass
 
 
 def _refusal(answer: HttpResponse) -> HttpResponseError:

@@ -16,7 +16,6 @@ PROBE_MARGIN = timedelta(seconds=10)  # added to the acknowledgement timeout: wh
 PROBE_RECHECK = timedelta(seconds=3)  # deliveries return after this during another's probe
 # Refusals of the event itself, which say nothing about the endpoint.
 EVENTS_FAULT = frozenset({Outcome.BAD_REQUEST, Outcome.PAYLOAD_TOO_LARGE})
-_RATE_CHANGE = 1.2  # growth of a rate that is worth a write
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -37,7 +36,7 @@ class Hold:
     *probation* is the outcome of a probation in it, which may end sooner (*probation_until*);
     ``None``: the hold is delayed delivery alone. *delays* counts consecutive holds of delayed
     delivery. *probe_until* is the latest end of a probe that is under way; *probe_changes*
-    counts probes begun or returned. *rate* is the highest measured rate of new events, per second.
+    counts probes begun or returned.
     """
 
     since: datetime
@@ -49,7 +48,6 @@ class Hold:
     delays: int = 0
     probe_until: datetime | None = None
     probe_changes: int = 0
-    rate: float = 0.0
 
     @property
     def reason(self) -> HoldReason:
@@ -183,28 +181,6 @@ def release(health: Health, now: datetime) -> Health:
     return replace(health, hold=None, released_at=released_at, failures=0, counted_from=now)
 
 
-def with_rate(health: Health, rate: float) -> Health:
-    """Record the rate of new events in the hold, if there is one and its rate is exceeded."""
-    hold = health.hold
-    if hold is None or rate <= hold.rate * _RATE_CHANGE:
-        return health
-    return replace(health, hold=replace(hold, rate=rate))
-
-
-def merge(one: Health, other: Health) -> Health:
-    """
-    Merge what two processes know of one endpoint; commutative.
-
-    The later end of a hold wins, and the later release: a hold that began before it is over.
-    """
-    released_at = _latest(one.released_at, other.released_at)
-    hold: Hold | None = None
-    for each in (one.hold, other.hold):
-        hold = _longer(hold, _if_unreleased(each, released_at))
-    counted = max(one, other, key=lambda each: (each.counted_from or _NEVER, each.failures))
-    return replace(counted, hold=hold, released_at=released_at)
-
-
 def _succeeded(health: Health, seen: Observation) -> Health:
     hold = health.hold
     if hold is None and not health.failures:
@@ -273,7 +249,6 @@ def _longer(one: Hold | None, other: Hold | None) -> Hold | None:
         since=max(one.since, other.since),
         sent_at=max(one.sent_at, other.sent_at),
         delays=max(one.delays, other.delays),
-        rate=max(one.rate, other.rate),
     )
 
 

@@ -51,7 +51,6 @@ def _hold(hold: Hold) -> Mapping[str, Any]:
         "delays": hold.delays,
         "probeUntil": _text(hold.probe_until),
         "turn": hold.probe_changes,
-        "rate": hold.rate,
     }
 
 
@@ -67,7 +66,6 @@ def _hold_of(wire: Mapping[str, Any], until: datetime) -> Hold:
         delays=int(wire["delays"]),
         probe_until=_time(wire["probeUntil"]),
         probe_changes=int(wire["turn"]),
-        rate=float(wire["rate"]),
     )
 
 

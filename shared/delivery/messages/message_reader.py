@@ -15,7 +15,6 @@ from shared.delivery.messages.message import (
     VERSION,
     DeadLetterNote,
     DeliveryMessage,
-    Kind,
     NewerMessage,
     ReplayStep,
 )
@@ -40,12 +39,12 @@ from shared.subscriptions.subscription import (
     StaticHeader,
 )
 
-_DAMAGED = (ValueError, TypeError, KeyError, OverflowError, RecursionError, zlib.error)
+_DAMAGED = (ValueError, TypeError, LookupError, OverflowError, RecursionError, zlib.error)
 
 
 def decode(text: str | bytes) -> tuple[DeliveryMessage, ...] | NewerMessage | ReplayStep:
     """
-    Read a queue message: its parts, one for each subscription. Only fan-out messages have several.
+    Read a queue message: its parts, one for each subscription.
 
     Raises:
         MalformedMessage: the text is no message of this app, or is damaged.
@@ -55,24 +54,9 @@ def decode(text: str | bytes) -> tuple[DeliveryMessage, ...] | NewerMessage | Re
         version = _number(wire["pushgrid"], 1)
         if version > VERSION:
             return NewerMessage(version)
-        kind = Kind(wire["kind"])
-        if kind is Kind.FANOUT:
-            return _parts(wire)
-        if kind is Kind.REPLAY:
+        if "job" in wire:
             return ReplayStep(job=_text(wire["job"]), number=_number(wire["number"], 1))
-        return (
-            DeliveryMessage(
-                topic=_text(wire["topic"]),
-                subscription=_text(wire["subscription"]),
-                generation=_text(wire["generation"]),
-                deliveries=tuple(_deliveries(wire)),
-                due=_moment(wire["due"]) if "due" in wire else None,
-                rounds=_number(wire.get("rounds", 0)),
-                batch_size=_number(wire.get("batch", 1), 1, MAX_REQUEST_EVENTS),
-                dead_letter=_note(wire["note"]) if kind is Kind.DEADLETTER else None,
-                blob=_text(wire.get("blob", "")),
-            ),
-        )
+        return tuple(_parts(wire if "parts" in wire else _as_one_part(wire)))
     except _DAMAGED as error:
         what = f"{type(error).__name__}: {error}"[:200]
         raise MalformedMessage(f"not a delivery message: {what}") from error
@@ -86,63 +70,77 @@ def due_of(text: str) -> datetime | None:
         return None
 
 
-def _parts(wire: dict[str, Any]) -> tuple[DeliveryMessage, ...]:
-    """Read the parts of a fan-out message: together at most 64 deliveries, or one whole batch."""
-    parts = [_part(*each) for each in wire["parts"]]
-    left = most_events(parts[0][0].batch_size) if len(parts) == 1 else MAX_MESSAGE_EVENTS
-    runs = [[*each, 0] for each in wire["events"]]
-    events = tuple(_deliveries(wire | {"runs": runs}, left))
+def _as_one_part(wire: dict[str, Any]) -> dict[str, Any]:
+    """Return a message of one subscription, as versions before 5 wrote it, in today's form."""
+    events = [[origin, spans] for origin, spans, *_ in wire["runs"]]
+    counters = [[sum(spans[1::2]), *counted] for _, spans, *counted in wire["runs"]]
+    names = [wire[name] for name in ("topic", "subscription", "generation")]
+    places = [0, sum(count for count, *_ in counters)]
+    part = [*names, wire.get("batch", 1), places, counters]
+    return wire | {"events": events, "parts": [part]}
+
+
+def _parts(wire: dict[str, Any]) -> Iterator[DeliveryMessage]:
+    """Yield the parts of a message: together at most 64 deliveries, or one whole batch."""
+    note = _note(wire["note"]) if "note" in wire else None
+    if note and len(wire["parts"]) > 1:
+        raise ValueError("dead letters of several subscriptions")
+    common: dict[str, Any] = {
+        "due": _moment(wire["due"]) if "due" in wire else None,
+        "rounds": _number(wire.get("rounds", 0)),
+        "dead_letter": note,
+        "blob": _text(wire.get("blob", "")),
+    }
+    sizes = [_number(part[3], 1, MAX_REQUEST_EVENTS) for part in wire["parts"]]
+    left = most_events(sizes[0]) if len(sizes) == 1 else MAX_MESSAGE_EVENTS
+    events = list(_events(wire, left))
     unused = set(range(len(events)))
-    read = []
-    for part, spans in parts:
+    for size, part in zip(sizes, wire["parts"], strict=True):
+        topic, subscription, generation, _, spans, *counters = part
         places = list(positions_of(spans, left))
         left -= len(places)
         unused.difference_update(places)
-        if len(set(places)) < len(places) or max(places) >= len(events):
-            raise ValueError("an event is out of range, or twice in a part")
-        read.append(replace(part, deliveries=tuple(events[place] for place in places)))
+        deliveries = [events[place] for place in places]
+        yield DeliveryMessage(
+            topic=_text(topic),
+            subscription=_text(subscription),
+            generation=_text(generation),
+            batch_size=size,
+            deliveries=tuple(_tried(deliveries, *counters) if counters else deliveries),
+            **common,
+        )
     if unused:
         raise ValueError("an event is in no part")
-    return tuple(read)
 
 
-def _part(
-    topic: object, subscription: object, generation: object, batch_size: object, spans: list[int]
-) -> tuple[DeliveryMessage, list[int]]:
-    part = DeliveryMessage(
-        topic=_text(topic),
-        subscription=_text(subscription),
-        generation=_text(generation),
-        batch_size=_number(batch_size, 1, MAX_REQUEST_EVENTS),
-        deliveries=(),
-    )
-    return part, spans
-
-
-def _deliveries(wire: dict[str, Any], most: int = MAX_REQUEST_EVENTS) -> Iterator[Delivery]:
-    """Yield at least one delivery, and at most *most*."""
+def _events(wire: dict[str, Any], most: int) -> Iterator[Delivery]:
+    """Yield a first delivery of each event: at least one, and at most *most*."""
     origins = [_origin(*each) for each in wire["origins"]]
     if len({origin.payload for origin in origins if origin.payload}) > MAX_BLOBS:
         raise ValueError("too many payload blobs")
-    runs: list[tuple[Origin, list[int], int, Attempt | None]] = []
-    for number, spans, attempts, *last in wire["runs"]:
+    listed: list[tuple[Origin, int]] = []
+    for number, spans in wire["events"]:
         origin = origins[_number(number, 0, len(origins) - 1)]
-        positions = list(positions_of(spans, most))
-        most -= len(positions)
-        runs.append((origin, positions, _number(attempts), _attempt(*last) if last else None))
-    if not runs:
+        listed += [(origin, position) for position in positions_of(spans, most - len(listed))]
+    if not listed:
         raise ValueError("no events")
-    inline = sum(len(positions) for origin, positions, *_ in runs if not origin.payload)
+    inline = sum(not origin.payload for origin, _ in listed)
     texts = iter(unpack(_text(wire["packed"]), inline))
-    for origin, positions, tried, attempt in runs:
-        for position in positions:
-            yield Delivery(
-                origin=origin,
-                position=position,
-                text=None if origin.payload else next(texts),
-                attempts=tried,
-                last=attempt,
-            )
+    for origin, position in listed:
+        text = None if origin.payload else next(texts)
+        yield Delivery(origin=origin, position=position, text=text)
+
+
+def _tried(deliveries: list[Delivery], counters: list[list[Any]]) -> Iterator[Delivery]:
+    """Yield deliveries with their counters: ``[count, attempts, outcome, status, at]`` for each."""
+    if sum(_number(count, 1) for count, *_ in counters) != len(deliveries):
+        raise ValueError("counters of more or fewer deliveries than there are")
+    start = 0
+    for count, attempts, *last in counters:
+        tried, attempt = _number(attempts), _attempt(*last) if last else None
+        for each in deliveries[start : start + count]:
+            yield replace(each, attempts=tried, last=attempt)
+        start += count
 
 
 def _origin(

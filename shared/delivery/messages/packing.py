@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from shared.delivery.delivery import Delivery, Origin
-from shared.delivery.messages.run_length import run_lengths
+from shared.delivery.messages.run_length import positions_by_origin, run_lengths
+
+T = TypeVar("T")
 
 MAX_STORED = 48 * 1024  # bytes of a queue message; the service's own limit is 64 KiB
 MAX_MESSAGE_EVENTS = 64  # unless a batch has more; one invocation pushes them
@@ -28,6 +31,12 @@ _MOST_LEEWAY = timedelta(seconds=3)
 def pack(texts: Sequence[str]) -> str:
     """Compress events' texts, each one line of ASCII, into one text that is legal in XML."""
     return base64.b64encode(zlib.compress("\n".join(texts).encode("ascii"), 1)).decode("ascii")
+
+
+def packed(events: Sequence[Delivery]) -> str:
+    """Pack the texts of events that are not in a payload blob, if there are any."""
+    inline = [event.text for event in events if event.text is not None]
+    return pack(inline) if inline else ""
 
 
 def unpack(packed: str, count: int) -> list[str]:
@@ -69,14 +78,6 @@ def most_events(batch_size: int) -> int:
     return batch_size * max(1, MAX_MESSAGE_EVENTS // batch_size)
 
 
-def fits(group: Sequence[Delivery], batch_size: int) -> bool:
-    """Tell whether deliveries fit into one message together, now and at every retry."""
-    return surely_fits(group, batch_size) or (
-        _within_memory(group) == len(group)
-        and _width(group, len(_packed(group)), batch_size) <= MAX_STORED
-    )
-
-
 def surely_fits(group: Sequence[Delivery], batch_size: int) -> bool:
     """Tell, without packing them, whether deliveries are few and small enough for one message."""
     size = sum(len(delivery.text or "") + 1 for delivery in group)
@@ -86,55 +87,54 @@ def surely_fits(group: Sequence[Delivery], batch_size: int) -> bool:
 
 
 def split(
-    deliveries: Sequence[Delivery], batch_size: int
-) -> Iterator[tuple[Sequence[Delivery], str]]:
+    deliveries: Sequence[Delivery],
+    batch_size: int,
+    pack_some: Callable[[Sequence[Delivery]], str],
+) -> Iterator[Sequence[Delivery]]:
     """
     Divide deliveries, in order, into groups that fit into a message each, as few as reasonable.
 
-    At most *batch_size* events share a request; those that did so before stay together. Yields
-    each group with its packed texts.
+    At most *batch_size* events share a request; those that did so before stay together. *pack_some*
+    packs events where they may not fit.
     """
-    start = 0
-    while start < len(deliveries):
-        count = _within_memory(deliveries[start : start + most_events(batch_size)])
+    left = deliveries
+    while left:
+        count = _within_memory(left[: most_events(batch_size)])
         while True:
-            count = _whole_batches(deliveries, start, count) if batch_size > 1 else count
-            group = deliveries[start : start + count]
-            packed = _packed(group)
-            width = _width(group, len(packed), batch_size)
-            if width <= MAX_STORED or count == 1:
+            count = _whole_batches(left, count) if batch_size > 1 else count
+            group = left[:count]
+            if count == 1 or surely_fits(group, batch_size):
+                break
+            width = _width(group, len(pack_some(group)), batch_size)
+            if width <= MAX_STORED:
                 break
             count = max(1, min(count - 1, count * MAX_STORED // width))
-        yield group, packed
-        start += count
+        yield group
+        left = left[count:]
 
 
 def due_together(
-    waiting: Iterable[tuple[datetime, Delivery]], now: datetime
-) -> Iterator[tuple[datetime, list[Delivery]]]:
+    waiting: Iterable[tuple[datetime, T]], now: datetime
+) -> Iterator[tuple[datetime, list[T]]]:
     """
-    Group deliveries by due time, the soonest first; a group is due with its last delivery.
+    Group deliveries, or what has them, by due time, the soonest first.
 
-    None is early, and none later than a tenth of its wait, at most 3 s.
+    A group is due with its last delivery. None is early, and none later than a tenth of its wait,
+    at most 3 s.
     """
-    group: list[Delivery] = []
+    group: list[T] = []
     first = last = now
-    for due, delivery in sorted(waiting, key=lambda pair: pair[0]):
+    for due, each in sorted(waiting, key=lambda pair: pair[0]):
         leeway = min(max((first - now) * _LEEWAY_SHARE, _LEAST_LEEWAY), _MOST_LEEWAY)
         if group and due - first > leeway:
             yield last, group
             group = []
         if not group:
             first = due
-        group.append(delivery)
+        group.append(each)
         last = due
     if group:
         yield last, group
-
-
-def _packed(group: Sequence[Delivery]) -> str:
-    inline = [delivery.text for delivery in group if delivery.text is not None]
-    return pack(inline) if inline else ""
 
 
 def _width(group: Sequence[Delivery], packed: int, batch_size: int) -> int:
@@ -144,24 +144,23 @@ def _width(group: Sequence[Delivery], packed: int, batch_size: int) -> int:
     Events that are pushed one by one get counters of their own; those of a batch keep sharing
     theirs, and batches need not share a message.
     """
-    origins = origins_width({delivery.origin for delivery in group})
+    counters = EVENT_WIDTH * len(group)
     if batch_size > 1:
-        runs = run_lengths(group)
-        gaps = sum(len(run.spans) // 2 - 1 for run in runs)
-        counters = EVENT_WIDTH * len(runs) + GAP_WIDTH * gaps
-    else:
-        counters = EVENT_WIDTH * len(group)
+        spans = [spans for _, spans in positions_by_origin(group)]
+        gaps = sum(len(each) // 2 for each in spans)
+        counters = EVENT_WIDTH * len(run_lengths(group)) + GAP_WIDTH * (gaps + len(spans))
+    origins = origins_width({delivery.origin for delivery in group})
     return HEADER_WIDTH + origins + counters + packed
 
 
-def _whole_batches(deliveries: Sequence[Delivery], start: int, count: int) -> int:
+def _whole_batches(deliveries: Sequence[Delivery], count: int) -> int:
     """Return *count*, or fewer so that events of one request stay together, where possible."""
-    end = start + count
+    end = count
     if end == len(deliveries):
         return count
-    while end > start and deliveries[end].was_tried_with(deliveries[end - 1]):
+    while end and deliveries[end].was_tried_with(deliveries[end - 1]):
         end -= 1
-    return end - start or count
+    return end or count
 
 
 def _within_memory(group: Sequence[Delivery]) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
 from shared.delivery.delivery import Delivery, Origin
-from shared.delivery.messages.packing import fits, fits_inline, most_events
+from shared.delivery.messages.packing import fits_inline, most_events, packed, split
 from shared.events.event import Event
 from shared.events.literals import loads
 from shared.subscriptions.event_values import EventValues
@@ -131,7 +132,5 @@ def _deliveries(origin: Origin, texts: Sequence[str], parked: Sequence[str]) -> 
 def _fit_in_batches(positions: Positions, batch_size: int, deliveries: Sequence[Delivery]) -> bool:
     """Tell whether messages can hold whole batches, with as many events as allowed."""
     wanted = [deliveries[position] for position in positions]
-    most = most_events(batch_size)
-    return all(
-        fits(wanted[start : start + most], batch_size) for start in range(0, len(wanted), most)
-    )
+    groups = list(split(wanted, batch_size, packed))
+    return len(groups) == math.ceil(len(wanted) / most_events(batch_size))

@@ -1,5 +1,5 @@
 """
-Run-length encodes deliveries with equal counters.
+Run-length encodes deliveries: equal counters, and consecutive positions.
 
 Positions are written as spans: the number of positions left out, the number included, and so on
 in turn.
@@ -8,30 +8,32 @@ in turn.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
-from shared.delivery.delivery import Delivery
+from shared.delivery.delivery import Attempt, Delivery, Origin
 
 
 class RunLength(NamedTuple):
-    """
-    Consecutive deliveries of one publish request that have equal counters.
+    """The counters of *size* consecutive deliveries."""
 
-    *sample* is the first of them. *spans* gives their positions in the request.
-    """
-
-    sample: Delivery
-    spans: list[int]
+    size: int
+    attempts: int
+    last: Attempt | None
 
 
 def run_lengths(deliveries: Sequence[Delivery]) -> list[RunLength]:
-    """Group deliveries into run lengths, in order."""
-    runs: list[tuple[Delivery, list[int]]] = []
-    for delivery in deliveries:
-        if not (runs and _are_alike(runs[-1][0], delivery)):
-            runs.append((delivery, []))
-        runs[-1][1].append(delivery.position)
-    return [RunLength(sample, spans_of(positions)) for sample, positions in runs]
+    """Group deliveries with equal counters, in order."""
+    runs = groupby(deliveries, lambda each: (each.attempts, each.last))
+    return [RunLength(sum(1 for _ in group), *counters) for counters, group in runs]
+
+
+def positions_by_origin(events: Sequence[Delivery]) -> list[tuple[Origin, list[int]]]:
+    """Group consecutive events of one publish request; return the spans of their positions."""
+    return [
+        (origin, spans_of([event.position for event in group]))
+        for origin, group in groupby(events, lambda each: each.origin)
+    ]
 
 
 def spans_of(positions: Sequence[int]) -> list[int]:
@@ -66,7 +68,3 @@ def positions_of(spans: Sequence[int], most: int) -> Iterator[int]:
             raise ValueError("a position is out of range")
         end = start + count
         yield from range(start, end)
-
-
-def _are_alike(one: Delivery, other: Delivery) -> bool:
-    return one.attempts == other.attempts and one.last == other.last and one.origin == other.origin

@@ -77,13 +77,6 @@ class Line(Generic[Owner]):
         return bool(self._groups)
 
     @property
-    def requests(self) -> int:
-        """How many requests the line makes, at least."""
-        return sum(
-            -(-len(group.entries) // group.batching.max_events) for group in self._groups.values()
-        )
-
-    @property
     def first(self) -> Entry[Owner]:
         """The first entry of the next request. The line must not be empty."""
         return next(iter(self._groups.values())).entries[0]

@@ -23,7 +23,7 @@ from shared.delivery.policy import (
 from shared.delivery.requests.push_batch import PushBatch
 from shared.delivery.requests.replay_header import replay_job
 from shared.delivery.requests.traces import trace_id
-from shared.engine.ports import AttemptLog
+from shared.engine.ports import Attempts
 from shared.events.event_ids import event_id
 from shared.settings import AttemptLogging
 
@@ -34,7 +34,7 @@ QUIET_FOR = timedelta(seconds=30)  # after a failed write; what comes meanwhile 
 class AttemptHistory:
     """The history of one process. After a failed write it pauses."""
 
-    log: AttemptLog
+    log: Attempts
     logging: AttemptLogging
     clock: Clock
     _quiet_until: datetime | None = None
@@ -48,7 +48,7 @@ class AttemptHistory:
             return state is not EndState.DELIVERED
         return self.logging is AttemptLogging.ALL
 
-    def write(self, records: list[AttemptRecord]) -> None:
+    async def write(self, records: list[AttemptRecord]) -> None:
         """Store *records*; give up what can't be stored soon."""
         now = self.clock.now()
         if self._quiet_until and now < self._quiet_until:
@@ -59,7 +59,7 @@ class AttemptHistory:
         if not kept:
             return
         try:
-            self.log.write(kept)
+            await self.log.write(kept)
         except Exception as error:  # noqa: BLE001 - never delays delivery
             self._quiet_until = now + QUIET_FOR
             telemetry.error(
@@ -113,12 +113,8 @@ class MessageHistory:
         """Record an end that was found when the delivery was due; *text* ``None``: it is gone."""
         self.attempted(delivery, text, self.history.clock.now(), None, end)
 
-    def answered_late(self, batch: PushBatch, seconds: float) -> None:
-        """
-        Store a late success after the records of the attempts' failure, if those are kept.
-
-        Thread-safe.
-        """
+    async def answered_late(self, batch: PushBatch, seconds: float) -> None:
+        """Store a late success after the records of the attempts' failure, if those are kept."""
         if not self.history.keeps(None):
             return
         now = self.history.clock.now()
@@ -131,13 +127,13 @@ class MessageHistory:
             )
             for delivery, text in batch
         ]
-        self.history.write(records)
+        await self.history.write(records)
 
-    def write(self) -> None:
+    async def write(self) -> None:
         """Store what was collected."""
-        if self._records:
-            self.history.write(self._records)
-            self._records.clear()
+        if records := self._records:
+            self._records = []
+            await self.history.write(records)
 
     def _about(self, delivery: Delivery, text: str | None, at: datetime) -> AttemptRecord:
         """Return a record without an outcome."""

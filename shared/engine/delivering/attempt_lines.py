@@ -99,11 +99,9 @@ class AttemptLines(NamedTuple):
         )
 
     def _tried(self, batch: PushBatch) -> dict[str, telemetry.Field]:
-        """Return what names the deliveries of a request in the log."""
-        return self._named(*batch[0]) if len(batch) == 1 else self._all_named(batch)
-
-    def _all_named(self, batch: PushBatch) -> dict[str, telemetry.Field]:
-        """Return what names the deliveries of a batch in the log: not all of very many."""
+        """Return what names the deliveries of a request in the log: not all of very many."""
+        if len(batch) == 1:
+            return self._named(*batch[0])
         return {
             "topic": self.message.topic,
             "subscription": self.message.subscription,

@@ -1,11 +1,25 @@
-"""Delivers one queue message: its parts pass the gates, and what follows is stored."""
+"""
+Delivers one queue message: its parts are pushed side by side, and what follows is stored.
+
+A part waits in its endpoint's line, and each of its events gets a result (`endpoint.py`):
+
+- The endpoint answers, or hangs until the timeout: an attempt. Its retry or dead letter is stored
+  within a second (`follow.py`), whatever else of the message is still open.
+- It is held, paused or over its rate, has waited for 60 s, or others need the message's place: not
+  now. It is stored without an attempt counted, and comes back after the hold, or at the pace of the
+  endpoint.
+- The endpoint accepts it after the timeout: what was stored is taken back (`stored.py`), even if
+  the message is gone by then.
+
+If the host dies, the message was not deleted: it comes again, and all of it is pushed again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 
 from shared import telemetry
@@ -14,162 +28,184 @@ from shared.delivery.furthest import Bounds
 from shared.delivery.messages.bounded_message import bounded_message
 from shared.delivery.messages.message import DeliveryMessage, NewerMessage, ReplayStep
 from shared.delivery.messages.message_reader import decode
+from shared.delivery.messages.packing import due_together
 from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.attempt_lines import AttemptLines
+from shared.engine.delivering.budget import Budget, Places
 from shared.engine.delivering.clock_records import ClockRecords
-from shared.engine.delivering.gate import Gate
-from shared.engine.delivering.gates import Gates
-from shared.engine.delivering.handover import Handover
-from shared.engine.delivering.late_answers import LateAnswers
-from shared.engine.delivering.ledger import Ledger
-from shared.engine.delivering.parts import Part, Parts
-from shared.engine.delivering.requeue import NEWER_AGAIN_IN, Requeue
-from shared.engine.delivering.settle import Settlement
-from shared.engine.delivering.visit import Visit
-from shared.engine.ports import Inbox, Metrics, Queue, Tokens
+from shared.engine.delivering.endpoints import Endpoints
+from shared.engine.delivering.follow import Follow
+from shared.engine.delivering.in_flight import InFlight
+from shared.engine.delivering.parts import Part, Parts, PutBack
+from shared.engine.delivering.record import Record
+from shared.engine.delivering.requeue import NEWER_AGAIN_IN, Requeue, all_stored
+from shared.engine.delivering.stored import Stored
+from shared.engine.ports import Metrics, OffLoop, Queue
 from shared.errors import MalformedMessage, StorageUnavailable
+from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
-WAIT_FOR_SLOTS = timedelta(seconds=60)  # no push of an invocation begins later
 FAILED_AGAIN_IN = timedelta(minutes=1)  # a part in which we failed, as the host repeats messages
-TICK = 1.0  # seconds after which an invocation looks after its parts even if nothing has ended
-
-
-_Faults = list[tuple[DeliveryMessage, Exception]]
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class _Course:
-    """One part on its way through the stages."""
-
-    gate: Gate
-    visit: Visit
-    settlement: Settlement
-    handover: Handover
-    began_at: datetime
-
-    @property
-    def fetches_token(self) -> bool:
-        """Whether a token has to be there before it enters its gate."""
-        return self.visit.part.subscription.audience is not None
+LARGE = 16 * 1024  # bytes of a body that takes the processor for over a millisecond
+BLOB = 1024 * 1024  # bytes of a payload blob that is not read yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deliver:
-    """The use case of both queue triggers: first attempts and retries."""
+    """The use case of both queue triggers, first attempts and retries, on the event loop."""
 
     parts: Parts
-    gates: Gates
+    endpoints: Endpoints
+    budget: Budget
+    places: dict[Queue, Places]
     requeue: Requeue
     history: AttemptHistory
     clock: Clock
     jitter: Callable[[], float]
-    new_lock: Callable[[], AbstractContextManager[object]]
-    tokens: Tokens
     metrics: Metrics
     clock_records: ClockRecords
+    off_loop: OffLoop
     replay: Callable[[ReplayStep], None]
 
-    def run(self, body: bytes, end_invocation: Callable[[], None] = lambda: None) -> None:
+    async def run(self, body: bytes, queue: Queue) -> None:
         """
-        Push what is due of one message; each part is settled on its own. Or do a replay's step.
+        Push what is due of a message from *queue*; or do a replay's step.
 
-        *end_invocation* is called when all that is left are slow pushes, once the host may delete
-        its message: the invocation can end while they go on.
+        Returns once what follows is stored: the message may be deleted.
 
         Raises:
             MalformedMessage, StorageUnavailable: the app's fault; the host repeats the message.
         """
-        messages = self._read(body)
-        inbox: Inbox[Visit] = self.gates.threads.inbox()
-        faults: _Faults = []
-        courses: dict[Visit, _Course] = {}
-        with_token: list[_Course] = []
-        for message in self._quick_first(messages):
-            try:
-                part = self.parts.of(message)
-                course = self._course(part, inbox) if part else None
-            except Exception as fault:  # noqa: BLE001 - raised again when all parts have ended
-                _log_fault(message, fault)
-                faults.append((message, fault))
-                continue
-            if course:
-                courses[course.visit] = course
-                if course.fetches_token:
-                    with_token.append(course)
-                else:
-                    self._safely(self._enter, course, courses, faults)
-        for course in with_token:
-            self._safely(self._enter, course, courses, faults)
-        self._until_all_end(inbox, courses, faults, end_invocation)
-        for failed, reason in faults:
-            if len(messages) == 1 or not self._put_back(failed):
-                raise reason
+        parts = await self._read(body)
+        if not parts:
+            return
+        size = sum(_size(part) for part in parts)
+        speed = self.endpoints.speed_of(part.key for part in parts)
+        async with self.budget.memory(size, speed) as has_room:
+            if has_room:
+                await self._deliver(parts, queue, size)
+                return
+        back = [PutBack(replace(part, due=self.endpoints.back(part))) for part in parts]
+        await self._requeue(back, self.places[queue])
 
-    def _read(self, body: bytes) -> Sequence[DeliveryMessage]:
+    async def _read(self, body: bytes) -> Sequence[DeliveryMessage]:
         """Return what each subscription gets of a message; nothing if it has no deliveries."""
-        messages = decode(body)
-        if isinstance(messages, NewerMessage):
-            self.requeue.put(Queue.RETRIES, body.decode(), NEWER_AGAIN_IN)
+        read = partial(decode, body)
+        found = await self.off_loop(read) if len(body) > LARGE else read()
+        if isinstance(found, NewerMessage):
+            await self.requeue.put(Queue.RETRIES, body.decode(), NEWER_AGAIN_IN)
             return ()
-        if isinstance(messages, ReplayStep):
-            self.replay(messages)
+        if isinstance(found, ReplayStep):
+            await self.off_loop(partial(self.replay, found))
             return ()
-        if any(message.dead_letter for message in messages):
+        if any(part.dead_letter for part in found):
             raise MalformedMessage("dead letters are not delivered")
         bounds = Bounds(self.clock.now())
-        messages = tuple(bounded_message(each, bounds) for each in messages)
-        self.clock_records.bounded(bounds, messages[0].key)
-        return messages
+        parts = tuple(bounded_message(each, bounds) for each in found)
+        self.clock_records.bounded(bounds, parts[0].key)
+        return parts
 
-    def _quick_first(self, messages: Sequence[DeliveryMessage]) -> Sequence[DeliveryMessage]:
-        """Let those that wait for storage keep no other from its endpoint."""
-        return sorted(messages, key=self.parts.reads_storage) if len(messages) > 1 else messages
-
-    def _put_back(self, message: DeliveryMessage) -> bool:
-        """Store a part that failed as its subscription's own message, so that no other repeats."""
-        due = self.clock.now() + FAILED_AGAIN_IN
+    async def _deliver(self, parts: Sequence[DeliveryMessage], queue: Queue, size: int) -> None:
+        """Push the parts side by side; a fault of ours in one harms no other."""
+        message = self._in_flight(queue, size)
+        message.places.in_flight += 1
+        faults: dict[SubscriptionKey, BaseException] = {}
+        entering = asyncio.create_task(self._enter_all(parts, message, faults))
         try:
-            self.requeue.at_due(replace(message, due=due), patience=timedelta())
-        except StorageUnavailable:
-            return False
-        return True
+            await self._follow(message, faults)
+            await entering
+        except BaseException:
+            entering.cancel()
+            message.abandon()
+            raise
+        finally:
+            message.places.in_flight -= 1
+        for part in parts:
+            if fault := faults.get(part.key.folded):
+                _log_fault(part, fault)
+                if len(parts) == 1 or not await self._put_back(part):
+                    message.abandon()
+                    raise fault
 
-    def _course(self, part: Part, inbox: Inbox[Visit]) -> _Course:
-        gate, ledger = self.gates.of(part.subscription), self._ledger(part)
-        now = self.gates.monotonic()
-        late = LateAnswers(
+    def _in_flight(self, queue: Queue, size: int) -> InFlight:
+        places = self.places[queue]
+        follow = Follow(
             requeue=self.requeue,
-            ledger=ledger,
-            lock=self.new_lock(),
-            learn=partial(self.gates.succeeded_late, gate, gate.health, part.terms),
-        )
-        visit = Visit(
-            part=part,
-            health=gate.health,
-            inbox=inbox,
-            late=late,
-            jitter=self.jitter(),
-            since=now,
-            stop_at=now + WAIT_FOR_SLOTS.total_seconds(),
-        )
-        settlement = Settlement(
-            part=part,
-            requeue=self.requeue,
-            ledger=ledger,
-            late=late,
             clock=self.clock,
-            is_current=partial(self.parts.is_unchanged, part.subscription),
+            is_current=self._is_current,
+            patience=places.patience,
+            stored=Stored(requeue=self.requeue),
         )
-        return _Course(
-            gate=gate,
-            visit=visit,
-            settlement=settlement,
-            handover=Handover(message=part.message, requeue=self.requeue, clock=self.clock),
-            began_at=self.clock.now(),
+        return InFlight(
+            places=places,
+            follow=follow,
+            since=asyncio.get_running_loop().time(),
+            jitter=self.jitter(),
+            size=size,
         )
 
-    def _ledger(self, part: Part) -> Ledger:
-        return Ledger(
+    async def _enter_all(
+        self,
+        parts: Sequence[DeliveryMessage],
+        message: InFlight,
+        faults: dict[SubscriptionKey, BaseException],
+    ) -> None:
+        """Line up all parts: one that waits for storage keeps no other waiting."""
+        try:
+            entered = await asyncio.gather(
+                *(self._enter(part, message) for part in parts), return_exceptions=True
+            )
+            back = [each for each in entered if isinstance(each, PutBack)]
+            try:
+                await self._requeue(back, message.places)
+            except StorageUnavailable as fault:
+                faults.update({each.message.key.folded: fault for each in back})
+            for part, each in zip(parts, entered, strict=True):
+                if isinstance(each, BaseException):
+                    faults[part.key.folded] = each
+        finally:
+            message.have_entered()
+
+    async def _requeue(self, parts: Sequence[PutBack], places: Places) -> None:
+        """Store what comes back unjudged, together what is due together."""
+        now = self.clock.now()
+        puts: list[Awaitable[object]] = []
+        places.storing += 1
+        patience = places.patience()
+        for long in {each.long for each in parts}:
+            waiting = [
+                (each.message.due or now, each.message) for each in parts if each.long == long
+            ]
+            for due, together in due_together(waiting, now):
+                messages = [replace(each, due=due) for each in together]
+                puts.append(self.requeue.at_due(*messages, long=long, patience=patience))
+        try:
+            await all_stored(puts)
+        finally:
+            places.storing -= 1
+
+    async def _enter(self, part: DeliveryMessage, message: InFlight) -> PutBack | None:
+        """Judge a part, and line it up at its endpoint, which decides what is pushed now."""
+        try:
+            judged = self.parts.at_once(part) or await self.off_loop(partial(self.parts.of, part))
+        except StorageUnavailable:
+            judged = self.parts.unsure(part)
+        if judged is None or isinstance(judged, PutBack):
+            return judged
+        message.follow.begin(judged, self._record(judged))
+        if not judged.to_push:
+            return None
+        endpoint = self.endpoints.of(judged.subscription)
+        if await endpoint.health.learn(judged.terms):
+            endpoint.spawn(endpoint.health.save())  # an earlier save has failed
+        endpoint.enter(judged, message)
+        await asyncio.sleep(0)  # those that wait for nothing enter before any is pushed
+        if message.pushing and not message.places.admits(message):
+            message.park()
+        endpoint.pump()
+        return None
+
+    def _record(self, part: Part) -> Record:
+        return Record(
             key=part.message.key,
             lines=AttemptLines(part.message, part.subscription, part.terms),
             history=self.history.of(part.message, part.terms),
@@ -177,110 +213,49 @@ class Deliver:
             clock=self.clock,
         )
 
-    def _enter(self, course: _Course) -> bool:
-        """Take a part to its gate; return whether it has ended already."""
-        course.settlement.begin()
-        part = course.visit.part
-        if not part.to_push:
-            self._end(course)
-            return True
-        if part.subscription.audience:
-            self.tokens.fetch(part.subscription.audience)  # before a slot is taken
-        self.gates.enter(course.gate, course.visit)
-        return False
-
-    def _until_all_end(
-        self,
-        inbox: Inbox[Visit],
-        courses: dict[Visit, _Course],
-        faults: _Faults,
-        end_invocation: Callable[[], None],
+    async def _follow(
+        self, message: InFlight, faults: dict[SubscriptionKey, BaseException]
     ) -> None:
-        """Look after each part when its last answer is there, and after all of them at times."""
-        for each in [course for course in courses.values() if course.visit.passes_by]:
-            self._safely(self._hand_over, each, courses, faults)
-        may_end_early, next_tick = True, self.gates.monotonic() + TICK
-        while courses:
-            may_end_early = may_end_early and not faults
-            if may_end_early and all(each.handover.is_done for each in courses.values()):
-                may_end_early = False
-                end_invocation()
-            answered = inbox.wait(TICK)
-            if not answered or self.gates.monotonic() >= next_tick:
-                answered, next_tick = list(courses), self.gates.monotonic() + TICK
-            for visit in answered:
-                if course := courses.get(visit):
-                    self._safely(self._advance, course, courses, faults)
-
-    def _safely(
-        self,
-        step: Callable[[_Course], bool],
-        course: _Course,
-        courses: dict[Visit, _Course],
-        faults: _Faults,
-    ) -> None:
-        """Do one step of one part: it has ended if that says so, or fails, which stops no other."""
+        """Take results as they come, and store what follows, until nothing is open."""
+        follow = message.follow
+        while message.is_open:
+            for result in await message.results(follow.flush_at):
+                part = result.part
+                try:
+                    if part.message.key.folded not in faults:
+                        await follow.take(result)
+                except Exception as fault:  # noqa: BLE001 - raised when all parts have ended
+                    message.abandon(part)
+                    faults[part.message.key.folded] = fault
+            if follow.is_due:
+                await follow.flush()
+        message.places.storing += 1
         try:
-            has_ended = step(course)
-        except Exception as fault:  # noqa: BLE001 - raised again when all parts have ended
-            self.gates.abandon(course.gate, course.visit)
-            course.visit.late.abandon()
-            message = course.visit.part.message
-            _log_fault(message, fault)
-            if not course.handover.is_done:  # otherwise its copy brings it again
-                faults.append((message, fault))
-            has_ended = True
-        if has_ended:
-            del courses[course.visit]
+            await follow.flush()
+        finally:
+            message.places.storing -= 1
+        follow.end()
 
-    def _advance(self, course: _Course) -> bool:
-        """Settle what is answered; return whether that was all."""
-        gate, visit, settlement = course.gate, course.visit, course.settlement
-        while visit.answers:
-            settlement.take(visit.answers.popleft())
-        self.gates.save(gate)
-        if not visit.open and visit.behind_probe:
-            self.gates.after_probe(gate, visit)
-        elif not visit.open and not visit.answers:
-            self._end(course)
-            return True
-        self.gates.set_pause(gate, self.parts.current_pause(visit.part.subscription))
-        if self.gates.recheck(gate, visit):
-            self._hand_over(course)
-        course.handover.renew()
-        settlement.flush(only_old=True)
-        return False
+    async def _is_current(self, subscription: EventSubscription) -> bool:
+        return await self.off_loop(partial(self.parts.is_unchanged, subscription))
 
-    def _hand_over(self, course: _Course) -> bool:
-        """Let a part go on without its message, unless its copy can't be stored now."""
-        if not course.handover.is_done:
-            course.settlement.flush()
-            course.handover.begin(course.settlement.undecided)
-        if course.handover.is_done:
-            self.gates.leave(course.gate, course.visit)
-        return False
-
-    def _end(self, course: _Course) -> None:
-        self.gates.leave(course.gate, course.visit)
-        course.settlement.flush()
-        course.handover.end()
-        message, hold = course.visit.part.message, course.settlement.held_by
-        telemetry.info(
-            "delivery.run",
-            topic=message.topic,
-            subscription=message.subscription,
-            **course.settlement.counts,
-            held_until=hold.until if hold else None,
-            held_because=hold.why if hold else None,
-            put_back_because=course.settlement.put_back_because,
-            seconds=round((self.clock.now() - course.began_at).total_seconds(), 3),
-        )
+    async def _put_back(self, part: DeliveryMessage) -> bool:
+        """Store a part that failed as a message of its own, so that no other repeats."""
+        due = self.clock.now() + FAILED_AGAIN_IN
+        try:
+            await self.requeue.at_due(replace(part, due=due), patience=timedelta())
+        except StorageUnavailable:
+            return False
+        return True
 
 
-def _log_fault(message: DeliveryMessage, fault: Exception) -> None:
+def _size(part: DeliveryMessage) -> int:
+    """Return about how many bytes the events of a part take in memory."""
+    blobs = {each.origin.payload for each in part.deliveries if each.text is None}
+    return len(blobs) * BLOB + sum(len(each.text or "") for each in part.deliveries)
+
+
+def _log_fault(part: DeliveryMessage, fault: BaseException) -> None:
     telemetry.error(
-        "delivery.failed",
-        topic=message.topic,
-        subscription=message.subscription,
-        detail=repr(fault),
+        "delivery.failed", topic=part.topic, subscription=part.subscription, detail=repr(fault)
     )

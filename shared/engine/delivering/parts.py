@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import NamedTuple
 
 from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.delivery import Delivery
-from shared.delivery.messages.message import DeliveryMessage, encode_parts
+from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message_writer import encode_parts
 from shared.delivery.messages.publication import wants
 from shared.delivery.policy import DeliveryTerms, End, EndReason, Go, before_attempt
 from shared.delivery.requests.push_batch import Loaded
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.delivering.event_texts import texts_of
-from shared.engine.delivering.ledger import log_dropped
 from shared.engine.delivering.poison_records import PoisonRecords
-from shared.engine.delivering.requeue import LONG_HOLD, Requeue
+from shared.engine.delivering.record import log_dropped
+from shared.engine.delivering.requeue import LONG_HOLD, LONG_WAIT
 from shared.engine.ports import Metrics, PayloadStore, Queue, SubscriptionReader
 from shared.errors import StorageUnavailable, UnreadableDocument
 from shared.metrics import Metric
@@ -47,47 +50,59 @@ class Part:
     lost: tuple[Delivery, ...]
 
 
+class PutBack(NamedTuple):
+    """Deliveries that come back when due, unjudged; waits over *long* have no trigger."""
+
+    message: DeliveryMessage
+    long: timedelta = LONG_WAIT
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """Reads what parts need, and puts back or drops those that can't be delivered now."""
+    """Reads what judging deliveries needs. It may wait for storage, so it is called on threads."""
 
     subscriptions: SubscriptionReader
     payloads: PayloadStore
     terms: DeploymentTerms
-    requeue: Requeue
     records: PoisonRecords
     metrics: Metrics
     clock: Clock
 
-    def of(self, message: DeliveryMessage) -> Part | None:
+    def at_once(self, message: DeliveryMessage) -> Part | PutBack | None:
         """
-        Return the part of one subscription; ``None``: it is put back or dropped.
+        Return the part of one subscription; ``None``: that takes more than memory has.
 
         Raises:
-            StorageUnavailable: it can't be put back.
+            StorageUnavailable: it is `unsure`.
         """
-        if message.due and message.due - self.clock.now() > EARLY:
-            self.requeue.at_due(message)
+        if message.due is not None and message.due - self.clock.now() > EARLY:
+            return PutBack(message)
+        is_known = self.terms.topics.knows(message.topic, most=sys.maxsize)
+        has_texts = all(each.text is not None for each in message.deliveries)
+        if not is_known or not has_texts or message.generation == UNMATCHED:
             return None
         try:
-            try:
-                return self._part(message)
-            except UnreadableDocument:
-                self._keep(message)
-        except StorageUnavailable:
-            again_at = self.clock.now() + UNSURE_AGAIN_IN
-            self.requeue.at_due(replace(message, due=again_at))
-        return None
+            found = self._unless_ended(self.subscriptions.subscription(message.key), message)
+        except UnreadableDocument:
+            return None
+        part = None if isinstance(found, EndReason) else self._judged(message, found)
+        return None if part is None or part.ended else part
 
-    def reads_storage(self, message: DeliveryMessage) -> bool:
-        """Tell whether the part of a message is known to need more than what is in memory."""
-        if any(each.text is None for each in message.deliveries):
-            return True
+    def of(self, message: DeliveryMessage) -> Part | PutBack | None:
+        """
+        Return what `at_once` could not; ``None``: it is dropped, or recorded.
+
+        Raises:
+            StorageUnavailable: it is `unsure`.
+        """
         try:
-            found = self.subscriptions.subscription(message.key)
-            return isinstance(self._unless_ended(found, message), EndReason)
-        except StorageUnavailable:
-            return True
+            return self._part(message)
+        except UnreadableDocument:
+            return self._kept(message)
+
+    def unsure(self, message: DeliveryMessage) -> PutBack:
+        """Put back what can't be judged now, for want of storage or of a thread to read by."""
+        return PutBack(replace(message, due=self.clock.now() + UNSURE_AGAIN_IN))
 
     def current_pause(self, subscription: EventSubscription) -> Pause | None:
         """Return the pause of a subscription now; that of *subscription* if it can't be read."""
@@ -122,14 +137,14 @@ class Parts:
             return None
         return part if fresh == found else self._judged(message, fresh)
 
-    def _keep(self, message: DeliveryMessage) -> None:
+    def _kept(self, message: DeliveryMessage) -> PutBack | None:
         """
-        Put back what waits for a subscription that can't be read; record what is too old.
+        Keep what waits for a subscription that can't be read; record what is too old.
 
         Its own time to live is unknown: the longest that its topic allows counts.
 
         Raises:
-            StorageUnavailable: some may be put back or recorded.
+            StorageUnavailable: some may be recorded.
         """
         now, longest = self.clock.now(), self.terms.longest_time_to_live(message.topic)
         kept: list[Delivery] = []
@@ -140,9 +155,6 @@ class Parts:
         for part, text in encode_parts(replace(message, deliveries=tuple(old))):
             events = [event for _, event in texts_of(part.deliveries, self.payloads)]
             self.records.write(Queue.RETRIES, text, "its event subscription can't be read", events)
-        if kept:
-            waiting = replace(message, deliveries=tuple(kept), due=now + UNREADABLE_AGAIN_IN)
-            self.requeue.at_due(waiting, long=LONG_HOLD)  # there may be many
         telemetry.warning(
             "delivery.unreadable",
             topic=message.topic,
@@ -150,6 +162,11 @@ class Parts:
             kept=len(kept),
             recorded=len(old),
         )
+        if not kept:
+            return None
+        again_at = now + UNREADABLE_AGAIN_IN
+        waiting = replace(message, deliveries=tuple(kept), due=again_at)
+        return PutBack(waiting, LONG_HOLD)  # there may be many
 
     def _unless_ended(
         self, found: EventSubscription | None, message: DeliveryMessage

@@ -12,8 +12,8 @@ from shared.delivery.outcome import Outcome, classify
 from shared.delivery.requests.push_request import push_request
 from shared.delivery.requests.replay_header import with_replay
 from shared.delivery.requests.traces import with_trace
-from shared.engine.delivering.answers import Attempted, Shortage
-from shared.engine.delivering.visit import Request
+from shared.engine.delivering.in_flight import Request
+from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Pusher
 from shared.errors import is_shortage
 from shared.http import Answered, Failure, LateAnswerHandler, NotAnswered
@@ -33,7 +33,7 @@ class Push:
     new_span_id: Callable[[], str] | None = None
     has_replay_header: bool = False
 
-    def __call__(self, request: Request) -> Attempted | Shortage:
+    async def __call__(self, request: Request) -> Attempted | Shortage:
         """Push *request*; whatever is wrong with an event is its outcome."""
         part = request.part
         profile, began_at = part.terms.profile, self.clock.now()
@@ -44,7 +44,7 @@ class Push:
                 outbound = with_trace(outbound, request.batch, self.new_span_id)
             if self.has_replay_header:
                 outbound = with_replay(outbound, request.batch)
-            exchange = self.pusher.send(outbound, profile.acknowledgement_timeout, late)
+            exchange = await self.pusher.send(outbound, profile.acknowledgement_timeout, late)
         except Exception as error:  # noqa: BLE001 - one event never harms its group
             if is_shortage(error):
                 return Shortage(repr(error))
@@ -52,7 +52,7 @@ class Push:
         if isinstance(exchange, NotAnswered) and exchange.failure is Failure.SHORTAGE:
             return Shortage(exchange.detail)
         outcome = classify(exchange, profile.success_codes)
-        return Attempted(outcome, began_at, self.clock.now(), request.shares[0][0].jitter)
+        return Attempted(outcome, began_at, self.clock.now(), request.jitter)
 
 
 def _late_handler(
@@ -66,5 +66,4 @@ def _answered_late(request: Request, began_at: datetime, answer: Answered) -> No
     """Tell all whose events were in the request that these are delivered."""
     outcome = classify(answer, request.part.terms.profile.success_codes)
     if outcome.outcome is Outcome.DELIVERED:  # Otherwise the attempt counts as failed already.
-        for visit, batch in request.shares:
-            visit.late.succeeded(batch, outcome, began_at)
+        request.succeeded_late(outcome, began_at)

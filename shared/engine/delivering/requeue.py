@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from shared.clock import Clock
-from shared.delivery.delivery import Delivery
-from shared.delivery.messages.message import DeliveryMessage, encode_parts, encode_remaining
-from shared.engine.ports import Queue, Receipt, Sender
+from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message_writer import encode_remaining, encode_together
+from shared.engine.ports import OnLoop, Queue, Receipt, Sender
 from shared.errors import StorageUnavailable, Unstorable
 
 LONG_WAIT = timedelta(minutes=10)  # longer waits must not make Azure scale out
@@ -22,55 +23,62 @@ _PAUSES = (0.2, 0.5, 1, 2, 5, 10)  # seconds between puts; the last one repeats
 
 
 class Queued(NamedTuple):
-    """A stored message, with what it takes to change it."""
+    """A stored message of one or more subscriptions, with what it takes to change it."""
 
     queue: Queue
     receipt: Receipt
-    message: DeliveryMessage
+    parts: tuple[DeliveryMessage, ...]
     visible_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requeue:
-    """Stores messages for later; failing puts are repeated for up to two minutes."""
+    """
+    Stores messages for later, on the event loop; failing puts are repeated for up to two minutes.
+
+    What takes several queue messages is put side by side. *parts* are of a subscription each, and
+    are due together: they have the same ``due`` and ``rounds``.
+    """
 
     sender: Sender
     clock: Clock
-    sleep: Callable[[float], None]
+    sleep: Callable[[float], Awaitable[None]]
 
-    def at_due(
+    async def at_due(
         self,
-        message: DeliveryMessage,
-        *,
+        *parts: DeliveryMessage,
         long: timedelta = LONG_WAIT,
         patience: timedelta = PATIENCE,
     ) -> list[Queued]:
         """
-        Store deliveries so that they are received at ``message.due``, or now without one.
+        Store deliveries so that they are received when they are due, or now without ``due``.
 
         Waits longer than *long* are spent on the queue without a trigger.
 
         Raises:
-            StorageUnavailable: storage failed for as long; the put may or may not be stored.
+            StorageUnavailable: storage failed for as long; any put may or may not be stored.
         """
-        wait = (message.due - self.clock.now()) if message.due else timedelta()
+        due = parts[0].due
+        wait = (due - self.clock.now()) if due else timedelta()
         if wait > long:
-            return self._put_all(Queue.WAITING, message, wait - WAKE_AHEAD, patience)
-        return self._put_all(Queue.RETRIES, message, max(wait, timedelta()), patience)
+            return await self._store(Queue.WAITING, parts, wait - WAKE_AHEAD, patience)
+        return await self._store(Queue.RETRIES, parts, max(wait, timedelta()), patience)
 
-    def as_dead_letters(self, message: DeliveryMessage, visible_at: datetime) -> list[Queued]:
+    async def as_dead_letters(
+        self, *parts: DeliveryMessage, visible_at: datetime, patience: timedelta = PATIENCE
+    ) -> list[Queued]:
         """
         Store ended deliveries so that the next timer after *visible_at* writes their blob.
 
         Raises:
-            StorageUnavailable: storage failed for two minutes; the put may or may not be stored.
+            StorageUnavailable: as `at_due`.
         """
         wait = max(visible_at - self.clock.now(), timedelta())
-        return self._put_all(Queue.DEADLETTERS, message, wait)
+        return await self._store(Queue.DEADLETTERS, parts, wait, patience)
 
-    def shrink(self, queued: Queued, deliveries: Sequence[Delivery]) -> Queued | None:
+    async def shrink(self, queued: Queued, parts: Iterable[DeliveryMessage]) -> Queued | None:
         """
-        Leave only *deliveries* in a stored message; delete it if there are none.
+        Leave only the deliveries of *parts* in a stored message; delete it if there are none.
 
         It stays hidden as long as before. ``None`` if it was received meanwhile: then it is
         unchanged.
@@ -78,16 +86,16 @@ class Requeue:
         Raises:
             StorageUnavailable: it may or may not be changed.
         """
-        queue, receipt = queued.queue, queued.receipt
-        message = replace(queued.message, deliveries=tuple(deliveries))
-        if not deliveries:
-            gone = self.sender.take_back(queue, receipt)
-            return queued._replace(message=message) if gone else None
+        left = tuple(part for part in parts if part.deliveries)
+        if not left:
+            gone = await self.sender.take_back(queued.queue, queued.receipt)
+            return queued._replace(parts=()) if gone else None
         wait = max(queued.visible_at - self.clock.now(), timedelta())
-        renewed = self.sender.replace(queue, receipt, encode_remaining(message), wait)
-        return queued._replace(message=message, receipt=renewed) if renewed else None
+        text = encode_remaining(*left)
+        receipt = await self.sender.replace(queued.queue, queued.receipt, text, wait)
+        return queued._replace(parts=left, receipt=receipt) if receipt else None
 
-    def put(
+    async def put(
         self, queue: Queue, text: str, visible_in: timedelta, patience: timedelta = PATIENCE
     ) -> Receipt:
         """
@@ -97,28 +105,74 @@ class Requeue:
             Unstorable: it is too large.
             StorageUnavailable: puts failed for as long as *patience*.
         """
-        give_up_at = self.clock.now() + patience
-        failures = 0
-        while True:
-            try:
-                return self.sender.put(queue, text, visible_in)
-            except Unstorable:
-                raise
-            except StorageUnavailable:
-                if self.clock.now() >= give_up_at:
-                    raise
-                self.sleep(_PAUSES[min(failures, len(_PAUSES) - 1)])
-                failures += 1
+        (receipt,) = await self._put_all(queue, [text], visible_in, patience)
+        return receipt
 
-    def _put_all(
+    async def _store(
         self,
         queue: Queue,
-        message: DeliveryMessage,
+        parts: Sequence[DeliveryMessage],
         visible_in: timedelta,
-        patience: timedelta = PATIENCE,
+        patience: timedelta,
     ) -> list[Queued]:
         visible_at = self.clock.now() + visible_in
+        messages = list(encode_together(parts))
+        texts = [text for _, text in messages]
+        receipts = await self._put_all(queue, texts, visible_in, patience)
         return [
-            Queued(queue, self.put(queue, text, visible_in, patience), part, visible_at)
-            for part, text in encode_parts(message)
+            Queued(queue, receipt, stored, visible_at)
+            for (stored, _), receipt in zip(messages, receipts, strict=True)
         ]
+
+    async def _put_all(
+        self, queue: Queue, texts: Sequence[str], visible_in: timedelta, patience: timedelta
+    ) -> list[Receipt]:
+        """Put all texts, and those again that may not be stored."""
+        give_up_at = self.clock.now() + patience
+        receipts: dict[int, Receipt] = {}
+        pauses = iter(_PAUSES)
+        while True:
+            left = [place for place in range(len(texts)) if place not in receipts]
+            puts = await self.sender.put_all(queue, [texts[place] for place in left], visible_in)
+            faults = []
+            for place, put in zip(left, puts, strict=True):
+                if isinstance(put, StorageUnavailable):
+                    faults.append(put)
+                else:
+                    receipts[place] = put
+            if not faults:
+                return [receipts[place] for place in range(len(texts))]
+            for fault in faults:
+                if isinstance(fault, Unstorable) or self.clock.now() >= give_up_at:
+                    raise fault
+            await self.sleep(next(pauses, _PAUSES[-1]))
+
+
+async def all_stored(puts: Iterable[Awaitable[object]]) -> None:
+    """Wait for all *puts*, side by side; then raise what the first one that failed has raised."""
+    for each in await asyncio.gather(*puts, return_exceptions=True):
+        if isinstance(each, BaseException):
+            raise each
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockingRequeue:
+    """Does what `Requeue` does for callers on threads: timers and replays."""
+
+    requeue: Requeue
+    run: OnLoop
+
+    def at_due(
+        self,
+        *parts: DeliveryMessage,
+        long: timedelta = LONG_WAIT,
+        patience: timedelta = PATIENCE,
+    ) -> list[Queued]:
+        """Do as `Requeue.at_due`."""
+        return self.run(self.requeue.at_due(*parts, long=long, patience=patience))
+
+    def put(
+        self, queue: Queue, text: str, visible_in: timedelta, patience: timedelta = PATIENCE
+    ) -> Receipt:
+        """Do as `Requeue.put`."""
+        return self.run(self.requeue.put(queue, text, visible_in, patience))

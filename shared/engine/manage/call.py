@@ -11,12 +11,12 @@ from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.manage.request_rate import RequestRate
 from shared.engine.ports import (
     AttemptReader,
+    BlockingPusher,
     CountReader,
     DeadLetterReader,
     HealthStore,
     Metrics,
     Notifier,
-    Pusher,
     ResourceStore,
     TokenVerifier,
 )
@@ -42,7 +42,7 @@ class ManagePorts:
     attempts: AttemptReader
     dead_letters: DeadLetterReader
     health: HealthStore
-    pusher: Pusher
+    pusher: BlockingPusher
     notifier: Notifier
     clock: Clock
     deployment: Deployment

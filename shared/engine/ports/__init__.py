@@ -7,6 +7,7 @@ from shared.engine.ports.blobs import (
     DeadLetterStore,
     Listing,
     NoContainer,
+    Payloads,
     PayloadStore,
     StoredBlob,
 )
@@ -23,16 +24,19 @@ from shared.engine.ports.documents import (
     TopicReader,
 )
 from shared.engine.ports.endpoints import (
+    BlockingPusher,
+    EndpointHealth,
     HealthStore,
-    Inbox,
     Notifier,
     Pusher,
-    PushThreads,
     StoredHealth,
 )
+from shared.engine.ports.event_loop import OffLoop, OnLoop
 from shared.engine.ports.queues import (
     Backlog,
+    BlockingSender,
     Peeked,
+    Put,
     Queue,
     QueueWatch,
     Receipt,
@@ -43,12 +47,13 @@ from shared.engine.ports.queues import (
 from shared.engine.ports.records import (
     AttemptLog,
     AttemptReader,
+    Attempts,
     CountReader,
     CountSink,
     MetricRetention,
     Metrics,
 )
-from shared.engine.ports.tokens import Tokens, TokenVerifier
+from shared.engine.ports.tokens import TokenVerifier
 
 __all__ = [
     "CUSTOM_TOPICS",
@@ -56,7 +61,10 @@ __all__ = [
     "NAMESPACE_TOPICS",
     "AttemptLog",
     "AttemptReader",
+    "Attempts",
     "Backlog",
+    "BlockingPusher",
+    "BlockingSender",
     "Commits",
     "Committed",
     "CountReader",
@@ -64,17 +72,20 @@ __all__ = [
     "DeadLetterReader",
     "DeadLetterStore",
     "Document",
+    "EndpointHealth",
     "HealthStore",
-    "Inbox",
     "Listing",
     "MetricRetention",
     "Metrics",
     "NoContainer",
     "Notifier",
+    "OffLoop",
+    "OnLoop",
     "PayloadStore",
+    "Payloads",
     "Peeked",
-    "PushThreads",
     "Pusher",
+    "Put",
     "Queue",
     "QueueWatch",
     "Receipt",
@@ -88,6 +99,5 @@ __all__ = [
     "SubscriptionReader",
     "Table",
     "TokenVerifier",
-    "Tokens",
     "TopicReader",
 ]

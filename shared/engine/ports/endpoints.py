@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 from shared.delivery.health.endpoint_health import Health
 from shared.http import Exchange, LateAnswerHandler, OutboundRequest
 from shared.subscriptions.subscription import SubscriptionKey
 
-T = TypeVar("T")
-
-
-class Inbox(Protocol[T]):
-    """Brings what other threads put into it to the one thread that waits."""
-
-    def put(self, item: T) -> None:
-        """Put an item; never waits."""
-
-    def wait(self, seconds: float) -> list[T]:
-        """Return what has arrived, after waiting for the first at most *seconds*; maybe nothing."""
-
-
-class PushThreads(Protocol):
-    """The threads that push, a limited number."""
-
-    def start(self, lane: Callable[[], None]) -> bool:
-        """Run *lane*, which never raises, on a thread; ``False``: there can be none now."""
-
-    def inbox(self) -> Inbox[T]:
-        """Return an inbox for the calling thread."""
-
 
 class Pusher(Protocol):
-    """Sends requests to endpoints, through the outbound guard."""
+    """Sends requests to endpoints, through the outbound guard, on the app's event loop."""
 
-    def send(
+    async def send(
         self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
     ) -> Exchange:
         """
@@ -46,6 +24,13 @@ class Pusher(Protocol):
         its connection is kept, and a later answer is reported. That is best effort: there is a
         limit to the connections that wait.
         """
+
+
+class BlockingPusher(Protocol):
+    """Sends requests to endpoints for callers on threads, which it keeps waiting."""
+
+    def send(self, request: OutboundRequest, timeout: timedelta) -> Exchange:
+        """Send and wait for the response headers for at most *timeout*. Never raises."""
 
 
 class StoredHealth(NamedTuple):
@@ -58,6 +43,9 @@ class StoredHealth(NamedTuple):
 class HealthStore(Protocol):
     """Shares endpoint health between processes: a row for each subscription."""
 
+    def is_cached(self, topic: str) -> bool:
+        """Tell whether `cached` returns the rows of *topic* without a read."""
+
     def cached(self, key: SubscriptionKey) -> StoredHealth | None:
         """Return the row as of a second ago, or older while storage fails; never raises."""
 
@@ -69,14 +57,29 @@ class HealthStore(Protocol):
             StorageUnavailable: storage did not answer.
         """
 
-    def write(self, key: SubscriptionKey, health: Health, etag: str | None) -> None:
+    def write(self, key: SubscriptionKey, health: Health, etag: str | None) -> StoredHealth:
         """
         Store it: only over the row of *etag*, or, with ``None``, only where there is none.
+
+        Return the row.
 
         Raises:
             Conflict: another process was first.
             StorageUnavailable: it may or may not be stored.
         """
+
+
+class EndpointHealth(Protocol):
+    """Does what `HealthStore` does for delivering, off the event loop."""
+
+    async def cached(self, key: SubscriptionKey) -> StoredHealth | None:
+        """Do as `HealthStore.cached`; what is cached is returned at once."""
+
+    async def read(self, key: SubscriptionKey) -> StoredHealth | None:
+        """Do as `HealthStore.read`."""
+
+    async def write(self, key: SubscriptionKey, health: Health, etag: str | None) -> StoredHealth:
+        """Do as `HealthStore.write`."""
 
 
 class Notifier(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -12,6 +12,8 @@ from shared.errors import StorageUnavailable
 
 # Opaque to callers; valid until its message is received.
 Receipt = NewType("Receipt", object)
+
+Put = Receipt | StorageUnavailable  # what comes of a put
 
 
 class Queue(StrEnum):
@@ -40,9 +42,9 @@ class Received:
 
 
 class Sender(Protocol):
-    """Puts messages on queues; they never expire."""
+    """Puts messages on queues, on the app's event loop; they never expire."""
 
-    def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
+    async def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
         """
         Store one message, hidden for *visible_in*, which is rounded up to whole seconds.
 
@@ -51,14 +53,16 @@ class Sender(Protocol):
             StorageUnavailable: it may or may not be stored.
         """
 
-    def put_all(self, queue: Queue, texts: Sequence[str]) -> Mapping[int, StorageUnavailable]:
+    async def put_all(
+        self, queue: Queue, texts: Sequence[str], visible_in: timedelta = timedelta()
+    ) -> Sequence[Put]:
         """
-        Store all messages, several at a time, visible at once; return when every put has ended.
+        Do as `put` for each text, side by side; return when every put has ended.
 
-        Returns why a message may not be stored, by its place in *texts*; nothing if all are.
+        Returns for each text its receipt, or why it may not be stored.
         """
 
-    def take_back(self, queue: Queue, receipt: Receipt) -> bool:
+    async def take_back(self, queue: Queue, receipt: Receipt) -> bool:
         """
         Delete a message that was put; return ``False`` if it was received meanwhile, or if storage
         stored it without saying how to delete it.
@@ -67,7 +71,7 @@ class Sender(Protocol):
             StorageUnavailable: it may or may not be deleted.
         """
 
-    def replace(
+    async def replace(
         self, queue: Queue, receipt: Receipt, text: str, visible_in: timedelta
     ) -> Receipt | None:
         """
@@ -78,6 +82,26 @@ class Sender(Protocol):
         Raises:
             StorageUnavailable: it may or may not be changed.
         """
+
+
+class BlockingSender(Protocol):
+    """Does what `Sender` does for callers on threads, which it keeps waiting."""
+
+    def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
+        """Do as `Sender.put`."""
+
+    def put_all(
+        self, queue: Queue, texts: Sequence[str], visible_in: timedelta = timedelta()
+    ) -> Sequence[Put]:
+        """Do as `Sender.put_all`."""
+
+    def take_back(self, queue: Queue, receipt: Receipt) -> bool:
+        """Do as `Sender.take_back`."""
+
+    def replace(
+        self, queue: Queue, receipt: Receipt, text: str, visible_in: timedelta
+    ) -> Receipt | None:
+        """Do as `Sender.replace`."""
 
 
 class Receiver(Protocol):

@@ -31,6 +31,13 @@ class AttemptLog(Protocol):
         """
 
 
+class Attempts(Protocol):
+    """Does what `AttemptLog` does for delivering, off the event loop."""
+
+    async def write(self, records: Sequence[AttemptRecord]) -> None:
+        """Do as `AttemptLog.write`."""
+
+
 class AttemptReader(Protocol):
     """Reads recorded attempts. Names are case-insensitive."""
 

@@ -1,11 +1,10 @@
-"""Declares ports to Entra ID: verifying tokens of callers, and fetching tokens for webhooks."""
+"""Declares the port to Entra ID: verifying tokens of callers."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 from shared.events.token_claims import Claims, TokenFault
-from shared.http import Audience
 
 
 class TokenVerifier(Protocol):
@@ -18,10 +17,3 @@ class TokenVerifier(Protocol):
         Raises:
             SigningKeysUnavailable: the key that signed it can't be fetched now.
         """
-
-
-class Tokens(Protocol):
-    """Fetches tokens for endpoints that Entra ID protects; ``Pusher`` adds them to requests."""
-
-    def fetch(self, audience: Audience) -> None:
-        """Fetch and keep a token, so that no push waits for it; never raises."""

@@ -5,50 +5,62 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 
 from shared.delivery.messages.fan_out import fan_out
-from shared.delivery.messages.publication import Publication
-from shared.engine.ports import Committed, PayloadStore, Queue, Sender
+from shared.delivery.messages.publication import Load, Publication
+from shared.engine.ports import Committed, OffLoop, Payloads, Queue, Sender
 from shared.errors import StorageUnavailable
 
 Result = Committed | StorageUnavailable
+
+# So much is packed into messages at once, in two or three milliseconds.
+QUICK_PACK = Load(requests=64, deliveries=1024, size=256 * 1024)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
     """One commit of group commit."""
 
-    payloads: PayloadStore
+    payloads: Payloads
     sender: Sender
+    off_loop: OffLoop
 
-    def run(self, publications: Sequence[Publication]) -> list[Result]:
+    async def run(self, publications: Sequence[Publication]) -> list[Result]:
         """
         Return for each publication that it is stored, or why it may not be.
 
         Only those fail whose events were in the blob or in a message that may not be stored.
+
+        Raises:
+            StorageUnavailable: no thread can be had; no message is stored.
         """
         failed: dict[int, StorageUnavailable] = {}
         try:
-            publications = self._with_blob(publications)
+            publications = await self._with_blob(publications)
         except StorageUnavailable as error:
             failed = {i: error for i, each in enumerate(publications) if each.parked}
         left = [i for i in range(len(publications)) if i not in failed]
-        messages = fan_out([publications[i] for i in left])
+        pack = partial(fan_out, [publications[i] for i in left])
+        load = reduce(Load.plus, (publications[i].load for i in left), Load())
+        messages = await self.off_loop(pack) if load.exceeds(QUICK_PACK) else pack()
         texts = [message.text for message in messages]
-        for number, fault in self.sender.put_all(Queue.DELIVERIES, texts).items():
-            failed |= {left[i]: fault for i in messages[number].publications}
+        puts = await self.sender.put_all(Queue.DELIVERIES, texts)
+        for message, put in zip(messages, puts, strict=True):
+            if isinstance(put, StorageUnavailable):
+                failed |= {left[i]: put for i in message.publications}
         counts = Counter(left[i] for message in messages for i in message.publications)
         return [
             failed.get(i) or Committed(counts[i], len(publications))
             for i in range(len(publications))
         ]
 
-    def _with_blob(self, publications: Sequence[Publication]) -> Sequence[Publication]:
+    async def _with_blob(self, publications: Sequence[Publication]) -> Sequence[Publication]:
         """Store the events that do not fit into messages; return publications with its name."""
         parked = [each for each in publications if each.parked]
         if not parked:
             return publications
-        name = self.payloads.write(
+        name = await self.payloads.write(
             parked[0].origin.publish_id,
             max(each.keep_until for each in parked),
             [line for each in parked for line in each.parked],

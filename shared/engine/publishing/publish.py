@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -18,6 +18,7 @@ from shared.engine.ports import (
     Commits,
     Committed,
     Metrics,
+    OffLoop,
     SubscriptionReader,
     TopicReader,
 )
@@ -61,14 +62,14 @@ class Publish:
     new_id: Callable[[], str]
     metrics: Metrics
     payloads_kept_for: Callable[[Topic], timedelta]
-    in_thread: Callable[[Callable[[], HttpAnswer | _Checked]], Awaitable[HttpAnswer | _Checked]]
+    off_loop: OffLoop
 
     async def run(self, request: HttpRequest) -> HttpAnswer:
         """
         Answer one request; a refusal has Event Grid's form, and nothing is stored.
 
-        What is small and needs no storage is done at once; all else runs *in_thread*, so that no
-        other request waits for it.
+        What is small and needs no storage is done at once; all else runs off the event loop, so
+        that no other request waits for it.
         """
         request_id = self.new_id()
         try:
@@ -76,7 +77,7 @@ class Publish:
         except AppError as error:
             return self._refused(request, None, error, request_id)
         check = partial(self._checked, request, name, request_id)
-        found = check() if self._is_quick(request, name) else await self.in_thread(check)
+        found = check() if self._is_quick(request, name) else await self.off_loop(check)
         if isinstance(found, HttpAnswer):
             return found
         topic, arrival, publication, subscriptions = found

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from shared import telemetry
 from shared.clock import Clock
-from shared.delivery.messages.message import ReplayStep, encode_step
-from shared.engine.ports import Queue, Resource, ResourceStore, Sender, Table
+from shared.delivery.messages.message import ReplayStep
+from shared.delivery.messages.message_writer import encode_step
+from shared.engine.ports import BlockingSender, Queue, Resource, ResourceStore, Table
 from shared.engine.replaying.job import ReplayJob, State
 from shared.engine.replaying.job_document import to_document, to_job
 from shared.errors import UNREADABLE, Conflict, NotFound, UnreadableDocument
@@ -37,7 +38,7 @@ class ReplayJobs:
     """The jobs in the table ``replays``."""
 
     rows: ResourceStore
-    sender: Sender
+    sender: BlockingSender
     clock: Clock
     backoff: Backoff
 

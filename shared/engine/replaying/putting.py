@@ -12,7 +12,7 @@ from shared.delivery.delivery import Delivery, Origin
 from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.messages.packing import fits_inline
 from shared.engine.delivering.deployment_terms import DeploymentTerms
-from shared.engine.delivering.requeue import Requeue
+from shared.engine.delivering.requeue import BlockingRequeue
 from shared.engine.ports import PayloadStore
 from shared.events.topic import Topic
 from shared.subscriptions.subscription import EventSubscription
@@ -30,7 +30,7 @@ class PutEvents:
     """Puts events for one subscription: its filter is not asked."""
 
     payloads: PayloadStore
-    requeue: Requeue
+    requeue: BlockingRequeue
     terms: DeploymentTerms
     clock: Clock
 

@@ -23,9 +23,10 @@ from shared.deadletter.reader import (
     UnreadableBlob,
     elements,
 )
-from shared.delivery.messages.message import ReplayStep, encode_step
+from shared.delivery.messages.message import ReplayStep
+from shared.delivery.messages.message_writer import encode_step
 from shared.delivery.requests.replay_header import replay_publish_id
-from shared.engine.delivering.requeue import Requeue
+from shared.engine.delivering.requeue import BlockingRequeue
 from shared.engine.ports import (
     DeadLetterReader,
     NoContainer,
@@ -100,7 +101,7 @@ class ReplaySteps:
     reader: DeadLetterReader
     topics: TopicReader
     subscriptions: SubscriptionReader
-    requeue: Requeue
+    requeue: BlockingRequeue
     clock: Clock
 
     def run(self, step: ReplayStep) -> None:

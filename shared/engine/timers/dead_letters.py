@@ -17,19 +17,19 @@ from shared.deadletter.blob_summary import BlobSummary
 from shared.deadletter.namespace_record import namespace_reason, namespace_record
 from shared.deadletter.record import record
 from shared.delivery.delivery import Delivery
-from shared.delivery.messages.message import with_blob
+from shared.delivery.messages.message_writer import with_blob
 from shared.delivery.policy import EndReason
 from shared.delivery.requests.traces import distinct, trace_id
 from shared.engine.delivering.event_texts import texts_of
-from shared.engine.delivering.ledger import log_dropped
+from shared.engine.delivering.record import log_dropped
 from shared.engine.ports import (
+    BlockingSender,
     DeadLetterStore,
     Metrics,
     PayloadStore,
     Queue,
     Receipt,
     Receiver,
-    Sender,
 )
 from shared.engine.timers.blob_target import BlobTarget, note_of
 from shared.engine.timers.receiving import HIDDEN_FOR, Intake, ReadMessage
@@ -70,7 +70,7 @@ class WriteDeadLetters:
 
     intake: Intake
     receiver: Receiver
-    sender: Sender
+    sender: BlockingSender
     payloads: PayloadStore
     store: DeadLetterStore
     clock: Clock

@@ -8,7 +8,7 @@ from functools import partial
 
 from shared import telemetry
 from shared.delivery.messages.message import DeliveryMessage
-from shared.engine.delivering.requeue import Requeue
+from shared.engine.delivering.requeue import BlockingRequeue
 from shared.engine.ports import Queue, Receiver
 from shared.engine.timers.receiving import POISON_QUEUES, Intake, ReadMessage
 
@@ -21,7 +21,7 @@ class ReturnPoison:
 
     intake: Intake
     receiver: Receiver
-    requeue: Requeue
+    requeue: BlockingRequeue
 
     def run(self, deadline: datetime) -> None:
         """
@@ -44,7 +44,7 @@ class ReturnPoison:
             for part in each.parts:
                 self._return(queue, part)
             self.receiver.delete(queue, each.received)
-        else:  # Returned messages have one part.
+        else:
             self.intake.record(queue, each, f"failed again after {ROUNDS} rounds")
 
     def _return(self, queue: Queue, message: DeliveryMessage) -> None:

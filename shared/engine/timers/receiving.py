@@ -30,14 +30,14 @@ MAX_INTAKE_BYTES = 64 * 1024 * 1024  # likewise
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadMessage:
-    """A received message and its parts. Only on a poison queue can there be several."""
+    """A received message and its parts."""
 
     received: Received
     parts: tuple[DeliveryMessage, ...]
 
     @property
     def message(self) -> DeliveryMessage:
-        """The only part."""
+        """The only part of a message of dead letters."""
         (part,) = self.parts
         return part
 
@@ -191,7 +191,6 @@ def _deliveries(
     if isinstance(parts, ReplayStep):
         raise MalformedMessage(f"a step of the replay '{parts.job}', which failed too often")
     is_dead_letter = parts[0].dead_letter is not None
-    is_shared = len(parts) > 1 and queue not in POISON_QUEUES
-    if is_dead_letter is not (queue is Queue.DEADLETTERS) or is_shared:
+    if is_dead_letter is not (queue is Queue.DEADLETTERS):
         raise MalformedMessage(f"not a message for the queue '{queue}'")
     return parts

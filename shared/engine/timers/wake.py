@@ -8,8 +8,10 @@ from datetime import timedelta
 
 from shared import telemetry
 from shared.clock import Clock
+from shared.delivery.delivery import Delivery
+from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.messages.packing import due_together
-from shared.engine.delivering.requeue import Requeue
+from shared.engine.delivering.requeue import BlockingRequeue
 from shared.engine.ports import Queue, Receiver
 from shared.engine.timers.receiving import Intake, ReadMessage
 
@@ -18,11 +20,11 @@ RUN_FOR = timedelta(minutes=2)  # a put may be repeated for two more
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wake:
-    """Moves visible messages of ``waiting`` to ``retries``, merged per subscription."""
+    """Moves visible messages of ``waiting`` to ``retries``; merges those of like subscriptions."""
 
     intake: Intake
     receiver: Receiver
-    requeue: Requeue
+    requeue: BlockingRequeue
     clock: Clock
 
     def run(self) -> None:
@@ -35,10 +37,9 @@ class Wake:
         deadline = self.clock.now() + RUN_FOR
         moved, fault = 0, None
         while taken := self.intake.take(Queue.WAITING, deadline):
-            groups: dict[tuple[str, str, str], list[ReadMessage]] = defaultdict(list)
+            groups: dict[object, list[ReadMessage]] = defaultdict(list)
             for each in taken:
-                message = each.message
-                groups[message.topic, message.subscription, message.generation].append(each)
+                groups[_subscriptions(each)].append(each)
             failed = self.intake.for_each(Queue.WAITING, groups.values(), self._move, deadline)
             fault = fault or failed
             moved += len(taken)
@@ -48,16 +49,25 @@ class Wake:
             raise fault
 
     def _move(self, group: list[ReadMessage]) -> None:
+        """Merge messages of the same subscriptions, which stay together."""
         now = self.clock.now()
         waiting = [
-            (each.message.due or now, delivery)
+            (part.due or now, (replace(part, deliveries=(), due=None), delivery))
             for each in group
-            for delivery in each.message.deliveries
+            for part in each.parts
+            for delivery in part.deliveries
         ]
-        merged = replace(
-            group[0].message, batch_size=max(each.message.batch_size for each in group)
-        )
-        for due, deliveries in due_together(waiting, now):
-            self.requeue.at_due(replace(merged, due=due, deliveries=tuple(deliveries)))
+        for due, together in due_together(waiting, now):
+            merged: dict[DeliveryMessage, list[Delivery]] = defaultdict(list)
+            for part, delivery in together:
+                merged[part].append(delivery)
+            self.requeue.at_due(
+                *[replace(part, due=due, deliveries=tuple(each)) for part, each in merged.items()]
+            )
         for each in group:
             self.receiver.delete(Queue.WAITING, each.received)
+
+
+def _subscriptions(message: ReadMessage) -> tuple[tuple[str, str, str], ...]:
+    names = [(part.topic, part.subscription, part.generation) for part in message.parts]
+    return tuple(sorted(names))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from pushgrid.testing.memory import answered
 from shared.delivery.health.endpoint_health import Availability
-from shared.engine.delivering.gates import Gates
+from shared.engine.delivering.deliver import Deliver
 from shared.subscriptions.subscription import EventSubscription
 from tests.builders import URL, a_delivery, a_message
 from tests.functional.deployment import Deployment
@@ -35,19 +34,23 @@ def switch(app: Deployment, **switches: Any) -> None:
 
 def another_process(app: Deployment) -> None:
     """Go on as a process that knows only what is stored."""
-    app.deliver = replace(app.deliver, gates=app.new_gates())
+    app.deliver = app.new_process()
 
 
-def availability(app: Deployment, gates: Gates, subscription: EventSubscription) -> Availability:
+def availability(
+    app: Deployment, subscription: EventSubscription, process: Deliver | None = None
+) -> Availability:
     """Say what a process thinks of an endpoint."""
-    gate, terms = gates.of(subscription), app.deliver.parts.terms.of(subscription)
-    return gates.health.availability(gate.health, gate.key, terms)
+    process = process or app.deliver
+    terms, health = process.parts.terms.of(subscription), process.endpoints.of(subscription).health
+    app.loop.run(health.learn(terms))
+    return health.availability(terms, app.watched.now())
 
 
-def claim_probe(app: Deployment, gates: Gates, subscription: EventSubscription) -> bool:
+def claim_probe(app: Deployment, process: Deliver, subscription: EventSubscription) -> bool:
     """Claim the probe for a process."""
-    gate, terms = gates.of(subscription), app.deliver.parts.terms.of(subscription)
-    return gates.health.claim_probe(gate.health, gate.key, terms)
+    terms = process.parts.terms.of(subscription)
+    return app.loop.run(process.endpoints.of(subscription).health.claim_probe(terms))
 
 
 def pushed(app: Deployment) -> int:

@@ -28,4 +28,5 @@ def answer_late(app: Deployment, event: int = 0, status: int = 200, seconds: flo
     """Let the answer to the push of *event* come now."""
     late = app.pusher.sent[event].late
     assert late
-    late.report(answered(status, seconds=seconds))
+    app.loop.call_soon(late.report, answered(status, seconds=seconds))
+    app.loop.settle()

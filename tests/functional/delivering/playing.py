@@ -18,7 +18,7 @@ def play(app: Deployment, events: int) -> None:
             app.run(a_message([a_delivery(number)]))
             number += 1
         for received in app.queues.receive(Queue.RETRIES, MINUTE):
-            app.deliver.run(received.text.encode())
+            app.work(received.text)
             app.queues.delete(Queue.RETRIES, received)
         if app.clock.now() - woken >= MINUTE:
             woken = app.clock.now()

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from pushgrid.testing.memory import Stored, answered
 from shared.adapters.resource_cache import InvalidatingStore, ResourceCache
-from shared.delivery.messages.message import encode
+from shared.delivery.messages.message_writer import encode
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.ports import Queue
 from shared.http import HttpRequest
@@ -48,7 +48,7 @@ class Product:
         self.app.queues.stored.clear()
         for message in messages:
             (text,) = encode(replace(message, due=None))
-            self.app.deliver.run(text.encode())
+            self.app.work(text)
         return sorted(json.loads(sent.request.body)[0]["data"]["n"] for sent in pusher.sent)
 
     def play(self, seconds: float, *instances: Deliver) -> list[tuple[int, float]]:
@@ -67,7 +67,7 @@ class Product:
             else:
                 for stored in app.queues.stored.values():
                     stored[:] = [each for each in stored if each is not due]
-                next(turns).run(due.text.encode())
+                app.work(due.text, by=next(turns))
         left = began_at + timedelta(seconds=seconds) - app.clock.now()
         app.clock.advance(max(left, timedelta()))
         return [
@@ -79,10 +79,7 @@ class Product:
     def another_instance(self) -> Deliver:
         """Return the delivering of an instance that knows nothing yet."""
         directory = _directory(self.app)
-        parts = replace(self.app.deliver.parts, subscriptions=directory)
-        gates = self.app.new_gates()
-        gates.push = self.app.deliver.gates.push
-        return replace(self.app.deliver, parts=parts, gates=gates)
+        return self.app.new_process(replace(self.app.deliver.parts, subscriptions=directory))
 
     def _soonest(self) -> Stored | None:
         queues = (Queue.DELIVERIES, Queue.RETRIES, Queue.WAITING)
@@ -98,7 +95,7 @@ def a_product(app: Deployment) -> Product:
     app.publish = replace(app.publish, topics=directory, subscriptions=directory)
     parts = app.deliver.parts
     parts = replace(parts, subscriptions=directory, terms=replace(parts.terms, topics=directory))
-    app.deliver = replace(app.deliver, parts=parts)
+    app.deliver = app.new_process(parts)
     app.push_with(api.pusher)
     api.json("PUT", ORDERS, {"location": "x"}, status=201)
     api.json("PUT", CRM, hook(expirationTimeUtc="2026-02-09T13:00:00Z"), status=201)

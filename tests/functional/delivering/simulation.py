@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections import Counter
@@ -34,7 +35,7 @@ class Endpoint(ScriptedPusher):
         self._answers = list(answers)
         self.got: list[tuple[str, datetime, int | None]] = []  # id, when, and the answer
 
-    def send(
+    async def send(
         self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
     ) -> Exchange:
         del timeout, late
@@ -42,7 +43,7 @@ class Endpoint(ScriptedPusher):
         exchange = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         status = exchange.status if isinstance(exchange, Answered) else None
         self.got += [(event["id"], now, status) for event in json.loads(request.body)]
-        self._clock.advance(timedelta(seconds=exchange.seconds))
+        await asyncio.sleep(exchange.seconds)
         return exchange
 
 
@@ -118,7 +119,7 @@ class Simulation:
             return
         message.visible_at = self.app.clock.now() + AGAIN_IN
         try:
-            self.app.deliver.run(message.text.encode())
+            self.app.work(message.text)
         except StorageUnavailable:
             return  # The host repeats it.
         if self.steps in self._crashes:

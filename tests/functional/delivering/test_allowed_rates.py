@@ -37,7 +37,7 @@ def test_no_minute_sees_more_than_the_allowed_rate(app: Deployment) -> None:
         app.clock.advance(SECOND)
         app.wake.run()
         for received in app.queues.receive(Queue.RETRIES, MINUTE):
-            app.deliver.run(received.text.encode())
+            app.work(received.text)
             app.queues.delete(Queue.RETRIES, received)
 
     times = [sent.at for sent in app.pusher.sent]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -13,9 +12,10 @@ from pushgrid.testing.memory import START, MemoryAttempts, answered
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason, EndState
-from shared.engine.delivering.attempt_history import QUIET_FOR, AttemptHistory
+from shared.engine.delivering.attempt_history import QUIET_FOR
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
+from shared.http import Failure, NotAnswered
 from shared.settings import AttemptLogging
 from shared.subscriptions.subscription import Batching, RetryPolicy
 from tests.builders import (
@@ -34,11 +34,6 @@ from tests.builders import (
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 DAY = timedelta(days=1)
-
-
-def keeping(app: Deployment, logging: AttemptLogging) -> None:
-    history = AttemptHistory(log=app.attempts, logging=logging, clock=app.clock)
-    app.deliver = replace(app.deliver, history=history)
 
 
 def test_a_failed_attempt_is_kept_with_the_next_time_and_its_reason(app: Deployment) -> None:
@@ -139,9 +134,9 @@ def test_an_event_that_is_gone_is_dropped_whatever_is_configured(app: Deployment
 
 
 def test_events_that_were_not_tried_leave_no_trace(app: Deployment) -> None:
-    """Put back for want of slots, received early, held: no attempt."""
+    """Put back for a shortage, received early, held: no attempt."""
     app.subscribe()
-    app.threads.are_scarce = True
+    app.pusher.script(URL, NotAnswered(Failure.SHORTAGE, "Too many open files", 0.0))
 
     app.run(a_message([a_delivery(0), a_delivery(1)]))
     app.run(a_message(due=START + 10 * SECOND))
@@ -174,7 +169,7 @@ def test_the_setting_says_which_attempts_are_kept(
     logged: Logged,
 ) -> None:
     """It also says whether the log has a line for each success."""
-    keeping(app, logging)
+    app.keep_attempts(logging)
     app.subscribe()
     app.pusher.script(URL, answered(200), answered(500))
 
@@ -203,7 +198,7 @@ class Watching(MemoryAttempts):
 def test_what_comes_next_is_stored_first(app: Deployment) -> None:
     """Order of writes: the history is the last of all."""
     log = app.attempts = Watching(app)
-    keeping(app, AttemptLogging.FAILURES)
+    app.keep_attempts(AttemptLogging.FAILURES)
     app.subscribe(dead_letter=DEAD)
     app.pusher.script(URL, answered(500), answered(413))
 
@@ -237,7 +232,7 @@ def test_a_write_that_fails_harms_no_delivery_and_is_said_once(
 ) -> None:
     app.attempts = kind()
     app.attempts.fail_next("write", 99)
-    keeping(app, AttemptLogging.FAILURES)
+    app.keep_attempts(AttemptLogging.FAILURES)
     app.subscribe()
     app.pusher.script(URL, answered(500))
 

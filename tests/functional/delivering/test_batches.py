@@ -29,7 +29,7 @@ def deliver(app: Deployment, queue: Queue = Queue.DELIVERIES) -> None:
     texts = app.queues.texts(queue)
     app.queues.stored[queue].clear()
     for text in texts:
-        app.deliver.run(text.encode())
+        app.work(text)
 
 
 def batches(app: Deployment) -> list[list[int]]:
@@ -99,7 +99,8 @@ def test_a_refused_batch_is_dead_lettered_whole(app: Deployment, logged: Logged)
     assert "event_id" not in line
 
 
-def test_what_found_no_slot_is_put_back_in_batches(app: Deployment) -> None:
+def test_what_is_not_pushed_in_time_is_put_back_in_batches(app: Deployment) -> None:
+    app.limit_pushes(1)
     app.subscribe(batching=Batching(max_events=30))
     app.pusher.takes = timedelta(seconds=61)
     publish(app, *(event(number) for number in range(60)))

@@ -40,7 +40,7 @@ def play(app: Deployment, lasts: timedelta) -> None:
             app.wake.run()
         else:
             app.queues.stored[queue].remove(message)
-            app.deliver.run(message.text.encode())
+            app.work(message.text)
     app.clock.advance(max(until - app.clock.elsewhere.now(), timedelta()))
 
 
@@ -85,7 +85,7 @@ def test_6_hours_ahead_and_back(app: Deployment, logged: Logged, go_on: AnotherP
     assert app.all_stored() == {}
     assert {"due time", "publish time"} <= {line["what"] for line in logged("clock.bounded")}
     subscription = a_subscription(dead_letter=DEAD)
-    assert isinstance(availability(app, app.deliver.gates, subscription), Open)
+    assert isinstance(availability(app, subscription), Open)
 
 
 @either
@@ -135,7 +135,7 @@ def test_after_6_hours_ahead_and_back_an_endpoint_can_be_held_again(app: Deploym
     for _ in range(2):  # the first failure after a success holds nothing
         fail_once(app)
 
-    held = availability(app, app.deliver.gates, a_subscription())
+    held = availability(app, a_subscription())
     assert isinstance(held, Held)
     assert held.until == app.clock.now() + 10 * SECOND
 

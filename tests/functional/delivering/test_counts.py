@@ -20,6 +20,7 @@ from shared.subscriptions.advanced_filter import AdvancedFilter, Operator
 from shared.subscriptions.filters import EventFilter
 from shared.subscriptions.subscription import Batching
 from tests.builders import CRM, DEAD, KEY, PARKED, URL, a_delivery, a_message, compact, members
+from tests.functional.delivering.late import answer_late
 from tests.functional.deployment import Deployment, Logged
 
 BUSY = ("Busy", "ServerError", "orders", "crm")
@@ -201,10 +202,8 @@ def test_a_late_success_that_cancels_the_retry_is_a_delivery(app: Deployment) ->
     app.subscribe()
     app.pusher.script(URL, NotAnswered(Failure.TIMED_OUT, "late", 30.0))
     app.run(a_message())
-    (sent,) = app.pusher.sent
-    assert sent.late
 
-    sent.late.report(answered(200, seconds=60))
+    answer_late(app, seconds=60)
 
     assert app.on(Queue.RETRIES) == []
     assert counted(app) == {
@@ -218,13 +217,11 @@ def test_a_late_success_that_comes_too_late_is_not_counted(app: Deployment) -> N
     app.subscribe()
     app.pusher.script(URL, NotAnswered(Failure.TIMED_OUT, "late", 30.0), answered(200))
     app.run(a_message())
-    (sent,) = app.pusher.sent
     app.clock.advance(timedelta(minutes=10))
     (retry,) = app.queues.receive(Queue.RETRIES, timedelta(minutes=1))
-    assert sent.late
 
-    sent.late.report(answered(200, seconds=60))
-    app.deliver.run(retry.text.encode())
+    answer_late(app, seconds=60)
+    app.work(retry.text)
 
     assert app.metrics.of(Metric.DELIVERY_SUCCESS) == {CRM: 1}
 

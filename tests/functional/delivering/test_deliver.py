@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
-from threading import Event
 from typing import Any
 
 import pytest
 
-from pushgrid.testing.memory import START, FakeClock, ScriptedPusher, answered
-from shared.adapters.push_threads import PooledThreads, QueueInbox
+from pushgrid.testing.memory import START, ScriptedPusher, answered
 from shared.delivery.outcome import Outcome
-from shared.delivery.slots.slots import Slots
-from shared.engine.ports import Queue, Receipt
+from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
 from shared.http import Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 from tests.builders import (
     DEAD,
+    PARKED,
     URL,
     a_delivery,
     a_message,
@@ -25,7 +25,6 @@ from tests.builders import (
     an_attempt,
 )
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
-from tests.unit.delivery.messages.wire import read
 
 NO_ANSWER = NotAnswered(Failure.SOCKET, "refused", 0.1)
 
@@ -99,12 +98,12 @@ def test_failures_due_together_share_a_retry_message(app: Deployment) -> None:
 class Troubled(ScriptedPusher):
     """A bug of ours in the middle of a group."""
 
-    def send(
+    async def send(
         self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
     ) -> Exchange:
         if b"e-1" in request.body:
             raise RuntimeError("a bug")
-        return super().send(request, timeout, late)
+        return await super().send(request, timeout, late)
 
 
 def test_an_exception_while_pushing_is_that_events_outcome(app: Deployment) -> None:
@@ -159,7 +158,8 @@ def test_every_next_message_is_stored_before_the_run_returns(app: Deployment) ->
     assert sorted(kept) == [0, 1, 3, 4]
 
 
-def test_deliveries_that_found_no_slot_are_put_back_uncounted(app: Deployment) -> None:
+def test_deliveries_that_are_not_pushed_in_time_are_put_back_uncounted(app: Deployment) -> None:
+    app.limit_pushes(1)
     app.subscribe()
     app.pusher.takes = 61 * SECOND
     tried = a_delivery(2, attempts=4, last=an_attempt())
@@ -167,65 +167,28 @@ def test_deliveries_that_found_no_slot_are_put_back_uncounted(app: Deployment) -
     app.run(a_message([a_delivery(0), a_delivery(1), tried], rounds=1))
 
     (message,) = app.on(Queue.RETRIES)
-    assert message == a_message([a_delivery(1), tried], due=START + 71 * SECOND)
+    assert message == a_message([a_delivery(1), tried], due=message.due)
+    assert message.due
+    assert 61 * SECOND <= message.due - START <= 62 * SECOND
 
 
-class Slow(ScriptedPusher):
-    """The first push lasts until it is handed over, the last until retries are stored."""
-
-    def send(
-        self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
-    ) -> Exchange:
-        if b"e-0" in request.body:
-            self.has_copy.wait(30)
-        if b"e-3" in request.body:
-            self.waited_for_retries = self.has_retries.wait(30)
-        return super().send(request, timeout, late)
-
-    def __init__(self, clock: FakeClock) -> None:
-        super().__init__(clock)
-        self.has_copy, self.has_retries = Event(), Event()
-        self.waited_for_retries = False
-
-
-class Ticking(QueueInbox[Any]):
-    """An inbox whose owner looks after its parts every second of the clock."""
-
-    def __init__(self, clock: FakeClock) -> None:
-        super().__init__()
-        self._clock = clock
-
-    def wait(self, seconds: float) -> list[Any]:
-        self._clock.advance(seconds * SECOND)
-        return super().wait(seconds / 100)
-
-
-def test_failures_are_stored_while_slow_ones_go_on(
-    app: Deployment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failures_are_stored_while_slow_ones_go_on(app: Deployment) -> None:
     """What failed a second ago is stored: a crash repeats little, and waits are kept."""
+    app.directory.topics["orders"] = a_topic(profile="2020")  # without probation
     app.subscribe()
-    slow = Slow(app.clock)
-    slow.script(URL, answered(500))
-    app.push_with(slow)
-    gates = app.deliver.gates
-    gates.threads, gates.slots = PooledThreads(1), Slots(app.clock.monotonic, start=1, most=1)
-    monkeypatch.setattr(gates.threads, "inbox", lambda: Ticking(app.clock))
-    put = app.queues.put
+    app.pusher.script(URL, answered(500))
+    held = app.hold("e-3")
+    task = app.begin(a_message([a_delivery(number) for number in range(5)]))
+    assert app.all_stored() == {}
 
-    def watched(queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
-        receipt = put(queue, text, visible_in)
-        message = read(text)
-        (slow.has_retries if message.deliveries[0].attempts else slow.has_copy).set()
-        return receipt
+    app.loop.advance(SECOND)
 
-    monkeypatch.setattr(app.queues, "put", watched)
-    app.run(a_message([a_delivery(number) for number in range(4)]))
-
-    stored = [each.position for message in app.on(Queue.RETRIES) for each in message.deliveries]
-    assert slow.waited_for_retries
-    assert sorted(stored) == [0, 1, 2, 3]
-    assert app.on(Queue.RETRIES)[-1].deliveries[-1].position == 3
+    assert app.waiting(Queue.RETRIES) == [(9 * SECOND, [0, 1, 2, 4])]
+    assert not task.done()
+    held.let_go()
+    app.loop.settle()
+    assert task.done()
+    assert app.waiting(Queue.RETRIES)[1:] == [(10 * SECOND, [3])]
 
 
 def test_a_failed_attempt_is_logged_with_the_rule_behind_the_next(
@@ -244,8 +207,9 @@ def test_a_failed_attempt_is_logged_with_the_rule_behind_the_next(
     assert URL not in str(logged("delivery.attempted") + logged("delivery.run"))
 
 
-def test_no_push_of_an_invocation_begins_after_a_minute(app: Deployment) -> None:
+def test_no_push_begins_after_a_minute(app: Deployment) -> None:
     """Design §2, Isolation: with 42 s for the push itself, far from the host's own limit."""
+    app.limit_pushes(1)
     app.subscribe()
     app.pusher.takes = 25 * SECOND
 
@@ -254,12 +218,16 @@ def test_no_push_of_an_invocation_begins_after_a_minute(app: Deployment) -> None
     assert [sent.at - START for sent in app.pusher.sent] == [0 * SECOND, 25 * SECOND, 50 * SECOND]
 
 
-def test_without_a_thread_deliveries_are_put_back_uncounted(app: Deployment) -> None:
-    """A shortage of ours is nobody's attempt."""
+def test_without_a_thread_to_read_by_deliveries_are_put_back_uncounted(app: Deployment) -> None:
+    """A shortage of ours is nobody's attempt, and no message is poison for it."""
+
+    async def refuse(_: Callable[[], object]) -> Any:
+        raise StorageUnavailable
+
     app.subscribe()
-    app.threads.are_scarce = True
+    app.deliver = replace(app.deliver, off_loop=refuse)
 
-    app.run(a_message([a_delivery(0), a_delivery(1)]))
+    app.run(a_message([a_delivery(origin=PARKED, text=None)]))
 
-    (message,) = app.on(Queue.RETRIES)
-    assert message == a_message([a_delivery(0), a_delivery(1)], due=START + 5 * SECOND)
+    assert app.waiting(Queue.RETRIES) == [(MINUTE, [0])]
+    assert app.on(Queue.RETRIES)[0].deliveries[0].attempts == 0

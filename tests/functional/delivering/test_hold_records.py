@@ -72,6 +72,7 @@ def test_two_instances_that_see_the_same_tell_it_once(app: Deployment, logged: L
     app.run(a_message([a_delivery(0)]))
     first = app.deliver
     another_process(app)
+    app.clock.advance(SECOND)
     app.resources.fail_next("list")
     app.run(a_message([a_delivery(1)]))
     app.clock.advance(6 * MINUTE)

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from pushgrid.testing.memory import START, answered
-from shared.delivery.health.endpoint_health import Held
 from shared.engine.ports import Queue
 from shared.subscriptions.subscription import Batching, RetryPolicy
 from tests.builders import (
@@ -35,6 +34,7 @@ def test_what_meets_probation_is_held_and_is_no_attempt(app: Deployment, logged:
 
 def test_a_hold_that_begins_keeps_the_rest_of_its_message(app: Deployment) -> None:
     """It begins with the second failure: one after a success is none that starts failing."""
+    app.limit_pushes(1)
     app.subscribe()
     app.pusher.script(URL, answered(200), answered(503))
 
@@ -46,6 +46,7 @@ def test_a_hold_that_begins_keeps_the_rest_of_its_message(app: Deployment) -> No
 
 def test_a_failure_among_successes_keeps_nothing(app: Deployment) -> None:
     """Its own event waits all the same; nothing is written about the endpoint's holds."""
+    app.limit_pushes(1)
     app.subscribe()
     app.pusher.script(URL, *[answered(200), answered(503)] * 3, answered(200))
 
@@ -108,6 +109,7 @@ def test_one_event_alone_keeps_its_schedule(app: Deployment) -> None:
 
 
 def test_ten_first_attempts_that_fail_hold_everything(app: Deployment) -> None:
+    app.limit_pushes(1)
     app.directory.topics["orders"] = a_topic(profile="2020")
     app.subscribe()
     app.pusher.script(URL, answered(500))
@@ -115,7 +117,7 @@ def test_ten_first_attempts_that_fail_hold_everything(app: Deployment) -> None:
     app.run(a_message([a_delivery(number) for number in range(12)]))
 
     assert pushed(app) == 10
-    (message,) = app.on(Queue.WAITING)
+    _, message = app.on(Queue.RETRIES)
     assert [each.position for each in message.deliveries] == [10, 11]
     assert message.due
     assert MINUTE <= message.due - START < MINUTE + SECOND
@@ -135,12 +137,9 @@ def test_after_the_hold_a_success_releases_everything(app: Deployment) -> None:
 
 
 def test_held_events_come_back_one_after_the_other(app: Deployment) -> None:
-    """New ones come at 20 a second, and so do those that were held."""
-    app.subscribe()
-    for number in range(400):
-        app.clock.advance(SECOND / 20)
-        app.run(a_message([a_delivery(number)]))
-    fail(app, events=2)
+    """At the rate of its pushes: each counts as a tenth of a second at least."""
+    endpoint = app.deliver.endpoints.of(app.subscribe())
+    fail(app)
     began = app.clock.now()
     for number in range(200):
         app.clock.advance(SECOND / 20)
@@ -151,18 +150,7 @@ def test_held_events_come_back_one_after_the_other(app: Deployment) -> None:
     assert len(dues) == 199  # The last one came when the hold was over, and was its probe.
     assert dues == sorted(dues)
     assert dues[0] == 10
-    assert dues[-1] == pytest.approx(10 + 198 / 20, rel=0.1)
-
-
-def test_a_long_hold_reserves_no_time_after_it(app: Deployment) -> None:
-    """Released before its end, it leaves the next hold's first place free."""
-    health = app.deliver.gates.of(app.subscribe()).health
-    for _ in range(100):
-        long = Held(START + 60 * MINUTE, "delayed delivery: 1 h")
-        assert health.due_times(long, [1], START) == [START + 5 * MINUTE]
-
-    short = Held(START + 10 * SECOND, "probation for Busy: 10 s")
-    assert health.due_times(short, [1], START) == [START + 10 * SECOND]
+    assert dues[-1] == pytest.approx(10 + 198 / (10 * endpoint.limit.value), rel=0.1)
 
 
 @pytest.mark.parametrize(
@@ -198,43 +186,3 @@ def test_a_failed_batch_of_ten_new_events_delays_delivery(app: Deployment) -> No
         app.run(a_message(batch))
 
     assert pushed(app) == 2
-
-
-def test_what_is_held_keeps_its_pace_when_new_events_have_ended(app: Deployment) -> None:
-    """A minute of 20 a second is held, released, and met by the next hold a minute later."""
-    subscription, now = app.subscribe(), app.clock.now
-    terms = app.deliver.parts.terms.of(subscription)
-    health = app.deliver.gates.of(subscription).health
-    busy = Held(now() + MINUTE, "delayed delivery: 1 min")
-    for _ in range(1200):
-        app.clock.advance(SECOND / 20)
-        health.count_new(1, now())
-        health.due_times(busy, [1], now())
-    app.clock.advance(50 * SECOND)
-    assert health.find_hold(terms, now()) is None
-
-    again = Held(now() + 10 * SECOND, "probation for Busy: 10 s")
-    dues = health.due_times(again, [1] * 100, now())
-
-    assert dues[-1] - dues[0] == pytest.approx(99 * SECOND / 20, rel=0.2)
-
-
-def test_what_was_held_goes_on_before_what_came_later(app: Deployment) -> None:
-    """The probe has failed: a new event comes first, but has a place behind those held before."""
-    app.subscribe()
-    fail(app)
-    for number in range(100):
-        app.clock.advance(SECOND / 20)
-        app.run(a_message([a_delivery(number)]))
-    before = sorted(app.on(Queue.RETRIES), key=lambda message: message.due or START)
-    app.clock.advance(START + 10 * SECOND - app.clock.now())
-    fail(app)
-
-    app.run(a_message([a_delivery(100)]))
-    for message in before:
-        app.clock.advance(max((message.due or START) - app.clock.now(), SECOND * 0))
-        app.run(message)
-
-    dues = {each.deliveries[0].position: each.due for each in app.on(Queue.RETRIES)}
-    assert list(dues) == [100, *range(100)]
-    assert sorted(dues, key=lambda position: dues[position] or START) == list(range(101))

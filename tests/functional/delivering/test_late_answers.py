@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from pushgrid.testing.memory import START
+from pushgrid.testing.memory import START, answered
 from shared.delivery.policy import EndState
+from shared.engine.delivering.in_flight import Request
+from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Queue
 from shared.subscriptions.subscription import Batching
-from tests.builders import DEAD, a_delivery, a_message, noise, text
-from tests.functional.delivering.late import ONE_ATTEMPT, answer_late, time_out
+from tests.builders import DEAD, URL, a_delivery, a_message, noise, text
+from tests.functional.delivering.late import ONE_ATTEMPT, TIMEOUT, answer_late, time_out
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
+from tests.unit.delivery.messages.wire import together
 
 
 @pytest.mark.parametrize("time_scale", [1, 60])
@@ -81,10 +84,12 @@ def test_a_group_shrinks_and_keeps_its_time(app: Deployment) -> None:
 
 
 def test_a_message_without_the_event_stays_as_it_is(app: Deployment) -> None:
-    app.pusher.takes = 2 * SECOND  # each is stored before the next one fails
-    time_out(app, events=2)
+    held = app.hold('"e-1"')
+    time_out(app, events=2)  # the first is stored before the second one fails
 
-    answer_late(app, event=1)
+    app.pusher.script(URL, answered(200))
+    held.let_go()
+    app.loop.settle()
 
     assert [positions for _, positions in app.waiting(Queue.RETRIES)] == [[0]]
 
@@ -100,14 +105,31 @@ def test_a_batch_is_answered_as_one(app: Deployment, logged: Logged) -> None:
     assert (line["count"], line["event_ids"]) == (3, ["e-0", "e-1", "e-2"])
 
 
+def test_a_request_of_two_messages_is_taken_back_from_both(app: Deployment) -> None:
+    """Each has stored a retry of its own."""
+    app.limit_pushes(1)
+    app.subscribe(batching=Batching(max_events=10))
+    app.pusher.script(URL, answered(200), TIMEOUT)
+    held = app.hold("e-0")
+    for number in range(3):
+        app.begin(a_message([a_delivery(number)], batch_size=10))
+    held.let_go()
+    app.loop.advance(SECOND)
+    assert [positions for _, positions in app.waiting(Queue.RETRIES)] == [[1], [2]]
+
+    answer_late(app, 1)
+
+    assert app.all_stored() == {}
+
+
 def test_what_became_several_messages_is_known_apart(app: Deployment) -> None:
     """A group that no longer fits into one message: each knows which deliveries it has."""
     big = [text(id=f"e-{number}", data=noise(30_000, number)) for number in range(3)]
     deliveries = [a_delivery(number, text=each) for number, each in enumerate(big)]
     requeue = app.deliver.requeue
 
-    first, second, _ = requeue.at_due(a_message(deliveries, due=app.in_a_minute()))
-    shrunk = [requeue.shrink(each, []) for each in (second, first)]
+    stored = app.loop.run(requeue.at_due(a_message(deliveries, due=app.in_a_minute())))
+    shrunk = [app.loop.run(requeue.shrink(each, [])) for each in stored[1::-1]]
 
     assert all(shrunk)
     assert app.waiting(Queue.RETRIES) == [(MINUTE, [2])]
@@ -159,3 +181,26 @@ def test_the_log_of_attempts_has_the_end(app: Deployment) -> None:
     assert (end.number, end.outcome, end.state) == (1, None, EndState.DELIVERED)
     assert (end.event_id, end.system_id) == (attempt.event_id, attempt.system_id)
     assert (end.at, end.why) == (START + 5 * SECOND, "a late success, after 35 s")
+
+
+def test_a_fault_of_ours_with_one_subscription_is_not_another_ones(
+    app: Deployment, logged: Logged
+) -> None:
+    for name in ("broken", "late"):
+        app.subscribe(name=name, endpoint_url=f"https://{name}.example/")
+    app.pusher.script("https://late.example/", TIMEOUT)
+    push = app.push
+
+    async def pushing(request: Request) -> Attempted | Shortage:
+        if request.part.subscription.name == "broken":
+            raise RuntimeError("a bug")
+        return await push(request)
+
+    app.push = pushing  # type: ignore[assignment]
+    parts = [a_message(subscription=name) for name in ("broken", "late")]
+    app.work(together(*parts))
+
+    answer_late(app)
+
+    assert [part.subscription for part in app.on(Queue.RETRIES)] == ["broken"]
+    assert [line["cancelled"] for line in logged("delivery.answered_late")] == [True]

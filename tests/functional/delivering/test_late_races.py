@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from threading import Thread
 
 import pytest
 
@@ -18,10 +17,10 @@ from tests.functional.deployment import Deployment, Logged
 class EarlyAnswer(ScriptedPusher):
     """Every push times out, and its answer comes before anything is stored."""
 
-    def send(
+    async def send(
         self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
     ) -> Exchange:
-        super().send(request, timeout, late)
+        await super().send(request, timeout, late)
         if late and b'"e-0"' in request.body:
             late.report(answered(200, seconds=30.1))
         return TIMEOUT
@@ -77,18 +76,15 @@ def test_a_success_while_its_retry_is_being_stored_takes_it_back(
     app: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put = app.queues.put
-    telling: list[Thread] = []
 
     def slow_put(queue: Queue, text: str, visible_in: timedelta) -> Receipt:
         receipt = put(queue, text, visible_in)
-        telling.append(Thread(target=answer_late, args=(app,)))
-        telling[0].start()
-        telling[0].join(0.1)  # It waits until the receipt is known.
+        answer_late(app)  # It waits until the receipt is known.
+        assert app.all_stored() == {Queue.RETRIES: 1}
         return receipt
 
     monkeypatch.setattr(app.queues, "put", slow_put)
     time_out(app)
-    telling[0].join()
 
     assert app.all_stored() == {}
 

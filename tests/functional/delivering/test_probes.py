@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from threading import Event
-
 import pytest
 
 from pushgrid.testing.memory import answered
 from shared.delivery.health.endpoint_health import Held, Open
 from shared.engine.ports import Queue
-from shared.errors import StorageUnavailable
 from shared.http import Failure, NotAnswered
 from tests.builders import (
     URL,
@@ -25,6 +20,7 @@ from tests.functional.delivering.failing import (
     fail,
     pushed,
 )
+from tests.functional.delivering.late import answer_late
 from tests.functional.deployment import SECOND, Deployment
 
 TIMEOUT = NotAnswered(Failure.TIMED_OUT, "no answer in time", 30)
@@ -49,14 +45,14 @@ def test_only_one_process_probes(app: Deployment) -> None:
     subscription = app.subscribe()
     fail(app)
     app.clock.advance(10 * SECOND)
-    first, second = app.new_gates(), app.new_gates()
+    first, second = app.new_process(), app.new_process()
     for each in (first, second):
-        availability(app, each, subscription)
+        availability(app, subscription, each)
 
     claims = [claim_probe(app, each, subscription) for each in (first, second)]
 
     assert claims == [True, False]
-    app.deliver = replace(app.deliver, gates=second)
+    app.deliver = second
     app.run(a_message([a_delivery(1)]))
     assert pushed(app) == 0
     assert app.waiting(Queue.RETRIES) == [(3 * SECOND, [1])]
@@ -67,8 +63,8 @@ def test_a_probe_that_never_ends_is_repeated(app: Deployment) -> None:
     subscription = app.subscribe()
     fail(app)
     app.clock.advance(10 * SECOND)
-    died = app.new_gates()
-    availability(app, died, subscription)
+    died = app.new_process()
+    availability(app, subscription, died)
     assert claim_probe(app, died, subscription)
 
     app.clock.advance(39 * SECOND)
@@ -76,20 +72,6 @@ def test_a_probe_that_never_ends_is_repeated(app: Deployment) -> None:
     assert pushed(app) == 0
     app.clock.advance(SECOND)
     app.run(a_message([a_delivery(1)]))
-
-    assert pushed(app) == 1
-
-
-def test_a_probe_that_found_no_slot_leaves_it_to_another(app: Deployment) -> None:
-    fail(app)
-    app.clock.advance(10 * SECOND)
-    app.threads.are_scarce = True
-    app.run(a_message([a_delivery(1), a_delivery(2)]))
-    assert (pushed(app), app.waiting(Queue.RETRIES)) == (0, [(5 * SECOND, [1, 2])])
-
-    app.threads.are_scarce = False
-    another_process(app)
-    app.run(a_message([a_delivery(2)]))
 
     assert pushed(app) == 1
 
@@ -114,52 +96,41 @@ def test_a_late_success_releases_the_hold_its_timeout_began(app: Deployment) -> 
     subscription = app.subscribe()
     app.pusher.script(URL, TIMEOUT)
     app.run(a_message())
-    late = app.pusher.sent[0].late
-    assert late
     app.clock.advance(5 * SECOND)
 
-    late.report(answered(200, seconds=35))
+    answer_late(app)
     another_process(app)
 
-    assert availability(app, app.deliver.gates, subscription) == Open()
+    assert availability(app, subscription) == Open()
 
 
 def test_a_late_success_does_not_release_the_hold_of_a_later_push(app: Deployment) -> None:
     subscription = app.subscribe()
     app.pusher.script(URL, TIMEOUT, answered(503))
     app.run(a_message())
-    late = app.pusher.sent[0].late
-    assert late
     app.clock.advance(10 * SECOND)
     app.run(a_message([a_delivery(1)]))
 
-    late.report(answered(200, seconds=35))
+    answer_late(app)
 
-    assert isinstance(availability(app, app.deliver.gates, subscription), Held)
+    assert isinstance(availability(app, subscription), Held)
 
 
-def test_only_one_thread_probes_while_tables_fail(
-    app: Deployment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The second one comes while the first waits for a table that won't answer."""
-    subscription = app.subscribe()
+def test_only_one_event_probes_while_tables_fail(app: Deployment) -> None:
+    """The others wait for its answer."""
+    app.subscribe()
     fail(app)
     app.clock.advance(10 * SECOND)
-    gates = app.deliver.gates
-    is_asked, is_over = Event(), Event()
+    app.resources.fail_next("get", 100)
+    held = app.hold("e-1", "e-2", "e-3")
 
-    def get(*_: object) -> None:
-        if not is_asked.is_set():
-            is_asked.set()
-            is_over.wait(30)
-        raise StorageUnavailable("busy")
+    first = app.begin(a_message([a_delivery(1)]))
+    second = app.begin(a_message([a_delivery(2), a_delivery(3)]))
 
-    monkeypatch.setattr(app.resources, "get", get)
-    with ThreadPoolExecutor(1) as thread:
-        first = thread.submit(claim_probe, app, gates, subscription)
-        assert is_asked.wait(30)
-        second = claim_probe(app, gates, subscription)
-        is_over.set()
-        assert (first.result(30), second) == (True, False)
-
-    assert not claim_probe(app, gates, subscription)  # The first one's is under way.
+    assert held.held == ["e-1"]
+    held.let_go("e-1")
+    app.loop.settle()
+    assert (held.held, first.done(), second.done()) == (["e-2", "e-3"], True, False)
+    held.let_go()
+    app.loop.settle()
+    assert second.done()

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import START, answered
-from shared.delivery.messages.message import VERSION, Part, encode, encode_fan_out
-from shared.delivery.messages.packing import pack
+from shared.delivery.messages.message import VERSION
+from shared.delivery.messages.message_writer import encode
 from shared.engine.ports import Queue
 from shared.errors import MalformedMessage
 from tests.builders import (
@@ -27,6 +27,7 @@ from tests.builders import (
     text,
 )
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
+from tests.unit.delivery.messages.wire import together
 
 HOUR = timedelta(hours=1)
 
@@ -55,7 +56,7 @@ def test_a_message_far_too_early_waits_on_the_other_queue(app: Deployment) -> No
 
 @pytest.mark.parametrize("newer", [f'{{"pushgrid":{VERSION + 1}}}', '{"pushgrid":9,"x":"\u00fc"}'])
 def test_a_newer_message_is_put_back_for_five_minutes(app: Deployment, newer: str) -> None:
-    app.deliver.run(newer.encode())
+    app.work(newer)
 
     assert app.queues.texts(Queue.RETRIES) == [newer]
     assert app.queues.waits(Queue.RETRIES) == [5 * MINUTE]
@@ -66,7 +67,7 @@ def test_a_message_that_is_no_delivery_is_a_fault_of_ours(app: Deployment, text:
     app.subscribe()
 
     with pytest.raises(MalformedMessage):
-        app.deliver.run(text.encode())
+        app.work(text)
 
     assert (app.pusher.sent, app.all_stored()) == ([], {})
 
@@ -127,10 +128,9 @@ def test_a_fan_out_message_is_delivered_to_each_subscription(app: Deployment) ->
     for name in ("crm", "audit"):
         app.subscribe(name=name, endpoint_url=f"https://{name}.example/")
     events = [a_delivery(number) for number in range(2)]
-    parts = [Part("orders", "crm", "g-1", 1, (0, 1)), Part("orders", "audit", "g-1", 1, (1,))]
-    body = encode_fan_out(events, parts, pack([each.text or "" for each in events]))
+    body = together(a_message(events), a_message(events[1:], subscription="audit"))
 
-    app.deliver.run(body.encode())
+    app.work(body)
 
     found = [(sent.request.url, json.loads(sent.request.body)[0]["id"]) for sent in app.pusher.sent]
     crm, audit = "https://crm.example/", "https://audit.example/"

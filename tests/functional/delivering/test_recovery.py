@@ -32,7 +32,7 @@ class Outage(ScriptedPusher):
         self.asked: list[datetime] = []
         self.taken: Counter[str] = Counter()
 
-    def send(
+    async def send(
         self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
     ) -> Exchange:
         del timeout, late
@@ -80,7 +80,7 @@ class Flaky(ScriptedPusher):
         self.taken: Counter[str] = Counter()
         self.times: list[datetime] = []
 
-    def send(
+    async def send(
         self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
     ) -> Exchange:
         del timeout, late

@@ -79,7 +79,7 @@ def test_a_healthy_delivery_writes_nothing(app: Deployment, monkeypatch: Any) ->
 
 
 def test_an_edition_without_holds_stores_no_health(app: Deployment, monkeypatch: Any) -> None:
-    """Nobody would read it, and failing storage would keep the run from its slots meanwhile."""
+    """Nobody would read it, and failing storage would only cost time."""
     puts: list[object] = []
     monkeypatch.setattr(app.resources, "put", lambda *args: puts.append(args))
     app.directory.topics["orders"] = a_topic(profile="2017")
@@ -89,7 +89,7 @@ def test_an_edition_without_holds_stores_no_health(app: Deployment, monkeypatch:
     assert puts == []
 
 
-def test_many_failures_are_one_write_a_second(app: Deployment, monkeypatch: Any) -> None:
+def test_only_a_hold_is_written(app: Deployment, monkeypatch: Any) -> None:
     puts: list[object] = []
     put = app.resources.put
 
@@ -105,7 +105,9 @@ def test_many_failures_are_one_write_a_second(app: Deployment, monkeypatch: Any)
     app.run(a_message([a_delivery(number, attempts=1) for number in range(9)]))
     app.run(a_message([a_delivery(number) for number in range(8)]))
 
-    assert (pushed(app), len(puts)) == (17, 1)
+    assert (pushed(app), len(puts)) == (17, 0)
+    app.run(a_message([a_delivery(number) for number in (8, 9)]))
+    assert (pushed(app), len(puts)) == (19, 1)
 
 
 @pytest.mark.parametrize("method", ["list", "get", "put"])
@@ -152,22 +154,39 @@ def test_another_process_knows_how_fast_events_come(app: Deployment) -> None:
 def test_what_is_known_is_bounded(app: Deployment) -> None:
     app.pusher.script(URL, answered(503))
     for number in range(10_050):
-        app.deliver.gates.of(a_subscription(name=f"crm-{number}"))
+        app.deliver.endpoints.of(a_subscription(name=f"crm-{number}"))
 
-    assert len(app.deliver.gates) == 10_000
+    assert len(app.deliver.endpoints) == 10_000
 
 
 def test_a_longer_probation_is_stored_at_once(app: Deployment) -> None:
     """Two pushes were in flight: the second failure asks for more than the row holds already."""
     subscription = app.subscribe()
     terms = app.deliver.parts.terms.of(subscription)
-    gates, now = app.deliver.gates, app.clock.now
-    gate = gates.of(subscription)
+    health, now = app.deliver.endpoints.of(subscription).health, app.clock.now
     for outcome in (Outcome.BUSY, Outcome.NOT_FOUND):
         seen = Observation(outcome=outcome, new_events=1, sent_at=START, ended_at=now())
-        gate.health.observed(seen, terms)
-        gates.save(gate)
+        assert health.observed(seen, terms)
+        app.loop.run(health.save())
 
-    found = availability(app, app.new_gates(), subscription)
+    found = availability(app, subscription, app.new_process())
 
     assert found == Held(START + 5 * MINUTE, "probation for NotFound: 5 min", Outcome.NOT_FOUND)
+
+
+def test_a_failure_is_counted_once_when_another_process_wrote_first(app: Deployment) -> None:
+    """Ten failures of new events begin a delay, and not fewer."""
+    subscription = app.subscribe()
+    terms = app.deliver.parts.terms.of(subscription)
+    processes = [app.new_process() for _ in range(2)]
+    health, other = (each.endpoints.of(subscription).health for each in processes)
+    for each in (health, other):
+        seen = Observation(
+            outcome=Outcome.BUSY, new_events=3, sent_at=START, ended_at=app.clock.now()
+        )
+        assert each.observed(seen, terms)
+        app.clock.advance(2 * SECOND)
+    for each in (health, other):
+        app.loop.run(each.save())
+
+    assert (health.health.failures, other.health.failures) == (3, 3)

@@ -24,8 +24,8 @@ def test_no_edition_counts_it_as_an_attempt(app: Deployment, profile: str) -> No
     app.set_terms(default_profile=profile)
     subscription = app.subscribe(dead_letter=DEAD)
     app.pusher.script(subscription.endpoint_url, SHORTAGE, answered(200))
-    gate = app.deliver.gates.of(subscription)
-    health, limit = gate.health.health, gate.slots.limit
+    endpoint = app.deliver.endpoints.of(subscription)
+    health, limit = endpoint.health.health, endpoint.limit
 
     app.run(a_message([a_delivery(0)]))
 
@@ -33,7 +33,7 @@ def test_no_edition_counts_it_as_an_attempt(app: Deployment, profile: str) -> No
     (wait,) = app.queues.waits(Queue.RETRIES)
     assert (message.deliveries[0].attempts, message.deliveries[0].last) == (0, None)
     assert 5 * SECOND <= wait <= 15 * SECOND
-    assert (gate.health.health, gate.slots.limit, gate.slots.seconds) == (health, limit, None)
+    assert (endpoint.health.health, endpoint.limit, endpoint.seconds) == (health, limit, None)
     assert app.on(Queue.DEADLETTERS) == []
     assert not app.metrics.of(Metric.ATTEMPT_FAIL)
 
@@ -60,7 +60,7 @@ def test_a_probe_that_could_not_be_made_is_made_by_another(app: Deployment) -> N
     app.pusher.script(subscription.endpoint_url, answered(503), SHORTAGE, answered(200))
     app.run(a_message([a_delivery(0)]))
     (held,) = app.on(Queue.RETRIES)
-    failures = app.deliver.gates.of(subscription).health.health
+    failures = app.deliver.endpoints.of(subscription).health.health
     app.queues.stored.clear()
     app.clock.advance(timedelta(minutes=6))
 
@@ -69,7 +69,7 @@ def test_a_probe_that_could_not_be_made_is_made_by_another(app: Deployment) -> N
     assert len(app.pusher.sent) == 2
     (message,) = app.on(Queue.RETRIES)
     assert [each.attempts for each in message.deliveries] == [0, 0]
-    assert app.deliver.gates.of(subscription).health.health.failures == failures.failures
+    assert app.deliver.endpoints.of(subscription).health.health.failures == failures.failures
 
     app.clock.advance(timedelta(minutes=1))
     app.run(held)
@@ -107,7 +107,7 @@ def test_it_is_told_also_after_the_clock_was_set_back(app: Deployment, logged: L
 @pytest.mark.parametrize("fault", [MemoryError(), RuntimeError("can't start new thread")])
 def test_having_no_memory_and_no_thread_is_one(app: Deployment, fault: Exception) -> None:
     class Full:
-        def send(self, *_: object) -> None:
+        async def send(self, *_: object) -> None:
             raise fault
 
     app.subscribe()
@@ -117,3 +117,17 @@ def test_having_no_memory_and_no_thread_is_one(app: Deployment, fault: Exception
 
     (message,) = app.on(Queue.RETRIES)
     assert message.deliveries[0].attempts == 0
+
+
+def test_a_probe_that_could_not_be_made_is_made_by_another_process(app: Deployment) -> None:
+    subscription = app.subscribe()
+    app.pusher.script(subscription.endpoint_url, answered(503), SHORTAGE, answered(200))
+    app.run(a_message([a_delivery(0)]))
+    app.clock.advance(10 * SECOND)
+    app.run(a_message([a_delivery(1)]))
+    app.deliver = app.new_process()
+
+    app.run(a_message([a_delivery(2)]))
+
+    assert len(app.pusher.sent) == 3
+    assert len(app.metrics.of(Metric.DELIVERY_SUCCESS)) == 1

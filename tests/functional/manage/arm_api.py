@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 from collections.abc import Callable, Mapping
@@ -12,8 +13,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 from pushgrid.testing.memory import (
     Counted,
+    DrivenLoop,
     FakeClock,
-    InlineNotifier,
     MemoryAttempts,
     MemoryCounts,
     MemoryDeadLetters,
@@ -22,6 +23,8 @@ from pushgrid.testing.memory import (
     ScriptedPusher,
 )
 from pushgrid.testing.subscriber import consent
+from shared.adapters.bridge import OnLoopPusher
+from shared.adapters.http.notifier import ParallelNotifier
 from shared.adapters.resource_cache import ResourceCache
 from shared.adapters.storage.health_table import TableHealth
 from shared.arm.deployment import Deployment, profile_limits
@@ -67,12 +70,13 @@ class Endpoints(ScriptedPusher):
         super().__init__(clock)
         self.during_handshakes: list[Callable[[], object]] = []  # one for each
 
-    def send(
+    async def send(
         self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
     ) -> Exchange:
         if self.during_handshakes:
-            self.during_handshakes.pop(0)()
-        scripted = super().send(request, timeout, late)
+            during = self.during_handshakes.pop(0)
+            await asyncio.get_running_loop().run_in_executor(None, during)
+        scripted = await super().send(request, timeout, late)
         return scripted if request.url in self._scripts else consent(request)
 
 
@@ -89,6 +93,7 @@ class ArmApi:
     backoffs: list[int] = field(default_factory=list)  # after how many lost races
 
     def __post_init__(self) -> None:
+        self.loop = DrivenLoop(self.clock)
         self.pusher = Endpoints(self.clock)
         self.dead_letters = MemoryDeadLetters(self.clock)
         self.queues = MemoryQueues(self.clock)
@@ -100,8 +105,8 @@ class ArmApi:
             attempts=self.attempts,
             dead_letters=self.dead_letters,
             health=TableHealth(self.resources, self.clock.monotonic),
-            pusher=self.pusher,
-            notifier=InlineNotifier(self.pusher),
+            pusher=OnLoopPusher(self.pusher, self.loop.run),
+            notifier=ParallelNotifier(self.pusher, self.loop.run),
             clock=self.clock,
             deployment=Deployment(
                 account="acct",

@@ -12,7 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pushgrid.testing.memory import START
 from shared.delivery.health.endpoint_health import Held
-from shared.delivery.messages.message import DeliveryMessage, encode
+from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message_writer import encode
 from shared.engine.operations.holds import held_subscriptions
 from shared.engine.operations.status import LATE, Status, take_snapshot
 from shared.engine.operations.topic_states import topic_states

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START, FakeClock, MemoryPayloads
+from shared.adapters.off_loop import OffLoopPayloads, OffLoopSender
 from shared.delivery.messages.publication import Publication
 from shared.engine.delivering.event_texts import texts_of
 from shared.engine.ports import Committed, Queue
@@ -17,6 +18,7 @@ from shared.errors import StorageUnavailable
 from tests.builders import a_subscription, noise
 from tests.functional.publishing.publications import FaultyPuts, a_publication, events_of
 from tests.unit.delivery.messages.wire import read_parts
+from tests.without_loop import at_once, finished
 
 LARGE = noise(60_000)
 
@@ -24,8 +26,12 @@ LARGE = noise(60_000)
 def run(
     publications: Sequence[Publication], queues: FaultyPuts, payloads: MemoryPayloads | None = None
 ) -> list[Result]:
-    commit = Commit(payloads=payloads or MemoryPayloads(FakeClock()), sender=queues)
-    return commit.run(publications)
+    commit = Commit(
+        payloads=OffLoopPayloads(payloads or MemoryPayloads(FakeClock()), at_once),
+        sender=OffLoopSender(queues, at_once),
+        off_loop=at_once,
+    )
+    return finished(commit.run(publications))
 
 
 def failed(results: Sequence[Result]) -> list[int]:

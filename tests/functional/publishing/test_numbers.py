@@ -59,7 +59,7 @@ def send(app: Deployment, given: InputSchema, *texts: str) -> None:
 
 def bodies(app: Deployment) -> list[str]:
     (text,) = app.queues.texts(Queue.DELIVERIES)
-    app.deliver.run(text.encode())
+    app.work(text)
     return [sent.request.body.decode() for sent in app.pusher.sent]
 
 

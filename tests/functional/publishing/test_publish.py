@@ -170,7 +170,7 @@ def test_what_was_published_is_delivered_as_it_was_stored(app: Deployment) -> No
     publish(app, *events)
 
     for text in app.queues.texts(Queue.DELIVERIES):
-        app.deliver.run(text.encode())
+        app.work(text)
 
     received = [json.loads(sent.request.body)[0] for sent in app.pusher.sent]
     stamps = {"topic": TOPIC_ID, "dataVersion": "", "metadataVersion": "1"}

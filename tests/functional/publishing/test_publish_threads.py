@@ -12,20 +12,20 @@ from typing import TypeVar
 
 import pytest
 
-from pushgrid.testing.composition import finished
+from shared.adapters.off_loop import Threads
 from shared.adapters.resource_cache import ResourceCache
 from shared.engine.ports import Resource, Table
 from shared.engine.publishing.publish import QUICK_BODY, QUICK_MATCH
 from shared.http import HttpRequest
 from shared.subscriptions.advanced_filter import AdvancedFilter, Operator
 from shared.subscriptions.filters import EventFilter
-from shared.wiring import publishing
 from tests.functional.deployment import Deployment
 from tests.functional.manage.arm_api import TOPICS, ArmApi, hook
 from tests.functional.publish_requests import event, publish_request
 
 T = TypeVar("T")
 CACHE_FOR = 5.0  # seconds
+OFF_LOOP = Threads(4, "test")
 PATIENCE = 20  # seconds after which a test that hangs fails
 REQUEST: contextvars.ContextVar[str] = contextvars.ContextVar("request")
 
@@ -54,13 +54,13 @@ def test_what_is_small_and_cached_is_answered_without_a_thread(
     app.subscribe()
     hopped = []
 
-    async def in_thread(call: Callable[[], T]) -> T:
+    async def off_loop(call: Callable[[], T]) -> T:
         hopped.append(call)
         return call()
 
-    publish = replace(app.publish, in_thread=in_thread)
+    publish = replace(app.publish, off_loop=off_loop)
 
-    assert (finished(publish.run(request_)).status, len(hopped)) == (status, hops)
+    assert (app.loop.run(publish.run(request_)).status, len(hopped)) == (status, hops)
 
 
 @pytest.mark.parametrize(
@@ -77,12 +77,12 @@ def test_what_takes_many_comparisons_takes_a_thread(
         app.subscribe(name=f"crm-{number}", filter=wanted)
     hopped = []
 
-    async def in_thread(call: Callable[[], T]) -> T:
+    async def off_loop(call: Callable[[], T]) -> T:
         hopped.append(call)
         return call()
 
-    publish = replace(app.publish, in_thread=in_thread)
-    finished(publish.run(of_size(QUICK_MATCH // 16)))
+    publish = replace(app.publish, off_loop=off_loop)
+    app.loop.run(publish.run(of_size(QUICK_MATCH // 16)))
 
     assert len(hopped) == hops
 
@@ -108,7 +108,7 @@ class Cached:
             self.app.publish,
             topics=cache,
             subscriptions=cache,
-            in_thread=publishing._in_thread,
+            off_loop=OFF_LOOP,
         )
 
     def _create(self, topic: str) -> str:
@@ -156,7 +156,7 @@ def test_a_slow_read_keeps_no_cached_topics_requests_waiting(
 def test_a_thread_has_the_context_of_its_request() -> None:
     async def run(name: str) -> tuple[str, bool]:
         REQUEST.set(name)
-        return await publishing._in_thread(lambda: (REQUEST.get(), _is_main()))
+        return await OFF_LOOP(lambda: (REQUEST.get(), _is_main()))
 
     async def run_both() -> list[tuple[str, bool]]:
         return list(await asyncio.gather(run("one"), run("two")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 from contextlib import ExitStack
@@ -99,15 +100,35 @@ def test_a_namespace_has_dead_letters_with_an_identity(pushgrid: Pushgrid):
     assert len(crm.dead_letters) == 1
 
 
-def test_a_timeout_takes_its_time_also_for_what_comes_after(pushgrid: Pushgrid, orders: Topic):
+def test_a_timeout_takes_its_time_but_not_that_of_others(pushgrid: Pushgrid, orders: Topic):
     crm = orders.subscribe("crm", answers=["timeout", "refused", 200])
     erp = orders.subscribe("erp")
 
     orders.publish(PLACED)
+    assert (pushgrid.now - crm.attempts[0].at).total_seconds() == 30
     pushgrid.advance(minutes=2)
 
     assert [each.after for each in crm.attempts] == [0, 40, 70]
-    assert [each.after for each in erp.attempts] == [30]
+    assert [each.after for each in erp.attempts] == [0]
+
+
+def test_a_handler_may_run_a_loop_of_its_own(orders: Topic):
+    async def handle() -> int:
+        await asyncio.sleep(0)
+        return 200
+
+    crm = orders.subscribe("crm", handler=lambda _: asyncio.run(handle()))
+
+    orders.publish(PLACED)
+
+    assert len(crm.received) == 1
+
+
+def test_a_handler_that_ends_the_test_ends_it(orders: Topic):
+    orders.subscribe("crm", handler=lambda _: pytest.fail("no such order"))
+
+    with pytest.raises(pytest.fail.Exception, match="no such order"):
+        orders.publish(PLACED)
 
 
 def test_long_waits_end_on_time(pushgrid: Pushgrid, orders: Topic):

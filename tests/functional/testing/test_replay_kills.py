@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.deployment import Pushgrid
-from shared.delivery.messages.message import ReplayStep, encode_step
+from shared.delivery.messages.message import ReplayStep
+from shared.delivery.messages.message_writer import encode_step
 from shared.engine.ports import Queue, Table
 from shared.engine.replaying import step
 
@@ -135,7 +136,7 @@ def test_a_step_that_comes_twice_starts_no_second_line_of_steps(
     pushgrid.queues.put(Queue.RETRIES, encode_step(first))
 
     pushgrid.advance(seconds=1)
-    waiting = [text for text in pushgrid.queues.texts(Queue.RETRIES) if '"replay"' in text]
+    waiting = [text for text in pushgrid.queues.texts(Queue.RETRIES) if '"job"' in text]
 
     assert len(waiting) == 1
 

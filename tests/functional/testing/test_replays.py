@@ -11,7 +11,8 @@ import pytest
 
 from pushgrid.testing.deployment import Pushgrid
 from pushgrid.testing.topic import Subscriber
-from shared.delivery.messages.message import ReplayStep, encode_step
+from shared.delivery.messages.message import ReplayStep
+from shared.delivery.messages.message_writer import encode_step
 from shared.engine.ports import Queue
 from shared.errors import StorageUnreachable
 from tests.azure_dead_letters import ADDED, CLOUD_ADDED, CLOUD_EVENT, EVENT, NAMESPACE
@@ -35,8 +36,7 @@ def test_each_event_goes_to_its_subscription_anew(pushgrid: Pushgrid, crm: Subsc
 def test_a_header_names_the_job_if_a_setting_says_so(
     pushgrid: Pushgrid, crm: Subscriber, *, is_on: bool
 ):
-    push = replace(pushgrid.push_through(pushgrid.endpoints), has_replay_header=is_on)
-    pushgrid.deliver.gates.push = push
+    pushgrid.push = replace(pushgrid.push, has_replay_header=is_on)
     crm.topic.publish({**PLACED, "id": "fresh"})
 
     job = replayed(pushgrid)

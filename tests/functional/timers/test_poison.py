@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import START
-from shared.delivery.messages.message import Part, encode, encode_fan_out
-from shared.delivery.messages.packing import pack
+from shared.delivery.messages.message_writer import encode
 from shared.engine.ports import Queue, Receipt
 from shared.errors import StorageUnavailable
 from tests.builders import ORIGIN, PARKED, a_delivery, a_message, text
 from tests.functional.deployment import Deployment
-from tests.unit.delivery.messages.wire import read_parts
+from tests.unit.delivery.messages.wire import read_parts, together
 
 HOUR = timedelta(hours=1)
 
@@ -49,15 +48,15 @@ def test_poison_is_tried_again_for_three_rounds(app: Deployment, queue: Queue) -
 def a_fan_out() -> str:
     """Write two events for two subscriptions, of which one lies in a shared blob."""
     events = [a_delivery(0), a_delivery(1, origin=PARKED._replace(first_line=3), text=None)]
-    parts = [Part("orders", "crm", "g-1", 1, (0, 1)), Part("returns", "audit", "g-2", 10, (1,))]
-    return encode_fan_out(events, parts, pack([events[0].text or ""]))
+    names = {"topic": "returns", "subscription": "audit", "generation": "g-2"}
+    return together(a_message(events), a_message(events[1:], batch_size=10, **names))
 
 
 @pytest.mark.parametrize("queue", [Queue.DELIVERIES_POISON, Queue.RETRIES_POISON])
 def test_a_fan_out_message_returns_as_messages_of_its_subscriptions(
     app: Deployment, queue: Queue
 ) -> None:
-    """An instance of the version before puts one on ``retries``."""
+    """One of them may be what fails: the others are not recorded with it."""
     app.queues.put(queue, a_fan_out())
 
     app.return_poison.run(app.in_a_minute())
@@ -85,11 +84,9 @@ def test_a_fan_out_message_is_deleted_after_all_of_them_are_stored(app: Deployme
     assert app.all_stored() == {Queue.RETRIES: 1, Queue.DELIVERIES_POISON: 1}
 
 
-@pytest.mark.parametrize("queue", [Queue.WAITING, Queue.DEADLETTERS])
-def test_where_none_can_be_a_fan_out_message_is_recorded(app: Deployment, queue: Queue) -> None:
-    app.queues.put(queue, a_fan_out())
+def test_among_dead_letters_a_message_of_deliveries_is_recorded(app: Deployment) -> None:
+    app.queues.put(Queue.DEADLETTERS, a_fan_out())
 
-    app.wake.run()
     app.write_dead_letters.run(app.in_a_minute())
 
     (record,) = map(json.loads, app.dead_letters.poison.values())

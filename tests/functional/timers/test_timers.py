@@ -17,6 +17,7 @@ from shared.engine.timers.receiving import ReadMessage
 from shared.errors import StorageUnavailable
 from tests.builders import a_delivery, a_message, a_note
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
+from tests.unit.delivery.messages.wire import read_parts, together
 
 HOUR = timedelta(hours=1)
 
@@ -47,6 +48,23 @@ def test_messages_of_a_subscription_are_merged(app: Deployment) -> None:
         (timedelta(), 1),
         (timedelta(), 1),
     ]
+    assert app.queues.texts(Queue.WAITING) == []
+
+
+def test_what_was_held_together_stays_together(app: Deployment) -> None:
+    """Messages of the same subscriptions are merged, others are not mixed."""
+    due = START + 5 * SECOND
+    for numbers, names in [(range(16), "ab"), (range(16, 32), "ba"), (range(3), "ac")]:
+        events = [a_delivery(number, attempts=1) for number in numbers]
+        parts = [a_message(events, subscription=name, due=due) for name in names]
+        app.queues.put(Queue.WAITING, together(*parts))
+
+    app.wake.run()
+
+    moved = [read_parts(text) for text in app.queues.texts(Queue.RETRIES)]
+    found = [{part.subscription: len(part.deliveries) for part in parts} for parts in moved]
+    assert found == [{"a": 32, "b": 32}, {"a": 3, "c": 3}]
+    assert {part.due for parts in moved for part in parts} == {due}
     assert app.queues.texts(Queue.WAITING) == []
 
 

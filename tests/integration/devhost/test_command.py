@@ -112,6 +112,29 @@ def test_it_listens_on_the_address_that_is_given(start, function):
         socket.create_connection(("127.0.0.1", int(port)))
 
 
+OPENS_AT_STOP = """
+import pathlib, sys
+gate = pathlib.Path(__file__).parents[1] / 'gate'
+sys.modules['__host__'].at_stop(gate.touch)
+def main(req): ...
+"""
+
+
+def test_an_app_hears_of_the_stop_before_its_work_is_awaited(start, function):
+    """What the function waits for, the app itself does at the stop."""
+    function("web", WAITING, **HTTP)
+    function("opens", OPENS_AT_STOP, **HTTP)
+    host = start()
+    with ThreadPoolExecutor(1) as client:
+        answer = client.submit(host.get, "/web")
+        host.wait_for("web  waiting")
+
+        host.process.send_signal(signal.SIGTERM)
+
+        assert answer.result() == (200, b"late")
+    assert host.end() == 0
+
+
 def test_what_runs_is_finished_before_the_end(start, function, tmp_path, azurite, queue):
     """A request, a message and a function started by hand; no other message is received."""
     function("web", WAITING, **HTTP)

@@ -1,4 +1,8 @@
-"""One pusher a test, closed at its end: a socket left open fails the test; one authority."""
+"""
+Every test on both event loops; one pusher a test; one authority.
+
+The pusher is closed at the end: a socket left open fails the test.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from shared.adapters.http.push import HttpPusher
 from tests.integration.push.authority import Authority
+from tests.integration.push.on_loop import LOOPS, HttpPusher, running_loop
 from tests.integration.push.scripted import LOCAL
+
+
+@pytest.fixture(params=LOOPS, autouse=True)
+def loop(request: pytest.FixtureRequest) -> Iterator[str]:
+    with running_loop(request.param):
+        yield request.param
 
 
 @pytest.fixture

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
 from queue import Empty, SimpleQueue
 from threading import Event
 
-from shared.adapters.http.push import HttpPusher
 from shared.http import Answered, Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
+from tests.integration.push.on_loop import HttpPusher
 from tests.integration.push.scripted import OK, PATIENCE, Peer, Script
 
 TIMEOUT = timedelta(seconds=0.3)
@@ -21,7 +20,7 @@ class Waiting:
     """Sends requests whose late answers are kept."""
 
     def __init__(self, pusher: HttpPusher) -> None:
-        self._pusher = pusher
+        self.pusher = pusher
         self._reported: SimpleQueue[Answered] = SimpleQueue()
 
     def send(
@@ -32,7 +31,7 @@ class Waiting:
         body: bytes = b"[]",
     ) -> Exchange:
         request = OutboundRequest(method="POST", url=url, headers={}, body=body)
-        return self._pusher.send(request, timeout, LateAnswerHandler(until, self._reported.put))
+        return self.pusher.send(request, timeout, LateAnswerHandler(until, self._reported.put))
 
     def reported(self, within: float = PATIENCE) -> Answered | None:
         """Return the next late answer, if there is one in so many seconds."""
@@ -42,8 +41,9 @@ class Waiting:
             return None
 
 
-def threads() -> list[str]:
-    return [each.name for each in threading.enumerate() if each.name.startswith("late-")]
+def waits(pusher: HttpPusher) -> int:
+    """Return how many connections wait for a late answer."""
+    return len(pusher.real._late)
 
 
 def eventually(holds: Callable[[], object]) -> bool:

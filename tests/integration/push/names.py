@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -10,13 +11,15 @@ from threading import Thread
 from shared.adapters.http.outbound_guard import Address
 from shared.adapters.http.resolver import Lookup, NameServers
 from testbed.name_server import running_name_server
+from tests.integration.push.on_loop import run
 
 
 def looked_up(find: Callable[[str], Sequence[Address]]) -> Lookup:
     """Return a lookup that calls *find* on a thread of its own."""
 
-    def lookup(host: str) -> Future[Sequence[Address]]:
+    async def lookup(host: str) -> Sequence[Address]:
         found: Future[Sequence[Address]] = Future()
+        found.set_running_or_notify_cancel()  # from now on nobody can cancel it
 
         def run() -> None:
             try:
@@ -25,7 +28,7 @@ def looked_up(find: Callable[[str], Sequence[Address]]) -> Lookup:
                 found.set_exception(error)
 
         Thread(target=run, daemon=True).start()
-        return found
+        return await asyncio.wrap_future(found)
 
     return lookup
 
@@ -34,8 +37,8 @@ def looked_up(find: Callable[[str], Sequence[Address]]) -> Lookup:
 def name_servers() -> Iterator[NameServers]:
     """Look names up at a server that is silent about those with "silent" in them."""
     with running_name_server(lambda name: "silent" in name) as port:
-        made = NameServers(servers=[f"127.0.0.1:{port}"])
+        made = NameServers([f"127.0.0.1:{port}"])
         try:
             yield made
         finally:
-            made.close()
+            run(made.close())

@@ -17,8 +17,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from shared.adapters.http.outbound_guard import OutboundGuard
-from shared.adapters.http.push import HttpPusher
 from shared.http import Answered, Exchange, Failure, NotAnswered, OutboundRequest
+from tests.integration.push.on_loop import HttpPusher
 
 LOCAL = OutboundGuard(allow_http=True, allowed_networks=[ip_network("127.0.0.0/8")])
 SHORT = timedelta(seconds=0.5)

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from shared.adapters.http.push import HttpPusher
 from shared.adapters.http.tls import TlsMaterial, client_tls
 from shared.http import Exchange, Failure, NotAnswered
 from shared.wiring import outbound, process
 from shared.wiring import settings as wired
 from tests.integration.push.authority import Authority
 from tests.integration.push.names import looked_up
+from tests.integration.push.on_loop import HttpPusher
 from tests.integration.push.scripted import (
     LOCAL,
     OK,
@@ -139,7 +139,7 @@ def test_the_app_sends_with_the_certificates_and_the_proxy_of_its_settings(
             CLIENT_KEY_PASSWORD="known to us",
             EGRESS_PROXY=f"http://127.0.0.1:{proxy.port}",
         )
-        pusher = outbound.http_pusher()
+        pusher = HttpPusher.over(outbound.http_pusher())
         answered = answer_of(push(pusher, f"https://127.0.0.1:{demanding.port}/"))
         pusher.close()
 

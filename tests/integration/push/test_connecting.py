@@ -14,10 +14,10 @@ import pytest
 from shared.adapters.http import connect as connecting
 from shared.adapters.http import push as sender
 from shared.adapters.http.outbound_guard import OutboundGuard
-from shared.adapters.http.push import HttpPusher
 from shared.adapters.http.resolver import by_turns
 from shared.http import Exchange, Failure, NotAnswered
 from tests.integration.push.names import looked_up
+from tests.integration.push.on_loop import HttpPusher
 from tests.integration.push.scripted import LOCAL, OK, Server, always, answer_of, push
 
 FOR_EVER = timedelta(days=10)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import socket
 from datetime import timedelta
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pytest
 
-from shared.adapters.awake_clock import awake_seconds
-from shared.adapters.http.answer import Answer
-from shared.adapters.http.connection import HttpConnection
-from shared.adapters.http.push import HttpPusher
-from shared.http import Answered, Failure, NotAnswered
+from shared.http import Answered, Exchange, Failure, NotAnswered, OutboundRequest
+from tests.integration.push.late import eventually, until_the_end
+from tests.integration.push.on_loop import HttpPusher, answer_over, begin, run
 from tests.integration.push.scripted import (
     OK,
+    PATIENCE,
+    PATIENT,
     Peer,
     Script,
     Server,
@@ -181,6 +181,33 @@ def test_an_answer_nobody_asked_for_is_not_taken_for_ours(pusher: HttpPusher) ->
         assert answered.status == 200
 
 
+@pytest.mark.parametrize("stray", [b"HTTP/1.1 408 Request Timeout\r\n\r\n", b""])
+def test_what_arrived_while_the_loop_was_busy_is_not_taken_for_ours(
+    pusher: HttpPusher, stray: bytes
+) -> None:
+    """The loop has not looked at the connection since."""
+    idle = Event()
+
+    def script(peer: Peer) -> None:
+        peer.read()
+        peer.send(OK)
+        if peer.number == 1:
+            idle.wait(PATIENCE)
+            peer.send(stray)
+
+    async def push_twice(url: str) -> Exchange:
+        request = OutboundRequest("POST", url, {}, b"[]")
+        await pusher.real.send(request, PATIENT)
+        idle.set()
+        for thread in server._threads[1:]:
+            thread.join()
+        return await pusher.real.send(request, PATIENT)
+
+    with Server(script) as server:
+        assert answer_of(run(push_twice(server.url))).status == 200
+        assert len(server.requests) == 2
+
+
 @pytest.mark.parametrize("how", ["close", "reset"])
 def test_a_used_connection_that_ends_before_any_answer_is_tried_once_more(
     pusher: HttpPusher, how: str
@@ -275,6 +302,17 @@ def test_threads_never_mix_up_answers(pusher: HttpPusher) -> None:
         assert server.connections <= 12
 
 
+def test_a_push_that_is_cancelled_closes_its_connection(pusher: HttpPusher) -> None:
+    ended = Event()
+    with Server(until_the_end(ended)) as server:
+        request = OutboundRequest("POST", server.url, {}, b"[]")
+        sent = begin(pusher.real.send(request, PATIENT))
+        assert eventually(lambda: server.requests)
+        sent.cancel()
+
+        assert ended.wait(PATIENCE)
+
+
 @pytest.mark.parametrize("sent_before", [0, 1])
 def test_an_answer_that_comes_with_the_reset_counts(sent_before: int) -> None:
     """The peer answers and goes away between our look for an answer and our send."""
@@ -290,10 +328,4 @@ def test_an_answer_that_comes_with_the_reset_counts(sent_before: int) -> None:
             raise ConnectionResetError
 
     with Racing(fileno=ours.detach()) as racing, peer:
-        racing.setblocking(False)
-        answer = Answer()
-        connection = HttpConnection(racing, ("http", "peer.test", 80))
-
-        all_sent = connection.send(b"request", awake_seconds() + 60, answer.feed)
-
-    assert (all_sent, answer.status) == (False, 413)
+        assert run(answer_over(racing, b"request")) == (False, 413)

@@ -13,16 +13,20 @@ from time import monotonic
 import pytest
 
 from shared.adapters.http.outbound_guard import Address
-from shared.adapters.http.push import HttpPusher
 from shared.http import Failure, NotAnswered, OutboundRequest
+from tests.integration.push.late import eventually
 from tests.integration.push.names import looked_up
+from tests.integration.push.on_loop import HttpPusher, begin
 from tests.integration.push.scripted import (
     LOCAL,
     OK,
+    PATIENCE,
+    PATIENT,
     SHORT,
     Peer,
     Script,
     Server,
+    always,
     answer_of,
     dribbling,
     failure_of,
@@ -165,6 +169,27 @@ def test_a_silent_name_server_is_bounded_and_asked_once() -> None:
     assert [type(each) for each in outcomes] == [NotAnswered] * 5
     assert {each[0] for each in outcomes if isinstance(each, NotAnswered)} == {Failure.TIMED_OUT}
     assert asked == ["silent.test"]
+
+
+def test_a_push_that_is_cancelled_leaves_the_lookup_to_others() -> None:
+    release, asked = Event(), []
+
+    def lookup(host: str) -> Sequence[Address]:
+        asked.append(host)
+        release.wait(20)
+        return [ip_address("127.0.0.1")]
+
+    pusher = HttpPusher(LOCAL, lookup=looked_up(lookup))
+    with Server(always(OK)) as server:
+        request = OutboundRequest("POST", f"http://slow.test:{server.port}/", {}, b"[]")
+        first, second = (begin(pusher.real.send(request, PATIENT)) for _ in range(2))
+        assert eventually(lambda: asked)
+        first.cancel()
+        release.set()
+
+        assert answer_of(second.result(PATIENCE)).status == 200
+        assert asked == ["slow.test"]
+    pusher.close()
 
 
 @pytest.mark.parametrize("seconds", [0, -1])

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from shared.adapters.http.certificate import parse_certificate
-from shared.adapters.http.push import HttpPusher
 from shared.clock import SystemClock
 from shared.http import Exchange, Failure, NotAnswered, OutboundRequest
 from tests.integration.push.authority import Authority
 from tests.integration.push.names import looked_up
+from tests.integration.push.on_loop import HttpPusher
 from tests.integration.push.scripted import (
     LOCAL,
     OK,

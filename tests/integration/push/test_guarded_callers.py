@@ -11,13 +11,14 @@ from pushgrid.testing.memory import START, FakeClock
 from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens
 from shared.adapters.http.notifier import ParallelNotifier
 from shared.adapters.http.outbound_guard import OutboundGuard
-from shared.adapters.http.push import HttpPusher
 from shared.http import Failure
 from shared.subscriptions.handshake import build_challenge
 from shared.subscriptions.subscription import DeliverySchema
 from shared.subscriptions.system_event import build_deletion_notice
 from tests.builders import a_subscription
+from tests.integration.push.on_loop import HttpPusher, run
 from tests.integration.push.scripted import OK, Server, always, failure_of
+from tests.without_loop import at_once
 
 TIMEOUT = timedelta(seconds=5)
 
@@ -29,7 +30,7 @@ def guarded() -> Iterator[TokenPusher]:
         allow_http=True, allowed_networks=(), app_addresses=(), identity_endpoints=()
     )
     bare = HttpPusher(guard)
-    yield TokenPusher(bare, WebhookTokens(None, FakeClock()))
+    yield TokenPusher(bare.real, WebhookTokens(None, FakeClock(), at_once))
     bare.close()
 
 
@@ -49,8 +50,8 @@ def test_no_handshake_and_no_notice_reaches_what_the_guard_refuses(
         )
         notice = build_deletion_notice(subscription, event_id="e", now=START)
 
-        exchanges = [guarded.send(each, TIMEOUT) for each in (asked.request, notice)]
-        ParallelNotifier(guarded).notify([notice])
+        exchanges = [run(guarded.send(each, TIMEOUT)) for each in (asked.request, notice)]
+        ParallelNotifier(guarded, run).notify([notice])
 
         assert server.connections == 0
     for exchange in exchanges:

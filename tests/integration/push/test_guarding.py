@@ -8,14 +8,13 @@ from ipaddress import ip_address, ip_network
 import pytest
 
 from shared.adapters.http.outbound_guard import Address, OutboundGuard
-from shared.adapters.http.push import HttpPusher
 from shared.adapters.http.resolver import NameServers
 from shared.http import Answered, Failure
 from tests.integration.push.names import looked_up
+from tests.integration.push.on_loop import HttpPusher, run
 from tests.integration.push.scripted import (
     LOCAL,
     OK,
-    PATIENCE,
     Server,
     always,
     failure_of,
@@ -50,13 +49,12 @@ def test_no_name_for_loopback_gets_a_packet(host: str) -> None:
     def lookup(name: str) -> Sequence[Address]:
         if name == "inner.test":
             return [ip_address("127.0.0.1"), ip_address("::1")]
-        return system_names(name).result(PATIENCE)
+        return run(system_names(name))
 
     pusher = HttpPusher(CLOSED, lookup=looked_up(lookup))
     with Server(always(OK)) as server:
         assert failure_of(push(pusher, f"http://{host}:{server.port}/")) is Failure.NOT_ALLOWED
         assert server.connections == 0
-    system_names.close()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]"])

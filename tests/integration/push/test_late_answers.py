@@ -1,19 +1,21 @@
-"""Answers after the timeout: one thread, at most 64 connections, and nothing left behind."""
+"""Answers after the timeout: at most 256 connections, and nothing left behind."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from datetime import timedelta
 from pathlib import Path
+from queue import SimpleQueue
 from threading import Event
 
 import pytest
 
-from shared.adapters.http.push import HttpPusher
-from shared.http import Answered, LateAnswerHandler, OutboundRequest
+from shared.adapters.http import push as sender
+from shared.adapters.http.connection import HttpConnection
+from shared.http import Answered, Exchange, LateAnswerHandler, OutboundRequest
 from tests.integration.push.late import (
     MINUTE,
     TIMEOUT,
@@ -21,9 +23,10 @@ from tests.integration.push.late import (
     answering_when,
     eventually,
     is_timeout,
-    threads,
     until_the_end,
+    waits,
 )
+from tests.integration.push.on_loop import HttpPusher, run
 from tests.integration.push.scripted import OK, PATIENCE, Peer, Server, always, push
 
 FDS = Path("/proc/self/fd")
@@ -31,11 +34,11 @@ FDS = Path("/proc/self/fd")
 
 @pytest.fixture
 def waiting(pusher: HttpPusher) -> Iterator[Waiting]:
-    """Fail if a thread or a file descriptor is left behind."""
+    """Fail if a wait or a file descriptor is left behind."""
     before = len(list(FDS.iterdir()))
     yield Waiting(pusher)
     pusher.close()
-    assert threads() == []
+    assert waits(pusher) == 0
     assert eventually(lambda: len(list(FDS.iterdir())) <= before)
 
 
@@ -58,7 +61,7 @@ def test_an_answer_in_time_is_not_reported_again(waiting: Waiting) -> None:
         exchange = waiting.send(server.url)
 
         assert isinstance(exchange, Answered)
-        assert threads() == []
+        assert waits(waiting.pusher) == 0
         assert waiting.reported(0.1) is None
 
 
@@ -66,7 +69,7 @@ def test_nobody_waits_unless_asked_to(pusher: HttpPusher) -> None:
     ended = Event()
     with Server(until_the_end(ended)) as server:
         assert is_timeout(push(pusher, server.url, TIMEOUT))
-        assert threads() == []
+        assert waits(pusher) == 0
         assert ended.wait(PATIENCE)
 
 
@@ -134,10 +137,10 @@ def test_whatever_else_comes_ends_the_waiting(waiting: Waiting, last: bytes | No
 
     with Server(script) as server:
         assert is_timeout(waiting.send(server.url))
-        assert len(threads()) == 1
+        assert waits(waiting.pusher) == 1
         now.set()
 
-        assert eventually(lambda: threads() == [])
+        assert eventually(lambda: not waits(waiting.pusher))
         assert waiting.reported(0) is None
 
 
@@ -152,7 +155,7 @@ def test_a_peer_that_sends_for_ever_is_given_up(waiting: Waiting) -> None:
     with Server(script) as server:
         assert is_timeout(waiting.send(server.url, timedelta(seconds=0.01)))
 
-        assert eventually(lambda: threads() == [])
+        assert eventually(lambda: not waits(waiting.pusher))
         assert waiting.reported(0) is None
 
 
@@ -167,33 +170,29 @@ def test_waiting_has_an_end(waiting: Waiting) -> None:
     assert waiting.reported(0) is None
 
 
-def test_a_dribbling_peer_costs_next_to_nothing(waiting: Waiting) -> None:
-    """Single bytes as fast as they go: the thread looks fifty times a second at most."""
+def test_a_dribbling_peer_costs_next_to_nothing(
+    waiting: Waiting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Single bytes as fast as they go: after the first ones it is read fifty times a second."""
+    reads: list[float] = []
+    read = HttpConnection._read
+
+    def counted(connection: HttpConnection) -> bool:
+        reads.append(time.monotonic())
+        return read(connection)
 
     def script(peer: Peer) -> None:
         peer.read()
         peer.dribble(b"HTTP/1.1 200 OK\r\nX: " + b"y" * 60_000, 0.0002)
 
+    monkeypatch.setattr(HttpConnection, "_read", counted)
     begun = time.monotonic()
     with Server(script) as server:
         waiting.send(server.url, timedelta(seconds=0.1), until=timedelta(seconds=1))
-        (thread,) = [each for each in threading.enumerate() if each.name == "late-answers"]
-        switches = 0
-        while thread.is_alive():
-            switches = _switches(thread.native_id or 0) or switches
-            time.sleep(0.05)
+        assert eventually(lambda: not waits(waiting.pusher))
 
-    # Some four a look. A look for each byte would be thousands a second.
-    assert 0 < switches < 500 * (time.monotonic() - begun)
-
-
-def _switches(thread: int) -> int:
-    """Return how often a thread has stopped to wait; 0 once it has ended."""
-    try:
-        status = Path(f"/proc/self/task/{thread}/status").read_text()
-    except OSError:
-        return 0
-    return int(status.split("\nvoluntary_ctxt_switches:")[1].split()[0])
+    # A read for each byte would be thousands a second.
+    assert 0 < len(reads) < 100 + 50 * (time.monotonic() - begun)
 
 
 @pytest.mark.parametrize("early", [b"", b"HTTP/1.1 2"], ids=["silent", "answering early"])
@@ -206,10 +205,12 @@ def test_a_request_that_was_not_sent_whole_awaits_nothing(waiting: Waiting, earl
 
     with Server(script) as server:
         assert is_timeout(waiting.send(server.url, body=bytes(20_000_000)))
-        assert threads() == []
+        assert waits(waiting.pusher) == 0
 
 
-def test_beyond_64_the_oldest_is_given_up(waiting: Waiting) -> None:
+def test_beyond_its_limit_the_oldest_is_given_up(
+    waiting: Waiting, monkeypatch: pytest.MonkeyPatch
+) -> None:
     answer = Event()
     gone: list[int] = []
 
@@ -222,44 +223,21 @@ def test_beyond_64_the_oldest_is_given_up(waiting: Waiting) -> None:
         peer.send(OK)
         peer.receive()
 
-    with Server(script) as server, ThreadPoolExecutor(63) as senders:
+    assert sender.MOST_LATE == 256
+    monkeypatch.setattr(sender, "MOST_LATE", 8)
+    with Server(script) as server, ThreadPoolExecutor(7) as senders:
         first, second = waiting.send(server.url), waiting.send(server.url)
-        rest = list(senders.map(waiting.send, [server.url] * 62))
-        with_64 = list(gone)
+        rest = list(senders.map(waiting.send, [server.url] * 6))
+        with_8 = list(gone)
         rest.append(waiting.send(server.url))
         assert eventually(lambda: gone)
         answer.set()
-        answers = [waiting.reported() for _ in range(64)]
+        answers = [waiting.reported() for _ in range(8)]
 
         assert all(is_timeout(each) for each in (first, second, *rest))
-        assert (with_64, gone) == ([], [1])
+        assert (with_8, gone) == ([], [1])
         assert all(answers)
         assert waiting.reported(0) is None
-
-
-def test_a_slow_report_delays_no_other(pusher: HttpPusher) -> None:
-    """They store something, and storage may be slow."""
-    release, other, now, slow = Event(), Event(), Event(), Event()
-
-    def report_slowly(_: Answered) -> None:
-        slow.set()
-        release.wait(PATIENCE)
-
-    def report(_: Answered) -> None:
-        other.set()
-
-    request = OutboundRequest(method="POST", url="", headers={}, body=b"")
-    with Server(answering_when(now)) as first, Server(answering_when(slow)) as second:
-        for server, late in (
-            (first, LateAnswerHandler(MINUTE, report_slowly)),
-            (second, LateAnswerHandler(MINUTE, report)),
-        ):
-            pusher.send(request._replace(url=server.url), timedelta(seconds=0.1), late)
-        now.set()
-
-        assert other.wait(PATIENCE)
-        release.set()
-    assert eventually(lambda: threads() == [])
 
 
 def test_closing_gives_up_what_waits(waiting: Waiting, pusher: HttpPusher) -> None:
@@ -269,7 +247,7 @@ def test_closing_gives_up_what_waits(waiting: Waiting, pusher: HttpPusher) -> No
         pusher.close()
 
         assert ended.wait(PATIENCE)
-        assert threads() == []
+        assert waits(pusher) == 0
 
 
 def test_it_begins_again_after_a_pause(waiting: Waiting) -> None:
@@ -280,23 +258,22 @@ def test_it_begins_again_after_a_pause(waiting: Waiting) -> None:
             waiting.send(server.url)
             now.set()
             assert waiting.reported()
-            assert eventually(lambda: threads() == [])
+            assert eventually(lambda: not waits(waiting.pusher))
 
 
-class NoMoreThreads(threading.Thread):
-    """What starting a thread does when there are too many."""
+def test_an_answer_is_reported_outside_of_the_invocation_that_asked(pusher: HttpPusher) -> None:
+    """The host drops what is logged in the context of an invocation that has ended."""
+    invocation: ContextVar[str] = ContextVar("invocation", default="none")
+    reported: SimpleQueue[str] = SimpleQueue()
+    late = LateAnswerHandler(MINUTE, lambda _: reported.put(invocation.get()))
 
-    def start(self) -> None:
-        raise RuntimeError("can't start new thread")
+    async def invoke(url: str) -> Exchange:
+        invocation.set("this one")
+        request = OutboundRequest(method="POST", url=url, headers={}, body=b"[]")
+        return await pusher.real.send(request, TIMEOUT, late)
 
+    with Server(answering_when(now := Event())) as server:
+        assert is_timeout(run(invoke(server.url)))
+        now.set()
 
-def test_no_room_to_wait_is_a_timeout_all_the_same(
-    waiting: Waiting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("shared.adapters.http.late.Thread", NoMoreThreads)
-    ended = Event()
-    with Server(until_the_end(ended)) as server:
-        exchange = waiting.send(server.url)
-
-        assert is_timeout(exchange)
-        assert ended.wait(PATIENCE)
+        assert reported.get(timeout=PATIENCE) == "none"

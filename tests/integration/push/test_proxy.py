@@ -10,12 +10,12 @@ from ipaddress import ip_address
 import pytest
 
 from shared.adapters.http.outbound_guard import Address, OutboundGuard
-from shared.adapters.http.push import HttpPusher
 from shared.adapters.http.tls import TlsMaterial, client_tls
 from shared.http import Failure, NotAnswered
 from shared.network_settings import egress_proxy
 from tests.integration.push.authority import Authority
 from tests.integration.push.names import looked_up
+from tests.integration.push.on_loop import HttpPusher
 from tests.integration.push.scripted import (
     ESTABLISHED,
     LOCAL,

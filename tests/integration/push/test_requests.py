@@ -7,15 +7,11 @@ import socket
 import pytest
 
 from shared import VERSION
-from shared.adapters.awake_clock import awake_seconds
-from shared.adapters.http.answer import Answer
-from shared.adapters.http.connection import HttpConnection
-from shared.adapters.http.push import HttpPusher
 from shared.http import Answered
+from tests.integration.push.on_loop import HttpPusher, answer_over, run
 from tests.integration.push.scripted import (
     EMPTY,
     OK,
-    PATIENCE,
     Peer,
     Server,
     always,
@@ -71,11 +67,8 @@ def test_an_answer_that_came_before_the_connection_broke_counts() -> None:
         interim = b"HTTP/1.1 103 Early Hints\r\nLink: %s\r\n\r\n" % (b"x" * 20_000)
         theirs.sendall(interim + b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
         theirs.close()
-        answer = Answer()
-        connection = HttpConnection(ours, ("http", "a.test", 80))
 
-        assert not connection.send(b"POST", awake_seconds() + PATIENCE, answer.feed)
-        assert answer.status == 413
+        assert run(answer_over(ours, b"POST")) == (False, 413)
 
 
 def test_a_large_body_arrives_whole(pusher: HttpPusher) -> None:

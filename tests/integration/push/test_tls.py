@@ -11,11 +11,11 @@ from threading import Event
 
 import pytest
 
-from shared.adapters.http.push import HttpPusher
 from shared.adapters.http.tls import TlsMaterial, client_tls
 from shared.http import Answered, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 from tests.integration.push.authority import Authority
 from tests.integration.push.names import looked_up
+from tests.integration.push.on_loop import HttpPusher
 from tests.integration.push.scripted import (
     LOCAL,
     OK,

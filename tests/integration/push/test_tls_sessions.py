@@ -10,9 +10,9 @@ import pytest
 
 from pushgrid.testing.memory import Seconds
 from shared.adapters.http import tls
-from shared.adapters.http.push import HttpPusher
 from tests.integration.push.authority import Authority
 from tests.integration.push.names import looked_up
+from tests.integration.push.on_loop import HttpPusher
 from tests.integration.push.scripted import LOCAL, Peer, Server, answer_of, push
 
 CLOSING = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"

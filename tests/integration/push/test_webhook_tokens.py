@@ -5,18 +5,25 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from datetime import timedelta
+from queue import SimpleQueue
+from threading import Event
 from typing import Any
 
 import pytest
+from azure.core.credentials import AccessToken
 from azure.core.pipeline.transport import HttpTransport
 
-from pushgrid.testing.memory import FakeClock, ScriptedPusher
+from pushgrid.testing.memory import FakeClock, ScriptedPusher, Seconds
+from shared.adapters.bridge import OnLoopPusher
 from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens, credential_for
+from shared.adapters.off_loop import Threads
 from shared.http import Audience, Failure, NotAnswered, OutboundRequest
 from tests.integration.push.authority import Authority
 from tests.integration.push.entra import TENANT, Entra, running_entra
+from tests.integration.push.on_loop import begin, run
 from tests.integration.push.scripted import failure_of
 from tests.integration.push.shortage import no_descriptor
+from tests.without_loop import at_once
 
 CLIENT = "66666666-7777-8888-9999-aaaaaaaaaaaa"
 SECRET = "s3cret-of-the-app"
@@ -41,9 +48,10 @@ class World:
         self.clock = FakeClock()
         given: dict[str, Any] = {"secret": SECRET, "certificate": None, **proof}
         credential = credential_for(CLIENT, authority=entra.url, **given)
-        self.tokens = WebhookTokens(credential, self.clock, lambda: self.seconds)
+        off_loop = Threads(2, "tokens")
+        self.tokens = WebhookTokens(credential, self.clock, off_loop, lambda: self.seconds)
         self.bare = ScriptedPusher(self.clock)
-        self.pusher = TokenPusher(self.bare, self.tokens)
+        self.pusher = OnLoopPusher(TokenPusher(self.bare, self.tokens), run)
 
     def send(self) -> str:
         """Send a request, and return the token that it had."""
@@ -63,12 +71,65 @@ def test_a_request_gets_the_token_of_the_audience(entra: Entra) -> None:
     assert asked["scope"] == "api://hook.example/.default"
 
 
-def test_a_token_is_fetched_once_also_ahead(entra: Entra) -> None:
+def test_a_token_is_fetched_once(entra: Entra) -> None:
     world = World(entra)
-    world.tokens.fetch(AUDIENCE)
 
     assert {world.send() for _ in range(10)} == {"Bearer token-1"}
     assert len(entra.asked) == 1
+
+
+class Held:
+    """A credential that waits until it may answer."""
+
+    def __init__(self) -> None:
+        self.asked: SimpleQueue[int] = SimpleQueue()
+        self.may_answer = Event()
+        self._count = 0
+
+    def get_token(self, *_: str, **__: Any) -> AccessToken:
+        self._count += 1
+        self.asked.put(self._count)
+        assert self.may_answer.wait(30)
+        ends = FakeClock().now() + timedelta(hours=1)
+        return AccessToken(f"token-{self._count}", int(ends.timestamp()))
+
+
+def test_requests_wait_for_one_fetch_and_use_the_old_token_while_it_is_renewed() -> None:
+    held, seconds = Held(), Seconds()
+    tokens = WebhookTokens(lambda _: held, FakeClock(), Threads(2, "tokens"), seconds)
+
+    first = [begin(tokens.get(AUDIENCE)) for _ in range(5)]
+    assert held.asked.get(timeout=30) == 1
+    held.may_answer.set()
+    assert {each.result(30).token for each in first} == {"token-1"}
+
+    held.may_answer.clear()
+    seconds.seconds = 3300.0
+    renewing = begin(tokens.get(AUDIENCE))
+    assert held.asked.get(timeout=30) == 2
+    assert run(tokens.get(AUDIENCE)).token == "token-1"
+    held.may_answer.set()
+    assert renewing.result(30).token == "token-2"
+    assert run(tokens.get(AUDIENCE)).token == "token-2"
+    assert held.asked.empty()
+
+
+def test_nobody_uses_a_token_that_has_ended() -> None:
+    """Two requests after a quiet hour: the second one waits for the new token as well."""
+    held, seconds = Held(), Seconds()
+    tokens = WebhookTokens(lambda _: held, FakeClock(), Threads(2, "tokens"), seconds)
+    held.may_answer.set()
+    assert run(tokens.get(AUDIENCE)).token == "token-1"
+    held.may_answer.clear()
+    seconds.seconds = 3600.0
+
+    first = begin(tokens.get(AUDIENCE))
+    held.asked.get(timeout=30)
+    assert held.asked.get(timeout=30) == 2
+    second = begin(tokens.get(AUDIENCE))
+    held.may_answer.set()
+
+    assert {first.result(30).token, second.result(30).token} == {"token-2"}
 
 
 def test_a_token_that_was_not_asked_for_for_want_of_descriptors_is_a_shortage(entra: Entra) -> None:
@@ -114,9 +175,9 @@ def test_an_entra_id_that_is_away_is_an_outcome_too(entra: Entra) -> None:
     credential = credential_for(
         CLIENT, secret=SECRET, certificate=None, authority="https://127.0.0.1:1"
     )
-    tokens = WebhookTokens(credential, FakeClock(), lambda: 0.0)
+    tokens = WebhookTokens(credential, FakeClock(), at_once, lambda: 0.0)
 
-    exchange = TokenPusher(ScriptedPusher(FakeClock()), tokens).send(REQUEST, TIMEOUT)
+    exchange = run(TokenPusher(ScriptedPusher(FakeClock()), tokens).send(REQUEST, TIMEOUT))
 
     assert failure_of(exchange) is Failure.NO_AUTHORITY
     assert entra.asked == []
@@ -154,9 +215,9 @@ def test_a_certificate_that_is_none_is_an_outcome_too(entra: Entra, text: str) -
 
 
 def test_without_a_credential_there_is_none() -> None:
-    tokens = WebhookTokens(None, FakeClock(), lambda: 0.0)
+    tokens = WebhookTokens(None, FakeClock(), at_once, lambda: 0.0)
 
-    exchange = TokenPusher(ScriptedPusher(FakeClock()), tokens).send(REQUEST, TIMEOUT)
+    exchange = run(TokenPusher(ScriptedPusher(FakeClock()), tokens).send(REQUEST, TIMEOUT))
 
     assert failure_of(exchange) is Failure.UNAUTHORIZED
 

@@ -9,9 +9,9 @@ import pytest
 from shared.adapters.entra.access_tokens import EntraTokenVerifier
 from shared.adapters.entra.signing_keys import SigningKeys
 from shared.adapters.http.outbound_guard import OutboundGuard
-from shared.adapters.http.push import HttpPusher
 from shared.errors import SigningKeysUnavailable
 from shared.events.token_claims import Claims, TokenFault
+from tests.integration.push.on_loop import HttpPusher
 from tests.integration.push.scripted import LOCAL, Peer, Server
 from tests.tokens import AUDIENCE, ISSUER, a_token, key_set
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
 from datetime import timedelta
-from functools import partial
-from typing import Any
 
 from pushgrid.testing.memory import FakeClock
 from shared.adapters.group_commit import GroupCommit
@@ -43,45 +40,22 @@ def numbers_of(publications: Sequence[Publication]) -> list[int]:
     return [int(each.origin.publish_id, 16) for each in publications]
 
 
-class Threads(Executor):
-    """Commits that have begun, each until `end`; *begun* has the publications' numbers."""
-
-    def __init__(self) -> None:
-        self.begun: list[list[int]] = []
-        self.has_none = False
-        self._calls: list[Callable[[], None]] = []
-
-    def submit(self, call: Callable[..., Any], /, *args: Any, **_: Any) -> Future[Any]:
-        if self.has_none:
-            raise RuntimeError("can't start new thread")
-        done = Future[Any]()
-        self.begun.append(numbers_of(args[0]))
-        self._calls.append(partial(_run, done, partial(call, *args)))
-        return done
-
-    def end(self, place: int = 0) -> None:
-        self._calls.pop(place)()
-
-
-def _run(done: Future[Any], call: Callable[[], Any]) -> None:
-    try:
-        done.set_result(call())
-    except BaseException as error:  # noqa: BLE001 - as on a thread of an executor
-        done.set_exception(error)
-
-
 class Publishers:
     """Requests on a loop whose clock stands still, and the commits that they make."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: FakeClock) -> None:
-        self.threads = Threads()
-        self.commits = GroupCommit(self._commit, self.threads)
-        self.answer: Answer = stored
+        self.commits = GroupCommit(self._commit)
         self.loop = loop
+        self.begun: list[list[int]] = []  # the publications of each commit, by their numbers
+        self._ends: list[asyncio.Future[Answer]] = []  # of the commits that are under way
         self._clock = clock
 
-    def _commit(self, publications: Sequence[Publication]) -> list[Result]:
-        results = [self.answer(number) for number in numbers_of(publications)]
+    async def _commit(self, publications: Sequence[Publication]) -> list[Result]:
+        end = self.loop.create_future()
+        self.begun.append(numbers_of(publications))
+        self._ends.append(end)
+        answer = await end
+        results = [answer(number) for number in numbers_of(publications)]
         return [each for each in results if each is not NO_RESULT]
 
     def send(self, *numbers: int, data: str = "") -> list[Request]:
@@ -103,14 +77,9 @@ class Publishers:
 
     def end(self, answer: Answer = stored, place: int = 0) -> None:
         """End a commit, and all that follows from it."""
-        self.answer = answer
-        self.threads.end(place)
+        self._ends.pop(place).set_result(answer)
         self.turn(FEW_TURNS)
 
     def wait(self, seconds: float) -> None:
         self._clock.advance(timedelta(seconds=seconds))
         self.turn(FEW_TURNS)
-
-    @property
-    def begun(self) -> list[list[int]]:
-        return self.threads.begun

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import threading
+import contextvars
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Any
 
@@ -33,6 +32,7 @@ from tests.unit.adapters.publishers import (
     stored,
 )
 
+REQUEST: contextvars.ContextVar[str] = contextvars.ContextVar("request")
 PATIENCE = 60  # seconds after which a test that hangs fails
 
 
@@ -143,7 +143,6 @@ def test_what_arrives_during_a_commit_shares_the_next(publishers: Publishers) ->
         pytest.param(raising(StorageUnavailable()), [StorageUnavailable] * 3, id="all"),
         pytest.param(raising(KeyError("a bug")), [RuntimeError] * 3, id="a bug"),
         pytest.param(raising(StopIteration()), [RuntimeError] * 3, id="no value for a future"),
-        pytest.param(raising(SystemExit()), [RuntimeError] * 3, id="the end of a thread"),
         pytest.param(
             lambda number: NO_RESULT if number == 2 else Committed(1, 1),
             [RuntimeError] * 3,
@@ -165,14 +164,13 @@ def test_a_commit_fails_those_that_failed_in_it(
     assert results([*first, *others, *last]) == [None, *faults, None]
 
 
-def test_without_a_thread_a_commit_fails_and_the_next_does_not(publishers: Publishers) -> None:
-    publishers.threads.has_none = True
-    refused = publishers.arrive(0, 1)
-    publishers.threads.has_none = False
-    publishers.arrive(2)
+def test_requests_of_a_process_that_ends_are_to_be_repeated(publishers: Publishers) -> None:
+    requests = publishers.arrive(0, 1)
+    for task in asyncio.all_tasks(publishers.loop) - set(requests):
+        task.cancel()
+    publishers.turn(FEW_TURNS)
 
-    assert results(refused) == [StorageUnavailable] * 2  # a shortage of ours: repeat it
-    assert publishers.begun == [[2]]
+    assert results(requests) == [StorageUnavailable] * 2
 
 
 def test_full_commits_end_in_any_order(publishers: Publishers) -> None:
@@ -224,36 +222,44 @@ def test_a_request_that_is_cancelled_is_in_no_later_commit(publishers: Publisher
 
 
 def test_each_of_many_requests_gets_its_own_result() -> None:
-    """On real threads; a tenth fails, and few commits are under way at a time."""
-    lock, under_way = threading.Lock(), Counter[str]()
-    seen: Counter[int] = Counter()
-    threads = set[int]()
+    """A tenth fails, and few commits are under way at a time."""
+    under_way, seen = Counter[str](), Counter[int]()
 
-    def commit(publications: Sequence[Publication]) -> list[Result]:
-        with lock:
-            threads.add(threading.get_ident())
-            under_way["now"] += 1
-            under_way["most"] = max(under_way["most"], under_way["now"])
-            numbers = numbers_of(publications)
-            seen.update(numbers)
-        answers = [
-            StorageUnavailable() if number % 10 == 0 else stored(number) for number in numbers
-        ]
-        with lock:
-            under_way["now"] -= 1
-        return answers
+    async def commit(publications: Sequence[Publication]) -> list[Result]:
+        under_way["now"] += 1
+        under_way["most"] = max(under_way["most"], under_way["now"])
+        numbers = numbers_of(publications)
+        seen.update(numbers)
+        await asyncio.sleep(0)
+        under_way["now"] -= 1
+        return [StorageUnavailable() if number % 10 == 0 else stored(number) for number in numbers]
 
     async def publish_all(numbers: Sequence[int]) -> list[Committed | BaseException]:
-        with ThreadPoolExecutor(4 * MAX_UNDER_WAY) as executor:
-            commits = GroupCommit(commit, executor)
-            requests = (commits.commit(a_publication(number)) for number in numbers)
-            async with asyncio.timeout(PATIENCE):
-                return await asyncio.gather(*requests, return_exceptions=True)
+        commits = GroupCommit(commit)
+        requests = (commits.commit(a_publication(number)) for number in numbers)
+        async with asyncio.timeout(PATIENCE):
+            return await asyncio.gather(*requests, return_exceptions=True)
 
     numbers = list(range(2000))
     Random(1).shuffle(numbers)
     for number, result in zip(numbers, asyncio.run(publish_all(numbers)), strict=True):
         assert isinstance(result, StorageUnavailable if number % 10 == 0 else Committed)
     assert seen == Counter(numbers)
-    assert under_way["most"] <= MAX_UNDER_WAY
-    assert threading.get_ident() not in threads
+    assert 1 < under_way["most"] <= MAX_UNDER_WAY
+
+
+def test_a_commit_is_not_its_first_requests_own() -> None:
+    """What it logs belongs to no request: the host drops the lines of those that have ended."""
+    of_commits = []
+
+    async def commit(publications: Sequence[Publication]) -> list[Result]:
+        of_commits.append(REQUEST.get("none"))
+        return [stored(number) for number in numbers_of(publications)]
+
+    async def publish() -> None:
+        REQUEST.set("one")
+        await GroupCommit(commit).commit(a_publication(0))
+
+    asyncio.run(publish())
+
+    assert of_commits == ["none"]

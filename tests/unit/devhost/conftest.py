@@ -247,11 +247,11 @@ def app(loop):
 
 
 @pytest.fixture
-def listen(app, queue, poison, queue_function, run):
-    """Run a listener for *seconds*, drain it and return it."""
+def a_listener(app, queue, poison, queue_function):
+    """Return a listener, which does not run yet."""
 
-    def go(seconds, *, name="work", during=None, **options):
-        listener = QueueListener(
+    def make(name="work", **options):
+        return QueueListener(
             function=queue_function(queue=name),
             queues=Queues(
                 source=queue,
@@ -262,6 +262,16 @@ def listen(app, queue, poison, queue_function, run):
             invoke=app.invoke,
             uniform=lambda low, high: (low + high) / 2,
         )
+
+    return make
+
+
+@pytest.fixture
+def listen(a_listener, run):
+    """Run a listener for *seconds*, drain it and return it."""
+
+    def go(seconds, *, name="work", during=None, **options):
+        listener = a_listener(name, **options)
 
         async def scene() -> None:
             running = asyncio.create_task(listener.run())

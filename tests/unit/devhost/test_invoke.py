@@ -117,6 +117,7 @@ def test_an_invocation_that_is_cancelled_from_outside_ends_as_cancelled(http_fun
         asyncio.run(scene(threads))
 
     assert isinstance(reports[0].fault, asyncio.CancelledError)
+    assert app_traceback(reports[0].fault) == ""
 
 
 def test_a_function_that_takes_too_long_fails(call, http_function, reports):

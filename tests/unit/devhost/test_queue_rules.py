@@ -228,3 +228,44 @@ def test_notify_ends_the_wait(listen, queue, app):
     listen(1, during=add, max_polling_interval=timedelta(minutes=1))
 
     assert app.times == [10.5]
+
+
+def test_what_was_put_before_a_poll_is_not_polled_for_again(listen, queue):
+    """Messages that are found anyway cost no empty poll."""
+
+    async def add(listener):
+        await asyncio.sleep(10.5)
+        queue.put("now")
+        listener.notify()
+        listener.notify()
+
+    listen(1, during=add, max_polling_interval=timedelta(minutes=1))
+
+    after = [each for each in queue.times("receive") if each >= 10.5]
+    assert after[:2] == [10.5, 10.6]  # found, and then as after any work
+
+
+def test_a_queue_that_is_missing_is_not_polled_all_the_time(listen, queue):
+    queue.is_there = False
+
+    async def tell(listener):
+        await asyncio.sleep(10.5)
+        listener.notify()
+
+    listen(1, during=tell, max_polling_interval=timedelta(seconds=10))
+
+    assert len([each for each in queue.times("exists") if each >= 10.5]) == 1
+
+
+def test_many_puts_end_no_wait(listen, queue):
+    """More than 20 in half a second: polls that find many at a time are cheaper."""
+
+    async def add(listener):
+        await asyncio.sleep(10.5)
+        for _ in range(50):
+            listener.notify()
+            await asyncio.sleep(0.015)
+
+    listen(1, during=add, max_polling_interval=timedelta(minutes=1))
+
+    assert len([each for each in queue.times("receive") if 10.5 <= each < 11]) == 20

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import gc
+import resource
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from shared import wiring
+from shared.wiring import process
+
+PATIENCE = 20  # seconds after which a test that hangs fails
 
 
 @pytest.fixture(autouse=True)
@@ -24,6 +30,66 @@ def test_a_burst_of_requests_begins_no_collection() -> None:
     wiring.read_settings()
 
     assert _collections_of_a_burst() == 0
+
+
+def test_what_lasts_is_not_looked_at_again() -> None:
+    gc.unfreeze()
+
+    process.spare_what_lasts()
+
+    assert gc.get_freeze_count() > 10_000
+    gc.unfreeze()
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "raised", "found"),
+    [
+        (1024, 4096, [4096], 4096),
+        (1024, 1_000_000, [16_384], 16_384),
+        (256, 256, [], 256),
+        (100_000, 1_000_000, [], 16_384),
+        (resource.RLIM_INFINITY, resource.RLIM_INFINITY, [], 16_384),
+    ],
+)
+def test_it_gets_as_many_descriptors_as_it_may_have(
+    soft: int, hard: int, raised: list[int], found: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[int] = []
+    monkeypatch.setattr(process, "_built", {})
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, new: limits.append(new[0]))
+
+    assert (process.descriptors(), limits) == (found, raised)
+
+
+def test_each_part_is_built_once_and_waited_for_by_those_who_need_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The loop built nothing while a thread imported what it did not need."""
+    monkeypatch.setattr(process, "_built", {})
+    begun, may_end, built = threading.Event(), threading.Event(), list[str]()
+
+    @process.once
+    def slow() -> str:
+        built.append("slow")
+        begun.set()
+        assert may_end.wait(PATIENCE)
+        return "slow"
+
+    @process.once
+    def quick() -> str:
+        return "quick"
+
+    with ThreadPoolExecutor(3) as threads:
+        both = [threads.submit(slow) for _ in range(2)]
+        assert begun.wait(PATIENCE)
+        other = threads.submit(quick)
+        try:
+            assert other.result(PATIENCE) == "quick"
+        finally:
+            may_end.set()
+
+    assert ([each.result() for each in both], built) == (["slow"] * 2, ["slow"])
 
 
 def _collections_of_a_burst() -> int:

@@ -2,28 +2,53 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from contextvars import Context
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from shared import telemetry, wiring
 from shared.settings import LogFormat
 from shared.telemetry import LOGGER
-from shared.wiring import process, worker_log
+from shared.wiring import delivering, process, worker_log
 
 _current = threading.local()
+
+
+class ContextEnabledTask(asyncio.Task[Any]):
+    """Stands for the worker's, which has the invocation of the task that makes it."""
+
+    def __init__(self, coroutine: Any, loop: Any, context: Context | None = None) -> None:
+        super().__init__(coroutine, loop=loop, context=context)
+        maker = asyncio.current_task(loop)
+        self.invocation_id: str | None = getattr(maker, "invocation_id", None)
+
+
+def _task(loop: Any, coroutine: Any, context: Context | None = None) -> ContextEnabledTask:
+    return ContextEnabledTask(coroutine, loop, context)
+
+
+def _invocation_id() -> str | None:
+    """Return what the worker takes for the invocation; nobody resets that of its loop's thread."""
+    with suppress(RuntimeError):
+        if found := getattr(asyncio.current_task(), "invocation_id", None):
+            return str(found)
+    return getattr(_current, "invocation_id", None)
 
 
 class AsyncLoggingHandler(logging.Handler):
     """Stands for the worker's: sends lines to the host, which keeps those with an invocation."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        if invocation := getattr(_current, "invocation_id", None):
+        if invocation := _invocation_id():
             self.kept.append((invocation, record.getMessage()))
 
     def __init__(self) -> None:
@@ -35,9 +60,7 @@ class AsyncLoggingHandler(logging.Handler):
 def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[AsyncLoggingHandler]:
     """The worker's handler on the root logger, and our printing beside it."""
     module = ModuleType("the_worker.dispatcher")
-    module.get_current_invocation_id = lambda: getattr(  # type: ignore[attr-defined]
-        _current, "invocation_id", None
-    )
+    module.get_current_invocation_id = _invocation_id  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(AsyncLoggingHandler, "__module__", module.__name__)
     handler = AsyncLoggingHandler()
@@ -64,6 +87,48 @@ def test_a_line_of_an_invocation_is_not_printed(
 
     assert worker.kept == [("i-1", '{"event":"event.published","events":2}')]
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_line_of_a_task_that_outlives_its_invocation_is_printed_once(
+    worker: AsyncLoggingHandler,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def outlives(ended: asyncio.Event) -> None:
+        await ended.wait()
+        telemetry.info("outlives")
+
+    async def of_its_own() -> None:
+        telemetry.info("of its own")
+
+    class Work:
+        async def run(self, *_: object) -> None:
+            loop = asyncio.get_running_loop()
+            tasks.append(loop.create_task(outlives(ended), context=Context()))
+            await asyncio.gather(of_its_own())
+
+    tasks: list[asyncio.Task[None]] = []
+    ended = asyncio.Event()
+
+    async def invocation() -> None:
+        task: Any = asyncio.current_task()
+        task.invocation_id = _current.invocation_id = "i-1"
+        await wiring.deliver(b"")
+
+    async def process() -> None:
+        asyncio.get_running_loop().set_task_factory(_task)
+        await asyncio.create_task(invocation())
+        ended.set()
+        await asyncio.gather(*tasks)
+
+    monkeypatch.setattr(delivering, "deliver", Work)
+    try:
+        asyncio.run(process())
+    finally:
+        _current.invocation_id = None
+
+    assert worker.kept == [("i-1", '{"event":"of its own"}')]
+    assert capsys.readouterr() == ('{"event":"outlives"}\n', "")
 
 
 def test_a_line_of_a_thread_of_ours_is_printed_once(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from pushgrid.testing.memory.clock import FakeClock
 from pushgrid.testing.memory.pushing import ScriptedPusher, answered
+from shared.adapters.bridge import OnLoopPusher
 from shared.adapters.entra.access_tokens import EntraTokenVerifier
 from shared.adapters.entra.signing_keys import SigningKeys
 from shared.errors import SigningKeysUnavailable
@@ -40,7 +42,7 @@ def _tokens(*keys: dict[str, Any] | str) -> EntraTokenVerifier:
     clock = FakeClock()
     pusher = ScriptedPusher(clock)
     pusher.script(_URL, answered(200, key_set(*(keys or ("k1", "k2")))))
-    signing_keys = SigningKeys(_URL, lambda: pusher, clock.monotonic)
+    signing_keys = SigningKeys(_URL, lambda: OnLoopPusher(pusher, asyncio.run), clock.monotonic)
     return EntraTokenVerifier(
         signing_keys, issuers=[ISSUER, OLD_ISSUER], audiences=[AUDIENCE, f"{AUDIENCE}/"]
     )
@@ -224,7 +226,7 @@ def test_without_keys_nothing_can_be_said() -> None:
     clock = FakeClock()
     pusher = ScriptedPusher(clock)
     pusher.script(_URL, answered(503))
-    keys = SigningKeys(_URL, lambda: pusher, clock.monotonic)
+    keys = SigningKeys(_URL, lambda: OnLoopPusher(pusher, asyncio.run), clock.monotonic)
     tokens = EntraTokenVerifier(keys, issuers=[ISSUER], audiences=[AUDIENCE])
 
     with pytest.raises(SigningKeysUnavailable):

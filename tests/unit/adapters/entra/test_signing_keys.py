@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -12,6 +13,7 @@ import pytest
 
 from pushgrid.testing.memory.clock import FakeClock
 from pushgrid.testing.memory.pushing import ScriptedPusher, answered
+from shared.adapters.bridge import OnLoopPusher
 from shared.adapters.entra.signing_keys import SigningKeys
 from shared.errors import SigningKeysUnavailable
 from shared.http import Exchange, Failure, NotAnswered
@@ -26,7 +28,8 @@ class World:
         self.clock = FakeClock()
         self.pusher = ScriptedPusher(self.clock)
         self.pusher.script(_URL, *exchanges)
-        self.keys = SigningKeys(_URL, lambda: self.pusher, self.clock.monotonic)
+        blocking = OnLoopPusher(self.pusher, asyncio.run)
+        self.keys = SigningKeys(_URL, lambda: blocking, self.clock.monotonic)
 
     @property
     def fetched(self) -> int:
@@ -146,10 +149,10 @@ def test_while_one_fetches_known_keys_serve_and_unknown_ones_wait() -> None:
     fetching, may_end = Event(), Event()
     send = world.pusher.send
 
-    def held(*request: Any) -> Exchange:
+    async def held(*request: Any) -> Exchange:
         fetching.set()
         assert may_end.wait(30)
-        return send(*request)
+        return await send(*request)
 
     world.pusher.send = held  # type: ignore[method-assign,assignment]
     with ThreadPoolExecutor(4) as pool:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.adapters.http.answer import MAX_BODY, MAX_HEAD, Answer
-from shared.adapters.http.connection import NoAnswer
+from shared.adapters.http.no_answer import NoAnswer
 from shared.http import Failure
 
 _PARTS = [b"HTTP/1.1 200 OK", b"HTTP/1.1 100 Continue", b"HTTP/1.0 503 Busy", b"\r\n", b"\n", b"\r"]

@@ -8,22 +8,19 @@ import pytest
 
 from pushgrid.testing.memory import Seconds
 from shared.adapters.http import pool
-from shared.adapters.http.connection import Endpoint
+from shared.adapters.http.connection import Server
 from shared.adapters.http.pool import Pool
 
 
 class FakeConnection:
     """As much of a connection as the pool looks at."""
 
-    def __init__(self, endpoint: Endpoint, born: float = 0.0) -> None:
-        self.endpoint = endpoint
+    def __init__(self, server: Server, born: float = 0.0) -> None:
+        self.server = server
         self.born = born
         self.expires = 0.0
         self.closed = False
-        self.usable = True
-
-    def is_readable(self) -> bool:
-        return not self.usable
+        self.is_quiet = True
 
     def close(self) -> None:
         self.closed = True
@@ -36,12 +33,12 @@ def time(monkeypatch: pytest.MonkeyPatch) -> Seconds:
     return made
 
 
-def endpoint(number: int) -> Endpoint:
-    return ("https", f"host{number}.example", 443)
+def server(number: int) -> Server:
+    return Server("https", f"host{number}.example", 443)
 
 
 def made(count: int, host: int = 0) -> list[Any]:
-    return [FakeConnection(endpoint(host)) for _ in range(count)]
+    return [FakeConnection(server(host)) for _ in range(count)]
 
 
 def keep_all(pool: Pool, connections: list[Any]) -> None:
@@ -54,31 +51,31 @@ def test_the_one_used_last_comes_first() -> None:
     pool, connections = Pool(), made(3)
     keep_all(pool, connections)
 
-    assert [pool.take(endpoint(0)) for _ in range(4)] == [*reversed(connections), None]
-    assert pool.take(endpoint(1)) is None
+    assert [pool.take(server(0)) for _ in range(4)] == [*reversed(connections), None]
+    assert pool.take(server(1)) is None
 
 
 @pytest.mark.usefixtures("time")
 def test_an_unusable_one_is_closed_and_passed_over() -> None:
     pool, connections = Pool(), made(2)
     keep_all(pool, connections)
-    connections[1].usable = False
+    connections[1].is_quiet = False
 
-    assert pool.take(endpoint(0)) is connections[0]
+    assert pool.take(server(0)) is connections[0]
     assert connections[1].closed
 
 
 @pytest.mark.usefixtures("time")
-def test_an_endpoint_keeps_at_most_64() -> None:
-    pool, connections = Pool(), made(65)
+def test_an_endpoint_keeps_at_most_256() -> None:
+    pool, connections = Pool(), made(257)
     keep_all(pool, connections)
 
-    assert [each.closed for each in connections] == [True] + [False] * 64
+    assert [each.closed for each in connections] == [True] + [False] * 256
 
 
 @pytest.mark.usefixtures("time")
-def test_all_together_are_at_most_512_and_the_endpoint_used_longest_ago_loses() -> None:
-    pool = Pool()
+def test_all_together_have_a_limit_and_the_endpoint_used_longest_ago_loses() -> None:
+    pool = Pool(512)
     groups = [made(64, host) for host in range(9)]
     for group in groups:
         keep_all(pool, group)
@@ -97,11 +94,11 @@ def test_it_is_kept_for_a_while(
     for later, kept in ((seconds - 0.1, True), (seconds, False)):
         time.seconds = 0.0
         pool = Pool()
-        connection: Any = FakeConnection(endpoint(0), born)
+        connection: Any = FakeConnection(server(0), born)
         pool.keep(connection, keep_for)
         time.seconds = later
 
-        assert (pool.take(endpoint(0)) is connection) is kept
+        assert (pool.take(server(0)) is connection) is kept
         assert connection.closed is not kept
 
 
@@ -121,4 +118,4 @@ def test_closing_closes_all() -> None:
     pool.close()
 
     assert all(each.closed for each in connections)
-    assert pool.take(endpoint(0)) is None
+    assert pool.take(server(0)) is None

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shared import VERSION
-from shared.adapters.http.connection import NoAnswer
+from shared.adapters.http.no_answer import NoAnswer
 from shared.adapters.http.request import Target, parse_url, write_request
 from shared.adapters.http.resolver import as_literal
 from shared.http import Failure, OutboundRequest

@@ -18,10 +18,12 @@ from azure.core.exceptions import (
 from azure.core.pipeline import Pipeline
 from azure.core.pipeline.transport import HttpRequest, HttpTransport, RequestsTransport
 
-from shared.adapters.storage import bounded_retry, limits, message_put
+from shared.adapters.storage import limits
 from shared.adapters.storage.bounded_retry import BoundedRetry, BoundedTransport
-from shared.adapters.storage.limits import ENDS_AT, LIMIT, LIMIT_SECONDS, seconds_left
+from shared.adapters.storage.limits import LIMIT, LIMIT_SECONDS, TIME, TRIES, Tries
+from shared.adapters.storage.message_put import MessagePut
 from shared.http import Answered, Exchange, OutboundRequest
+from tests.without_loop import at_once, finished
 
 Fate = Callable[[float], tuple[float, Exception | int]]  # of a try: its seconds, and its end
 
@@ -47,7 +49,7 @@ class Storage(HttpTransport[Any, Any]):
     def send(self, request: Any, **options: Any) -> Any:  # noqa: ARG002 - the transport's
         fate = self.fates[min(self.tries, len(self.fates) - 1)]
         self.tries += 1
-        seconds, end = fate(seconds_left(options))
+        seconds, end = fate(options[TIME].seconds_left())
         self.now += seconds
         if isinstance(end, Exception):
             raise end
@@ -72,8 +74,7 @@ class Storage(HttpTransport[Any, Any]):
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[Storage]:
     """Give the list to which a test adds the storage whose clock counts."""
     storages: list[Storage] = []
-    for module in (bounded_retry, limits):
-        monkeypatch.setattr(module, "awake_seconds", lambda: storages[-1].now)
+    monkeypatch.setattr(limits, "awake_seconds", lambda: storages[-1].now)
     return storages
 
 
@@ -109,7 +110,7 @@ def test_no_request_takes_longer_than_its_limit(
     assert status_of(storage, hangs) in (None, 500, 503)
 
     assert storage.now <= LIMIT_SECONDS
-    assert storage.tries <= bounded_retry.TRIES
+    assert storage.tries <= TRIES
 
 
 def test_a_request_may_have_another_limit(clock: list[Storage]) -> None:
@@ -161,13 +162,15 @@ def test_a_try_has_no_more_time_than_its_request_has_left(
     def send_by_sdk(_: object, __: object, *, connection_timeout: float, read_timeout: float):
         given.append(connection_timeout + read_timeout)
 
-    def send(_: OutboundRequest, timeout: timedelta) -> Exchange:
+    async def send(_: OutboundRequest, timeout: timedelta) -> Exchange:
         given.append(2 * timeout.total_seconds())
         return Answered(201, {}, b"", 0)
 
     monkeypatch.setattr(RequestsTransport, "send", send_by_sdk)
-    for transport in (BoundedTransport(), message_put._Transport(send)):
-        transport.send(HttpRequest("GET", "http://acc/"), **{ENDS_AT: left})
+    nothing: Any = None
+    request, tries = HttpRequest("GET", "http://acc/"), Tries(hangs=0, limit=left)
+    BoundedTransport().send(request, **{TIME: tries})
+    finished(MessagePut(nothing, send, at_once)._try(request, tries))
 
     assert given[0] <= left
     assert given[1] <= left
@@ -178,4 +181,6 @@ def test_no_try_begins_after_the_end(clock: list[Storage]) -> None:
     clock.append(Storage())
 
     with pytest.raises(ServiceRequestTimeoutError):
-        BoundedTransport().send(HttpRequest("GET", "http://acc/"), **{ENDS_AT: 0.0})
+        BoundedTransport().send(
+            HttpRequest("GET", "http://acc/"), **{TIME: Tries(hangs=0, limit=0)}
+        )

@@ -9,12 +9,10 @@ import pytest
 from pushgrid.testing.memory import START
 from shared.delivery.health.endpoint_health import (
     Held,
-    Hold,
     NeedsProbe,
     Open,
     availability,
     claim_probe,
-    merge,
     return_probe,
 )
 from shared.delivery.outcome import Outcome
@@ -149,7 +147,6 @@ def test_a_late_success_annuls_the_failure_of_its_own_push(
     health = after(seen(Outcome.DELIVERED, sent, sent + 35, is_late=is_late), health=held)
 
     assert (availability(health, at(37)) == Open()) is is_released
-    assert (availability(merge(held, health), at(37)) == Open()) is is_released
     assert health.failures == 0
 
 
@@ -167,9 +164,10 @@ def test_an_endpoint_that_always_answers_late_is_never_held_for_long() -> None:
 def test_a_late_success_that_annuls_one_hold_ends_no_later_one() -> None:
     first = after(seen(Outcome.TIMED_OUT, 0, 30))
     released = after(seen(Outcome.DELIVERED, 0, 35, is_late=True), health=first)
-    later = after(seen(Outcome.TIMED_OUT, 4, 34))
 
-    assert isinstance(availability(merge(released, later), at(36)), Held)
+    later = after(seen(Outcome.TIMED_OUT, 4, 34), health=released)
+
+    assert isinstance(availability(later, at(36)), Held)
 
 
 def test_after_a_release_ten_failures_are_ten_again() -> None:
@@ -236,7 +234,7 @@ def test_probation_keeps_its_own_end_within_a_longer_delay() -> None:
     why = "delayed delivery: 1 min"
     assert availability(health, at(9.9)) == Held(at(60), why, Outcome.BUSY)
     assert availability(health, at(10)) == Held(at(60), why)
-    assert availability(merge(health, after(seen(Outcome.NOT_FOUND))), at(59)) == Held(
+    assert availability(after(seen(Outcome.NOT_FOUND), health=health), at(59)) == Held(
         at(300), "probation for NotFound: 5 min", Outcome.NOT_FOUND
     )
 
@@ -247,32 +245,6 @@ def test_failures_that_were_on_their_way_double_nothing() -> None:
     assert availability(health, at(4)) == Held(at(60.9), "delayed delivery: 1 min")
 
 
-def test_a_release_elsewhere_reaches_a_hold_here() -> None:
-    held = after(seen(Outcome.NOT_FOUND, 0, 1))
-    released = after(seen(Outcome.DELIVERED, 2), health=held)
-
-    assert availability(merge(held, released), at(3)) == Open()
-
-
-def test_a_release_elsewhere_ends_no_later_hold() -> None:
-    released = after(seen(Outcome.NOT_FOUND, 0, 1), seen(Outcome.DELIVERED, 2))
-    later = after(seen(Outcome.BUSY, 2, 5))
-
-    assert isinstance(availability(merge(released, later), at(6)), Held)
-
-
 def test_a_claim_without_a_hold_changes_nothing() -> None:
     assert claim_probe(NEW, LATEST, at(0)) is NEW
     assert return_probe(NEW) is NEW
-
-
-def test_what_is_merged_remembers_the_higher_rate() -> None:
-    one, other = (
-        replace(NEW, hold=Hold(since=at(0), until=at(until), why="", sent_at=at(0), rate=rate))
-        for until, rate in ((10, 20.0), (20, 5.0))
-    )
-
-    hold = merge(one, other).hold
-
-    assert hold
-    assert (hold.until, hold.rate) == (at(20), 20.0)

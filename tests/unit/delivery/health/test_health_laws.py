@@ -18,7 +18,6 @@ from shared.delivery.health.endpoint_health import (
     Open,
     availability,
     claim_probe,
-    merge,
     observe,
 )
 from shared.delivery.health.health_document import document_of, health_of
@@ -33,29 +32,6 @@ some_time = st.integers(0, 2000).map(lambda seconds: START + timedelta(seconds=s
 def held_until(health: Health) -> datetime:
     """Return when the hold ends; without one, long ago."""
     return health.hold.until if health.hold else START - timedelta(days=1)
-
-
-@given(healths(), healths())
-def test_who_tells_whom_does_not_matter(one: Health, other: Health) -> None:
-    assert merge(one, other) == merge(other, one)
-
-
-@given(healths(), healths())
-def test_what_is_known_changes_nothing(one: Health, other: Health) -> None:
-    merged = merge(one, other)
-
-    assert merge(one, one) == one
-    assert merge(merged, one) == merge(merged, other) == merged
-
-
-@given(healths(), healths())
-def test_a_merge_shortens_no_hold_that_was_not_released(one: Health, other: Health) -> None:
-    merged = merge(one, other)
-
-    for each in (one, other):
-        released = merged.released_at
-        if each.hold and not (released and released > each.hold.since):
-            assert held_until(merged) >= each.hold.until
 
 
 @given(healths(), observations)
@@ -97,7 +73,6 @@ def test_a_claimed_probe_is_the_only_one(health: Health, now: datetime) -> None:
         claimed = claim_probe(health, LATEST, now)
 
         assert isinstance(availability(claimed, now), Held)
-        assert merge(health, claimed) == claimed
 
 
 @given(healths())

@@ -12,7 +12,6 @@ from shared.delivery.health.endpoint_health import (
     Open,
     availability,
     claim_probe,
-    merge,
     return_probe,
 )
 from shared.delivery.outcome import Outcome
@@ -28,7 +27,6 @@ def test_a_probe_that_fails_without_probation_ends_the_hold() -> None:
     health = after(seen(Outcome.GENERIC_ERROR, 10, 11, is_probe=True), health=held)
 
     assert (availability(health, at(11)), health.failures) == (Open(), 2)
-    assert availability(merge(health, held), at(11)) == Open()
 
 
 def test_a_probe_is_claimed_until_its_time_is_over() -> None:
@@ -44,10 +42,8 @@ def test_a_probe_that_fails_begins_a_hold_that_does_not_wait_for_its_claim() -> 
 
     health = after(seen(Outcome.BUSY, 10, 11, is_probe=True), health=claimed)
 
-    assert availability(merge(health, claimed), at(11)) == Held(
-        at(21), "probation for Busy: 10 s", Outcome.BUSY
-    )
-    assert availability(merge(health, claimed), at(21)) == NeedsProbe()
+    assert availability(health, at(11)) == Held(at(21), "probation for Busy: 10 s", Outcome.BUSY)
+    assert availability(health, at(21)) == NeedsProbe()
 
 
 @pytest.mark.parametrize("outcome", [Outcome.BAD_REQUEST, Outcome.PAYLOAD_TOO_LARGE])
@@ -57,7 +53,6 @@ def test_a_probe_at_fault_itself_leaves_the_claim_to_another(outcome: Outcome) -
     health = after(seen(outcome, 10, is_probe=True), health=claimed)
 
     assert availability(health, at(10)) == NeedsProbe()
-    assert availability(merge(claimed, health), at(10)) == NeedsProbe()
     assert return_probe(health) == health
 
 

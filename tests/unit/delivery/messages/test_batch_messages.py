@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START
 from shared.delivery.delivery import Attempt, Delivery
-from shared.delivery.messages.message import encode
+from shared.delivery.messages.message_writer import encode
 from shared.delivery.messages.packing import EVENT_WIDTH, GAP_WIDTH, most_events
-from shared.delivery.messages.run_length import positions_of, run_lengths
+from shared.delivery.messages.run_length import positions_by_origin, positions_of, run_lengths
 from shared.delivery.outcome import Outcome
 from shared.subscriptions.subscription import Batching, EventSubscription
 from tests.builders import (
@@ -29,7 +29,7 @@ from tests.builders import (
     noise,
 )
 from tests.unit.delivery.messages.publishing import published
-from tests.unit.delivery.messages.wire import read_all
+from tests.unit.delivery.messages.wire import read_all, wire
 
 WIDEST = an_outcome(max(Outcome, key=len), 599)
 PIECE = timedelta(microseconds=1)
@@ -112,12 +112,12 @@ def test_runs_say_which_events_there_are(positions: list[int], sizes: list[int])
         for number, position in enumerate(positions)
     ]
 
-    runs = run_lengths(group)
+    runs = [run.attempts for run in run_lengths(group) for _ in range(run.size)]
+    ((_, spans),) = positions_by_origin(group)
 
-    found = [
-        (run.sample.attempts, place) for run in runs for place in positions_of(run.spans, 5000)
+    assert [*zip(runs, positions_of(spans, 5000), strict=True)] == [
+        (each.attempts, each.position) for each in group
     ]
-    assert found == [(each.attempts, each.position) for each in group]
 
 
 @given(st.integers(1, 5000), st.integers(0, 2**32))
@@ -135,11 +135,13 @@ def test_a_failed_batch_comes_back_in_one_message(count: int, seed: int) -> None
 
 def test_the_computed_widths_of_a_run_length_are_never_exceeded() -> None:
     scattered = parked(range(4999, 0, -2), attempts=30, last=Attempt(WIDEST.outcome, 599, START))
-    (run,) = run_lengths(scattered)
-    (text,) = encode(a_message(scattered, batch_size=5000))
+    ((_, spans),) = positions_by_origin(scattered)
+    document = wire(a_message(scattered, batch_size=5000))
 
-    runs = text[text.index('"runs":') + 7 : text.index(',"packed"')]
-    assert len(runs) <= EVENT_WIDTH + GAP_WIDTH * (len(run.spans) // 2 - 1)
+    ((*_, places, counters),) = document["parts"]
+    assert places == [0, 2500]
+    width = EVENT_WIDTH + GAP_WIDTH * (len(spans) // 2 + 1)
+    assert len(compact(document["events"])) + len(compact(counters)) <= width
 
 
 @given(

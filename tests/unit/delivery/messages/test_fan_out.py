@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START
 from shared.delivery.delivery import Delivery, Origin
-from shared.delivery.messages import fan_out as fan_out_module
 from shared.delivery.messages.fan_out import fan_out
-from shared.delivery.messages.message import DeliveryMessage, encode
+from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message_writer import encode
 from shared.delivery.messages.packing import (
     MAX_MESSAGE_EVENTS,
     MAX_UNPACKED,
@@ -167,7 +167,6 @@ def test_the_events_of_a_message_are_packed_once(monkeypatch: pytest.MonkeyPatch
         packed.append(len(texts))
         return pack(texts)
 
-    monkeypatch.setattr(fan_out_module, "pack", counted)
     monkeypatch.setattr("shared.delivery.messages.packing.pack", counted)
 
     fan_out(requests(16, 1, some(10)))
@@ -191,8 +190,8 @@ def test_no_more_than_memory_may_hold_shares_a_message() -> None:
     """They would pack well, but whoever reads the message unpacks them all."""
     size = MAX_UNPACKED // 3
     publications = [
-        a_publication([an_event(data="x" * size)], [(subscription, (0,))])
-        for subscription in some(6)
+        a_publication([an_event(id=str(number), data="x" * size)], [(subscription, (0,))])
+        for number, subscription in enumerate(some(6))
     ]
 
     assert [len(parts) for parts in read(publications)] == [2, 2, 2]

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
+from datetime import timedelta
+from itertools import groupby
+from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START
-from shared.delivery.delivery import Attempt
-from shared.delivery.messages.message import (
-    DeliveryMessage,
-    Part,
-    encode,
-    encode_fan_out,
-)
+from shared.delivery.delivery import Attempt, Delivery
+from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.messages.message_reader import decode
+from shared.delivery.messages.message_writer import (
+    encode,
+    encode_remaining,
+    encode_together,
+)
 from shared.delivery.messages.packing import (
     EVENT_WIDTH,
     HEADER_WIDTH,
+    MAX_BLOBS,
     MAX_STORED,
     fits_inline,
     origins_width,
     pack,
-    unpack,
 )
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason
@@ -48,8 +53,8 @@ from tests.builders import (
     compact,
     noise,
 )
-from tests.strategies import messages
-from tests.unit.delivery.messages.wire import joined, read, read_parts, wire
+from tests.strategies import messages, shared_parts
+from tests.unit.delivery.messages.wire import joined, read, read_parts, together, wire
 
 METADATA = (
     "id",
@@ -96,9 +101,11 @@ def test_like_events_take_one_line() -> None:
     group = [a_delivery(number, attempts=1, last=tried) for number in range(4)]
     group += [a_delivery(4, attempts=2, last=tried), a_delivery(6, attempts=2, last=tried)]
 
-    runs = wire(a_message(group))["runs"]
+    written = wire(a_message(group))
 
-    assert [run[:3] for run in runs] == [[0, [0, 4], 1], [0, [4, 1, 1, 1], 2]]
+    assert written["events"] == [[0, [0, 5, 1, 1]]]
+    ((*_, places, counters),) = written["parts"]
+    assert (places, [counted[:2] for counted in counters]) == ([0, 6], [[4, 1], [2, 2]])
 
 
 def test_neighbours_of_two_requests_are_kept_apart() -> None:
@@ -168,27 +175,15 @@ def test_the_computed_widths_are_never_exceeded() -> None:
 
     document = wire(a_message(group[:1], due=START, rounds=3, dead_letter=note, **names))
 
-    header = document | {"runs": [], "origins": []}
-    assert len(compact(header)) <= HEADER_WIDTH
-    assert len(compact(document["runs"])) <= EVENT_WIDTH
+    ((*_, counters),) = document["parts"]
+    header = document | {"events": [], "origins": []}
+    counted = len(compact(counters)) + len(compact(document["events"]))
+    assert len(compact(header)) - len(compact(counters)) <= HEADER_WIDTH
+    assert counted <= EVENT_WIDTH
     assert len(compact(document["origins"])) <= origins_width(origins[:1])
 
 
-FORM = {
-    "pushgrid": 2,
-    "kind": "delivery",
-    "topic": "orders",
-    "subscription": "crm",
-    "generation": "g-1",
-    "due": 1770638400000000,
-    "rounds": 2,
-    "batch": 10,
-    "origins": [
-        ["00000000000000000000000000000001", 1770638400000000, None],
-        ["00000000000000000000000000000001", 1770638400000000, PARKED.payload],
-    ],
-    "runs": [[0, [0, 2, 2, 1], 0], [0, [5, 1], 2, "Busy", 503, 1770638400000000], [1, [6, 1], 0]],
-}
+TIME = 1770638400000000
 NOTE = [
     "MaxDeliveryAttemptsExceeded",
     1770652800000000,
@@ -198,65 +193,196 @@ NOTE = [
     "CloudEventSchemaV1_0",
     [["x-team", "crm"], ["x-id", ["data", "id"]]],
 ]
-
-
-FANOUT = {
-    "pushgrid": 2,
-    "kind": "fanout",
+FORM: dict[str, Any] = {
+    "pushgrid": 5,
+    "due": TIME,
+    "rounds": 2,
     "origins": [
-        ["00000000000000000000000000000001", 1770638400000000, None],
-        ["00000000000000000000000000000001", 1770638400000000, PARKED.payload, 12],
+        ["00000000000000000000000000000001", TIME, None],
+        ["00000000000000000000000000000001", TIME, PARKED.payload, 12],
     ],
-    "events": [[0, [0, 2, 2, 1]], [1, [6, 1]]],
+    "events": [[0, [0, 2, 2, 2]], [1, [6, 1]]],
     "parts": [
-        ["orders", "crm", "g-1", 1, [0, 4]],
-        ["returns", "audit", "g-2", 10, [1, 1, 1, 1]],
+        ["orders", "crm", "g-1", 1, [0, 5], [[3, 0], [1, 2, "Busy", 503, TIME], [1, 0]]],
+        ["returns", "audit", "g-2", 10, [1, 1, 2, 1]],
     ],
 }
+TEXTS = [a_delivery(number).text or "" for number in (0, 1, 4, 5)]
+OLDER = {  # one subscription, as versions 1 to 4 wrote it
+    "pushgrid": 2,
+    "kind": "delivery",
+    "topic": "orders",
+    "subscription": "crm",
+    "generation": "g-1",
+    "due": TIME,
+    "rounds": 2,
+    "batch": 10,
+    "origins": FORM["origins"],
+    "runs": [[0, [0, 2, 2, 1], 0], [0, [5, 1], 2, "Busy", 503, TIME], [1, [6, 1], 0]],
+    "packed": pack(TEXTS),
+}
+OLDER_FANOUT = {  # several, as versions 2 to 4 wrote them
+    "pushgrid": 2,
+    "kind": "fanout",
+    "origins": FORM["origins"],
+    "events": [[0, [0, 2, 2, 2]], [1, [6, 1]]],
+    "parts": [
+        ["orders", "crm", "g-1", 1, [0, 5]],
+        ["returns", "audit", "g-2", 10, [1, 1, 2, 1]],
+    ],
+    "packed": pack(TEXTS),
+}
+
+
+def of_the_form(**common: Any) -> tuple[DeliveryMessage, DeliveryMessage]:
+    fresh = [a_delivery(number) for number in (0, 1, 4, 5)]
+    fresh += [a_delivery(6, origin=PARKED._replace(first_line=12), text=None)]
+    tried = [*fresh[:3], replace(fresh[3], attempts=2, last=an_attempt()), fresh[4]]
+    names = {"topic": "returns", "subscription": "audit", "generation": "g-2"}
+    some = a_message([fresh[1], fresh[4]], batch_size=10, **names, **common)
+    return a_message(tried if common else fresh, **common), some
 
 
 def test_the_form_of_a_version_never_changes() -> None:
     """Messages wait on the queues while the app is updated: another form needs another VERSION."""
-    group = [a_delivery(number) for number in (0, 1, 4)]
-    group += [a_delivery(5, attempts=2, last=an_attempt())]
-    group += [a_delivery(6, origin=PARKED, text=None)]
+    crm, audit = of_the_form(due=START, rounds=2)
     headers = (
         StaticHeader(name="x-team", value="crm"),
         DynamicHeader(name="x-id", path=("data", "id")),
     )
     note = a_note(delivery_schema=DeliverySchema.CLOUD_EVENTS, headers=headers)
-    message = a_message(group, due=START, rounds=2, batch_size=10)
 
-    written, dead = wire(message), wire(replace(message, dead_letter=note))
+    shared, dead = together(crm, audit), wire(replace(crm, dead_letter=note))
 
-    texts = [each.text for each in group if each.text is not None]
-    assert [unpack(document.pop("packed"), 4) for document in (written, dead)] == [texts, texts]
-    assert written == FORM
-    assert dead == FORM | {"kind": "deadletter", "note": NOTE}
-    for version in (1, 2, 3):
-        assert read(compact(FORM | {"pushgrid": version, "packed": pack(texts)})) == message
+    assert json.loads(shared) == FORM | {"packed": pack(TEXTS)}
+    assert dead == FORM | {"note": NOTE, "parts": FORM["parts"][:1], "packed": pack(TEXTS)}
+    assert read_parts(shared) == (crm, audit)
 
 
-def test_the_form_of_a_fan_out_message_never_changes() -> None:
-    events = [a_delivery(number) for number in (0, 1, 4)]
-    events += [a_delivery(6, origin=PARKED._replace(first_line=12), text=None)]
-    texts = [each.text for each in events if each.text is not None]
-    parts = [Part("orders", "crm", "g-1", 1, (0, 1, 2, 3))]
-    parts += [Part("returns", "audit", "g-2", 10, (1, 3))]
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+def test_the_forms_of_older_versions_are_read(version: int) -> None:
+    """They wait on the queues for days; nothing writes them any more."""
+    tried, _ = of_the_form(due=START, rounds=2)
+    dead = {"kind": "deadletter", "note": [*NOTE[:5], "EventGridSchema", []], "blob": "a/b.json"}
+    older = replace(tried, batch_size=10)
 
-    text = encode_fan_out(events, parts, pack(texts))
-
-    assert json.loads(text) == FANOUT | {"packed": pack(texts)}
-    assert read_parts(text) == (
-        a_message(events),
-        a_message(
-            [events[1], events[3]],
-            topic="returns",
-            subscription="audit",
-            generation="g-2",
-            batch_size=10,
-        ),
+    assert read(compact(OLDER | {"pushgrid": version})) == older
+    assert read(compact(OLDER | {"pushgrid": version} | dead)) == replace(
+        older, dead_letter=a_note(), blob="a/b.json"
     )
+    assert read_parts(compact(OLDER_FANOUT | {"pushgrid": version})) == of_the_form()
+
+
+@given(shared_parts())
+def test_parts_that_are_due_together_share_messages(parts: list[DeliveryMessage]) -> None:
+    """Nothing is lost, nothing comes twice; batches that were tried together stay together."""
+    written = [*encode_together(parts)]
+
+    assert [read_parts(text) for _, text in written] == [parts for parts, _ in written]
+    assert all(len(text) <= MAX_STORED for _, text in written)
+    found = [part for parts, _ in written for part in parts]
+    assert {part.due for part in found} == {part.due for part in parts}
+    for part in parts:
+        own = [each for each in found if each.subscription == part.subscription]
+        got = [delivery for each in own for delivery in each.deliveries]
+        assert Counter(got) == Counter(part.deliveries)
+        groups = [(tried, len([*group])) for tried, group in groupby(part.deliveries, _tried)]
+        for tried, count in groups:
+            if (
+                tried[1]
+                and count <= part.batch_size
+                and [each for each, _ in groups].count(tried) == 1
+            ):
+                assert sum(tried in map(_tried, piece.deliveries) for piece in own) == 1
+
+
+def _tried(delivery: Delivery) -> tuple[int, Attempt | None]:
+    return delivery.attempts, delivery.last
+
+
+@given(shared_parts(), st.data())
+def test_a_message_shrinks_by_one_late_answer_after_another(
+    parts: list[DeliveryMessage], data: st.DataObject
+) -> None:
+    left, text = next(encode_together(parts))
+    while sum(len(part.deliveries) for part in left) > 1:
+        number = data.draw(st.integers(0, len(left) - 1))
+        part = left[number]
+        gone = data.draw(st.sets(st.sampled_from(range(len(part.deliveries))), min_size=1))
+        rest = [each for place, each in enumerate(part.deliveries) if place not in gone]
+        shrunk = replace(part, deliveries=tuple(rest))
+        left = tuple(
+            each for each in (*left[:number], shrunk, *left[number + 1 :]) if each.deliveries
+        )
+        if not left:
+            break
+        text = encode_remaining(*left)
+
+        assert read_parts(text) == left
+        assert len(text) <= 64 * 1024  # the service's limit: gaps take some bytes
+
+
+@pytest.mark.parametrize(
+    ("count", "events", "messages"), [(500, 1, 8), (64, 1, 1), (65, 1, 2), (10, 6, 1), (1, 64, 1)]
+)
+def test_what_fails_together_takes_few_messages(count: int, events: int, messages: int) -> None:
+    """500 subscriptions behind a gateway that answers 503 cost 500 puts an event."""
+    failed = [a_delivery(number, attempts=1, last=an_attempt()) for number in range(events)]
+    names = {"topic": "t" * 50, "generation": "g" * 36}
+    parts = [
+        a_message(failed, subscription=f"{number:064}", due=START, **names)
+        for number in range(count)
+    ]
+
+    written = [*encode_together(parts)]
+
+    assert len(written) == messages
+    assert [part for parts, _ in written for part in parts] == parts
+
+
+def test_what_differs_in_time_or_ends_shares_no_message() -> None:
+    parts = [a_message(subscription=f"s-{number}", due=START) for number in range(2)]
+    later = [replace(each, due=START + timedelta(seconds=1)) for each in parts]
+    again = [replace(each, rounds=1) for each in parts]
+    ended = [replace(each, dead_letter=a_note()) for each in parts]
+
+    written = [parts for parts, _ in encode_together([*parts, *later, *again, *ended])]
+
+    assert written == [tuple(parts), tuple(later), tuple(again), *[(each,) for each in ended]]
+
+
+def test_events_of_parts_that_get_others_are_written_by_position() -> None:
+    """Filters take turns; each event is in one line all the same."""
+    odd, even = ([a_delivery(number) for number in range(first, 30, 2)] for first in (1, 0))
+
+    document = json.loads(together(a_message(odd), a_message(even, subscription="audit")))
+
+    assert document["events"] == [[0, [0, 30]]]
+
+
+def test_few_payload_blobs_share_a_message_of_several_subscriptions() -> None:
+    """Whoever delivers it holds them all in memory."""
+    parts = [
+        a_message(
+            [a_delivery(origin=PARKED._replace(payload=f"blob-{number}"), text=None)],
+            subscription=f"s-{number}",
+        )
+        for number in range(MAX_BLOBS + 1)
+    ]
+
+    written = [parts for parts, _ in encode_together(parts)]
+
+    assert [len(parts) for parts in written] == [MAX_BLOBS, 1]
+
+
+def test_an_event_that_came_twice_is_written_once() -> None:
+    """A failing delete repeats a retry; both are merged as they wait."""
+    group = [a_delivery(0), a_delivery(1), a_delivery(0, attempts=1, last=an_attempt())]
+
+    written = wire(a_message(group))
+
+    assert written["events"] == [[0, [0, 2]]]
+    assert read(compact(written)).deliveries == tuple(group)
 
 
 def test_a_line_of_a_shared_blob_stays_with_its_delivery() -> None:
@@ -283,13 +409,7 @@ def test_a_dead_letter_with_all_its_headers_fits_into_a_queue_message() -> None:
     assert read(message).dead_letter == note
 
 
-def test_what_is_still_to_be_matched_is_for_this_version() -> None:
-    """An instance of the version before would drop it: no subscription has that generation."""
+def test_what_is_still_to_be_matched_has_no_generation() -> None:
     kept = a_message(generation=UNMATCHED)
-    event = a_delivery()
-    parts = [Part("orders", "crm", "g-1", 1, (0,)), Part("orders", "audit", UNMATCHED, 1, (0,))]
-    shared = encode_fan_out([event], parts, pack([event.text or ""]))
 
-    assert wire(kept)["pushgrid"] == json.loads(shared)["pushgrid"] == 3
     assert read(encode(kept)[0]) == kept
-    assert [part.generation for part in read_parts(shared)] == ["g-1", UNMATCHED]

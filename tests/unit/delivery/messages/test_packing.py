@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.delivery.delivery import Origin
-from shared.delivery.messages.message import encode
+from shared.delivery.messages.message_writer import encode, encode_parts
 from shared.delivery.messages.packing import (
     MAX_BLOBS,
     MAX_EVENT,
@@ -19,7 +19,6 @@ from shared.delivery.messages.packing import (
     MAX_UNPACKED,
     fits_inline,
     pack,
-    split,
     unpack,
 )
 from shared.events.trace_context import TraceContext
@@ -34,6 +33,7 @@ from tests.builders import (
     noise,
 )
 from tests.strategies import event_texts
+from tests.unit.delivery.messages.wire import joined
 
 
 @given(st.lists(event_texts, min_size=1, max_size=20))
@@ -92,7 +92,7 @@ def counts(texts: list[str | None], origins: list[Origin] | None = None) -> list
         a_delivery(number, text=text, origin=origin)
         for number, (text, origin) in enumerate(zip(texts, origins, strict=True))
     ]
-    return [len(part) for part, _ in split(group, 1)]
+    return [len(part.deliveries) for part, _ in encode_parts(a_message(group))]
 
 
 @pytest.mark.parametrize(
@@ -138,14 +138,10 @@ def test_groups_keep_order_and_fit(kinds: list[int], size: int) -> None:
         for number, kind in enumerate(kinds)
     ]
 
-    groups = list(split(group, 1))
+    texts = encode(a_message(group))
 
-    assert [each for part, _ in groups for each in part] == group
-    texts = [[each.text for each in part if each.text is not None] for part, _ in groups]
-    assert [unpack(packed, len(part)) for (_, packed), part in zip(groups, texts, strict=True)] == (
-        texts
-    )
-    assert all(len(text) <= MAX_STORED for text in encode(a_message(group)))
+    assert joined(texts).deliveries == tuple(group)
+    assert all(len(text) <= MAX_STORED for text in texts)
 
 
 def test_few_payload_blobs_share_a_message() -> None:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from shared.delivery.messages.message import DeliveryMessage, NewerMessage, ReplayStep, encode
+from shared.delivery.messages.message import DeliveryMessage, NewerMessage, ReplayStep
 from shared.delivery.messages.message_reader import decode
+from shared.delivery.messages.message_writer import encode, encode_together
 from shared.delivery.messages.packing import MAX_STORED
 from tests.builders import (
     a_message,
@@ -35,6 +36,12 @@ def read_shared(texts: Sequence[str]) -> list[tuple[DeliveryMessage, ...]]:
     """Read messages that may have several parts."""
     assert all(len(text) <= MAX_STORED for text in texts)
     return [read_parts(text) for text in texts]
+
+
+def together(*parts: DeliveryMessage) -> str:
+    """Write parts that share a message."""
+    ((_, text),) = encode_together(parts)
+    return text
 
 
 def joined(texts: list[str]) -> DeliveryMessage:

@@ -294,16 +294,3 @@ def test_what_is_withdrawn_is_in_no_request(rules: DeliveryTerms) -> None:
     assert line.withdraw(one) == []
     assert [entry.loaded.delivery.position for entry in line.withdraw(other)] == [1, 3, 5, 7]
     assert not line
-
-
-def test_requests_are_counted_by_what_may_share_them() -> None:
-    line: Line[str] = Line()
-    add(line, "a", [loaded(n, data={"kind": "x"}) for n in range(7)], CRM, THREE)
-    add(line, "b", [loaded(n, data={"kind": "y"}) for n in range(3)], CRM, THREE)
-    assert line.requests == 3 + 1
-
-    line.take()
-
-    assert line.requests == 2 + 1
-    add(line, "c", [loaded(n) for n in range(5)], a_subscription(), terms())
-    assert line.requests == 2 + 1 + 5

@@ -1,0 +1,49 @@
+"""
+The module `__host__`, by which an app and this host tell each other what others need not know.
+
+Azure Functions has no such module: an app looks in `sys.modules`, and goes without.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sys
+import types
+from collections.abc import Callable
+
+NAME = "__host__"
+
+_log = logging.getLogger(__name__)
+
+
+class HostModule(types.ModuleType):
+    """What the app may call, from any thread; *notify* has the listeners of a queue poll now."""
+
+    def __init__(self, notify: Callable[[str], None]) -> None:
+        super().__init__(NAME, __doc__)
+        self._loop = asyncio.get_running_loop()
+        self._notify = notify
+        self._at_stop: list[Callable[[], object]] = []
+
+    def install(self) -> None:
+        """Let the app find it."""
+        sys.modules[NAME] = self
+
+    def message_put(self, queue: str) -> None:
+        """Say that a message was put on *queue*, and is visible: its function gets it at once."""
+        with contextlib.suppress(RuntimeError):  # The loop is closed: the host has ended.
+            self._loop.call_soon_threadsafe(self._notify, queue)
+
+    def at_stop(self, call: Callable[[], object]) -> None:
+        """Have *call* called when the host stops, on its event loop, before it waits for work."""
+        self._at_stop.append(call)
+
+    def stop(self) -> None:
+        """Make the calls of `at_stop`."""
+        for call in self._at_stop:
+            try:
+                call()
+            except Exception:  # noqa: BLE001 - the app's own; the others are called
+                _log.exception("what the app does at the stop of the host failed")

@@ -1,0 +1,158 @@
+"""Has threads do for delivering and publishing what would keep the event loop waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TypeVar
+
+from shared.delivery.attempt_record import AttemptRecord
+from shared.delivery.health.endpoint_health import Health
+from shared.engine.ports import (
+    AttemptLog,
+    BlockingSender,
+    HealthStore,
+    OffLoop,
+    OnLoop,
+    PayloadStore,
+    Put,
+    Queue,
+    Receipt,
+    Sender,
+    StoredHealth,
+)
+from shared.errors import StorageUnavailable
+from shared.subscriptions.subscription import SubscriptionKey
+
+T = TypeVar("T")
+
+
+class Threads:
+    """Implements the port ``OffLoop`` with at most *most* threads, which begin when needed."""
+
+    def __init__(self, most: int, name: str) -> None:
+        self._pool = _PatientPool(most, thread_name_prefix=name)
+
+    async def __call__(self, call: Callable[[], T]) -> T:
+        """Do the port's work."""
+        work = Future[T]()
+        context = contextvars.copy_context()
+        try:
+            self._pool.submit(_work, work, partial(context.run, call))
+        except RuntimeError as error:
+            # The pool queues work before it starts a thread: what is refused must not run later.
+            if work.cancel():
+                raise StorageUnavailable from error
+        return await asyncio.shield(asyncio.wrap_future(work))
+
+
+class _PatientPool(ThreadPoolExecutor):
+    """A pool whose work waits for one of its threads if the process can have no more."""
+
+    def _adjust_thread_count(self) -> None:
+        try:
+            super()._adjust_thread_count()
+        except RuntimeError:
+            if not self._threads:
+                raise
+
+
+def _work(work: Future[T], call: Callable[[], T]) -> None:
+    if work.set_running_or_notify_cancel():
+        try:
+            work.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - raised where the result is awaited
+            work.set_exception(error)
+
+
+class OffLoopPayloads:
+    """Implements the port ``Payloads``."""
+
+    def __init__(self, store: PayloadStore, run: OffLoop) -> None:
+        self._store = store
+        self._run = run
+
+    async def write(self, publish_id: str, expires: datetime, texts: Sequence[str]) -> str:
+        return await self._run(partial(self._store.write, publish_id, expires, texts))
+
+
+class OffLoopHealth:
+    """Implements the port ``EndpointHealth``."""
+
+    def __init__(self, store: HealthStore, run: OffLoop) -> None:
+        self._store = store
+        self._run = run
+
+    async def cached(self, key: SubscriptionKey) -> StoredHealth | None:
+        if self._store.is_cached(key.topic):
+            return self._store.cached(key)
+        return await self._run(partial(self._store.cached, key))
+
+    async def read(self, key: SubscriptionKey) -> StoredHealth | None:
+        return await self._run(partial(self._store.read, key))
+
+    async def write(self, key: SubscriptionKey, health: Health, etag: str | None) -> StoredHealth:
+        return await self._run(partial(self._store.write, key, health, etag))
+
+
+class OffLoopAttempts:
+    """Implements the port ``Attempts``."""
+
+    def __init__(self, log: AttemptLog, run: OffLoop) -> None:
+        self._log = log
+        self._run = run
+
+    async def write(self, records: Sequence[AttemptRecord]) -> None:
+        await self._run(partial(self._log.write, records))
+
+
+class OffLoopSender:
+    """Implements the port ``Sender`` over one that blocks."""
+
+    def __init__(self, sender: BlockingSender, run: OffLoop) -> None:
+        self._sender = sender
+        self._run = run
+
+    async def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
+        return await self._run(partial(self._sender.put, queue, text, visible_in))
+
+    async def put_all(
+        self, queue: Queue, texts: Sequence[str], visible_in: timedelta = timedelta()
+    ) -> Sequence[Put]:
+        return await self._run(partial(self._sender.put_all, queue, texts, visible_in))
+
+    async def take_back(self, queue: Queue, receipt: Receipt) -> bool:
+        return await self._run(partial(self._sender.take_back, queue, receipt))
+
+    async def replace(
+        self, queue: Queue, receipt: Receipt, text: str, visible_in: timedelta
+    ) -> Receipt | None:
+        return await self._run(partial(self._sender.replace, queue, receipt, text, visible_in))
+
+
+class OnLoopSender:
+    """Implements the port ``BlockingSender`` over *on_loop*, which runs on the event loop."""
+
+    def __init__(self, on_loop: Sender, run: OnLoop) -> None:
+        self.on_loop = on_loop
+        self._run = run
+
+    def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
+        return self._run(self.on_loop.put(queue, text, visible_in))
+
+    def put_all(
+        self, queue: Queue, texts: Sequence[str], visible_in: timedelta = timedelta()
+    ) -> Sequence[Put]:
+        return self._run(self.on_loop.put_all(queue, texts, visible_in))
+
+    def take_back(self, queue: Queue, receipt: Receipt) -> bool:
+        return self._run(self.on_loop.take_back(queue, receipt))
+
+    def replace(
+        self, queue: Queue, receipt: Receipt, text: str, visible_in: timedelta
+    ) -> Receipt | None:
+        return self._run(self.on_loop.replace(queue, receipt, text, visible_in))

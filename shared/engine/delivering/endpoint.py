@@ -1,0 +1,361 @@
+"""Pushes to one endpoint: decides what is sent next, and what is not sent now."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from shared import telemetry
+from shared.clock import Clock
+from shared.delivery.allowed_rate import Allowance, ask
+from shared.delivery.health.endpoint_health import (
+    EVENTS_FAULT,
+    Availability,
+    Held,
+    NeedsProbe,
+    Observation,
+)
+from shared.delivery.health.pauses import as_held
+from shared.delivery.limit import Limit
+from shared.delivery.outcome import Outcome
+from shared.delivery.policy import DeliveryTerms
+from shared.delivery.requests.line import Entry, Line, entries_of
+from shared.delivery.returns import Accepted, Returns
+from shared.engine.delivering.budget import Budget, Places, Speed
+from shared.engine.delivering.health import SharedHealth
+from shared.engine.delivering.in_flight import InFlight, Pushing, Request, by_part, request_of
+from shared.engine.delivering.parts import Part
+from shared.engine.delivering.results import Attempted, NotNow, Result, Shortage
+from shared.subscriptions.subscription import EventSubscription, Pause, SubscriptionKey
+
+QUICK = 1.0  # seconds: a push that takes more is slow
+BRIEF = 0.1
+LONGEST_IN_LINE = 60.0  # seconds
+TICK = 0.5  # seconds between two looks at what is not pushed at once
+SOONEST_BACK = timedelta(seconds=1)  # of what could not be pushed in time
+LEAST_RATE = 5.0  # of what was held, a second: an endpoint that failed has a small limit
+SHORTAGE_AGAIN_IN = timedelta(seconds=5)  # and up to three times as long, so that all don't meet
+
+# Pushes outlive the invocation that began them: the host drops log lines of one that has ended.
+_OF_NO_INVOCATION = contextvars.Context()
+
+
+class Surroundings(NamedTuple):
+    """What all endpoints of a process use. *current_pause* reads a subscription's pause anew."""
+
+    budget: Budget
+    push: Callable[[Request], Coroutine[Any, Any, Attempted | Shortage]]
+    current_pause: Callable[[EventSubscription], Coroutine[Any, Any, Pause | None]]
+    log_shortage: Callable[[Shortage], None]
+    clock: Clock
+    limit: Limit
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Endpoint:
+    """
+    The endpoint of one subscription in this process, whose state belongs to the event loop.
+
+    *line* has what is due now, whichever messages brought it; *parts* are those with deliveries in
+    it or under way, *busy* counts those with a push under way. *pause* is that of the subscription
+    as it was read last. *seconds* is the moving average of its pushes' times.
+    """
+
+    key: SubscriptionKey
+    health: SharedHealth
+    around: Surroundings
+    limit: Limit
+    returns: Returns
+    line: Line[Pushing] = field(default_factory=Line)
+    parts: dict[Pushing, None] = field(default_factory=dict)
+    under_way: int = 0
+    busy: int = 0
+    seconds: float | None = None
+    accepted: Accepted = field(default_factory=Accepted)
+    pause: Pause | None = None
+    allowance: Allowance | None = None
+    speed: Speed = Speed.UNKNOWN
+    _is_probing: bool = False
+    _is_ticking: bool = False
+    _is_reading_pause: bool = False
+    _begun: dict[Request, float] = field(default_factory=dict)  # under way, the oldest first
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether its latest pushes took less than a second."""
+        return self.speed is Speed.QUICK
+
+    @property
+    def is_brief(self) -> bool:
+        """Whether its pushes are not known to take more than a tenth of a second."""
+        return self.speed is not Speed.SLOW and (self.seconds or 0) < BRIEF
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is in its line or under way."""
+        return not self.parts and not self._is_probing
+
+    def alone_in(self, places: Places) -> list[InFlight]:
+        """Return the messages in flight that wait for this endpoint only."""
+        messages = [each.message for each in self.parts]
+        return [each for each in messages if each.places is places and len(each.pushing) == 1]
+
+    def enter(self, part: Part, message: InFlight) -> None:
+        """Line up the deliveries of a part; `pump` begins to push them."""
+        pushing = Pushing(part=part, message=message, endpoint=self, open=len(part.to_push))
+        self.parts[pushing] = message.pushing[pushing] = None
+        self.pause = part.subscription.pause
+        entries = entries_of(pushing, part.to_push, part.subscription, part.terms)
+        self.line.add(entries, part.subscription, part.terms)
+        self._tick_soon()
+
+    def pump(self) -> None:
+        """Begin the pushes that may begin now, and turn back what may not."""
+        if self.around.budget.is_stopping:
+            self.stop()
+        while self.line and not self._is_probing and self.under_way < self.limit.value:
+            first = self.line.first.owner
+            found = self._availability(first.part.terms)
+            if isinstance(found, Held):
+                self._hold_line(found)
+                break
+            if not self.around.budget.may_push(self, first.message):
+                return
+            if isinstance(found, NeedsProbe):
+                self._is_probing = True
+                self.spawn(self._probe(first.part.terms))
+                break
+            if request := self._take():
+                self._begin(request)
+        self.around.budget.leave(self)
+
+    def stop(self) -> None:
+        """Turn back what is in the line, at once: the host stops."""
+        now = self.around.clock.now()
+        self._turn_back_line(lambda _: NotNow(now, "the host stops"))
+
+    def withdraw(self, pushing: Pushing, why: str) -> None:
+        """Turn back what a part has in the line, uncounted, to come back at the endpoint's pace."""
+        if withdrawn := self.line.withdraw(pushing):
+            batch = tuple(each.loaded for each in withdrawn)
+            pushing.report(batch, NotNow(self.back(len(batch)), why))
+
+    def back(self, count: int) -> datetime:
+        """Book the return of deliveries for which there is no room."""
+        now = self.around.clock.now()
+        return self._back(count, now + SOONEST_BACK, now, self._rate(max(self.under_way, 1)))
+
+    def succeeded_late(self, terms: DeliveryTerms, sent_at: datetime) -> None:
+        """Record a success of the endpoint after the timeout; it annuls the failure."""
+        seen = Observation(
+            outcome=Outcome.DELIVERED,
+            new_events=0,
+            sent_at=sent_at,
+            ended_at=self.around.clock.now(),
+            is_late=True,
+        )
+        self._observed(seen, terms)
+
+    def _availability(self, terms: DeliveryTerms) -> Availability:
+        now = self.around.clock.now()
+        return as_held(self.pause, now) if self.pause else self.health.availability(terms, now)
+
+    def _take(self) -> Request | None:
+        """Take the next request; turn it back if it exceeds the rate that the endpoint allows."""
+        entries = self.line.take()
+        request, rate = request_of(entries), entries[0].owner.part.subscription.rate
+        if rate is not None:
+            self.allowance, again_at = ask(self.allowance, rate, self.around.clock.now())
+            if again_at:
+                request.report(NotNow(again_at, "the rate that the endpoint allows"))
+                return None
+        return request
+
+    def _begin(self, request: Request) -> None:
+        self._counted(request, 1)
+        self._begun[request] = _now()
+        self.spawn(self._push(request))
+        self._tick_soon()
+
+    def _counted(self, request: Request, by: int) -> None:
+        """Count a request that begins (1) or ends (-1) wherever it is counted."""
+        self.under_way += by
+        self.around.budget.count(self, by)
+        for pushing, _ in request.by_part:
+            message = pushing.message
+            was_busy = pushing.under_way > 0
+            pushing.under_way += by
+            message.under_way += by
+            self.busy += (pushing.under_way > 0) - was_busy
+            if message.under_way:
+                message.places.busy.setdefault(message)
+            else:
+                message.places.busy.pop(message, None)
+
+    async def _push(self, request: Request) -> None:
+        """Push a request and learn from it; its parts get a result in any case."""
+        result: Result | Shortage = RuntimeError("the push was cancelled")
+        try:
+            result = await self.around.push(request)
+        except Exception as error:  # noqa: BLE001 - raised again where it is waited for
+            result = error
+        finally:
+            self._ended(request, result)
+
+    def _ended(self, request: Request, result: Result | Shortage) -> None:
+        began = self._begun.pop(request)
+        now = _now()
+        try:
+            if isinstance(result, Attempted):
+                self._learn(request, result, began, now)
+            elif request.is_probe:
+                self.health.return_probe()
+                self.spawn(self.health.save())
+        except Exception as error:  # noqa: BLE001 - a fault of ours
+            telemetry.error("delivery.failed", **self.key._asdict(), detail=repr(error))
+        self._counted(request, -1)
+        self._is_probing = self._is_probing and not request.is_probe
+        if isinstance(result, Shortage):
+            self.around.log_shortage(result)
+            again_at = self.around.clock.now() + SHORTAGE_AGAIN_IN * (1 + 2 * request.jitter)
+            result = put_back = NotNow(again_at, f"a shortage of ours: {result.of}")
+            if request.is_probe:
+                self._turn_back_line(lambda _: put_back)
+        request.report(result)
+        self.pump()
+        self.around.budget.next_waiting()
+
+    def _learn(self, request: Request, result: Attempted, began: float, now: float) -> None:
+        seen = Observation(
+            outcome=result.outcome.outcome,
+            new_events=sum(loaded.delivery.is_new for loaded in request.batch),
+            sent_at=result.began_at,
+            ended_at=result.ended_at,
+            is_probe=request.is_probe,
+        )
+        if result.succeeded:
+            self.limit = self.limit.after_success(self.under_way)
+            self.accepted = self.accepted.with_more(len(request.batch), now)
+        elif seen.outcome not in EVENTS_FAULT:
+            self.limit = self.limit.after_failure(began, now)
+        before = now - began if self.seconds is None else self.seconds
+        self.seconds = before + (now - began - before) / 4
+        self._judge_speed()
+        self._observed(seen, request.part.terms)
+
+    def _observed(self, seen: Observation, terms: DeliveryTerms) -> None:
+        if self.health.observed(seen, terms):
+            self.spawn(self.health.save())
+
+    def _judge_speed(self) -> None:
+        """Learn how fast it is: anything under way for over a second counts."""
+        if self._hangs_for() > QUICK:
+            speed = Speed.SLOW
+        elif self.seconds is None:
+            speed = Speed.UNKNOWN
+        else:
+            speed = Speed.SLOW if self.seconds > QUICK else Speed.QUICK
+        if speed is self.speed:
+            return
+        was_quick, self.speed = self.is_quick, speed
+        if was_quick is not self.is_quick:
+            self.around.budget.speed_changed(self)
+        for message in [each.message for each in self.parts]:
+            message.places.recount(message)
+        for places in {each.message.places for each in self.parts}:
+            for message in places.surplus():
+                message.park()
+
+    async def _probe(self, terms: DeliveryTerms) -> None:
+        """Claim the probe of a hold that is over by time, and push one request alone."""
+        try:
+            is_claimed = await self.health.claim_probe(terms)
+            request = self._take() if is_claimed and self.line and not self.pause else None
+        except BaseException:
+            self._is_probing = False
+            raise
+        if request:
+            request.is_probe = True
+            self._begin(request)
+            return
+        if is_claimed:
+            self.health.return_probe()
+            self.spawn(self.health.save())
+        self._is_probing = False
+        self.pump()
+
+    def _turn_back_line(self, result_of: Callable[[int], NotNow]) -> None:
+        """Turn back everything in the line: what a part has there comes back together."""
+        entries: list[Entry[Pushing]] = []
+        while self.line:
+            entries += self.line.take()
+        for pushing, batch in by_part(entries):
+            pushing.report(batch, result_of(len(batch)))
+
+    def _hold_line(self, held: Held) -> None:
+        now, rate = self.around.clock.now(), max(self._rate(self.limit.value), LEAST_RATE)
+        self._turn_back_line(
+            lambda count: NotNow(self._back(count, held.until, now, rate), held.why, held)
+        )
+
+    def _back(self, count: int, soonest: datetime, now: datetime, rate: float) -> datetime:
+        """Book the return of deliveries, at this rate or at twice what the endpoint took lately."""
+        rate = max(rate, 2 * self.accepted.per_second(_now()))
+        self.returns, due = self.returns.book(count, soonest, rate, now)
+        return due
+
+    def _rate(self, at_a_time: int) -> float:
+        """Return how many requests a second it can take, with so many under way."""
+        seconds = QUICK if self.seconds is None else self.seconds
+        return at_a_time / max(seconds, self._hangs_for(), BRIEF)
+
+    def _hangs_for(self) -> float:
+        """Return for how many seconds the oldest push has been under way."""
+        oldest = next(iter(self._begun.values()), None)
+        return 0.0 if oldest is None else _now() - oldest
+
+    def _tick_soon(self) -> None:
+        if not self._is_ticking:
+            self._is_ticking = True
+            asyncio.get_running_loop().call_later(TICK, self._tick)
+
+    def _tick(self) -> None:
+        """Look after what is not pushed at once, until nothing is left."""
+        self._is_ticking = False
+        self._judge_speed()
+        for each in list(self.parts):
+            if _now() - each.message.since > LONGEST_IN_LINE:
+                self.withdraw(each, "no push in time")
+        if self.parts:
+            self._tick_soon()
+        self.pump()
+        if self.line and not self._is_reading_pause:
+            self._is_reading_pause = True
+            self.spawn(self._read_pause(self.line.first.owner.part.subscription))
+
+    async def _read_pause(self, subscription: EventSubscription) -> None:
+        """Learn whether the subscription is paused by now; storage may be slow to say."""
+        try:
+            self.pause = await self.around.current_pause(subscription)
+        finally:
+            self._is_reading_pause = False
+        if self.pause:
+            self._hold_line(as_held(self.pause, self.around.clock.now()))
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have work done that may outlive the invocation in which it begins."""
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(work, context=_OF_NO_INVOCATION)
+        _TASKS.add(task)
+        task.add_done_callback(_TASKS.discard)
+
+
+_TASKS: set[asyncio.Task[None]] = set()  # the loop itself refers to them weakly
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,85 @@
+"""Keeps the endpoints of this process."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from shared.delivery.health.endpoint_health import Health, endpoint_id
+from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.returns import Returns
+from shared.engine.delivering.budget import Speed
+from shared.engine.delivering.clock_records import ClockRecords
+from shared.engine.delivering.endpoint import SOONEST_BACK, Endpoint, Surroundings
+from shared.engine.delivering.health import SharedHealth
+from shared.engine.ports import EndpointHealth, Metrics
+from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
+
+MOST = 10_000  # remembered while idle
+
+
+@dataclass(slots=True, kw_only=True)
+class Endpoints:
+    """All endpoints that were pushed to of late, one for each subscription."""
+
+    around: Surroundings
+    health: EndpointHealth
+    metrics: Metrics
+    clock_records: ClockRecords
+    _known: OrderedDict[SubscriptionKey, Endpoint] = field(default_factory=OrderedDict)
+
+    def __len__(self) -> int:
+        """Return the number of known endpoints."""
+        return len(self._known)
+
+    def of(self, subscription: EventSubscription) -> Endpoint:
+        """Return the endpoint of a subscription; a corrected endpoint begins anew."""
+        key, id_ = subscription.key.folded, endpoint_id(subscription)
+        endpoint = self._known.get(key)
+        if endpoint is None or endpoint.health.health.endpoint != id_:
+            self._evict()
+            endpoint = self._known[key] = self._new(key, id_)
+        self._known.move_to_end(key)
+        return endpoint
+
+    def speed_of(self, keys: Iterable[SubscriptionKey]) -> Speed:
+        """Return the speed of the quickest of these endpoints."""
+        known = [self._known.get(key.folded) for key in keys]
+        speeds = {each.speed if each else Speed.UNKNOWN for each in known}
+        return next(each for each in (Speed.QUICK, Speed.UNKNOWN, Speed.SLOW) if each in speeds)
+
+    def back(self, part: DeliveryMessage) -> datetime:
+        """Book the return of a part for which there is no memory, at its endpoint's pace."""
+        endpoint, count = self._known.get(part.key.folded), len(part.deliveries)
+        return endpoint.back(count) if endpoint else self.around.clock.now() + SOONEST_BACK
+
+    def stop(self) -> None:
+        """Let nothing more be pushed: what waits in lines goes back at once."""
+        self.around.budget.is_stopping = True
+        for endpoint in list(self._known.values()):
+            endpoint.stop()
+
+    def _new(self, key: SubscriptionKey, id_: str) -> Endpoint:
+        return Endpoint(
+            key=key,
+            health=SharedHealth(
+                key=key,
+                health=Health(endpoint=id_),
+                store=self.health,
+                clock=self.around.clock,
+                metrics=self.metrics,
+                clock_records=self.clock_records,
+            ),
+            around=self.around,
+            limit=self.around.limit,
+            returns=Returns(self.around.clock.now()),
+        )
+
+    def _evict(self) -> None:
+        """Forget the endpoint that was idle for longest, if there are too many."""
+        if len(self._known) >= MOST:
+            key = next((key for key, each in self._known.items() if each.is_idle), None)
+            if key:
+                del self._known[key]

@@ -1,0 +1,182 @@
+"""Keeps an endpoint's health in this process, and agrees on holds with all others by its row."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from shared import telemetry
+from shared.clock import Clock, is_pending
+from shared.delivery.furthest import Bounds
+from shared.delivery.health.bounded_health import bounded_health
+from shared.delivery.health.endpoint_health import (
+    PROBE_RECHECK,
+    Availability,
+    Health,
+    Held,
+    NeedsProbe,
+    Observation,
+    Open,
+    availability,
+    claim_probe,
+    observe,
+    return_probe,
+)
+from shared.delivery.health.latest_pushes import LatestPushes
+from shared.delivery.policy import DeliveryTerms
+from shared.engine.delivering.clock_records import ClockRecords
+from shared.engine.delivering.hold_records import HoldRecords
+from shared.engine.ports import EndpointHealth, Metrics, StoredHealth
+from shared.errors import Conflict, StorageUnavailable
+from shared.subscriptions.subscription import SubscriptionKey
+
+FAILED_AGAIN_AFTER = timedelta(seconds=5)  # after a failed write
+_WORTH_A_WRITE = timedelta(seconds=1)  # by which a hold is extended
+_TRIES = 3  # to write over what others have written
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class SharedHealth:
+    """
+    The health of one endpoint.
+
+    What this process sees counts at once. When a hold begins, is extended or ends, it is written
+    over the row as it was read (by its ETag); if another process was first, its row is read, and
+    what was seen here is applied to that. The writer records the hold's beginning or end. Failures
+    below a hold are counted by each process for itself. While the table fails, each process goes by
+    what it sees.
+    """
+
+    key: SubscriptionKey
+    health: Health
+    store: EndpointHealth
+    clock: Clock
+    metrics: Metrics
+    clock_records: ClockRecords
+    _row: StoredHealth | None = None
+    _unwritten: list[tuple[Observation, DeliveryTerms]] = field(default_factory=list)
+    _latest: LatestPushes = field(default_factory=LatestPushes)
+    _is_saving: bool = False
+    _failed_at: datetime | None = None
+    _claimed_in_vain_at: datetime | None = None
+
+    async def learn(self, terms: DeliveryTerms) -> bool:
+        """Learn what others know, as of a second ago; tell whether to `save`."""
+        if not terms.profile.ever_holds:
+            return False
+        if row := await self.store.cached(self.key):
+            self._adopt(row)
+        return self._needs_write()
+
+    def availability(self, terms: DeliveryTerms, now: datetime) -> Availability:
+        """Decide whether anything may be pushed."""
+        if self.health.hold is None or not terms.profile.ever_holds:
+            return Open()  # Where an edition has no holds, one that an earlier left does not count.
+        self.health = bounded_health(self.health, Bounds(now))
+        found, vain = availability(self.health, now), self._claimed_in_vain_at
+        if isinstance(found, NeedsProbe) and vain and is_pending(vain, now, PROBE_RECHECK):
+            return Held(vain, "a probe is about to begin")
+        return found
+
+    def observed(self, seen: Observation, terms: DeliveryTerms) -> bool:
+        """Learn from the outcome of a push, if the edition has holds; tell whether to `save`."""
+        if not terms.profile.ever_holds:
+            return False
+        seen = replace(seen, is_isolated=self._latest.is_isolated(seen, terms))
+        self._latest = self._latest.followed_by(seen)
+        before = self.health
+        self.health = observe(bounded_health(before, Bounds(seen.ended_at)), seen, terms)
+        if _differ(before, self.health):
+            self._unwritten.append((seen, terms))
+        return self._needs_write()
+
+    def return_probe(self) -> None:
+        """Return a claimed probe that was not sent; to be saved."""
+        self.health = return_probe(self.health)
+
+    async def claim_probe(self, terms: DeliveryTerms) -> bool:
+        """Claim the probe of a hold that is over by time; one process of all succeeds."""
+        try:
+            for _ in range(_TRIES):
+                self._adopt(await self.store.read(self.key))
+                now = self.clock.now()
+                if not isinstance(availability(self.health, now), NeedsProbe):
+                    return False  # Another process has claimed or released it.
+                claimed = claim_probe(self.health, terms, now)
+                with suppress(Conflict):
+                    await self._write(claimed)
+                    self.health = claimed
+                    return True
+        except StorageUnavailable as error:
+            self._log_unsaved(error)
+            self.health = claim_probe(self.health, terms, self.clock.now())
+            return True  # While the table fails, each process probes.
+        self._claimed_in_vain_at = self.clock.now() + PROBE_RECHECK
+        return False
+
+    async def save(self) -> None:
+        """Write what the row does not say yet; never raises."""
+        if self._is_saving:
+            return  # which writes this as well
+        self._is_saving = True
+        try:
+            for _ in range(_TRIES):
+                if not self._needs_write():
+                    return
+                health, seen = self.health, len(self._unwritten)
+                try:
+                    await self._write(health)
+                    del self._unwritten[:seen]
+                except Conflict:
+                    self._adopt(await self.store.read(self.key))
+        except StorageUnavailable as error:
+            self._failed_at = self.clock.now()
+            self._log_unsaved(error)
+        finally:
+            self._is_saving = False
+
+    def _adopt(self, row: StoredHealth | None) -> None:
+        """Go by a row, unless it is about an earlier endpoint, and by what was seen here since."""
+        if row and self._row and row.etag == self._row.etag:
+            return  # Bounded once more, a hold would be as far away as before.
+        self._row = row
+        if row is None or row.health.endpoint != self.health.endpoint:
+            return
+        bounds = Bounds(self.clock.now())
+        stored, known = bounded_health(row.health, bounds), self.health
+        self.clock_records.bounded(bounds, self.key)
+        if stored.counted_from and stored.counted_from > (known.counted_from or _NEVER):
+            known = stored  # released: failures count anew
+        failures, counted_from = known.failures, known.counted_from  # which have what was seen
+        health = replace(stored, failures=failures, counted_from=counted_from)
+        for seen, terms in self._unwritten:
+            health = observe(health, replace(seen, new_events=0), terms)
+        self.health = replace(health, failures=failures, counted_from=counted_from)
+
+    async def _write(self, health: Health) -> None:
+        before = self._row.health if self._row else None
+        etag = self._row.etag if self._row else None
+        self._row = await self.store.write(self.key, health, etag)
+        HoldRecords(self.metrics, self.key).changed(before, health, self.clock.now())
+
+    def _needs_write(self) -> bool:
+        failed = self._failed_at
+        if failed and is_pending(failed + FAILED_AGAIN_AFTER, self.clock.now(), FAILED_AGAIN_AFTER):
+            return False
+        stored = self._row.health if self._row else None
+        if stored is None or stored.endpoint != self.health.endpoint:
+            return self.health.hold is not None or (stored is not None and bool(stored.hold))
+        return _differ(stored, self.health)
+
+    def _log_unsaved(self, error: StorageUnavailable) -> None:
+        telemetry.error("health.unsaved", **self.key._asdict(), detail=str(error))
+
+
+def _differ(one: Health, other: Health) -> bool:
+    """Tell whether a hold began, ended, was extended, or a probe of it began or was returned."""
+    if one.hold is None or other.hold is None:
+        return one.hold is not other.hold
+    moved = abs(other.hold.until - one.hold.until)
+    return moved >= _WORTH_A_WRITE or one.hold.probe_changes != other.hold.probe_changes

@@ -1,0 +1,188 @@
+"""Keeps what is known of a message while its deliveries are pushed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from shared.delivery.outcome import DeliveryOutcome
+from shared.delivery.requests.line import Entry
+from shared.delivery.requests.push_batch import Loaded, PushBatch
+from shared.engine.delivering.parts import Part
+from shared.engine.delivering.results import Result
+
+if TYPE_CHECKING:
+    from shared.engine.delivering.budget import Places
+    from shared.engine.delivering.endpoint import Endpoint
+    from shared.engine.delivering.follow import Follow
+
+
+class PartResult(NamedTuple):
+    """
+    The result of deliveries of one part that belong together.
+
+    *is_first*: the request's first event is among them, so what is counted once a request is
+    counted with them.
+    """
+
+    part: Part
+    batch: PushBatch
+    result: Result
+    is_first: bool
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Pushing:
+    """
+    One part while its deliveries are pushed by *endpoint*.
+
+    *open* counts its deliveries in the line or under way, *under_way* its requests under way.
+    """
+
+    part: Part
+    message: InFlight
+    endpoint: Endpoint
+    open: int
+    under_way: int = 0
+    is_abandoned: bool = False
+
+    def report(self, batch: PushBatch, result: Result, *, is_first: bool = True) -> None:
+        """Report what became of deliveries to the message, which stores what follows."""
+        if self.is_abandoned:
+            return
+        self.open -= len(batch)
+        if not self.open:
+            self._left()
+        self.message.report(PartResult(self.part, batch, result, is_first))
+
+    def abandon(self) -> None:
+        """Push nothing more of it, and report nothing more: its message comes again."""
+        self.is_abandoned = True
+        self.endpoint.line.withdraw(self)
+        self._left()
+
+    def _left(self) -> None:
+        self.endpoint.parts.pop(self, None)
+        self.message.left(self)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class InFlight:
+    """
+    A message whose deliveries are pushed, which holds one of the host's places until it has ended.
+
+    *since* is in seconds of the loop's clock. *size* is that of its events in bytes. *pushing* has
+    the parts of which something is in a line or under way.
+    """
+
+    places: Places
+    follow: Follow
+    since: float
+    jitter: float
+    size: int
+    is_entering: bool = True
+    under_way: int = 0
+    pushing: dict[Pushing, None] = field(default_factory=dict)
+    _results: list[PartResult] = field(default_factory=list)
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def report(self, result: PartResult) -> None:
+        """Report a result to whoever waits in `results`."""
+        self._results.append(result)
+        self._news.set()
+
+    def left(self, pushing: Pushing) -> None:
+        """Note that nothing of a part is open any more."""
+        if self.pushing.pop(pushing, self) is None:
+            self.places.recount(self)
+            if self in self.places.surplus():
+                self.park()
+
+    def park(self) -> None:
+        """Turn back what waits in lines: others need the place."""
+        for pushing in list(self.pushing):
+            pushing.endpoint.withdraw(pushing, "slow endpoints have half of the messages in flight")
+
+    def have_entered(self) -> None:
+        """Note that all of its parts have been judged."""
+        self.is_entering = False
+        self._news.set()
+
+    def abandon(self, part: Part | None = None) -> None:
+        """Push nothing more of it, or of one part: it comes again."""
+        self.follow.abandon(part)
+        for pushing in list(self.pushing):
+            if part is None or pushing.part is part:
+                pushing.abandon()
+
+    @property
+    def waits_for_quick(self) -> bool:
+        """Whether any of its open parts is for an endpoint that is known to be quick."""
+        return any(each.endpoint.is_quick for each in self.pushing)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything is being judged, in a line, under way, or reported and not taken."""
+        return bool(self.is_entering or self.pushing or self._results)
+
+    async def results(self, until: float | None) -> Sequence[PartResult]:
+        """Return what was reported; wait for the first, but not beyond *until*: maybe nothing."""
+        if not self._results:
+            self._news.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(until):
+                    await self._news.wait()
+        found, self._results = self._results, []
+        return found
+
+
+Entries = Sequence[Entry[Pushing]]
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """A request to an endpoint: its events, and whose they are."""
+
+    batch: PushBatch
+    by_part: Sequence[tuple[Pushing, PushBatch]]
+    is_probe: bool = False
+
+    @property
+    def part(self) -> Part:
+        """The part whose subscription and terms count: that of the first event."""
+        return self.by_part[0][0].part
+
+    @property
+    def jitter(self) -> float:
+        """The jitter for all of its events."""
+        return self.by_part[0][0].message.jitter
+
+    def succeeded_late(self, outcome: DeliveryOutcome, sent_at: datetime) -> None:
+        """Report to the endpoint and to all parts that it was accepted after its timeout."""
+        first = self.by_part[0][0]
+        first.endpoint.succeeded_late(first.part.terms, sent_at)
+        for pushing, batch in self.by_part:
+            late = pushing.message.follow.answered_late(pushing.part, batch, outcome)
+            first.endpoint.spawn(late)
+
+    def report(self, result: Result) -> None:
+        """Report to all parts what became of it."""
+        for pushing, batch in self.by_part:
+            pushing.report(batch, result, is_first=batch[0] is self.batch[0])
+
+
+def request_of(entries: Entries) -> Request:
+    """Return the request that sends *entries*."""
+    return Request(tuple(each.loaded for each in entries), by_part(entries))
+
+
+def by_part(entries: Entries) -> list[tuple[Pushing, PushBatch]]:
+    """Return the deliveries of each part in *entries*."""
+    found: dict[Pushing, list[Loaded]] = {}
+    for each in entries:
+        found.setdefault(each.owner, []).append(each.loaded)
+    return [(pushing, tuple(loaded)) for pushing, loaded in found.items()]

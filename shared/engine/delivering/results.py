@@ -1,0 +1,44 @@
+"""Defines the result of a delivery: how its attempt went, or why there was none."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+from shared.delivery.health.endpoint_health import Held
+from shared.delivery.outcome import DeliveryOutcome, Outcome
+
+
+class NotNow(NamedTuple):
+    """
+    Nothing was sent, and no attempt counts: the events come back when *due*.
+
+    *held* is the hold that keeps them, if it is one.
+    """
+
+    due: datetime
+    why: str
+    held: Held | None = None
+
+
+class Shortage(NamedTuple):
+    """A request could not be made for want of something of ours: no attempt."""
+
+    of: str
+
+
+class Attempted(NamedTuple):
+    """The outcome of one request, with its start and end; *jitter* is for all of its events."""
+
+    outcome: DeliveryOutcome
+    began_at: datetime
+    ended_at: datetime
+    jitter: float
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the endpoint accepted the events."""
+        return self.outcome.outcome is Outcome.DELIVERED
+
+
+Result = Attempted | NotNow | Exception  # an exception is a fault of ours

@@ -1,0 +1,27 @@
+"""
+Tells the local host what it need not find out, and hears when it stops.
+
+Its module `__host__` has what is used here (devhost/README.md); other hosts have none.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+
+def message_put(queue: str) -> None:
+    """Say that a message was put on *queue*, and is visible: its function gets it at once."""
+    if host := _host():
+        host.message_put(queue)
+
+
+def at_stop(call: Callable[[], object]) -> None:
+    """Have *call* called on the event loop when the host stops."""
+    if host := _host():
+        host.at_stop(call)
+
+
+def _host() -> Any:
+    return sys.modules.get("__host__")

@@ -1,0 +1,65 @@
+"""What becomes of deliveries when the host is asked to end."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from azure.storage.queue import QueueClient
+
+from devhost.azurite import Azurite
+from devhost.process import running_host
+from shared.delivery.limit import FIRST
+from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message_reader import decode
+from testbed.arm import Arm
+from testbed.host_settings import host_settings
+from testbed.subscriber import PATIENCE, Push, Subscriber
+from tests.e2e.publishing import an_event, ids, send
+from tests.e2e.waiting import eventually
+
+EVENTS = 150  # in three messages: the endpoint, which hangs, gets few of the first
+
+
+def test_what_is_in_line_goes_back_at_once_and_the_next_start_delivers_it(
+    own_azurite: Azurite, subscriber: Callable[..., Subscriber]
+) -> None:
+    """The pushes under way end while the host waits: nothing is lost, and nothing comes twice."""
+    may_answer = threading.Event()
+
+    def answer(_: Push) -> int:
+        return 200 if may_answer.wait(PATIENCE) else 500
+
+    hook, settings = subscriber(answer), host_settings(own_azurite)
+    events = [an_event(number) for number in range(EVENTS)]
+    with (
+        QueueClient.from_connection_string(own_azurite.connection_string, "retries") as retries,
+        running_host(settings) as host,
+    ):
+        retries.create_queue()
+        arm = Arm(host.url)
+        arm.create_topic("stopping")
+        arm.create_subscription("stopping", "hook", hook.url)
+        send(host.url, "stopping", arm.key("stopping"), events)
+        assert hook.wait_for(lambda pushes: len(pushes) == FIRST)
+
+        host.process.send_signal(signal.SIGTERM)
+
+        eventually(lambda: _visible(retries), EVENTS - FIRST)
+        assert host.process.poll() is None
+        may_answer.set()
+        assert host.process.wait(PATIENCE) == 0
+    assert len(hook.pushes) == FIRST
+
+    with running_host(settings):
+        assert hook.wait_for(lambda pushes: ids(pushes) == {event.id for event in events})
+        eventually(lambda: len(hook.pushes), EVENTS)
+
+
+def _visible(queue: QueueClient) -> int:
+    """Return the number of deliveries that could be received now."""
+    texts = [each.content for each in queue.peek_messages(max_messages=32)]
+    parts = [part for text in texts for part in cast("Sequence[DeliveryMessage]", decode(text))]
+    return sum(len(part.deliveries) for part in parts)

@@ -1,0 +1,482 @@
+"""What an endpoint gets, in which order, and how it ends: in driven time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from pushgrid.testing.memory import answered
+from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message_writer import encode
+from shared.engine.delivering import endpoints as endpoints_module
+from shared.engine.delivering.budget import Budget, Speed
+from shared.engine.delivering.endpoint import TICK, Endpoint
+from shared.engine.delivering.in_flight import Request
+from shared.engine.delivering.results import Attempted, Shortage
+from shared.engine.ports import Queue
+from shared.subscriptions.subscription import Batching
+from tests.builders import URL, a_delivery, a_message, a_topic
+from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
+
+TEN = Batching(max_events=10)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(app: Deployment) -> Iterator[None]:
+    """At the end nothing is under way, waits, or is counted anywhere."""
+    yield
+    app.loop.advance(2 * MINUTE)
+    around = app.deliver.endpoints.around
+    assert all(endpoint.is_idle for endpoint in app.deliver.endpoints._known.values())
+    budget = around.budget
+    assert (budget._under_way, budget._not_quick) == (0, 0)
+    assert not any(budget._unpacked.values())
+    assert not budget._waiting
+    for places in app.deliver.places.values():
+        assert (places.slow, places.busy, places.storing) == ({}, {}, 0)
+
+
+def subscribe(app: Deployment, *names: str, **choices: object) -> None:
+    for name in names:
+        app.subscribe(name=name, endpoint_url=f"https://{name}.example/", **choices)
+
+
+def a_part(*events: int, name: str = "crm", batch_size: int = 1) -> DeliveryMessage:
+    return a_message([a_delivery(n) for n in events], subscription=name, batch_size=batch_size)
+
+
+def requests(app: Deployment) -> list[list[int]]:
+    """Return the numbers of the events of each request."""
+    bodies = [json.loads(sent.request.body) for sent in app.pusher.sent]
+    return [[int(event["id"].removeprefix("e-")) for event in body] for body in bodies]
+
+
+def endpoint_of(app: Deployment, name: str = "crm") -> Endpoint:
+    found = next(each for key, each in app.directory.known.items() if key.subscription == name)
+    return app.deliver.endpoints.of(found)
+
+
+def begin_retry(app: Deployment, message: DeliveryMessage) -> None:
+    (text,) = encode(message)
+    app.loop.create_task(app.deliver.run(text.encode(), Queue.RETRIES))
+    app.loop.settle()
+
+
+@pytest.mark.parametrize("batching", [Batching(), TEN], ids=["alone", "batches"])
+def test_every_delivery_is_pushed_once(app: Deployment, batching: Batching) -> None:
+    """Many messages for three endpoints at a time, whose pushes take their time."""
+    app.limit_pushes(3)
+    names = ("one", "two", "three")
+    subscribe(app, *names, batching=batching)
+    app.pusher.takes = SECOND / 10
+    tasks = [
+        app.begin(a_part(*range(50 * number, 50 * number + 50), name=names[number % 3]))
+        for number in range(24)
+    ]
+
+    app.loop.advance(MINUTE)
+
+    assert all(each.done() for each in tasks)
+    assert sorted(n for request in requests(app) for n in request) == list(range(1200))
+    assert app.all_stored() == {}
+
+
+def test_an_endpoint_never_has_more_pushes_than_its_limit(app: Deployment) -> None:
+    app.limit_pushes(3)
+    app.subscribe()
+    held = app.hold("e-")
+    tasks = [app.begin(a_part(*range(6))), app.begin(a_part(*range(6, 12)))]
+
+    assert len(held.held) == 3
+    held.let_go()
+    app.loop.settle()
+    assert all(each.done() for each in tasks)
+
+
+def test_a_place_that_is_earned_is_used_at_once(app: Deployment) -> None:
+    app.subscribe()
+    app.deliver = app.new_process(limit=app.deliver.endpoints.around.limit._replace(value=1))
+    held = app.hold("e-0", "e-1", "e-2")
+    app.begin(a_part(0, 1, 2))
+    assert held.held == ["e-0"]
+
+    held.let_go("e-0")
+    app.loop.settle()
+
+    assert held.held == ["e-1", "e-2"]
+    held.let_go()
+
+
+def test_messages_are_served_in_the_order_in_which_they_came(app: Deployment) -> None:
+    app.limit_pushes(1)
+    app.subscribe()
+    held = app.hold("e-0")
+    for events in ((0,), (11, 12), (21, 22), (31, 32)):
+        app.begin(a_part(*events))
+
+    held.let_go()
+    app.loop.settle()
+
+    assert requests(app) == [[0], [11], [12], [21], [22], [31], [32]]
+
+
+def test_a_message_does_not_wait_for_the_push_of_another(app: Deployment) -> None:
+    """Nor do those of a batching subscription, as long as its limit has room."""
+    app.subscribe(batching=TEN)
+    held = app.hold("e-")
+
+    for number in range(4):
+        app.begin(a_part(number, batch_size=10))
+
+    assert len(held.held) == 4
+    held.let_go()
+
+
+def test_endpoints_that_wait_for_the_budget_get_it_in_turn(app: Deployment) -> None:
+    """Only one push at a time is for endpoints of which nothing is known."""
+    names = [f"crm-{number}" for number in range(5)]
+    subscribe(app, *names)
+    app.deliver.endpoints.around.budget.pushes = 2
+    held = app.hold("e-0")
+    for number, name in enumerate(names):
+        app.begin(a_part(number, name=name))
+    assert held.held == ["e-0"]
+
+    held.let_go()
+    app.loop.settle()
+
+    assert requests(app) == [[0], [1], [2], [3], [4]]
+
+
+def test_an_endpoint_whose_line_never_ends_gives_way_to_others(app: Deployment) -> None:
+    """The budget is used up; what comes free goes to who has nothing under way."""
+    subscribe(app, "one", "two", "other")
+    for name in ("one", "two", "other"):
+        app.run(a_part(100, name=name))  # they are quick
+    app.pusher.sent.clear()
+    app.deliver.endpoints.around.budget.pushes = 8
+    held = app.hold(*(f'"e-{number}"' for number in range(40)), '"e-99"')
+    app.begin(a_part(*range(20), name="one"))
+    app.begin(a_part(*range(20, 40), name="two"))
+    app.begin(a_part(99, name="other"))
+    assert (len(held.held), '"e-99"' in held.held) == (8, False)
+
+    held.let_go('"e-0"')
+    app.loop.settle()
+
+    assert held.held[-1] == '"e-99"'
+    held.let_go()
+
+
+def test_who_waits_for_a_place_keeps_nobody_from_a_push(app: Deployment) -> None:
+    """Retries have all of their places; a first attempt waits for the budget of pushes only."""
+    names = ("one", "two", "three", "four")
+    subscribe(app, *names)
+    for name in names:
+        app.run(a_part(100, name=name))  # they are quick
+    budget, places = app.deliver.endpoints.around.budget, app.deliver.places[Queue.RETRIES]
+    budget.pushes, places.total = 5, 2
+    held = app.hold(*(f'"e-{number}"' for number in range(7)))
+    for number, name in ((0, "one"), (1, "one"), (2, "two")):
+        begin_retry(app, a_part(number, name=name))
+    app.begin(a_part(3, 4, 5, name="three"))
+    app.begin(a_part(6, name="four"))
+    assert held.held == [f'"e-{number}"' for number in (0, 1, 3, 4, 5)]
+
+    held.let_go('"e-3"')
+    app.loop.settle()
+
+    assert held.held[-1] == '"e-6"'
+    held.let_go()
+
+
+def test_a_slow_endpoint_that_waits_keeps_no_unknown_one_from_its_first_push(
+    app: Deployment,
+) -> None:
+    """Slow ones have half of the budget, and the first of an unknown one the next quarter."""
+    subscribe(app, "slow", *(f"new-{number}" for number in range(7)))
+    app.pusher.takes = 2 * SECOND
+    app.run(a_part(100, name="slow"))
+    app.pusher.takes = 0 * SECOND
+    app.deliver.endpoints.around.budget.pushes = 8
+    held = app.hold(*(f'"e-{number}"' for number in range(8)))
+    for number in range(6):
+        app.begin(a_part(number, name=f"new-{number}"))
+    app.begin(a_part(7, name="slow"))
+    app.begin(a_part(6, name="new-6"))
+    assert held.held == [f'"e-{number}"' for number in range(6)]
+
+    held.let_go('"e-0"')
+    app.loop.settle()
+
+    assert held.held[-1] == '"e-6"'
+    held.let_go()
+
+
+def broken(app: Deployment, error: BaseException, event: int = 1) -> None:
+    """Let what pushes *event* raise, once its request is under way."""
+    push = app.push
+
+    async def pushing(request: Request) -> Attempted | Shortage:
+        result = await push(request)
+        if any(loaded.delivery.position == event for loaded in request.batch):
+            raise error
+        return result
+
+    app.push = pushing  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("no"), IndexError("no"), asyncio.CancelledError()], ids=repr
+)
+def test_what_a_push_raises_reaches_the_messages_of_its_request(
+    app: Deployment, error: BaseException
+) -> None:
+    """Three messages, requests of two events: the third has nothing to do with it."""
+    app.limit_pushes(1)
+    app.subscribe(batching=Batching(max_events=2))
+    held = app.hold("e-9")
+    broken(app, error)
+    first = app.begin(a_part(9, 8, batch_size=2))
+    one, other, third = (app.begin(a_part(number, batch_size=2)) for number in (0, 1, 2))
+
+    held.let_go()
+    app.loop.settle()
+
+    assert requests(app) == [[9, 8], [0, 1], [2]]
+    for each in (first, third):
+        assert each.exception() is None
+    for each in (one, other):
+        assert each.exception() is not None
+    assert app.all_stored() == {}
+
+
+def test_a_fault_of_ours_says_nothing_about_the_endpoint(app: Deployment) -> None:
+    app.subscribe()
+    endpoint = endpoint_of(app)
+    health, limit = endpoint.health.health, endpoint.limit
+    broken(app, ValueError())
+
+    assert app.begin(a_part(1)).exception() is not None
+
+    assert (endpoint.limit, endpoint.seconds, endpoint.health.health) == (limit, None, health)
+
+
+def test_a_fault_while_learning_from_a_push_keeps_nobody_waiting(
+    app: Deployment, logged: Logged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app.subscribe()
+    monkeypatch.setattr(type(endpoint_of(app).health), "observed", None)
+
+    app.run(a_part(0, 1))
+
+    assert requests(app) == [[0], [1]]
+    assert len(logged("delivery.failed")) == 2
+
+
+def test_an_invocation_that_is_cancelled_pushes_nothing_more(app: Deployment) -> None:
+    """Another's event in the same request has its result all the same."""
+    app.limit_pushes(1)
+    app.directory.topics["orders"] = a_topic(profile="2020")
+    app.subscribe(batching=Batching(max_events=2))
+    held = app.hold("e-9")
+    first = app.begin(a_part(9, batch_size=2))
+    cancelled, other = app.begin(a_part(0, 1, 2, batch_size=2)), app.begin(a_part(3, batch_size=2))
+    held.let_go()
+    again = app.hold("e-2")
+    app.loop.settle()
+    assert again.held == ["e-2"]
+
+    cancelled.cancel()
+    app.loop.settle()
+    again.let_go()
+    app.loop.settle()
+
+    assert cancelled.cancelled()
+    assert (first.exception(), other.exception()) == (None, None)
+    assert requests(app) == [[9], [0, 1], [2, 3]]
+
+
+def test_of_a_cancelled_invocation_that_waits_nothing_is_pushed(app: Deployment) -> None:
+    app.limit_pushes(1)
+    app.subscribe()
+    held = app.hold("e-0")
+    app.begin(a_part(0))
+    waiting, other = app.begin(a_part(1)), app.begin(a_part(2))
+
+    waiting.cancel()
+    held.let_go()
+    app.loop.settle()
+
+    assert other.exception() is None
+    assert requests(app) == [[0], [2]]
+
+
+def test_a_push_to_the_former_endpoint_says_nothing_about_the_corrected_one(
+    app: Deployment,
+) -> None:
+    subscription = app.subscribe()
+    app.pusher.script(URL, answered(503))
+    held = app.hold(URL)
+    task = app.begin(a_part(0))
+    former = endpoint_of(app)
+    app.directory.add(replace(subscription, endpoint_url="https://crm.example/corrected"))
+    corrected = endpoint_of(app)
+
+    held.let_go()
+    app.loop.advance(SECOND)
+
+    assert task.done()
+    assert former.health.health.hold is not None
+    assert endpoint_of(app) is corrected
+    assert corrected.health.health.hold is None
+
+
+def test_idle_endpoints_are_forgotten_when_there_are_too_many(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoints_module, "MOST", 3)
+    subscribe(app, "busy", *(f"crm-{number}" for number in range(8)))
+    held = app.hold("busy")
+    task = app.begin(a_part(0, name="busy"))
+    busy = endpoint_of(app, "busy")
+
+    for number in range(8):
+        app.run(a_part(number, name=f"crm-{number}"))
+
+    assert len(app.deliver.endpoints) == 3
+    assert endpoint_of(app, "busy") is busy
+    held.let_go()
+    app.loop.settle()
+    assert task.exception() is None
+
+
+def test_when_all_known_endpoints_are_busy_another_is_known_all_the_same(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoints_module, "MOST", 1)
+    subscribe(app, "busy", "other")
+    held = app.hold("busy")
+    app.begin(a_part(0, name="busy"))
+
+    app.run(a_part(1, name="other"))
+
+    assert requests(app) == [[1]]
+    held.let_go()
+
+
+def test_a_line_that_empties_as_it_is_looked_after(app: Deployment) -> None:
+    """The push ends at the moment of the look, and takes the last from the line."""
+    app.limit_pushes(1)
+    app.subscribe()
+    app.pusher.takes = 2 * TICK * SECOND
+
+    app.run(a_part(0, 1))
+
+    assert requests(app) == [[0], [1]]
+
+
+def uncounted(app: Deployment) -> list[int]:
+    """Return which deliveries were stored for later without an attempt."""
+    found = [each for part in app.on(Queue.RETRIES) for each in part.deliveries]
+    assert {each.attempts for each in found} <= {0}
+    return [each.position for each in found]
+
+
+def test_beyond_their_half_messages_for_slow_endpoints_go_at_once(app: Deployment) -> None:
+    """Their deliveries come back at the endpoint's pace, and others find a place."""
+    app.deliver.places[Queue.DELIVERIES].total = 8
+    subscribe(app, "slow", "other")
+    held = app.hold("slow")
+    tasks = [app.begin(a_part(0, name="slow"))]
+    app.loop.advance(2 * SECOND)  # it is known to be slow now
+
+    tasks += [app.begin(a_part(number, name="slow")) for number in range(1, 8)]
+    app.run(a_part(99, name="other"))
+
+    assert [each.done() for each in tasks] == [False] * 3 + [True] * 5
+    assert uncounted(app) == [3, 4, 5, 6, 7]
+    waits = app.queues.waits(Queue.RETRIES)
+    assert waits == sorted(waits)
+    assert waits[0] >= SECOND
+    assert requests(app) == [[99]]
+    held.let_go()
+    app.loop.settle()
+    assert all(each.exception() is None for each in tasks)
+    assert sorted(requests(app)) == [[0], [1], [2], [99]]
+
+
+def test_when_an_endpoint_turns_slow_the_latest_beyond_the_half_go(app: Deployment) -> None:
+    app.limit_pushes(1)
+    app.deliver.places[Queue.DELIVERIES].total = 8
+    app.subscribe()
+    held = app.hold("e-0")
+    tasks = [app.begin(a_part(number)) for number in range(7)]
+    assert not any(each.done() for each in tasks)
+
+    app.loop.advance(2 * SECOND)
+
+    assert [each.done() for each in tasks] == [False] * 4 + [True] * 3
+    assert sorted(uncounted(app)) == [4, 5, 6]
+    held.let_go()
+    app.loop.settle()
+    assert requests(app) == [[0], [1], [2], [3]]
+
+
+def test_when_the_host_stops_lines_go_back_at_once(app: Deployment) -> None:
+    """What is under way may end; what comes yet is put back, uncounted."""
+    app.limit_pushes(1)
+    app.subscribe()
+    held = app.hold("e-0")
+    task = app.begin(a_part(0, 1, 2))
+
+    app.loop.call_soon(app.deliver.endpoints.stop)
+    app.loop.advance(SECOND)
+    assert sorted(each.position for each in app.on(Queue.RETRIES)[0].deliveries) == [1, 2]
+    assert not task.done()
+    later = app.begin(a_part(3))
+    assert later.done()
+    held.let_go()
+    app.loop.settle()
+
+    assert task.exception() is None
+    assert requests(app) == [[0]]
+    assert {each.attempts for part in app.on(Queue.RETRIES) for each in part.deliveries} == {0}
+
+
+def test_events_wait_for_memory_in_the_order_of_their_messages() -> None:
+    taken: list[str] = []
+
+    async def hold(budget: Budget, name: str, size: int) -> None:
+        async with budget.memory(size, Speed.QUICK):
+            taken.append(name)
+            await asyncio.Event().wait()
+
+    async def main() -> None:
+        budget = Budget(bytes=10)
+        tasks = {
+            name: asyncio.create_task(hold(budget, name, size))
+            for name, size in (("first", 6), ("large", 50), ("gone", 1), ("small", 4))
+        }
+        for ends, now_taken in (
+            ("", ["first"]),  # a small message does not overtake a large one
+            ("gone", ["first"]),
+            ("first", ["first", "large"]),  # alone, it may be of any size
+            ("large", ["first", "large", "small"]),
+            ("small", ["first", "large", "small"]),
+        ):
+            if ends:
+                tasks[ends].cancel()
+            await settled()
+            assert taken == now_taken
+        assert not any(budget._unpacked.values())
+
+    async def settled() -> None:
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    asyncio.run(main())

@@ -1,0 +1,242 @@
+"""Who hangs, is slow or fails costs only itself: a healthy endpoint beside such, in driven time."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import NamedTuple, NoReturn
+
+import pytest
+
+from pushgrid.testing.memory import answered
+from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens
+from shared.delivery.messages.message_writer import encode, encode_together
+from shared.engine.delivering.budget import MESSAGES
+from shared.engine.ports import Queue
+from shared.errors import StorageUnavailable
+from shared.http import Audience, Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
+from tests.builders import ORIGIN, a_delivery, a_message, text
+from tests.functional.deployment import SECOND, Deployment
+
+HEALTHY = "https://healthy.example/"
+DURATION = 6  # seconds of publishing
+EVERY = 0.1  # seconds between two events for the healthy endpoint
+A_PUT = 0.005  # seconds
+
+
+class Trouble(NamedTuple):
+    """So many *endpoints* that answer *status* after so long, and get so many events a second."""
+
+    endpoints: int
+    seconds: float
+    status: int
+    rate: int
+    begins_to_hang_after: float = float("inf")
+
+
+class Endpoints:
+    """Pusher to a healthy endpoint, and to others in trouble."""
+
+    def __init__(self, trouble: Trouble) -> None:
+        self._trouble = trouble
+        self.arrived: dict[str, float] = {}  # seconds of the loop's clock
+        self.under_way = 0
+
+    async def send(
+        self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
+    ) -> Exchange:
+        del late
+        now, limit = asyncio.get_running_loop().time(), timeout.total_seconds()
+        if request.url == HEALTHY:
+            for event in json.loads(request.body):
+                self.arrived.setdefault(event["id"], now)
+            return answered(200)
+        seconds = self._trouble.seconds
+        if now - self.began > self._trouble.begins_to_hang_after:
+            seconds = limit + 1
+        await asyncio.sleep(min(seconds, limit))
+        if seconds > limit:
+            return NotAnswered(Failure.TIMED_OUT, "", limit)
+        return answered(self._trouble.status, seconds=seconds)
+
+    began = 0.0
+
+
+class Host:
+    """Has as many messages of each queue in flight as the Functions host."""
+
+    def __init__(self, app: Deployment) -> None:
+        self._app = app
+        self._waiting: dict[Queue, list[tuple[float, int, str]]] = {
+            Queue.DELIVERIES: [],
+            Queue.RETRIES: [],
+        }
+        self._in_flight = dict.fromkeys(self._waiting, 0)
+        self.worked = dict.fromkeys(self._waiting, 0)
+        self._count = itertools.count()
+        app.queues.put = self._put  # type: ignore[method-assign, assignment]
+
+    def bring(self, text: str) -> None:
+        """Let a message of first attempts arrive now."""
+        self._put(Queue.DELIVERIES, text)
+
+    def _put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> object:
+        loop = self._app.loop
+        if queue in self._waiting:
+            at = loop.time() + visible_in.total_seconds()
+            heapq.heappush(self._waiting[queue], (at, next(self._count), text))
+            loop.call_at(at + A_PUT, self._pull, queue)
+        return object()
+
+    def _pull(self, queue: Queue) -> None:
+        loop, waiting = self._app.loop, self._waiting[queue]
+        while waiting and waiting[0][0] <= loop.time() and self._in_flight[queue] < MESSAGES:
+            self._in_flight[queue] += 1
+            loop.create_task(self._work(queue, heapq.heappop(waiting)[2]))
+
+    async def _work(self, queue: Queue, text: str) -> None:
+        await self._app.deliver.run(text.encode(), queue)
+        self.worked[queue] += 1
+        self._in_flight[queue] -= 1
+        self._pull(queue)
+
+
+def a_lone(name: str, event: str, app: Deployment) -> str:
+    """Return a message with one delivery."""
+    origin = ORIGIN._replace(publish_id=event, published_at=app.clock.now())
+    (message,) = encode(
+        a_message([a_delivery(origin=origin, text=text(id=event))], subscription=name)
+    )
+    return message
+
+
+def latest_after(app: Deployment, trouble: Trouble, host: Host) -> float:
+    """Publish for both; return after how many seconds the healthy endpoint got its latest event."""
+    endpoints = Endpoints(trouble)
+    app.push_with(endpoints)
+    app.subscribe(name="healthy", endpoint_url=HEALTHY)
+    names = [f"slow-{number}" for number in range(trouble.endpoints)]
+    for name in names:
+        app.subscribe(name=name, endpoint_url=f"https://{name}.example/")
+    sent: dict[str, float] = {}
+
+    async def publish() -> None:
+        endpoints.began = began = app.loop.time()
+        for at, name, event in sorted(_events(trouble, names)):
+            await asyncio.sleep(began + at - app.loop.time())
+            if name == "healthy":
+                sent[event] = app.loop.time()
+            host.bring(a_lone(name, event, app))
+        await asyncio.sleep(3)
+
+    app.loop.run(publish())
+    assert endpoints.arrived.keys() == sent.keys()
+    return max(endpoints.arrived[event] - sent[event] for event in sent)
+
+
+def _events(trouble: Trouble, names: list[str]) -> Iterator[tuple[float, str, str]]:
+    for number in range(int(DURATION / EVERY)):
+        yield number * EVERY, "healthy", f"healthy-{number}"
+    for number, name in zip(range(DURATION * trouble.rate), itertools.cycle(names), strict=False):
+        yield number / trouble.rate, name, f"{name}-{number}"
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        pytest.param(Trouble(6, 0.9, 200, rate=180), id="six that take 0.9 s"),
+        pytest.param(Trouble(20, 0.9, 200, rate=600), id="twenty that take 0.9 s"),
+        pytest.param(Trouble(6, 0.9, 200, 180, begins_to_hang_after=2), id="six that then hang"),
+        pytest.param(Trouble(6, 60, 200, rate=240), id="six that hang"),
+        pytest.param(Trouble(64, 60, 200, rate=240), id="sixty-four that hang"),
+        pytest.param(Trouble(100, 0.005, 503, rate=500), id="a hundred that fail"),
+    ],
+)
+def test_a_healthy_endpoint_does_not_wait_for_others(app: Deployment, trouble: Trouble) -> None:
+    assert latest_after(app, trouble, Host(app)) <= 1.0
+
+
+def test_what_is_parked_does_not_come_back_faster_than_it_can_be_pushed(app: Deployment) -> None:
+    """Coming back only to be parked again, it would keep storage and the process busy."""
+    host = Host(app)
+
+    latest_after(app, Trouble(64, 60, 200, rate=240), host)
+
+    assert host.worked[Queue.DELIVERIES] > 1000
+    assert host.worked[Queue.RETRIES] < host.worked[Queue.DELIVERIES] / 2
+
+
+def test_parts_of_one_message_do_not_wait_for_each_other(app: Deployment) -> None:
+    """Each event is for a healthy endpoint and for one that hangs: two parts of one message."""
+    endpoints, host = Endpoints(Trouble(1, 60, 200, rate=0)), Host(app)
+    app.push_with(endpoints)
+    app.subscribe(name="healthy", endpoint_url=HEALTHY)
+    app.subscribe(name="hangs", endpoint_url="https://hangs.example/")
+    sent: dict[str, float] = {}
+
+    async def publish() -> None:
+        for number in range(2 * MESSAGES):
+            origin = ORIGIN._replace(publish_id=f"event-{number}", published_at=app.clock.now())
+            deliveries = [a_delivery(origin=origin, text=text(id=f"event-{number}"))]
+            parts = [a_message(deliveries, subscription=name) for name in ("healthy", "hangs")]
+            ((_, message),) = encode_together(parts)
+            sent[f"event-{number}"] = app.loop.time()
+            host.bring(message)
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(3)
+
+    app.loop.run(publish())
+
+    assert endpoints.arrived.keys() == sent.keys()
+    assert max(endpoints.arrived[event] - sent[event] for event in sent) <= SECOND.total_seconds()
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["slow", "unknown"])
+def test_large_events_for_an_endpoint_that_hangs_leave_memory_to_others(
+    app: Deployment, *, is_known: bool
+) -> None:
+    """What there is no memory for comes back at the endpoint's pace."""
+    for name in ("hangs", "healthy"):
+        app.subscribe(name=name, endpoint_url=f"https://{name}.example/")
+    app.run(a_message(subscription="healthy"))
+    if is_known:
+        app.pusher.takes = 2 * SECOND
+        app.run(a_message(subscription="hangs"))
+        app.pusher.takes = 0 * SECOND
+    budget = app.deliver.budget
+    budget.bytes = 8 * len(a_delivery().text or "")
+    held = app.hold("hangs")
+    hanging = [app.begin(a_message(subscription="hangs")) for _ in range(20)]
+    app.loop.advance(2 * SECOND)
+    healthy = app.begin(a_message(subscription="healthy"))
+
+    assert healthy.done()
+    assert len(held.held) == 4
+    assert sum(each.done() for each in hanging) == 16
+    assert len(app.on(Queue.RETRIES)) == 16
+    held.let_go()
+    app.loop.settle()
+    assert all(each.done() for each in hanging)
+    assert not any(budget._unpacked.values())
+
+
+def test_messages_that_wait_for_tokens_have_half_of_the_places(app: Deployment) -> None:
+    """Entra ID does not answer: that is part of the pushes, which are slow."""
+
+    async def hang(call: object) -> NoReturn:
+        del call
+        await asyncio.sleep(30)
+        raise StorageUnavailable
+
+    tokens = WebhookTokens(None, app.watched, hang)
+    app.push_with(TokenPusher(app.pusher, tokens))
+    app.subscribe(audience=Audience("tenant", "application"))
+
+    waiting = [app.begin(a_message([a_delivery(number)])) for number in range(MESSAGES)]
+    app.loop.advance(2 * SECOND)
+
+    assert sum(not each.done() for each in waiting) <= MESSAGES // 2

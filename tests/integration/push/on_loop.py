@@ -1,0 +1,96 @@
+"""The sender on an event loop of the test's choice, for tests that wait on their own thread."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from datetime import timedelta
+from threading import Thread
+from typing import Any, Self, TypeVar
+
+import uvloop
+
+from shared.adapters.awake_clock import awake_seconds
+from shared.adapters.bridge import Bridge
+from shared.adapters.http import push
+from shared.adapters.http.connection import HttpConnection, Server
+from shared.http import Exchange, LateAnswerHandler, OutboundRequest
+
+T = TypeVar("T")
+
+LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
+    "asyncio": asyncio.new_event_loop,
+    "uvloop": uvloop.new_event_loop,
+}
+_bridges = [Bridge()]  # the last one is in use
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run *coroutine* on the loop in use."""
+    return _bridges[-1].run(coroutine)
+
+
+def begin(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+    """Begin to run *coroutine* on the loop in use."""
+    return asyncio.run_coroutine_threadsafe(coroutine, _bridges[-1]._get_loop())
+
+
+@contextmanager
+def running_loop(kind: str) -> Iterator[None]:
+    """Use a loop of this kind until the block ends, on a thread of its own."""
+    loop = LOOPS[kind]()
+    bridge = Bridge()
+    loop.call_soon(bridge.attach)
+    thread = Thread(target=loop.run_forever)
+    thread.start()
+    _bridges.append(bridge)
+    try:
+        yield
+    finally:
+        _bridges.remove(bridge)
+        bridge.run(_cancel_all())
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+async def _cancel_all() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for each in tasks:
+        each.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class HttpPusher:
+    """An ``HttpPusher`` whose coroutines run on the loop in use, for callers on threads."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        self.real = push.HttpPusher(*given, **named)
+
+    @classmethod
+    def over(cls, real: push.HttpPusher) -> Self:
+        """Return the face of *real*."""
+        made = cls.__new__(cls)
+        made.real = real
+        return made
+
+    def send(
+        self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
+    ) -> Exchange:
+        return run(self.real.send(request, timeout, late))
+
+    def close(self) -> None:
+        run(self.real.close())
+
+
+async def answer_over(connected: socket.socket, request: bytes) -> tuple[bool, int]:
+    """Send *request*; return whether all of it was sent, and the status of the answer."""
+    connected.setblocking(False)
+    connection = HttpConnection(connected, Server("http", "peer.test", 80))
+    connection.send(request)
+    await connection.await_head(awake_seconds() + 60)
+    connection.close()
+    return connection.is_all_sent, connection.answer.status

@@ -1,0 +1,64 @@
+"""What an app finds in `sys.modules`, and what its calls do."""
+
+import asyncio
+import logging
+import sys
+import threading
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from devhost.functions.host_module import HostModule
+from devhost.triggers import Triggers
+
+
+@pytest.fixture(autouse=True)
+def _no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "__host__", raising=False)
+
+
+def test_a_message_that_was_put_from_any_thread_is_known_on_the_loop() -> None:
+    async def scene() -> tuple[str, threading.Thread]:
+        told: asyncio.Future[tuple[str, threading.Thread]]
+        told = asyncio.get_running_loop().create_future()
+        HostModule(lambda queue: told.set_result((queue, threading.current_thread()))).install()
+        thread = threading.Thread(target=sys.modules["__host__"].message_put, args=("jobs",))
+        thread.start()
+        async with asyncio.timeout(60):
+            return await told
+
+    assert asyncio.run(scene()) == ("jobs", threading.current_thread())
+    sys.modules["__host__"].message_put("jobs")  # The host has ended: nobody needs to know.
+
+
+def test_one_call_at_the_stop_that_fails_keeps_no_other_from_its_own(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    called: list[Any] = []
+
+    async def scene() -> None:
+        module = HostModule(called.append)
+        for call in (lambda: called.append(1), lambda: 1 / 0, lambda: called.append(2)):
+            module.at_stop(call)
+        module.stop()
+
+    asyncio.run(scene())
+
+    assert called == [1, 2]
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+
+
+def test_the_listeners_of_that_queue_poll() -> None:
+    """Whatever account it is in: an empty poll costs little."""
+    woken: list[int] = []
+    triggers = Triggers(cast("Any", SimpleNamespace(environ={})), cast("Any", None))
+    queues: list[Any] = [
+        SimpleNamespace(queue=queue, notify=lambda number=number: woken.append(number))
+        for number, queue in enumerate(("jobs", "others", "jobs"))
+    ]
+    triggers.listeners += queues
+
+    triggers.notify("jobs")
+
+    assert woken == [0, 2]
