@@ -181,7 +181,7 @@ def test_a_queue_is_made_where_the_answer_that_it_is_missing_was_cut_off() -> No
         return Receipt((text, ""))
 
     sender = sender_with(put)
-    sender._create = made.append  # type: ignore[method-assign]
+    sender._create = made.append  # type: ignore[method-assign, assignment]
 
     assert run(sender.put(Queue.RETRIES, "text")) == ("text", "")
     assert (puts, made) == (["text", "text"], [Queue.RETRIES])
