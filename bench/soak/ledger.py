@@ -166,6 +166,11 @@ class Ledger:
         with self._lock:
             self._paused.add(name)
 
+    def keeps_back(self, name: str) -> bool:
+        """Tell whether the pause keeps an accepted event back."""
+        with self._lock:
+            return any(each[0] == name and each in self.accepted for each in self._kept_back)
+
     def resume(self, name: str) -> None:
         """Enter that a pause is about to be ended."""
         with self._lock:

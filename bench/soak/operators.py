@@ -42,6 +42,7 @@ def kill_during_pause(deployment: Deployment) -> Attacked:
         time.sleep(_SECONDS)
         messages = deployment.kill_and_restart()
         time.sleep(_SECONDS)
+        wait_until(lambda: deployment.ledger.keeps_back(_PAUSED), _PATIENCE)
         deployment.ledger.resume(_PAUSED)
         _act(deployment, "resume")
         time.sleep(_SECONDS)
