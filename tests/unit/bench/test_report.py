@@ -45,16 +45,19 @@ def test_rates_and_counts_have_a_least_and_all_else_a_most(figure: str, missed: 
     assert [row.figures[figure] for row in rows if row.missed] == missed
 
 
-@pytest.mark.parametrize(("limit", "code"), [(30.0, 0), (10.0, 1)])
-def test_only_chosen_cases_are_measured_and_judged(
-    limit: float, code: int, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("limit", "options", "code"), [(30.0, [], 0), (10.0, [], 1), (10.0, ["--quick"], 0)]
+)
+def test_only_chosen_cases_are_measured_and_judged_unless_they_are_tried(
+    limit: float, options: list[str], code: int, capsys: pytest.CaptureFixture[str]
 ):
     def measured(*, is_quick: bool) -> Iterator[Row]:
-        yield Row(phase="", figures={"seconds": 20.0}, wanted={"seconds": limit if is_quick else 0})
+        assert is_quick is bool(options)
+        yield Row(phase="", figures={"seconds": 20.0}, wanted={"seconds": limit})
 
     cases = {"this one": measured, "that one": measured}
 
-    assert run(argparse.ArgumentParser(), ["--case", "this", "--quick"], cases) == code
+    assert run(argparse.ArgumentParser(), ["--case", "this", *options], cases) == code
     assert "that one" not in capsys.readouterr().out
 
 
