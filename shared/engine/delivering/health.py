@@ -107,7 +107,7 @@ class SharedHealth:
                 claimed = claim_probe(self.health, terms, now)
                 with suppress(Conflict):
                     await self._write(claimed)
-                    self.health = claimed
+                    self.health = claim_probe(self.health, terms, now)  # with what was seen since
                     return True
         except StorageUnavailable as error:
             self._log_unsaved(error)
@@ -125,10 +125,8 @@ class SharedHealth:
             for _ in range(_TRIES):
                 if not self._needs_write():
                     return
-                health, seen = self.health, len(self._unwritten)
                 try:
-                    await self._write(health)
-                    del self._unwritten[:seen]
+                    await self._write(self.health)
                 except Conflict:
                     self._adopt(await self.store.read(self.key))
         except StorageUnavailable as error:
@@ -157,8 +155,9 @@ class SharedHealth:
 
     async def _write(self, health: Health) -> None:
         before = self._row.health if self._row else None
-        etag = self._row.etag if self._row else None
+        etag, seen = self._row.etag if self._row else None, len(self._unwritten)
         self._row = await self.store.write(self.key, health, etag)
+        del self._unwritten[:seen]
         HoldRecords(self.metrics, self.key).changed(before, health, self.clock.now())
 
     def _needs_write(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from pushgrid.testing.memory import START, answered
 from shared.delivery.health.endpoint_health import Held, Observation, endpoint_id
 from shared.delivery.outcome import Outcome
-from shared.engine.ports import Queue, Resource, Table
+from shared.engine.ports import Resource, Table
 from tests.builders import (
     URL,
     a_delivery,
@@ -21,7 +22,6 @@ from tests.functional.delivering.failing import (
     another_process,
     availability,
     fail,
-    forget,
     pushed,
 )
 from tests.functional.deployment import MINUTE, SECOND, Deployment
@@ -134,23 +134,6 @@ def test_a_hold_that_could_not_be_stored_is_stored_later(app: Deployment) -> Non
     assert pushed(app) == 0
 
 
-def test_another_process_knows_how_fast_events_come(app: Deployment) -> None:
-    """On Azure the retries have instances of their own, which never see a new event."""
-    app.subscribe()
-    for _ in range(8):
-        app.run(a_message([a_delivery(number) for number in range(50)]))
-    fail(app, events=2)
-    app.clock.advance(2 * SECOND)
-    app.run(a_message([a_delivery(1)]))
-    another_process(app)
-    forget(app)
-
-    app.run(a_message([a_delivery(number) for number in range(60)], due=app.clock.now()))
-
-    dues = [each.due for each in app.on(Queue.RETRIES) if each.due]
-    assert max(dues) - START <= 13 * SECOND
-
-
 def test_what_is_known_is_bounded(app: Deployment) -> None:
     app.pusher.script(URL, answered(503))
     for number in range(10_050):
@@ -190,3 +173,45 @@ def test_a_failure_is_counted_once_when_another_process_wrote_first(app: Deploym
         app.loop.run(each.save())
 
     assert (health.health.failures, other.health.failures) == (3, 3)
+
+
+def test_what_is_seen_while_a_probe_is_claimed_counts(app: Deployment) -> None:
+    """A push under way since before the hold's end has failed while the row was written."""
+    subscription = app.subscribe()
+    terms = app.deliver.parts.terms.of(subscription)
+    health = app.new_process().endpoints.of(subscription).health
+
+    def fails(outcome: Outcome) -> Observation:
+        now = app.clock.now()
+        return Observation(outcome=outcome, new_events=1, sent_at=now, ended_at=now)
+
+    health.observed(fails(Outcome.BUSY), terms)
+    app.loop.run(health.save())
+    app.clock.advance(10 * SECOND)
+    write = health.store.write
+
+    async def write_meanwhile(*args: Any) -> Any:
+        health.observed(fails(Outcome.NOT_FOUND), terms)
+        return await write(*args)
+
+    health.store = SimpleNamespace(read=health.store.read, write=write_meanwhile)
+    assert app.loop.run(health.claim_probe(terms))
+
+    assert isinstance(health.availability(terms, app.clock.now() + MINUTE), Held)
+
+
+def test_what_the_row_has_is_not_seen_again(app: Deployment) -> None:
+    """What was written with the claim of a probe is not applied to later rows."""
+    subscription = app.subscribe()
+    terms = app.deliver.parts.terms.of(subscription)
+    health = app.new_process().endpoints.of(subscription).health
+    now = app.clock.now()
+    seen = Observation(outcome=Outcome.BUSY, new_events=1, sent_at=now, ended_at=now)
+    app.resources.fail_next("put")
+    health.observed(seen, terms)
+    app.loop.run(health.save())
+    app.clock.advance(10 * SECOND)
+
+    assert app.loop.run(health.claim_probe(terms))
+
+    assert health._unwritten == []
