@@ -97,16 +97,11 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """
-    Nothing is pushed until *until*; *probation* is the outcome of a running probation.
-
-    *by_hand*: it is a pause, which may go on then.
-    """
+    """Nothing is pushed until *until*; *probation* is the outcome of a running probation."""
 
     until: datetime
     why: str
     probation: Outcome | None = None
-    by_hand: bool = False
 
 
 @dataclass(frozen=True, slots=True)
