@@ -19,12 +19,12 @@ from pushgrid.testing.memory import (
     MemoryPayloads,
     MemoryQueues,
     MemoryResources,
+    MemorySender,
 )
 from shared.adapters.off_loop import (
     OffLoopAttempts,
     OffLoopHealth,
     OffLoopPayloads,
-    OffLoopSender,
 )
 from shared.adapters.storage.health_table import TableHealth
 from shared.clock import WatchedClock
@@ -105,7 +105,7 @@ class InMemoryApp:
         self.watched = watched
         self.push = Push(pusher=pusher, clock=watched, new_span_id=lambda: f"{next(spans):016x}")
         terms = DeploymentTerms(topics=directory, default_profile="latest", time_scale=1)
-        sender = OffLoopSender(self.queues, off_loop)
+        sender = MemorySender(self.queues, off_loop)
         requeue = Requeue(sender=sender, clock=watched, sleep=self._sleep)
         blocking_requeue = BlockingRequeue(requeue=requeue, run=self.loop.run)
         payloads = OffLoopPayloads(self.payloads, off_loop)

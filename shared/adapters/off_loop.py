@@ -14,7 +14,6 @@ from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.health.endpoint_health import Health
 from shared.engine.ports import (
     AttemptLog,
-    BlockingSender,
     HealthStore,
     OffLoop,
     OnLoop,
@@ -108,30 +107,6 @@ class OffLoopAttempts:
 
     async def write(self, records: Sequence[AttemptRecord]) -> None:
         await self._run(partial(self._log.write, records))
-
-
-class OffLoopSender:
-    """Implements the port ``Sender`` over one that blocks."""
-
-    def __init__(self, sender: BlockingSender, run: OffLoop) -> None:
-        self._sender = sender
-        self._run = run
-
-    async def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
-        return await self._run(partial(self._sender.put, queue, text, visible_in))
-
-    async def put_all(
-        self, queue: Queue, texts: Sequence[str], visible_in: timedelta = timedelta()
-    ) -> Sequence[Put]:
-        return await self._run(partial(self._sender.put_all, queue, texts, visible_in))
-
-    async def take_back(self, queue: Queue, receipt: Receipt) -> bool:
-        return await self._run(partial(self._sender.take_back, queue, receipt))
-
-    async def replace(
-        self, queue: Queue, receipt: Receipt, text: str, visible_in: timedelta
-    ) -> Receipt | None:
-        return await self._run(partial(self._sender.replace, queue, receipt, text, visible_in))
 
 
 class OnLoopSender:

@@ -7,9 +7,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pushgrid.testing.memory import FakeClock, InlineCommits, MemoryPayloads, MemoryQueues
+from pushgrid.testing.memory import (
+    FakeClock,
+    InlineCommits,
+    MemoryPayloads,
+    MemoryQueues,
+    MemorySender,
+)
 from shared.adapters.group_commit import GroupCommit
-from shared.adapters.off_loop import OffLoopPayloads, OffLoopSender
+from shared.adapters.off_loop import OffLoopPayloads
 from shared.delivery.messages.publication import Publication
 from shared.engine.ports import Committed, Queue
 from shared.engine.publishing.commit import Commit
@@ -29,7 +35,7 @@ def queues() -> MemoryQueues:
 def commit(request: pytest.FixtureRequest, queues: MemoryQueues) -> Iterator[Store]:
     store = Commit(
         payloads=OffLoopPayloads(MemoryPayloads(FakeClock()), at_once),
-        sender=OffLoopSender(queues, at_once),
+        sender=MemorySender(queues, at_once),
         off_loop=at_once,
     ).run
     commits = InlineCommits(store) if request.param == "inline" else GroupCommit(store)

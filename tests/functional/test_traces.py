@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pushgrid.testing.memory import START, answered
-from shared.adapters.off_loop import OffLoopPayloads, OffLoopSender
+from pushgrid.testing.memory import START, MemorySender, answered
+from shared.adapters.off_loop import OffLoopPayloads
 from shared.delivery.delivery import Origin
 from shared.engine.delivering.push import Push
 from shared.engine.ports import Queue
@@ -198,7 +198,7 @@ def test_requests_that_are_committed_together_keep_their_traces(app: Deployment)
     app.queues.stored.clear()
     publications = [_of(origin, number) for number, origin in enumerate(origins)]
 
-    sender = OffLoopSender(app.queues, at_once)
+    sender = MemorySender(app.queues, at_once)
     payloads = OffLoopPayloads(app.payloads, at_once)
     finished(Commit(payloads=payloads, sender=sender, off_loop=at_once).run(publications))
 

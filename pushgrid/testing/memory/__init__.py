@@ -14,7 +14,7 @@ from pushgrid.testing.memory.pushing import (
     Sent,
     answered,
 )
-from pushgrid.testing.memory.queues import MemoryQueues, Stored
+from pushgrid.testing.memory.queues import MemoryQueues, MemorySender, Stored
 from pushgrid.testing.memory.tables import MemoryAttempts, MemoryResources
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "MemoryPayloads",
     "MemoryQueues",
     "MemoryResources",
+    "MemorySender",
     "NothingWillHappen",
     "ScriptedPusher",
     "Seconds",

@@ -7,10 +7,11 @@ from collections import defaultdict
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 
 from pushgrid.testing.memory.faults import Faulty
 from shared.clock import Clock
-from shared.engine.ports import Backlog, Peeked, Put, Queue, Receipt, Received
+from shared.engine.ports import Backlog, OffLoop, Peeked, Put, Queue, Receipt, Received
 from shared.errors import StorageUnavailable, Unstorable
 
 MAX_BYTES = 64 * 1024
@@ -138,3 +139,27 @@ class MemoryQueues(Faulty):
     def _in(self, wait: timedelta) -> datetime:
         seconds = -(-wait // timedelta(seconds=1))  # rounded up
         return self._clock.now() + timedelta(seconds=max(0, min(seconds, 7 * 24 * 3600)))
+
+
+class MemorySender:
+    """Sender on queues in memory."""
+
+    def __init__(self, sender: MemoryQueues, run: OffLoop) -> None:
+        self._sender = sender
+        self._run = run
+
+    async def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
+        return await self._run(partial(self._sender.put, queue, text, visible_in))
+
+    async def put_all(
+        self, queue: Queue, texts: Sequence[str], visible_in: timedelta = timedelta()
+    ) -> Sequence[Put]:
+        return await self._run(partial(self._sender.put_all, queue, texts, visible_in))
+
+    async def take_back(self, queue: Queue, receipt: Receipt) -> bool:
+        return await self._run(partial(self._sender.take_back, queue, receipt))
+
+    async def replace(
+        self, queue: Queue, receipt: Receipt, text: str, visible_in: timedelta
+    ) -> Receipt | None:
+        return await self._run(partial(self._sender.replace, queue, receipt, text, visible_in))

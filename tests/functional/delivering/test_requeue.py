@@ -7,8 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from pushgrid.testing.memory import START, FakeClock, MemoryQueues
-from shared.adapters.off_loop import OffLoopSender
+from pushgrid.testing.memory import START, FakeClock, MemoryQueues, MemorySender
 from shared.delivery.messages.message import DeliveryMessage
 from shared.engine.delivering.requeue import BlockingRequeue, Queued, Requeue
 from shared.engine.ports import Put, Queue
@@ -44,7 +43,7 @@ class Store:
         self.queues = Failing(self.clock)
         self.slept: list[float] = []
         self.requeue = Requeue(
-            sender=OffLoopSender(self.queues, at_once), clock=self.clock, sleep=self._sleep
+            sender=MemorySender(self.queues, at_once), clock=self.clock, sleep=self._sleep
         )
 
     async def _sleep(self, seconds: float) -> None:

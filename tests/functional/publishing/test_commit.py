@@ -8,8 +8,8 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.testing.memory import START, FakeClock, MemoryPayloads
-from shared.adapters.off_loop import OffLoopPayloads, OffLoopSender
+from pushgrid.testing.memory import START, FakeClock, MemoryPayloads, MemorySender
+from shared.adapters.off_loop import OffLoopPayloads
 from shared.delivery.messages.publication import Publication
 from shared.engine.delivering.event_texts import texts_of
 from shared.engine.ports import Committed, Queue
@@ -28,7 +28,7 @@ def run(
 ) -> list[Result]:
     commit = Commit(
         payloads=OffLoopPayloads(payloads or MemoryPayloads(FakeClock()), at_once),
-        sender=OffLoopSender(queues, at_once),
+        sender=MemorySender(queues, at_once),
         off_loop=at_once,
     )
     return finished(commit.run(publications))
