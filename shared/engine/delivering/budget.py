@@ -57,7 +57,6 @@ class Places:
     """
 
     total: int = MESSAGES
-    bytes: int = BYTES
     in_flight: int = 0
     storing: int = 0
     slow: dict[InFlight, None] = field(default_factory=dict)
@@ -73,12 +72,9 @@ class Places:
         if message not in self.slow:
             is_brief = any(each.endpoint.is_brief for each in message.pushing)
             return is_brief or self.in_flight <= self.total * 7 // 8
-        taken, size = len(self.slow) - 1, sum(each.size for each in self.slow)
-        if taken and size > self.bytes // 2:
-            return False
         endpoints = [each.endpoint for each in message.pushing]
         own = len(endpoints[0].alone_in(self)) - 1 if len(endpoints) == 1 else 0
-        return has_room(Speed.SLOW, own, taken, self.total)
+        return has_room(Speed.SLOW, own, len(self.slow) - 1, self.total)
 
     def may_push(self, endpoint: Endpoint) -> bool:
         """Tell whether an endpoint may have pushes under way in one more message."""
@@ -100,8 +96,10 @@ class Places:
 
     def surplus(self) -> list[InFlight]:
         """Return the latest slow messages beyond the half, if nothing of them is under way."""
-        waiting = [each for each in reversed(self.slow) if not each.under_way]
-        return waiting[: max(0, len(self.slow) - self.total // 2)]
+        surplus = len(self.slow) - self.total // 2
+        if surplus <= 0:
+            return []
+        return [each for each in reversed(self.slow) if not each.under_way][:surplus]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

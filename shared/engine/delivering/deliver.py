@@ -82,7 +82,7 @@ class Deliver:
         speed = self.endpoints.speed_of(part.key for part in parts)
         async with self.budget.memory(size, speed) as has_room:
             if has_room:
-                await self._deliver(parts, queue, size)
+                await self._deliver(parts, queue)
                 return
         back = [PutBack(replace(part, due=self.endpoints.back(part))) for part in parts]
         await self._requeue(back, self.places[queue])
@@ -104,9 +104,9 @@ class Deliver:
         self.clock_records.bounded(bounds, parts[0].key)
         return parts
 
-    async def _deliver(self, parts: Sequence[DeliveryMessage], queue: Queue, size: int) -> None:
+    async def _deliver(self, parts: Sequence[DeliveryMessage], queue: Queue) -> None:
         """Push the parts side by side; a fault of ours in one harms no other."""
-        message = self._in_flight(queue, size)
+        message = self._in_flight(queue)
         message.places.in_flight += 1
         faults: dict[SubscriptionKey, BaseException] = {}
         entering = asyncio.create_task(self._enter_all(parts, message, faults))
@@ -126,7 +126,7 @@ class Deliver:
                     message.abandon()
                     raise fault
 
-    def _in_flight(self, queue: Queue, size: int) -> InFlight:
+    def _in_flight(self, queue: Queue) -> InFlight:
         places = self.places[queue]
         follow = Follow(
             requeue=self.requeue,
@@ -140,7 +140,6 @@ class Deliver:
             follow=follow,
             since=asyncio.get_running_loop().time(),
             jitter=self.jitter(),
-            size=size,
         )
 
     async def _enter_all(

@@ -75,15 +75,14 @@ class InFlight:
     """
     A message whose deliveries are pushed, which holds one of the host's places until it has ended.
 
-    *since* is in seconds of the loop's clock. *size* is that of its events in bytes. *pushing* has
-    the parts of which something is in a line or under way.
+    *since* is in seconds of the loop's clock. *pushing* has the parts of which something is in a
+    line or under way.
     """
 
     places: Places
     follow: Follow
     since: float
     jitter: float
-    size: int
     is_entering: bool = True
     under_way: int = 0
     pushing: dict[Pushing, None] = field(default_factory=dict)
