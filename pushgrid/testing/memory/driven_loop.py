@@ -9,6 +9,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import Context
 from datetime import timedelta
 from functools import partial
+from threading import RLock
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from pushgrid.testing.memory.clock import FakeClock
@@ -33,6 +34,7 @@ class DrivenLoop(asyncio.BaseEventLoop):
 
     What asyncio would run on other threads (`run_in_executor`, `asyncio.to_thread`) is called in
     the test's thread between the loop's steps, when no loop runs: so it may `run` a coroutine.
+    Threads of a test that `run` coroutines take turns.
     It works while another loop runs in the test's thread, too; then its steps have a thread.
     """
 
@@ -43,6 +45,7 @@ class DrivenLoop(asyncio.BaseEventLoop):
         self._selector = _NothingElse(self.stop)
         self._calls: deque[tuple[asyncio.Future[Any], Callable[[], Any]]] = deque()
         self._unheard: list[BaseException] = []
+        self._turn = RLock()
 
     @property
     def next_in(self) -> timedelta | None:
@@ -57,9 +60,13 @@ class DrivenLoop(asyncio.BaseEventLoop):
             NothingWillHappen: it would wait for ever, or for more than a day.
             RuntimeError: called by what runs on this loop, which would wait for itself.
         """
-        if self.is_running():
+        if asyncio._get_running_loop() is self:  # noqa: SLF001 - `get_running_loop` raises
             coroutine.close()
             raise RuntimeError("the event loop would wait for itself")
+        with self._turn:
+            return self._run(coroutine)
+
+    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         task = self.create_task(coroutine)
         left = _LONGEST
         self._step()

@@ -313,3 +313,23 @@ def test_law_every_timer_is_due_when_the_clock_says_so(waits: list[float], start
         abs(at - timedelta(seconds=wait)) <= timedelta(microseconds=1)
         for at, wait in zip(found, waits, strict=True)
     )
+
+
+def test_threads_take_turns(loop: DrivenLoop, clock: FakeClock):
+    results: list[object] = []
+
+    def run() -> None:
+        try:
+            results.append(loop.run(_sleep(clock, 5)))
+        except RuntimeError as error:
+            results.append(error)
+
+    other = threading.Thread(target=run)
+
+    async def begin() -> None:
+        other.start()
+        other.join(0.05)  # it must wait
+
+    loop.run(begin())
+    other.join()
+    assert results == [5]
