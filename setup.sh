@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what local runs and tests need. Without arguments, it installs a virtual environment and
 # Azurite if they are missing or out of date. Other parts: `settings`, `worker FOLDER`,
-# `celery FOLDER`, `az FOLDER`, `audit FOLDER`, `client FILE FOLDER` and `javascript FOLDER`.
+# `celery FOLDER`, `price FOLDER`, `az FOLDER`, `audit FOLDER`, `client FILE FOLDER` and
+# `javascript FOLDER`.
 set -eu
 venv=.venv
 node_from_pypi=24.19.0
@@ -189,6 +190,10 @@ case ${1:-} in
     say "installing Celery into $2"
     "$venv/bin/python" -m venv --clear "$2"
     pip "$2/bin/python" bench/peers/celery/requirements.txt ;;
+  price)
+    say "installing py-spy into $2"
+    "$venv/bin/python" -m venv --clear "$2"
+    pip "$2/bin/python" bench/price/requirements.txt ;;
   az)
     say "installing Azure CLI into $2: 733 MB, two to four minutes"
     "$venv/bin/python" -m venv --clear "$2"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from testbed.ending import end_on_signals
 
 MEASUREMENTS = (
-    "throughput",
+    "price",
     "slow",
     "isolation",
     "filters",

@@ -115,15 +115,19 @@ def deployment(*, descriptors: str = "", **changes: str) -> Iterator[RunningHost
             host.kill()
 
 
-def subscribed(host: RunningHost, topic: str, endpoints: Sequence[str]) -> tuple[str, str]:
+def subscribed(
+    host: RunningHost, topic: str, endpoints: Sequence[str], *, batching: int = 0
+) -> tuple[str, str]:
     """Create a topic whose events all endpoints get; return where to publish, and the key."""
     arm = Arm(host.url)
     arm.create_topic(topic)
-    names = [f"s{number:03}" for number in range(len(endpoints))]
+    webhook = {"maxEventsPerBatch": batching} if batching else {}
+
+    def create(number: int, url: str) -> None:
+        arm.create_subscription(topic, f"s{number:03}", url, webhook)
+
     with ThreadPoolExecutor(8) as pool:
-        list(
-            pool.map(lambda name, url: arm.create_subscription(topic, name, url), names, endpoints)
-        )
+        list(pool.map(create, range(len(endpoints)), endpoints))
     return f"{host.url}/topics/{topic}/api/events", arm.key(topic)
 
 

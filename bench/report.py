@@ -90,6 +90,11 @@ def ticks_of(root: int) -> int:
     return sum(ticks.get(each, 0) for each in family)
 
 
+def processor_seconds(root: int) -> float:
+    """Return the processor time of a process and all its descendants so far."""
+    return ticks_of(root) / os.sysconf("SC_CLK_TCK")
+
+
 def run(
     parser: argparse.ArgumentParser, arguments: Sequence[str], cases: Mapping[str, Measure]
 ) -> int:

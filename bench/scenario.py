@@ -20,7 +20,7 @@ from azure.data.tables import TableServiceClient
 from azure.storage.blob import BlobServiceClient
 from azure.storage.queue import QueueServiceClient
 
-from bench.throughput import cpu_seconds
+from bench.report import processor_seconds
 from devhost.azurite import ACCOUNT, Azurite, running_azurite
 from devhost.process import RunningHost, running_host
 from shared.adapters.storage.account import PAYLOADS, POISON
@@ -160,7 +160,7 @@ def play(scenario: Scenario) -> Counted:
         time.sleep(_QUIET)
         lines.clear()
         proxy.requests.clear()
-        cpu, began = cpu_seconds(host.process.pid), time.monotonic()
+        cpu, began = processor_seconds(host.process.pid), time.monotonic()
         publish = _publish(host, key, scenario)
         time.sleep(scenario.watched)
         _await(scenario, subscriber.pushes, proxy.requests)
@@ -170,7 +170,7 @@ def play(scenario: Scenario) -> Counted:
             operations=Counter(proxy.requests),
             pushes=len(subscriber.pushes),
             seconds=time.monotonic() - began,
-            cpu=round(cpu_seconds(host.process.pid) - cpu, 2),
+            cpu=round(processor_seconds(host.process.pid) - cpu, 2),
             publish=publish,
             deliver=[line["seconds"] for line in _lines(lines, "delivery.run")],
         )

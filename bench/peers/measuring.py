@@ -10,8 +10,8 @@ from bench.load import Case, Sink, publish, running_sink
 from bench.peers.system import System, Target
 
 SECONDS = 5.0  # of publishing, if a system keeps up
-_AT_MOST = 8.0  # seconds that all is delivered in, as far as the warm-up tells
-_PACED = 10.0  # seconds of a case that has a rate
+_AT_MOST = 1.6  # times these seconds all is delivered in, as far as the warm-up tells
+_PACED = 2.0  # times these seconds a case takes that has a rate
 _BURST = 1.0  # seconds of a warm-up, or as many deliveries as follow
 _FEW = 1000
 _REST = 1.0  # seconds in which nothing goes on
@@ -43,11 +43,15 @@ class Figures:
 def measure(system: System, case: Case) -> Figures:
     """Measure a case on a system that is started for it."""
     with running_sink() as sink, system.start(case, sink.url) as target:
-        rate = warm_up(target, case, sink)
-        if case.rate:
-            return play(target, replace(case, events=_fill(case.rate * _PACED, case)), sink)
-        events = _fill(rate / case.subscriptions * _AT_MOST, case)
-        return play(target, replace(case, events=events), sink, seconds=SECONDS)
+        return load(target, case, sink, warm_up(target, case, sink), SECONDS)
+
+
+def load(target: Target, case: Case, sink: Sink, rate: float, seconds: float) -> Figures:
+    """Publish for some seconds to a system that delivers *rate* events a second."""
+    if case.rate:
+        return play(target, replace(case, events=_fill(case.rate * seconds * _PACED, case)), sink)
+    events = _fill(rate / case.subscriptions * seconds * _AT_MOST, case)
+    return play(target, replace(case, events=events), sink, seconds=seconds)
 
 
 def warm_up(target: Target, case: Case, sink: Sink) -> float:

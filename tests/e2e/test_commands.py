@@ -104,7 +104,7 @@ def test_the_listener_tells_people_of_handshakes_deletions_and_headers_of_their_
 
 def test_a_benchmark_that_is_ended_leaves_nothing_running():
     bench = subprocess.Popen(
-        [sys.executable, "-m", "bench", "throughput", "--case", "paced"],
+        [sys.executable, "-m", "bench", "price", "--case", "paced"],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -9,15 +9,15 @@ import pytest
 from bench import isolation, slow
 from bench.__main__ import MEASUREMENTS, main
 from bench.peers.cases import CASES as PEERS
-from bench.throughput import CASES
+from bench.price.command import CASES as PRICED
 
 
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["nope"], "throughput, slow, isolation, filters, operations"),
-        (["load"], "throughput, slow, isolation, filters, operations"),
-        (["throughput", "--case", "nope"], ", ".join(f"'{case.name}'" for case in CASES)),
+        (["nope"], "price, slow, isolation, filters, operations"),
+        (["load"], "price, slow, isolation, filters, operations"),
+        (["price", "--case", "nope"], ", ".join(f"'{name}'" for name in PRICED)),
         (["slow", "--case", "nope"], ", ".join(f"'{name}'" for name in slow.CASES)),
         (["isolation", "--case", "nope"], ", ".join(f"'{name}'" for name in isolation.CASES)),
         (["peers", "--case", "nope"], ", ".join(f"'{each.case.name}'" for each in PEERS)),

@@ -1,0 +1,60 @@
+"""Measures each kind of load twice: what it costs, and where the host's time goes."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from bench.load import Case, progress, running_app, running_sink, settings
+from bench.peers.cases import CASES as PEERS
+from bench.peers.measuring import SECONDS, load, warm_up
+from bench.peers.pushgrid import target_of
+from bench.price.profiler import ProfilerError, sampled
+from bench.report import Measure, Row, processor_seconds, run
+from devhost.azurite import running_azurite
+
+_PROFILER = Path(__file__).parents[2] / ".venv-price" / "bin" / "py-spy"
+_SAMPLED = 2  # times as long as the load that is timed
+
+
+def price(case: Case, *, is_quick: bool) -> Iterator[Row]:
+    """Measure a case on a host of its own; times are those of a delivery."""
+    seconds = 1.0 if is_quick else SECONDS
+    with (
+        running_sink() as sink,
+        running_azurite() as azurite,
+        running_app(settings(azurite)) as host,
+    ):
+        target = target_of(host, case, sink.url)
+        rate = warm_up(target, case, sink)
+        processes = {"host": host.process.pid, "Azurite": azurite.process.pid}
+        before = {name: processor_seconds(pid) for name, pid in processes.items()}
+        figures = load(target, case, sink, rate, seconds)
+        if figures.lost:
+            raise RuntimeError(f"{figures.lost} deliveries did not arrive")
+        row: dict[str, float] = {"delivered/s": figures.delivered}
+        row |= {"p50 ms": figures.p50, "p99 ms": figures.p99}
+        for name, pid in processes.items():
+            spent = processor_seconds(pid) - before[name]
+            row[f"{name} CPU ms"] = spent / figures.deliveries * 1000
+        try:
+            with sampled(_PROFILER, host.process.pid) as shares:
+                load(target, case, sink, rate, seconds * _SAMPLED)
+            row |= shares
+        except ProfilerError as fault:
+            progress(f"the shares are left out: {fault}")
+        yield Row(phase="", figures=row)
+
+
+CASES: dict[str, Measure] = {
+    each.case.name: partial(price, each.case)
+    for each in PEERS
+    if {"delivered", "p50"} & set(each.figures)
+}
+
+
+def main(parser: argparse.ArgumentParser, arguments: list[str]) -> int:
+    """Print the table; returns 1 if a delivery did not arrive, 2 if no case matches."""
+    return run(parser, arguments, CASES)
