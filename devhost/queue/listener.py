@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -41,7 +40,7 @@ _POISON = "-poison"
 _STEP_RETRIES = (0.5, 1.0, 2.0)
 _BACKOFF_STEP = timedelta(milliseconds=100)
 _BACKOFF_JITTER = (0.8, 1.2)
-_BUSY_PUTS, _BUSY_SECONDS = 20, 0.5  # of a queue whose listener no put wakes
+_WAKE_SECONDS = 0.02  # from a poll to one for what was put meanwhile, which finds it all
 
 _log = logging.getLogger(__name__)
 
@@ -118,23 +117,14 @@ class QueueListener:
         self._running: set[asyncio.Task[None]] = set()
         self._has_room = asyncio.Event()
         self._wake = asyncio.Event()
-        self._told: deque[float] = deque(maxlen=_BUSY_PUTS)
         self._stopping = False
         self._outage = Outage(f"queue {trigger.queue}")
         self._is_gone = False
         self._existed = False
 
     def notify(self) -> None:
-        """
-        Poll now: this host, or its app, has put a message on the queue.
-
-        A busy queue is polled as ever: a poll finds many messages then, and costs as much as a put.
-        """
-        now = asyncio.get_running_loop().time()
-        is_busy = len(self._told) == _BUSY_PUTS and now - self._told[0] < _BUSY_SECONDS
-        self._told.append(now)
-        if not is_busy:
-            self._wake.set()
+        """Poll now, or 20 ms after the last poll: this host, or its app, has put a message."""
+        self._wake.set()
 
     def stop(self) -> None:
         """Receive no more messages."""
@@ -157,6 +147,7 @@ class QueueListener:
         exists, found = False, 0
         while not self._stopping:
             after_work, found = found, 0
+            polled_at = asyncio.get_running_loop().time()
             was_told = self._wake.is_set()
             self._wake.clear()  # What has been put so far is received now.
             try:
@@ -179,7 +170,8 @@ class QueueListener:
                 ) from fault
             # What follows the messages that a put told of tells of itself.
             if not found or (was_told and found < self._options.batch_size):
-                await self._wait(self._backoff.next_delay(after_work=bool(after_work or found)))
+                delay = self._backoff.next_delay(after_work=bool(after_work or found))
+                await self._wait(delay, polled_at)
 
     async def _receive(self) -> int:
         received = await self._queues.source.receive(self._options.batch_size, self._invisibility)
@@ -199,12 +191,14 @@ class QueueListener:
         if not task.cancelled() and (fault := task.exception()):
             _log.error("queue %s: %s", self._trigger.queue, fault, exc_info=fault)
 
-    async def _wait(self, delay: timedelta) -> None:
+    async def _wait(self, delay: timedelta, polled_at: float) -> None:
         if self._stopping:
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(delay.total_seconds()):
                 await self._wake.wait()
+                early = polled_at + _WAKE_SECONDS - asyncio.get_running_loop().time()
+                await asyncio.sleep(0 if self._stopping else early)
 
     async def _process(self, message: ReceivedMessage) -> None:
         lease = QueueLease(self._queues.source, message, self._invisibility)

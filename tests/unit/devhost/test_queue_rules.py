@@ -257,15 +257,30 @@ def test_a_queue_that_is_missing_is_not_polled_all_the_time(listen, queue):
     assert len([each for each in queue.times("exists") if each >= 10.5]) == 1
 
 
-def test_many_puts_end_no_wait(listen, queue):
-    """More than 20 in half a second: polls that find many at a time are cheaper."""
+def test_many_puts_end_a_wait_every_20_ms(listen, queue, app):
+    """However many they are: a poll finds what was put meanwhile, and costs as much as a put."""
 
     async def add(listener):
         await asyncio.sleep(10.5)
-        for _ in range(50):
+        for number in range(10):
+            queue.put(str(number))
             listener.notify()
-            await asyncio.sleep(0.015)
+            await asyncio.sleep(0.008)
 
     listen(1, during=add, max_polling_interval=timedelta(minutes=1))
 
-    assert len([each for each in queue.times("receive") if 10.5 <= each < 11]) == 20
+    found = [10.5, 10.52, 10.54, 10.56, 10.58]
+    assert [each for each in queue.times("receive") if each >= 10.5][:6] == [*found, 10.68]
+    assert sorted(set(app.times)) == found
+
+
+def test_full_polls_after_a_put_follow_each_other_at_once(listen, queue, app):
+    async def add(listener):
+        await asyncio.sleep(10.5)
+        for number in range(10):
+            queue.put(str(number))
+        listener.notify()
+
+    listen(1, during=add, batch_size=4, max_polling_interval=timedelta(minutes=1))
+
+    assert app.times == [10.5] * 10
