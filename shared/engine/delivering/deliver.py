@@ -168,7 +168,6 @@ class Deliver:
         """Store what comes back unjudged, together what is due together."""
         now = self.clock.now()
         puts: list[Awaitable[object]] = []
-        places.storing += 1
         patience = places.patience()
         for long in {each.long for each in parts}:
             waiting = [
@@ -177,10 +176,7 @@ class Deliver:
             for due, together in due_together(waiting, now):
                 messages = [replace(each, due=due) for each in together]
                 puts.append(self.requeue.at_due(*messages, long=long, patience=patience))
-        try:
-            await all_stored(puts)
-        finally:
-            places.storing -= 1
+        await all_stored(puts)
 
     async def _enter(self, part: DeliveryMessage, message: InFlight) -> PutBack | None:
         """Judge a part, and line it up at its endpoint, which decides what is pushed now."""
@@ -196,11 +192,11 @@ class Deliver:
         endpoint = self.endpoints.of(judged.subscription)
         if await endpoint.health.learn(judged.terms):
             endpoint.spawn(endpoint.health.save())  # an earlier save has failed
-        endpoint.enter(judged, message)
+        pushing = endpoint.enter(judged, message)
         await asyncio.sleep(0)  # those that wait for nothing enter before any is pushed
-        if message.pushing and not message.places.admits(message):
-            message.park()
         endpoint.pump()
+        if message.places.are_scarce:
+            endpoint.give_way(pushing)
         return None
 
     def _record(self, part: Part) -> Record:
@@ -228,11 +224,7 @@ class Deliver:
                     faults[part.message.key.folded] = fault
             if follow.is_due:
                 await follow.flush()
-        message.places.storing += 1
-        try:
-            await follow.flush()
-        finally:
-            message.places.storing -= 1
+        await follow.flush()
         follow.end()
 
     async def _is_current(self, subscription: EventSubscription) -> bool:

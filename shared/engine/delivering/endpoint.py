@@ -25,7 +25,7 @@ from shared.delivery.outcome import Outcome
 from shared.delivery.policy import DeliveryTerms
 from shared.delivery.requests.line import Entry, Line, entries_of
 from shared.delivery.returns import Accepted, Returns
-from shared.engine.delivering.budget import Budget, Places, Speed
+from shared.engine.delivering.budget import Budget, Speed
 from shared.engine.delivering.health import SharedHealth
 from shared.engine.delivering.in_flight import InFlight, Pushing, Request, by_part, request_of
 from shared.engine.delivering.parts import Part
@@ -33,7 +33,8 @@ from shared.engine.delivering.results import Attempted, NotNow, Result, Shortage
 from shared.subscriptions.subscription import EventSubscription, Pause, SubscriptionKey
 
 QUICK = 1.0  # seconds: a push that takes more is slow
-BRIEF = 0.1
+BRIEF = 0.25  # seconds: what waits for such a push has its place back in no time
+SHORTEST = 0.1  # seconds that a push is taken to last
 LONGEST_IN_LINE = 60.0  # seconds
 TICK = 0.5  # seconds between two looks at what is not pushed at once
 SOONEST_BACK = timedelta(seconds=1)  # of what could not be pushed in time
@@ -61,8 +62,8 @@ class Endpoint:
     The endpoint of one subscription in this process, whose state belongs to the event loop.
 
     *line* has what is due now, whichever messages brought it; *parts* are those with deliveries in
-    it or under way, *busy* counts those with a push under way. *pause* is that of the subscription
-    as it was read last. *seconds* is the moving average of its pushes' times.
+    it or under way. *pause* is that of the subscription as it was read last. *seconds* is the
+    moving average of its pushes' times.
     """
 
     key: SubscriptionKey
@@ -73,7 +74,6 @@ class Endpoint:
     line: Line[Pushing] = field(default_factory=Line)
     parts: dict[Pushing, None] = field(default_factory=dict)
     under_way: int = 0
-    busy: int = 0
     seconds: float | None = None
     accepted: Accepted = field(default_factory=Accepted)
     pause: Pause | None = None
@@ -91,20 +91,15 @@ class Endpoint:
 
     @property
     def is_brief(self) -> bool:
-        """Whether its pushes are not known to take more than a tenth of a second."""
-        return self.speed is not Speed.SLOW and (self.seconds or 0) < BRIEF
+        """Whether its pushes are not known to take more than a quarter of a second."""
+        return max(self.seconds or 0, self._hangs_for()) <= BRIEF
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is in its line or under way."""
         return not self.parts and not self._is_probing
 
-    def alone_in(self, places: Places) -> list[InFlight]:
-        """Return the messages in flight that wait for this endpoint only."""
-        messages = [each.message for each in self.parts]
-        return [each for each in messages if each.places is places and len(each.pushing) == 1]
-
-    def enter(self, part: Part, message: InFlight) -> None:
+    def enter(self, part: Part, message: InFlight) -> Pushing:
         """Line up the deliveries of a part; `pump` begins to push them."""
         pushing = Pushing(part=part, message=message, endpoint=self, open=len(part.to_push))
         self.parts[pushing] = message.pushing[pushing] = None
@@ -112,22 +107,23 @@ class Endpoint:
         entries = entries_of(pushing, part.to_push, part.subscription, part.terms)
         self.line.add(entries, part.subscription, part.terms)
         self._tick_soon()
+        return pushing
 
     def pump(self) -> None:
         """Begin the pushes that may begin now, and turn back what may not."""
         if self.around.budget.is_stopping:
             self.stop()
         while self.line and not self._is_probing and self.under_way < self.limit.value:
-            first = self.line.first.owner
-            found = self._availability(first.part.terms)
+            terms = self.line.first.owner.part.terms
+            found = self._availability(terms)
             if isinstance(found, Held):
                 self._hold_line(found)
                 break
-            if not self.around.budget.may_push(self, first.message):
+            if not self.around.budget.may_push(self):
                 return
             if isinstance(found, NeedsProbe):
                 self._is_probing = True
-                self.spawn(self._probe(first.part.terms))
+                self.spawn(self._probe(terms))
                 break
             if request := self._take():
                 self._begin(request)
@@ -138,7 +134,12 @@ class Endpoint:
         now = self.around.clock.now()
         self._turn_back_line(lambda _: NotNow(now, "the host stops"))
 
-    def withdraw(self, pushing: Pushing, why: str) -> None:
+    def give_way(self, pushing: Pushing) -> None:
+        """Turn back what a part has in the line, unless its place will be free in no time."""
+        if not self.is_brief:
+            self._withdraw(pushing, "slow endpoints have half of the messages in flight")
+
+    def _withdraw(self, pushing: Pushing, why: str) -> None:
         """Turn back what a part has in the line, uncounted, to come back at the endpoint's pace."""
         if withdrawn := self.line.withdraw(pushing):
             batch = tuple(each.loaded for each in withdrawn)
@@ -176,25 +177,14 @@ class Endpoint:
         return request
 
     def _begin(self, request: Request) -> None:
-        self._counted(request, 1)
+        self._count(1)
         self._begun[request] = _now()
         self.spawn(self._push(request))
         self._tick_soon()
 
-    def _counted(self, request: Request, by: int) -> None:
-        """Count a request that begins (1) or ends (-1) wherever it is counted."""
+    def _count(self, by: int) -> None:
         self.under_way += by
         self.around.budget.count(self, by)
-        for pushing, _ in request.by_part:
-            message = pushing.message
-            was_busy = pushing.under_way > 0
-            pushing.under_way += by
-            message.under_way += by
-            self.busy += (pushing.under_way > 0) - was_busy
-            if message.under_way:
-                message.places.busy.setdefault(message)
-            else:
-                message.places.busy.pop(message, None)
 
     async def _push(self, request: Request) -> None:
         """Push a request and learn from it; its parts get a result in any case."""
@@ -217,7 +207,7 @@ class Endpoint:
                 self.spawn(self.health.save())
         except Exception as error:  # noqa: BLE001 - a fault of ours
             telemetry.error("delivery.failed", **self.key._asdict(), detail=repr(error))
-        self._counted(request, -1)
+        self._count(-1)
         self._is_probing = self._is_probing and not request.is_probe
         if isinstance(result, Shortage):
             self.around.log_shortage(result)
@@ -264,11 +254,6 @@ class Endpoint:
         was_quick, self.speed = self.is_quick, speed
         if was_quick is not self.is_quick:
             self.around.budget.speed_changed(self)
-        for message in [each.message for each in self.parts]:
-            message.places.recount(message)
-        for places in {each.message.places for each in self.parts}:
-            for message in places.surplus():
-                message.park()
 
     async def _probe(self, terms: DeliveryTerms) -> None:
         """Claim the probe of a hold that is over by time, and push one request alone."""
@@ -311,7 +296,7 @@ class Endpoint:
     def _rate(self, at_a_time: int) -> float:
         """Return how many requests a second it can take, with so many under way."""
         seconds = QUICK if self.seconds is None else self.seconds
-        return at_a_time / max(seconds, self._hangs_for(), BRIEF)
+        return at_a_time / max(seconds, self._hangs_for(), SHORTEST)
 
     def _hangs_for(self) -> float:
         """Return for how many seconds the oldest push has been under way."""
@@ -329,7 +314,9 @@ class Endpoint:
         self._judge_speed()
         for each in list(self.parts):
             if _now() - each.message.since > LONGEST_IN_LINE:
-                self.withdraw(each, "no push in time")
+                self._withdraw(each, "no push in time")
+            elif each.message.places.are_almost_gone:
+                self.give_way(each)
         if self.parts:
             self._tick_soon()
         self.pump()

@@ -57,7 +57,7 @@ class Endpoints:
 
     def stop(self) -> None:
         """Let nothing more be pushed: what waits in lines goes back at once."""
-        self.around.budget.is_stopping = True
+        self.around.budget.stop()
         for endpoint in list(self._known.values()):
             endpoint.stop()
 

@@ -40,14 +40,13 @@ class Pushing:
     """
     One part while its deliveries are pushed by *endpoint*.
 
-    *open* counts its deliveries in the line or under way, *under_way* its requests under way.
+    *open* counts its deliveries in the line or under way.
     """
 
     part: Part
     message: InFlight
     endpoint: Endpoint
     open: int
-    under_way: int = 0
     is_abandoned: bool = False
 
     def report(self, batch: PushBatch, result: Result, *, is_first: bool = True) -> None:
@@ -67,7 +66,7 @@ class Pushing:
 
     def _left(self) -> None:
         self.endpoint.parts.pop(self, None)
-        self.message.left(self)
+        self.message.pushing.pop(self, None)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -84,7 +83,6 @@ class InFlight:
     since: float
     jitter: float
     is_entering: bool = True
-    under_way: int = 0
     pushing: dict[Pushing, None] = field(default_factory=dict)
     _results: list[PartResult] = field(default_factory=list)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -93,18 +91,6 @@ class InFlight:
         """Report a result to whoever waits in `results`."""
         self._results.append(result)
         self._news.set()
-
-    def left(self, pushing: Pushing) -> None:
-        """Note that nothing of a part is open any more."""
-        if self.pushing.pop(pushing, self) is None:
-            self.places.recount(self)
-            if self in self.places.surplus():
-                self.park()
-
-    def park(self) -> None:
-        """Turn back what waits in lines: others need the place."""
-        for pushing in list(self.pushing):
-            pushing.endpoint.withdraw(pushing, "slow endpoints have half of the messages in flight")
 
     def have_entered(self) -> None:
         """Note that all of its parts have been judged."""
@@ -117,11 +103,6 @@ class InFlight:
         for pushing in list(self.pushing):
             if part is None or pushing.part is part:
                 pushing.abandon()
-
-    @property
-    def waits_for_quick(self) -> bool:
-        """Whether any of its open parts is for an endpoint that is known to be quick."""
-        return any(each.endpoint.is_quick for each in self.pushing)
 
     @property
     def is_open(self) -> bool:

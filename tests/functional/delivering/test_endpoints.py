@@ -37,7 +37,7 @@ def _nothing_is_left(app: Deployment) -> Iterator[None]:
     assert not any(budget._unpacked.values())
     assert not budget._waiting
     for places in app.deliver.places.values():
-        assert (places.slow, places.busy, places.storing) == ({}, {}, 0)
+        assert places.in_flight == 0
 
 
 def subscribe(app: Deployment, *names: str, **choices: object) -> None:
@@ -169,28 +169,6 @@ def test_an_endpoint_whose_line_never_ends_gives_way_to_others(app: Deployment) 
     app.loop.settle()
 
     assert held.held[-1] == '"e-99"'
-    held.let_go()
-
-
-def test_who_waits_for_a_place_keeps_nobody_from_a_push(app: Deployment) -> None:
-    """Retries have all of their places; a first attempt waits for the budget of pushes only."""
-    names = ("one", "two", "three", "four")
-    subscribe(app, *names)
-    for name in names:
-        app.run(a_part(100, name=name))  # they are quick
-    budget, places = app.deliver.endpoints.around.budget, app.deliver.places[Queue.RETRIES]
-    budget.pushes, places.total = 5, 2
-    held = app.hold(*(f'"e-{number}"' for number in range(7)))
-    for number, name in ((0, "one"), (1, "one"), (2, "two")):
-        begin_retry(app, a_part(number, name=name))
-    app.begin(a_part(3, 4, 5, name="three"))
-    app.begin(a_part(6, name="four"))
-    assert held.held == [f'"e-{number}"' for number in (0, 1, 3, 4, 5)]
-
-    held.let_go('"e-3"')
-    app.loop.settle()
-
-    assert held.held[-1] == '"e-6"'
     held.let_go()
 
 
@@ -387,19 +365,22 @@ def uncounted(app: Deployment) -> list[int]:
     return [each.position for each in found]
 
 
-def test_beyond_their_half_messages_for_slow_endpoints_go_at_once(app: Deployment) -> None:
-    """Their deliveries come back at the endpoint's pace, and others find a place."""
+def test_beyond_half_of_the_places_what_waits_for_a_slow_endpoint_goes_at_once(
+    app: Deployment,
+) -> None:
+    """Its deliveries come back at the endpoint's pace, and others find a place."""
+    app.limit_pushes(1)
     app.deliver.places[Queue.DELIVERIES].total = 8
     subscribe(app, "slow", "other")
     held = app.hold("slow")
     tasks = [app.begin(a_part(0, name="slow"))]
-    app.loop.advance(2 * SECOND)  # it is known to be slow now
+    app.loop.advance(SECOND)  # it is known to be slow now
 
     tasks += [app.begin(a_part(number, name="slow")) for number in range(1, 8)]
     app.run(a_part(99, name="other"))
 
-    assert [each.done() for each in tasks] == [False] * 3 + [True] * 5
-    assert uncounted(app) == [3, 4, 5, 6, 7]
+    assert [each.done() for each in tasks] == [False] * 4 + [True] * 4
+    assert uncounted(app) == [4, 5, 6, 7]
     waits = app.queues.waits(Queue.RETRIES)
     assert waits == sorted(waits)
     assert waits[0] >= SECOND
@@ -407,37 +388,44 @@ def test_beyond_their_half_messages_for_slow_endpoints_go_at_once(app: Deploymen
     held.let_go()
     app.loop.settle()
     assert all(each.exception() is None for each in tasks)
-    assert sorted(requests(app)) == [[0], [1], [2], [99]]
+    assert sorted(requests(app)) == [[0], [1], [2], [3], [99]]
 
 
-def test_when_an_endpoint_turns_slow_the_latest_beyond_the_half_go(app: Deployment) -> None:
+@pytest.mark.parametrize(("messages", "left"), [(6, 6), (7, 1)], ids=["enough", "few"])
+def test_an_endpoint_that_turns_slow_gives_way_while_places_are_almost_gone(
+    app: Deployment, messages: int, left: int
+) -> None:
     app.limit_pushes(1)
     app.deliver.places[Queue.DELIVERIES].total = 8
     app.subscribe()
     held = app.hold("e-0")
-    tasks = [app.begin(a_part(number)) for number in range(7)]
+    tasks = [app.begin(a_part(number)) for number in range(messages)]
     assert not any(each.done() for each in tasks)
 
-    app.loop.advance(2 * SECOND)
+    app.loop.advance(SECOND)
 
-    assert [each.done() for each in tasks] == [False] * 4 + [True] * 3
-    assert sorted(uncounted(app)) == [4, 5, 6]
+    assert [each.done() for each in tasks] == [False] * left + [True] * (messages - left)
+    assert sorted(uncounted(app)) == list(range(left, messages))
     held.let_go()
     app.loop.settle()
-    assert requests(app) == [[0], [1], [2], [3]]
+    assert requests(app) == [[number] for number in range(left)]
 
 
 def test_when_the_host_stops_lines_go_back_at_once(app: Deployment) -> None:
-    """What is under way may end; what comes yet is put back, uncounted."""
+    """What is under way may end; what comes yet, or waits for memory, is put back, uncounted."""
     app.limit_pushes(1)
     app.subscribe()
+    app.run(a_part(99))  # it is quick
+    app.pusher.sent.clear()
+    app.deliver.budget.bytes = 1  # only one message has any
     held = app.hold("e-0")
-    task = app.begin(a_part(0, 1, 2))
+    task, waiting = app.begin(a_part(0, 1, 2)), app.begin(a_part(4))
+    assert not waiting.done()
 
     app.loop.call_soon(app.deliver.endpoints.stop)
     app.loop.advance(SECOND)
-    assert sorted(each.position for each in app.on(Queue.RETRIES)[0].deliveries) == [1, 2]
-    assert not task.done()
+    assert sorted(uncounted(app)) == [1, 2, 4]
+    assert (task.done(), waiting.done()) == (False, True)
     later = app.begin(a_part(3))
     assert later.done()
     held.let_go()
@@ -445,7 +433,7 @@ def test_when_the_host_stops_lines_go_back_at_once(app: Deployment) -> None:
 
     assert task.exception() is None
     assert requests(app) == [[0]]
-    assert {each.attempts for part in app.on(Queue.RETRIES) for each in part.deliveries} == {0}
+    assert sorted(uncounted(app)) == [1, 2, 3, 4]
 
 
 def test_events_wait_for_memory_in_the_order_of_their_messages() -> None:

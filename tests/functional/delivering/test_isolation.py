@@ -15,7 +15,6 @@ import pytest
 from pushgrid.testing.memory import answered
 from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens
 from shared.delivery.messages.message_writer import encode, encode_together
-from shared.engine.delivering.budget import MESSAGES
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
 from shared.http import Audience, Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
@@ -26,6 +25,7 @@ HEALTHY = "https://healthy.example/"
 DURATION = 6  # seconds of publishing
 EVERY = 0.1  # seconds between two events for the healthy endpoint
 A_PUT = 0.005  # seconds
+PLACES = 256  # an eighth of what a process has, so that less fills it
 
 
 class Trouble(NamedTuple):
@@ -67,10 +67,11 @@ class Endpoints:
 
 
 class Host:
-    """Has as many messages of each queue in flight as the Functions host."""
+    """Has so many messages of each queue in flight, and an app with the budget for as many."""
 
     def __init__(self, app: Deployment) -> None:
         self._app = app
+        make_small(app)
         self._waiting: dict[Queue, list[tuple[float, int, str]]] = {
             Queue.DELIVERIES: [],
             Queue.RETRIES: [],
@@ -94,7 +95,7 @@ class Host:
 
     def _pull(self, queue: Queue) -> None:
         loop, waiting = self._app.loop, self._waiting[queue]
-        while waiting and waiting[0][0] <= loop.time() and self._in_flight[queue] < MESSAGES:
+        while waiting and waiting[0][0] <= loop.time() and self._in_flight[queue] < PLACES:
             self._in_flight[queue] += 1
             loop.create_task(self._work(queue, heapq.heappop(waiting)[2]))
 
@@ -103,6 +104,12 @@ class Host:
         self.worked[queue] += 1
         self._in_flight[queue] -= 1
         self._pull(queue)
+
+
+def make_small(app: Deployment) -> None:
+    app.deliver.budget.pushes = PLACES
+    for places in app.deliver.places.values():
+        places.total = PLACES
 
 
 def a_lone(name: str, event: str, app: Deployment) -> str:
@@ -179,7 +186,7 @@ def test_parts_of_one_message_do_not_wait_for_each_other(app: Deployment) -> Non
     sent: dict[str, float] = {}
 
     async def publish() -> None:
-        for number in range(2 * MESSAGES):
+        for number in range(2 * PLACES):
             origin = ORIGIN._replace(publish_id=f"event-{number}", published_at=app.clock.now())
             deliveries = [a_delivery(origin=origin, text=text(id=f"event-{number}"))]
             parts = [a_message(deliveries, subscription=name) for name in ("healthy", "hangs")]
@@ -233,10 +240,11 @@ def test_messages_that_wait_for_tokens_have_half_of_the_places(app: Deployment) 
         raise StorageUnavailable
 
     tokens = WebhookTokens(None, app.watched, hang)
+    make_small(app)
     app.push_with(TokenPusher(app.pusher, tokens))
     app.subscribe(audience=Audience("tenant", "application"))
 
-    waiting = [app.begin(a_message([a_delivery(number)])) for number in range(MESSAGES)]
+    waiting = [app.begin(a_message([a_delivery(number)])) for number in range(PLACES)]
     app.loop.advance(2 * SECOND)
 
-    assert sum(not each.done() for each in waiting) <= MESSAGES // 2
+    assert sum(not each.done() for each in waiting) <= PLACES // 2
