@@ -31,6 +31,7 @@ _DEFAULTS = LOCAL | {
     "PUSHGRID_ATTEMPT_LOG": "all",
     "PUSHGRID_AZ_LOGIN": "true",
     "PUSHGRID_LOCAL_SHORTCUTS": "true",
+    "PUSHGRID_PUBLISH_LOG": "requests",
     "PUSHGRID_ALLOWED_NETWORKS": "127.0.0.0/8,::1/128",
     "AzureFunctionsJobHost__extensions__queues__maxPollingInterval": "00:00:00.100",
 }

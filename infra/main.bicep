@@ -3,7 +3,7 @@ targetScope = 'subscription'
 metadata name = 'Pushgrid'
 metadata description = 'Push delivery of events on Azure Functions (Flex Consumption) and one storage account.'
 
-import { attemptLogType, instanceMemoryType, principalKindType, profileType, storageSkuType } from 'modules/types.bicep'
+import { attemptLogType, instanceMemoryType, principalKindType, profileType, publishLogType, storageSkuType } from 'modules/types.bicep'
 
 // ---- where, and for whom
 
@@ -61,6 +61,9 @@ param egressProxy string = ''
 
 @description('Which delivery attempts are kept in tables.')
 param attemptLog attemptLogType = 'failures'
+
+@description('What the log has a line for: commits or publish requests.')
+param publishLog publishLogType = 'commits'
 
 @description('Whether Retry-After of 429 and 503 is followed.')
 param honorRetryAfter bool = false
@@ -290,6 +293,7 @@ module app 'modules/app.bicep' = {
       clientCertificateName: clientCertificateName
       egressProxy: egressProxy
       attemptLog: attemptLog
+      publishLog: publishLog
       honorRetryAfter: honorRetryAfter
       probationCountsAttempt: probationCountsAttempt
       probationEndsEvents: probationEndsEvents

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
@@ -118,6 +118,11 @@ class Sum(NamedTuple):
     times: int
     least: float
     most: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Sum:
+        """Return the sum of *values*, of which there is at least one."""
+        return cls(sum(values), len(values), min(values), max(values))
 
     def plus(self, other: Sum) -> Sum:
         """Return both together."""

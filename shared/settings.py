@@ -36,6 +36,13 @@ class AttemptLogging(StrEnum):
     OFF = "off"
 
 
+class PublishLogging(StrEnum):
+    """Whether the log has a line for each commit or for each publish request in it."""
+
+    COMMITS = "commits"
+    REQUESTS = "requests"
+
+
 class LogFormat(StrEnum):
     """How attempts and refusals are logged: a whole record, or a line that fits a terminal."""
 
@@ -70,6 +77,7 @@ class Settings:
     cache_for: timedelta = timedelta(seconds=5)
     endpoint_limit: int = 256
     attempt_log: AttemptLogging = AttemptLogging.FAILURES
+    publish_log: PublishLogging = PublishLogging.COMMITS
     log_format: LogFormat = LogFormat.JSON
     trace_context: bool = True
     replay_header: bool = False
@@ -281,6 +289,7 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "cache_for": ("PUSHGRID_CACHE_SECONDS", _seconds),
     "endpoint_limit": ("PUSHGRID_ENDPOINT_LIMIT", partial(_whole, 1, 4096)),
     "attempt_log": ("PUSHGRID_ATTEMPT_LOG", _choice(AttemptLogging)),
+    "publish_log": ("PUSHGRID_PUBLISH_LOG", _choice(PublishLogging)),
     "log_format": ("PUSHGRID_LOG_FORMAT", _choice(LogFormat)),
     "trace_context": ("PUSHGRID_TRACE_CONTEXT", _boolean),
     "replay_header": ("PUSHGRID_REPLAY_HEADER", _boolean),

@@ -158,6 +158,7 @@ class Lane:
             payloads=OffLoopPayloads(StoragePayloads(account, SystemClock()), off_loop),
             sender=sender(account, send, off_loop),
             off_loop=off_loop,
+            report=lambda *_: None,
         )
 
     async def _publish_all(

@@ -76,6 +76,10 @@ type scaleType = {
 type attemptLogType = 'failures' | 'all' | 'off'
 
 @export()
+@description('Whether the log has a line for each commit of publish requests, or for each request.')
+type publishLogType = 'commits' | 'requests'
+
+@export()
 @description('Settings of the app that a deployment may choose; docs/deploy.md says what each is for. An empty text leaves the default of the app.')
 type settingsType = {
   @description('Default delivery profile.')
@@ -101,6 +105,9 @@ type settingsType = {
 
   @description('Which delivery attempts are kept.')
   attemptLog: attemptLogType
+
+  @description('What the log has a line for: commits or publish requests.')
+  publishLog: publishLogType
 
   @description('Whether Retry-After of 429 and 503 is followed.')
   honorRetryAfter: bool

@@ -47,6 +47,7 @@ from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Pusher, Queue, SubscriptionReader, TopicReader
 from shared.engine.publishing.commit import Commit
 from shared.engine.publishing.publish import Publish
+from shared.engine.publishing.publish_report import PublishReport
 from shared.engine.publishing.publisher_authorization import PublisherAuthorization
 from shared.engine.replaying.jobs import ReplayJobs
 from shared.engine.replaying.marks import Marks
@@ -117,14 +118,18 @@ class InMemoryApp:
             clock=watched,
             clock_records=self.clock_records,
         )
+        report = PublishReport(metrics=self.metrics, clock=watched)
+        commit = Commit(
+            payloads=payloads, sender=sender, off_loop=off_loop, report=report.published
+        )
         self.publish = Publish(
             authorization=PublisherAuthorization(clock=watched),
             topics=directory,
             subscriptions=directory,
-            commits=InlineCommits(Commit(payloads=payloads, sender=sender, off_loop=off_loop).run),
+            commits=InlineCommits(commit.run),
             clock=watched,
             new_id=chance.new_id,
-            metrics=self.metrics,
+            report=report,
             payloads_kept_for=terms.payloads_kept_for,
             off_loop=off_loop,
         )

@@ -65,19 +65,24 @@ class BufferedMetrics:
         topic: str,
         subscription: str = "",
         *,
-        by: float = 1,
+        by: float | Sum = 1,
         **dimensions: str,
     ) -> None:
         minute = int(self._clock.now().timestamp()) // 60
         named = tuple(sorted((n, str(v)) for n, v in dimensions.items())) if dimensions else ()
         key = (minute, topic, subscription, metric.value, named)
+        added = by if isinstance(by, Sum) else (by, 1, by, by)
         with self._lock:
-            values = self._new.get(key)
-            if values is not None:
-                total, times, least, most = values
-                self._new[key] = (total + by, times + 1, min(least, by), max(most, by))
+            known = self._new.get(key)
+            if known is not None:
+                self._new[key] = (
+                    known[0] + added[0],
+                    known[1] + added[1],
+                    min(known[2], added[2]),
+                    max(known[3], added[3]),
+                )
             elif len(self._new) < MAX_SERIES:
-                self._new[key] = (by, 1, by, by)
+                self._new[key] = added
             else:
                 self._is_lossy = True
 

@@ -8,7 +8,6 @@ from contextvars import Context
 from functools import partial
 
 from shared.delivery.messages.publication import Publication
-from shared.engine.ports import Committed
 from shared.engine.publishing.commit import Result
 from shared.engine.publishing.gathering import Gathering, Group
 from shared.errors import StorageUnavailable
@@ -19,15 +18,15 @@ WAIT_SECONDS = 200.0  # Azure's front end gives a request 230
 class _Waiter:
     """A request that waits for the result of its commit."""
 
-    def __init__(self, publication: Publication, result: asyncio.Future[Committed]) -> None:
+    def __init__(self, publication: Publication, result: asyncio.Future[None]) -> None:
         self.publication = publication
         self.result = result
 
     def tell(self, result: Result | BaseException) -> None:
         if self.result.done():  # It has given up.
             return
-        if isinstance(result, Committed):
-            self.result.set_result(result)
+        if result is None:
+            self.result.set_result(None)
         elif isinstance(result, StorageUnavailable):
             self.result.set_exception(result)
         else:
@@ -53,7 +52,7 @@ class GroupCommit:
         self._under_way: set[asyncio.Task[Sequence[Result | BaseException]]] = set()
         self._is_beginning = self._has_news = False
 
-    async def commit(self, publication: Publication) -> Committed:
+    async def commit(self, publication: Publication) -> None:
         if not self._gathering.has_room:
             raise StorageUnavailable
         loop = asyncio.get_running_loop()
@@ -62,7 +61,7 @@ class GroupCommit:
         self._begin_soon()
         patience = loop.call_later(self._wait_seconds, self._give_up, waiter)
         try:
-            return await waiter.result
+            await waiter.result
         finally:
             patience.cancel()
             if waiter.result.cancelled():

@@ -7,6 +7,7 @@ from shared.adapters.off_loop import OffLoopPayloads, Threads
 from shared.engine.publishing.commit import Commit
 from shared.engine.publishing.gathering import MAX_UNDER_WAY
 from shared.engine.publishing.publish import Publish
+from shared.engine.publishing.publish_report import PublishReport
 from shared.engine.publishing.publisher_authorization import PublisherAuthorization
 from shared.wiring import storage
 from shared.wiring.entra import publisher_tokens
@@ -19,6 +20,7 @@ THREADS = 16  # for requests that are large, or wait for storage or keys
 @once
 def publish() -> Publish:
     of_commits = Threads(MAX_UNDER_WAY, "commit")  # which wait for no request's reads
+    report = PublishReport(metrics=storage.metrics(), clock=CLOCK, logging=settings().publish_log)
     return Publish(
         authorization=PublisherAuthorization(
             clock=CLOCK,
@@ -33,11 +35,12 @@ def publish() -> Publish:
                 payloads=OffLoopPayloads(storage.payloads(), of_commits),
                 sender=storage.sender(),
                 off_loop=of_commits,
+                report=report.published,
             ).run
         ),
         clock=CLOCK,
         new_id=new_request_id,
-        metrics=storage.metrics(),
+        report=report,
         payloads_kept_for=storage.deployment_terms().payloads_kept_for,
         off_loop=Threads(THREADS, "publish"),
     )

@@ -17,13 +17,13 @@ from pushgrid.testing.memory import (
 from shared.adapters.group_commit import GroupCommit
 from shared.adapters.off_loop import OffLoopPayloads
 from shared.delivery.messages.publication import Publication
-from shared.engine.ports import Committed, Queue
+from shared.engine.ports import Queue
 from shared.engine.publishing.commit import Commit
 from shared.errors import StorageUnavailable
-from tests.functional.publishing.publications import a_publication
+from tests.functional.publishing.publications import a_publication, unreported
 from tests.without_loop import at_once
 
-Store = Callable[[Publication], Committed]  # runs a loop until the publication is committed
+Store = Callable[[Publication], None]  # runs a loop until the publication is committed
 
 
 @pytest.fixture
@@ -37,6 +37,7 @@ def commit(request: pytest.FixtureRequest, queues: MemoryQueues) -> Iterator[Sto
         payloads=OffLoopPayloads(MemoryPayloads(FakeClock()), at_once),
         sender=MemorySender(queues, at_once),
         off_loop=at_once,
+        report=unreported,
     ).run
     commits = InlineCommits(store) if request.param == "inline" else GroupCommit(store)
     with asyncio.Runner() as runner:
@@ -44,7 +45,8 @@ def commit(request: pytest.FixtureRequest, queues: MemoryQueues) -> Iterator[Sto
 
 
 def test_it_is_stored_when_commit_returns(commit: Store, queues: MemoryQueues) -> None:
-    assert commit(a_publication(0, 65)) == Committed(messages=2, requests=1)
+    commit(a_publication(0, 65))
+
     assert len(queues.texts(Queue.DELIVERIES)) == 2
 
 
@@ -54,7 +56,7 @@ def test_a_failed_put_is_unavailable_storage(commit: Store, queues: MemoryQueues
     with pytest.raises(StorageUnavailable):
         commit(a_publication(0))
 
-    assert commit(a_publication(1)) == Committed(messages=1, requests=1)
+    commit(a_publication(1))
 
 
 def test_a_bug_is_no_unavailable_storage(commit: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,4 +65,4 @@ def test_a_bug_is_no_unavailable_storage(commit: Store, monkeypatch: pytest.Monk
         commit(a_publication(0))
     monkeypatch.undo()
 
-    assert commit(a_publication(1)) == Committed(messages=1, requests=1)
+    commit(a_publication(1))

@@ -200,7 +200,9 @@ def test_requests_that_are_committed_together_keep_their_traces(app: Deployment)
 
     sender = MemorySender(app.queues, at_once)
     payloads = OffLoopPayloads(app.payloads, at_once)
-    finished(Commit(payloads=payloads, sender=sender, off_loop=at_once).run(publications))
+    report = app.publish.report.published
+    commit = Commit(payloads=payloads, sender=sender, off_loop=at_once, report=report)
+    finished(commit.run(publications))
 
     assert len(app.queues.texts(Queue.DELIVERIES)) == 1
     assert deliver(app) == [(parent(ONE, 1), None), (None, None), (parent(TWO, 2), STATE)]

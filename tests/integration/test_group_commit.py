@@ -18,12 +18,12 @@ from shared.adapters.storage.blobs import StoragePayloads
 from shared.adapters.storage.queues import StorageQueues
 from shared.clock import SystemClock
 from shared.delivery.messages.publication import Publication
-from shared.engine.ports import Committed, Queue
+from shared.engine.ports import Queue
 from shared.engine.publishing.commit import Commit, Result
 from shared.errors import StorageUnavailable
 from testbed.storage_proxy import Attack, Failure, running_storage_proxy
 from tests.builders import noise
-from tests.functional.publishing.publications import a_publication, events_of
+from tests.functional.publishing.publications import a_publication, events_of, unreported
 from tests.senders import BRIDGE, THREADS, sender_of
 
 OTHERS = range(2, 17)  # the publishers beside the one whose put fails
@@ -37,7 +37,7 @@ PATIENCE = 60
 
 async def publish_all(
     store: Commit, commits_of: list[int], size: int
-) -> list[Committed | BaseException]:
+) -> list[BaseException | None]:
     """Publish one event, and sixteen more before its commit ends; the results in this order."""
     begun, all_arrived = asyncio.Event(), asyncio.Event()
 
@@ -83,7 +83,9 @@ def test_only_requests_in_the_failed_put_fail_and_nothing_else_is_lost(
         proxy.attack = lambda request: BUSY if len(request.body) > MOST_BYTES else None
 
         with sender_of(account) as sender:
-            store = Commit(payloads=payloads, sender=sender.on_loop, off_loop=THREADS)
+            store = Commit(
+                payloads=payloads, sender=sender.on_loop, off_loop=THREADS, report=unreported
+            )
             faults = BRIDGE.run(publish_all(store, commits_of, size))
         stored = [each.text for each in queues.receive(Queue.DELIVERIES, timedelta(hours=1))]
         account.queue(Queue.DELIVERIES).delete_queue()

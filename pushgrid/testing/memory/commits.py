@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from shared.delivery.messages.publication import Publication
-from shared.engine.ports import Committed
 from shared.engine.publishing.commit import Result
 
 
@@ -17,8 +16,7 @@ class InlineCommits:
     ) -> None:
         self._commit = commit
 
-    async def commit(self, publication: Publication) -> Committed:
+    async def commit(self, publication: Publication) -> None:
         (result,) = await self._commit([publication])
-        if isinstance(result, Committed):
-            return result
-        raise result
+        if result:
+            raise result

@@ -9,7 +9,7 @@ from datetime import date, datetime
 from typing import Any
 
 from pushgrid.testing.memory.faults import Faulty
-from shared.metrics import DEFINITIONS, CountRow, Counts, Metric, Span, total_of
+from shared.metrics import DEFINITIONS, CountRow, Counts, Metric, Span, Sum, total_of
 from shared.subscriptions.subscription import SubscriptionKey
 
 
@@ -26,14 +26,15 @@ class Counted:
         topic: str,
         subscription: str = "",
         *,
-        by: float = 1,
+        by: float | Sum = 1,
         **dimensions: str,
     ) -> None:
         defined = DEFINITIONS[metric]
         if {*dimensions} != {*defined.dimensions} or defined.is_of_topic is bool(subscription):
             raise ValueError(f"{metric} is not counted by {dimensions} of '{topic}/{subscription}'")
+        total = by.total if isinstance(by, Sum) else by
         with self._lock:
-            self.totals[(metric, *map(str, dimensions.values()), topic, subscription)] += by
+            self.totals[(metric, *map(str, dimensions.values()), topic, subscription)] += total
 
     def of(self, metric: Metric) -> dict[tuple[str, ...], float]:
         """Return what was counted of a metric: by dimensions, topic and subscription."""

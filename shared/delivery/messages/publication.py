@@ -52,10 +52,10 @@ class Publication:
     """
     What one publish request to *topic* stores.
 
-    *texts* are its events by position, *matched* the positions that each subscription gets. The
-    line of an event in *parked* has its text if it does not fit into messages; all events may fit:
-    then there are no lines. *origin* names the blob that has them, which is kept until *keep_until*
-    at least.
+    *texts* are its events by position, *matched* the positions that each subscription gets,
+    *considered* the subscriptions whose filters were asked. The line of an event in *parked* has
+    its text if it does not fit into messages; all events may fit: then there are no lines. *origin*
+    names the blob that has them, which is kept until *keep_until* at least.
     """
 
     topic: str
@@ -64,12 +64,18 @@ class Publication:
     matched: Matched
     parked: Sequence[str]
     keep_until: datetime
+    considered: Sequence[EventSubscription] = ()
 
     @property
     def load(self) -> Load:
         """What it adds to a commit."""
         deliveries = sum(len(positions) for _, positions in self.matched)
         return Load(1, deliveries, sum(map(len, self.texts)))
+
+    @property
+    def unmatched(self) -> int:
+        """How many of its events no subscription gets."""
+        return len(self.texts) - len({i for _, positions in self.matched for i in positions})
 
     def deliveries(self) -> list[Delivery]:
         """Return a first delivery of each event, by position."""

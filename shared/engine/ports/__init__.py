@@ -11,7 +11,7 @@ from shared.engine.ports.blobs import (
     PayloadStore,
     StoredBlob,
 )
-from shared.engine.ports.commits import Commits, Committed
+from shared.engine.ports.commits import Commits
 from shared.engine.ports.documents import (
     CUSTOM_TOPICS,
     NAMESPACE_TOPICS,
@@ -66,7 +66,6 @@ __all__ = [
     "BlockingPusher",
     "BlockingSender",
     "Commits",
-    "Committed",
     "CountReader",
     "CountSink",
     "DeadLetterReader",

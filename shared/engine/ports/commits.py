@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from shared.delivery.messages.publication import Publication
-
-
-class Committed(NamedTuple):
-    """The number of messages that have events of a publication, and of requests in its commit."""
-
-    messages: int
-    requests: int
 
 
 class Commits(Protocol):
     """Stores publications, those together that arrive while others are being stored."""
 
-    async def commit(self, publication: Publication) -> Committed:
+    async def commit(self, publication: Publication) -> None:
         """
         Return once everything of *publication* is stored.
 

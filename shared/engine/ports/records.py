@@ -7,7 +7,7 @@ from datetime import date, datetime
 from typing import Protocol
 
 from shared.delivery.attempt_record import AttemptRecord
-from shared.metrics import CountRow, Counts, Metric
+from shared.metrics import CountRow, Counts, Metric, Sum
 from shared.subscriptions.subscription import SubscriptionKey
 
 
@@ -69,10 +69,14 @@ class Metrics(Protocol):
         topic: str,
         subscription: str = "",
         *,
-        by: float = 1,
+        by: float | Sum = 1,
         **dimensions: str,
     ) -> None:
-        """Add *by*, from any thread; never raises. Without *subscription*: a count of the topic."""
+        """
+        Add *by*, a value or several, from any thread; never raises.
+
+        Without *subscription*: a count of the topic.
+        """
 
 
 class CountSink(Protocol):

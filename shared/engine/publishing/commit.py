@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 
 from shared.delivery.messages.fan_out import fan_out
 from shared.delivery.messages.publication import Load, Publication
-from shared.engine.ports import Committed, OffLoop, Payloads, Queue, Sender
+from shared.engine.ports import OffLoop, Payloads, Queue, Sender
 from shared.errors import StorageUnavailable
 
-Result = Committed | StorageUnavailable
+Result = StorageUnavailable | None
+# Gets the publications that are stored, by number, and the numbers of those in each message.
+Report = Callable[[Mapping[int, Publication], Sequence[Collection[int]]], None]
 
 # So much is packed into messages at once, in two or three milliseconds.
 QUICK_PACK = Load(requests=64, deliveries=1024, size=256 * 1024)
@@ -25,10 +26,11 @@ class Commit:
     payloads: Payloads
     sender: Sender
     off_loop: OffLoop
+    report: Report
 
     async def run(self, publications: Sequence[Publication]) -> list[Result]:
         """
-        Return for each publication that it is stored, or why it may not be.
+        Return for each publication why it may not be stored; ``None``: it is.
 
         Only those fail whose events were in the blob or in a message that may not be stored.
 
@@ -46,14 +48,12 @@ class Commit:
         messages = await self.off_loop(pack) if load.exceeds(QUICK_PACK) else pack()
         texts = [message.text for message in messages]
         puts = await self.sender.put_all(Queue.DELIVERIES, texts)
-        for message, put in zip(messages, puts, strict=True):
+        sharing = [[left[i] for i in message.publications] for message in messages]
+        for numbers, put in zip(sharing, puts, strict=True):
             if isinstance(put, StorageUnavailable):
-                failed |= {left[i]: put for i in message.publications}
-        counts = Counter(left[i] for message in messages for i in message.publications)
-        return [
-            failed.get(i) or Committed(counts[i], len(publications))
-            for i in range(len(publications))
-        ]
+                failed |= dict.fromkeys(numbers, put)
+        self.report({i: publications[i] for i in left if i not in failed}, sharing)
+        return [failed.get(i) for i in range(len(publications))]
 
     async def _with_blob(self, publications: Sequence[Publication]) -> Sequence[Publication]:
         """Store the events that do not fit into messages; return publications with its name."""

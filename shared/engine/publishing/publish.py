@@ -6,23 +6,19 @@ import hashlib
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
-from typing import NamedTuple
 
-from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.delivery import Origin
-from shared.delivery.messages.publication import Matched, Publication, match, parked_lines
+from shared.delivery.messages.publication import Publication, match, parked_lines
 from shared.engine.ports import (
     Commits,
-    Committed,
-    Metrics,
     OffLoop,
     SubscriptionReader,
     TopicReader,
 )
-from shared.engine.publishing.publish_counts import count_published, count_refused, log_refused
+from shared.engine.publishing.publish_report import PublishReport
 from shared.engine.publishing.publisher_authorization import PublisherAuthorization
 from shared.errors import AppError, MethodNotAllowed, NotFound
 from shared.events.answers import accepted_answer, error_answer, options_answer
@@ -35,19 +31,9 @@ from shared.events.trace_context import trace_context
 from shared.http import HttpAnswer, HttpRequest
 from shared.subscriptions.subscription import EventSubscription
 
-NOTHING_COMMITTED = Committed(messages=0, requests=0)
 _PUBLISH_IDS = uuid.UUID("0f2b7c66-3f0c-4d8e-8a5d-0c7f5a0f6b11")
 QUICK_BODY = 16 * 1024  # bytes of a request that is read at once, in about a tenth of a millisecond
 QUICK_MATCH = 256 * 1024  # bytes times subscriptions: so much is matched at once
-
-
-class _Checked(NamedTuple):
-    """An accepted request, and what it publishes to which subscriptions."""
-
-    topic: Topic
-    arrival: Arrival
-    publication: Publication
-    subscriptions: Sequence[EventSubscription]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +46,7 @@ class Publish:
     commits: Commits
     clock: Clock
     new_id: Callable[[], str]
-    metrics: Metrics
+    report: PublishReport
     payloads_kept_for: Callable[[Topic], timedelta]
     off_loop: OffLoop
 
@@ -80,15 +66,15 @@ class Publish:
         found = check() if self._is_quick(request, name) else await self.off_loop(check)
         if isinstance(found, HttpAnswer):
             return found
-        topic, arrival, publication, subscriptions = found
-        try:
-            # The order of writes: the answer comes after everything that matches is stored.
-            committed = NOTHING_COMMITTED
-            if publication.matched:
-                committed = await self.commits.commit(publication)
-        except AppError as error:
-            return self._refused(request, topic, error, request_id)
-        self._report(arrival, publication, subscriptions, committed)
+        topic, publication = found
+        if publication.matched:
+            try:
+                # The order of writes: the answer comes after everything that matches is stored.
+                await self.commits.commit(publication)
+            except AppError as error:
+                return self._refused(request, topic, error, request_id)
+        else:
+            self.report.published({0: publication})
         return accepted_answer(request, request_id)
 
     def _is_quick(self, request: HttpRequest, name: str | None) -> bool:
@@ -103,7 +89,7 @@ class Publish:
 
     def _checked(
         self, request: HttpRequest, name: str | None, request_id: str
-    ) -> HttpAnswer | _Checked:
+    ) -> HttpAnswer | tuple[Topic, Publication]:
         topic = None
         try:
             topic = self.topics.topic(name) if name else None
@@ -114,14 +100,12 @@ class Publish:
     def _refused(
         self, request: HttpRequest, topic: Topic | None, error: AppError, request_id: str
     ) -> HttpAnswer:
-        log_refused(request, topic, error, request_id, self.clock.now())
-        if topic:  # Unknown names are not counted: anybody could fill the memory with them.
-            count_refused(self.metrics, topic, error)
+        self.report.refused(request, topic, error, request_id)
         return error_answer(request, error, request_id=request_id, now=self.clock.now())
 
     def _read(
         self, request: HttpRequest, name: str | None, topic: Topic | None, request_id: str
-    ) -> HttpAnswer | _Checked:
+    ) -> HttpAnswer | tuple[Topic, Publication]:
         if name:
             if request.method not in data_plane(request).methods:
                 raise MethodNotAllowed
@@ -135,23 +119,20 @@ class Publish:
             return options_answer(request, topic, request_id)
         arrival = Arrival(self.clock.now(), self._publish_id(topic, request, request_id))
         events = read_events(request, topic, arrival)
-        subscriptions = self._subscriptions(topic)
-        matched, trace = match(events, subscriptions), trace_context(request.headers)
-        origin = Origin(arrival.publish_id, self.clock.now(), None, trace=trace)
-        publication = self._publication(topic, origin, events, matched)
-        return _Checked(topic, arrival, publication, subscriptions)
+        trace = trace_context(request.headers)
+        origin = Origin(arrival.publish_id, arrival.at, None, trace=trace)
+        return topic, self._publication(topic, origin, events)
 
-    def _subscriptions(self, topic: Topic) -> list[EventSubscription]:
-        """Return the subscriptions that may get events now."""
-        now = self.clock.now()
+    def _subscriptions(self, topic: Topic, now: datetime) -> list[EventSubscription]:
+        """Return the subscriptions that may get events *now*."""
         known = self.subscriptions.of_topic(topic.name)
         if self.clock.is_settled:
             known = [each for each in known if not each.is_expired(now)]
         return [each for each in known if each.has_consented]
 
-    def _publication(
-        self, topic: Topic, origin: Origin, events: Sequence[Event], matched: Matched
-    ) -> Publication:
+    def _publication(self, topic: Topic, origin: Origin, events: Sequence[Event]) -> Publication:
+        subscriptions = self._subscriptions(topic, origin.published_at)
+        matched = match(events, subscriptions)
         texts = [event.text for event in events]
         return Publication(
             topic=topic.name,
@@ -160,30 +141,7 @@ class Publish:
             matched=matched,
             parked=parked_lines(matched, texts, origin),
             keep_until=origin.published_at + self.payloads_kept_for(topic),
-        )
-
-    def _report(
-        self,
-        arrival: Arrival,
-        publication: Publication,
-        subscriptions: Sequence[EventSubscription],
-        committed: Committed,
-    ) -> None:
-        now = self.clock.now()
-        latency = round((now - arrival.at).total_seconds() * 1000, 1)
-        unmatched = count_published(self.metrics, publication, subscriptions, latency)
-        telemetry.info(
-            "event.published",
-            topic=publication.topic,
-            publish_id=arrival.publish_id,
-            trace_id=trace.trace_id if (trace := publication.origin.trace) else None,
-            events=len(publication.texts),
-            unmatched=unmatched,
-            deliveries=publication.load.deliveries,
-            messages=committed.messages,
-            requests=committed.requests if committed.requests > 1 else None,
-            parked=sum(map(bool, publication.parked)) or None,
-            seconds=round((now - publication.origin.published_at).total_seconds(), 3),
+            considered=subscriptions,
         )
 
     def _publish_id(self, topic: Topic, request: HttpRequest, request_id: str) -> str:

@@ -42,6 +42,10 @@ def a_publication(
     )
 
 
+def unreported(*_: object) -> None:
+    """Report nothing of a commit."""
+
+
 def events_of(message: str) -> set[Found]:
     """Return the events of a message."""
     parts = decode(message)

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.testing.memory import START, FakeClock, MemoryPayloads, MemorySender
+from pushgrid.testing.memory import START, Counted, FakeClock, MemoryPayloads, MemorySender
 from shared.adapters.off_loop import OffLoopPayloads
 from shared.delivery.messages.publication import Publication
 from shared.engine.delivering.event_texts import texts_of
-from shared.engine.ports import Committed, Queue
-from shared.engine.publishing.commit import Commit, Result
+from shared.engine.ports import Queue
+from shared.engine.publishing.commit import Commit, Report, Result
+from shared.engine.publishing.publish_report import PublishReport
 from shared.errors import StorageUnavailable
-from tests.builders import a_subscription, noise
-from tests.functional.publishing.publications import FaultyPuts, a_publication, events_of
+from shared.metrics import Metric
+from shared.settings import PublishLogging
+from tests.builders import TRACE, a_subscription, noise
+from tests.functional.deployment import Logged
+from tests.functional.publishing.publications import (
+    FaultyPuts,
+    a_publication,
+    events_of,
+    unreported,
+)
 from tests.unit.delivery.messages.wire import read_parts
 from tests.without_loop import at_once, finished
 
@@ -24,12 +36,16 @@ LARGE = noise(60_000)
 
 
 def run(
-    publications: Sequence[Publication], queues: FaultyPuts, payloads: MemoryPayloads | None = None
+    publications: Sequence[Publication],
+    queues: FaultyPuts,
+    payloads: MemoryPayloads | None = None,
+    report: Report = unreported,
 ) -> list[Result]:
     commit = Commit(
         payloads=OffLoopPayloads(payloads or MemoryPayloads(FakeClock()), at_once),
         sender=MemorySender(queues, at_once),
         off_loop=at_once,
+        report=report,
     )
     return finished(commit.run(publications))
 
@@ -43,7 +59,7 @@ def test_requests_share_messages() -> None:
 
     results = run([a_publication(number) for number in range(16)], queues)
 
-    assert results == [Committed(messages=1, requests=16)] * 16
+    assert failed(results) == []
     assert len(queues.texts(Queue.DELIVERIES)) == 1
 
 
@@ -92,9 +108,67 @@ def test_without_its_blob_a_request_stores_no_message() -> None:
     )
 
     assert failed(results) == [1]
-    assert results[0] == results[2] == Committed(messages=1, requests=3)
     (message,) = queues.texts(Queue.DELIVERIES)
     assert events_of(message) == {(f"{0:032x}", 0), (f"{2:032x}", 0)}
+
+
+@pytest.mark.parametrize(
+    ("logging", "lines"),
+    [
+        (
+            PublishLogging.COMMITS,
+            [
+                {
+                    "topic": "orders",
+                    "publish_ids": [f"{0:032x}", f"{2:032x}"],
+                    "trace_ids": [TRACE.trace_id],
+                    "events": 4,
+                    "deliveries": 4,
+                    "seconds": 2.0,
+                },
+                {"topic": "returns", "publish_id": f"{1:032x}", "events": 2, "deliveries": 2},
+            ],
+        ),
+        (
+            PublishLogging.REQUESTS,
+            [
+                {"topic": "orders", "publish_id": f"{0:032x}", "events": 3, "deliveries": 3},
+                {"topic": "returns", "publish_id": f"{1:032x}", "events": 2, "deliveries": 2},
+                {
+                    "topic": "orders",
+                    "publish_id": f"{2:032x}",
+                    "trace_id": TRACE.trace_id,
+                    "events": 1,
+                    "deliveries": 1,
+                    "seconds": 2.0,
+                },
+            ],
+        ),
+    ],
+)
+def test_what_is_stored_is_logged_by_commit_or_by_request_and_counted_alike(
+    logging: PublishLogging, lines: list[dict[str, Any]], logged: Logged
+) -> None:
+    """The fourth request is not stored: its message is one of its own."""
+    clock, metrics = FakeClock(), Counted()
+    clock.advance(timedelta(seconds=1))
+    report = PublishReport(metrics=metrics, clock=clock, logging=logging).published
+    publications = [
+        a_publication(0, 3),
+        a_publication(1, 2, topic="returns", wanted_by=[a_subscription(topic="returns")]),
+        a_publication(2),
+        a_publication(3, 64, wanted_by=[a_subscription(name="erp")]),
+    ]
+    origin = publications[2].origin._replace(trace=TRACE, published_at=START - timedelta(seconds=1))
+    publications[2] = replace(publications[2], origin=origin)
+
+    assert failed(run(publications, FaultyPuts({0}), report=report)) == [3]
+
+    common = {"event": "event.published", "unmatched": 0, "messages": 1, "requests": 3}
+    assert logged("event.published") == [common | {"seconds": 1.0} | line for line in lines]
+    assert metrics.of(Metric.PUBLISH_SUCCESS) == {("orders", ""): 4, ("returns", ""): 2}
+    assert metrics.of(Metric.MATCHED) == {("orders", "crm"): 4, ("returns", "crm"): 2}
+    assert metrics.of(Metric.PUBLISH_LATENCY) == {("orders", ""): 3000, ("returns", ""): 1000}
 
 
 @given(
@@ -129,7 +203,6 @@ def test_a_request_succeeds_exactly_if_all_of_it_is_stored(
         is_bad = any(id_ in dict(events) for events in not_stored)
         is_bad |= bad_blob and bool(publication.parked)
         assert isinstance(result, StorageUnavailable) is is_bad
-        if isinstance(result, Committed):
-            assert sum(id_ in dict(events) for events in stored) == result.messages > 0
+        if result is None:
             found = {position for events in stored for i, position in events if i == id_}
             assert found == set(range(len(publication.texts)))

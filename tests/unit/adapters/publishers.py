@@ -9,20 +9,19 @@ from datetime import timedelta
 from pushgrid.testing.memory import FakeClock
 from shared.adapters.group_commit import GroupCommit
 from shared.delivery.messages.publication import Publication
-from shared.engine.ports import Committed
 from shared.engine.publishing.commit import Result
 from shared.errors import StorageUnavailable
 from tests.functional.publishing.publications import a_publication
 
-NO_RESULT = Committed(0, 0)
+NO_RESULT = StorageUnavailable()
 FEW_TURNS = 10  # of the loop: more than a request takes to begin a commit, or to be answered
 
-Request = asyncio.Task[Committed]
+Request = asyncio.Task[None]
 Answer = Callable[[int], Result]  # by the number of the publication
 
 
 def stored(_: int) -> Result:
-    return Committed(1, 1)
+    return None
 
 
 def raising(error: BaseException) -> Answer:
@@ -33,7 +32,7 @@ def raising(error: BaseException) -> Answer:
 
 
 def failing(*numbers: int) -> Answer:
-    return lambda number: StorageUnavailable() if number in numbers else Committed(1, 1)
+    return lambda number: StorageUnavailable() if number in numbers else None
 
 
 def numbers_of(publications: Sequence[Publication]) -> list[int]:

@@ -67,14 +67,15 @@ def test_what_was_counted_is_written_with_the_topics_sum(
     deliver(recorder, 5)
     deliver(recorder, 1, name="ERP")
     recorder.count(Metric.DROPPED, "orders", "crm", DropReason="x")
+    recorder.count(Metric.DELIVERY_SUCCESS, "orders", "crm", by=Sum.of([1, 9, 4]))
 
     recorder.flush()
 
-    assert sink.counts() == {DELIVERED: Sum(7, 2, 2, 5), DROPPED: Sum(1, 1, 1, 1)}
+    assert sink.counts() == {DELIVERED: Sum(21, 5, 1, 9), DROPPED: Sum(1, 1, 1, 1)}
     assert sink.total("erp") == 1
-    assert sink.total("") == 8
+    assert sink.total("") == 22
     hours = {name: counts[DELIVERED].total for name, counts in sink.totals().items()}
-    assert hours == {("orders", "crm"): 7, ("orders", "erp"): 1}
+    assert hours == {("orders", "crm"): 21, ("orders", "erp"): 1}
 
 
 def test_only_what_is_new_is_written_and_only_by_flush(
