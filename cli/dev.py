@@ -49,6 +49,7 @@ class Options(NamedTuple):
     tls: bool
     settings: Mapping[str, str]
     host: str = LOOPBACK
+    workers: int = 1
 
 
 @click.command("dev")
@@ -86,6 +87,14 @@ class Options(NamedTuple):
     metavar="N",
     help="Make all waits N times shorter than Event Grid's.",
 )
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Processes that serve, to use as many cores; PUSHGRID_ENDPOINT_LIMIT is each one's own.",
+)
 @click.option("--env", type=NameValue(), multiple=True, help="Override a setting of the app.")
 @click.option("--verbose", is_flag=True, help="Print the log of the host as well.")
 @click.option(
@@ -98,6 +107,7 @@ def dev(
     data: Path | None,
     tls: bool,
     time_scale: float | None,
+    workers: int,
     env: tuple[tuple[str, str], ...],
     verbose: bool,
     as_json: bool,
@@ -115,7 +125,7 @@ def dev(
     end_on_signals()
     try:
         with ExitStack() as stack:
-            _run(Options(port, file, data, tls, settings, str(host)), screen, stack)
+            _run(Options(port, file, data, tls, settings, str(host), workers), screen, stack)
     except HostError as error:
         raise CommandFailed(str(error), REFUSED) from None
     except KeyboardInterrupt:
@@ -137,6 +147,7 @@ def _run(options: Options, screen: Screen, stack: ExitStack) -> None:
             on_line=screen.on_host_line,
             data=options.data,
             tls=options.tls,
+            workers=options.workers,
         )
     )
     _introduce(run, options, screen)

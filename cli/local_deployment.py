@@ -80,6 +80,7 @@ def running_deployment(
     on_line: Callable[[str], None],
     data: Path | None = None,
     tls: bool = False,
+    workers: int = 1,
 ) -> Iterator[LocalRun]:
     """
     Run the app with *settings*, which override all others, at *host* until the block ends.
@@ -96,7 +97,8 @@ def running_deployment(
     with contextlib.ExitStack() as stack:
         azurite = stack.enter_context(running_azurite(folder=data))
         given = {STORAGE: azurite.connection_string, **settings, ADMIN_KEY: key}
-        options = ("--host", host, "--port", str(port), *(("--tls",) if tls else ()))
+        options = ["--host", host, "--port", str(port), "--workers", str(workers)]
+        options += ["--tls"] if tls else []
         running = running_host(given, options=options, root=HOME, on_line=on_line)
         started = stack.enter_context(running)
         known = LocalDeployment(started.url, key, started.variables.get("REQUESTS_CA_BUNDLE"))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import io
 import os
 import shlex
 import signal
+import socket
 import sys
 import threading
 import time
@@ -23,8 +25,10 @@ from devhost.host import Host
 from devhost.http.server import LOOPBACK, reserved_port
 from devhost.queue.listener import INVISIBILITY
 from devhost.triggers import Plan
+from devhost.workers import Workers
 
 _DEFAULT_PORT = 7071
+_MOST_WORKERS = 64
 
 
 def main(
@@ -43,7 +47,9 @@ def main(
             plan = _plan(options, console, stack)
             stack.callback(at_end)
             with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-                runner.run(_serve(plan, console))
+                if options.workers > 1:
+                    return runner.run(_supervise(plan, options, console))
+                runner.run(_serve(plan, options, console))
     except HostError as fault:
         console.error(f"devhost: {fault}")
         return 1
@@ -59,8 +65,25 @@ def _end_with_stdin() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-async def _serve(plan: Plan, console: log.Console) -> None:
-    await Host(plan, console).run()
+async def _serve(plan: Plan, options: argparse.Namespace, console: log.Console) -> None:
+    is_alone = options.worker is None
+    started = console if is_alone else log.Console(os.fdopen(options.worker, "w"))
+    await Host(plan, console, started).run()
+
+
+async def _supervise(plan: Plan, options: argparse.Namespace, console: log.Console) -> int:
+    with reserved_port(plan.port, plan.address) as alone:  # nobody else shares it
+        port = alone.getsockname()[1]
+    with reserved_port(port, plan.address, is_shared=True):  # also while no worker runs
+        command = [sys.executable, "-m", "devhost", "--end-with-stdin", "--root", str(plan.root)]
+        command += ["--host", plan.address, "--port", str(port)]
+        command += ["--invisibility", str(plan.invisibility.total_seconds())]
+        command += ["--tls"] if options.tls else []
+        command += ["--admin-functions"] if options.admin_functions else []
+        given = [name for name, _ in options.env] + ([settings.STORAGE] if options.azurite else [])
+        for name in given:
+            command += ["--env", name]  # from the environment, where it is by now
+        return await Workers(command, options.workers, console).run()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -96,6 +119,16 @@ def _parser() -> argparse.ArgumentParser:
         help="serve https, with a certificate of this user's own, and print what clients need",
     )
     parser.add_argument(
+        "--workers",
+        type=_workers,
+        default=1,
+        metavar="N",
+        help="processes that share the port, and so the machine's cores; limits such as "
+        "PUSHGRID_ENDPOINT_LIMIT are each one's own (default: 1)",
+    )
+    # The descriptor to which one of them writes the lines of its start.
+    parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
+    parser.add_argument(
         "--end-with-stdin",
         action="store_true",
         help="end when standard input is closed, as it is if the process that started it is killed",
@@ -129,6 +162,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def _plan(options: argparse.Namespace, console: log.Console, stack: contextlib.ExitStack) -> Plan:
+    said = console if options.worker is None else log.Console(io.StringIO())  # once, for all
     root = options.root.resolve()
     if not root.is_dir():
         raise HostError(f"there is no folder {root}")
@@ -146,11 +180,11 @@ def _plan(options: argparse.Namespace, console: log.Console, stack: contextlib.E
         azurite = stack.enter_context(running_azurite())
         console.plain(f"storage {azurite.connection_string}")
         given[settings.STORAGE] = azurite.connection_string
-    certificate = _certificate(console) if options.tls else None
+    certificate = _certificate(said) if options.tls else None
     for name in settings.overlay(os.environ, local.values, given):
-        console.line(f"WARNING setting {name}: the environment overrides {settings.FILE}")
+        said.line(f"WARNING setting {name}: the environment overrides {settings.FILE}")
     if not options.host.is_loopback:
-        console.line(f"WARNING listening on {options.host}: other machines can send requests")
+        said.line(f"WARNING listening on {options.host}: other machines can send requests")
     os.environ["AZURE_FUNCTIONS_ENVIRONMENT"] = "Development"
     if hasattr(time, "tzset"):
         time.tzset()
@@ -165,6 +199,7 @@ def _plan(options: argparse.Namespace, console: log.Console, stack: contextlib.E
         invisibility=options.invisibility,
         certificate=certificate,
         starts_by_hand=options.host.is_loopback or options.admin_functions,
+        shares_port=options.worker is not None,
     )
 
 
@@ -194,6 +229,14 @@ def _address(text: str) -> IPv4Address:
 def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > settings.LAST_PORT:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port")
+    return int(text)
+
+
+def _workers(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= _MOST_WORKERS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not from 1 to {_MOST_WORKERS}")
+    if int(text) > 1 and not hasattr(socket, "SO_REUSEPORT"):
+        raise argparse.ArgumentTypeError("processes can't share a port on this system")
     return int(text)
 
 

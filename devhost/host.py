@@ -36,14 +36,15 @@ _NO_SETTINGS = (
 
 
 class Host:
-    """Runs one app until it is stopped."""
+    """Runs one app until it is stopped; *started* gets the lines of its start."""
 
-    def __init__(self, plan: Plan, console: Console) -> None:
+    def __init__(self, plan: Plan, console: Console, started: Console) -> None:
         self._plan = plan
         self._console = console
+        self._started = started
         self._stop = asyncio.Event()
-        threads = _whole(_THREADS, 1, plan, console)
-        body_limit = _whole(BODY_LIMIT_SETTING, 0, plan, console)
+        threads = _whole(_THREADS, 1, plan, started)
+        body_limit = _whole(BODY_LIMIT_SETTING, 0, plan, started)
         self._body_limit = BODY_LIMIT if body_limit is None else body_limit
         self._threads = ThreadPoolExecutor(threads, "function")
         self._invoker = Invoker(
@@ -63,7 +64,8 @@ class Host:
         Raises:
             HostError: the host cannot start or continue.
         """
-        with reserved_port(self._plan.port, self._plan.address) as taken:
+        port, is_shared = self._plan.port, self._plan.shares_port
+        with reserved_port(port, self._plan.address, is_shared=is_shared) as taken:
             functions = self._load()
             loop = asyncio.get_running_loop()
             for number in (signal.SIGINT, signal.SIGTERM):
@@ -77,9 +79,9 @@ class Host:
         self._module.install()
         functions = [function for each in found if (function := self._load_one(each))]
         if not found:
-            self._console.plain(_nothing_in(self._plan.root))
+            self._started.plain(_nothing_in(self._plan.root))
         if self._faults and not (self._plan.root / settings.FILE).exists():
-            self._console.plain(_NO_SETTINGS)
+            self._started.plain(_NO_SETTINGS)
         return functions
 
     def _load_one(self, found: metadata.FunctionMetadata | BadFunction) -> Function | None:
@@ -109,7 +111,7 @@ class Host:
         self._faults.add(fault)
 
     def _list(self, name: str, text: str) -> None:
-        self._console.plain(f"  {name:<{self._width}}  {text}")
+        self._started.plain(f"  {name:<{self._width}}  {text}")
 
     async def _serve(self, functions: list[Function], taken: socket.socket) -> None:
         admin, server = self._http(functions, taken)
@@ -122,7 +124,7 @@ class Host:
             )
         ]
         await server.started()
-        self._console.plain(f"ready {server.scheme}://{reachable(taken.getsockname())}")
+        self._started.plain(f"ready {server.scheme}://{reachable(taken.getsockname())}")
         # None of the tasks ends before it is stopped, unless it fails.
         stopped = asyncio.create_task(self._stop.wait())
         await asyncio.wait([stopped, *tasks], return_when=asyncio.FIRST_COMPLETED)

@@ -48,6 +48,8 @@ class Plan:
     certificate: Path | None = None
     #: Whether `/admin/functions/…` starts functions; anybody who reaches the address may.
     starts_by_hand: bool = True
+    #: Whether other processes listen on the port as well.
+    shares_port: bool = False
 
 
 class Triggers:

@@ -23,9 +23,14 @@ _TICK_SECONDS = 1.0
 
 
 @contextlib.contextmanager
-def reserved_port(port: int, address: str = LOOPBACK) -> Iterator[socket.socket]:
+def reserved_port(
+    port: int, address: str = LOOPBACK, *, is_shared: bool = False
+) -> Iterator[socket.socket]:
     """
     Bind *port* (0: a free one) of an IPv4 *address* without listening on it yet.
+
+    If it *is_shared*, other processes of this user that say so bind it, too, and each gets a part
+    of the connections.
 
     Raises:
         HostError: the port is in use or not permitted, or the address is not this machine's.
@@ -34,6 +39,8 @@ def reserved_port(port: int, address: str = LOOPBACK) -> Iterator[socket.socket]
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as taken:
         if os.name == "posix":
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if is_shared:
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         try:
             taken.bind((address, port))
         except OSError as fault:

@@ -51,6 +51,7 @@ def test_the_host_does_not_start(tmp_path, capsys, host_json, arguments, line):
         (("--port", "65536"), "'65536' is not a port"),
         (("--host", "localhost"), "'localhost' is not an IPv4 address"),
         (("--env", "=x"), "argument --env: not NAME=VALUE"),
+        (("--workers", "0"), "'0' is not from 1 to 64"),
         (("--invisibility", "0.5"), "'0.5' is not from 1 to 604800 seconds"),
         (("--enable-auth",), "unrecognized arguments: --enable-auth"),
     ],

@@ -1,0 +1,101 @@
+"""Runs the host as several processes on one port; who dies is started again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Sequence
+
+from devhost.log import Console
+
+_FIRST_DELAY, _LONGEST_DELAY = 1.0, 30.0
+_STEADY_SECONDS = 60.0
+
+
+def next_delay(delay: float, ran: float) -> float:
+    """Return the seconds until a start, after the last *delay*, of who *ran* for so many."""
+    is_new = not delay or ran >= _STEADY_SECONDS
+    return _FIRST_DELAY if is_new else min(2 * delay, _LONGEST_DELAY)
+
+
+class Workers:
+    """
+    Processes that each run *command*, the local host, with ``--worker`` and a descriptor.
+
+    There a worker writes the lines of its start, the last of which begins with "ready".
+    """
+
+    def __init__(self, command: Sequence[str], count: int, console: Console) -> None:
+        self._command, self._count, self._console = command, count, console
+        self._running: dict[int, Process] = {}
+        self._stop = asyncio.Event()
+
+    async def run(self) -> int:
+        """
+        Run them until SIGINT or SIGTERM; return the exit code.
+
+        Who can't start at first ends all: the first worker alone says why.
+        """
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._end, number)
+        said = [await self._start(1)]
+        if said[0]:
+            said += await asyncio.gather(*map(self._start, range(2, self._count + 1)))
+        if all(said):
+            self._console.plain("\n".join(said[0]))
+        else:
+            self._end(signal.SIGTERM)
+        return max(map(abs, await asyncio.gather(*map(self._keep, [*self._running]))))
+
+    def _end(self, number: int) -> None:
+        self._stop.set()
+        for process in self._running.values():
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(number)
+
+    async def _start(self, number: int) -> list[str]:
+        """Start a worker; return the lines of its start, or none if it ended before."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = await asyncio.create_subprocess_exec(
+                *self._command,
+                "--worker",
+                str(theirs.fileno()),
+                stdin=PIPE,  # closed by the end of this process, and the worker ends, too
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,  # Ctrl-C in a terminal reaches this process alone
+            )
+        self._running[number] = process
+        if self._stop.is_set():
+            process.terminate()
+        reader, writer = await asyncio.open_connection(sock=ours)
+        lines: list[str] = []
+        with contextlib.closing(writer):
+            async for line in reader:
+                lines.append(line.decode().rstrip())
+                if line.startswith(b"ready "):
+                    return lines
+            await process.wait()  # it says why
+        return []
+
+    async def _keep(self, number: int) -> int:
+        """Start a worker again whenever it dies; return its last exit code."""
+        loop, delay = asyncio.get_running_loop(), 0.0
+        while True:
+            began = loop.time()
+            code = await self._running[number].wait()
+            if self._stop.is_set():
+                return code
+            delay = next_delay(delay, loop.time() - began)
+            end = f"signal {-code}" if code < 0 else f"exit code {code}"
+            self._console.line(f"WARNING worker {number} ended ({end}): starts in {delay:g} s")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(delay):
+                    await self._stop.wait()
+                return 0
+            if await self._start(number):
+                self._console.line(f"worker {number} serves again")
