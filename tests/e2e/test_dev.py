@@ -85,7 +85,9 @@ def test_a_folder_with_a_file_becomes_a_deployment(
         file = block("json").replace("http://127.0.0.1:9000/", subscriber.url)
         (tmp_path / "shop/pushgrid.json").write_text(file)
         key = secrets.token_hex(16)
-        dev = start("--tls", "--workers", "2", "--time-scale", "100", "--env", f"PUSHGRID_ADMIN_KEY={key}")
+        dev = start(
+            "--tls", "--workers", "2", "--time-scale", "100", "--env", f"PUSHGRID_ADMIN_KEY={key}"
+        )
         url = dev.see("ready https://").split()[1]
         beside = children(dev.process.pid)
 
