@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from bench.load import Case
 
-IN_FLIGHT = 64  # pushes at a time: as many as Pushgrid gives one quick subscription
+IN_FLIGHT = 64  # pushes at a time of a job queue
 _START_SECONDS = 60.0
 _PATH = ":".join(
     (
