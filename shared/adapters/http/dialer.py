@@ -6,6 +6,7 @@ import socket
 import ssl
 from asyncio import to_thread
 from collections.abc import Sequence
+from contextlib import suppress
 
 from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.http.certificate import parse_certificate
@@ -74,8 +75,9 @@ class Dialer:
     async def peer(self, connection: HttpConnection) -> Peer:
         """Return who is at the other end."""
         der, found = connection.tls and connection.tls.getpeercert(binary_form=True), None
-        if der:  # on a thread: it imports cryptography
-            found = await to_thread(parse_certificate, der, connection.server.host)
+        if der:
+            with suppress(RuntimeError):  # There is no thread for it, which imports cryptography.
+                found = await to_thread(parse_certificate, der, connection.server.host)
         return Peer(None if self._proxy else connection.address, found)
 
     def remember(self, connection: HttpConnection) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
+from shared import http
+from shared.adapters.http import dialer
 from shared.adapters.http.certificate import parse_certificate
 from shared.clock import SystemClock
 from shared.http import Exchange, Failure, NotAnswered, OutboundRequest
@@ -69,6 +71,19 @@ def test_an_answer_comes_with_the_address_and_the_certificate(
             assert found.certificate.valid_until > SystemClock().now()
             assert found.certificate.matches
         assert resumed == [False, False, True, False]  # a push resumes, a test does not
+
+
+def test_without_a_thread_to_read_it_the_certificate_is_unknown(
+    authority: Authority, trusting: HttpPusher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def no_thread(*_: object) -> NoReturn:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(dialer, "to_thread", no_thread)
+    with Server(always(CLOSING), authority.server("good.test")) as server:
+        found = answer_of(examine(trusting, f"https://good.test:{server.port}/")).peer
+
+    assert found == http.Peer("127.0.0.1", None)
 
 
 @pytest.mark.parametrize(
