@@ -18,6 +18,7 @@ from testbed.subscriber import Push, Reply, consents, running_subscriber
 
 _FIRST_FINAL, _LAST = 200, 599  # status codes
 _BEYOND_TIMEOUT = 31.0  # seconds: an endpoint has 30
+_MOST_SHOWN = 4000  # characters of a body
 _USUAL = frozenset({"host", "content-type", "content-length", "user-agent"})  # of every push
 
 
@@ -41,7 +42,8 @@ def listen(port: int, answers: str | None, answer: str | None, as_json: bool) ->
     """
     Run a subscriber that prints each push.
 
-    It accepts the handshake. Ctrl-C stops it.
+    Without --json it prints only the beginning of a long body. It accepts the handshake. Ctrl-C
+    stops it.
     """
     script = _script(answers, answer)
     end_on_signals()
@@ -134,7 +136,14 @@ def _as_text(push: Push, reply: _Scripted) -> str:
     if output_id := headers.get("aeg-output-event-id"):  # a batch has none
         title += f" (aeg-output-event-id {output_id})"
     custom = [f"  {name}: {value}" for name, value in headers.items() if _is_custom(name)]
-    return "\n".join([f"{title}:", *custom, printable_json(dumps(_body(push), indent=2))])
+    return "\n".join([f"{title}:", *custom, printable_json(_beginning(_body(push)))])
+
+
+def _beginning(body: Any) -> str:
+    text = dumps(body, indent=2)
+    if len(text) <= _MOST_SHOWN:
+        return text
+    return f"{text[:_MOST_SHOWN]}\n… {len(text) - _MOST_SHOWN:,} more characters: see --json"
 
 
 def _body(push: Push) -> Any:

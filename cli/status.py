@@ -44,7 +44,11 @@ def _print(url: str, found: dict[str, Any]) -> None:
     for reason in found.get("reasons", []):
         say(f"  {reason}")
     timers = [
-        {"TIMER": name, "LAST RUN": each["lastRun"], "FAILED": ", ".join(each["failed"]) or None}
+        {
+            "TIMER": name,
+            "LAST RECORDED RUN": each["lastRun"],  # at most one a minute is recorded
+            "FAILED": ", ".join(each["failed"]) or None,
+        }
         for name, each in found.get("timers", {}).items()
     ]
     if found.get("storage") == "reachable":

@@ -20,6 +20,7 @@ _ROOT = Path(__file__).parents[1]
 _START_SECONDS = 120.0
 _DRAIN_SECONDS = 40.0
 _KEPT_LINES = 20_000
+_LAST_WORDS = "devhost: "  # how the host begins the line that says why it ends
 
 
 @dataclass(slots=True, kw_only=True)
@@ -57,7 +58,7 @@ def running_host(
     The local host also ends if this process is killed.
 
     Raises:
-        HostError: it did not become ready; the message has its last lines.
+        HostError: it did not become ready; the message says why, or has its last lines.
     """
     port = () if "--port" in options else ("--port", "0")
     command = [*program, "--root", str(root), *port, *options]
@@ -79,7 +80,7 @@ def running_host(
     reader.start()
     try:
         if not ready.wait(_START_SECONDS) or not host.url:
-            raise HostError("the host did not start:\n" + "\n".join(list(host.lines)[-20:]))
+            raise HostError(_why_not(list(host.lines)))
         yield host
     finally:
         _stop(process)
@@ -87,6 +88,12 @@ def running_host(
         for pipe in (process.stdin, process.stdout):
             if pipe:
                 pipe.close()
+
+
+def _why_not(lines: Sequence[str]) -> str:
+    if lines and lines[-1].startswith(_LAST_WORDS):
+        return lines[-1].removeprefix(_LAST_WORDS)
+    return "the host did not start:\n" + "\n".join(lines[-20:])
 
 
 def _read(host: RunningHost, ready: threading.Event, on_line: Callable[[str], None] | None) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
+from types import CoroutineType
 from typing import Any
 
 from pushgrid.testing.memory import FakeClock, answered
@@ -194,14 +195,20 @@ def _handled(answer: Answer, timeout: timedelta) -> Exchange:
 
 
 def _exchange(answer: Answer, timeout: timedelta) -> Exchange:
-    if isinstance(answer, Coroutine):
-        answer.close()
     try:
         return _converted(answer, timeout)
     except (AttributeError, TypeError, ValueError):
-        raise ValueError(
-            f"{answer!r} is no answer: a status, (status, headers, body) or a response"
-        ) from None
+        raise ValueError(_why_not(answer)) from None
+
+
+def _why_not(answer: Answer) -> str:
+    if isinstance(answer, CoroutineType):
+        answer.close()
+        return (
+            f"{answer.__qualname__} is an async function, and handlers are not awaited: use "
+            f"lambda request: asyncio.run({answer.__name__}(request))"
+        )
+    return f"{answer!r} is no answer: a status, (status, headers, body) or a response"
 
 
 def _converted(answer: Answer, timeout: timedelta) -> Exchange:

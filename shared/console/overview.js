@@ -110,7 +110,7 @@ function health(found) {
       "div",
       { class: "columns" },
       table("Queues", ["Queue", "Messages", "Oldest overdue by"], queues, "There are no queues yet."),
-      table("Timers", ["Timer", "Last run", "Failed"], timers, "No timer has run yet."),
+      table("Timers", ["Timer", "Last recorded run", "Failed"], timers, "No timer has run yet."),
     ),
   ];
 }

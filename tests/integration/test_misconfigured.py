@@ -17,6 +17,12 @@ WRONG = {
     "PUSHGRID_PROFILE": "nope",
     "PUSHGRID_WEBHOOK_CLIENT_ID": "a misplaced s3cret",
 }
+WHY = (
+    "the app can't start: InvalidSettings: "
+    "PUSHGRID_PROFILE: not one of 2017, 2019, 2020, 2023, latest, ns; "
+    "PUSHGRID_WEBHOOK_CLIENT_ID: not the id of an application: "
+    "use its GUID"
+)
 # What the worker does: import the folder's module, then call its function.
 ASK = """
 import asyncio, importlib, json, logging, sys
@@ -59,13 +65,14 @@ def test_the_local_host_ends_with_one_line() -> None:
     host = run("-m", "devhost", "--port", "0")
 
     assert (host.returncode, "ready" in host.stdout) == (1, False)
-    (line,) = host.stderr.splitlines()
-    assert line == (
-        "devhost: the app can't start: InvalidSettings: "
-        "PUSHGRID_PROFILE: not one of 2017, 2019, 2020, 2023, latest, ns; "
-        "PUSHGRID_WEBHOOK_CLIENT_ID: not the id of an application: "
-        "use its GUID"
-    )
+    assert host.stderr == f"devhost: {WHY}\n"
+
+
+def test_dev_says_once_what_is_wrong() -> None:
+    dev = run("-m", "cli", "dev", "--port", "0")
+
+    assert (dev.returncode, dev.stderr) == (1, f"pushgrid: {WHY}\n")
+    assert "InvalidSettings" not in dev.stdout
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import pytest
 
 from cli.listen import Script, _as_text
 from cli.program import main
+from shared.events.literals import dumps
 from testbed.subscriber import Push
 
 
@@ -41,7 +42,7 @@ def test_each_subscription_gets_the_answers_in_order_and_the_last_for_ever():
         (b"\x1b[2Jno JSON", '"\\u001b[2Jno JSON"'),
         (b"\x9b31m", '"\\ufffd31m"'),
         (b'"\xc2\x9b31m"', '"\\u009b31m"'),
-        (b"[" * 100_000, f'"{"[" * 100_000}"'),
+        (b"[" * 3_000, f'"{"[" * 3_000}"'),
     ],
     ids=["no JSON", "no UTF-8", "control character", "nested"],
 )
@@ -52,3 +53,13 @@ def test_whatever_is_pushed_is_shown(body: bytes, shown: str):
 
     assert title == "crm, attempt 1, answered 200:"
     assert printed == shown
+
+
+@pytest.mark.parametrize(("length", "left_out"), [(3_998, None), (3_999, "1"), (6_998, "3,000")])
+def test_of_a_long_body_the_beginning_is_shown(length: int, left_out: str | None):
+    push = Push(at=0, path="/", headers={}, body=dumps("x" * length).encode())
+
+    (_, shown, *more) = _as_text(push, Script("200").next("crm")).split("\n")
+
+    assert len(shown) == 4_000
+    assert more == ([f"… {left_out} more characters: see --json"] if left_out else [])
