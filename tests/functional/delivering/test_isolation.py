@@ -22,10 +22,11 @@ from tests.builders import ORIGIN, a_delivery, a_message, text
 from tests.functional.deployment import SECOND, Deployment
 
 HEALTHY = "https://healthy.example/"
-DURATION = 6  # seconds of publishing
+DURATION = 4  # seconds of publishing
 EVERY = 0.1  # seconds between two events for the healthy endpoint
 A_PUT = 0.005  # seconds
 PLACES = 256  # an eighth of what a process has, so that less fills it
+HANGS = 60.0  # seconds
 
 
 class Trouble(NamedTuple):
@@ -155,31 +156,28 @@ def _events(trouble: Trouble, names: list[str]) -> Iterator[tuple[float, str, st
 @pytest.mark.parametrize(
     "trouble",
     [
-        pytest.param(Trouble(6, 0.9, 200, rate=180), id="six that take 0.9 s"),
         pytest.param(Trouble(20, 0.9, 200, rate=600), id="twenty that take 0.9 s"),
         pytest.param(Trouble(6, 0.9, 200, 180, begins_to_hang_after=2), id="six that then hang"),
-        pytest.param(Trouble(6, 60, 200, rate=240), id="six that hang"),
-        pytest.param(Trouble(64, 60, 200, rate=240), id="sixty-four that hang"),
+        pytest.param(Trouble(6, HANGS, 200, rate=240), id="six that hang"),
+        pytest.param(Trouble(64, HANGS, 200, rate=240), id="sixty-four that hang"),
         pytest.param(Trouble(100, 0.005, 503, rate=500), id="a hundred that fail"),
     ],
 )
 def test_a_healthy_endpoint_does_not_wait_for_others(app: Deployment, trouble: Trouble) -> None:
-    assert latest_after(app, trouble, Host(app)) <= 1.0
-
-
-def test_what_is_parked_does_not_come_back_faster_than_it_can_be_pushed(app: Deployment) -> None:
-    """Coming back only to be parked again, it would keep storage and the process busy."""
     host = Host(app)
 
-    latest_after(app, Trouble(64, 60, 200, rate=240), host)
+    assert latest_after(app, trouble, host) <= 1.0
 
-    assert host.worked[Queue.DELIVERIES] > 1000
-    assert host.worked[Queue.RETRIES] < host.worked[Queue.DELIVERIES] / 2
+    # What is parked does not come back faster than it can be pushed: coming back only to be parked
+    # again, it would keep storage and the process busy.
+    if trouble.seconds == HANGS:
+        assert host.worked[Queue.DELIVERIES] > 500
+        assert host.worked[Queue.RETRIES] < host.worked[Queue.DELIVERIES] / 2
 
 
 def test_parts_of_one_message_do_not_wait_for_each_other(app: Deployment) -> None:
     """Each event is for a healthy endpoint and for one that hangs: two parts of one message."""
-    endpoints, host = Endpoints(Trouble(1, 60, 200, rate=0)), Host(app)
+    endpoints, host = Endpoints(Trouble(1, HANGS, 200, rate=0)), Host(app)
     app.push_with(endpoints)
     app.subscribe(name="healthy", endpoint_url=HEALTHY)
     app.subscribe(name="hangs", endpoint_url="https://hangs.example/")

@@ -18,6 +18,7 @@ def run(
 ) -> Run:
     monkeypatch.setenv("PUSHGRID_URL", pushgrid.url)
     monkeypatch.setenv("PUSHGRID_ADMIN_KEY", pushgrid.admin_key)
+    monkeypatch.setattr("cli.replays._POLL", 0.01)
     return runner(monkeypatch, capsys)
 
 
