@@ -87,11 +87,12 @@ def running_sink(certificate: Certificate | None = None) -> Iterator[Sink]:
 
 
 def running_app(
-    settings: Mapping[str, str], *, descriptors: str = ""
+    settings: Mapping[str, str], *, options: Sequence[str] = (), descriptors: str = ""
 ) -> AbstractContextManager[RunningHost]:
     """
     Run the app of the checkout that APP names, with its own local host and Python; else this one.
 
+    *options* are the local host's.
     *descriptors* limits what it may open: options of the shell's ``ulimit``.
     """
     app = Path(os.environ.get("APP") or _ROOT).resolve()
@@ -99,7 +100,7 @@ def running_app(
     ready = [f"ulimit {descriptors}"] if descriptors else []
     command = shlex.join((python, "-m", "devhost", "--end-with-stdin"))
     script = " && ".join((*ready, f"cd {shlex.quote(str(app))}", f'exec {command} "$@"'))
-    return running_host(settings, root=app, program=("sh", "-c", script, "sh"))
+    return running_host(settings, options=options, root=app, program=("sh", "-c", script, "sh"))
 
 
 @contextmanager

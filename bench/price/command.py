@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -19,13 +19,13 @@ _PROFILER = Path(__file__).parents[2] / ".venv-price" / "bin" / "py-spy"
 _SAMPLED = 2  # times as long as the load that is timed
 
 
-def price(case: Case, *, is_quick: bool) -> Iterator[Row]:
-    """Measure a case on a host of its own; times are those of a delivery."""
+def price(case: Case, options: Sequence[str] = (), *, is_quick: bool) -> Iterator[Row]:
+    """Measure a case on a host of its own with these *options*; times are those of a delivery."""
     seconds = 1.0 if is_quick else SECONDS
     with (
         running_sink() as sink,
         running_azurite() as azurite,
-        running_app(settings(azurite)) as host,
+        running_app(settings(azurite), options=options) as host,
     ):
         target = target_of(host, case, sink.url)
         rate = warm_up(target, case, sink)
@@ -52,6 +52,10 @@ CASES: dict[str, Measure] = {
     each.case.name: partial(price, each.case)
     for each in PEERS
     if {"delivered", "p50"} & set(each.figures)
+}
+CASES |= {
+    f"{name}, 2 workers": partial(CASES[name], ("--workers", "2"))
+    for name in ("single events, 1 subscription", "single events, 10 subscriptions")
 }
 
 
