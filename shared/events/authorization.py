@@ -72,8 +72,9 @@ def authorize(
 def bearer_token(request: HttpRequest) -> str | None:
     """Return the Entra ID access token if it is the deciding credential, else ``None``."""
     scheme, token = _credentials(request.headers.get("authorization", ""))
-    is_first = request.headers.keys().isdisjoint(data_plane(request).carriers)
-    return token if scheme == "bearer" and is_first else None
+    if scheme != "bearer" or any(name in request.headers for name in data_plane(request).carriers):
+        return None
+    return token
 
 
 def _credentials(authorization: str) -> tuple[str, str]:
@@ -128,7 +129,7 @@ def _check_authorization(
 
 
 def _select(values: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
-    return {name: value for name, value in values.items() if name in names}
+    return {name: values[name] for name in names if name in values}
 
 
 def _check_token(

@@ -22,7 +22,9 @@ def client_address(request: HttpRequest, header: str | None) -> Address | None:
     The last entry of a list counts: the front end appends it, and the client can forge the others.
     ``None``: the header is missing or has no address.
     """
-    hop = request.headers.get(header or "", "").rpartition(",")[2].strip().strip('"')
+    if header is None:
+        return None
+    hop = request.headers.get(header, "").rpartition(",")[2].strip().strip('"')
     match = _HOP.fullmatch(hop)
     if match is None:
         return None

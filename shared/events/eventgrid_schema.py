@@ -41,12 +41,10 @@ def parse(request: HttpRequest, topic: Topic, _arrival: Arrival) -> tuple[Event,
 
     Source: Event Grid "Event schema"; order of checks as observed (contract §1.2, §1.6).
     """
-    events = read_array(_SCHEMA, request)
-    for event in events:
-        _check(event)
+    events = tuple(build_event(event, topic) for event in read_array(_SCHEMA, request))
     for event in events:
         _check_topic(event, topic)
-    return tuple(_stamp(event, topic) for event in events)
+    return events
 
 
 def build_event(event: dict[str, Any], topic: Topic) -> Event:
@@ -57,7 +55,15 @@ def build_event(event: dict[str, Any], topic: Topic) -> Event:
         InvalidEvents: its first fault.
     """
     _check(event)
-    return _stamp(event, topic)
+    # Nobody else has the parsed members, so they are changed in place.
+    for name, stamp in (
+        ("topic", topic.arm_id),
+        ("dataVersion", ""),
+        ("metadataVersion", _METADATA_VERSION),
+    ):
+        if event.get(name) is None:
+            event[name] = stamp
+    return Event(schema=_SCHEMA, members=event, text=dumps(event))
 
 
 def _check(event: dict[str, Any]) -> None:
@@ -83,22 +89,10 @@ def _check_optional(event: dict[str, Any]) -> None:
         raise property_error(_SCHEMA, "metadataVersion", f"to be absent or '{_METADATA_VERSION}'")
 
 
-def _check_topic(event: dict[str, Any], topic: Topic) -> None:
-    named = event.get("topic")
-    if named is not None and named != topic.arm_id:
+def _check_topic(event: Event, topic: Topic) -> None:
+    named = event.members["topic"]
+    if named != topic.arm_id:
         raise Unauthenticated(
             f"The request is not authorized for the topic '{clip(named)}'."
             f" The property 'topic' must be absent or '{topic.arm_id}'."
         )
-
-
-def _stamp(event: dict[str, Any], topic: Topic) -> Event:
-    # Nobody else has the parsed members, so they are changed in place.
-    for name, stamp in (
-        ("topic", topic.arm_id),
-        ("dataVersion", ""),
-        ("metadataVersion", _METADATA_VERSION),
-    ):
-        if event.get(name) is None:
-            event[name] = stamp
-    return Event(schema=_SCHEMA, members=event, text=dumps(event))

@@ -43,9 +43,8 @@ def read_settings() -> None:
 
 async def publish(request: HttpRequest) -> HttpAnswer:
     """Answer a publish request, to a custom topic or a topic of a namespace."""
-    from shared.wiring import process, publishing, settings, worker_log
+    from shared.wiring import publishing, settings, worker_log
 
-    process.bridge().attach()
     worker_log.begin_invocation()
     if misconfigured := settings.misconfigured_publish():
         return misconfigured.run(request)

@@ -11,7 +11,7 @@ from shared.engine.publishing.publish_report import PublishReport
 from shared.engine.publishing.publisher_authorization import PublisherAuthorization
 from shared.wiring import storage
 from shared.wiring.entra import publisher_tokens
-from shared.wiring.process import CLOCK, new_request_id, once
+from shared.wiring.process import CLOCK, bridge, new_request_id, once
 from shared.wiring.settings import settings
 
 THREADS = 16  # for requests that are large, or wait for storage or keys
@@ -19,6 +19,7 @@ THREADS = 16  # for requests that are large, or wait for storage or keys
 
 @once
 def publish() -> Publish:
+    bridge().attach()  # The first request may be the first call on the loop.
     of_commits = Threads(MAX_UNDER_WAY, "commit")  # which wait for no request's reads
     report = PublishReport(metrics=storage.metrics(), clock=CLOCK, logging=settings().publish_log)
     return Publish(

@@ -187,8 +187,8 @@ class _Packing:
         wire["parts"] = [
             _part(piece.part, [number_of[place] for place in piece.places]) for piece in pieces
         ]
-        wire["packed"] = self._packed(events)
-        return _compact(wire)
+        # Base64 needs no escape, and most of the text is that.
+        return f'{_compact(wire)[:-1]},"packed":"{self._packed(events)}"}}'
 
     def _union(self, pieces: Sequence[_Piece]) -> _Places:
         """Return the places of all events, each once; those of several parts by position."""

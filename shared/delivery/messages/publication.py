@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import NamedTuple
 
 from shared.delivery.delivery import Delivery, Origin
@@ -47,7 +48,7 @@ class Load(NamedTuple):
         return any(one >= most for one, most in zip(self, limit, strict=True))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Publication:
     """
     What one publish request to *topic* stores.
@@ -66,7 +67,7 @@ class Publication:
     keep_until: datetime
     considered: Sequence[EventSubscription] = ()
 
-    @property
+    @cached_property
     def load(self) -> Load:
         """What it adds to a commit."""
         deliveries = sum(len(positions) for _, positions in self.matched)
@@ -116,8 +117,8 @@ def parked_lines(matched: Matched, texts: Sequence[str], origin: Origin) -> list
         if subscription.batching.max_events > 1
     }
     lines = [text if i in parked else "" for i, text in enumerate(texts)] if parked else []
-    parked_origin = origin._replace(payload="")  # until the blob is written
-    deliveries = _deliveries(parked_origin, texts, lines) if batched else []
+    # Its payload has no name until the blob is written.
+    deliveries = _deliveries(origin._replace(payload=""), texts, lines) if batched else []
     if not all(_fit_in_batches(positions, size, deliveries) for positions, size in batched):
         # All of them: a batch that is partly in the blob needs counters for every event.
         parked.update(position for positions, _ in batched for position in positions)

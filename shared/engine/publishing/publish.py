@@ -125,10 +125,12 @@ class Publish:
 
     def _subscriptions(self, topic: Topic, now: datetime) -> list[EventSubscription]:
         """Return the subscriptions that may get events *now*."""
-        known = self.subscriptions.of_topic(topic.name)
-        if self.clock.is_settled:
-            known = [each for each in known if not each.is_expired(now)]
-        return [each for each in known if each.has_consented]
+        judges_age = self.clock.is_settled
+        return [
+            each
+            for each in self.subscriptions.of_topic(topic.name)
+            if each.has_consented and not (judges_age and each.is_expired(now))
+        ]
 
     def _publication(self, topic: Topic, origin: Origin, events: Sequence[Event]) -> Publication:
         subscriptions = self._subscriptions(topic, origin.published_at)
