@@ -24,7 +24,8 @@ from shared.wiring.outbound import pusher
 from shared.wiring.process import CLOCK, descriptors, once, spare_what_lasts
 from shared.wiring.settings import settings
 
-THREADS = 8  # for what waits for storage's SDKs
+THREADS = 6  # for what waits for storage's SDKs
+ROW_THREADS = 2  # for attempt rows: while more of them compute, the event loop waits for its turn
 
 
 @once
@@ -67,7 +68,7 @@ def deliver() -> Deliver:
         places={queue: Places(total=MESSAGES) for queue in (Queue.DELIVERIES, Queue.RETRIES)},
         requeue=requeue,
         history=AttemptHistory(
-            log=OffLoopAttempts(storage.attempts(), off_loop),
+            log=OffLoopAttempts(storage.attempts(), Threads(ROW_THREADS, "attempts")),
             logging=settings().attempt_log,
             clock=CLOCK,
         ),

@@ -17,7 +17,7 @@ from azure.core.pipeline.transport import HttpTransport
 
 from pushgrid.testing.memory import START, FakeClock
 from shared.adapters.off_loop import OnLoopSender
-from shared.adapters.storage import attempts, bounded_retry, limits, message_put
+from shared.adapters.storage import bounded_retry, day_tables, limits, message_put
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.attempts import StorageAttempts
 from shared.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
@@ -280,7 +280,7 @@ def test_a_message_of_others_is_a_mistake(queues: StorageQueues) -> None:
         (read_table, "GET"),
         (replace_row, "PUT"),
         (delete_row, "DELETE"),
-        (write_attempt, "POST"),
+        (write_attempt, "PUT"),
         (write_count, "PUT"),
         (delete_payloads, "POST"),
         (read_payload, "GET"),
@@ -376,7 +376,7 @@ def test_a_request_that_hangs_is_repeated_once_where_that_does_no_harm(
     for module in (bounded_retry, message_put):
         monkeypatch.setattr(module, "READ_SECONDS", 300 if is_log else 0.3)
         monkeypatch.setattr(module, "LIMIT_SECONDS", 300)
-    monkeypatch.setattr(attempts, "WRITE_SECONDS", 0.3 if is_log else 300)
+    monkeypatch.setattr(day_tables, "WRITE_SECONDS", 0.3 if is_log else 300)
     go_on = threading.Event()
     storage.choose = lambda _: Answer(0) if go_on.wait(30) else Answer(500)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.attempt_rows import (
@@ -15,18 +15,11 @@ from shared.adapters.storage.attempt_rows import (
     partitions_since,
     record_of,
 )
-from shared.adapters.storage.day_tables import NO_TABLE, DayTables
-from shared.adapters.storage.errors import create_if_missing, none_if_code, storage_errors
-from shared.adapters.storage.limits import LIMIT
+from shared.adapters.storage.day_tables import MAX_ROWS, NO_TABLE, DayTables, upsert
+from shared.adapters.storage.errors import none_if_code, storage_errors
 from shared.clip import clip
 from shared.clock import Clock
 from shared.delivery.attempt_record import AttemptRecord
-
-if TYPE_CHECKING:
-    from azure.data.tables import TableClient
-
-MAX_ROWS = 100  # of one transaction, all of one partition
-WRITE_SECONDS = 3.0  # of a transaction with its repetitions
 
 Row = dict[str, Any]
 
@@ -46,7 +39,7 @@ class StorageAttempts:
             client = self._account.table(table)
             for start in range(0, len(partition), MAX_ROWS):
                 with storage_errors():
-                    _write(client, partition[start : start + MAX_ROWS])
+                    upsert(client, partition[start : start + MAX_ROWS])
 
     def delete_before(self, day: date, deadline: datetime) -> int:
         return self._days.delete_before(day, deadline)
@@ -83,15 +76,3 @@ class StorageAttempts:
 
 def _keys(row: Row) -> tuple[str, str]:
     return row["PartitionKey"], row["RowKey"]
-
-
-def _write(client: TableClient, rows: Sequence[Row]) -> None:
-    from azure.data.tables import UpdateMode
-
-    limits: dict[str, Any] = {LIMIT: WRITE_SECONDS}
-
-    def write() -> object:
-        operations = [("upsert", row, {"mode": UpdateMode.REPLACE}) for row in rows]
-        return client.submit_transaction(operations, **limits)
-
-    create_if_missing(write, lambda: client.create_table(**limits), NO_TABLE)

@@ -1,14 +1,22 @@
-"""Names, lists and drops tables of one day each; writes keys that hold names."""
+"""Names, lists, fills and drops tables of one day each; writes keys that hold names."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
 
 from shared.adapters.storage.account import StorageAccount
-from shared.adapters.storage.errors import none_if_code, storage_errors
+from shared.adapters.storage.errors import create_if_missing, none_if_code, storage_errors
+from shared.adapters.storage.limits import LIMIT
 from shared.clock import Clock
 
+if TYPE_CHECKING:
+    from azure.data.tables import TableClient
+
+MAX_ROWS = 100  # of one transaction, all of one partition
+WRITE_SECONDS = 3.0  # of a transaction with its repetitions
 NO_TABLE = "TableNotFound"
 _BEING_DELETED = "TableBeingDeleted"
 _DAY = "%Y%m%d"
@@ -51,6 +59,25 @@ class DayTables:
             return datetime.strptime(digits, _DAY).replace(tzinfo=UTC).date()
         except ValueError:
             return None
+
+
+def upsert(table: TableClient, rows: Sequence[dict[str, Any]]) -> None:
+    """
+    Write rows of one partition, at most `MAX_ROWS`; make the table if it is missing.
+
+    A transaction of one row would take over twice the processor time of the row alone.
+    """
+    from azure.data.tables import UpdateMode
+
+    limits: dict[str, Any] = {LIMIT: WRITE_SECONDS}
+
+    def write() -> object:
+        if len(rows) == 1:
+            return table.upsert_entity(rows[0], UpdateMode.REPLACE, **limits)
+        operations = [("upsert", row, {"mode": UpdateMode.REPLACE}) for row in rows]
+        return table.submit_transaction(operations, **limits)
+
+    create_if_missing(write, lambda: table.create_table(**limits), NO_TABLE)
 
 
 def key_of(*names: str) -> str:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from azure.core.exceptions import HttpResponseError
 
 from shared.adapters.storage.account import StorageAccount
-from shared.adapters.storage.day_tables import NO_TABLE, DayTables
-from shared.adapters.storage.errors import create_if_missing, has_code, none_if_code, storage_errors
-from shared.adapters.storage.limits import LIMIT
+from shared.adapters.storage.day_tables import MAX_ROWS, NO_TABLE, DayTables, upsert
+from shared.adapters.storage.errors import has_code, none_if_code, storage_errors
 from shared.adapters.storage.metric_rows import (
     HOURS,
     MINUTES,
@@ -33,9 +32,6 @@ from shared.subscriptions.subscription import SubscriptionKey
 if TYPE_CHECKING:
     from azure.data.tables import TableClient
 
-MAX_ROWS = 100  # of one transaction
-WRITE_SECONDS = 3.0
-_QUICK: dict[str, Any] = {LIMIT: WRITE_SECONDS}
 _NEXT_MINUTE = timedelta(seconds=60, microseconds=-1)  # rounds up
 _CHANGED = ("UpdateConditionNotSatisfied", "EntityAlreadyExists", "ResourceNotFound")
 
@@ -57,10 +53,10 @@ class StorageMetrics:
                 continue
             table = self._account.table(self._days.name(row.start.astimezone(UTC).date()))
             with storage_errors(quiet=True):
-                _upsert(table, [entity_of(row)])
+                upsert(table, [entity_of(row)])
         for start in range(0, len(hours), MAX_ROWS):
             with storage_errors(quiet=True):
-                _upsert(self._account.table(TOTALS), hours[start : start + MAX_ROWS])
+                upsert(self._account.table(TOTALS), hours[start : start + MAX_ROWS])
 
     def minutes(
         self, topic: str, subscription: str, since: datetime, until: datetime
@@ -117,18 +113,6 @@ class StorageMetrics:
         with storage_errors():
             rows = none_if_code(query, NO_TABLE)
         return rows or []
-
-
-def _upsert(table: TableClient, rows: Sequence[dict[str, Any]]) -> None:
-    from azure.data.tables import UpdateMode
-
-    def write() -> object:
-        if len(rows) == 1:
-            return table.upsert_entity(rows[0], UpdateMode.REPLACE, **_QUICK)
-        operations = [("upsert", row, {"mode": UpdateMode.REPLACE}) for row in rows]
-        return table.submit_transaction(operations, **_QUICK)
-
-    create_if_missing(write, lambda: table.create_table(**_QUICK), NO_TABLE)
 
 
 def _replace_by_sum(table: TableClient, old: Sequence[Row], hours: Sequence[Row]) -> bool:

@@ -129,11 +129,10 @@ class MessageHistory:
         ]
         await self.history.write(records)
 
-    async def write(self) -> None:
-        """Store what was collected."""
-        if records := self._records:
-            self._records = []
-            await self.history.write(records)
+    def take(self) -> list[AttemptRecord]:
+        """Return what was collected, once."""
+        records, self._records = self._records, []
+        return records
 
     def _about(self, delivery: Delivery, text: str | None, at: datetime) -> AttemptRecord:
         """Return a record without an outcome."""

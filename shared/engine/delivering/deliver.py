@@ -130,6 +130,7 @@ class Deliver:
         places = self.places[queue]
         follow = Follow(
             requeue=self.requeue,
+            history=self.history,
             clock=self.clock,
             is_current=self._is_current,
             patience=places.patience,

@@ -21,6 +21,7 @@ from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.policy import Decision, End, EndReason, RetryAt, decide, retry
 from shared.delivery.requests.custom_headers import dead_letter_headers
 from shared.delivery.requests.push_batch import Loaded, PushBatch
+from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.in_flight import PartResult
 from shared.engine.delivering.parts import Part
 from shared.engine.delivering.record import Record
@@ -86,6 +87,7 @@ class Follow:
     """
 
     requeue: Requeue
+    history: AttemptHistory
     clock: Clock
     is_current: Callable[[EventSubscription], Coroutine[Any, Any, bool]]
     patience: Callable[[], timedelta]
@@ -160,8 +162,8 @@ class Follow:
         self._oldest = None
         async with self.stored.changes:
             await all_stored(puts)
-        for follow in self._parts.values():
-            await follow.record.write()
+        rows = [row for follow in self._parts.values() for row in follow.record.take_rows()]
+        await self.history.write(rows)
 
     def end(self) -> None:
         """Say of each part what came of it."""

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from shared import telemetry
 from shared.clock import Clock, is_pending
+from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.delivery import Delivery
 from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.policy import Decision, Delivered, End, EndReason
@@ -97,9 +98,9 @@ class Record:
             self.metrics.count(Metric.DELIVERY_SUCCESS, *self.key, by=len(batch))
             await self.history.answered_late(batch, outcome.seconds)
 
-    async def write(self) -> None:
-        """Store what the attempt table gets."""
-        await self.history.write()
+    def take_rows(self) -> list[AttemptRecord]:
+        """Return what the attempt table gets, once."""
+        return self.history.take()
 
 
 @dataclass(slots=True)

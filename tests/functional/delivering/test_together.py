@@ -25,6 +25,7 @@ def test_subscriptions_that_fail_together_are_retried_in_one_message(app: Deploy
     (text,) = app.queues.texts(Queue.RETRIES)
     parts = read_parts(text)
     assert sorted(part.subscription for part in parts) == sorted(NAMES)
+    assert app.attempts.writes == [len(NAMES)]  # rows, all at once
     assert {each.attempts for part in parts for each in part.deliveries} == {1}
 
     app.queues.stored.clear()
