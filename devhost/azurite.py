@@ -30,6 +30,7 @@ _END_SECONDS = 60.0
 # Node runs this before Azurite.
 # Azurite ends when its stdin is closed, which happens even if the parent is killed. It stores what
 # it has in memory at a SIGTERM.
+# Half of its start would be loading what sends telemetry, which is switched off.
 # Once a minute it deletes what no message refers to any more. In memory it would remove these
 # extents one by one, each by sorting and copying all; this removes them together.
 _PRELOADED = """
@@ -39,7 +40,10 @@ process.stdin.resume().on('end', () => {
   setTimeout(end, %(end_ms)d, 'SIGKILL').unref()
   end(%(signal)s)
 })
-const store = createRequire(%(script)s)('./common/persistence/MemoryExtentStore.js').default
+const require = createRequire(%(script)s)
+const telemetry = require.resolve('applicationinsights')
+require.cache[telemetry] = {id: telemetry, filename: telemetry, loaded: true, exports: {}}
+const store = require('./common/persistence/MemoryExtentStore.js').default
 store.prototype.deleteExtents = async function (ids) {
   const gone = new Set(ids), metadata = this.metadataStore
   for (const id of gone) this.chunks.delete(this.categoryName, id)

@@ -12,6 +12,7 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -297,15 +298,35 @@ process.exit()
 """
 
 
-def test_azurite_removes_all_garbage_in_memory_at_once(tmp_path):
-    """By itself it sorts and copies the whole collection for each extent."""
-    (tmp_path / "collection.mjs").write_text(COLLECTION)
+LOADED = """
+import {createRequire} from 'node:module'
+const require = createRequire(process.env.AZURITE)
+require('./common/Telemetry.js')
+const packages = Object.keys(require.cache).map(file => file.split('node_modules/').at(-1))
+console.log(JSON.stringify(packages.filter(file => file.startsWith('@opentelemetry/')).length))
+process.exit()
+"""
+
+
+def beside_azurite(folder: Path, source: str) -> Any:
+    """Return what *source* prints in the Node that has Azurite's modules as we change them."""
+    (folder / "source.mjs").write_text(source)
     *node, script = azurite_module._command("SIGKILL")
     with subprocess.Popen(
-        [*node, str(tmp_path / "collection.mjs")],
+        [*node, str(folder / "source.mjs")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "AZURITE": script},
     ) as process:
         assert process.stdout
-        assert json.loads(process.stdout.read()) == [1, 49, [True], 1, "x"]
+        return json.loads(process.stdout.read())
+
+
+def test_azurite_removes_all_garbage_in_memory_at_once(tmp_path):
+    """By itself it sorts and copies the whole collection for each extent."""
+    assert beside_azurite(tmp_path, COLLECTION) == [1, 49, [True], 1, "x"]
+
+
+def test_azurite_loads_nothing_to_send_telemetry_with(tmp_path):
+    """It is switched off, and took more than half of the processor time of a start."""
+    assert beside_azurite(tmp_path, LOADED) == 0
