@@ -127,7 +127,7 @@ def parked_lines(matched: Matched, texts: Sequence[str], origin: Origin) -> list
 
 
 def _deliveries(origin: Origin, texts: Sequence[str], parked: Sequence[str]) -> list[Delivery]:
-    inline = origin._replace(payload=None, first_line=0)
+    inline = origin._replace(payload=None, first_line=0) if parked else origin
     return [
         Delivery(origin=origin, position=i, text=None)
         if parked and parked[i]

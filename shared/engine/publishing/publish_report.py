@@ -39,14 +39,14 @@ class PublishReport:
         *sharing* has the numbers of the publications in each message.
         """
         now = self.clock.now()
-        together: defaultdict[str | int, list[int]] = defaultdict(list)
+        by_request = self.logging is PublishLogging.REQUESTS
+        together: defaultdict[str | int, set[int]] = defaultdict(set)
         for number, each in publications.items():
-            is_one = self.logging is PublishLogging.REQUESTS
-            together[number if is_one else each.topic].append(number)
+            together[number if by_request else each.topic].add(number)
         for numbers in together.values():
-            group = [publications[number] for number in numbers]
+            group = [publications[number] for number in sorted(numbers)]
             self._count(group, now)
-            messages = sum(not set(numbers).isdisjoint(message) for message in sharing)
+            messages = sum(not numbers.isdisjoint(message) for message in sharing)
             _log_published(group, messages, len(publications), now)
 
     def refused(
