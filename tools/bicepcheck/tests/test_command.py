@@ -10,7 +10,7 @@ import pytest
 
 from tools.bicepcheck import __main__ as command
 from tools.bicepcheck.check import LIMITS
-from tools.bicepcheck.score import EXAMPLE, ROOT
+from tools.bicepcheck.score import EXAMPLE
 from tools.bicepcheck.types import resource_types, schema
 
 NOTED = [
@@ -29,11 +29,9 @@ def _no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
 
 
-@pytest.mark.parametrize("folder", [ROOT / "infra", EXAMPLE], ids=["infra", "example"])
-def test_good_templates_pass_and_the_limits_are_printed(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert command.main([str(folder)]) == 0
+def test_good_templates_pass_and_the_limits_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """`make infra` checks ours."""
+    assert command.main([str(EXAMPLE)]) == 0
     output = capsys.readouterr()
     limits = [
         *(f"{name}: compared with types.json, as azmcp does not have it" for name in NOTED),
