@@ -145,7 +145,7 @@ def _held(entry: Entry) -> str | None:
 def _hold_began(entry: Entry) -> str:
     if "until" not in entry:
         return f"paused by {entry['by']}: its events wait until it is resumed"
-    return f"endpoint gets nothing until {_time_of_day(entry['until'])}: {entry['why']}"
+    return f"endpoint gets nothing before {_time_of_day(entry['until'])}: {entry['why']}"
 
 
 def _hold_ended(entry: Entry) -> str:
