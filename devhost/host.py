@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import signal
 import socket
@@ -51,6 +52,9 @@ class Host:
             threads=self._threads,
             timeout=plan.options.function_timeout,
             report=self._report,
+            shows=functools.cache(
+                functools.partial(log.shows_successes, levels=plan.options.log_levels)
+            ),
         )
         self._triggers = Triggers(plan, self._invoker)
         self._module = HostModule(self._triggers.notify)
@@ -179,8 +183,7 @@ class Host:
         start = f"{report.name:<{self._width}}"
         took = f"{report.milliseconds:.0f} ms  {short}"
         if report.fault is None:
-            if log.shows_successes(report.name, self._plan.options.log_levels):
-                self._console.line(f"{start}  ok  {took}")
+            self._console.line(f"{start}  ok  {took}")
             return
         text = " ".join(report.text.split())
         self._console.line(f"{start}  FAILED  {took}  {text}")

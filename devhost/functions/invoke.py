@@ -69,16 +69,28 @@ class Report:
         return class_and_message(self.fault)
 
 
+class _Invocation:
+    """One call of a function."""
+
+    def __init__(self) -> None:
+        self.started = time.perf_counter()
+
+    @functools.cached_property
+    def id(self) -> str:
+        """Its id, which most calls need not have."""
+        return str(uuid.UUID(int=_chance.getrandbits(128), version=4))
+
+
 class _Context(func.Context):
     """The argument of a function that declares `context`."""
 
-    def __init__(self, function: Function, invocation_id: str) -> None:
+    def __init__(self, function: Function, invocation: _Invocation) -> None:
         self._function = function
-        self._invocation_id = invocation_id
+        self._invocation = invocation
 
     @property
     def invocation_id(self) -> str:
-        return self._invocation_id
+        return self._invocation.id
 
     @property
     def thread_local_storage(self) -> Any:
@@ -105,7 +117,11 @@ _thread_local = threading.local()
 
 
 class Invoker:
-    """Runs functions: `async def` on the loop, `def` on the app's threads."""
+    """
+    Runs functions: `async def` on the loop, `def` on the app's threads.
+
+    *report* gets the failures, and the successes of the functions whose names *shows* allows.
+    """
 
     def __init__(
         self,
@@ -113,8 +129,10 @@ class Invoker:
         threads: Executor,
         timeout: timedelta | None,
         report: Callable[[Report], None],
+        shows: Callable[[str], bool] = lambda _: True,
     ) -> None:
         self._threads = threads
+        self._shows = shows
         self._timeout = timeout.total_seconds() if timeout else None
         self._report = report
         self._registry = func.get_binding_registry()
@@ -130,13 +148,12 @@ class Invoker:
         Raises:
             InvocationError: it failed; the failure has been reported.
         """
-        invocation_id = str(uuid.UUID(int=_chance.getrandbits(128), version=4))
-        started = time.perf_counter()
+        invocation = _Invocation()
         fault: BaseException | None = None
         self.running += 1
         try:
             async with asyncio.timeout(self._timeout) as deadline:
-                return await self._run(function, data, trigger_metadata, invocation_id)
+                return await self._run(function, data, trigger_metadata, invocation)
         # Anything the app raises, even SystemExit or CancelledError, is one failed invocation.
         except BaseException as raised:
             fault = raised
@@ -148,35 +165,36 @@ class Invoker:
             raise InvocationError from raised
         finally:
             self.running -= 1
-            self._report(
-                Report(
-                    name=function.metadata.name,
-                    invocation_id=invocation_id,
-                    milliseconds=(time.perf_counter() - started) * 1000,
-                    fault=fault,
+            if fault is not None or self._shows(function.metadata.name):
+                self._report(
+                    Report(
+                        name=function.metadata.name,
+                        invocation_id=invocation.id,
+                        milliseconds=(time.perf_counter() - invocation.started) * 1000,
+                        fault=fault,
+                    )
                 )
-            )
 
     async def _run(
         self,
         function: Function,
         data: Datum,
         trigger_metadata: Mapping[str, Datum] | None,
-        invocation_id: str,
+        invocation: _Invocation,
     ) -> Datum | None:
         if function.call is None:
             raise BrokenFunctionError(function.fault)
         trigger = function.metadata.trigger
         arguments = {trigger.name: self._decode(function, data, trigger_metadata)}
         if function.wants_context:
-            arguments["context"] = _Context(function, invocation_id)
+            arguments["context"] = _Context(function, invocation)
         token = log.running.set(function.metadata.name)
         try:
             if function.is_async:
                 returned = await function.call(**arguments)
             else:
                 run = contextvars.copy_context().run
-                call = functools.partial(run, _call, function.call, arguments, invocation_id)
+                call = functools.partial(run, _call, function.call, arguments, invocation.id)
                 returned = await asyncio.get_running_loop().run_in_executor(self._threads, call)
         finally:
             log.running.reset(token)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -91,6 +92,7 @@ class HttpApp:
         self._admin = admin
         self._public_url = public_url
         self._body_limit = body_limit
+        self._find = functools.lru_cache(maxsize=256)(self._find_endpoint)
 
     async def __call__(
         self,
@@ -125,19 +127,23 @@ class HttpApp:
         own = self._admin.answer(request, body)
         if own is not None:
             return own
-        for each in self._endpoints:
-            if each.trigger.methods and request.method not in each.trigger.methods:
-                continue
-            params = each.route.match(request.path)
-            if params is not None:
-                return await self._call(each, request, params, body)
+        if found := self._find(request.method, request.path):
+            return await self._call(*found, request, body)
         # The real host's 404 has no body, so the hint goes to the log.
         line = f"{request.method} /{request.path}"
         _log.info("404: no function answers %.160r; GET / lists all routes", line)
         return _NOT_FOUND
 
+    def _find_endpoint(self, method: str, path: str) -> tuple[Endpoint, Mapping[str, str]] | None:
+        for each in self._endpoints:
+            if not each.trigger.methods or method in each.trigger.methods:
+                params = each.route.match(path)
+                if params is not None:
+                    return each, params
+        return None
+
     async def _call(
-        self, chosen: Endpoint, request: Request, params: Mapping[str, str], body: bytes
+        self, chosen: Endpoint, params: Mapping[str, str], request: Request, body: bytes
     ) -> Response:
         try:
             datum = await self._invoker.invoke(

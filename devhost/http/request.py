@@ -10,6 +10,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -134,6 +135,7 @@ def _header_text(raw: bytes) -> str:
         return raw.decode("latin-1")
 
 
+@lru_cache(maxsize=256)
 def _decode_path(raw: str) -> str:
     decoded = "".join(
         part if _ENCODED_SLASH.fullmatch(part) else unquote_to_bytes(part).decode(errors="replace")

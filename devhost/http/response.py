@@ -11,6 +11,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from http.cookies import SimpleCookie
 from typing import Any
 
@@ -71,7 +72,7 @@ def from_datum(datum: Datum | None) -> Response:
     if not _LOWEST <= status <= _HIGHEST:
         raise ValueError(f"status {status} cannot be sent")
     headers = [
-        _header(name, each.value)
+        _header(name, str(each.value))
         for name, each in answer["headers"].items()
         if each.value or name.lower() != "content-type"  # the real host sends no empty one
     ]
@@ -96,8 +97,9 @@ def _cookies(jars: Any) -> Iterator[tuple[bytes, bytes]]:
             yield _header("Set-Cookie", morsel.OutputString(list(_COOKIE_ATTRIBUTES)))
 
 
-def _header(name: str, value: object) -> tuple[bytes, bytes]:
-    text = str(value).strip(" \t")
+@lru_cache(maxsize=256)  # most are in every answer
+def _header(name: str, value: str) -> tuple[bytes, bytes]:
+    text = value.strip(" \t")
     if not _HEADER_NAME.fullmatch(name):
         raise ValueError(f"{name!r} is not a header name")
     if not _HEADER_VALUE.fullmatch(text):
