@@ -41,7 +41,7 @@ def namespace_record(delivery: Delivery, text: str, note: DeadLetterNote) -> str
         "deliveryresult": last.outcome if last and last.status else _NOTHING_ANSWERED,
         "publishutc": timestamp(delivery.origin.published_at),
     }
-    if last:
+    if last and delivery.attempts:
         properties["deliveryattemptutc"] = timestamp(last.at)
     letter = {"deadLetterProperties": properties, "event": {**loads(text)}}
     if headers := custom_headers(note.headers, text):

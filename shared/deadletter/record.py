@@ -30,7 +30,7 @@ def record(delivery: Delivery, text: str, note: DeadLetterNote) -> str:
         "lastDeliveryOutcome": last.outcome if last else None,
         "lastHttpStatusCode": last.status if last else None,
         "publishTime": timestamp(delivery.origin.published_at),
-        "lastDeliveryAttemptTime": timestamp(last.at) if last else None,
+        "lastDeliveryAttemptTime": timestamp(last.at) if last and delivery.attempts else None,
     }
     if note.delivery_schema is DeliverySchema.CLOUD_EVENTS:
         del added["lastHttpStatusCode"]  # documented for the Event Grid schema only

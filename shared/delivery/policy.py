@@ -105,8 +105,9 @@ class DeliveryTerms:
 
     def blob_due(self, delivery: Delivery, now: datetime) -> datetime:
         """Return when the dead letter of a delivery that ends *now* may be written."""
-        last = delivery.last
-        return last.at + self.scaled(self.profile.dead_letter_delay) if last else now
+        if delivery.last is None or not delivery.attempts:
+            return now
+        return delivery.last.at + self.scaled(self.profile.dead_letter_delay)
 
 
 def default_terms(profile: DeliveryProfile) -> DeliveryTerms:

@@ -97,11 +97,16 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Nothing is pushed until *until*; *probation* is the outcome of a running probation."""
+    """
+    Nothing is pushed until *until*; *probation* is the outcome of a running probation.
+
+    *is_pause*: the operator holds it, not the endpoint's failures.
+    """
 
     until: datetime
     why: str
     probation: Outcome | None = None
+    is_pause: bool = False
 
 
 @dataclass(frozen=True, slots=True)

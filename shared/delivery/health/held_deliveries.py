@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from shared.delivery.delivery import Delivery
+from shared.delivery.delivery import Attempt, Delivery
 from shared.delivery.health.endpoint_health import Held
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.policy import DeliveryTerms, End, EndReason, before_attempt
@@ -21,25 +21,20 @@ def hold_back(
     Return the delivery as it waits for the end of the hold, or as it has ended, with the end.
 
     Being held is neither an attempt nor an end, except by two switches of the deployment, for
-    probation alone. With *probation_ends_events* a client error's probation dead-letters deliveries
-    that were tried before, if a destination is configured; with *probation_counts_attempt* a held
-    delivery counts an attempt, once however often it is held.
+    probation alone. With *probation_ends_events* a client error's probation ends deliveries,
+    tried before or not; with *probation_counts_attempt* a held delivery counts an attempt, once
+    however often it is held. What was never tried has ``Probation`` as its last outcome.
     Source: "Delivery and retry" (2023-03-01), probation; the reason from contract §3.6.
     """
-    if held.probation is None:
+    if held.is_pause:
         return delivery, None
-    if (
-        terms.probation_ends_events
-        and terms.dead_letter
-        and held.probation in _CLIENT_ERRORS
-        and not delivery.is_new
-        and delivery.last
-    ):
-        last = delivery.last._replace(outcome=Outcome.PROBATION, status=None)
+    last = delivery.last or Attempt(Outcome.PROBATION, None, now)
+    if held.probation and terms.probation_ends_events and held.probation in _CLIENT_ERRORS:
+        last = last._replace(outcome=Outcome.PROBATION, status=None)
         return replace(delivery, last=last), End(EndReason.PROBATION, held.why)
-    is_counted = delivery.last is not None and delivery.last.outcome is Outcome.PROBATION
-    if not terms.probation_counts_attempt or is_counted:
-        return delivery, None
+    is_counted = delivery.attempts > 0 and last.outcome is Outcome.PROBATION
+    if held.probation is None or not terms.probation_counts_attempt or is_counted:
+        return replace(delivery, last=last), None
     counted = delivery.tried(_PROBATION, now)
     verdict = before_attempt(counted, terms, now)
     return counted, verdict if isinstance(verdict, End) else None

@@ -19,4 +19,4 @@ def as_held(pause: Pause, now: datetime) -> Held:
     it is resumed, and a long one costs little. From then on returns are paced as after any hold.
     """
     wait = min(max(now - pause.since, SOONEST), LATEST)
-    return Held(now + wait, f"paused since {timestamp(pause.since)} by {pause.by}")
+    return Held(now + wait, f"paused since {timestamp(pause.since)} by {pause.by}", is_pause=True)

@@ -17,6 +17,7 @@ from tests.unit.delivery.observed import at
 NEW = a_delivery()
 TRIED = a_delivery(attempts=2, last=an_attempt())
 PROBATION = an_attempt(Outcome.PROBATION, None)
+HELD = a_delivery(last=PROBATION)
 COUNTS: dict[str, Any] = {"probation_counts_attempt": True}
 ENDS: dict[str, Any] = {"probation_ends_events": True}
 ENDED = End(EndReason.PROBATION, "why")
@@ -24,10 +25,19 @@ EXHAUSTED = End(EndReason.MAX_ATTEMPTS, "all 3 attempts made")
 BUSY, NOT_FOUND = Outcome.BUSY, Outcome.NOT_FOUND
 
 
+def test_a_pause_is_no_hold() -> None:
+    held = Held(at(60), "why", is_pause=True)
+
+    assert hold_back(NEW, held, terms(dead_letter=DEAD, **ENDS), START) == (NEW, None)
+
+
 @pytest.mark.parametrize(
     ("switches", "dead_letter", "probation", "delivery", "kept", "end"),
     [
         pytest.param({}, DEAD, NOT_FOUND, TRIED, {}, None, id="neither"),
+        pytest.param({}, DEAD, BUSY, NEW, {"attempts": 0}, None, id="never tried"),
+        pytest.param({}, DEAD, None, NEW, {"attempts": 0}, None, id="never tried: delayed"),
+        pytest.param(COUNTS, None, BUSY, HELD, {"attempts": 1}, None, id="counts what was held"),
         pytest.param(COUNTS | ENDS, DEAD, None, TRIED, {}, None, id="delayed delivery alone"),
         pytest.param(COUNTS, None, BUSY, NEW, {"attempts": 1}, None, id="counts a new event"),
         pytest.param(COUNTS, None, BUSY, TRIED, {"attempts": 3}, EXHAUSTED, id="counts the last"),
@@ -38,8 +48,10 @@ BUSY, NOT_FOUND = Outcome.BUSY, Outcome.NOT_FOUND
         pytest.param(ENDS, DEAD, Outcome.FORBIDDEN, TRIED, {"attempts": 2}, ENDED, id="403"),
         pytest.param(ENDS, DEAD, NOT_FOUND, TRIED, {"attempts": 2}, ENDED, id="404"),
         pytest.param(ENDS, DEAD, BUSY, TRIED, {}, None, id="ends: no client error"),
-        pytest.param(ENDS, None, NOT_FOUND, TRIED, {}, None, id="ends: no destination"),
-        pytest.param(ENDS, DEAD, NOT_FOUND, NEW, {}, None, id="ends: never tried"),
+        pytest.param(
+            ENDS, None, NOT_FOUND, TRIED, {"attempts": 2}, ENDED, id="ends: no destination"
+        ),
+        pytest.param(ENDS, DEAD, NOT_FOUND, NEW, {"attempts": 0}, ENDED, id="ends: never tried"),
     ],
 )
 def test_holding_is_no_attempt_and_no_end_but_where_so_set(
