@@ -65,6 +65,9 @@ param attemptLog attemptLogType = 'failures'
 @description('What the log has a line for: commits or publish requests.')
 param publishLog publishLogType = 'commits'
 
+@description('When dead letters are written: NCRONTAB, seconds first. Each minute by default; docs/cost.md says what a run costs.')
+param deadletterSchedule string = '0 * * * * *'
+
 @description('Whether Retry-After of 429 and 503 is followed.')
 param honorRetryAfter bool = false
 
@@ -294,6 +297,7 @@ module app 'modules/app.bicep' = {
       egressProxy: egressProxy
       attemptLog: attemptLog
       publishLog: publishLog
+      deadletterSchedule: deadletterSchedule
       honorRetryAfter: honorRetryAfter
       probationCountsAttempt: probationCountsAttempt
       probationEndsEvents: probationEndsEvents

@@ -165,7 +165,7 @@ resource appSettings 'Microsoft.Web/sites/config@2024-11-01' = {
     PUSHGRID_CLIENT_CERTIFICATE: empty(settings.clientCertificateName) ? '' : '@Microsoft.KeyVault(SecretUri=${vaultUri}secrets/${settings.clientCertificateName})'
     PUSHGRID_CLIENT_IP_HEADER: settings.clientIpHeader
     PUSHGRID_DEADLETTER_ACCOUNTS: settings.deadletterAccounts
-    PUSHGRID_DEADLETTER_SCHEDULE: '0 */5 * * * *'
+    PUSHGRID_DEADLETTER_SCHEDULE: settings.deadletterSchedule
     PUSHGRID_EGRESS_PROXY: settings.egressProxy
     PUSHGRID_ENTRA_AUDIENCE: settings.entraAudience
     PUSHGRID_ENTRA_MANAGEMENT_AUDIENCE: settings.entraManagementAudience

@@ -109,6 +109,9 @@ type settingsType = {
   @description('What the log has a line for: commits or publish requests.')
   publishLog: publishLogType
 
+  @description('When dead letters are written: NCRONTAB, seconds first.')
+  deadletterSchedule: string
+
   @description('Whether Retry-After of 429 and 503 is followed.')
   honorRetryAfter: bool
 

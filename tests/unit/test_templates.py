@@ -132,7 +132,8 @@ def test_the_timers_run_as_often_as_guide_and_model_of_cost_say() -> None:
     names = written_settings()
 
     assert names["PUSHGRID_WAKE_SCHEDULE"] == "'0 * * * * *'"
-    assert names["PUSHGRID_DEADLETTER_SCHEDULE"] == "'0 */5 * * * *'"
+    assert names["PUSHGRID_DEADLETTER_SCHEDULE"] == "settings.deadletterSchedule"
+    assert "param deadletterSchedule string = '0 * * * * *'" in template("main.bicep")
 
 
 def test_the_python_is_the_one_that_is_tested_before_each_deployment() -> None:
