@@ -18,6 +18,7 @@ from cli.failure import CommandFailed
 DEFAULT_SCOPE = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/local"
 API_VERSION = "2025-02-15"
 _PUBLISH_API = "2024-06-01"  # of namespace topics
+_SYSTEM, _ACCOUNTS = "system-", "Microsoft.Storage/storageAccounts/"
 _SECONDS = 130.0  # a handshake takes up to 100
 
 
@@ -119,7 +120,7 @@ class Deployment:
     def storage_account(self) -> str:
         """Return the ARM id of the deployment's own storage account."""
         url = f"{self.url}{self.scope}/providers/Microsoft.Storage/storageAccounts"
-        (account,) = self._send("GET", url, query={"api-version": API_VERSION})["value"]
+        account, *_ = self._send("GET", url, query={"api-version": API_VERSION})["value"]
         return str(account["id"])
 
     def status(self, what: str) -> Any:
@@ -144,7 +145,8 @@ class Deployment:
         headers: Mapping[str, str] | None = None,
     ) -> Any:
         asked = {name: value for name, value in (query or {}).items() if value is not None}
-        url = f"{self.url}{self.scope}/providers/Microsoft.EventGrid/{path}"
+        provider = "" if path.startswith(_ACCOUNTS) else "Microsoft.EventGrid/"
+        url = f"{self.url}{self.scope}/providers/{provider}{path}"
         return self._send(method, url, body, {"api-version": API_VERSION} | asked, headers)
 
     def _send(
@@ -181,7 +183,14 @@ def namespace_path(name: str) -> str:
 
 
 def topic_path(name: str) -> str:
-    """Return the ARM path of a topic, or of a namespace topic: ``NAMESPACE.TOPIC``."""
+    """
+    Return the ARM path of a topic, or of a namespace topic: ``NAMESPACE.TOPIC``.
+
+    ``system-ACCOUNT`` is a storage account; its path is where its event subscriptions are.
+    """
+    if name.lower().startswith(_SYSTEM):
+        account = quote(name[len(_SYSTEM) :].lower(), safe="")
+        return f"{_ACCOUNTS}{account}/providers/Microsoft.EventGrid"
     namespace, dot, topic = name.partition(".")
     if not dot:
         return f"topics/{quote(name, safe='')}"

@@ -10,6 +10,7 @@ from typing import Any
 
 _PLAIN, _FROM_EVENT = "Static", "Dynamic"
 _TOPIC = re.compile(r"/Microsoft\.EventGrid(?:/namespaces/([^/]+))?/topics/([^/]+)", re.IGNORECASE)
+_ACCOUNT = re.compile(r"/Microsoft\.Storage/storageAccounts/([^/]+)", re.IGNORECASE)
 _HEADERS = "deliveryAttributeMappings"
 # The members that hold another one when it was given with a managed identity.
 _WRAPPERS = {
@@ -187,6 +188,8 @@ def _wrapper(members: Mapping[str, Any], name: str) -> str | None:
 
 def topic_of(arm_id: str) -> str:
     """Return the topic in an ARM id; if there is none, the text as it is."""
+    if account := _ACCOUNT.search(arm_id):
+        return f"system-{account[1]}"
     found = _TOPIC.search(arm_id)
     return ".".join(filter(None, found.groups())) if found else arm_id
 

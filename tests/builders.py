@@ -85,6 +85,7 @@ def a_topic(**overrides: Any) -> Topic:
 
 def a_subscription(**overrides: Any) -> EventSubscription:
     values: dict[str, Any] = {
+        "arm_id": f"{TOPIC_ID}/eventSubscriptions/crm",
         "topic": "orders",
         "topic_id": TOPIC_ID,
         "name": "crm",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
@@ -53,11 +53,14 @@ from shared.engine.replaying.jobs import ReplayJobs
 from shared.engine.replaying.marks import Marks
 from shared.engine.replaying.putting import PutEvents
 from shared.engine.replaying.step import ReplaySteps
+from shared.engine.timers.blob_notices import BlobNotices
 from shared.engine.timers.dead_letters import WriteDeadLetters
 from shared.engine.timers.housekeeping import Housekeeping
 from shared.engine.timers.poison import ReturnPoison
 from shared.engine.timers.receiving import Intake
 from shared.engine.timers.wake import Wake
+from shared.events.event import Event
+from shared.events.topic import Topic
 from shared.settings import AttemptLogging
 from shared.subscriptions.subscription import EventSubscription, Pause
 
@@ -187,6 +190,13 @@ class InMemoryApp:
             clock=watched,
             new_id=chance.new_id,
             metrics=self.metrics,
+            notices=BlobNotices(
+                topics=directory,
+                subscriptions=directory,
+                accept=self._accept,
+                new_id=chance.new_id,
+                account="testing",
+            ),
         )
         self.return_poison = ReturnPoison(
             intake=self.intake, receiver=self.queues, requeue=blocking_requeue
@@ -244,6 +254,9 @@ class InMemoryApp:
 
     async def _push(self, request: Request) -> Attempted | Shortage:
         return await self.push(request)
+
+    def _accept(self, topic: Topic, events: Sequence[Event], publish_id: str) -> None:
+        self.loop.run(self.publish.accept(topic, events, publish_id))
 
     def _replay(self, step: ReplayStep) -> None:
         self.replay.run(step)

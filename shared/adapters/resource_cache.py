@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from functools import cached_property, partial
 from typing import NamedTuple, TypeVar
@@ -11,18 +12,20 @@ from shared import telemetry
 from shared.adapters.cache import Cache
 from shared.arm.namespace_codec import to_absent_topic, to_namespace_topic
 from shared.arm.subscription_codec import to_subscription_in_force
+from shared.arm.system_topic_codec import to_account_topic, to_system_topic
 from shared.arm.topic_codec import to_topic
 from shared.engine.ports import (
     CUSTOM_TOPICS,
     NAMESPACE_TOPICS,
     NAMESPACES,
+    SYSTEM_TOPICS,
     Document,
     Resource,
     ResourceStore,
     Table,
 )
 from shared.errors import UNREADABLE, UnreadableDocument
-from shared.events.topic import Topic, TopicName
+from shared.events.topic import AccountTopic, Topic, TopicName
 from shared.subscriptions.subscription import (
     UNMATCHED,
     EventSubscription,
@@ -121,6 +124,10 @@ class ResourceCache:
         for cache in (self._topics, self._absent):
             cache.forget_all(f"{namespace.lower()}.")
 
+    def forget_accounts(self) -> None:
+        """Read the topics of storage accounts anew when they are next asked for."""
+        self._topics.forget_all(AccountTopic("").joined)
+
     def _of_topic(self, topic: str) -> _ByName:
         return self._subscriptions.get(
             topic.lower(), lambda: self._read_subscriptions(topic), accepts_expired=lambda _: True
@@ -129,6 +136,8 @@ class ResourceCache:
     def _read_topic(self, name: str) -> Topic | None:
         if of_namespace := TopicName.parse(name):
             return self._read_namespace_topic(of_namespace.namespace, name)
+        if of_account := AccountTopic.parse(name):
+            return self._read_account_topic(of_account)
         resource = self._store.get(Table.TOPICS, CUSTOM_TOPICS, name)
         if resource is None:
             return None
@@ -157,6 +166,16 @@ class ResourceCache:
         )
         partition = f"{NAMESPACES} or {NAMESPACE_TOPICS}"
         return self._parsed(read, Table.TOPICS, partition, resource)
+
+    def _read_account_topic(self, name: AccountTopic) -> Topic | None:
+        system_topics = []
+        for row in self._store.list(Table.TOPICS, SYSTEM_TOPICS):
+            with suppress(UnreadableDocument):  # logged; it costs the others nothing
+                self._parsed(to_system_topic, Table.TOPICS, SYSTEM_TOPICS, row)
+                system_topics.append(row.document)
+        subscriptions = self._of_topic(name.joined).values()
+        sources = (each.topic_id for each in subscriptions if each.generation != UNMATCHED)
+        return to_account_topic(name, system_topics, sources)
 
     def _read_subscriptions(self, topic: str) -> _ByName:
         resources = self._store.list(Table.EVENT_SUBSCRIPTIONS, topic)
@@ -220,6 +239,8 @@ class InvalidatingStore:
     def _forget(self, table: Table, partition: str, name: str) -> None:
         if table is Table.TOPICS and partition == NAMESPACES:
             self._cache.forget_namespace(name)
+        elif table is Table.TOPICS and partition == SYSTEM_TOPICS:
+            self._cache.forget_accounts()
         else:
             self._cache.forget(name if table is Table.TOPICS else partition)
 

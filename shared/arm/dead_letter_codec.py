@@ -8,13 +8,9 @@ from typing import Any
 
 from shared.arm.deployment import Deployment, ProfileLimits
 from shared.arm.sections import Section
+from shared.arm.storage_accounts import ACCOUNT_ID, account_of
 from shared.subscriptions.subscription import DeadLetterDestination
 
-_ACCOUNT_ID = re.compile(
-    r"/subscriptions/[A-Za-z0-9-]{1,64}/resourceGroups/[-\w.()]{0,89}[-\w()]"
-    r"/providers/Microsoft\.Storage/storageAccounts/(?P<name>(?-i:[a-z0-9]{3,24}))",
-    re.IGNORECASE,
-)
 _CONTAINER = re.compile(r"(?=.{3,63}\Z)[a-z0-9]+(-[a-z0-9]+)*")
 # Containers of the app and its host in the app's own account.
 _OWN_CONTAINER = re.compile(r"payloads|poison|azure-webjobs-.*|app-package.*|\$.*")
@@ -57,20 +53,15 @@ def to_dead_letter(stored: Mapping[str, Any] | None) -> DeadLetterDestination | 
     )
 
 
-def account_of(resource_id: str) -> str:
-    """Return the account's name, the last segment of its ARM id."""
-    return resource_id.rpartition("/")[2]
-
-
 def _check_account(blob: Section, resource_id: str, deployment: Deployment) -> None:
     account = account_of(resource_id)
-    if not _ACCOUNT_ID.fullmatch(resource_id):
+    if not ACCOUNT_ID.fullmatch(resource_id):
         blob.refuse(
             "resourceId",
             "resourceId must be the ARM id of a storage account, /subscriptions/ID/resourceGroups/"
             "GROUP/providers/Microsoft.Storage/storageAccounts/NAME.",
         )
-    elif account not in (deployment.account, *deployment.dead_letter_accounts):
+    elif account not in deployment.known_accounts:
         blob.refuse(
             "resourceId",
             "Dead letters can only go to an account that PUSHGRID_DEADLETTER_ACCOUNTS names, or to "

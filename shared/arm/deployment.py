@@ -54,6 +54,11 @@ class Deployment:
     has_client_ip_header: bool = False
     app_addresses: frozenset[tuple[str, int]] = frozenset()
 
+    @property
+    def known_accounts(self) -> tuple[str, ...]:
+        """The storage accounts that can have dead letters, the app's own first."""
+        return self.account, *sorted(set(self.dead_letter_accounts) - {self.account})
+
     def limits(self, tagged: str | None) -> ProfileLimits:
         """Return the limits of the *tagged* profile, or those of the default profile."""
         return self.profiles.get(tagged or "") or self.profiles[self.default_profile]
@@ -65,7 +70,8 @@ class ParentTopic:
     The topic of an event subscription.
 
     *name* is its name on the data plane. *retention* is the longest time that the topic keeps
-    events; ``None``: it sets no limit.
+    events; ``None``: it sets no limit. *holder* is the ARM id below which its subscriptions are;
+    empty: its own, whichever form of their ids a client uses.
     """
 
     name: str
@@ -73,6 +79,17 @@ class ParentTopic:
     input_schema: InputSchema
     limits: ProfileLimits
     retention: timedelta | None = None
+    holder: str = ""
+
+    def subscription_id(self, name: str) -> str:
+        """Return the ARM id of the event subscription *name*."""
+        return f"{self.holder or self.arm_id}/eventSubscriptions/{name}"
+
+    def has(self, subscription_id: object) -> bool:
+        """Tell whether a stored subscription is below the *holder*; what has no id counts as so."""
+        if not self.holder or not isinstance(subscription_id, str):
+            return True
+        return subscription_id.casefold().startswith(f"{self.holder}/".casefold())
 
 
 def profile_limits(profile: DeliveryProfile) -> ProfileLimits:

@@ -12,23 +12,14 @@ from shared.arm.delivery_attributes_codec import (
     to_headers,
 )
 from shared.arm.deployment import Deployment, ParentTopic, ProfileLimits
+from shared.arm.not_included import DESTINATIONS
 from shared.arm.sections import TLS_VERSIONS, Section
 from shared.arm.webhook_audience_codec import parse_audience
 from shared.events.data_plane import MAX_REQUEST_EVENTS
 from shared.subscriptions.endpoint_rules import base_url, loop_fault, url_fault
 from shared.subscriptions.subscription import Batching, DeliveryHeader
 
-ENDPOINT_TYPES = (
-    "WebHook",
-    "EventHub",
-    "StorageQueue",
-    "HybridConnection",
-    "ServiceBusQueue",
-    "ServiceBusTopic",
-    "AzureFunction",
-    "MonitorAlert",
-    "NamespaceTopic",
-)
+ENDPOINT_TYPES = ("WebHook", *DESTINATIONS)
 MAX_KILOBYTES = 1024
 _ONE_EVENT, _KILOBYTES = 1, 64  # the values that mean: no output batching
 _EVENTS = 10  # default where only the size of a batch is given (contract §2.4)
@@ -53,8 +44,9 @@ def parse_destination(
         return {}
     section = holder.section("destination")
     kind = section.required_choice("endpointType", ENDPOINT_TYPES)
-    if kind not in (None, "WebHook"):
-        section.refuse("endpointType", f"The endpoint type {kind} is not supported.")
+    if missing := DESTINATIONS.get(kind or ""):
+        message = f"The endpoint type {kind} is not supported. {missing.sentence}"
+        section.refuse("endpointType", message)
     if kind != "WebHook":
         return {}
     webhook = section.section("properties")

@@ -10,6 +10,7 @@ from shared.arm.deployment import ParentTopic
 from shared.arm.destination_codec import render_destination
 from shared.arm.filter_codec import parse_filter
 from shared.arm.identity_codec import DELIVERY, Wrapper, replace_wrapped, wrap
+from shared.arm.not_included import PULL
 from shared.arm.patch_body import patched_properties, read_patch
 from shared.arm.sections import Section
 from shared.arm.subscription_codec import SubscriptionRequest, parse_destinations, parse_form
@@ -77,7 +78,7 @@ def _is_push(delivery: Section) -> bool:
     mode = delivery.required_choice("deliveryMode", ("Push", "Queue"))
     if mode == "Queue":
         delivery.refuse(
-            "deliveryMode", "The delivery mode Queue is not supported; the only mode is Push."
+            "deliveryMode", f"The delivery mode Queue is not supported. {PULL.sentence}"
         )
     return mode == "Push"
 

@@ -93,7 +93,7 @@ def parse_form(request: SubscriptionRequest, read_form: ReadForm) -> dict[str, A
     raise_faults(root.faults)
     name = existing["name"] if existing else request.name
     return {
-        "id": f"{topic.arm_id}/eventSubscriptions/{name}",
+        "id": topic.subscription_id(name),
         "name": name,
         "topicName": topic.name,
         "topicId": topic.arm_id,
@@ -145,6 +145,7 @@ def to_subscription(stored: Mapping[str, Any]) -> EventSubscription:
     destination = properties["destination"]
     expires = properties.get("expirationTimeUtc")
     value = EventSubscription(
+        arm_id=stored["id"],
         topic=stored["topicName"],
         topic_id=stored["topicId"],
         name=stored["name"],

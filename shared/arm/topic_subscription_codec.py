@@ -16,6 +16,7 @@ from shared.arm.tracked_resource import PROVIDER, render_resource
 
 TYPE = f"{PROVIDER}/topics/eventSubscriptions"
 EXTENSION_TYPE = f"{PROVIDER}/eventSubscriptions"
+SYSTEM_TYPE = f"{PROVIDER}/systemTopics/eventSubscriptions"
 
 
 def parse_subscription(request: SubscriptionRequest) -> dict[str, Any]:
@@ -71,14 +72,34 @@ def render_subscription(stored: Mapping[str, Any], limits: ProfileLimits) -> dic
 
 def render_extension(stored: Mapping[str, Any], limits: ProfileLimits) -> dict[str, Any]:
     """Write a stored subscription as an extension of its topic, the form of older clients."""
-    answer, topic = render_subscription(stored, limits), stored["topicId"]
-    lower_cased = topic.replace(f"/providers/{PROVIDER}/", f"/providers/{PROVIDER.lower()}/")
-    return {
-        **answer,
-        "id": f"{topic}/providers/{PROVIDER}/eventSubscriptions/{stored['name']}",
-        "type": EXTENSION_TYPE,
-        "properties": {**answer["properties"], "topic": lower_cased},
-    }
+    topic = stored["topicId"]
+    shown_id = f"{topic}/providers/{PROVIDER}/eventSubscriptions/{stored['name']}"
+    return _render(stored, limits, {"id": shown_id, "type": EXTENSION_TYPE}, _lower_cased(topic))
+
+
+def render_of_account(stored: Mapping[str, Any], limits: ProfileLimits) -> dict[str, Any]:
+    """Write a stored subscription whose scope is a storage account."""
+    return _render(stored, limits, {"type": EXTENSION_TYPE}, _lower_cased(stored["topicId"]))
+
+
+def render_of_system_topic(stored: Mapping[str, Any], limits: ProfileLimits) -> dict[str, Any]:
+    """Write a stored subscription of a system topic."""
+    topic = stored["id"].rpartition("/eventSubscriptions/")[0]
+    return _render(stored, limits, {"type": SYSTEM_TYPE}, _lower_cased(topic))
+
+
+def _render(
+    stored: Mapping[str, Any], limits: ProfileLimits, members: Mapping[str, str], topic: str
+) -> dict[str, Any]:
+    answer = render_subscription(stored, limits)
+    return {**answer, **members, "properties": {**answer["properties"], "topic": topic}}
+
+
+def _lower_cased(arm_id: str) -> str:
+    """Return an ARM id as Event Grid shows topics: from the last provider's name in lower case."""
+    scope, providers, resource = arm_id.rpartition("/providers/")
+    kind, slash, name = resource.rpartition("/")
+    return f"{scope}{providers}{kind.lower()}{slash}{name}"
 
 
 def _members(stored: Mapping[str, Any], destination: object) -> dict[str, Any]:

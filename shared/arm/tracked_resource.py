@@ -18,7 +18,8 @@ _GROUP = re.compile(r"[A-Za-z0-9_.()-]{0,89}[A-Za-z0-9_()-]")  # no trailing ful
 _KEY = re.compile(
     r"(?=.{8,128}\Z)([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", re.ASCII
 )
-_NAME = re.compile(r"[A-Za-z0-9-]{3,50}")
+_NAME = re.compile(r"[A-Za-z0-9-]+")
+_SHORTEST, _LONGEST = 3, 50  # characters of a name
 _RESERVED = ("microsoft", "eventgrid", "system")
 _PATCHED = ("tags", *PASSTHROUGH)  # beside the properties
 _MAX_TAGS, _MAX_TAG_NAME, _MAX_TAG = 50, 512, 256
@@ -115,10 +116,11 @@ def patched_resource(stored: Mapping[str, Any], body: object, what: str) -> dict
     return {**stored, **changed, **patched_properties(stored["properties"], patch)}
 
 
-def check_name(root: Section, name: str, what: str) -> None:
+def check_name(root: Section, name: str, what: str, *, longest: int = _LONGEST) -> None:
     """Refuse a *name* that *what* can't have."""
-    if not _NAME.fullmatch(name):
-        root.refuse("name", f"The name of {what} must be 3-50 letters, digits and hyphens.")
+    if not _NAME.fullmatch(name) or not _SHORTEST <= len(name) <= longest:
+        message = f"The name of {what} must be {_SHORTEST}-{longest} letters, digits and hyphens."
+        root.refuse("name", message)
     if name.casefold().startswith(_RESERVED):
         root.refuse(
             "name", f"The name of {what} can't begin with 'Microsoft', 'EventGrid' or 'System'."

@@ -37,9 +37,8 @@ async function readFailures(api, signal) {
   const pairs = everySubscription(readableTopics()).filter(([, each]) => each.isReadable);
   const chosen = pairs.toSorted(([, a], [, b]) => Boolean(b.held) - Boolean(a.held));
   const found = await Promise.all(
-    chosen.slice(0, MOST_SUBSCRIPTIONS).map(async ([topic, { name }]) => {
-      const path = `${topic.id}/eventSubscriptions/${name}/failures`;
-      const { value } = await api.get(path, { $top: MOST_FAILURES }, signal);
+    chosen.slice(0, MOST_SUBSCRIPTIONS).map(async ([topic, { name, id }]) => {
+      const { value } = await api.get(`${id}/failures`, { $top: MOST_FAILURES }, signal);
       const where = { name: `${topic.name}/${name}`, path: pathOf(topic.name, name) };
       return value.map((attempt) => ({ attempt, where }));
     }),

@@ -14,7 +14,9 @@ import { readableTopic, topicOf, unknownTopic } from "./topic.js";
 const EVENTS = 50;
 
 function pathTo({ topic, subscription }) {
-  return `${readableTopic(topic).id}/eventSubscriptions/${subscription}`;
+  const { id, subscriptions } = readableTopic(topic);
+  const listed = subscriptions.find((each) => sameName(each.name, subscription));
+  return listed?.id ?? `${id}/eventSubscriptions/${subscription}`;
 }
 
 export function subscriptionReads(api, route) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shared.deadletter.blob_summary import BlobSummary
 from shared.deadletter.reader import DeadLetter, RecordForm
-from shared.events.topic import InputSchema, Topic, TopicName
+from shared.events.topic import AccountTopic, InputSchema, Topic, TopicName
 
 
 def topic_id_of(letter: DeadLetter, summary: BlobSummary | None) -> str | None:
@@ -17,6 +17,13 @@ def topic_id_of(letter: DeadLetter, summary: BlobSummary | None) -> str | None:
         return summary.topic_id
     named = letter.event.get("topic" if letter.form is RecordForm.EVENT_GRID else "source")
     return named if isinstance(named, str) else None
+
+
+def topic_named(arm_id: str) -> str:
+    """Return the name on the data plane of a topic that is not one of a namespace."""
+    name = arm_id.rpartition("/")[2]
+    is_account = "/microsoft.storage/storageaccounts/" in arm_id.casefold()
+    return AccountTopic(name).joined if is_account else name
 
 
 def is_of(topic: Topic, letter: DeadLetter, summary: BlobSummary | None) -> bool | None:

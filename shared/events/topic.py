@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 Network = IPv4Network | IPv6Network
 
+_SYSTEM = "system-"  # no custom topic or namespace can have such a name
+
 
 class InputSchema(StrEnum):
     """The schema in which publishers send events; values are ARM names."""
@@ -45,10 +47,27 @@ class TopicName(NamedTuple):
         return cls(namespace, topic) if stop else None
 
 
+class AccountTopic(NamedTuple):
+    """The topic of a storage account's events; only Pushgrid publishes to it."""
+
+    account: str
+
+    @property
+    def joined(self) -> str:
+        """Its name on the data plane; unique, since no other topic's name begins so."""
+        return f"{_SYSTEM}{self.account}"
+
+    @classmethod
+    def parse(cls, name: str) -> AccountTopic | None:
+        """Parse a name of the data plane; ``None`` if it is that of another kind of topic."""
+        is_one = name.lower().startswith(_SYSTEM)
+        return cls(name[len(_SYSTEM) :].lower()) if is_one else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
     """
-    A custom topic, or a namespace topic, whose *name* is ``{namespace}.{topic}``.
+    A custom topic, a namespace topic (``{namespace}.{topic}``), or that of a storage account.
 
     *arm_id* is the full resource id, in its original case. All *keys*, in base64, are valid,
     unless *disable_local_auth* requires Entra ID tokens. *inbound_rules* are the networks that may

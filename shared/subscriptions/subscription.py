@@ -105,15 +105,17 @@ class EventSubscription:
     """
     One subscription as deliveries use it.
 
-    *topic* is the topic's name, *topic_id* its ARM id. *generation* is new at each creation: events
-    that wait for an earlier generation are dropped. The query of *endpoint_url* may be secret.
-    From *expires_at* on it gets no events; ``None``: it never expires. *audience* is that of the
-    tokens that the endpoint requires. *rate* is the most requests a minute that it allows;
-    ``None``: no limit. Before it *has_consented* it gets no events. *is_restored*: it replaced one
-    whose generation could not be read, so events of any generation are its own. While there is a
-    *pause*, its events wait. ``DeliveryTerms`` leave out what the topic's delivery profile lacks.
+    *arm_id* is its ARM id. *topic* is the topic's name, *topic_id* its ARM id. *generation* is new
+    at each creation: events that wait for an earlier generation are dropped. The query of
+    *endpoint_url* may be secret. From *expires_at* on it gets no events; ``None``: it never
+    expires. *audience* is that of the tokens that the endpoint requires. *rate* is the most
+    requests a minute that it allows; ``None``: no limit. Before it *has_consented* it gets no
+    events. *is_restored*: it replaced one whose generation could not be read, so events of any
+    generation are its own. While there is a *pause*, its events wait. ``DeliveryTerms`` leave out
+    what the topic's delivery profile lacks.
     """
 
+    arm_id: str
     topic: str
     topic_id: str
     name: str
@@ -137,10 +139,6 @@ class EventSubscription:
     def key(self) -> SubscriptionKey:
         return SubscriptionKey(self.topic, self.name)
 
-    @property
-    def arm_id(self) -> str:
-        return f"{self.topic_id}/eventSubscriptions/{self.name}"
-
     def owns(self, generation: str) -> bool:
         """Tell whether events that wait for *generation* are its own."""
         return self.is_restored or generation in (self.generation, UNMATCHED)
@@ -153,6 +151,7 @@ class EventSubscription:
 def stand_in(key: SubscriptionKey) -> EventSubscription:
     """Return a subscription that can't be read, as publishing sees it: it gets every event."""
     return EventSubscription(
+        arm_id="",
         topic=key.topic,
         topic_id="",
         name=key.subscription,

@@ -54,7 +54,11 @@ def status() -> Status:
         counts=storage.counts(),
         snapshot=snapshot,
         held=held,
-        topics=lambda: topic_states(storage.resources(), CLOCK.now()),
+        topics=lambda: topic_states(
+            storage.resources(),
+            CLOCK.now(),
+            {storage.account().account_name, *settings().deadletter_accounts},
+        ),
         admin_key=settings().admin_key,
         tokens=operator_tokens(),
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from shared.engine.timers.blob_notices import BlobNotices
 from shared.engine.timers.dead_letters import WriteDeadLetters
 from shared.engine.timers.housekeeping import Housekeeping
 from shared.engine.timers.jobs import Job, TimerJobs
@@ -10,8 +13,10 @@ from shared.engine.timers.poison import ReturnPoison
 from shared.engine.timers.queue_watch import WatchQueues
 from shared.engine.timers.receiving import Intake
 from shared.engine.timers.wake import Wake
+from shared.events.event import Event
+from shared.events.topic import Topic
 from shared.wiring import storage
-from shared.wiring.process import CLOCK, new_id, once
+from shared.wiring.process import CLOCK, bridge, new_id, once
 from shared.wiring.settings import log_doubtful_settings
 
 
@@ -36,6 +41,13 @@ def deadletter_timer() -> RecordedTimer:
             clock=CLOCK,
             new_id=new_id,
             metrics=storage.metrics(),
+            notices=BlobNotices(
+                topics=storage.resource_cache(),
+                subscriptions=storage.resource_cache(),
+                accept=_accept,
+                new_id=new_id,
+                account=storage.account().account_name,
+            ),
         ),
         "poison": ReturnPoison(
             intake=_intake(),
@@ -54,6 +66,12 @@ def deadletter_timer() -> RecordedTimer:
     }
     work = TimerJobs(jobs=jobs, clock=CLOCK)
     return RecordedTimer(timer="deadletter", work=work.run, runs=timer_runs())
+
+
+def _accept(topic: Topic, events: Sequence[Event], publish_id: str) -> None:
+    from shared.wiring.publishing import publish  # for the few deployments that subscribe
+
+    bridge().run(publish().accept(topic, events, publish_id))
 
 
 @once

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 #: In the order in which they are run and shown.
-TITLES = ("login", "topics", "subscriptions", "namespaces", "metrics")
+TITLES = ("login", "topics", "subscriptions", "sources", "namespaces", "metrics")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
+from uuid import UUID
 
 import pytest
 from azure.storage.blob import ContentSettings
@@ -13,6 +14,7 @@ from pushgrid.testing.memory import MemoryDeadLetters
 from shared.adapters.storage.account import POISON, StorageAccount
 from shared.adapters.storage.blobs import StorageDeadLetters
 from shared.deadletter.blob_summary import BlobSummary
+from shared.deadletter.notice import WrittenBlob
 from shared.deadletter.reader import UnreadableBlob
 from shared.engine.ports import DeadLetterReader, DeadLetterStore, NoContainer
 from shared.errors import StorageUnavailable
@@ -35,7 +37,7 @@ class Subject:
     stored: Callable[[DeadLetterDestination, str], bytes]
     poison: Callable[[str], bytes]
 
-    def write(self, body: bytes = b"[{}]") -> bool:
+    def write(self, body: bytes = b"[{}]") -> WrittenBlob | None:
         return self.store.write(self.destination, PATH, body)
 
 
@@ -92,15 +94,33 @@ def test_another_blob_is_not_overwritten(subject: Subject) -> None:
 
 
 def test_it_is_known_what_is_there(subject: Subject) -> None:
-    before = subject.store.has(subject.destination, PATH)
-    subject.write()
+    before = subject.store.find(subject.destination, PATH)
+    written = subject.write()
 
-    assert (before, subject.store.has(subject.destination, PATH)) == (False, True)
-    assert not subject.store.has(replace(subject.destination, container=MISSING), PATH)
+    found = subject.store.find(subject.destination, PATH)
+    assert before is None
+    assert found is not None
+    assert written is not None
+    assert found == written._replace(request_id="", client_request_id="")
+    assert not subject.store.find(replace(subject.destination, container=MISSING), PATH)
+
+
+def test_what_was_written_is_described(subject: Subject) -> None:
+    written, again = subject.write(b"[{}]"), subject.write(b"[{}]")
+
+    assert written is not None
+    assert again == written._replace(request_id="", client_request_id="")
+    container = subject.destination.container
+    assert (written.container, written.path, written.size) == (container, PATH, 4)
+    assert written.content_type == "application/json"
+    assert written.url.endswith(f"/{container}/{PATH}")
+    assert written.etag.strip('"').startswith("0x")
+    assert written.request_id != written.client_request_id
+    assert all(map(UUID, (written.request_id, written.client_request_id)))
 
 
 def test_writing_the_same_again_is_no_error(subject: Subject) -> None:
-    assert [subject.write(), subject.write()] == [True, True]
+    assert all([subject.write(), subject.write()])
 
 
 def test_a_folder_lists_what_is_directly_in_it(subject: Subject) -> None:

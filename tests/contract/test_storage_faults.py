@@ -130,7 +130,7 @@ def write_count(account: StorageAccount) -> None:
 
 
 def find_dead_letter(account: StorageAccount) -> None:
-    StorageDeadLetters(account).has(DEAD, "a.json")
+    StorageDeadLetters(account).find(DEAD, "a.json")
 
 
 def delete_payloads(account: StorageAccount) -> None:

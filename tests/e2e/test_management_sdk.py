@@ -17,6 +17,7 @@ from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
 from azure.mgmt.eventgrid import EventGridManagementClient
 from azure.mgmt.eventgrid import models as m
 
+from devhost.azurite import ACCOUNT
 from devhost.process import RunningHost
 from testbed.subscriber import Subscriber
 from tests.e2e.managing import GROUP, HEADERS, SUBSCRIPTION, webhook
@@ -161,3 +162,57 @@ def test_its_own_policy_sends_its_token(host: RunningHost, name: str):
         topics.begin_create_or_update(GROUP, name, topic, enforce_https=False).result()
 
         assert topics.get(GROUP, name, enforce_https=False).name == name
+
+
+def test_storage_accounts_are_sources(
+    client: Any, subscriber: Callable[..., Subscriber], name: str
+):
+    source = (
+        f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{GROUP}"
+        f"/providers/Microsoft.Storage/storageAccounts/{ACCOUNT}"
+    )
+    kind, where = "Microsoft.Storage.StorageAccounts", (GROUP, "Microsoft.Storage")
+    account = (*where, "storageAccounts", ACCOUNT)
+    receiver = subscriber()
+    topics, of_topic = client.system_topics, client.system_topic_event_subscriptions
+    wanted = m.SystemTopic(location="westeurope", source=source, topic_type=kind)
+
+    created = topics.begin_create_or_update(GROUP, name, wanted).result()
+    try:
+        assert (created.source, created.topic_type) == (source, kind)
+        tags = m.SystemTopicUpdateParameters(tags={"a": "b"})
+        topics.begin_update(GROUP, name, tags).result()
+        assert topics.get(GROUP, name).tags == {"a": "b"}
+        assert [each.name for each in topics.list_by_resource_group(GROUP)] == [name]
+        assert [each.name for each in topics.list_by_subscription()] == [name]
+        with pytest.raises(HttpResponseError, match="Only one system topic is allowed"):
+            topics.begin_create_or_update(GROUP, f"{name}-2", wanted).result()
+
+        given = m.EventSubscription(destination=webhook(receiver))
+        of_topic.begin_create_or_update(GROUP, name, "of-topic", given).result()
+        labels = m.EventSubscriptionUpdateParameters(labels=["sales"])
+        of_topic.begin_update(GROUP, name, "of-topic", labels).result()
+        assert of_topic.get(GROUP, name, "of-topic").labels == ["sales"]
+        found = of_topic.get_full_url(GROUP, name, "of-topic").endpoint_url
+        assert found == f"{receiver.url}?code=s3cret"
+        client.event_subscriptions.begin_create_or_update(source, "scoped", given).result()
+        assert client.event_subscriptions.get(source, "scoped").name == "scoped"
+
+        listed = of_topic.list_by_system_topic(GROUP, name)
+        assert [each.name for each in listed] == ["of-topic"]
+        subscriptions = client.event_subscriptions
+        for found in (
+            subscriptions.list_by_resource(*account),
+            subscriptions.list_global_by_resource_group_for_topic_type(GROUP, kind),
+            subscriptions.list_regional_by_resource_group_for_topic_type(GROUP, "westeurope", kind),
+            subscriptions.list_regional_by_subscription_for_topic_type("westeurope", kind),
+        ):
+            assert [each.name for each in found] == ["scoped"]
+        event_types = [each.name for each in client.topics.list_event_types(*account)]
+        assert "Microsoft.Storage.BlobCreated" in event_types
+        assert kind in [each.name for each in client.topic_types.list()]
+    finally:
+        client.event_subscriptions.begin_delete(source, "scoped").result()
+        topics.begin_delete(GROUP, name).result()
+    with pytest.raises(ResourceNotFoundError):
+        topics.get(GROUP, name)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from urllib.parse import quote
+from zlib import crc32
 
 from pushgrid.testing.memory.clock import FakeClock
 from pushgrid.testing.memory.faults import Faulty
 from shared.deadletter.blob_summary import BlobSummary
+from shared.deadletter.notice import WrittenBlob
 from shared.engine.ports import Listing, NoContainer, StoredBlob
 from shared.errors import StorageUnavailable, StorageUnreachable
 from shared.subscriptions.subscription import DeadLetterDestination
@@ -70,23 +73,44 @@ class MemoryDeadLetters(Faulty):
         path: str,
         body: bytes,
         summary: BlobSummary | None = None,
-    ) -> bool:
+    ) -> WrittenBlob | None:
         with self._at_work("write"):
             container = destination.container
             if self._lacks_container(destination):
-                return False
+                return None
             if self.blobs.setdefault((container, path), body) != body:
                 raise StorageUnavailable
             self.accounts[container, path] = destination.account
             if summary:
                 self.summaries[container, path] = summary
+            is_new = (container, path) not in self._written_at
             self._written_at.setdefault((container, path), self._clock.now())
-            return True
+            found = self._described(destination, path)
+            if not is_new:
+                return found
+            one, other = str(uuid.uuid4()), str(uuid.uuid4())
+            return found._replace(request_id=one, client_request_id=other)
 
-    def has(self, destination: DeadLetterDestination, path: str) -> bool:
-        with self._at_work("has"):
-            has_container = not self._lacks_container(destination)
-            return has_container and (destination.container, path) in self.blobs
+    def find(self, destination: DeadLetterDestination, path: str) -> WrittenBlob | None:
+        with self._at_work("find"):
+            is_there = (destination.container, path) in self.blobs
+            if self._lacks_container(destination) or not is_there:
+                return None
+            return self._described(destination, path)
+
+    def _described(self, destination: DeadLetterDestination, path: str) -> WrittenBlob:
+        """Return what storage tells of a blob at any time."""
+        key = destination.container, path
+        account = destination.account or "testing"
+        return WrittenBlob(
+            container=destination.container,
+            path=path,
+            url=f"https://{account}.blob.core.windows.net/{destination.container}/{quote(path)}",
+            etag=f'"0x{crc32(self.blobs[key]):X}"',
+            written_at=self._written_at[key],
+            size=len(self.blobs[key]),
+            content_type="application/json",
+        )
 
     def list(self, destination: DeadLetterDestination, folder: str) -> Listing:
         with self._at_work("list"):

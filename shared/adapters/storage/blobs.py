@@ -17,6 +17,7 @@ from shared.adapters.storage.account import PAYLOADS, POISON, StorageAccount
 from shared.adapters.storage.errors import create_if_missing, has_code, none_if_code, storage_errors
 from shared.clock import Clock
 from shared.deadletter.blob_summary import BlobSummary
+from shared.deadletter.notice import WrittenBlob
 from shared.deadletter.reader import UnreadableBlob
 from shared.engine.ports import Listing, NoContainer, StoredBlob
 from shared.errors import StorageUnavailable
@@ -24,7 +25,7 @@ from shared.settings import NAMES
 from shared.subscriptions.subscription import DeadLetterDestination
 
 if TYPE_CHECKING:
-    from azure.storage.blob import ContainerClient
+    from azure.storage.blob import BlobClient, BlobProperties, ContainerClient
 
 REMEMBERED_BYTES = 16 * 1024 * 1024
 _BATCH = 256  # as many as one batch may delete
@@ -32,6 +33,7 @@ _LISTED = 500  # blobs an answer; each may have 8 KiB of metadata
 _DELETED = 202
 _NOT_FOUND = 404
 _REFUSED = (409, 412)  # by the blob: it is archived, or encrypted with a key of its own
+_JSON = "application/json"
 _HOUR = "%Y%m%d%H"
 _HOUR_LENGTH = 10
 # No such container: also where the name is illegal, or the container is being deleted.
@@ -147,19 +149,18 @@ class StorageDeadLetters:
         path: str,
         body: bytes,
         summary: BlobSummary | None = None,
-    ) -> bool:
+    ) -> WrittenBlob | None:
         client = self._account_of(destination).foreign_container(destination.container)
         metadata = summary.to_metadata() if summary else None
         with storage_errors():
-            written = none_if_code(
-                lambda: _write_once(client, path, body, metadata), *_NO_CONTAINER
-            )
-            return written is not None
+            return none_if_code(lambda: _write_once(client, path, body, metadata), *_NO_CONTAINER)
 
-    def has(self, destination: DeadLetterDestination, path: str) -> bool:
+    def find(self, destination: DeadLetterDestination, path: str) -> WrittenBlob | None:
         client = self._account_of(destination).foreign_container(destination.container)
+        blob = client.get_blob_client(path)
         with storage_errors():
-            return bool(client.get_blob_client(path).exists())
+            found = none_if_code(blob.get_blob_properties, "BlobNotFound", *_NO_CONTAINER)
+        return None if found is None else _described(blob, found)
 
     def list(self, destination: DeadLetterDestination, folder: str) -> Listing:
         client = self._account_of(destination).foreign_container(destination.container)
@@ -232,19 +233,49 @@ def _read_plain(client: ContainerClient, path: str, most: int) -> bytes:
 
 def _write_once(
     client: ContainerClient, path: str, body: bytes, metadata: dict[str, str] | None = None
-) -> bool:
+) -> WrittenBlob:
     from azure.storage.blob import ContentSettings
 
-    settings = ContentSettings("application/json")
+    settings = ContentSettings(_JSON)
+    blob = client.get_blob_client(path)
     try:
-        client.upload_blob(path, body, content_settings=settings, metadata=metadata)
+        done = blob.upload_blob(body, content_settings=settings, metadata=metadata)
     except HttpResponseError as error:
         # There is a blob already: ours, if the answer to an earlier try was lost.
         if not has_code(error, "BlobAlreadyExists"):
             raise
-        if client.download_blob(path).readall() != body:
+        stream = blob.download_blob()
+        if stream.readall() != body:
             raise
-    return True
+        return _described(blob, stream.properties)
+    return WrittenBlob(
+        container=client.container_name,
+        path=path,
+        url=_url(blob),
+        etag=done["etag"],
+        written_at=done["last_modified"],
+        size=len(body),
+        content_type=_JSON,
+        request_id=done.get("request_id") or "",
+        client_request_id=done.get("client_request_id") or "",
+    )
+
+
+def _described(blob: BlobClient, found: BlobProperties) -> WrittenBlob:
+    return WrittenBlob(
+        container=blob.container_name,
+        path=blob.blob_name,
+        url=_url(blob),
+        etag=found.etag,
+        written_at=found.last_modified,
+        size=found.size,
+        content_type=found.content_settings.content_type or "",
+    )
+
+
+def _url(blob: BlobClient) -> str:
+    """Return a blob's URL without its query, which may be a signature."""
+    return str(blob.url).partition("?")[0]
 
 
 class _Remembered:

@@ -29,7 +29,7 @@ def attempts_of(form: Subscriptions) -> Callable[[ManagePorts, Call], HttpAnswer
         now = ports.clock.now()
         since = read_time(call, "since") or now - KEPT_FOR
         event, top = call.query.get("event"), read_top(call, _MAX_TOP)
-        topic, name = form.topics.name(call), call.names["name"]
+        topic, name = form.topics.topic_name(ports, call), call.names["name"]
         days = ports.attempts.read(topic, name, since, event)
         timelines = event_timeline.latest(days, top)
         find = _find if timelines else stored_subscription
@@ -57,7 +57,7 @@ def failures_of(form: Subscriptions) -> Callable[[ManagePorts, Call], HttpAnswer
         """Answer the latest failed attempts on events of the last day, the latest first."""
         now = ports.clock.now()
         since = read_time(call, "since") or now - _RECENT
-        topic, name = form.topics.name(call), call.names["name"]
+        topic, name = form.topics.topic_name(ports, call), call.names["name"]
         days = ports.attempts.read(topic, name, now - _A_DAY, attempted_since=since)
         records = (each for day in days for each in day)
         failures = event_timeline.failure_documents(records, read_top(call, _MAX_TOP))
@@ -68,7 +68,7 @@ def failures_of(form: Subscriptions) -> Callable[[ManagePorts, Call], HttpAnswer
 
 
 def _find(ports: ManagePorts, form: Subscriptions, call: Call) -> Document | None:
-    key = form.topics.name(call), call.names["name"]
+    key = form.topics.topic_name(ports, call), call.names["name"]
     found = ports.resources.get(Table.EVENT_SUBSCRIPTIONS, *key)
     return found.document if found else None
 
@@ -80,7 +80,7 @@ def stored_subscription(ports: ManagePorts, form: Subscriptions, call: Call) -> 
     Raises:
         NotFound: it does not exist, or its topic; the message has the nearest name.
     """
-    topic, name = form.topics.name(call), call.names["name"]
+    topic, name = form.topics.topic_name(ports, call), call.names["name"]
     if form.topics.find(ports, call) is None:
         known = ports.resources.list(Table.TOPICS, form.topics.partition)
         raise NotFound(f"There is no topic '{topic}'{_nearest(topic, known)}.")

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from shared import telemetry
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.engine.manage.call import ManagePorts
-from shared.engine.ports import Resource, Table
+from shared.engine.ports import Document, Resource, Table
 from shared.errors import UNREADABLE, StorageUnavailable
 from shared.http import OutboundRequest
 from shared.subscriptions.system_event import build_deletion_notice
 
 
-def delete_subscriptions(ports: ManagePorts, topic: str) -> None:
-    """Delete all event subscriptions of a topic; deliveries that wait for them are dropped."""
+def delete_subscriptions(
+    ports: ManagePorts, topic: str, is_meant: Callable[[Document], bool] | None = None
+) -> None:
+    """Delete event subscriptions of a topic, or all; deliveries that wait for them are dropped."""
     deleted = [
         subscription
         for subscription in ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic)
-        if ports.resources.delete(Table.EVENT_SUBSCRIPTIONS, topic, subscription.name)
+        if (is_meant is None or is_meant(subscription.document))
+        and ports.resources.delete(Table.EVENT_SUBSCRIPTIONS, topic, subscription.name)
     ]
-    delete_health(ports, topic)
+    for each in [None] if is_meant is None else [row.name for row in deleted]:
+        delete_health(ports, topic, each)
     send_deletion_notices(ports, deleted)
 
 

@@ -11,11 +11,12 @@ from shared.arm.arm_json import answer
 from shared.arm.namespace_codec import TOPIC_TYPE as NAMESPACE_TOPIC_TYPE
 from shared.arm.namespace_codec import TYPE as NAMESPACE_TYPE
 from shared.arm.namespace_subscription_codec import TYPE as NAMESPACE_SUBSCRIPTION_TYPE
+from shared.arm.system_topic_codec import TYPE as SYSTEM_TOPIC_TYPE
 from shared.arm.topic_codec import TYPE as TOPIC_TYPE
-from shared.arm.topic_subscription_codec import EXTENSION_TYPE
-from shared.engine.manage import namespaces, topics
+from shared.arm.topic_subscription_codec import EXTENSION_TYPE, SYSTEM_TYPE
+from shared.engine.manage import namespaces, sources, topics
 from shared.engine.manage.call import Call, ManagePorts, not_found
-from shared.engine.manage.resources import Resources
+from shared.engine.manage.resources import Parents
 from shared.engine.operations import metric_names
 from shared.engine.operations.metric_names import (
     SUBSCRIPTION_DIMENSION,
@@ -53,7 +54,7 @@ class MonitoredResource:
 
     type: str
     definitions: Sequence[MetricDefinition]
-    resources: Resources
+    resources: Parents
 
     def list_metrics(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         """Answer metric values. Source: Azure Monitor, Metrics - List (2023-10-01)."""
@@ -99,7 +100,8 @@ class MonitoredResource:
 
     def _topics(self, ports: ManagePorts, found: Document) -> Sequence[MonitoredTopic]:
         """Return the topics whose counts belong to *found*: itself, or all of a namespace."""
-        kind, documents = self.resources, [found]
+        kind: Parents = self.resources
+        documents = [found]
         if kind is namespaces.NAMESPACES:
             kind, documents = namespaces.TOPICS, [*namespaces.topics_of(ports, found["name"])]
         return [MonitoredTopic(each["name"], kind.name_of(each)) for each in documents]
@@ -163,4 +165,24 @@ NAMESPACE_SUBSCRIPTION = MonitoredResource(
     type=NAMESPACE_SUBSCRIPTION_TYPE,
     definitions=metric_names.NAMESPACE_SUBSCRIPTION_METRICS,
     resources=namespaces.TOPICS,
+)
+SYSTEM_TOPIC = MonitoredResource(
+    type=SYSTEM_TOPIC_TYPE,
+    definitions=metric_names.TOPIC_METRICS,
+    resources=sources.SYSTEM_TOPICS,
+)
+SYSTEM_TOPIC_SUBSCRIPTION = MonitoredResource(
+    type=SYSTEM_TYPE,
+    definitions=metric_names.SUBSCRIPTION_METRICS,
+    resources=sources.SYSTEM_TOPICS,
+)
+ACCOUNT = MonitoredResource(
+    type=SYSTEM_TOPIC_TYPE,
+    definitions=metric_names.TOPIC_METRICS,
+    resources=sources.ACCOUNTS,
+)
+ACCOUNT_SUBSCRIPTION = MonitoredResource(
+    type=EXTENSION_TYPE,
+    definitions=metric_names.SUBSCRIPTION_METRICS,
+    resources=sources.ACCOUNTS,
 )

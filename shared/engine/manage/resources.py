@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from shared import telemetry
 from shared.arm.arm_json import answer, read_json
@@ -22,6 +23,23 @@ KEY_NAMES = ("key1", "key2")
 Body = Callable[[Resource | None], object]
 
 
+class Parents(Protocol):
+    """One kind of topic, as its event subscriptions and metrics use it; see `Resources`."""
+
+    @property
+    def partition(self) -> str: ...
+    @property
+    def parent(self) -> Resources | None: ...
+    @property
+    def arm_id(self) -> Callable[[Call], str]: ...
+    @property
+    def name_of(self) -> Callable[[Document], str]: ...
+    def find(self, ports: ManagePorts, call: Call) -> Resource | None: ...
+    def named(self, ports: ManagePorts, call: Call) -> Resource: ...
+    def not_found(self, call: Call) -> NotFound: ...
+    def topic_name(self, ports: ManagePorts, call: Call) -> str: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
     """
@@ -31,7 +49,8 @@ class Resources:
     *arm_id* identify the resource of a path; *name_of* returns the name of a stored one, *covers*
     tells whether the list of a path includes it. *parse*, *patched* and *render* are its codec's.
     *check* raises if it can't read a document. *clear* deletes what a resource contains. Names of a
-    kind without a *parent* are unique in the deployment, across resource groups.
+    kind without a *parent* are unique in the deployment, across resource groups. What has no
+    *has_keys* is not published to by others.
     """
 
     noun: str
@@ -46,6 +65,7 @@ class Resources:
     check: Callable[[Document], object]
     clear: Callable[[ManagePorts, str], None]
     parent: Resources | None = None
+    has_keys: bool = True
 
     def put(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         """Create or replace. Event Grid's clients expect 201 in both cases."""
@@ -147,13 +167,19 @@ class Resources:
         try:
             self.check(row.document)
             self.render(row.document, "")
-            _answer_keys(row.document)
+            if self.has_keys:
+                _answer_keys(row.document)
         except UNREADABLE:
             return False
         return True
 
     def not_found(self, call: Call) -> NotFound:
         return not_found(call, self.arm_id(call))
+
+    def topic_name(self, ports: ManagePorts, call: Call) -> str:
+        """Return the name on the data plane of the topic of a path; it may not be there."""
+        del ports
+        return self.name(call)
 
     def key(self, call: Call) -> DocumentKey:
         return DocumentKey(Table.TOPICS, self.partition, self.name(call))
@@ -195,7 +221,8 @@ class Resources:
             return {**repaired, **_keys_in(existing.document)}
         if existing and not self._is_here(existing, call):
             name = self.name(call)
-            raise Conflict(f"There is a {self.noun} '{name}' elsewhere in this deployment.")
+            noun = self.noun.replace("_", " ")
+            raise Conflict(f"There is a {noun} '{name}' elsewhere in this deployment.")
         return self.parse(ports, call, body, existing.document if existing else None)
 
     def _log_change(self, name: str, action: str, call: Call) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from shared.engine.manage import metrics_api, namespaces, surroundings, topics
+from shared.engine.manage import metrics_api, namespaces, sources, surroundings, topics
 from shared.engine.manage.attempts_api import attempts_of, failures_of
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.dead_letters_api import dead_letter_blobs_of, dead_letter_records_of
@@ -15,6 +15,7 @@ from shared.engine.manage.endpoint_tests_api import endpoint_tests_of
 from shared.engine.manage.forecast_api import forecast_of
 from shared.engine.manage.hold_actions import hold_actions, list_holds
 from shared.engine.manage.metrics_api import MonitoredResource
+from shared.engine.manage.not_included import refuse_scope, refused_path
 from shared.engine.manage.replays_api import (
     cancel_replay,
     get_replay,
@@ -23,8 +24,7 @@ from shared.engine.manage.replays_api import (
 )
 from shared.engine.manage.resources import Resources
 from shared.engine.manage.subscriptions import Subscriptions
-from shared.engine.manage.topic_subscriptions import EXTENSION, NESTED, list_in_scope, refuse_scope
-from shared.errors import NotFound
+from shared.engine.manage.topic_subscriptions import EXTENSION, NESTED, list_in_scope
 from shared.http import HttpAnswer
 
 Handler = Callable[[ManagePorts, Call], HttpAnswer]
@@ -47,12 +47,17 @@ def _route(path: str, **handlers: Handler) -> Route:
 
 def _resource_routes(path: str, kind: Resources) -> tuple[Route, ...]:
     """Return the routes of one kind of resource; *path* is that of a single one."""
-    return (
+    routes = (
         _route(path.rpartition("/")[0], GET=kind.list),
         _route(path, GET=kind.get, PUT=kind.put, PATCH=kind.patch, DELETE=kind.delete),
+        _route(f"{path}/whatIf", POST=kind.what_if),
+    )
+    if not kind.has_keys:
+        return routes
+    return (
+        *routes,
         _route(f"{path}/listKeys", POST=kind.list_keys),
         _route(f"{path}/regenerateKey", POST=kind.regenerate_key),
-        _route(f"{path}/whatIf", POST=kind.what_if),
     )
 
 
@@ -113,7 +118,9 @@ _TOPIC = f"{_GROUP}/{_PROVIDER}/topics/{{topic}}"
 _NAMESPACE = f"{_GROUP}/{_PROVIDER}/namespaces/{{namespace}}"
 _NAMESPACE_TOPIC = f"{_NAMESPACE}/topics/{{topic}}"
 
+_SYSTEM_TOPIC = f"{_GROUP}/{_PROVIDER}/systemTopics/{{topic}}"
 _STORAGE = f"{_GROUP}/providers/Microsoft.Storage/storageAccounts"
+_ACCOUNT = f"{_STORAGE}/{{account}}"
 
 # The first match wins.
 ROUTES = (
@@ -121,10 +128,11 @@ ROUTES = (
     _route(_SUBSCRIPTION, GET=surroundings.get_subscription),
     _route(_GROUP, GET=surroundings.get_group, PUT=surroundings.get_group),
     _route(_STORAGE, GET=surroundings.list_storage_accounts),
-    _route(f"{_STORAGE}/{{account}}", GET=surroundings.get_storage_account),
+    _route(_ACCOUNT, GET=surroundings.get_storage_account),
     _route(f"{_PROVIDER}/topicTypes", GET=surroundings.list_topic_types),
     _route(f"{_PROVIDER}/topicTypes/{{topic_type}}", GET=surroundings.get_topic_type),
     _route(f"{_PROVIDER}/topicTypes/{{topic_type}}/eventTypes", GET=surroundings.list_event_types),
+    _route(f"{_ACCOUNT}/{_PROVIDER}/eventTypes", GET=surroundings.list_account_event_types),
     _route(f"{_SUBSCRIPTION}/{_PROVIDER}", GET=surroundings.get_provider),
     _route(f"{_SUBSCRIPTION}/{_PROVIDER}/register", POST=surroundings.get_provider),
     _route(f"{_SUBSCRIPTION}/{_PROVIDER}/topics", GET=topics.TOPICS.list),
@@ -143,6 +151,22 @@ ROUTES = (
         f"{_NAMESPACE_TOPIC}/eventSubscriptions/{{name}}", metrics_api.NAMESPACE_SUBSCRIPTION
     ),
     *_subscription_routes(f"{_NAMESPACE_TOPIC}/eventSubscriptions", namespaces.SUBSCRIPTIONS),
+    _route(f"{_SUBSCRIPTION}/{_PROVIDER}/systemTopics", GET=sources.SYSTEM_TOPICS.list),
+    *_resource_routes(_SYSTEM_TOPIC, sources.SYSTEM_TOPICS),
+    *_metrics_routes(_SYSTEM_TOPIC, metrics_api.SYSTEM_TOPIC),
+    *_metrics_routes(
+        f"{_SYSTEM_TOPIC}/eventSubscriptions/{{name}}", metrics_api.SYSTEM_TOPIC_SUBSCRIPTION
+    ),
+    *_subscription_routes(
+        f"{_SYSTEM_TOPIC}/eventSubscriptions", sources.SYSTEM_TOPIC_SUBSCRIPTIONS
+    ),
+    *_metrics_routes(_ACCOUNT, metrics_api.ACCOUNT),
+    *_metrics_routes(
+        f"{_ACCOUNT}/{_PROVIDER}/eventSubscriptions/{{name}}", metrics_api.ACCOUNT_SUBSCRIPTION
+    ),
+    *_subscription_routes(
+        f"{_ACCOUNT}/{_PROVIDER}/eventSubscriptions", sources.ACCOUNT_SUBSCRIPTIONS
+    ),
     _route(f"{_GROUP}/{_PROVIDER}/holds", GET=list_holds),
     _route(f"{_GROUP}/{_PROVIDER}/replays", GET=list_replays, POST=start_replay),
     _route(f"{_GROUP}/{_PROVIDER}/replays/{{replay}}", GET=get_replay),
@@ -168,7 +192,7 @@ def find(path: str) -> tuple[Route, Mapping[str, str]]:
         names = _match(route.segments, segments)
         if names is not None:
             return route, names
-    raise NotFound("No resource type of Microsoft.EventGrid served here has this path.")
+    raise refused_path(segments)
 
 
 def _match(wanted: tuple[str, ...], segments: list[str]) -> Mapping[str, str] | None:

@@ -24,7 +24,7 @@ from shared.engine.manage.call import Call, ManagePorts, not_found
 from shared.engine.manage.deletion import delete_health, send_deletion_notices
 from shared.engine.manage.endpoint_validation import Consents, check_assumption
 from shared.engine.manage.page import answer_page
-from shared.engine.manage.resources import Body, Resources
+from shared.engine.manage.resources import Body, Parents
 from shared.engine.manage.what_if import answer_what_if
 from shared.engine.manage.writing import DocumentKey, write
 from shared.engine.ports import Document, Resource, Table
@@ -46,7 +46,7 @@ class Subscriptions:
     *has_links* an endpoint can be validated later, by a link.
     """
 
-    topics: Resources
+    topics: Parents
     parent_of: Callable[[Document, Deployment], ParentTopic]
     parse: Callable[[SubscriptionRequest], Document]
     patched: Callable[[Document, object], object]
@@ -79,7 +79,7 @@ class Subscriptions:
         Idempotent: 204 if absent.
         """
         topic = self._find_topic(ports, call)
-        existing = ports.resources.get(*_key(topic, call)) if topic else None
+        existing = _stored(ports, topic, call) if topic else None
         if topic and existing and ports.resources.delete(*_key(topic, call)):
             delete_health(ports, topic.name, call.names["name"])
             _log_change(topic, existing, "delete", call)
@@ -108,7 +108,7 @@ class Subscriptions:
     def what_if(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         """Answer what a PUT of the body would change; ask no endpoint, and store nothing."""
         topic = self.topic(ports, call)
-        existing = ports.resources.get(*_key(topic, call))
+        existing = _stored(ports, topic, call)
         request = self._request(ports, call, topic, read_json(call.body), existing)
         wanted = self.parse(request)
         if call.assumes_consent:
@@ -193,6 +193,7 @@ class Subscriptions:
         existing: Resource | None,
     ) -> SubscriptionRequest:
         """Return the request that replaces the *existing* subscription with a PUT of *body*."""
+        _check_form(topic, existing)
         if existing is None and _count(ports, topic) >= MAX_SUBSCRIPTIONS:
             message = f"A topic can have at most {MAX_SUBSCRIPTIONS} event subscriptions."
             raise InvalidDocument(message, detail_code="QuotaExceeded")
@@ -253,7 +254,7 @@ class Subscriptions:
             NotFound: there is none.
             UnreadableDocument: there is one, but its row can't be read.
         """
-        return self._readable(call, ports.resources.get(*_key(topic, call)))
+        return self._readable(call, _stored(ports, topic, call))
 
     def _readable(self, call: Call, found: Resource | None) -> Resource:
         if found is None:
@@ -269,17 +270,32 @@ class Subscriptions:
 
 def listed(ports: ManagePorts, topic: ParentTopic) -> list[Resource]:
     """Return a topic's subscriptions; of those that can't be read only the names."""
-    found = ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic.name)
+    rows = ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic.name)
+    found = [each for each in rows if topic.has(each.document.get("id"))]
     return [each if is_readable(each.document) else _named_only(each, topic) for each in found]
 
 
 def _named_only(row: Resource, topic: ParentTopic) -> Resource:
-    arm_id = f"{topic.arm_id}/eventSubscriptions/{row.name}"
-    return replace(row, document={"id": arm_id, "name": row.name})
+    return replace(row, document={"id": topic.subscription_id(row.name), "name": row.name})
 
 
 def _key(topic: ParentTopic, call: Call) -> DocumentKey:
     return DocumentKey(Table.EVENT_SUBSCRIPTIONS, topic.name, call.names["name"])
+
+
+def _stored(ports: ManagePorts, topic: ParentTopic, call: Call) -> Resource | None:
+    """Return the row of the subscription that the path of *call* names, unless of another form."""
+    found = ports.resources.get(*_key(topic, call))
+    return found if found and topic.has(found.document.get("id")) else None
+
+
+def _check_form(topic: ParentTopic, existing: Resource | None) -> None:
+    """Raise Conflict if a subscription of that name was created in another form."""
+    if existing and not topic.has(existing.document.get("id")):
+        raise Conflict(
+            f"The storage account has an event subscription of that name already: "
+            f"{existing.document['id']}."
+        )
 
 
 def _count(ports: ManagePorts, topic: ParentTopic) -> int:

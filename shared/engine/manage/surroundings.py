@@ -2,27 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from shared.arm.arm_json import answer
+from shared.arm.not_included import TOPIC_TYPES
+from shared.arm.system_topic_codec import EVENT_TYPES, SOURCE_TYPE
+from shared.arm.system_topic_codec import LOCATION as _LOCATION
 from shared.engine.manage.call import Call, ManagePorts
 from shared.errors import NotFound
 from shared.http import HttpAnswer
 
 _SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
 _TENANT = "00000000-0000-0000-0000-000000000001"
-_LOCATION = "local"
 _STORAGE = "Microsoft.Storage/storageAccounts"
 _TYPES = (
     "topics",
     "topics/eventSubscriptions",
     "eventSubscriptions",
+    "systemTopics",
+    "systemTopics/eventSubscriptions",
     "namespaces",
     "namespaces/topics",
     "namespaces/topics/eventSubscriptions",
 )
-_TOPIC_TYPE = "Microsoft.EventGrid.Topics"
+
+
+class _TopicType(NamedTuple):
+    """A kind of source, as Event Grid describes it; custom topics have no event types of ours."""
+
+    name: str
+    provider: str
+    display_name: str
+    description: str
+    event_types: Sequence[str] = ()
+
+
+_TOPIC_TYPES = (
+    _TopicType(
+        "Microsoft.EventGrid.Topics", "Microsoft.EventGrid", "Event Grid Topics", "Custom topics."
+    ),
+    _TopicType(
+        SOURCE_TYPE,
+        "Microsoft.Storage",
+        "Storage Accounts",
+        "Microsoft Storage service events.",
+        EVENT_TYPES,
+    ),
+)
 
 
 def list_subscriptions(ports: ManagePorts, call: Call) -> HttpAnswer:
@@ -52,21 +79,24 @@ def get_group(ports: ManagePorts, call: Call) -> HttpAnswer:
 
 
 def list_storage_accounts(ports: ManagePorts, call: Call) -> HttpAnswer:
-    """List the deployment's own storage account, which can hold dead letters."""
-    return answer(200, {"value": [_storage_account(call.names, ports.deployment.account)]})
+    """List the storage accounts that can hold dead letters, and so be sources."""
+    known = ports.deployment.known_accounts
+    return answer(200, {"value": [_storage_account(call.names, each) for each in known]})
 
 
 def get_storage_account(ports: ManagePorts, call: Call) -> HttpAnswer:
     """
-    Answer with the deployment's own storage account.
+    Answer with a storage account that the deployment knows.
 
     Raises:
-        NotFound: another one is meant.
+        NotFound: it does not know it.
     """
-    own, asked = ports.deployment.account, call.names["account"]
-    if asked.casefold() != own.casefold():
-        raise NotFound(f"There is no storage account '{asked}' here; the app's own is '{own}'.")
-    return answer(200, _storage_account(call.names, own))
+    asked, known = call.names["account"].casefold(), ports.deployment.known_accounts
+    if asked not in known:
+        raise NotFound(
+            f"There is no storage account '{asked}' here; there are: {', '.join(known)}."
+        )
+    return answer(200, _storage_account(call.names, asked))
 
 
 def get_provider(ports: ManagePorts, call: Call) -> HttpAnswer:
@@ -86,9 +116,9 @@ def get_provider(ports: ManagePorts, call: Call) -> HttpAnswer:
 
 
 def list_topic_types(ports: ManagePorts, call: Call) -> HttpAnswer:
-    """List the one type of topic that event subscriptions have in lists of a scope."""
+    """List the types of topics that event subscriptions have in lists of a scope."""
     del ports, call
-    return answer(200, {"value": [_topic_type()]})
+    return answer(200, {"value": [_topic_type(each) for each in _TOPIC_TYPES]})
 
 
 def get_topic_type(ports: ManagePorts, call: Call) -> HttpAnswer:
@@ -96,35 +126,61 @@ def get_topic_type(ports: ManagePorts, call: Call) -> HttpAnswer:
     Answer with a type of topic.
 
     Raises:
-        NotFound: it is not one of custom topics.
+        NotFound: there is no such type here.
     """
     del ports
-    _check_topic_type(call)
-    return answer(200, _topic_type())
+    return answer(200, _topic_type(_found_topic_type(call)))
 
 
 def list_event_types(ports: ManagePorts, call: Call) -> HttpAnswer:
-    """List no event types: those of custom topics are their publishers' own."""
+    """List the event types of a type of topic; those of custom topics are their publishers' own."""
     del ports
-    _check_topic_type(call)
-    return answer(200, {"value": []})
+    return _answer_event_types(_found_topic_type(call))
 
 
-def _check_topic_type(call: Call) -> None:
+def list_account_event_types(ports: ManagePorts, call: Call) -> HttpAnswer:
+    """List the event types of a storage account."""
+    del ports, call
+    return _answer_event_types(_TOPIC_TYPES[1])
+
+
+def _answer_event_types(of: _TopicType) -> HttpAnswer:
+    found = [
+        {
+            "id": f"providers/Microsoft.EventGrid/topicTypes/{of.name}/eventTypes/{each}",
+            "name": each,
+            "type": "Microsoft.EventGrid/topicTypes/eventTypes",
+            "properties": {
+                "displayName": each.rpartition(".")[2],
+                "description": "Raised when a blob is created or deleted.",
+                "isInDefaultSet": True,
+            },
+        }
+        for each in of.event_types
+    ]
+    return answer(200, {"value": found})
+
+
+def _found_topic_type(call: Call) -> _TopicType:
     asked = call.names["topic_type"]
-    if asked.casefold() != _TOPIC_TYPE.casefold():
-        raise NotFound(f"There is no topic type '{asked}' here; the only one is '{_TOPIC_TYPE}'.")
+    for each in _TOPIC_TYPES:
+        if asked.casefold() == each.name.casefold():
+            return each
+    known = ", ".join(each.name for each in _TOPIC_TYPES)
+    raise NotFound(
+        f"There is no topic type '{asked}' here; there are: {known}. {TOPIC_TYPES.sentence}"
+    )
 
 
-def _topic_type() -> dict[str, Any]:
+def _topic_type(of: _TopicType) -> dict[str, Any]:
     return {
-        "id": f"providers/Microsoft.EventGrid/topicTypes/{_TOPIC_TYPE}",
-        "name": _TOPIC_TYPE,
+        "id": f"providers/Microsoft.EventGrid/topicTypes/{of.name}",
+        "name": of.name,
         "type": "Microsoft.EventGrid/topicTypes",
         "properties": {
-            "provider": "Microsoft.EventGrid",
-            "displayName": "Event Grid Topics",
-            "description": "Custom topics.",
+            "provider": of.provider,
+            "displayName": of.display_name,
+            "description": of.description,
             "resourceRegionType": "RegionalResource",
             "provisioningState": "Succeeded",
             "supportedLocations": [_LOCATION],

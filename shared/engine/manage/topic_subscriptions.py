@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from shared.arm.deployment import ParentTopic
+from shared.arm.system_topic_codec import SOURCE_TYPE
 from shared.arm.topic_codec import TYPE as TOPIC_TYPE
 from shared.arm.topic_codec import to_parent_topic
 from shared.arm.topic_subscription_codec import (
@@ -16,10 +17,10 @@ from shared.arm.topic_subscription_codec import (
 )
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.page import answer_page
+from shared.engine.manage.sources import ACCOUNT_SUBSCRIPTIONS, accounts
 from shared.engine.manage.subscriptions import Subscriptions, listed
 from shared.engine.manage.topics import TOPICS
 from shared.engine.ports import CUSTOM_TOPICS, Document, Resource, Table
-from shared.errors import InvalidDocument
 from shared.http import HttpAnswer
 
 _TOPIC_TYPE_NAME = TOPIC_TYPE.replace("/", ".")
@@ -44,39 +45,38 @@ def list_in_scope(ports: ManagePorts, call: Call) -> HttpAnswer:
     """
     List the subscriptions of all topics in a subscription or resource group.
 
-    A location or topic type in the path narrows the list.
+    A location or topic type in the path narrows the list. Those of system topics have a list there.
     """
-    wanted_type = call.names.get("topic_type", _TOPIC_TYPE_NAME)
+    wanted_type = call.names.get("topic_type", "").casefold()
     found: list[Resource] = []
-    parents: dict[str, ParentTopic] = {}  # by the id of a subscription
-    for topic in ports.resources.list(Table.TOPICS, CUSTOM_TOPICS):
-        if (
-            TOPICS.is_readable(topic)
-            and wanted_type.casefold() == _TOPIC_TYPE_NAME.casefold()
-            and call.covers(topic.document["id"])
-            and _is_in(topic, call.names.get("location"))
-        ):
-            parent = to_parent_topic(topic.document, ports.deployment)
-            its = listed(ports, parent)
-            found += its
-            parents.update({each.document["id"]: parent for each in its})
+    holders: dict[str, tuple[Subscriptions, ParentTopic]] = {}  # by the id of a subscription
+    for kind, form, topics in (
+        (_TOPIC_TYPE_NAME, EXTENSION, _custom_topics(ports)),
+        (SOURCE_TYPE, ACCOUNT_SUBSCRIPTIONS, accounts(ports)),
+    ):
+        if wanted_type not in ("", kind.casefold()):
+            continue
+        for topic in topics:
+            if call.covers(topic["id"]) and _is_in(topic, call.names.get("location")):
+                parent = form.parent_of(topic, ports.deployment)
+                its = listed(ports, parent)
+                found += its
+                holders.update({each.document["id"]: (form, parent) for each in its})
 
     def shown(stored: Document) -> Document:
-        return EXTENSION.show_listed(ports, stored, parents[stored["id"]])
+        form, parent = holders[stored["id"]]
+        return form.show_listed(ports, stored, parent)
 
     return answer_page(call, found, shown)
 
 
-def refuse_scope(_: ManagePorts, call: Call) -> HttpAnswer:
-    """Refuse event subscriptions of any scope that is not a topic."""
-    raise InvalidDocument(
-        f"There are no event subscriptions of '/{call.names['scope']}' here: the scope must be a "
-        f"topic, /subscriptions/…/resourceGroups/…/providers/{TOPIC_TYPE}/…."
-    )
+def _custom_topics(ports: ManagePorts) -> list[Document]:
+    rows = ports.resources.list(Table.TOPICS, CUSTOM_TOPICS)
+    return [each.document for each in rows if TOPICS.is_readable(each)]
 
 
-def _is_in(topic: Resource, location: str | None) -> bool:
-    return location is None or _plain(location) == _plain(topic.document["location"])
+def _is_in(topic: Document, location: str | None) -> bool:
+    return location is None or _plain(location) == _plain(topic["location"])
 
 
 def _plain(location: Any) -> str:

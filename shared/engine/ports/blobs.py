@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from shared.deadletter.blob_summary import BlobSummary
+from shared.deadletter.notice import WrittenBlob
 from shared.errors import NotFound
 from shared.subscriptions.subscription import DeadLetterDestination
 
@@ -45,20 +46,20 @@ class DeadLetterStore(Protocol):
         path: str,
         body: bytes,
         summary: BlobSummary | None = None,
-    ) -> bool:
+    ) -> WrittenBlob | None:
         """
-        Store a blob of JSON, with a summary as its metadata.
+        Store a blob of JSON, with a summary as its metadata, and return what was written.
 
-        Return ``False`` if the account has no such container.
+        Return ``None`` if the account has no such container.
 
         Raises:
             StorageUnreachable: the account did not answer; it may or may not be stored.
             StorageUnavailable: it is not stored, for any other reason.
         """
 
-    def has(self, destination: DeadLetterDestination, path: str) -> bool:
+    def find(self, destination: DeadLetterDestination, path: str) -> WrittenBlob | None:
         """
-        Tell whether there is such a blob.
+        Return what is known of a blob; ``None`` if there is none.
 
         Raises:
             StorageUnreachable, StorageUnavailable: as `write`.

@@ -67,15 +67,28 @@ class Publish:
         if isinstance(found, HttpAnswer):
             return found
         topic, publication = found
+        try:
+            # The order of writes: the answer comes after everything that matches is stored.
+            await self._store(publication)
+        except AppError as error:
+            return self._refused(request, topic, error, request_id)
+        return accepted_answer(request, request_id)
+
+    async def accept(self, topic: Topic, events: Sequence[Event], publish_id: str) -> None:
+        """
+        Publish events of our own to *topic*, as those of a request.
+
+        Raises:
+            StorageUnavailable: they may or may not be stored.
+        """
+        origin = Origin(publish_id, self.clock.now(), None)
+        await self._store(self._publication(topic, origin, events))
+
+    async def _store(self, publication: Publication) -> None:
         if publication.matched:
-            try:
-                # The order of writes: the answer comes after everything that matches is stored.
-                await self.commits.commit(publication)
-            except AppError as error:
-                return self._refused(request, topic, error, request_id)
+            await self.commits.commit(publication)
         else:
             self.report.published({0: publication})
-        return accepted_answer(request, request_id)
 
     def _is_quick(self, request: HttpRequest, name: str | None) -> bool:
         """Tell whether a request can be checked and matched in well under a millisecond."""

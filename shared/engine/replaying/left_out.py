@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.deadletter.provenance import is_of, topic_id_of
+from shared.deadletter.provenance import is_of, topic_id_of, topic_named
 from shared.deadletter.reader import DeadLetter
 from shared.engine.ports import StoredBlob, TopicReader
 from shared.engine.replaying.job import ReplayJob, Skipped, Source
@@ -28,7 +28,7 @@ def _names_another_topic(
 ) -> bool:
     """Tell whether an event in a given container names another topic of ours."""
     named = topic_id_of(letter, blob.summary) or ""
-    name = named.rpartition("/")[2]
+    name = topic_named(named)
     if not source.topic or not name or name.casefold() == source.topic.casefold():
         return False
     topic = topics.topic(name)

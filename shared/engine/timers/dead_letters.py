@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import count
 from typing import NamedTuple
 
 from shared import telemetry
@@ -15,6 +16,7 @@ from shared.clock import Clock
 from shared.deadletter.batching import batches, blob_body, dead_letter_path, numbered_path
 from shared.deadletter.blob_summary import BlobSummary
 from shared.deadletter.namespace_record import namespace_reason, namespace_record
+from shared.deadletter.notice import WrittenBlob
 from shared.deadletter.record import record
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message_writer import with_blob
@@ -31,6 +33,7 @@ from shared.engine.ports import (
     Receipt,
     Receiver,
 )
+from shared.engine.timers.blob_notices import BlobNotices, NoticesOfRun, is_news
 from shared.engine.timers.blob_target import BlobTarget, note_of
 from shared.engine.timers.receiving import HIDDEN_FOR, Intake, ReadMessage
 from shared.errors import StorageUnavailable, StorageUnreachable
@@ -76,23 +79,27 @@ class WriteDeadLetters:
     clock: Clock
     new_id: Callable[[], str]
     metrics: Metrics
+    notices: BlobNotices
     _away: dict[str, datetime] = field(default_factory=dict)  # by account: when it did not answer
 
     def run(self, deadline: datetime) -> None:
         """
         Write all visible dead letters; delete messages only after their blob is stored.
 
+        Before that, too, the event is stored that tells who subscribes to the account of the blob.
+
         Raises:
             StorageUnavailable, Exception: what failed stays, or became a record.
         """
         fault, began_at = None, self.clock.now()
+        notices = NoticesOfRun(self.notices)
         for account in [each for each, at in self._away.items() if at > began_at]:
             del self._away[account]  # The clock was set back: it would be away in every run.
         while taken := self.intake.take(Queue.DEADLETTERS, deadline):
             groups: dict[BlobTarget, list[ReadMessage]] = defaultdict(list)
             for each in taken:
                 groups[BlobTarget.of(each.message).folded].append(each)
-            write = partial(self._write_group, began_at, deadline)
+            write = partial(self._write_group, began_at, deadline, notices)
             # Accounts that did not answer come last, and are asked once a run: each takes seconds.
             ordered = [groups[target] for target in sorted(groups, key=self._last_away)]
             failed = self.intake.for_each(Queue.DEADLETTERS, ordered, write, deadline)
@@ -101,7 +108,11 @@ class WriteDeadLetters:
             raise fault
 
     def _write_group(
-        self, began_at: datetime, deadline: datetime, group: list[ReadMessage]
+        self,
+        began_at: datetime,
+        deadline: datetime,
+        notices: NoticesOfRun,
+        group: list[ReadMessage],
     ) -> None:
         """Write one subscription's blobs; what fails or is not reached stays for the next run."""
         target = BlobTarget.of(group[0].message)
@@ -113,11 +124,11 @@ class WriteDeadLetters:
         left = dict(enumerate(group))
         defer = self._hide  # Not reached in time is not a failure.
         try:
-            self._delete_written(target, left)
+            self._delete_written(target, left, notices)
             for batch in batches(self._sized(left)):
                 if self.clock.now() >= until:
                     break
-                self._write_batch(target, batch, left)
+                self._write_batch(target, batch, left, notices)
         except _DestinationFailed as error:
             defer = self._keep_or_drop
             telemetry.error("deadletter.failed", **target.log_fields, detail=str(error))
@@ -138,14 +149,36 @@ class WriteDeadLetters:
                 self._away[target.destination.account] = self.clock.now()
             raise _DestinationFailed(str(error)) from error
 
-    def _delete_written(self, target: BlobTarget, left: _Left) -> None:
-        """Delete messages whose blob a run has written that ended before it could delete them."""
+    def _delete_written(self, target: BlobTarget, left: _Left, notices: NoticesOfRun) -> None:
+        """
+        Delete messages whose blob a run has written that ended before it could delete them.
+
+        It may have told nobody of the blob: it is told of again.
+        """
         named = {each.message.blob for each in left.values()} - {""}
         with self._at(target):
-            written = {path for path in named if self.store.has(target.destination, path)}
-        for number, each in [*left.items()]:
-            if each.message.blob in written:
+            found = {path: self.store.find(target.destination, path) for path in sorted(named)}
+        for path, blob in found.items():
+            if blob is None:
+                continue
+            its = [number for number, each in left.items() if each.message.blob == path]
+            deliveries = [each for number in its for each in left[number].message.deliveries]
+            if notices.has_subscriber(target.destination) and is_news(
+                target.subscription.topic,
+                (text for _, text in texts_of(deliveries, self.payloads)),
+            ):
+                notices.publish(target.destination, [*self._before(target, path), blob])
+            for number in its:
                 self._delete(number, left)
+
+    def _before(self, target: BlobTarget, last_path: str) -> Iterator[WrittenBlob]:
+        """Yield the other blobs of a message that fills several."""
+        with self._at(target):
+            for number in count(1):
+                blob = self.store.find(target.destination, numbered_path(last_path, number))
+                if blob is None:
+                    return
+                yield blob
 
     def _delete(self, number: int, left: _Left) -> None:
         self.receiver.delete(Queue.DEADLETTERS, left[number].received)
@@ -179,9 +212,11 @@ class WriteDeadLetters:
             reason = f"the dead letter can't be built: {error!r}"
             self.intake.records.write(Queue.DEADLETTERS, each.received.text, reason, [text])
 
-    def _write_batch(self, target: BlobTarget, batch: list[_Ready], left: _Left) -> None:
+    def _write_batch(
+        self, target: BlobTarget, batch: list[_Ready], left: _Left, notices: NoticesOfRun
+    ) -> None:
         """
-        Write messages to a blob, and delete them. Each is told the path first.
+        Write messages to a blob, tell who subscribes, and delete them. Each is told the path first.
 
         So a run that ends half-way repeats nothing: the next one finds the blob there. A path is
         used only if it is known that every message told of it is in the blob.
@@ -191,7 +226,8 @@ class WriteDeadLetters:
             batch = told
             path, told = self._told(target, batch, left)
         with self._at(target):
-            self._store(target, told, path)
+            blobs = self._store(target, told, path)
+        notices.publish(target.destination, blobs)
         for ready in told:
             self._delete(ready.number, left)
 
@@ -218,9 +254,13 @@ class WriteDeadLetters:
             del left[number]
         return renewed is not None
 
-    def _store(self, target: BlobTarget, batch: list[_Ready], last_path: str) -> None:
-        """Write the records of a batch; that of *last_path* is the last blob."""
-        named = target.subscription
+    def _store(self, target: BlobTarget, batch: list[_Ready], last_path: str) -> list[WrittenBlob]:
+        """
+        Write the records of a batch; that of *last_path* is the last blob.
+
+        Return the blobs that are told of.
+        """
+        named, blobs = target.subscription, []
         parts = _parts(batch)
         for number, part in enumerate(parts, 1):
             texts = [each.text for each, _ in part]
@@ -230,12 +270,14 @@ class WriteDeadLetters:
             summary = _summary(target, batch, reasons)
             stored = self.store.write(target.destination, path, blob_body(texts), summary)
             if stored:
+                if is_news(named.topic, texts):
+                    blobs.append(stored)
                 telemetry.warning(
                     "deadletter_batch", **target.log_fields, path=path, count=len(texts), **traces
                 )
-                for reason, count in reasons.items():
+                for reason, times in reasons.items():
                     self.metrics.count(
-                        Metric.DEAD_LETTERED, *named, by=count, DeadLetterReason=reason
+                        Metric.DEAD_LETTERED, *named, by=times, DeadLetterReason=reason
                     )
             else:
                 reason_to_drop = EndReason.CONTAINER_NOT_FOUND
@@ -251,6 +293,7 @@ class WriteDeadLetters:
             if ready.missing:
                 gone = [None] * len(ready.missing)
                 log_dropped(self.metrics, named, EndReason.PAYLOAD_MISSING, gone)
+        return blobs
 
     def _keep_or_drop(self, each: ReadMessage) -> None:
         message = each.message
@@ -273,8 +316,8 @@ def _summary(
     topic_ids = {note_of(ready.source.message).topic_id for ready in batch}
     is_of_namespace = TopicName.parse(target.subscription.topic)
     named: Counter[str] = Counter()
-    for reason, count in reasons.items():
-        named[namespace_reason(reason) if is_of_namespace else reason] += count
+    for reason, times in reasons.items():
+        named[namespace_reason(reason) if is_of_namespace else reason] += times
     return BlobSummary(topic_ids.pop() if len(topic_ids) == 1 else "", named)
 
 

@@ -227,7 +227,7 @@ def test_a_race_lost_again_and_again_is_a_conflict() -> None:
     [
         "/subscriptions/s1",
         "/subscriptions/s1/resourceGroups/rg",
-        "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.Storage/storageAccounts/acct",
+        "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.KeyVault/vaults/v",
         f"{GROUP}/domains/d/topics/t",
     ],
 )

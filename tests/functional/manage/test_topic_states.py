@@ -43,6 +43,7 @@ def test_there_is_one_state_for_each_subscription(orders: ArmApi) -> None:
 
     assert found["plain"] == {
         "name": "plain",
+        "id": f"{ORDERS}/eventSubscriptions/plain",
         "isReadable": True,
         "endpoint": "https://crm.example/hook",
         "hasConsented": True,

@@ -143,7 +143,7 @@ def test_a_repeat_of_what_was_written_needs_the_destination_to_answer(app: Deplo
     with pytest.raises(StorageUnavailable):
         run(app)
     app.clock.advance(5 * MINUTE)
-    app.dead_letters.fail_next("has")
+    app.dead_letters.fail_next("find")
 
     run(app)
     left = app.queues.waits(Queue.DEADLETTERS)

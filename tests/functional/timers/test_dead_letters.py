@@ -11,6 +11,7 @@ import pytest
 
 from pushgrid.testing.memory import START
 from shared.deadletter.blob_summary import BlobSummary
+from shared.deadletter.notice import WrittenBlob
 from shared.delivery.policy import EndReason
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
@@ -244,7 +245,7 @@ def test_accounts_that_do_not_answer_are_asked_last_and_once_a_run(
     asked: list[str] = []
     write = app.dead_letters.write
 
-    def slow_write(destination: DeadLetterDestination, *blob: Any) -> bool:
+    def slow_write(destination: DeadLetterDestination, *blob: Any) -> WrittenBlob | None:
         asked.append(destination.account)
         if destination.account in app.dead_letters.away:
             app.clock.advance(16 * SECOND)
@@ -345,7 +346,7 @@ def test_what_a_slow_destination_leaves_is_kept_however_old_it_is(
     app.clock.advance(age)
     write = app.dead_letters.write
 
-    def slow(*args: Any) -> bool:
+    def slow(*args: Any) -> WrittenBlob | None:
         app.clock.advance(61 * SECOND)
         return write(*args)
 

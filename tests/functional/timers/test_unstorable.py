@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import START
+from shared.deadletter.notice import WrittenBlob
 from shared.engine.ports import Queue
 from shared.engine.timers.receiving import MAX_RECEIVES
 from shared.errors import StorageUnavailable, Unstorable
@@ -94,7 +95,7 @@ def test_a_dead_letter_that_no_path_can_name_becomes_a_record(app: Deployment) -
     """A lone surrogate in a name."""
     write = app.dead_letters.write
 
-    def strict(destination: DeadLetterDestination, path: str, *written: Any) -> bool:
+    def strict(destination: DeadLetterDestination, path: str, *written: Any) -> WrittenBlob | None:
         path.encode()  # as every request does
         return write(destination, path, *written)
 

@@ -72,6 +72,7 @@ def absent_topic_of(name: str, namespace: Mapping[str, Any] | None) -> Topic:
 
 def subscription_of(document: Mapping[str, Any]) -> EventSubscription:
     return EventSubscription(
+        arm_id="/topics/orders/eventSubscriptions/crm",
         topic="orders",
         topic_id="/topics/orders",
         name=document["name"],

@@ -102,6 +102,7 @@ def test_deliveries_see_everything_they_need() -> None:
     )
 
     assert to_subscription(stored) == EventSubscription(
+        arm_id=f"{TOPIC_ID}/eventSubscriptions/crm",
         topic="orders",
         topic_id=TOPIC_ID,
         name="crm",

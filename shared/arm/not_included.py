@@ -1,0 +1,74 @@
+"""Names what Event Grid has and Pushgrid has not, and says what to use instead; README lists it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Feature(NamedTuple):
+    """A feature of Event Grid, in the plural, and what to do *instead* here."""
+
+    name: str
+    instead: str
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.name} are not included here. Instead, {self.instead}."
+
+
+_PARTNERS = Feature("Partner topics", "let the partner publish to a custom topic")
+_PRIVATE = Feature(
+    "Private endpoints of topics",
+    "give the function app a private endpoint, or set inboundIpRules of the topic",
+)
+_MQTT = Feature("MQTT clients and topic spaces", "publish over HTTP to a topic of the namespace")
+_DIAGNOSTICS = Feature(
+    "Diagnostic settings", "read the app's own log: it has a line for each failed delivery"
+)
+_SERVICE_BUS = Feature(
+    "Service Bus destinations", "use a webhook that sends the events on to the queue or topic"
+)
+
+# By resource type: what stands after a provider's name, in lower case.
+RESOURCES: Mapping[str, Feature] = {
+    "domains": Feature("Domains", "create a custom topic for each topic of the domain"),
+    "extensiontopics": Feature("Extension topics", "create a system topic over a storage account"),
+    "partnerconfigurations": _PARTNERS,
+    "partnerdestinations": Feature("Partner destinations", "use a webhook"),
+    "partnernamespaces": _PARTNERS,
+    "partnerregistrations": _PARTNERS,
+    "partnertopics": _PARTNERS,
+    "verifiedpartners": _PARTNERS,
+    "privateendpointconnections": _PRIVATE,
+    "privatelinkresources": _PRIVATE,
+    "networksecurityperimeterconfigurations": _PRIVATE,
+    "cacertificates": _MQTT,
+    "clientgroups": _MQTT,
+    "clients": _MQTT,
+    "permissionbindings": _MQTT,
+    "topicspaces": _MQTT,
+    "diagnosticsettings": _DIAGNOSTICS,
+    "diagnosticsettingscategories": _DIAGNOSTICS,
+}
+DESTINATIONS: Mapping[str, Feature] = {
+    "EventHub": Feature("Event hub destinations", "use a webhook that sends the events on"),
+    "StorageQueue": Feature("Storage queue destinations", "use a webhook that puts the messages"),
+    "HybridConnection": Feature("Relay destinations (hybrid connections)", "use a webhook"),
+    "ServiceBusQueue": _SERVICE_BUS,
+    "ServiceBusTopic": _SERVICE_BUS,
+    "AzureFunction": Feature(
+        "Functions by resource id",
+        "use a webhook with the function's URL, /runtime/webhooks/eventgrid?functionName=NAME",
+    ),
+    "MonitorAlert": Feature("Azure Monitor alerts", "use a webhook that raises the alert"),
+    "NamespaceTopic": Feature(
+        "Namespace topics as destinations", "use a webhook that publishes to the namespace topic"
+    ),
+    "PartnerDestination": RESOURCES["partnerdestinations"],
+}
+TOPIC_TYPES = Feature(
+    "Topic types other than storage accounts", "publish such events to a custom topic"
+)
+PULL = Feature("Pull delivery and queue subscriptions", "subscribe a webhook")
+FEATURES = tuple(dict.fromkeys((*RESOURCES.values(), *DESTINATIONS.values(), TOPIC_TYPES, PULL)))

@@ -1,0 +1,162 @@
+"""Reads and writes storage accounts as sources of events, and the system topics over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from shared.arm.deployment import Deployment, ParentTopic
+from shared.arm.not_included import TOPIC_TYPES
+from shared.arm.sections import Section, document, raise_faults
+from shared.arm.storage_accounts import ACCOUNT_ID, account_of
+from shared.arm.stored_types import checked
+from shared.arm.topic_codec import profile_tag
+from shared.arm.tracked_resource import (
+    PROVIDER,
+    ArmPath,
+    check_name,
+    parse_resource,
+    render_tracked,
+)
+from shared.events.topic import AccountTopic, InputSchema, Topic
+
+KIND = "systemTopics"
+TYPE = f"{PROVIDER}/{KIND}"
+SOURCE_TYPE = "Microsoft.Storage.StorageAccounts"  # the only topic type of a system topic
+EVENT_TYPES = ("Microsoft.Storage.BlobCreated", "Microsoft.Storage.BlobDeleted")
+LOCATION = "local"  # of a storage account: its own is not known
+_LONGEST = 128  # characters of a system topic's name
+
+
+def parse_system_topic(
+    path: ArmPath,
+    body: object,
+    deployment: Deployment,
+    new_id: Callable[[], str],
+    existing: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """
+    Read the body of a PUT into the document to store; an *existing* topic can't change its source.
+
+    Raises:
+        InvalidDocument: all faults at once.
+    """
+    root = document(body)
+    check_name(root, path.name, "a system topic", longest=_LONGEST)
+    stored = parse_resource(root, path, deployment, existing)
+    properties = root.section("properties")
+    stored["properties"] = {
+        "source": _parse_source(properties, deployment, existing),
+        "topicType": _parse_type(properties),
+    }
+    raise_faults(root.faults)
+    return {**stored, "metricResourceId": existing["metricResourceId"] if existing else new_id()}
+
+
+def _parse_source(
+    properties: Section, deployment: Deployment, existing: Mapping[str, Any] | None
+) -> str | None:
+    source = properties.required_text("source")
+    if source is not None and (fault := source_fault(source, deployment)):
+        properties.refuse("source", fault)
+    elif existing and source and source.casefold() != source_of(existing).casefold():
+        properties.refuse("source", "System topic source cannot be modified.")
+    return source_of(existing) if existing else source
+
+
+def _parse_type(properties: Section) -> str:
+    given = properties.required_text("topicType") or SOURCE_TYPE
+    if given.casefold() != SOURCE_TYPE.casefold():
+        properties.refuse(
+            "topicType",
+            f"Topic type {given} is not supported. {TOPIC_TYPES.sentence}",
+        )
+    return SOURCE_TYPE
+
+
+def source_fault(source: str, deployment: Deployment) -> str | None:
+    """Say why events of *source* can't be had; ``None`` if they can."""
+    account = account_of(source)
+    if not ACCOUNT_ID.fullmatch(source):
+        return (
+            f"'{source}' is not supported as a source: it must be a custom topic, or a storage "
+            "account, /subscriptions/ID/resourceGroups/GROUP/providers/Microsoft.Storage/"
+            "storageAccounts/NAME."
+        )
+    if account not in deployment.known_accounts:
+        return (
+            f"The storage account '{account}' is not known here: a source is the app's own account,"
+            f" '{deployment.account}', or one that PUSHGRID_DEADLETTER_ACCOUNTS names."
+        )
+    return None
+
+
+def render_system_topic(stored: Mapping[str, Any], _: str) -> dict[str, Any]:
+    """Write a stored system topic for an ARM answer."""
+    return render_tracked(stored, KIND, {"metricResourceId": stored["metricResourceId"]})
+
+
+def source_of(stored: Mapping[str, Any]) -> str:
+    """Return the ARM id of a stored system topic's storage account."""
+    return str(stored["properties"]["source"])
+
+
+def topic_of(source: str) -> AccountTopic:
+    """Return the topic of the storage account *source*, an ARM id."""
+    return AccountTopic(account_of(source))
+
+
+def to_account_topic(
+    name: AccountTopic, system_topics: Iterable[Mapping[str, Any]], sources: Iterable[str]
+) -> Topic | None:
+    """
+    Return the topic of a storage account; ``None`` if nobody subscribes to it, or could.
+
+    Of the *system_topics* one may be the account's: its tags name the delivery profile. *sources*
+    are the ARM ids under which the account's event subscriptions name it.
+    """
+    own = next((each for each in system_topics if topic_of(source_of(each)) == name), None)
+    source = source_of(own) if own else next(iter(sources), None)
+    if source is None:
+        return None
+    value = Topic(
+        name=name.joined,
+        arm_id=source,
+        input_schema=InputSchema.EVENT_GRID,
+        keys=(),
+        profile=profile_tag(own) if own else None,
+        disable_local_auth=True,
+    )
+    return checked(value)
+
+
+def to_system_topic(stored: Mapping[str, Any]) -> Topic | None:
+    """
+    Turn a stored system topic into the value that the data plane uses.
+
+    Raises:
+        UNREADABLE: the document has another form.
+    """
+    return to_account_topic(topic_of(source_of(stored)), [stored], ())
+
+
+def to_account_parent(stored: Mapping[str, Any], deployment: Deployment) -> ParentTopic:
+    """Turn a storage account into the value that event subscriptions of its scope depend on."""
+    return _parent(stored["id"], f"{stored['id']}/providers/{PROVIDER}", stored, deployment)
+
+
+def to_system_parent_topic(stored: Mapping[str, Any], deployment: Deployment) -> ParentTopic:
+    """Turn a stored system topic into the value that its event subscriptions depend on."""
+    return _parent(source_of(stored), stored["id"], stored, deployment)
+
+
+def _parent(
+    source: str, holder: str, stored: Mapping[str, Any], deployment: Deployment
+) -> ParentTopic:
+    return ParentTopic(
+        name=topic_of(source).joined,
+        arm_id=source,
+        input_schema=InputSchema.EVENT_GRID,
+        limits=deployment.limits(profile_tag(stored)),
+        holder=holder,
+    )

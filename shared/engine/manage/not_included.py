@@ -1,0 +1,36 @@
+"""Refuses paths of what Event Grid has and Pushgrid has not."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from shared.arm.not_included import RESOURCES
+from shared.arm.topic_codec import TYPE as TOPIC_TYPE
+from shared.engine.manage.call import Call, ManagePorts
+from shared.errors import InvalidDocument, NotFound
+
+
+def refused_path(segments: list[str]) -> NotFound:
+    """Return the error about a path that no route has, with the feature that it belongs to."""
+    lowered = [each.casefold() for each in segments]
+    for provider in ("microsoft.eventgrid", "microsoft.insights"):
+        if provider in lowered:
+            below = lowered[len(lowered) - lowered[::-1].index(provider) :]
+            for kind in below[::2]:
+                if feature := RESOURCES.get(kind):
+                    return NotFound(feature.sentence)
+    return NotFound("No resource type of Microsoft.EventGrid served here has this path.")
+
+
+def refuse_scope(_: ManagePorts, call: Call) -> NoReturn:
+    """Refuse event subscriptions of any scope that is neither a topic nor a storage account."""
+    scope = call.names["scope"].split("/")
+    named = next(
+        (RESOURCES[each.casefold()] for each in scope if each.casefold() in RESOURCES), None
+    )
+    raise InvalidDocument(
+        f"There are no event subscriptions of '/{call.names['scope']}' here: the scope must be a "
+        f"topic, /subscriptions/…/resourceGroups/…/providers/{TOPIC_TYPE}/…, or a storage account, "
+        "/subscriptions/…/resourceGroups/…/providers/Microsoft.Storage/storageAccounts/…."
+        + (f" {named.sentence}" if named else "")
+    )

@@ -1,0 +1,57 @@
+"""What Event Grid has and Pushgrid has not is refused by name, with what to use instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shared.arm.not_included import DESTINATIONS, FEATURES
+from tests.functional.manage.arm_api import CRM, GROUP, ORDERS, SHOP, ArmApi
+
+README = (Path(__file__).parents[3] / "README.md").read_text("utf-8")
+INSIGHTS = "providers/Microsoft.Insights"
+
+
+def test_the_readme_has_the_same_list() -> None:
+    rows = "".join(f"| {each.name} | {each.instead} |\n" for each in FEATURES)
+
+    assert f"| | instead |\n|---|---|\n{rows}\n" in README
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE"])
+@pytest.mark.parametrize(
+    ("path", "feature"),
+    [
+        (f"{GROUP}/domains/d", "Domains"),
+        (f"{GROUP}/domains/d/topics/t/eventSubscriptions/s", "Domains"),
+        (f"{GROUP}/partnerTopics/p", "Partner topics"),
+        (f"{GROUP}/partnerNamespaces/p/channels/c", "Partner topics"),
+        (f"{ORDERS}/privateEndpointConnections/p", "Private endpoints of topics"),
+        (f"{ORDERS}/privateLinkResources", "Private endpoints of topics"),
+        (f"{SHOP}/topicSpaces/t", "MQTT clients and topic spaces"),
+        (f"{ORDERS}/{INSIGHTS}/diagnosticSettings/d", "Diagnostic settings"),
+        (f"{GROUP}/extensionTopics/default", "Extension topics"),
+    ],
+)
+def test_a_path_names_its_feature(orders: ArmApi, method: str, path: str, feature: str) -> None:
+    message = orders.error(method, path, {"properties": {}}, status=404)["message"]
+
+    assert message.startswith(f"{feature} are not included here. Instead, ")
+
+
+def test_a_scope_names_its_feature(orders: ArmApi) -> None:
+    path = f"{GROUP}/domains/d/providers/Microsoft.EventGrid/eventSubscriptions/s"
+
+    message = orders.error("PUT", path, {}, status=400)["message"]
+
+    assert "Domains are not included here. Instead, " in message
+
+
+@pytest.mark.parametrize("kind", [*DESTINATIONS])
+def test_a_destination_names_its_feature(orders: ArmApi, kind: str) -> None:
+    properties = {"destination": {"endpointType": kind, "properties": {"resourceId": "/x"}}}
+
+    message = orders.error("PUT", CRM, {"properties": properties}, status=400)["message"]
+
+    assert DESTINATIONS[kind].sentence in message

@@ -1,0 +1,247 @@
+"""Storage accounts as sources: event subscriptions of their scope, and system topics."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from shared.engine.ports import SYSTEM_TOPICS, Table
+from tests.functional.manage.arm_api import GROUP, URL, ArmApi, hook
+
+RG = "/subscriptions/s1/resourceGroups/rg"
+SOURCE = f"{RG}/providers/Microsoft.Storage/storageAccounts/acct"
+SCOPE = f"{SOURCE}/providers/Microsoft.EventGrid/eventSubscriptions"
+BLOBS = f"{GROUP}/systemTopics/blobs"
+NESTED = f"{BLOBS}/eventSubscriptions"
+TYPE = "Microsoft.Storage.StorageAccounts"
+SYSTEM_TOPIC = {
+    "location": "West Europe",
+    "properties": {"source": SOURCE, "topicType": TYPE.lower()},
+}
+PROVIDER = "providers/Microsoft.EventGrid"
+
+
+@pytest.fixture
+def blobs(api: ArmApi) -> ArmApi:
+    """A deployment with the system topic ``blobs`` over its own account ``acct``."""
+    api.json("PUT", BLOBS, SYSTEM_TOPIC, status=201)
+    return api
+
+
+def test_an_account_is_the_scope_of_event_subscriptions(api: ArmApi) -> None:
+    made = api.json("PUT", f"{SCOPE}/crm", hook(), status=201)
+
+    assert made["id"] == f"{SCOPE}/crm"
+    assert made["type"] == "Microsoft.EventGrid/eventSubscriptions"
+    topic = f"{RG}/providers/microsoft.storage/storageaccounts/acct"
+    assert made["properties"]["topic"] == topic
+    assert api.json("GET", f"{SCOPE}/crm") == made
+    assert api.json("GET", SCOPE)["value"] == [made]
+    assert api.json("POST", f"{SCOPE}/crm/getFullUrl") == {"endpointUrl": URL}
+    changed = api.json("PATCH", f"{SCOPE}/crm", {"labels": ["a"]}, status=201)
+    assert changed["properties"]["labels"] == ["a"]
+    validation = json.loads(api.pusher.sent[0].request.body)[0]
+    assert validation["topic"] == SOURCE
+    assert api.call("DELETE", f"{SCOPE}/crm").status == 204
+    notice = json.loads(api.pusher.sent[-1].request.body)[0]
+    assert notice["data"] == {"eventSubscriptionId": f"{SCOPE}/crm"}
+    assert api.json("GET", SCOPE)["value"] == []
+
+
+def test_a_system_topic_is_a_resource(blobs: ArmApi) -> None:
+    found = blobs.json("GET", BLOBS)
+
+    assert found == {
+        "id": BLOBS,
+        "name": "blobs",
+        "type": "Microsoft.EventGrid/systemTopics",
+        "systemData": None,
+        "location": "West Europe",
+        "tags": None,
+        "properties": {
+            "source": SOURCE,
+            "topicType": TYPE,
+            "metricResourceId": "id-1",
+            "provisioningState": "Succeeded",
+        },
+    }
+    for scope in (f"{RG}/", "/subscriptions/s1/"):
+        assert blobs.json("GET", f"{scope}{PROVIDER}/systemTopics")["value"] == [found]
+    assert blobs.json("PATCH", BLOBS, {"tags": {"a": "b"}})["tags"] == {"a": "b"}
+    assert blobs.json("PUT", BLOBS, SYSTEM_TOPIC, status=201)["properties"] == found["properties"]
+    assert blobs.call("DELETE", BLOBS).status == 204
+    assert blobs.call("GET", BLOBS).status == 404
+
+
+def test_a_subscription_belongs_to_the_form_in_which_it_was_made(blobs: ArmApi) -> None:
+    of_topic = blobs.json("PUT", f"{NESTED}/nested", hook(), status=201)
+    of_account = blobs.json("PUT", f"{SCOPE}/scoped", hook(), status=201)
+
+    assert of_topic["id"] == f"{NESTED}/nested"
+    assert of_topic["type"] == "Microsoft.EventGrid/systemTopics/eventSubscriptions"
+    assert (
+        of_topic["properties"]["topic"] == f"{RG}/providers/microsoft.eventgrid/systemtopics/blobs"
+    )
+    assert blobs.json("GET", NESTED)["value"] == [of_topic]
+    assert blobs.json("GET", SCOPE)["value"] == [of_account]
+    for other in (f"{NESTED}/scoped", f"{SCOPE}/nested"):
+        assert blobs.call("GET", other).status == 404
+        assert blobs.call("PATCH", other, {"labels": []}).status == 409
+        assert blobs.call("DELETE", other).status == 204
+        message = blobs.error("PUT", other, hook(), status=409)["message"]
+        assert message.startswith("The storage account has an event subscription of that name")
+    assert blobs.json("GET", f"{SCOPE}/scoped") == of_account
+
+    blobs.call("DELETE", BLOBS)
+
+    rows = blobs.resources.list(Table.EVENT_SUBSCRIPTIONS, "system-acct")
+    assert [each.name for each in rows] == ["scoped"]
+
+
+def test_the_tag_of_a_system_topic_chooses_the_profile(blobs: ArmApi) -> None:
+    tagged = {**SYSTEM_TOPIC, "tags": {"deliveryProfile": "2017"}}
+    blobs.json("PUT", BLOBS, tagged, status=201)
+    blobs.json("PUT", f"{SCOPE}/crm", hook(), status=201)
+
+    topic = blobs.manage.terms.topics.topic("system-acct")
+
+    assert topic is not None
+    assert (topic.arm_id, topic.profile) == (SOURCE, "2017")
+    batching = hook()
+    batching["properties"]["destination"]["properties"]["maxEventsPerBatch"] = 5
+    assert "profile 2017" in blobs.error("PUT", f"{SCOPE}/crm", batching, status=400)["message"]
+
+
+_ELSEWHERE = SOURCE.replace("/rg/", "/other/")
+_UNKNOWN = SOURCE.replace("acct", "stranger")
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        ({}, "source is missing"),
+        ({"source": SOURCE}, "topicType is missing"),
+        ({"source": 5, "topicType": TYPE}, "must be a string"),
+        ({"source": "acct", "topicType": TYPE}, "'acct' is not supported as a source"),
+        ({"source": _UNKNOWN, "topicType": TYPE}, "The storage account 'stranger' is not known"),
+        (
+            {"source": f"{RG}/providers/Microsoft.KeyVault/vaults/v", "topicType": TYPE},
+            "it must be a custom topic, or a storage account",
+        ),
+        (
+            {"source": SOURCE, "topicType": "Microsoft.KeyVault.vaults"},
+            "Topic type Microsoft.KeyVault.vaults is not supported",
+        ),
+    ],
+)
+def test_a_wrong_system_topic_is_refused(api: ArmApi, properties: Any, message: str) -> None:
+    error = api.error("PUT", BLOBS, {"location": "x", "properties": properties}, status=400)
+
+    assert message in error["message"]
+    assert api.resources.list(Table.TOPICS, SYSTEM_TOPICS) == []
+
+
+def test_an_account_has_one_system_topic_and_one_id(blobs: ArmApi) -> None:
+    other = f"{GROUP}/systemTopics/others"
+    error = blobs.error("PUT", other, SYSTEM_TOPIC, status=400)
+    assert error["message"] == (
+        f"There is an existing tracked system topic for the given source {SOURCE}. "
+        "Only one system topic is allowed per source."
+    )
+    moved = {**SYSTEM_TOPIC, "properties": {"source": _ELSEWHERE, "topicType": TYPE}}
+    assert "cannot be modified" in blobs.error("PUT", BLOBS, moved, status=400)["message"]
+    scope = SCOPE.replace("/rg/", "/other/")
+    error = blobs.error("PUT", f"{scope}/crm", hook(), status=404)
+    assert f"is a source as '{SOURCE}' already" in error["message"]
+    blobs.call("DELETE", BLOBS)
+    assert blobs.call("PUT", f"{scope}/crm", hook()).status == 201
+    error = blobs.error("PUT", BLOBS, SYSTEM_TOPIC, status=400)
+    assert "already" in error["message"]
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE"])
+def test_an_unknown_account_is_refused_by_name(api: ArmApi, method: str) -> None:
+    path = f"{SCOPE}/crm".replace("acct", "stranger")
+
+    error = api.error(method, path, hook(), status=400)
+
+    assert "The storage account 'stranger' is not known here" in error["message"]
+    assert "PUSHGRID_DEADLETTER_ACCOUNTS" in error["message"]
+
+
+def test_other_accounts_that_can_have_dead_letters_are_sources(api: ArmApi) -> None:
+    deployment = replace(api.manage.deployment, dead_letter_accounts=frozenset({"stranger"}))
+    api.reconfigure(deployment=deployment)
+    path = f"{SCOPE}/crm".replace("acct", "stranger")
+
+    assert api.call("PUT", path, hook()).status == 201
+    assert api.stored("system-stranger")["topicId"] == _UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (f"/subscriptions/s1/{PROVIDER}/eventSubscriptions", {"crm"}),
+        (f"/subscriptions/s2/{PROVIDER}/eventSubscriptions", set()),
+        (f"{RG}/{PROVIDER}/eventSubscriptions", {"crm"}),
+        (f"{RG}/{PROVIDER}/locations/westeurope/eventSubscriptions", {"crm"}),
+        (f"{RG}/{PROVIDER}/locations/local/eventSubscriptions", set()),
+        (f"{RG}/{PROVIDER}/topicTypes/{TYPE}/eventSubscriptions", {"crm"}),
+        (f"{RG}/{PROVIDER}/topicTypes/Microsoft.EventGrid.Topics/eventSubscriptions", set()),
+        (f"{RG}/{PROVIDER}/locations/westeurope/topicTypes/{TYPE}/eventSubscriptions", {"crm"}),
+    ],
+)
+def test_lists_of_a_scope_have_those_of_accounts(
+    blobs: ArmApi, path: str, expected: set[str]
+) -> None:
+    blobs.json("PUT", f"{SCOPE}/crm", hook(), status=201)
+    blobs.json("PUT", f"{NESTED}/nested", hook(), status=201)
+
+    assert {each["name"] for each in blobs.json("GET", path)["value"]} == expected
+
+
+def test_topic_types_tell_of_accounts(api: ArmApi) -> None:
+    names = [each["name"] for each in api.json("GET", f"/{PROVIDER}/topicTypes")["value"]]
+    assert names == ["Microsoft.EventGrid.Topics", TYPE]
+    of_type = api.json("GET", f"/{PROVIDER}/topicTypes/{TYPE}/eventTypes")
+    assert of_type == api.json("GET", f"{SOURCE}/{PROVIDER}/eventTypes")
+    events = [each["name"] for each in of_type["value"]]
+    assert events == ["Microsoft.Storage.BlobCreated", "Microsoft.Storage.BlobDeleted"]
+
+
+def test_actions_and_metrics_work_in_both_forms(blobs: ArmApi) -> None:
+    for scope, name in ((SCOPE, "scoped"), (NESTED, "nested")):
+        blobs.json("PUT", f"{scope}/{name}", hook(), status=201)
+        path = f"{scope}/{name}"
+        assert blobs.json("POST", f"{path}/pause")["topic"] == "system-acct"
+        assert blobs.call("GET", f"{path}/forecast").status == 200
+        for action in ("attempts", "failures"):
+            assert blobs.json("GET", f"{path}/{action}")["topic"] == "system-acct"
+        assert blobs.call("POST", f"{path}/test").status == 200
+        assert blobs.json("GET", f"{path}/providers/Microsoft.Insights/metricDefinitions")["value"]
+        assert blobs.json("GET", f"{path}/providers/Microsoft.Insights/metrics")["value"] != []
+    for resource in (BLOBS, SOURCE):
+        found = blobs.json("GET", f"{resource}/providers/Microsoft.Insights/metrics")
+        assert found["value"] != []
+    holds = blobs.json("GET", f"{GROUP}/holds")["value"]
+    assert {each["subscription"] for each in holds} == {"nested", "scoped"}
+
+
+def test_one_damaged_row_costs_no_other(blobs: ArmApi) -> None:
+    blobs.json("PUT", f"{SCOPE}/crm", hook(), status=201)
+    blobs.resources.put(Table.TOPICS, SYSTEM_TOPICS, "broken", {"id": 5}, None)
+
+    assert [each["name"] for each in blobs.json("GET", f"{GROUP}/systemTopics")["value"]] == [
+        "blobs"
+    ]
+    assert blobs.json("GET", f"{SCOPE}/crm")["name"] == "crm"
+    assert blobs.manage.terms.topics.topic("system-acct")
+    assert blobs.call("DELETE", f"{GROUP}/systemTopics/broken").status == 204
+
+
+def test_nobody_else_publishes_to_an_account(blobs: ArmApi) -> None:
+    for action in ("listKeys", "regenerateKey"):
+        assert blobs.call("POST", f"{BLOBS}/{action}", {"keyName": "key1"}).status == 404
