@@ -8,8 +8,7 @@ from shared.adapters.http.connection import HttpConnection, Server
 _IDLE_SECONDS = 60.0
 _MAX_SECONDS = 600.0  # then a new one, so that a moved name is noticed
 _SWEEP_SECONDS = 5.0
-_MAX_PER_ENDPOINT = 256
-MAX_IDLE = 1024
+MAX_IDLE = 2048  # as many as pushes are under way: one server may be that of many endpoints
 
 
 class Pool:
@@ -48,9 +47,7 @@ class Pool:
         self._idle[connection.server] = stack
         stack.append(connection)
         self._count += 1
-        if len(stack) > _MAX_PER_ENDPOINT:
-            self._drop(stack[0])
-        elif self._count > self._most:
+        if self._count > self._most:
             self._drop(next(iter(self._idle.values()))[0])
         if now >= self._next_sweep:
             self._next_sweep = now + _SWEEP_SECONDS

@@ -10,6 +10,7 @@ from pushgrid.testing.memory import Seconds
 from shared.adapters.http import pool
 from shared.adapters.http.connection import Server
 from shared.adapters.http.pool import Pool
+from shared.engine.delivering.budget import PUSHES
 
 
 class FakeConnection:
@@ -66,11 +67,11 @@ def test_an_unusable_one_is_closed_and_passed_over() -> None:
 
 
 @pytest.mark.usefixtures("time")
-def test_an_endpoint_keeps_at_most_256() -> None:
-    pool, connections = Pool(), made(257)
+def test_one_server_may_have_as_many_as_pushes_are_under_way() -> None:
+    pool, connections = Pool(), made(PUSHES + 1)
     keep_all(pool, connections)
 
-    assert [each.closed for each in connections] == [True] + [False] * 256
+    assert [each.closed for each in connections] == [True] + [False] * PUSHES
 
 
 @pytest.mark.usefixtures("time")
