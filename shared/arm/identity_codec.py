@@ -1,8 +1,9 @@
 """
 Unwraps and wraps destinations that are given with a managed identity.
 
-The identity is stored and given back, but not used: webhooks get no token from it, and dead letters
-are written with the app's own identity, or with a connection string of the deployment.
+Whichever is named, it means the app's own identity, the only one there is: dead letters are written
+with it, or with a connection string of the deployment. A webhook needs none: it gets a token only
+if it names an Entra ID application.
 """
 
 from __future__ import annotations

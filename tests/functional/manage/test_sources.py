@@ -232,14 +232,14 @@ def test_actions_and_metrics_work_in_both_forms(blobs: ArmApi) -> None:
 
 def test_one_damaged_row_costs_no_other(blobs: ArmApi) -> None:
     blobs.json("PUT", f"{SCOPE}/crm", hook(), status=201)
-    blobs.resources.put(Table.TOPICS, SYSTEM_TOPICS, "broken", {"id": 5}, None)
+    blobs.resources.put(Table.TOPICS, SYSTEM_TOPICS, "a-broken", {"id": 5}, None)
 
     assert [each["name"] for each in blobs.json("GET", f"{GROUP}/systemTopics")["value"]] == [
         "blobs"
     ]
     assert blobs.json("GET", f"{SCOPE}/crm")["name"] == "crm"
     assert blobs.manage.terms.topics.topic("system-acct")
-    assert blobs.call("DELETE", f"{GROUP}/systemTopics/broken").status == 204
+    assert blobs.call("DELETE", f"{GROUP}/systemTopics/a-broken").status == 204
 
 
 def test_nobody_else_publishes_to_an_account(blobs: ArmApi) -> None:
