@@ -15,7 +15,7 @@ _SYSTEM_IDS = uuid.UUID("6f1c0d0e-6a53-4a3e-9a55-6c3a4b5f7d21")
 
 
 class Attempt(NamedTuple):
-    """The last attempt of a delivery."""
+    """The last attempt of a delivery; before its first, the hold that kept it from one, if any."""
 
     outcome: Outcome
     status: int | None
@@ -77,7 +77,7 @@ class Delivery:
 
     def was_tried_with(self, other: Delivery) -> bool:
         """Tell whether both were in the same request at their last attempt."""
-        return self.last is not None and (self.attempts, self.last) == (other.attempts, other.last)
+        return self.attempts > 0 and (self.attempts, self.last) == (other.attempts, other.last)
 
     def system_id(self, key: SubscriptionKey) -> str:
         """Return the id of this delivery to a subscription, equal at every attempt."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from shared.delivery.delivery import Attempt, Delivery
 from shared.delivery.health.endpoint_health import Held
@@ -12,6 +12,7 @@ from shared.delivery.policy import DeliveryTerms, End, EndReason, before_attempt
 
 _CLIENT_ERRORS = frozenset({Outcome.NOT_FOUND, Outcome.UNAUTHORIZED, Outcome.FORBIDDEN})
 _PROBATION = DeliveryOutcome(outcome=Outcome.PROBATION, status=None, seconds=0.0)
+_UNTRIED = Attempt(Outcome.PROBATION, None, datetime(1970, 1, 1, tzinfo=UTC))  # equal for all
 
 
 def hold_back(
@@ -28,7 +29,7 @@ def hold_back(
     """
     if held.is_pause:
         return delivery, None
-    last = delivery.last or Attempt(Outcome.PROBATION, None, now)
+    last = delivery.last or _UNTRIED
     if held.probation and terms.probation_ends_events and held.probation in _CLIENT_ERRORS:
         last = last._replace(outcome=Outcome.PROBATION, status=None)
         return replace(delivery, last=last), End(EndReason.PROBATION, held.why)

@@ -40,4 +40,4 @@ def in_common(
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         # Damaged in storage: it gets a request of its own, and does not harm the others.
         return object(), len(text)
-    return (headers, delivery.attempts, delivery.last), size
+    return (headers, delivery.attempts, delivery.last if delivery.attempts else None), size

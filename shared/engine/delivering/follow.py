@@ -235,9 +235,9 @@ class Follow:
 
     async def _hold(self, follow: PartFollow, batch: PushBatch, result: NotNow, held: Held) -> None:
         """Keep what is held, as the deployment's switches say."""
-        follow.held_by = held
+        follow.held_by, now = held, self.clock.now()
         for loaded in batch:
-            kept, end = hold_back(loaded.delivery, held, follow.part.terms, self.clock.now())
+            kept, end = hold_back(loaded.delivery, held, follow.part.terms, now)
             if end and await self._is_confirmed(follow):
                 self._end_untried(follow, Loaded(kept, loaded.text), end)
             else:

@@ -82,7 +82,7 @@ class Publish:
             StorageUnavailable: they may or may not be stored.
         """
         origin = Origin(publish_id, self.clock.now(), None)
-        await self._store(self._publication(topic, origin, events))
+        await self._store(await self.off_loop(partial(self._publication, topic, origin, events)))
 
     async def _store(self, publication: Publication) -> None:
         if publication.matched:

@@ -8,6 +8,7 @@ import pytest
 
 from pushgrid.testing.memory import START, answered
 from shared.delivery.delivery import Attempt
+from shared.delivery.messages.message import EPOCH
 from shared.delivery.outcome import Outcome
 from shared.engine.ports import Queue
 from shared.subscriptions.subscription import Batching, RetryPolicy
@@ -28,7 +29,7 @@ def test_what_meets_probation_is_held_and_is_no_attempt(app: Deployment, logged:
 
     assert pushed(app) == 0
     assert app.waiting(Queue.RETRIES) == [(10 * SECOND, [1])]
-    untried = Attempt(Outcome.PROBATION, None, START)
+    untried = Attempt(Outcome.PROBATION, None, EPOCH)
     assert app.on(Queue.RETRIES)[0].deliveries == (a_delivery(1, last=untried),)
     line = logged("delivery.run")[-1]
     assert (line["held"], line["held_because"]) == (1, "probation for Busy: 10 s")

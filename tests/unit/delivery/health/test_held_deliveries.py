@@ -9,9 +9,12 @@ import pytest
 from pushgrid.testing.memory import START
 from shared.delivery.health.endpoint_health import Held
 from shared.delivery.health.held_deliveries import hold_back
+from shared.delivery.messages.message import EPOCH
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import End, EndReason
-from tests.builders import DEAD, a_delivery, an_attempt, terms
+from shared.delivery.requests.push_batch import Loaded, in_common
+from shared.subscriptions.subscription import Batching
+from tests.builders import DEAD, a_delivery, a_subscription, an_attempt, terms, text
 from tests.unit.delivery.observed import at
 
 NEW = a_delivery()
@@ -23,6 +26,16 @@ ENDS: dict[str, Any] = {"probation_ends_events": True}
 ENDED = End(EndReason.PROBATION, "why")
 EXHAUSTED = End(EndReason.MAX_ATTEMPTS, "all 3 attempts made")
 BUSY, NOT_FOUND = Outcome.BUSY, Outcome.NOT_FOUND
+
+
+def test_what_was_never_tried_may_share_a_request_whenever_it_was_held() -> None:
+    held, rules = Held(at(60), "why"), terms(batching=Batching(max_events=10))
+    kept, later = (hold_back(NEW, held, rules, now)[0] for now in (START, at(1)))
+    shared = {in_common(Loaded(each, text()), a_subscription(), rules) for each in (NEW, kept)}
+
+    assert kept == later
+    assert len(shared) == 1
+    assert not kept.was_tried_with(later)
 
 
 def test_a_pause_is_no_hold() -> None:
@@ -67,5 +80,6 @@ def test_holding_is_no_attempt_and_no_end_but_where_so_set(
 
     found = hold_back(delivery, Held(at(60), "why", probation), rules, START)
 
-    expected = a_delivery(**kept, last=PROBATION) if kept else delivery
+    last = PROBATION if kept.get("attempts") else PROBATION._replace(at=EPOCH)
+    expected = a_delivery(**kept, last=last) if kept else delivery
     assert found == (expected, end)
