@@ -105,7 +105,7 @@ def status() -> Answers:
 
 
 def console_files() -> Answers:
-    """Return the files of the worker_log."""
+    """Return the files of the console."""
     from shared.wiring import operations
 
     return operations.console_files()

@@ -51,8 +51,8 @@ class Places:
     """
     The messages in flight of one queue function.
 
-    As soon as they are scarce, only endpoints that answer briefly may keep messages waiting; and
-    failing puts are not repeated.
+    While they are scarce, what would wait for an endpoint that does not answer briefly is put back,
+    and failing puts are not repeated.
     """
 
     total: int = MESSAGES
@@ -60,12 +60,12 @@ class Places:
 
     @property
     def are_scarce(self) -> bool:
-        """Whether more than half are taken: what would wait long is put back as it comes."""
+        """Whether more than half are taken: what comes may not wait long."""
         return self.in_flight > self.total // 2
 
     @property
     def are_almost_gone(self) -> bool:
-        """Whether more than three quarters are taken: what waits already is put back, too."""
+        """Whether more than three quarters are taken: nor may what waits already."""
         return self.in_flight > self.total * 3 // 4
 
     def patience(self) -> timedelta:

@@ -4,14 +4,14 @@ Delivers one queue message: its parts are pushed side by side, and what follows 
 A part waits in its endpoint's line, and each of its events gets a result (`endpoint.py`):
 
 - The endpoint answers, or hangs until the timeout: an attempt. Its retry or dead letter is stored
-  within a second (`follow.py`), whatever else of the message is still open.
-- It is held, paused or over its rate, has waited for 60 s, or others need the message's place: not
-  now. It is stored without an attempt counted, and comes back after the hold, or at the pace of the
-  endpoint.
-- The endpoint accepts it after the timeout: what was stored is taken back (`stored.py`), even if
-  the message is gone by then.
+  within about a second (`follow.py`), whatever else of the message is still open.
+- The endpoint is held, paused by an operator or over its rate; the event has waited for 60 s;
+  others need the message's place; or we are short of something: not now. It is stored without an
+  attempt counted, and comes back after the hold or at the endpoint's pace, within five minutes.
+- The endpoint accepts it after the timeout: what was stored is taken back (`stored.py`), unless it
+  has been received by then.
 
-If the host dies, the message was not deleted: it comes again, and all of it is pushed again.
+If the host dies, the message comes again after ten minutes, and all of it is pushed again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from shared.engine.delivering.requeue import NEWER_AGAIN_IN, Requeue, all_stored
 from shared.engine.delivering.stored import Stored
 from shared.engine.ports import Metrics, OffLoop, Queue
 from shared.errors import MalformedMessage, StorageUnavailable
-from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
+from shared.subscriptions.subscription import EventSubscription
 
 FAILED_AGAIN_IN = timedelta(minutes=1)  # a part in which we failed, as the host repeats messages
 LARGE = 16 * 1024  # bytes of a body that takes the processor for over a millisecond
@@ -73,22 +73,27 @@ class Deliver:
         Returns once what follows is stored: the message may be deleted.
 
         Raises:
-            MalformedMessage, StorageUnavailable: the app's fault; the host repeats the message.
+            MalformedMessage, StorageUnavailable: among others; the host repeats the message.
         """
         parts = await self._read(body)
         if not parts:
             return
-        size = sum(_size(part) for part in parts)
-        speed = self.endpoints.speed_of(part.key for part in parts)
-        async with self.budget.memory(size, speed) as has_room:
-            if has_room:
-                await self._deliver(parts, queue)
-                return
-        back = [PutBack(replace(part, due=self.endpoints.back(part))) for part in parts]
-        await self._requeue(back, self.places[queue])
+        places = self.places[queue]
+        places.in_flight += 1
+        try:
+            size = sum(_size(part) for part in parts)
+            speed = self.endpoints.speed_of(part.key for part in parts)
+            async with self.budget.memory(size, speed) as has_memory:
+                if has_memory:
+                    await self._deliver(parts, places)
+                    return
+            back = [PutBack(replace(part, due=self.endpoints.back(part))) for part in parts]
+            await self._requeue(back, places)
+        finally:
+            places.in_flight -= 1
 
     async def _read(self, body: bytes) -> Sequence[DeliveryMessage]:
-        """Return what each subscription gets of a message; nothing if it has no deliveries."""
+        """Return what each subscription gets of a message; do at once what is no delivery."""
         read = partial(decode, body)
         found = await self.off_loop(read) if len(body) > LARGE else read()
         if isinstance(found, NewerMessage):
@@ -104,30 +109,25 @@ class Deliver:
         self.clock_records.bounded(bounds, parts[0].key)
         return parts
 
-    async def _deliver(self, parts: Sequence[DeliveryMessage], queue: Queue) -> None:
+    async def _deliver(self, parts: Sequence[DeliveryMessage], places: Places) -> None:
         """Push the parts side by side; a fault of ours in one harms no other."""
-        message = self._in_flight(queue)
-        message.places.in_flight += 1
-        faults: dict[SubscriptionKey, BaseException] = {}
-        entering = asyncio.create_task(self._enter_all(parts, message, faults))
+        message = self._in_flight(places)
+        entering = asyncio.create_task(self._enter_all(parts, message))
         try:
-            await self._follow(message, faults)
+            await self._follow(message)
             await entering
         except BaseException:
             entering.cancel()
             message.abandon()
             raise
-        finally:
-            message.places.in_flight -= 1
         for part in parts:
-            if fault := faults.get(part.key.folded):
+            if fault := message.faults.get(part.key.folded):
                 _log_fault(part, fault)
-                if len(parts) == 1 or not await self._put_back(part):
+                if len(parts) == 1 or not await self._store_apart(part):
                     message.abandon()
                     raise fault
 
-    def _in_flight(self, queue: Queue) -> InFlight:
-        places = self.places[queue]
+    def _in_flight(self, places: Places) -> InFlight:
         follow = Follow(
             requeue=self.requeue,
             history=self.history,
@@ -143,12 +143,7 @@ class Deliver:
             jitter=self.jitter(),
         )
 
-    async def _enter_all(
-        self,
-        parts: Sequence[DeliveryMessage],
-        message: InFlight,
-        faults: dict[SubscriptionKey, BaseException],
-    ) -> None:
+    async def _enter_all(self, parts: Sequence[DeliveryMessage], message: InFlight) -> None:
         """Line up all parts: one that waits for storage keeps no other waiting."""
         try:
             entered = await asyncio.gather(
@@ -158,10 +153,10 @@ class Deliver:
             try:
                 await self._requeue(back, message.places)
             except StorageUnavailable as fault:
-                faults.update({each.message.key.folded: fault for each in back})
+                message.faults.update({each.message.key.folded: fault for each in back})
             for part, each in zip(parts, entered, strict=True):
                 if isinstance(each, BaseException):
-                    faults[part.key.folded] = each
+                    message.faults[part.key.folded] = each
         finally:
             message.have_entered()
 
@@ -209,20 +204,18 @@ class Deliver:
             clock=self.clock,
         )
 
-    async def _follow(
-        self, message: InFlight, faults: dict[SubscriptionKey, BaseException]
-    ) -> None:
+    async def _follow(self, message: InFlight) -> None:
         """Take results as they come, and store what follows, until nothing is open."""
         follow = message.follow
         while message.is_open:
             for result in await message.results(follow.flush_at):
                 part = result.part
                 try:
-                    if part.message.key.folded not in faults:
+                    if part.message.key.folded not in message.faults:
                         await follow.take(result)
                 except Exception as fault:  # noqa: BLE001 - raised when all parts have ended
                     message.abandon(part)
-                    faults[part.message.key.folded] = fault
+                    message.faults[part.message.key.folded] = fault
             if follow.is_due:
                 await follow.flush()
         await follow.flush()
@@ -231,7 +224,7 @@ class Deliver:
     async def _is_current(self, subscription: EventSubscription) -> bool:
         return await self.off_loop(partial(self.parts.is_unchanged, subscription))
 
-    async def _put_back(self, part: DeliveryMessage) -> bool:
+    async def _store_apart(self, part: DeliveryMessage) -> bool:
         """Store a part that failed as a message of its own, so that no other repeats."""
         due = self.clock.now() + FAILED_AGAIN_IN
         try:

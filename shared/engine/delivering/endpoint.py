@@ -41,9 +41,6 @@ SOONEST_BACK = timedelta(seconds=1)  # of what could not be pushed in time
 LEAST_RATE = 5.0  # of what was held, a second: an endpoint that failed has a small limit
 SHORTAGE_AGAIN_IN = timedelta(seconds=5)  # and up to three times as long, so that all don't meet
 
-# Pushes outlive the invocation that began them: the host drops log lines of one that has ended.
-_OF_NO_INVOCATION = contextvars.Context()
-
 
 class Surroundings(NamedTuple):
     """What all endpoints of a process use. *current_pause* reads a subscription's pause anew."""
@@ -97,7 +94,7 @@ class Endpoint:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is in its line or under way."""
-        return not self.parts and not self._is_probing
+        return not (self.parts or self.under_way or self._is_probing)
 
     def enter(self, part: Part, message: InFlight) -> Pushing:
         """Line up the deliveries of a part; `pump` begins to push them."""
@@ -137,7 +134,7 @@ class Endpoint:
     def give_way(self, pushing: Pushing) -> None:
         """Turn back what a part has in the line, unless its place will be free in no time."""
         if not self.is_brief:
-            self._withdraw(pushing, "slow endpoints have half of the messages in flight")
+            self._withdraw(pushing, "more than half of the places are taken")
 
     def _withdraw(self, pushing: Pushing, why: str) -> None:
         """Turn back what a part has in the line, uncounted, to come back at the endpoint's pace."""
@@ -334,9 +331,12 @@ class Endpoint:
             self._hold_line(as_held(self.pause, self.around.clock.now()))
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Have work done that may outlive the invocation in which it begins."""
-        loop = asyncio.get_running_loop()
-        task = loop.create_task(work, context=_OF_NO_INVOCATION)
+        """
+        Have work done that may outlive the invocation in which it begins.
+
+        It has a context of its own: the host drops log lines of an invocation that has ended.
+        """
+        task = asyncio.get_running_loop().create_task(work, context=contextvars.Context())
         _TASKS.add(task)
         task.add_done_callback(_TASKS.discard)
 

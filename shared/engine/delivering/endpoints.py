@@ -51,9 +51,11 @@ class Endpoints:
         return next(each for each in (Speed.QUICK, Speed.UNKNOWN, Speed.SLOW) if each in speeds)
 
     def back(self, part: DeliveryMessage) -> datetime:
-        """Book the return of a part for which there is no memory, at its endpoint's pace."""
-        endpoint, count = self._known.get(part.key.folded), len(part.deliveries)
-        return endpoint.back(count) if endpoint else self.around.clock.now() + SOONEST_BACK
+        """Book the return of a part for which there is no memory; at once if the host stops."""
+        endpoint, now = self._known.get(part.key.folded), self.around.clock.now()
+        if self.around.budget.is_stopping:
+            return now
+        return endpoint.back(len(part.deliveries)) if endpoint else now + SOONEST_BACK
 
     def stop(self) -> None:
         """Let nothing more be pushed: what waits in lines goes back at once."""

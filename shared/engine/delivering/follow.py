@@ -162,7 +162,7 @@ class Follow:
         self._oldest = None
         async with self.stored.changes:
             await all_stored(puts)
-        rows = [row for follow in self._parts.values() for row in follow.record.take_rows()]
+        rows = [row for follow in self._parts.values() for row in follow.record.history.take()]
         await self.history.write(rows)
 
     def end(self) -> None:
@@ -197,7 +197,7 @@ class Follow:
     async def _attempted(self, follow: PartFollow, batch: PushBatch, attempted: Attempted) -> None:
         """Decide what follows an attempt; its events come back together."""
         record = follow.record
-        if attempted.succeeded and not record.keeps_successes:
+        if attempted.succeeded and not record.history.keeps_successes:
             follow.counts["delivered"] += len(batch)
             return
         outcome = attempted.outcome

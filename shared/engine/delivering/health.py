@@ -60,7 +60,7 @@ class SharedHealth:
     _latest: LatestPushes = field(default_factory=LatestPushes)
     _is_saving: bool = False
     _failed_at: datetime | None = None
-    _claimed_in_vain_at: datetime | None = None
+    _others_probe_until: datetime | None = None
 
     async def learn(self, terms: DeliveryTerms) -> bool:
         """Learn what others know, as of a second ago; tell whether to `save`."""
@@ -75,9 +75,9 @@ class SharedHealth:
         if self.health.hold is None or not terms.profile.ever_holds:
             return Open()  # Where an edition has no holds, one that an earlier left does not count.
         self.health = bounded_health(self.health, Bounds(now))
-        found, vain = availability(self.health, now), self._claimed_in_vain_at
-        if isinstance(found, NeedsProbe) and vain and is_pending(vain, now, PROBE_RECHECK):
-            return Held(vain, "a probe is about to begin")
+        found, others = availability(self.health, now), self._others_probe_until
+        if isinstance(found, NeedsProbe) and others and is_pending(others, now, PROBE_RECHECK):
+            return Held(others, "a probe is about to begin")
         return found
 
     def observed(self, seen: Observation, terms: DeliveryTerms) -> bool:
@@ -113,7 +113,7 @@ class SharedHealth:
             self._log_unsaved(error)
             self.health = claim_probe(self.health, terms, self.clock.now())
             return True  # While the table fails, each process probes.
-        self._claimed_in_vain_at = self.clock.now() + PROBE_RECHECK
+        self._others_probe_until = self.clock.now() + PROBE_RECHECK
         return False
 
     async def save(self) -> None:

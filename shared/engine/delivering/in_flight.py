@@ -14,6 +14,7 @@ from shared.delivery.requests.line import Entry
 from shared.delivery.requests.push_batch import Loaded, PushBatch
 from shared.engine.delivering.parts import Part
 from shared.engine.delivering.results import Result
+from shared.subscriptions.subscription import SubscriptionKey
 
 if TYPE_CHECKING:
     from shared.engine.delivering.budget import Places
@@ -75,7 +76,7 @@ class InFlight:
     A message whose deliveries are pushed, which holds one of the host's places until it has ended.
 
     *since* is in seconds of the loop's clock. *pushing* has the parts of which something is in a
-    line or under way.
+    line or under way, *faults* what we failed in, by part.
     """
 
     places: Places
@@ -84,6 +85,7 @@ class InFlight:
     jitter: float
     is_entering: bool = True
     pushing: dict[Pushing, None] = field(default_factory=dict)
+    faults: dict[SubscriptionKey, BaseException] = field(default_factory=dict)
     _results: list[PartResult] = field(default_factory=list)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 

@@ -59,7 +59,7 @@ class PutBack(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """Reads what judging deliveries needs. It may wait for storage, so it is called on threads."""
+    """Reads what judging deliveries needs: `at_once` from memory, all else on threads."""
 
     subscriptions: SubscriptionReader
     payloads: PayloadStore

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 
 from shared import telemetry
 from shared.clock import Clock, is_pending
-from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.delivery import Delivery
 from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.policy import Decision, Delivered, End, EndReason
@@ -34,11 +33,6 @@ class Record:
     history: MessageHistory
     metrics: Metrics
     clock: Clock
-
-    @property
-    def keeps_successes(self) -> bool:
-        """Whether more than a number is kept of a delivered event."""
-        return self.history.keeps_successes
 
     def pushed(self, attempted: Attempted, events: int, *, is_first: bool) -> None:
         """Count an attempt for each event, and once the time of a request that was answered."""
@@ -97,10 +91,6 @@ class Record:
         if is_cancelled:  # Otherwise it is delivered again, or is counted as dropped.
             self.metrics.count(Metric.DELIVERY_SUCCESS, *self.key, by=len(batch))
             await self.history.answered_late(batch, outcome.seconds)
-
-    def take_rows(self) -> list[AttemptRecord]:
-        """Return what the attempt table gets, once."""
-        return self.history.take()
 
 
 @dataclass(slots=True)

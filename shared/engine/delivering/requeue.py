@@ -86,7 +86,7 @@ class Requeue:
         Raises:
             StorageUnavailable: it may or may not be changed.
         """
-        left = tuple(part for part in parts if part.deliveries)
+        left = tuple(parts)
         if not left:
             gone = await self.sender.take_back(queued.queue, queued.receipt)
             return queued._replace(parts=()) if gone else None
@@ -95,17 +95,15 @@ class Requeue:
         receipt = await self.sender.replace(queued.queue, queued.receipt, text, wait)
         return queued._replace(parts=left, receipt=receipt) if receipt else None
 
-    async def put(
-        self, queue: Queue, text: str, visible_in: timedelta, patience: timedelta = PATIENCE
-    ) -> Receipt:
+    async def put(self, queue: Queue, text: str, visible_in: timedelta) -> Receipt:
         """
         Put one message.
 
         Raises:
             Unstorable: it is too large.
-            StorageUnavailable: puts failed for as long as *patience*.
+            StorageUnavailable: puts failed for two minutes.
         """
-        (receipt,) = await self._put_all(queue, [text], visible_in, patience)
+        (receipt,) = await self._put_all(queue, [text], visible_in, PATIENCE)
         return receipt
 
     async def _store(
@@ -132,14 +130,14 @@ class Requeue:
         receipts: dict[int, Receipt] = {}
         pauses = iter(_PAUSES)
         while True:
-            left = [place for place in range(len(texts)) if place not in receipts]
-            puts = await self.sender.put_all(queue, [texts[place] for place in left], visible_in)
+            left = [index for index in range(len(texts)) if index not in receipts]
+            puts = await self.sender.put_all(queue, [texts[index] for index in left], visible_in)
             faults = []
-            for place, put in zip(left, puts, strict=True):
+            for index, put in zip(left, puts, strict=True):
                 if isinstance(put, StorageUnavailable):
                     faults.append(put)
                 else:
-                    receipts[place] = put
+                    receipts[index] = put
             if not faults:
                 return [receipts[place] for place in range(len(texts))]
             for fault in faults:
@@ -162,17 +160,10 @@ class BlockingRequeue:
     requeue: Requeue
     run: OnLoop
 
-    def at_due(
-        self,
-        *parts: DeliveryMessage,
-        long: timedelta = LONG_WAIT,
-        patience: timedelta = PATIENCE,
-    ) -> list[Queued]:
+    def at_due(self, *parts: DeliveryMessage, patience: timedelta = PATIENCE) -> list[Queued]:
         """Do as `Requeue.at_due`."""
-        return self.run(self.requeue.at_due(*parts, long=long, patience=patience))
+        return self.run(self.requeue.at_due(*parts, patience=patience))
 
-    def put(
-        self, queue: Queue, text: str, visible_in: timedelta, patience: timedelta = PATIENCE
-    ) -> Receipt:
+    def put(self, queue: Queue, text: str, visible_in: timedelta) -> Receipt:
         """Do as `Requeue.put`."""
-        return self.run(self.requeue.put(queue, text, visible_in, patience))
+        return self.run(self.requeue.put(queue, text, visible_in))

@@ -33,7 +33,7 @@ R = TypeVar("R", bound=HasPublication)
 
 
 class Group(NamedTuple, Generic[R]):
-    """The requests of one commit, at least one. Full: it takes no more."""
+    """The requests of one commit, at least one. Full: what waited has filled it."""
 
     requests: tuple[R, ...]
     is_full: bool

@@ -434,6 +434,7 @@ def test_when_the_host_stops_lines_go_back_at_once(app: Deployment) -> None:
     assert task.exception() is None
     assert requests(app) == [[0]]
     assert sorted(uncounted(app)) == [1, 2, 3, 4]
+    assert set(app.queues.waits(Queue.RETRIES)) == {0 * SECOND}
 
 
 def test_events_wait_for_memory_in_the_order_of_their_messages() -> None:
