@@ -38,6 +38,11 @@ export function topicReads(api, { topic }) {
   return { topics: [(signal) => api.topics(signal), 5], rates: [rates, 10] };
 }
 
+/** Whether it is the topic of a storage account, to which nobody publishes. */
+function isAccount({ id }) {
+  return id.includes("/providers/Microsoft.Storage/");
+}
+
 export function topicView({ topic }) {
   const found = topicOf(topic);
   if (!found) return unknownTopic(topic);
@@ -45,6 +50,6 @@ export function topicView({ topic }) {
   return [
     panel("The last hour", ["rates"], charts(state.reads.rates?.value ?? [])),
     panel("Subscriptions", ["topics"], subscriptionList(pairs, { hasTopic: false })),
-    found.isReadable && panel("Publish a test event", [], publishForm(found)),
+    found.isReadable && !isAccount(found) && panel("Publish a test event", [], publishForm(found)),
   ];
 }

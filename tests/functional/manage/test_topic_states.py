@@ -100,3 +100,15 @@ def test_what_can_not_be_read_is_named_and_harms_nothing_else(orders: ArmApi) ->
     assert (topic["name"], topic["isReadable"]) == ("orders", False)
     found = {each["name"]: each["isReadable"] for each in topic["subscriptions"]}
     assert found == {"crm": False, "billing": True}
+
+
+def test_a_storage_account_with_subscriptions_is_a_topic(orders: ArmApi) -> None:
+    source = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.Storage/storageAccounts/acct"
+    path = f"{source}/providers/Microsoft.EventGrid/eventSubscriptions/ops"
+    orders.json("PUT", path, hook(), status=201)
+
+    found = topic_states(orders.resources, orders.clock.now(), {"acct", "other"})["value"]
+
+    _, account = found
+    assert (account["name"], account["id"]) == ("system-acct", source)
+    assert [each["id"] for each in account["subscriptions"]] == [path]

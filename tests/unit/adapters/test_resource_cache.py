@@ -11,7 +11,14 @@ import pytest
 
 from pushgrid.testing.memory import FakeClock, MemoryResources
 from shared.adapters.resource_cache import InvalidatingStore, Readers, ResourceCache
-from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, NAMESPACES, Resource, Table
+from shared.engine.ports import (
+    CUSTOM_TOPICS,
+    NAMESPACE_TOPICS,
+    NAMESPACES,
+    SYSTEM_TOPICS,
+    Resource,
+    Table,
+)
 from shared.errors import StorageUnavailable, UnreadableDocument
 from shared.events.topic import InputSchema, Topic
 from shared.subscriptions.subscription import (
@@ -337,6 +344,23 @@ def test_a_changed_namespace_changes_its_topics_alone(
     assert keys_of(directory.topic("shop.orders")) == ("k2",)
     directory.topic("shop")
     assert store.reads == reads + 2  # the topic of the namespace and the namespace
+
+
+def test_a_changed_system_topic_changes_its_account_at_once(
+    directory: ResourceCache, store: CountingResources
+) -> None:
+    own = InvalidatingStore(store, directory)
+    source = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Storage/storageAccounts/acct"
+    document = {"properties": {"source": source}, "tags": {"deliveryProfile": "2017"}}
+    before = directory.topic("system-acct")
+
+    own.put(Table.TOPICS, SYSTEM_TOPICS, "Blobs", document, None)
+
+    topic = directory.topic("system-acct")
+    assert before is None
+    assert topic is not None
+    assert (topic.name, topic.arm_id, topic.profile) == ("system-acct", source, "2017")
+    assert topic.keys == ()
 
 
 def test_whose_key_shows_that_a_topic_is_absent_cannot_be_told_from_damage(
