@@ -14,6 +14,8 @@ from shared.errors import StorageUnavailable
 from shared.metrics import CountRow, Metric, Series, Span, Sum, add
 
 EVERY = timedelta(seconds=10)  # at most: nothing is written while nothing is counted
+LATEST = timedelta(minutes=1)
+SHARE = 20  # of the time: what writing may take, as it keeps the event loop from the interpreter
 TRIED_FOR = timedelta(hours=1)  # after a row's time, while storage fails
 MAX_SERIES = 50_000  # in memory between two writes
 MAX_ROWS = 20_000  # in memory while storage fails
@@ -90,9 +92,12 @@ class BufferedMetrics:
         """Write every few seconds from now on; *sleep* takes seconds."""
 
         def run() -> None:
+            took = timedelta()
             while True:
-                sleep(EVERY.total_seconds())
+                sleep(min(max(EVERY, SHARE * took), LATEST).total_seconds())
+                began = self._clock.now()
                 self.flush()
+                took = self._clock.now() - began
 
         threading.Thread(target=run, name="metrics", daemon=True).start()
 

@@ -80,16 +80,26 @@ class OffLoopPayloads:
 
 
 class OffLoopHealth:
-    """Implements the port ``EndpointHealth``."""
+    """Implements the port ``EndpointHealth``; a topic's rows are read once for all who wait."""
 
     def __init__(self, store: HealthStore, run: OffLoop) -> None:
         self._store = store
         self._run = run
+        self._readings: dict[str, asyncio.Task[StoredHealth | None]] = {}
 
     async def cached(self, key: SubscriptionKey) -> StoredHealth | None:
-        if self._store.is_cached(key.topic):
-            return self._store.cached(key)
-        return await self._run(partial(self._store.cached, key))
+        topic = key.topic.lower()
+        read = partial(self._store.cached, key)
+        if self._store.is_cached(topic):
+            return read()
+        reading = self._readings.get(topic)
+        if reading is None:
+            reading = asyncio.create_task(self._run(read), context=contextvars.Context())
+            self._readings[topic] = reading
+            reading.add_done_callback(lambda _: self._readings.pop(topic))
+            return await asyncio.shield(reading)
+        await asyncio.wait([reading])
+        return read() if self._store.is_cached(topic) else await self._run(read)
 
     async def read(self, key: SubscriptionKey) -> StoredHealth | None:
         return await self._run(partial(self._store.read, key))

@@ -24,8 +24,10 @@ from shared.wiring.outbound import pusher
 from shared.wiring.process import CLOCK, descriptors, once, spare_what_lasts
 from shared.wiring.settings import settings
 
-THREADS = 6  # for what waits for storage's SDKs
-ROW_THREADS = 2  # for attempt rows: while more of them compute, the event loop waits for its turn
+THREADS = (
+    4  # for what waits for storage's SDKs: while more of them compute, the loop waits for its turn
+)
+ROW_THREADS = 1  # for attempt rows
 
 
 @once

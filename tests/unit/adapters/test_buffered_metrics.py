@@ -215,6 +215,30 @@ def test_threads_count_side_by_side(recorder: BufferedMetrics, sink: Counting) -
     assert sink.total() == 8000
 
 
+@pytest.mark.parametrize(("takes", "waits"), [(0, 10), (1, 20), (30, 60)])
+def test_writing_takes_a_twentieth_of_the_time_at_most(
+    clock: FakeClock, recorder: BufferedMetrics, sink: Counting, takes: int, waits: int
+) -> None:
+    waited: list[float] = []
+    ended = threading.Event()
+
+    def write(rows: Sequence[CountRow]) -> None:
+        clock.advance(timedelta(seconds=takes))
+
+    def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 2:
+            ended.set()
+            threading.Semaphore(0).acquire()
+
+    sink.write = write  # type: ignore[method-assign]
+    deliver(recorder)
+    recorder.start(sleep)
+
+    assert ended.wait(30)
+    assert waited == [10, waits]
+
+
 def test_it_writes_by_itself(recorder: BufferedMetrics, sink: Counting) -> None:
     turns = threading.Semaphore(0)
     written = threading.Event()

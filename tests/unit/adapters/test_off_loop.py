@@ -10,8 +10,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from shared.adapters.off_loop import Threads
+from shared.adapters.off_loop import OffLoopHealth, Threads
+from shared.delivery.health.endpoint_health import Health
+from shared.engine.ports import StoredHealth
 from shared.errors import StorageUnavailable
+from shared.subscriptions.subscription import SubscriptionKey
 
 PATIENCE = 60  # seconds after which a test that hangs fails
 NAME: contextvars.ContextVar[str] = contextvars.ContextVar("name")
@@ -97,3 +100,43 @@ def no_more_threads() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(threading.Thread, "start", start)
         yield
+
+
+class Rows:
+    """A HealthStore whose rows are old, until they have been read."""
+
+    def __init__(self, *, lasts: bool) -> None:
+        self.lasts = lasts
+        self.threads: list[str] = []
+        self.fresh = False
+
+    def is_cached(self, topic: str) -> bool:
+        return self.fresh
+
+    def cached(self, key: SubscriptionKey) -> StoredHealth | None:
+        self.threads.append(threading.current_thread().name.partition("_")[0])
+        self.fresh = self.lasts
+        return StoredHealth(Health(endpoint=key.subscription), None)
+
+
+@pytest.mark.parametrize(
+    ("lasts", "threads"),
+    [
+        pytest.param(True, ["deliver", "MainThread", "MainThread"], id="read"),
+        pytest.param(False, ["deliver"] * 3, id="unreadable"),
+    ],
+)
+def test_those_who_wait_for_the_health_of_a_topic_share_a_read(
+    *, threads: list[str], lasts: bool
+) -> None:
+    rows = Rows(lasts=lasts)
+    keys = [SubscriptionKey("orders", f"crm-{number}") for number in range(3)]
+
+    async def main() -> list[StoredHealth | None]:
+        health = OffLoopHealth(rows, Threads(2, "deliver"))  # type: ignore[arg-type]
+        return await asyncio.gather(*map(health.cached, keys))
+
+    found = asyncio.run(main())
+
+    assert [each and each.health.endpoint for each in found] == ["crm-0", "crm-1", "crm-2"]
+    assert rows.threads == threads
