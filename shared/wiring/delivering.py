@@ -24,9 +24,7 @@ from shared.wiring.outbound import pusher
 from shared.wiring.process import CLOCK, descriptors, once, spare_what_lasts
 from shared.wiring.settings import settings
 
-THREADS = (
-    4  # for what waits for storage's SDKs: while more of them compute, the loop waits for its turn
-)
+THREADS = 4  # for what waits for storage's SDKs; while they compute, the event loop waits
 ROW_THREADS = 1  # for attempt rows
 
 

@@ -222,7 +222,7 @@ def test_writing_takes_a_twentieth_of_the_time_at_most(
     waited: list[float] = []
     ended = threading.Event()
 
-    def write(rows: Sequence[CountRow]) -> None:
+    def write(_: Sequence[CountRow]) -> None:
         clock.advance(timedelta(seconds=takes))
 
     def sleep(seconds: float) -> None:
