@@ -168,7 +168,7 @@ def test_a_healthy_endpoint_does_not_wait_for_others(app: Deployment, trouble: T
 
     assert latest_after(app, trouble, host) <= 1.0
 
-    # What is parked does not come back faster than it can be pushed: coming back only to be parked
+    # What is put back does not come faster than it can be pushed: coming only to be put back
     # again, it would keep storage and the process busy.
     if trouble.seconds == HANGS:
         assert host.worked[Queue.DELIVERIES] > 500
