@@ -68,3 +68,11 @@ def test_a_lost_event_is_told_of_and_a_lost_notice_can_be_replayed(
     assert [each.request.events[0] for each in ops.attempts] == [told, told]
     pushgrid.advance(days=2)
     assert len(ops.attempts) == 2
+
+
+def test_nobody_else_publishes_to_an_account(pushgrid: Pushgrid, run: Run) -> None:
+    subscribe(pushgrid, run, [200])
+
+    answer = pushgrid.http("POST", f"/topics/{TOPIC}/api/events", {"aeg-sas-key": "x"}, b"[]")
+
+    assert answer.status == 404

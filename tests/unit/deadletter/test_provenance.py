@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shared.deadletter.blob_summary import BlobSummary
-from shared.deadletter.provenance import is_of
+from shared.deadletter.provenance import is_of, topic_named
 from shared.deadletter.reader import DeadLetter
 from shared.events.topic import InputSchema
 from tests.azure_dead_letters import ADDED, CLOUD_ADDED, CLOUD_EVENT, EVENT, NAMESPACE
@@ -57,3 +57,14 @@ def test_a_namespace_s_folder_has_the_name_of_its_topic():
 
     assert is_of(topic, read, None) is True
     assert is_of(topic, read, BlobSummary(OTHER, {})) is False
+
+
+@pytest.mark.parametrize(
+    ("arm_id", "name"),
+    [
+        (OTHER, "other"),
+        (f"{OTHER.partition('/topics')[0]}/providers/Microsoft.Storage/storageAccounts/acct", None),
+    ],
+)
+def test_an_id_names_a_topic_of_the_data_plane(arm_id: str, name: str | None) -> None:
+    assert topic_named(arm_id) == (name or "system-acct")
