@@ -12,9 +12,10 @@ class Limit(NamedTuple):
     """
     The limit of one endpoint, a whole number of requests.
 
-    It grows by one for each success, however slow, while at least half of it is in use: so it
-    doubles each round trip. A failure halves it, once a round trip: *halved_at* is when it last
-    did, in seconds, and failures of requests that were sent before say nothing new.
+    It grows by one for each success, however slow, if at least half of it was in use when the
+    request started or ended: so it doubles each round trip, to the last of a burst. A failure
+    halves it, once a round trip: *halved_at* is when it last did, in seconds, and failures of
+    requests that were sent before say nothing new.
     """
 
     value: int = FIRST
@@ -26,11 +27,13 @@ class Limit(NamedTuple):
         """Return the limit of an endpoint of which nothing is known."""
         return cls(min(FIRST, most), most)
 
-    def after_success(self, under_way: int) -> Limit:
-        """Return the limit after a success; *under_way* counts requests, this one included."""
-        if 2 * under_way < self.value or self.value >= self.most:
-            return self
-        return self._replace(value=self.value + 1)
+    def is_half_used(self, under_way: int) -> bool:
+        """Tell whether at least half of it is in use with so many requests under way."""
+        return 2 * under_way >= self.value
+
+    def after_success(self) -> Limit:
+        """Return the limit after a success of a request for which half of it was in use."""
+        return self if self.value >= self.most else self._replace(value=self.value + 1)
 
     def after_failure(self, sent_at: float, now: float) -> Limit:
         """Return the limit after the failure of a request."""

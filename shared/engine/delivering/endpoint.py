@@ -53,6 +53,13 @@ class Surroundings(NamedTuple):
     limit: Limit
 
 
+class _Begun(NamedTuple):
+    """When a request began, in seconds, and whether half of the limit was in use then."""
+
+    at: float
+    half_used: bool
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Endpoint:
     """
@@ -79,7 +86,7 @@ class Endpoint:
     _is_probing: bool = False
     _is_ticking: bool = False
     _is_reading_pause: bool = False
-    _begun: dict[Request, float] = field(default_factory=dict)  # under way, the oldest first
+    _begun: dict[Request, _Begun] = field(default_factory=dict)  # under way, the oldest first
 
     @property
     def is_quick(self) -> bool:
@@ -175,7 +182,7 @@ class Endpoint:
 
     def _begin(self, request: Request) -> None:
         self._count(1)
-        self._begun[request] = _now()
+        self._begun[request] = _Begun(_now(), self.limit.is_half_used(self.under_way))
         self.spawn(self._push(request))
         self._tick_soon()
 
@@ -216,7 +223,7 @@ class Endpoint:
         self.pump()
         self.around.budget.next_waiting()
 
-    def _learn(self, request: Request, result: Attempted, began: float, now: float) -> None:
+    def _learn(self, request: Request, result: Attempted, began: _Begun, now: float) -> None:
         seen = Observation(
             outcome=result.outcome.outcome,
             new_events=sum(loaded.delivery.is_new for loaded in request.batch),
@@ -225,12 +232,14 @@ class Endpoint:
             is_probe=request.is_probe,
         )
         if result.succeeded:
-            self.limit = self.limit.after_success(self.under_way)
+            if began.half_used or self.limit.is_half_used(self.under_way):
+                self.limit = self.limit.after_success()
             self.accepted = self.accepted.with_more(len(request.batch), now)
         elif seen.outcome not in EVENTS_FAULT:
-            self.limit = self.limit.after_failure(began, now)
-        before = now - began if self.seconds is None else self.seconds
-        self.seconds = before + (now - began - before) / 4
+            self.limit = self.limit.after_failure(began.at, now)
+        took = now - began.at
+        before = took if self.seconds is None else self.seconds
+        self.seconds = before + (took - before) / 4
         self._judge_speed()
         self._observed(seen, request.part.terms)
 
@@ -298,7 +307,7 @@ class Endpoint:
     def _hangs_for(self) -> float:
         """Return for how many seconds the oldest push has been under way."""
         oldest = next(iter(self._begun.values()), None)
-        return 0.0 if oldest is None else _now() - oldest
+        return 0.0 if oldest is None else _now() - oldest.at
 
     def _tick_soon(self) -> None:
         if not self._is_ticking:

@@ -111,6 +111,18 @@ def test_a_place_that_is_earned_is_used_at_once(app: Deployment) -> None:
     held.let_go()
 
 
+def test_the_limit_grows_to_the_last_of_a_burst(app: Deployment) -> None:
+    """The next burst of as many finds room for all at once."""
+    app.subscribe()
+    app.pusher.takes = SECOND
+
+    for number in range(4):
+        app.begin(a_part(*range(50 * number, 50 * number + 50)))
+    app.loop.advance(MINUTE)
+
+    assert endpoint_of(app).limit.value == 216
+
+
 def test_messages_are_served_in_the_order_in_which_they_came(app: Deployment) -> None:
     app.limit_pushes(1)
     app.subscribe()

@@ -5,27 +5,23 @@ from __future__ import annotations
 from shared.delivery.limit import FIRST, MOST, Limit
 
 
-def after_successes(limit: Limit, count: int, under_way: int) -> Limit:
+def after_successes(limit: Limit, count: int) -> Limit:
     for _ in range(count):
-        limit = limit.after_success(under_way)
+        limit = limit.after_success()
     return limit
 
 
 def test_a_round_trip_of_successes_doubles_it() -> None:
-    limit = after_successes(Limit(), FIRST, under_way=FIRST)
-
-    assert limit.value == 2 * FIRST
-    assert after_successes(limit, 32, under_way=32).value == 4 * FIRST
+    assert after_successes(Limit(), FIRST).value == 2 * FIRST
 
 
-def test_half_of_it_in_use_is_enough_to_grow_and_less_is_not() -> None:
-    assert Limit(value=16).after_success(under_way=8).value == 17
-    assert Limit(value=16).after_success(under_way=7).value == 16
+def test_half_of_it_in_use_is_enough_and_less_is_not() -> None:
+    assert [Limit(value=16).is_half_used(under_way) for under_way in (7, 8)] == [False, True]
 
 
 def test_it_grows_up_to_its_most() -> None:
-    assert after_successes(Limit(), 10_000, under_way=MOST).value == MOST
-    assert after_successes(Limit.up_to(20), 100, under_way=20).value == 20
+    assert after_successes(Limit(), 10_000).value == MOST
+    assert after_successes(Limit.up_to(20), 100).value == 20
     assert Limit.up_to(4).value == 4
 
 
