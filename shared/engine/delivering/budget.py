@@ -52,11 +52,13 @@ class Places:
     The messages in flight of one queue function.
 
     While they are scarce, what would wait for an endpoint that does not answer briefly is put back,
-    and failing puts are not repeated.
+    and failing puts are not repeated. Through the *entrance* the parts of one message go at a time:
+    many messages that come back together do not keep the loop from those of the other queue.
     """
 
     total: int = MESSAGES
     in_flight: int = 0
+    entrance: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def are_scarce(self) -> bool:

@@ -44,6 +44,7 @@ from shared.engine.ports import Metrics, OffLoop, Queue
 from shared.errors import MalformedMessage, StorageUnavailable
 from shared.subscriptions.subscription import EventSubscription
 
+AT_ONCE = 8  # parts that enter before others of the loop have their turn: a millisecond
 FAILED_AGAIN_IN = timedelta(minutes=1)  # a part in which we failed, as the host repeats messages
 LARGE = 16 * 1024  # bytes of a body that takes the processor for over a millisecond
 BLOB = 1024 * 1024  # bytes of a payload blob that is not read yet
@@ -144,11 +145,15 @@ class Deliver:
         )
 
     async def _enter_all(self, parts: Sequence[DeliveryMessage], message: InFlight) -> None:
-        """Line up all parts: one that waits for storage keeps no other waiting."""
+        """Line up all parts, a few at a time; one that waits for storage keeps no other waiting."""
+        entering: list[asyncio.Task[PutBack | None]] = []
         try:
-            entered = await asyncio.gather(
-                *(self._enter(part, message) for part in parts), return_exceptions=True
-            )
+            async with message.places.entrance:
+                for number, part in enumerate(parts, 1):
+                    entering.append(asyncio.create_task(self._enter(part, message)))
+                    if number % AT_ONCE == 0:
+                        await asyncio.sleep(0)
+            entered = await asyncio.gather(*entering, return_exceptions=True)
             back = [each for each in entered if isinstance(each, PutBack)]
             try:
                 await self._requeue(back, message.places)
@@ -158,6 +163,8 @@ class Deliver:
                 if isinstance(each, BaseException):
                     message.faults[part.key.folded] = each
         finally:
+            for task in entering:
+                task.cancel()
             message.have_entered()
 
     async def _requeue(self, parts: Sequence[PutBack], places: Places) -> None:
