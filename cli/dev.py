@@ -178,7 +178,7 @@ class _Following(threading.Thread):
         is_ready, api = False, self._local.api
         try:
             while True:
-                has_changed = self._file.follow(api, self._local.make_container)
+                has_changed = self._file.follow(api, self._local.make)
                 becomes_ready = self._file.is_applied and not is_ready
                 if has_changed or becomes_ready:
                     self._show_new_topics(api)

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import click
 
 from cli.terminal import print_json, say
-from shared.delivery.delivery_profile import DeliveryProfile, EndpointType, Feature
+from shared.delivery.delivery_profile import DeliveryProfile, Feature
 from shared.delivery.forecast import Forecast, forecast
 from shared.delivery.policy import DeliveryTerms, default_terms
 from shared.delivery.profiles import PROFILES
+from shared.subscriptions.destination import EndpointType
 from shared.subscriptions.subscription import DeadLetterDestination
 
 _ANY_CONTAINER = DeadLetterDestination(container="")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from azure.core.exceptions import AzureError, ResourceExistsError
 from azure.storage.blob import ContainerClient
+from azure.storage.queue import QueueClient
 
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
@@ -35,21 +36,25 @@ class LocalRun:
     host: RunningHost
     key_file: Path
 
-    def make_container(self, name: str) -> bool:
+    def make(self, kind: str, name: str) -> bool:
         """
-        Make a blob container; return whether it was not there.
+        Make a blob ``container`` or a ``queue``; return whether it was not there.
 
         Raises:
             CommandFailed: the storage refused.
         """
         text = self.azurite.connection_string
         try:
-            with ContainerClient.from_connection_string(text, name) as container:
-                container.create_container()
+            if kind == "queue":
+                with QueueClient.from_connection_string(text, name) as queue:
+                    queue.create_queue()
+            else:
+                with ContainerClient.from_connection_string(text, name) as container:
+                    container.create_container()
         except ResourceExistsError:
             return False
         except AzureError as error:
-            raise CommandFailed(f"container {name}: {error.message}") from error
+            raise CommandFailed(f"{kind} {name}: {error.message}") from error
         return True
 
     def check(self) -> None:

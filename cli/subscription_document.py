@@ -30,7 +30,7 @@ class SubscriptionOptions:
 
     *headers* are pairs of a name and a value, *secret_headers* likewise, *event_headers* pairs of a
     name and the path of a value in the event. *account* is the ARM id of the storage account of
-    *dead_letter_container*.
+    *dead_letter_container*, *queue_account* that of *queue*.
     """
 
     endpoint: str | None = None
@@ -43,6 +43,8 @@ class SubscriptionOptions:
     time_to_live: timedelta | None = None
     dead_letter_container: str | None = None
     account: str | None = None
+    queue: str | None = None
+    queue_account: str | None = None
     batch: int | None = None
     batch_kilobytes: int | None = None
     headers: Sequence[tuple[str, str]] = ()
@@ -109,6 +111,16 @@ def namespace_subscription(options: SubscriptionOptions) -> dict[str, Any]:
 
 
 def _destination(options: SubscriptionOptions) -> dict[str, Any] | None:
+    webhook = _webhook(options)
+    queue = given(resourceId=options.queue_account, queueName=options.queue)
+    if webhook and queue:
+        raise ValueError("--queue: events go into a queue or to a webhook, with its options")
+    if queue:
+        return {"endpointType": "StorageQueue", "properties": queue}
+    return {"endpointType": "WebHook", "properties": webhook} if webhook else None
+
+
+def _webhook(options: SubscriptionOptions) -> dict[str, Any]:
     mappings = [
         *(_mapping(name, _PLAIN, value=value, isSecret=False) for name, value in options.headers),
         *(
@@ -117,7 +129,7 @@ def _destination(options: SubscriptionOptions) -> dict[str, Any] | None:
         ),
         *(_mapping(name, _FROM_EVENT, sourceField=path) for name, path in options.event_headers),
     ]
-    properties = given(
+    return given(
         endpointUrl=options.endpoint,
         maxEventsPerBatch=options.batch,
         preferredBatchSizeInKilobytes=options.batch_kilobytes,
@@ -125,7 +137,6 @@ def _destination(options: SubscriptionOptions) -> dict[str, Any] | None:
         azureActiveDirectoryTenantId=options.entra_tenant,
         azureActiveDirectoryApplicationIdOrUri=options.entra_application,
     )
-    return {"endpointType": "WebHook", "properties": properties} if properties else None
 
 
 def _mapping(name: str, kind: str, **properties: Any) -> dict[str, Any]:
@@ -165,6 +176,8 @@ def changes(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, An
 
 
 def _completed(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    if wanted.get("endpointType", "") != known.get("endpointType", ""):
+        return dict(wanted)
     kept = {
         name: value
         for name, value in known.items()

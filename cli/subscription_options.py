@@ -26,6 +26,14 @@ def describes_subscription(command: F) -> F:
         [
             click.option("--endpoint", metavar="URL", help="Webhook that receives the events."),
             click.option(
+                "--queue", metavar="NAME", help="Storage queue that receives them, instead."
+            ),
+            click.option(
+                "--queue-account",
+                metavar="ID",
+                help="ARM id of its storage account, if it is not the deployment's own.",
+            ),
+            click.option(
                 "--event-types",
                 multiple=True,
                 metavar="A,B",

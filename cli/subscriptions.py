@@ -87,8 +87,8 @@ def create(
 
     The endpoint must accept the validation handshake; 'pushgrid listen' runs one that does.
     """
-    if not given["endpoint"]:
-        raise click.UsageError("Missing option '--endpoint'.")
+    if not given["endpoint"] and not given["queue"]:
+        raise click.UsageError("Missing option '--endpoint' or '--queue'.")
     body = _document(topic, given, deployment)
     if show_json:
         print_json(body)
@@ -186,6 +186,8 @@ def _document(
     account = given.pop("dead_letter_account")
     if given["dead_letter_container"] and not account and not dead_letters:
         account = deployment.storage_account()
+    if given["queue"] and not given["queue_account"]:
+        given["queue_account"] = deployment.storage_account()
     options = SubscriptionOptions(
         is_case_sensitive=given.pop("case_sensitive"),
         account=account,
@@ -206,9 +208,14 @@ def _row(document: Mapping[str, Any], holds: Mapping[tuple[str, str], Hold]) -> 
     return {
         "TOPIC": topic,
         "NAME": document["name"],
-        "ENDPOINT": target.get("endpointBaseUrl"),
+        "ENDPOINT": target.get("endpointBaseUrl") or _queue(target),
         "BATCH": target.get("maxEventsPerBatch"),
         "SCHEMA": properties.get("eventDeliverySchema"),
         "STATE": properties.get("provisioningState"),
         "HELD": hold and hold_text(hold),
     }
+
+
+def _queue(target: Mapping[str, Any]) -> str | None:
+    account = str(target.get("resourceId")).rpartition("/")[2]
+    return f"queue {account}/{target['queueName']}" if "queueName" in target else None

@@ -16,6 +16,7 @@ from cli.narration import Activity
 from devhost.azurite import ACCOUNT
 
 _NAMES = ("pushgrid.json", "pushgrid.yaml", "pushgrid.yml")
+Make = Callable[[str, str], bool]  # a kind of place in the storage, and its name
 _AGAIN_SECONDS = 10.0  # an endpoint may not have been started yet
 _AGAIN = f"Retrying every {_AGAIN_SECONDS:g} s, and when the file changes."
 
@@ -77,19 +78,19 @@ class WatchedFile:
             self._seen_version = self._read_version = _version(path)
             self._wanted = read_configuration(path)
 
-    def follow(self, api: Deployment, make_container: Callable[[str], bool]) -> bool:
+    def follow(self, api: Deployment, make: Make) -> bool:
         """
         Read the file if it has changed; bring *api* to it; return whether something was changed.
 
-        *make_container* makes a container of the local storage unless it is there: dead letters of
-        the file's event subscriptions need one.
+        *make* makes a container or a queue of the local storage unless it is there: the file's
+        event subscriptions need them.
 
         What is faulty or refused is told; until it is mended the deployment stays as it is.
         """
         try:
             self._read_changed()
             if self._wanted and self._monotonic() >= self._again_at:
-                return self._apply(api, self._wanted, make_container)
+                return self._apply(api, self._wanted, make)
         except CommandFailed as error:
             self._again_at = self._monotonic() + _AGAIN_SECONDS
             self._tell_faults(error.message, error.message.splitlines())
@@ -105,9 +106,7 @@ class WatchedFile:
             self._wanted, self._again_at, self._told = None, 0.0, None
             self._wanted = read_configuration(path)
 
-    def _apply(
-        self, api: Deployment, wanted: Configuration, make_container: Callable[[str], bool]
-    ) -> bool:
+    def _apply(self, api: Deployment, wanted: Configuration, make: Make) -> bool:
         """Delete no more than what an earlier version of the file has named."""
         ids = {each.id.folded for each in wanted.resources}
         changes = [
@@ -119,7 +118,7 @@ class WatchedFile:
         done: list[Change] = []
         carry_out(api, changes, lambda change: self._take(change, done))
         has_changed = any(each.changes_something for each in done)
-        self._make_containers(done, make_container)
+        self._make_places(done, make)
         if refused := [each for each in done if each.faults]:
             self._again_at = self._monotonic() + _AGAIN_SECONDS
             faults = [fault for each in refused for fault in each.faults]
@@ -138,11 +137,11 @@ class WatchedFile:
         for warning in change.warnings:
             self._tell(Activity("warning", change.name, warning))
 
-    def _make_containers(self, done: Sequence[Change], make: Callable[[str], bool]) -> None:
+    def _make_places(self, done: Sequence[Change], make: Make) -> None:
         stored = [each.resource.document for each in done if each.resource and not each.faults]
-        for name in sorted({name for each in stored for name in _local_containers(each)}):
-            if make(name):
-                self._tell(Activity("applied", name, "created container of the local storage"))
+        for kind, name in sorted({place for each in stored for place in _local_places(each)}):
+            if make(kind, name):
+                self._tell(Activity("applied", name, f"created {kind} of the local storage"))
 
     def _tell_faults(self, about: object, faults: Sequence[str]) -> None:
         """Tell *faults*, unless those told last were about the same."""
@@ -152,14 +151,15 @@ class WatchedFile:
         self._told = about
 
 
-def _local_containers(document: Any) -> Iterator[str]:
-    """Yield the containers that dead letters go to, of Azurite's account."""
+def _local_places(document: Any) -> Iterator[tuple[str, str]]:
+    """Yield the containers that dead letters go to, and queues of events, of Azurite's account."""
     if isinstance(document, Mapping):
         account = str(document.get("resourceId")).rpartition("/")[2]
-        if account == ACCOUNT and "blobContainerName" in document:
-            yield document["blobContainerName"]
+        for member, kind in (("blobContainerName", "container"), ("queueName", "queue")):
+            if account == ACCOUNT and member in document:
+                yield kind, document[member]
         for each in document.values():
-            yield from _local_containers(each)
+            yield from _local_places(each)
 
 
 def _version(path: Path) -> _Version | None:

@@ -1,4 +1,4 @@
-"""Reads the setting that names the other storage accounts to which dead letters may go."""
+"""Reads the setting that names the other accounts for dead letters, and for events in queues."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def deadletter_accounts(text: str, environ: Mapping[str, str]) -> dict[str, Conn
     Return the connection of each account in *text*, ``name=how`` separated by commas.
 
     *how* is the account's blob endpoint, reached by the app's identity, or the name of a setting in
-    *environ* with a connection string. A connection that Key Vault left unresolved is empty.
+    *environ* with a connection string. The queue endpoint is the blob endpoint with ``queue`` for
+    ``blob``. A connection that Key Vault left unresolved is empty.
 
     Raises:
         ValueError: an entry is malformed, repeated, or names a setting that is not set. No part of
@@ -33,7 +34,7 @@ def deadletter_accounts(text: str, environ: Mapping[str, str]) -> dict[str, Conn
         if "://" in how:
             if fault := _endpoint_fault(name, how):
                 raise ValueError(f"entry {number} {fault}")
-            found[name] = {"blobServiceUri": how.rstrip("/")}
+            found[name] = _services(how.rstrip("/"))
         elif not _SETTING.fullmatch(how):
             message = "needs the account's blob endpoint, or the name of a setting, after '='"
             raise ValueError(f"entry {number} {message}")
@@ -42,6 +43,13 @@ def deadletter_accounts(text: str, environ: Mapping[str, str]) -> dict[str, Conn
         else:
             found[name] = {} if connection.startswith(UNRESOLVED) else {"": connection}
     return found
+
+
+def has_queues(connection: Connection) -> bool:
+    """Tell whether *connection* says where the account's queues are, or can't be known yet."""
+    if text := connection.get(""):
+        return bool(re.search(r"(?i)(^|;)\s*(AccountName|QueueEndpoint)\s*=", text))
+    return not connection or "queueServiceUri" in connection
 
 
 def settings_named(text: str) -> Iterator[str]:
@@ -53,6 +61,11 @@ def _entries(text: str) -> Iterator[tuple[str, str]]:
     for entry in filter(None, map(str.strip, text.split(","))):
         name, _, how = entry.partition("=")
         yield name.strip(), how.strip()
+
+
+def _services(blob: str) -> dict[str, str]:
+    queue = re.sub(r"(?<=https://)([a-z0-9]+(\.[a-z0-9]+)?)\.blob\.", r"\1.queue.", blob)
+    return {"blobServiceUri": blob} | ({"queueServiceUri": queue} if queue != blob else {})
 
 
 def _endpoint_fault(name: str, text: str) -> str | None:

@@ -42,14 +42,23 @@ class Audience(NamedTuple):
     application: str
 
 
+class QueueAddress(NamedTuple):
+    """A *queue* of a storage *account*, which keeps a message *keep_seconds*; -1: for ever."""
+
+    account: str
+    queue: str
+    keep_seconds: int
+
+
 class OutboundRequest(NamedTuple):
     """
     An outbound request to an endpoint.
 
     The sender adds the headers Host, Content-Length and Connection, and a bearer token for
-    *audience*. With *wants_body* the time limit covers the whole answer, otherwise only its
-    headers; the body is then read as far as it comes promptly. With *examines_peer* it goes over a
-    new connection, and the exchange tells who was at its other end.
+    *audience*. With *queue* it puts the body there, as a message. With *wants_body* the time limit
+    covers the whole answer, otherwise only its headers; the body is then read as far as it comes
+    promptly. With *examines_peer* it goes over a new connection, and the exchange tells who was at
+    its other end.
     """
 
     method: str
@@ -59,6 +68,7 @@ class OutboundRequest(NamedTuple):
     audience: Audience | None = None
     wants_body: bool = False
     examines_peer: bool = False
+    queue: QueueAddress | None = None
 
 
 class Certificate(NamedTuple):

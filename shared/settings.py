@@ -15,6 +15,7 @@ from shared.deadletter_accounts import (
     UNRESOLVED,
     Connection,
     deadletter_accounts,
+    has_queues,
     settings_named,
 )
 from shared.errors import Fault, InvalidSettings
@@ -100,6 +101,11 @@ class Settings:
     webhook_client_secret: str | None = field(default=None, repr=False)
     webhook_certificate: str | None = field(default=None, repr=False)
     webhook_authority: str = LOGIN
+
+    @property
+    def queue_accounts(self) -> frozenset[str]:
+        """The other accounts into whose queues events may go."""
+        return frozenset(name for name, how in self.deadletter_accounts.items() if has_queues(how))
 
     @property
     def has_webhook_identity(self) -> bool:

@@ -14,6 +14,7 @@ _GROUP = (
     "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/local"
     "/providers/Microsoft.EventGrid"
 )
+_ACCOUNTS = "/subscriptions/0/resourceGroups/local/providers/Microsoft.Storage/storageAccounts"
 _API_VERSION = "2025-02-15"
 _SECONDS = 120.0
 
@@ -49,7 +50,7 @@ class Arm:
         self,
         topic: str,
         name: str,
-        endpoint: str,
+        endpoint: str = "",
         webhook: Mapping[str, Any] | None = None,
         **properties: Any,
     ) -> dict[str, Any]:
@@ -111,9 +112,11 @@ def _destination(endpoint: str, webhook: Mapping[str, Any] | None) -> dict[str, 
 
 def dead_letter_destination(account: str, container: str) -> dict[str, Any]:
     """Return the member ``deadLetterDestination`` of a subscription."""
-    group = "/subscriptions/0/resourceGroups/local"
-    properties = {
-        "resourceId": f"{group}/providers/Microsoft.Storage/storageAccounts/{account}",
-        "blobContainerName": container,
-    }
+    properties = {"resourceId": f"{_ACCOUNTS}/{account}", "blobContainerName": container}
     return {"endpointType": "StorageBlob", "properties": properties}
+
+
+def queue_destination(account: str, queue: str, **properties: Any) -> dict[str, Any]:
+    """Return the member ``destination`` of a subscription whose events go into a queue."""
+    given = {"resourceId": f"{_ACCOUNTS}/{account}", "queueName": queue, **properties}
+    return {"endpointType": "StorageQueue", "properties": given}

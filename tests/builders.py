@@ -20,6 +20,7 @@ from shared.delivery.profiles import PROFILES
 from shared.events.event import Event
 from shared.events.topic import InputSchema, Topic
 from shared.events.trace_context import TraceContext
+from shared.subscriptions.destination import WebHook
 from shared.subscriptions.subscription import (
     DeadLetterDestination,
     DeliverySchema,
@@ -90,11 +91,11 @@ def a_subscription(**overrides: Any) -> EventSubscription:
         "topic_id": TOPIC_ID,
         "name": "crm",
         "generation": "g-1",
-        "endpoint_url": URL,
         "input_schema": InputSchema.EVENT_GRID,
         "delivery_schema": DeliverySchema.EVENT_GRID,
     }
-    return EventSubscription(**values | overrides)
+    webhook = WebHook(overrides.pop("endpoint_url", URL), overrides.pop("audience", None))
+    return EventSubscription(**{"destination": webhook} | values | overrides)
 
 
 def an_attempt(outcome: Outcome = Outcome.BUSY, status: int | None = 503) -> Attempt:

@@ -156,7 +156,9 @@ class Endpoints:
 
 def is_handshake(request: OutboundRequest) -> bool:
     """Tell whether a request is about the subscription: it delivers no events of a topic."""
-    return request.method == "OPTIONS" or request.headers.get("aeg-event-type") != "Notification"
+    is_put = request.queue is not None
+    is_notification = request.headers.get("aeg-event-type") == "Notification"
+    return not is_put and (request.method == "OPTIONS" or not is_notification)
 
 
 def consent(request: OutboundRequest) -> Answered:

@@ -14,6 +14,7 @@ from shared.deadletter.batching import dead_letter_folder
 from shared.delivery.delivery_profile import DeliveryProfile, Feature
 from shared.events.topic import InputSchema, TopicName
 from shared.http import HttpAnswer
+from shared.subscriptions.destination import StorageQueue
 
 if TYPE_CHECKING:
     from pushgrid.testing.deployment import Pushgrid
@@ -116,7 +117,8 @@ class Topic:
         The endpoint answers by *handler*, or else by *answers* in turn, the last of them for ever.
         It completes the validation handshake by itself, unless its handler *answers_handshake*.
         *properties* are those of the ARM document. The URL may be left out, and dead letters go to
-        a container of the subscriber's own; ``deadLetterDestination=None`` has them dropped.
+        a container of the subscriber's own; ``deadLetterDestination=None`` has them dropped. A
+        destination may be a storage queue: then the endpoint answers as its storage.
 
         Raises:
             Refused: the document is not valid, or the endpoint did not consent.
@@ -129,7 +131,7 @@ class Topic:
         document = self._with_destinations(name, properties)
         push = self._push_section(document)
         destination = _holder(push, "destination")["destination"]
-        self._app.endpoints.connect(destination["properties"]["endpointUrl"], endpoint)
+        self._app.endpoints.connect(_address(destination["properties"]), endpoint)
         dead_letter = _holder(push, "deadLetterDestination").get("deadLetterDestination")
         dead_letter = dead_letter or {"properties": {}}
         subscriber.container = dead_letter["properties"].get("blobContainerName")
@@ -143,8 +145,10 @@ class Topic:
         push = self._push_section(properties)
         destination = _holder(push, "destination").setdefault("destination", {})
         destination.setdefault("endpointType", "WebHook")
-        url = f"https://{name}.{self.data_plane_name}.example/".lower()
-        destination.setdefault("properties", {}).setdefault("endpointUrl", url)
+        target = destination.setdefault("properties", {})
+        if destination["endpointType"] != "StorageQueue":
+            url = f"https://{name}.{self.data_plane_name}.example/".lower()
+            target.setdefault("endpointUrl", url)
         if Feature.DEAD_LETTERS in self.profile.features:
             holder = _holder(push, "deadLetterDestination")
             holder.setdefault("deadLetterDestination", self._app.new_container())
@@ -245,3 +249,12 @@ class Subscriber:
 def _holder(section: dict[str, Any], member: str) -> dict[str, Any]:
     """Return the section that has *member*: with a managed identity it is one level deeper."""
     return next((section[name] for name in _WITH_IDENTITY[member] if section.get(name)), section)
+
+
+def _address(target: Mapping[str, Any]) -> str:
+    """Return the URL of a webhook, or what stands for it: the ARM id of a queue."""
+    if url := target.get("endpointUrl"):
+        return str(url)
+    return StorageQueue(
+        account_id=str(target.get("resourceId")), name=str(target.get("queueName"))
+    ).url

@@ -31,7 +31,7 @@ def parse_dead_letter(
     resource_id = blob.required_text("resourceId")
     container = blob.required_text("blobContainerName")
     if resource_id is not None:
-        _check_account(blob, resource_id, deployment)
+        check_account(blob, resource_id, deployment, "Dead letters")
     if container is not None:
         is_own = (
             resource_id is None or account_of(resource_id) not in deployment.dead_letter_accounts
@@ -53,7 +53,8 @@ def to_dead_letter(stored: Mapping[str, Any] | None) -> DeadLetterDestination | 
     )
 
 
-def _check_account(blob: Section, resource_id: str, deployment: Deployment) -> None:
+def check_account(blob: Section, resource_id: str, deployment: Deployment, what: str) -> None:
+    """Refuse a *resource_id* that names no account to which *what* can go."""
     account = account_of(resource_id)
     if not ACCOUNT_ID.fullmatch(resource_id):
         blob.refuse(
@@ -64,7 +65,7 @@ def _check_account(blob: Section, resource_id: str, deployment: Deployment) -> N
     elif account not in deployment.known_accounts:
         blob.refuse(
             "resourceId",
-            "Dead letters can only go to an account that PUSHGRID_DEADLETTER_ACCOUNTS names, or to "
+            f"{what} can only go to an account that PUSHGRID_DEADLETTER_ACCOUNTS names, or to "
             f"the app's own storage account, not to '{account}'.",
         )
 

@@ -39,16 +39,18 @@ class Deployment:
     The settings of this app that limit what documents can ask for.
 
     *account* is the app's storage account; *dead_letter_accounts* are others that can hold dead
-    letters. *profiles* maps names to the limits of each delivery profile. *allow_http* permits
-    endpoints without TLS. *has_webhook_identity*: the app can get Entra ID tokens for webhooks.
-    *has_client_ip_header*: the front end passes on the publishers' addresses. *app_addresses* are
-    the (host, port) pairs of the app itself, which no endpoint can have.
+    letters; of *queue_accounts* among them it is known where their queues are. *profiles* maps
+    names to the limits of each delivery profile. *allow_http* permits endpoints without TLS.
+    *has_webhook_identity*: the app can get Entra ID tokens for webhooks. *has_client_ip_header*:
+    the front end passes on the publishers' addresses. *app_addresses* are the (host, port) pairs
+    of the app itself, which no endpoint can have.
     """
 
     account: str
     profiles: Mapping[str, ProfileLimits]
     default_profile: str
     dead_letter_accounts: Collection[str] = ()
+    queue_accounts: Collection[str] = ()
     allow_http: bool = False
     has_webhook_identity: bool = False
     has_client_ip_header: bool = False

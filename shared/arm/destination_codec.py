@@ -1,10 +1,12 @@
-"""Reads and writes ``destination``, the webhook that gets the events."""
+"""Reads and writes ``destination``: the webhook or the storage queue that gets the events."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from shared.arm.dead_letter_codec import check_account
 from shared.arm.delivery_attributes_codec import (
     MEMBER,
     parse_attributes,
@@ -14,13 +16,30 @@ from shared.arm.delivery_attributes_codec import (
 from shared.arm.deployment import Deployment, ParentTopic, ProfileLimits
 from shared.arm.not_included import DESTINATIONS
 from shared.arm.sections import TLS_VERSIONS, Section
-from shared.arm.webhook_audience_codec import parse_audience
+from shared.arm.storage_accounts import account_of
+from shared.arm.webhook_audience_codec import APPLICATION, TENANT, parse_audience, to_audience
 from shared.events.data_plane import MAX_REQUEST_EVENTS
+from shared.subscriptions.destination import KEPT_SECONDS, Destination, StorageQueue, WebHook
 from shared.subscriptions.endpoint_rules import base_url, loop_fault, url_fault
-from shared.subscriptions.subscription import Batching, DeliveryHeader
+from shared.subscriptions.subscription import NO_BATCHING, Batching, DeliveryHeader
 
-ENDPOINT_TYPES = ("WebHook", *DESTINATIONS)
+ENDPOINT_TYPES = ("WebHook", "StorageQueue", *DESTINATIONS)
 MAX_KILOBYTES = 1024
+_QUEUE = "StorageQueue"
+_KEEP = "queueMessageTimeToLiveInSeconds"
+_LONGEST_KEPT = 2**31 - 1  # seconds
+_QUEUE_NAME = re.compile(r"(?=.{3,63}\Z)[a-z0-9]+(-[a-z0-9]+)*")
+# Queues of the app and its host in the app's own account.
+_OWN_QUEUE = re.compile(r"deliveries|retries|waiting|deadletters|.*-poison|(azure-)?webjobs-.*")
+_OF_WEBHOOKS = (
+    "endpointUrl",
+    MEMBER,
+    "maxEventsPerBatch",
+    "preferredBatchSizeInKilobytes",
+    TENANT,
+    APPLICATION,
+    "minimumTlsVersionAllowed",
+)
 _ONE_EVENT, _KILOBYTES = 1, 64  # the values that mean: no output batching
 _EVENTS = 10  # default where only the size of a batch is given (contract §2.4)
 
@@ -44,6 +63,8 @@ def parse_destination(
         return {}
     section = holder.section("destination")
     kind = section.required_choice("endpointType", ENDPOINT_TYPES)
+    if kind == _QUEUE:
+        return {"endpointType": kind, "properties": _parse_queue(section, deployment)}
     if missing := DESTINATIONS.get(kind or ""):
         message = f"The endpoint type {kind} is not supported. {missing.sentence}"
         section.refuse("endpointType", message)
@@ -51,7 +72,7 @@ def parse_destination(
         return {}
     webhook = section.section("properties")
     known = existing["properties"]["destination"]["properties"] if existing else {}
-    if known and not webhook.has("endpointUrl"):
+    if known.get("endpointUrl") and not webhook.has("endpointUrl"):
         url = known["endpointUrl"]
         if keeps_url or webhook.members.get("endpointBaseUrl") == base_url(url):
             webhook = webhook._replace(members={**webhook.members, "endpointUrl": url})
@@ -62,6 +83,8 @@ def parse_destination(
 def render_destination(stored: Mapping[str, Any]) -> dict[str, Any]:
     """Write a destination for an ARM answer, without secrets and without the URL's query."""
     properties = stored["properties"]
+    if stored["endpointType"] == _QUEUE:
+        return dict(stored)
     shown: dict[str, Any] = {
         "endpointUrl": None,
         "endpointBaseUrl": base_url(properties["endpointUrl"]),
@@ -71,9 +94,24 @@ def render_destination(stored: Mapping[str, Any]) -> dict[str, Any]:
     return {**stored, "properties": {**properties, **shown}}
 
 
+def to_destination(stored: Mapping[str, Any]) -> Destination:
+    """Turn a stored destination into a value."""
+    properties = stored["properties"]
+    if stored["endpointType"] != _QUEUE:
+        return WebHook(properties["endpointUrl"], to_audience(properties))
+    seconds = properties[_KEEP]
+    return StorageQueue(
+        account_id=properties["resourceId"],
+        name=properties["queueName"],
+        keep_seconds=KEPT_SECONDS if seconds is None else seconds,
+    )
+
+
 def to_batching(stored: Mapping[str, Any]) -> Batching:
     """Turn the batching members of a stored destination into a value."""
     properties = stored["properties"]
+    if stored["endpointType"] == _QUEUE:
+        return NO_BATCHING
     events, kilobytes = properties["maxEventsPerBatch"], properties["preferredBatchSizeInKilobytes"]
     if events < 1 or kilobytes < 1:
         raise ValueError("a batch has at least one event and one kilobyte")
@@ -83,6 +121,38 @@ def to_batching(stored: Mapping[str, Any]) -> Batching:
 def to_custom_headers(stored: Mapping[str, Any]) -> tuple[DeliveryHeader, ...]:
     """Turn the custom delivery headers of a stored destination into values."""
     return to_headers(stored["properties"].get(MEMBER, ()))
+
+
+def _parse_queue(section: Section, deployment: Deployment) -> dict[str, Any]:
+    queue = section.section("properties")
+    for each in filter(queue.has, _OF_WEBHOOKS):
+        queue.refuse(each, f"{queue.target(each)} applies to webhooks, not to a storage queue.")
+    resource_id, name = queue.required_text("resourceId"), queue.required_text("queueName")
+    if resource_id is not None:
+        check_account(queue, resource_id, deployment, "Events")
+        account = account_of(resource_id)
+        if account in set(deployment.dead_letter_accounts) - set(deployment.queue_accounts):
+            queue.refuse(
+                "resourceId",
+                f"PUSHGRID_DEADLETTER_ACCOUNTS does not tell where the queues of '{account}' are: "
+                "its blob endpoint has no '.blob.' in its host, or its connection string has "
+                "neither AccountName nor QueueEndpoint.",
+            )
+    if name is not None:
+        is_own = resource_id is None or account_of(resource_id) == deployment.account
+        if is_own and _OWN_QUEUE.fullmatch(name):
+            queue.refuse("queueName", f"The queue '{name}' is reserved for the app.")
+        elif not _QUEUE_NAME.fullmatch(name):
+            queue.refuse(
+                "queueName",
+                f"{queue.target('queueName')} must be 3-63 lower-case letters, digits and single "
+                "hyphens, and must begin and end with a letter or digit.",
+            )
+    keep = queue.members.get(_KEEP)
+    if keep is not None and not (type(keep) is int and (keep == -1 or 1 <= keep <= _LONGEST_KEPT)):
+        message = "must be a whole number of seconds from 1 on, or -1, for ever"
+        queue.refuse(_KEEP, f"{queue.target(_KEEP)} {message}.")
+    return {"resourceId": resource_id, "queueName": name, _KEEP: keep}
 
 
 def _parse_webhook(

@@ -53,7 +53,6 @@ RESOURCES: Mapping[str, Feature] = {
 }
 DESTINATIONS: Mapping[str, Feature] = {
     "EventHub": Feature("Event hub destinations", "use a webhook that sends the events on"),
-    "StorageQueue": Feature("Storage queue destinations", "use a webhook that puts the messages"),
     "HybridConnection": Feature("Relay destinations (hybrid connections)", "use a webhook"),
     "ServiceBusQueue": _SERVICE_BUS,
     "ServiceBusTopic": _SERVICE_BUS,

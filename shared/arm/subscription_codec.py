@@ -17,13 +17,17 @@ from shared.arm.consent import allowed_rate, in_force
 from shared.arm.dead_letter_codec import parse_dead_letter, to_dead_letter
 from shared.arm.delivery_attributes_codec import MEMBER
 from shared.arm.deployment import Deployment, ParentTopic
-from shared.arm.destination_codec import parse_destination, to_batching, to_custom_headers
+from shared.arm.destination_codec import (
+    parse_destination,
+    to_batching,
+    to_custom_headers,
+    to_destination,
+)
 from shared.arm.filter_codec import to_filter
 from shared.arm.identity_codec import DELIVERY, Wrapper, unwrap
 from shared.arm.pause_codec import kept_pause, to_pause
 from shared.arm.sections import Section, document, raise_faults
 from shared.arm.stored_types import checked
-from shared.arm.webhook_audience_codec import to_audience
 from shared.errors import UNREADABLE
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import (
@@ -150,7 +154,7 @@ def to_subscription(stored: Mapping[str, Any]) -> EventSubscription:
         topic_id=stored["topicId"],
         name=stored["name"],
         generation=stored["generation"],
-        endpoint_url=full_url(stored),
+        destination=to_destination(destination),
         input_schema=InputSchema(stored["inputSchema"]),
         delivery_schema=DeliverySchema(properties["eventDeliverySchema"]),
         filter=to_filter(properties["filter"]),
@@ -162,7 +166,6 @@ def to_subscription(stored: Mapping[str, Any]) -> EventSubscription:
         batching=to_batching(destination),
         headers=to_custom_headers(destination),
         expires_at=expires and datetime.fromisoformat(expires),
-        audience=to_audience(destination["properties"]),
         rate=allowed_rate(stored),
         is_restored=bool(stored.get(_RESTORED)),
         pause=to_pause(stored),
@@ -186,12 +189,6 @@ def is_readable(stored: Any) -> bool:
         return bool(stored["generation"])
     except UNREADABLE:
         return False
-
-
-def full_url(stored: Mapping[str, Any]) -> str:
-    """Return the endpoint's URL with its query, which may be secret."""
-    url: str = stored["properties"]["destination"]["properties"]["endpointUrl"]
-    return url
 
 
 def delivery_attributes(stored: Mapping[str, Any]) -> list[Mapping[str, Any]]:

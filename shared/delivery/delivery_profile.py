@@ -10,15 +10,9 @@ from enum import StrEnum
 from shared.delivery.outcome import Outcome
 from shared.delivery.retry_schedule import Schedule
 from shared.http import Failure
+from shared.subscriptions.destination import EndpointType
 
 _MAX_DOUBLINGS = 20  # of the first hold: the longest comes sooner
-
-
-class EndpointType(StrEnum):
-    """Kinds of endpoint that the rules tell apart. Only webhooks are delivered to."""
-
-    WEBHOOK = "webhook"
-    AZURE = "azure"
 
 
 class Feature(StrEnum):

@@ -8,9 +8,10 @@ from enum import StrEnum
 
 from shared.clock import in_words
 from shared.delivery.delivery import Delivery
-from shared.delivery.delivery_profile import DeliveryProfile, EndpointRules, EndpointType
+from shared.delivery.delivery_profile import DeliveryProfile, EndpointRules
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.retry_after import asked_wait
+from shared.subscriptions.destination import EndpointType
 from shared.subscriptions.subscription import (
     NO_BATCHING,
     Batching,

@@ -15,13 +15,13 @@ from shared.delivery.delivery_profile import (
     DelayedDelivery,
     DeliveryProfile,
     EndpointRules,
-    EndpointType,
     Feature,
     Limits,
 )
 from shared.delivery.outcome import Outcome
 from shared.delivery.retry_schedule import Schedule
 from shared.http import Failure
+from shared.subscriptions.destination import EndpointType
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)

@@ -78,7 +78,7 @@ def build_challenge(
             headers["WebHook-Request-Callback"] = link
         headers |= static_headers(subscription.headers)
         options = OutboundRequest(
-            "OPTIONS", subscription.endpoint_url, headers, b"", subscription.audience
+            "OPTIONS", subscription.endpoint_url, headers, b"", subscription.destination.audience
         )
         return Challenge(options, "", has_link=link is not None)
     event = {

@@ -40,7 +40,7 @@ class Secrecy:
     """
 
     def __init__(self, subscription: EventSubscription) -> None:
-        self._has_token = subscription.audience is not None
+        self._has_token = subscription.destination.audience is not None
         self._runs = {run for each in _secrets(subscription) for run in _runs(each)}
         self._sizes = {len(each) for each in self._runs}
 
@@ -63,7 +63,7 @@ def _secrets(subscription: EventSubscription) -> Iterator[str]:
     for each in subscription.headers:
         if isinstance(each, StaticHeader) and (each.is_secret or _is_authorization(each)):
             yield each.value
-    if subscription.audience:
+    if subscription.destination.audience:
         yield _JWT_HEAD
 
 

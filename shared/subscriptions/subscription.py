@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from shared.events.topic import InputSchema
-from shared.http import Audience
+from shared.subscriptions.destination import Destination, WebHook
 from shared.subscriptions.filters import MATCH_ALL, EventFilter
 
 # The generation of messages whose events were published while the subscription could not be read:
@@ -106,13 +106,12 @@ class EventSubscription:
     One subscription as deliveries use it.
 
     *arm_id* is its ARM id. *topic* is the topic's name, *topic_id* its ARM id. *generation* is new
-    at each creation: events that wait for an earlier generation are dropped. The query of
-    *endpoint_url* may be secret. From *expires_at* on it gets no events; ``None``: it never
-    expires. *audience* is that of the tokens that the endpoint requires. *rate* is the most
-    requests a minute that it allows; ``None``: no limit. Before it *has_consented* it gets no
-    events. *is_restored*: it replaced one whose generation could not be read, so events of any
-    generation are its own. While there is a *pause*, its events wait. ``DeliveryTerms`` leave out
-    what the topic's delivery profile lacks.
+    at each creation: events that wait for an earlier generation are dropped. From *expires_at* on
+    it gets no events; ``None``: it never expires. *rate* is the most requests a minute that the
+    endpoint allows; ``None``: no limit. Before it *has_consented* it gets no events. *is_restored*:
+    it replaced one whose generation could not be read, so events of any generation are its own.
+    While there is a *pause*, its events wait. ``DeliveryTerms`` leave out what the topic's delivery
+    profile lacks.
     """
 
     arm_id: str
@@ -120,7 +119,7 @@ class EventSubscription:
     topic_id: str
     name: str
     generation: str
-    endpoint_url: str = field(repr=False)
+    destination: Destination
     input_schema: InputSchema
     delivery_schema: DeliverySchema
     filter: EventFilter = MATCH_ALL
@@ -129,7 +128,6 @@ class EventSubscription:
     batching: Batching = NO_BATCHING
     headers: tuple[DeliveryHeader, ...] = ()
     expires_at: datetime | None = None
-    audience: Audience | None = None
     rate: int | None = None
     has_consented: bool = True
     is_restored: bool = False
@@ -138,6 +136,11 @@ class EventSubscription:
     @property
     def key(self) -> SubscriptionKey:
         return SubscriptionKey(self.topic, self.name)
+
+    @property
+    def endpoint_url(self) -> str:
+        """What names the endpoint; its query may be secret."""
+        return self.destination.url
 
     def owns(self, generation: str) -> bool:
         """Tell whether events that wait for *generation* are its own."""
@@ -156,7 +159,7 @@ def stand_in(key: SubscriptionKey) -> EventSubscription:
         topic_id="",
         name=key.subscription,
         generation=UNMATCHED,
-        endpoint_url="",
+        destination=WebHook(""),
         input_schema=InputSchema.EVENT_GRID,
         delivery_schema=DeliverySchema.EVENT_GRID,
     )

@@ -63,4 +63,6 @@ def _post(
         **static_headers(subscription.headers),
     }
     body = json.dumps(document, separators=(",", ":")).encode()
-    return OutboundRequest("POST", subscription.endpoint_url, sent, body, subscription.audience)
+    return OutboundRequest(
+        "POST", subscription.endpoint_url, sent, body, subscription.destination.audience
+    )

@@ -63,6 +63,7 @@ def manage() -> Manage:
             profiles={name: profile_limits(profile) for name, profile in PROFILES.items()},
             default_profile=settings().profile,
             dead_letter_accounts=frozenset(settings().deadletter_accounts),
+            queue_accounts=settings().queue_accounts,
             allow_http=settings().allow_http,
             has_webhook_identity=settings().has_webhook_identity,
             has_client_ip_header=settings().client_ip_header is not None,

@@ -17,6 +17,7 @@ from shared.adapters.http.push import HttpPusher
 from shared.adapters.http.resolver import NameServers
 from shared.adapters.http.tls import TlsMaterial, client_tls
 from shared.adapters.off_loop import Threads
+from shared.adapters.storage.queue_pusher import QueuePusher
 from shared.subscriptions.endpoint_rules import host_addresses
 from shared.wiring.process import CLOCK, bridge, descriptors, once
 from shared.wiring.settings import settings
@@ -25,9 +26,11 @@ _TOKEN_THREADS = 4
 
 
 @once
-def pusher() -> TokenPusher:
-    """Return the sender that adds tokens to requests that need them."""
-    return TokenPusher(http_pusher(), tokens())
+def pusher() -> QueuePusher:
+    """Return the sender to webhooks, with the tokens that they need, and into storage queues."""
+    from shared.wiring.storage import message_puts, on_storage  # which are built on this module
+
+    return QueuePusher(TokenPusher(http_pusher(), tokens()), on_storage(), message_puts())
 
 
 @once

@@ -8,12 +8,14 @@ import time
 import uuid
 
 from shared.adapters.buffered_metrics import BufferedMetrics
+from shared.adapters.http.push import HttpPusher
 from shared.adapters.off_loop import OnLoopSender, Threads
 from shared.adapters.resource_cache import ResourceCache
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.attempts import StorageAttempts
 from shared.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
 from shared.adapters.storage.connection import Service, connections_beside
+from shared.adapters.storage.message_put import MessagePut
 from shared.adapters.storage.metrics import StorageMetrics
 from shared.adapters.storage.queues import StorageQueues
 from shared.adapters.storage.sender import StorageSender
@@ -34,6 +36,30 @@ def account() -> StorageAccount:
 
 
 @once
+def on_storage() -> HttpPusher:
+    """Return what sends requests to storage on the event loop."""
+    return storage_pusher()
+
+
+@once
+def other_accounts() -> dict[str, StorageAccount]:
+    """Return the accounts that operators have named, by name."""
+    others = connections_beside(settings().storage, settings().deadletter_accounts)
+    return {name: StorageAccount(each, services=[Service.BLOB]) for name, each in others.items()}
+
+
+@once
+def message_puts() -> dict[str, MessagePut]:
+    """Return what puts messages into queues of users, by account."""
+    known = settings().queue_accounts
+    accounts = {account().account_name: account()} | {
+        name: each for name, each in other_accounts().items() if name in known
+    }
+    send, threads = on_storage().send, Threads(4, "destinations")
+    return {name: MessagePut(each, send, threads) for name, each in accounts.items()}
+
+
+@once
 def queues() -> StorageQueues:
     return StorageQueues(account())
 
@@ -41,7 +67,7 @@ def queues() -> StorageQueues:
 @once
 def sender() -> StorageSender:
     threads = Threads(4, "queues")
-    return StorageSender(account(), storage_pusher().send, threads, local_host.message_put)
+    return StorageSender(account(), on_storage().send, threads, local_host.message_put)
 
 
 @once
@@ -76,11 +102,7 @@ def payloads() -> StoragePayloads:
 
 @once
 def dead_letters() -> StorageDeadLetters:
-    others = connections_beside(settings().storage, settings().deadletter_accounts)
-    return StorageDeadLetters(
-        account(),
-        {name: StorageAccount(each, services=[Service.BLOB]) for name, each in others.items()},
-    )
+    return StorageDeadLetters(account(), other_accounts())
 
 
 @once

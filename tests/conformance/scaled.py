@@ -28,8 +28,7 @@ def is_played(case: Case) -> bool:
     """Select what can be played truly: no wait or room too short, no case too long."""
     waits = [later - earlier for earlier, later in pairwise(moments(case))]
     return (
-        case.endpoint == "webhook"
-        and not {"dns", "tls"} & set(case.answers)
+        not {"dns", "tls"} & set(case.answers)
         and min(waits, default=SHORTEST) >= SHORTEST
         and ends_at(case) <= LONGEST
         and _has_room(case)

@@ -16,7 +16,7 @@ from azure.data.tables import TableServiceClient
 from azure.storage.blob import ContainerClient
 
 from devhost.azurite import ACCOUNT
-from testbed.arm import Arm, dead_letter_destination
+from testbed.arm import Arm, dead_letter_destination, queue_destination
 from testbed.subscriber import Push, Subscriber, running_subscriber
 from tests.conformance.editions import Case
 from tests.e2e.publishing import an_event, send
@@ -29,6 +29,7 @@ _UNSEEN = {"refused", "unsendable", "no-token"}  # nobody but the host knows of 
 _ROWS = "eventsubscriptions"
 
 
+STORAGE = "stage1"  # the account of the queues of cases for Azure resources
 PROTECTION = {
     "azureActiveDirectoryTenantId": TENANT,
     "azureActiveDirectoryApplicationIdOrUri": "api://hook",
@@ -145,6 +146,8 @@ class Stage:
         if case.has_dead_letter:
             name = self.container.container_name
             properties["deadLetterDestination"] = dead_letter_destination(ACCOUNT, name)
+        if case.endpoint == "azure":
+            properties["destination"] = queue_destination(STORAGE, seen.name)
         webhook = PROTECTION if "no-token" in case.answers else None
         topic, endpoint = _topic(case.profile), f"{url}/{seen.name}"
         arm.create_subscription(topic, seen.name, endpoint, webhook, **properties)
@@ -176,6 +179,14 @@ class Stage:
         send(arm.url, _topic(edition), key, events)
         for seen in published:
             seen.sent_at, seen.accepted_at = began, time.time()
+
+    def answer_put(self, push: Push) -> int:
+        """Answer a put into a queue as its storage; a message has no headers of Event Grid."""
+        seen = self.seen[push.path.split("/")[2]]
+        with self._lock:
+            seen.attempts.append((push.at, None))
+            answer = int(seen.case.answer(len(seen.attempts)))
+        return 201 if answer == 200 else answer
 
     def _answer(self, push: Push) -> int:
         seen = self.seen[push.path.removeprefix("/")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from datetime import datetime
 from itertools import pairwise
 from statistics import median
@@ -15,10 +16,10 @@ from azure.storage.blob import BlobServiceClient
 from devhost.azurite import Azurite
 from devhost.process import running_host
 from testbed.host_settings import host_settings
-from testbed.subscriber import PATIENCE
+from testbed.subscriber import PATIENCE, running_subscriber
 from tests.conformance.editions import Case
 from tests.conformance.scaled import PLAYED, SCALE, ends_at, moment, moments
-from tests.conformance.stage import Observed, Stage
+from tests.conformance.stage import STORAGE, Observed, Stage
 from tests.integration.push.authority import Authority
 from tests.integration.push.entra import running_entra
 
@@ -35,6 +36,7 @@ def played(
     """Play all cases at the same time on one host."""
     connection, authority = own_azurite.connection_string, Authority(tmp_path_factory.mktemp("ca"))
     with (
+        ExitStack() as running,
         BlobServiceClient.from_connection_string(connection) as blobs,
         TableServiceClient.from_connection_string(connection) as tables,
         running_entra(authority) as entra,
@@ -42,8 +44,12 @@ def played(
         entra.seconds = 1
         container = blobs.create_container("dead")
         stage = Stage(cases=PLAYED, container=container, tables=tables, entra=entra)
+        storage = running.enter_context(running_subscriber(stage.answer_put)).url
+        endpoint = f"Endpoint={storage.removesuffix('/hook')}/{STORAGE}"
         settings = host_settings(
             own_azurite,
+            PUSHGRID_DEADLETTER_ACCOUNTS=f"{STORAGE}=STAGE",
+            STAGE=f"AccountName={STORAGE};AccountKey=a2V5;Queue{endpoint};Blob{endpoint}",
             PUSHGRID_TIME_SCALE=str(SCALE),
             PUSHGRID_WEBHOOK_CLIENT_ID="66666666-7777-8888-9999-aaaaaaaaaaaa",
             PUSHGRID_WEBHOOK_CLIENT_SECRET="s3cret-of-the-app",
@@ -147,6 +153,13 @@ def test_every_edition_is_seen_to_fail_and_to_end():
             ("dropped", "MaxDeliveryAttemptsExceeded"),
             ("delivered", None),
         }
+
+
+def test_queues_are_played_as_azure_resources():
+    played = {(case.profile, case.answers) for case in PLAYED if case.endpoint == "azure"}
+
+    assert {"2019", "2020", "2023", "latest", "ns"} == {profile for profile, _ in played}
+    assert {("ns", ("404", "200")), ("2020", ("403",)), ("latest", ("503", "200"))} <= played
 
 
 def test_what_was_played(played: Mapping[str, Observed], report: Callable[[str], None]):

@@ -117,7 +117,7 @@ def test_other_accounts_for_dead_letters_get_a_role_and_are_named() -> None:
         if one.name == "appsettings"
     )
 
-    assert scopes == names
+    assert sorted(scopes) == sorted(names * 2)  # blobs and queues of each
     assert shown(settings["PUSHGRID_DEADLETTER_ACCOUNTS"]) == (
         "archive1=https://archive1.blob.…,archive2=https://archive2.blob.…"
     )

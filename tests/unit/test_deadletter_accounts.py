@@ -8,13 +8,14 @@ import pytest
 
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.connection import Service, connections_beside
-from shared.deadletter_accounts import deadletter_accounts
+from shared.deadletter_accounts import deadletter_accounts, has_queues
 from shared.errors import InvalidSettings
 from shared.settings import from_environ, unknown, unresolved
 from shared.wiring import settings as wired
 
 NAME = "PUSHGRID_DEADLETTER_ACCOUNTS"
 ENDPOINT = "https://archive1.blob.core.windows.net"
+QUEUES = "https://archive1.queue.core.windows.net"
 CONNECTION = "AccountName=archive2;AccountKey=a2V5;EndpointSuffix=core.windows.net"
 IDENTITY = {"accountName": "acc", "credential": "managedidentity", "clientId": "id"}
 REFERENCE = "@Microsoft.KeyVault(SecretUri=https://kv-x.vault.azure.net/secrets/archive2)"
@@ -24,23 +25,48 @@ def test_an_account_is_named_with_its_endpoint_or_with_a_setting() -> None:
     text = f" archive1={ENDPOINT}/ , archive2 = ARCHIVE2,"
 
     assert deadletter_accounts(text, {"ARCHIVE2": f" {CONNECTION} "}) == {
-        "archive1": {"blobServiceUri": ENDPOINT},
+        "archive1": {"blobServiceUri": ENDPOINT, "queueServiceUri": QUEUES},
         "archive2": {"": CONNECTION},
     }
 
 
 @pytest.mark.parametrize(
-    "endpoint",
+    ("blobs", "queues"),
     [
-        "https://archive1.z01.blob.storage.azure.net",
-        "https://archive1.blob.core.chinacloudapi.cn",
-        "https://127.0.0.1:10000/archive1",
+        (
+            "https://archive1.z01.blob.storage.azure.net",
+            {"queueServiceUri": "https://archive1.z01.queue.storage.azure.net"},
+        ),
+        (
+            "https://archive1.blob.core.chinacloudapi.cn",
+            {"queueServiceUri": "https://archive1.queue.core.chinacloudapi.cn"},
+        ),
+        ("https://archive1.example/", {}),
+        ("https://127.0.0.1:10000/archive1", {}),
     ],
 )
-def test_an_endpoint_can_be_of_any_cloud(endpoint: str) -> None:
-    assert deadletter_accounts(f"archive1={endpoint}", {}) == {
-        "archive1": {"blobServiceUri": endpoint}
+def test_an_endpoint_can_be_of_any_cloud(blobs: str, queues: dict[str, str]) -> None:
+    """Where the queues are follows from Azure's names alone."""
+    assert deadletter_accounts(f"archive1={blobs}", {}) == {
+        "archive1": {"blobServiceUri": blobs.rstrip("/"), **queues}
     }
+
+
+@pytest.mark.parametrize(
+    ("connection", "expected"),
+    [
+        ({}, True),  # Key Vault has not answered yet
+        ({"": CONNECTION}, True),
+        ({"": "QueueEndpoint=https://q.example;SharedAccessSignature=sig"}, True),
+        ({"": "BlobEndpoint=https://b.example;SharedAccessSignature=AccountName"}, False),
+        ({"blobServiceUri": ENDPOINT, "queueServiceUri": QUEUES}, True),
+        ({"blobServiceUri": ENDPOINT}, False),
+    ],
+)
+def test_a_connection_says_where_the_queues_are(
+    connection: Mapping[str, str], *, expected: bool
+) -> None:
+    assert has_queues(connection) is expected
 
 
 @pytest.mark.parametrize(

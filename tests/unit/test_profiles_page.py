@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from shared.clock import in_words
-from shared.delivery.delivery_profile import DeliveryProfile, EndpointType, Feature
+from shared.delivery.delivery_profile import DeliveryProfile, Feature
 from shared.delivery.profiles import PROFILES
 from shared.http import Failure
+from shared.subscriptions.destination import EndpointType
 
 PAGE = (Path(__file__).parents[2] / "docs/delivery-profiles.md").read_text()
 NONE = "\N{EN DASH}"

@@ -57,9 +57,11 @@ class StorageAccount:
 
     def queue(self, name: str) -> QueueClient:
         """Return the client of the app's queue *name*."""
-        return self._once(
-            f"queue {name}", lambda: self._queues().get_queue_client(self._prefix + name)
-        )
+        return self.foreign_queue(self._prefix + name)
+
+    def foreign_queue(self, name: str) -> QueueClient:
+        """Return the client of any queue of the account."""
+        return self._once(f"queue {name}", lambda: self._queues().get_queue_client(name))
 
     def authorization_of_queues(self) -> Any:
         """Return a policy that authorizes requests as the clients of queues do; maybe ``None``."""

@@ -27,13 +27,15 @@ from azure.core.utils import case_insensitive_dict
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.limits import LIMIT_SECONDS, READ_SECONDS, Tries
 from shared.engine.ports import OffLoop, Receipt
-from shared.http import Answered, Exchange, Failure, OutboundRequest
+from shared.errors import StorageUnavailable, is_shortage
+from shared.http import Answered, Exchange, Failure, NotAnswered, OutboundRequest
 
 _UNAUTHORIZED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 NO_RECEIPT = Receipt(("", ""))  # of a message that is stored, as far as the status says
 _STORED = re.compile(rb"<MessageId>([^<]+)<.*<PopReceipt>([^<]+)<", re.DOTALL)
 
 Send = Callable[[OutboundRequest, timedelta], Awaitable[Exchange]]
+SendOnce = Callable[[OutboundRequest], Awaitable[Exchange]]
 
 
 class _Target(NamedTuple):
@@ -74,9 +76,38 @@ class MessagePut:
             AzureError: as the SDK's client does, with ``error_code`` if storage refuses.
             StorageUnavailable: no thread can be had.
         """
+        request, authorization = await self._request(
+            self._account.queue, queue, text, hidden, expires
+        )
+        answer = await self._answer(request, authorization)
+        if answer.status_code != HTTPStatus.CREATED:
+            raise _refusal(answer)
+        receipt = _STORED.search(answer.body())  # The rest of the answer may have been cut off.
+        return Receipt((receipt[1].decode(), receipt[2].decode())) if receipt else NO_RECEIPT
+
+    async def try_once(self, queue: str, text: str, *, expires: int, send: SendOnce) -> Exchange:
+        """
+        Put *text* in any queue of the account by *send*, with one try; return storage's answer.
+
+        Never raises for what storage or the authority of tokens does.
+        """
+        try:
+            request, authorization = await self._request(
+                self._account.foreign_queue, queue, text, 0, expires
+            )
+            return await self._authorized(request, authorization, send)
+        except (AzureError, StorageUnavailable) as error:
+            is_ours = isinstance(error, StorageUnavailable) or is_shortage(error)
+            failure = Failure.SHORTAGE if is_ours else Failure.NO_AUTHORITY
+            return NotAnswered(failure, repr(error), 0.0)
+
+    async def _request(
+        self, client: Callable[[str], Any], queue: str, text: str, hidden: int, expires: int
+    ) -> tuple[HttpRequest, _Authorization]:
         target = self._targets.get(queue)
         if target is None:
-            target = self._targets[queue] = await self._off_loop(partial(self._target, queue))
+            target = await self._off_loop(partial(self._target, client, queue))
+            self._targets[queue] = target
         url = f"{target.url}/messages?visibilitytimeout={hidden}&messagettl={expires}"
         body = f"<QueueMessage><MessageText>{escape(text)}</MessageText></QueueMessage>".encode()
         headers = {
@@ -88,14 +119,10 @@ class MessagePut:
         signed = f"{url}&{target.signature}" if target.signature else url
         request = HttpRequest("POST", signed, headers=headers)
         request.set_bytes_body(body)
-        answer = await self._answer(request, target.authorization)
-        if answer.status_code != HTTPStatus.CREATED:
-            raise _refusal(answer)
-        receipt = _STORED.search(answer.body())  # The rest of the answer may have been cut off.
-        return Receipt((receipt[1].decode(), receipt[2].decode())) if receipt else NO_RECEIPT
+        return request, target.authorization
 
-    def _target(self, queue: str) -> _Target:
-        client = self._account.queue(queue)
+    def _target(self, client_of: Callable[[str], Any], queue: str) -> _Target:
+        client = client_of(queue)
         url, _, signature = client.url.partition("?")
         policy = self._account.authorization_of_queues()
         return _Target(url, signature, client.api_version, _Authorization(policy))
@@ -105,7 +132,7 @@ class MessagePut:
         tries = Tries(hangs=self.hangs, limit=LIMIT_SECONDS)
         while True:
             try:
-                answer = await self._authorized_try(request, authorization, tries)
+                answer = await self._try(request, authorization, tries)
             except AzureError as fault:
                 pause = tries.pause_after(fault)
                 if pause is None:
@@ -116,28 +143,30 @@ class MessagePut:
                     return answer
             await sleep(pause)
 
-    async def _authorized_try(
-        self, request: HttpRequest, authorization: _Authorization, tries: Tries
-    ) -> HttpResponse:
+    async def _authorized(
+        self, request: HttpRequest, authorization: _Authorization, send: SendOnce
+    ) -> Exchange:
+        """Send *request* by *send*, and again if it was refused with a demand that can be met."""
         if authorization.waits:
             await self._off_loop(partial(authorization.add, request))
         else:
             authorization.add(request)
-        answer = await self._try(request, tries)
-        if answer.status_code == HTTPStatus.UNAUTHORIZED and await self._off_loop(
-            partial(authorization.add, request, answer)
-        ):
-            return await self._try(request, tries)
+        answer = await send(_call(request))
+        if isinstance(answer, Answered) and answer.status == HTTPStatus.UNAUTHORIZED:
+            refusal = _Response(request, answer)
+            if await self._off_loop(partial(authorization.add, request, refusal)):
+                return await send(_call(request))
         return answer
 
-    async def _try(self, request: HttpRequest, tries: Tries) -> HttpResponse:
-        headers = dict(request.headers)
-        headers.pop("Content-Length", None)  # signed here, written by the sender
-        body: Any = request.body  # bytes, as it was set
-        call = OutboundRequest(request.method, request.url, headers, body, wants_body=True)
-        # The sender takes as long to connect, and then again until the answer is complete.
-        timeout = min(READ_SECONDS, tries.seconds_left() / 2)
-        answer = await self._send(call, timedelta(seconds=timeout))
+    async def _try(
+        self, request: HttpRequest, authorization: _Authorization, tries: Tries
+    ) -> HttpResponse:
+        def send(call: OutboundRequest) -> Awaitable[Exchange]:
+            # The sender takes as long to connect, and then again until the answer is complete.
+            timeout = min(READ_SECONDS, tries.seconds_left() / 2)
+            return self._send(call, timedelta(seconds=timeout))
+
+        answer = await self._authorized(request, authorization, send)
         if isinstance(answer, Answered):
             return _Response(request, answer)
         if answer.status:
@@ -147,6 +176,13 @@ class MessagePut:
         if answer.failure is Failure.SOCKET:
             raise ServiceResponseError(answer.detail)
         raise ServiceRequestError(answer.detail)
+
+
+def _call(request: HttpRequest) -> OutboundRequest:
+    headers = dict(request.headers)
+    headers.pop("Content-Length", None)  # signed here, written by the sender
+    body: Any = request.body  # bytes, as it was set
+    return OutboundRequest(request.method, request.url, headers, body, wants_body=True)
 
 
 class _Authorization(HttpTransport[HttpRequest, HttpResponse]):

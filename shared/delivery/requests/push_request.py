@@ -10,7 +10,8 @@ from shared.delivery.requests.conversion import event_body
 from shared.delivery.requests.custom_headers import custom_headers
 from shared.delivery.requests.push_batch import PushBatch
 from shared.events.topic import TopicName
-from shared.http import OutboundRequest
+from shared.http import OutboundRequest, QueueAddress
+from shared.subscriptions.destination import StorageQueue
 from shared.subscriptions.header_rules import is_header_value
 from shared.subscriptions.subscription import WEBHOOK_ORIGIN, DeliverySchema, EventSubscription
 
@@ -24,11 +25,16 @@ def push_request(
     Build the request for the next attempt of a batch.
 
     ``aeg-delivery-count`` counts the attempts made before: 0 in the first. With output batching the
-    body is an array even if it holds one event, the form that the receiver has chosen.
+    body is an array even if it holds one event, the form that the receiver has chosen. A storage
+    queue gets the one event alone, without headers.
 
     Source: contract §2.1 (headers), §2.2 (bodies), §2.4 and §2.5.
     """
-    first = batch[0]
+    first, destination = batch[0], subscription.destination
+    if isinstance(destination, StorageQueue):
+        queue = QueueAddress(destination.account, destination.name, destination.keep_seconds)
+        body = event_body(subscription, first.text)
+        return OutboundRequest("POST", destination.url, {}, body, queue=queue)
     bodies = [event_body(subscription, loaded.text) for loaded in batch]
     is_batch = terms.batching.max_events > 1
     headers = {
@@ -57,7 +63,7 @@ def push_request(
         } | _data_version([loaded.text for loaded in batch])
     headers |= custom_headers(terms.headers, first.text)
     body = b"[%b]" % b",".join(bodies) if is_array else bodies[0]
-    return OutboundRequest("POST", subscription.endpoint_url, headers, body, subscription.audience)
+    return OutboundRequest("POST", destination.url, headers, body, destination.audience)
 
 
 def _data_version(texts: Sequence[str]) -> dict[str, str]:

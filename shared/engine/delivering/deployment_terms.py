@@ -52,6 +52,7 @@ class DeploymentTerms:
             dead_letter=self._dead_letter(subscription) if has(Feature.DEAD_LETTERS) else None,
             batching=subscription.batching if has(Feature.OUTPUT_BATCHING) else NO_BATCHING,
             headers=subscription.headers if has(Feature.CUSTOM_HEADERS) else (),
+            endpoint=subscription.destination.kind,
             time_scale=self.time_scale,
             honor_retry_after=self.honor_retry_after,
             probation_counts_attempt=self.probation_counts_attempt,

@@ -10,6 +10,7 @@ from shared.engine.manage.call import ManagePorts
 from shared.engine.ports import Document, Resource, Table
 from shared.errors import UNREADABLE, StorageUnavailable
 from shared.http import OutboundRequest
+from shared.subscriptions.destination import EndpointType
 from shared.subscriptions.system_event import build_deletion_notice
 
 
@@ -52,6 +53,6 @@ def _notice(ports: ManagePorts, deleted: Resource) -> OutboundRequest | None:
         subscription = to_subscription_in_force(deleted.document)
     except UNREADABLE:  # An unreadable document can still be deleted.
         return None
-    if not subscription.has_consented:
+    if not subscription.has_consented or subscription.destination.kind is not EndpointType.WEBHOOK:
         return None
     return build_deletion_notice(subscription, event_id=ports.new_id(), now=ports.clock.now())

@@ -18,7 +18,8 @@ from shared.arm.subscription_codec import to_subscription
 from shared.engine.manage.call import ManagePorts
 from shared.engine.ports import Document
 from shared.errors import HandshakeFailed, InvalidDocument
-from shared.http import Answered, Audience, Exchange
+from shared.http import Answered, Exchange
+from shared.subscriptions.destination import Destination, EndpointType
 from shared.subscriptions.endpoint_rules import is_on_loopback
 from shared.subscriptions.handshake import (
     MAX_ATTEMPTS,
@@ -49,7 +50,7 @@ class Consents:
         self._ports = ports
         self._link_base = link_base
         self._is_assumed = is_assumed
-        self._obtained: dict[tuple[str, Audience | None], Consent] = {}
+        self._obtained: dict[Destination, Consent] = {}
 
     def obtain(self, stored: Document, before: Document | None) -> Consent:
         """
@@ -61,34 +62,32 @@ class Consents:
         """
         wanted = to_subscription(stored)
         if self._is_assumed:
-            check_assumption(wanted.endpoint_url)
+            check_assumption(wanted.destination)
+            return Granted()
+        if wanted.destination.kind is not EndpointType.WEBHOOK:
             return Granted()
         known = before and in_force(before)
-        endpoint = _endpoint(wanted)
-        if known and _endpoint(to_subscription(known)) == endpoint:
+        endpoint = wanted.destination
+        if known and to_subscription(known).destination == endpoint:
             return Granted(allowed_rate(known))
         if endpoint not in self._obtained:
             self._obtained[endpoint] = _perform_handshake(self._ports, wanted, self._link_base)
         return self._obtained[endpoint]
 
 
-def check_assumption(endpoint_url: str) -> None:
+def check_assumption(destination: Destination) -> None:
     """
     Check that the consent of an endpoint can be assumed.
 
     Raises:
-        InvalidDocument: it is not on loopback.
+        InvalidDocument: it is a webhook that is not on loopback.
     """
-    if not is_on_loopback(endpoint_url):
+    is_webhook = destination.kind is EndpointType.WEBHOOK
+    if is_webhook and not is_on_loopback(destination.url):
         raise InvalidDocument(
             "Consent can be assumed only for endpoints on loopback, not for "
-            f"{urlsplit(endpoint_url).hostname}."
+            f"{urlsplit(destination.url).hostname}."
         )
-
-
-def _endpoint(subscription: EventSubscription) -> tuple[str, Audience | None]:
-    """Return the values whose change requires a new handshake."""
-    return subscription.endpoint_url, subscription.audience
 
 
 def _perform_handshake(

@@ -17,8 +17,8 @@ from shared.arm.deployment import Deployment, ParentTopic
 from shared.arm.subscription_codec import (
     SubscriptionRequest,
     delivery_attributes,
-    full_url,
     is_readable,
+    to_subscription,
 )
 from shared.engine.manage.call import Call, ManagePorts, not_found
 from shared.engine.manage.deletion import delete_health, send_deletion_notices
@@ -30,6 +30,7 @@ from shared.engine.manage.writing import DocumentKey, write
 from shared.engine.ports import Document, Resource, Table
 from shared.errors import UNREADABLE, Conflict, InvalidDocument, NotFound, UnreadableDocument
 from shared.http import HttpAnswer
+from shared.subscriptions.destination import EndpointType
 from shared.subscriptions.endpoint_rules import host_addresses
 
 MAX_SUBSCRIPTIONS = 500  # of a topic
@@ -92,7 +93,10 @@ class Subscriptions:
         return answer_page(call, found, lambda stored: self.show_listed(ports, stored, topic))
 
     def full_url(self, ports: ManagePorts, call: Call) -> HttpAnswer:
-        return answer(200, {"endpointUrl": full_url(self._with_secrets(ports, call))})
+        destination = to_subscription(self._with_secrets(ports, call)).destination
+        if destination.kind is not EndpointType.WEBHOOK:
+            raise InvalidDocument("Only a webhook has an endpoint URL.")
+        return answer(200, {"endpointUrl": destination.url})
 
     def delivery_attributes(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         """Answer the custom headers, secrets in clear text."""
@@ -112,7 +116,7 @@ class Subscriptions:
         request = self._request(ports, call, topic, read_json(call.body), existing)
         wanted = self.parse(request)
         if call.assumes_consent:
-            check_assumption(full_url(wanted))
+            check_assumption(to_subscription(wanted).destination)
         before: Document | None = {} if existing else None
         is_same = False
         if request.existing:

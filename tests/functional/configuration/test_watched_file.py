@@ -31,18 +31,18 @@ class Followed:
         self.told: list[Activity] = []
         self.file = WatchedFile(None, folder, self.told.append, lambda: self.now)
         self._api, self._deployment = api, deployment
-        self.containers: list[str] = []
+        self.made: list[tuple[str, str]] = []
 
     def look(self, times: int = 2) -> list[tuple[str, str, str]]:
         """Look at the file; return what is told of it."""
         self.told.clear()
         for _ in range(times):
-            self.file.follow(self._deployment, self._make_container)
+            self.file.follow(self._deployment, self._make)
         return [each[:3] for each in self.told]
 
-    def _make_container(self, name: str) -> bool:
-        is_new = name not in self.containers
-        self.containers += [name] if is_new else []
+    def _make(self, kind: str, name: str) -> bool:
+        is_new = (kind, name) not in self.made
+        self.made += [(kind, name)] if is_new else []
         return is_new
 
     @property
@@ -115,10 +115,14 @@ def test_a_file_that_would_cost_too_much_is_told_as_well(
     assert followed.look() == [("applied", "orders", "created topic")]
 
 
-def test_it_makes_the_local_containers_that_the_file_names(
+def test_it_makes_the_local_containers_and_queues_that_the_file_names(
     followed: Followed, write: Write, api: ArmApi
 ) -> None:
-    api.reconfigure(deployment=replace(api.manage.deployment, dead_letter_accounts=[ACCOUNT]))
+    api.reconfigure(
+        deployment=replace(
+            api.manage.deployment, dead_letter_accounts=[ACCOUNT], queue_accounts=[ACCOUNT]
+        )
+    )
     accounts = f"{GROUP.rpartition('/')[0]}/Microsoft.Storage/storageAccounts"
     file = topics("orders")
     for name, account in (("here", ACCOUNT), ("there", "acct")):
@@ -126,12 +130,17 @@ def test_it_makes_the_local_containers_that_the_file_names(
         destination = {"endpointType": "StorageBlob", "properties": properties}
         subscriptions = file["topics"]["orders"].setdefault("eventSubscriptions", {})
         subscriptions[name] = hook(deadLetterDestination=destination)
+    properties = {"resourceId": f"{accounts}/{ACCOUNT}", "queueName": "inbox"}
+    queue = {"endpointType": "StorageQueue", "properties": properties}
+    subscriptions["queue"] = {"properties": {"destination": queue}}
 
     write(file)
     told = followed.look(times=3)
 
-    made = ("applied", "here", "created container of the local storage")
-    assert (followed.containers, told.count(made)) == (["here"], 1)
+    places = [("container", "here"), ("queue", "inbox")]
+    made = [("applied", name, f"created {kind} of the local storage") for kind, name in places]
+    assert followed.made == places
+    assert [told.count(each) for each in made] == [1, 1]
 
 
 def test_what_is_refused_is_told_once_and_tried_again(

@@ -18,6 +18,7 @@ from shared.engine.delivering.endpoint import TICK, Endpoint
 from shared.engine.delivering.in_flight import Request
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Queue
+from shared.subscriptions.destination import WebHook
 from shared.subscriptions.subscription import Batching
 from tests.builders import URL, a_delivery, a_message, a_topic
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
@@ -314,7 +315,7 @@ def test_a_push_to_the_former_endpoint_says_nothing_about_the_corrected_one(
     held = app.hold(URL)
     task = app.begin(a_part(0))
     former = endpoint_of(app)
-    app.directory.add(replace(subscription, endpoint_url="https://crm.example/corrected"))
+    app.directory.add(replace(subscription, destination=WebHook("https://crm.example/corrected")))
     corrected = endpoint_of(app)
 
     held.let_go()

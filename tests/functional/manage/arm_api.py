@@ -77,7 +77,8 @@ class Endpoints(ScriptedPusher):
             during = self.during_handshakes.pop(0)
             await asyncio.get_running_loop().run_in_executor(None, during)
         scripted = await super().send(request, timeout, late)
-        return scripted if request.url in self._scripts else consent(request)
+        is_scripted = request.queue is not None or request.url in self._scripts
+        return scripted if is_scripted else consent(request)
 
 
 @dataclass

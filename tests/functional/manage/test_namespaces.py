@@ -97,7 +97,7 @@ def test_a_patch_merges_the_delivery_configuration(shop_orders: ArmApi) -> None:
         ),
         *(
             (push(destination={"endpointType": kind, "properties": {}}), "endpointType", kind)
-            for kind in ("EventHub", "ServiceBusQueue", "StorageQueue", "AzureFunction")
+            for kind in ("EventHub", "ServiceBusQueue", "AzureFunction")
         ),
         (push(maxDeliveryCount=11), "maxDeliveryCount", "between 1 and 10"),
         (push(maxDeliveryCount=0), "maxDeliveryCount", "between 1 and 10"),

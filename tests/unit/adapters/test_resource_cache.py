@@ -21,6 +21,7 @@ from shared.engine.ports import (
 )
 from shared.errors import StorageUnavailable, UnreadableDocument
 from shared.events.topic import InputSchema, Topic
+from shared.subscriptions.destination import WebHook
 from shared.subscriptions.subscription import (
     UNMATCHED,
     DeliverySchema,
@@ -84,7 +85,7 @@ def subscription_of(document: Mapping[str, Any]) -> EventSubscription:
         topic_id="/topics/orders",
         name=document["name"],
         generation=document["generation"],
-        endpoint_url="https://example.com/",
+        destination=WebHook("https://example.com/"),
         input_schema=InputSchema.EVENT_GRID,
         delivery_schema=DeliverySchema.EVENT_GRID,
     )

@@ -11,6 +11,7 @@ import pytest
 from shared.arm.subscription_codec import to_subscription
 from shared.arm.topic_subscription_codec import render_subscription
 from shared.events.topic import InputSchema
+from shared.subscriptions.destination import WebHook
 from shared.subscriptions.filters import EventFilter
 from shared.subscriptions.subscription import (
     Batching,
@@ -107,7 +108,7 @@ def test_deliveries_see_everything_they_need() -> None:
         topic_id=TOPIC_ID,
         name="crm",
         generation="generation-1",
-        endpoint_url="https://crm.example/hook?code=s3cret",
+        destination=WebHook("https://crm.example/hook?code=s3cret"),
         input_schema=InputSchema.EVENT_GRID,
         delivery_schema=DeliverySchema.CLOUD_EVENTS,
         filter=EventFilter(

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from shared.arm.subscription_codec import to_subscription
+from shared.subscriptions.destination import StorageQueue
 from tests.unit.arm.documents import (
     ACCOUNT_ID,
+    DEPLOYMENT,
     dead_letter,
     faults,
     refusal,
@@ -43,7 +47,6 @@ CLOUD = "CloudEventSchemaV1_0"
         ("destination", None, "The destination is missing."),
         ("destination.endpointType", None, "missing"),
         ("destination.endpointType", "Pigeon", "it can be: WebHook, "),
-        ("destination.endpointType", "storagequeue", "type StorageQueue is not supported."),
         (f"{WEBHOOK}.endpointUrl", None, "Supplied URL is invalid"),
         (f"{WEBHOOK}.endpointUrl", 5, "must be a string"),
         (f"{WEBHOOK}.endpointUrl", "http://crm.example/", "Supplied URL is invalid. It cannot be"),
@@ -112,6 +115,65 @@ def test_a_bad_member_is_refused(path: str, value: object, words: str) -> None:
 
     assert found == f"properties.{path}"
     assert words in message
+
+
+def queue(**members: object) -> dict[str, Any]:
+    """Return a storage queue as destination, in which each member has this value."""
+    given = {"resourceId": ACCOUNT_ID.format(account="acct"), "queueName": "crm-in"} | members
+    return {"endpointType": "storagequeue", "properties": given}
+
+
+OTHERS = replace(DEPLOYMENT, dead_letter_accounts={"acct2", "acct3"}, queue_accounts={"acct2"})
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "words"),
+    [
+        ("resourceId", None, "resourceId is missing"),
+        ("resourceId", 5, "must be a string"),
+        ("resourceId", "acct", "the ARM id of a storage account"),
+        ("resourceId", ACCOUNT_ID.format(account="else"), "Events can only go to an account that"),
+        ("resourceId", ACCOUNT_ID.format(account="acct3"), "where the queues of 'acct3' are"),
+        ("queueName", None, "queueName is missing"),
+        *(
+            ("queueName", name, "must be 3-63 lower-case")
+            for name in ["", "ab", "a" * 64, "Crm", "c_rm", "c--rm", "-crm", "crm-", "crm\n"]
+        ),
+        *(
+            ("queueName", name, "is reserved for the app")
+            for name in ["deliveries", "retries", "waiting", "deadletters", "retries-poison"]
+        ),
+        ("queueName", "mine-poison", "is reserved for the app"),
+        *(
+            ("queueMessageTimeToLiveInSeconds", seconds, "seconds from 1 on, or -1, for ever")
+            for seconds in (0, -2, 2**31, "60", 60.0, True)
+        ),
+        ("deliveryAttributeMappings", [{"name": "X-A", "type": "Static"}], "applies to webhooks"),
+        ("maxEventsPerBatch", 10, "applies to webhooks, not to a storage queue"),
+        ("preferredBatchSizeInKilobytes", 64, "applies to webhooks, not to a storage queue"),
+        ("endpointUrl", "https://crm.example/", "applies to webhooks, not to a storage queue"),
+        ("azureActiveDirectoryTenantId", "t", "applies to webhooks, not to a storage queue"),
+        ("azureActiveDirectoryApplicationIdOrUri", "a", "applies to webhooks, not to a storage q"),
+        ("minimumTlsVersionAllowed", "1.2", "applies to webhooks, not to a storage queue"),
+    ],
+)
+def test_a_bad_queue_is_refused(member: str, value: object, words: str) -> None:
+    destination = queue(**{member: value})
+
+    found, message = refusal(subscription, destination=destination, deployment=OTHERS)
+
+    assert found == f"properties.{WEBHOOK}.{member}"
+    assert words in message
+
+
+def test_a_queue_of_another_account_may_have_any_name() -> None:
+    wanted = queue(resourceId=ACCOUNT_ID.format(account="acct2"), queueName="deliveries")
+
+    stored = subscription(destination=wanted, deployment=OTHERS)
+
+    destination = to_subscription(stored).destination
+    assert isinstance(destination, StorageQueue)
+    assert (destination.account, destination.keep_seconds) == ("acct2", 7 * 24 * 3600)
 
 
 def test_a_wrapper_needs_a_destination() -> None:

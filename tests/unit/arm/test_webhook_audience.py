@@ -56,23 +56,23 @@ def protected(
 def test_a_webhook_can_have_an_audience(application: str) -> None:
     stored = protected(application=application)
 
-    assert to_subscription(stored).audience == Audience(TENANT, application)
+    assert to_subscription(stored).destination.audience == Audience(TENANT, application)
     shown = render_subscription(stored, LATEST)["properties"]["destination"]["properties"]
     assert (shown[TENANT_ID], shown[APPLICATION_ID]) == (TENANT, application)
 
 
 @pytest.mark.parametrize("tenant", ["contoso.example", "contoso.onmicrosoft.com", TENANT.upper()])
 def test_a_tenant_can_be_a_domain(tenant: str) -> None:
-    audience = to_subscription(protected(tenant=tenant)).audience
+    audience = to_subscription(protected(tenant=tenant)).destination.audience
 
     assert audience is not None
     assert audience.tenant == tenant
 
 
 def test_most_webhooks_have_no_audience() -> None:
-    assert to_subscription(protected(None, None)).audience is None
-    assert to_subscription(protected("", "")).audience is None
-    assert to_subscription(subscription()).audience is None
+    assert to_subscription(protected(None, None)).destination.audience is None
+    assert to_subscription(protected("", "")).destination.audience is None
+    assert to_subscription(subscription()).destination.audience is None
 
 
 @pytest.mark.parametrize(

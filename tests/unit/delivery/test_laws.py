@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START, answered
 from shared.delivery.delivery import Delivery
-from shared.delivery.delivery_profile import EndpointType
 from shared.delivery.outcome import DeliveryOutcome, classify
 from shared.delivery.policy import (
     Delivered,
@@ -24,6 +23,7 @@ from shared.delivery.policy import (
 )
 from shared.delivery.profiles import PROFILES
 from shared.http import Exchange, Failure, NotAnswered
+from shared.subscriptions.destination import EndpointType
 from tests.builders import DEAD, a_delivery
 
 SECOND = timedelta(seconds=1)

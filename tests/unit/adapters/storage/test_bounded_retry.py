@@ -21,7 +21,7 @@ from azure.core.pipeline.transport import HttpRequest, HttpTransport, RequestsTr
 from shared.adapters.storage import limits
 from shared.adapters.storage.bounded_retry import BoundedRetry, BoundedTransport
 from shared.adapters.storage.limits import LIMIT, LIMIT_SECONDS, TIME, TRIES, Tries
-from shared.adapters.storage.message_put import MessagePut
+from shared.adapters.storage.message_put import MessagePut, _Authorization
 from shared.http import Answered, Exchange, OutboundRequest
 from tests.without_loop import at_once, finished
 
@@ -170,7 +170,7 @@ def test_a_try_has_no_more_time_than_its_request_has_left(
     nothing: Any = None
     request, tries = HttpRequest("GET", "http://acc/"), Tries(hangs=0, limit=left)
     BoundedTransport().send(request, **{TIME: tries})
-    finished(MessagePut(nothing, send, at_once)._try(request, tries))
+    finished(MessagePut(nothing, send, at_once)._try(request, _Authorization(None), tries))
 
     assert given[0] <= left
     assert given[1] <= left

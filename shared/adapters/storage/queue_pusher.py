@@ -1,0 +1,70 @@
+"""Pushes events into storage queues."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Awaitable, Mapping
+from datetime import timedelta
+from http import HTTPStatus
+
+from shared.adapters.storage.message_put import MessagePut
+from shared.engine.ports import Pusher
+from shared.http import (
+    Answered,
+    Exchange,
+    Failure,
+    LateAnswerHandler,
+    NotAnswered,
+    OutboundRequest,
+    QueueAddress,
+)
+
+MAX_TEXT = 64 * 1024  # characters of a message: 48 KiB before Base64
+
+
+class QueuePusher:
+    """
+    Pusher that puts the body of a request for a queue there, in Base64; *webhooks* sends others.
+
+    *accounts* puts messages, by account. A put is one request, at any address, which *storage*
+    sends: whoever wrote the settings has chosen it. The answer is storage's own, but 200 for its
+    201: every edition of the delivery rules takes that for a success.
+    """
+
+    def __init__(
+        self, webhooks: Pusher, storage: Pusher, accounts: Mapping[str, MessagePut]
+    ) -> None:
+        self._webhooks = webhooks
+        self._storage = storage
+        self._accounts = accounts
+
+    async def send(
+        self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
+    ) -> Exchange:
+        if request.queue is None:
+            return await self._webhooks.send(request, timeout, late)
+        return await self._put(request, request.queue, timeout, late)
+
+    async def _put(
+        self,
+        request: OutboundRequest,
+        address: QueueAddress,
+        timeout: timedelta,
+        late: LateAnswerHandler | None,
+    ) -> Exchange:
+        account, text = self._accounts.get(address.account), b64encode(request.body).decode()
+        if account is None:
+            why = f"PUSHGRID_DEADLETTER_ACCOUNTS gives no access to '{address.account}'"
+            return NotAnswered(Failure.NOT_ALLOWED, why, 0.0)
+        if len(text) > MAX_TEXT:
+            return Answered(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {}, b"", 0.0)
+
+        def send(put: OutboundRequest) -> Awaitable[Exchange]:
+            asked = put._replace(wants_body=request.wants_body, examines_peer=request.examines_peer)
+            return self._storage.send(asked, timeout, late)
+
+        put = account.try_once(address.queue, text, expires=address.keep_seconds, send=send)
+        exchange = await put
+        if isinstance(exchange, Answered) and exchange.status == HTTPStatus.CREATED:
+            return exchange._replace(status=HTTPStatus.OK)
+        return exchange

@@ -1,0 +1,144 @@
+"""Pusher into storage queues: on Azurite, by key and by identity, and on storage that fails."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from pushgrid.testing.memory import FakeClock, ScriptedPusher
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.message_put import MessagePut
+from shared.adapters.storage.queue_pusher import QueuePusher
+from shared.http import (
+    Answered,
+    Exchange,
+    Failure,
+    NotAnswered,
+    OutboundRequest,
+    QueueAddress,
+)
+from shared.wiring.outbound import storage_pusher
+from tests.contract.scripted_storage import Answer, ScriptedStorage
+from tests.contract.test_storage_faults import account_at
+from tests.senders import BRIDGE, THREADS
+from tests.serving import serving
+
+SOON = timedelta(seconds=10)
+
+
+@pytest.fixture(params=["azurite", "identity"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def storage() -> Iterator[ScriptedStorage]:
+    with serving(ScriptedStorage()) as server:
+        yield server
+
+
+def push(account: StorageAccount, request: OutboundRequest, timeout: timedelta = SOON) -> Exchange:
+    storage = storage_pusher()
+    puts = {"acct": MessagePut(account, storage.send, THREADS)}
+    return BRIDGE.run(
+        QueuePusher(ScriptedPusher(FakeClock()), storage, puts).send(request, timeout)
+    )
+
+
+def put(
+    name: str, body: bytes = b"{}", seconds: int = 60, account: str = "acct"
+) -> OutboundRequest:
+    return OutboundRequest("POST", "", {}, body, queue=QueueAddress(account, name, seconds))
+
+
+@pytest.mark.parametrize(("seconds", "days"), [(3600, 0), (8 * 24 * 3600, 8), (-1, 365)])
+def test_a_body_is_a_message_in_base64_for_its_time(
+    account: StorageAccount | None, seconds: int, days: int
+) -> None:
+    assert account
+    queue = account.queue("mine")
+    queue.create_queue()
+    body = '{"subject":"\u00fc <&>"}'.encode()
+
+    exchange = push(account, put(queue.queue_name, body, seconds))
+
+    assert isinstance(exchange, Answered)
+    assert exchange.status == 200
+    [message] = queue.receive_messages()
+    assert b64decode(message.content) == body
+    assert message.inserted_on
+    assert message.expires_on
+    assert message.expires_on - message.inserted_on >= timedelta(days=days, hours=days == 0)
+
+
+def test_a_missing_queue_is_not_made(account: StorageAccount | None) -> None:
+    assert account
+
+    for _ in range(2):
+        exchange = push(account, put("missing"))
+        assert isinstance(exchange, Answered)
+        assert exchange.status == 404
+
+
+@pytest.mark.parametrize(("size", "status"), [(48 * 1024, 200), (48 * 1024 + 1, 413)])
+def test_a_message_has_64_kilobytes(account: StorageAccount | None, size: int, status: int) -> None:
+    assert account
+    queue = account.queue("mine")
+    queue.create_queue()
+
+    exchange = push(account, put(queue.queue_name, b"x" * size))
+
+    assert isinstance(exchange, Answered)
+    assert exchange.status == status
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        (Answer(201), 200),
+        (Answer(400, "OutOfRangeInput"), 400),
+        (Answer(403, "AuthorizationPermissionMismatch"), 403),
+        (Answer(401, "NoAuthenticationInformation"), 401),
+        (Answer(409, "QueueBeingDeleted"), 409),
+        (Answer(500, "OperationTimedOut"), 500),
+        (Answer(503, "ServerBusy"), 503),
+    ],
+)
+def test_storage_is_asked_once_and_its_answer_is_the_outcome(
+    storage: ScriptedStorage, answer: Answer, status: int
+) -> None:
+    """The delivery rules say when it is asked again."""
+    storage.script = [answer]
+
+    exchange = push(account_at(storage.server_port), put("mine"))
+
+    assert isinstance(exchange, Answered)
+    assert exchange.status == status
+    assert len(storage.requests) == 1
+
+
+def test_storage_that_is_not_there_is_no_answer() -> None:
+    exchange = push(account_at(1), put("mine"))
+
+    assert isinstance(exchange, NotAnswered)
+    assert exchange.failure is Failure.SOCKET
+
+
+def test_an_account_that_nobody_names_is_not_asked(storage: ScriptedStorage) -> None:
+    exchange = push(account_at(storage.server_port), put("mine", account="other"))
+
+    assert isinstance(exchange, NotAnswered)
+    assert exchange.failure is Failure.NOT_ALLOWED
+    assert storage.requests == []
+
+
+def test_a_request_without_a_queue_is_sent_as_ever() -> None:
+    webhooks = ScriptedPusher(FakeClock())
+    request = OutboundRequest("POST", "https://crm.example/", {}, b"[]")
+
+    BRIDGE.run(QueuePusher(webhooks, webhooks, {}).send(request, SOON))
+
+    assert [sent.request for sent in webhooks.sent] == [request]

@@ -1,0 +1,120 @@
+"""Event subscriptions whose destination is a storage queue: from the ARM document to the put."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pushgrid.testing.memory import answered
+from shared.engine.ports import Queue
+from shared.http import QueueAddress
+from tests.functional.delivering.product import Product, a_product
+from tests.functional.deployment import Deployment
+from tests.functional.manage.arm_api import CRM, ORDERS, URL, hook
+
+ACCOUNT = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.Storage/storageAccounts/acct"
+QUEUE_ID = f"{ACCOUNT}/queueServices/default/queues/crm-in"
+
+
+def queue(**properties: Any) -> dict[str, Any]:
+    """Return the member ``destination``."""
+    given = {"resourceId": ACCOUNT, "queueName": "crm-in", **properties}
+    return {"endpointType": "StorageQueue", "properties": given}
+
+
+@pytest.fixture
+def product(app: Deployment) -> Product:
+    """A deployment whose topic has one subscription, into a queue."""
+    product = a_product(app)
+    product.api.json("PUT", CRM, {"properties": {"destination": queue()}}, status=201)
+    product.api.pusher.sent.clear()
+    return product
+
+
+def deliver(product: Product) -> None:
+    messages = product.app.on(Queue.DELIVERIES)
+    product.app.queues.stored[Queue.DELIVERIES].clear()
+    for message in messages:
+        product.app.run(message)
+
+
+def test_an_event_is_put_alone_and_without_headers(product: Product) -> None:
+    product.publish(1, 2)
+    deliver(product)
+
+    requests = [sent.request for sent in product.api.pusher.sent]
+    assert [each.queue for each in requests] == [QueueAddress("acct", "crm-in", 604800)] * 2
+    assert [json.loads(each.body)["data"]["n"] for each in requests] == [1, 2]
+    assert {each.url for each in requests} == {QUEUE_ID}
+    assert product.app.on(Queue.RETRIES) == []
+
+
+def test_a_queue_gets_cloud_events_if_its_subscription_says_so(product: Product) -> None:
+    wanted = {"destination": queue(), "eventDeliverySchema": "CloudEventSchemaV1_0"}
+    product.api.json("DELETE", CRM)
+    product.api.json("PUT", CRM, {"properties": wanted}, status=201)
+    product.publish(1)
+    deliver(product)
+
+    [sent] = product.api.pusher.sent
+    assert json.loads(sent.request.body)["specversion"] == "1.0"
+
+
+def test_a_queue_is_asked_for_no_consent_and_told_of_no_deletion(product: Product) -> None:
+    assert product.api.in_force().has_consented
+    product.api.json("DELETE", CRM)
+
+    assert product.api.pusher.sent == []
+
+
+def test_a_webhook_that_replaces_a_queue_is_asked(product: Product) -> None:
+    product.api.pusher.script(URL, answered(200))
+    patch = {"destination": hook()["properties"]["destination"]}
+
+    product.api.error("PATCH", CRM, patch, status=400)
+
+    assert [sent.request.url for sent in product.api.pusher.sent] == [URL]
+    assert product.api.in_force().endpoint_url == QUEUE_ID
+
+
+@pytest.mark.parametrize(
+    ("status", "waits"), [(404, timedelta(minutes=5)), (401, timedelta(minutes=5)), (503, None)]
+)
+def test_the_rows_of_azure_resources_say_what_follows(
+    product: Product, status: int, waits: timedelta | None
+) -> None:
+    product.api.pusher.script(QUEUE_ID, answered(status))
+    product.publish(1)
+    began_at = product.app.clock.now()
+    deliver(product)
+
+    [message] = product.app.on(Queue.RETRIES)
+    assert message.due
+    assert message.due - began_at >= (waits or timedelta(seconds=30))
+    assert message.deliveries[0].attempts == 1
+
+
+def test_the_documents_of_a_queue_come_back_as_they_were_given(product: Product) -> None:
+    wanted = queue(queueMessageTimeToLiveInSeconds=-1)
+    made = product.api.json("PUT", CRM, {"properties": {"destination": wanted}}, status=201)
+
+    assert made["properties"]["destination"] == wanted
+    changed = product.api.json("PATCH", CRM, {"labels": ["a"]})
+    assert changed["properties"]["destination"] == wanted
+    error = product.api.error("POST", f"{CRM}/getFullUrl", status=400)
+    assert error["message"] == "Only a webhook has an endpoint URL."
+    assert product.api.json("POST", f"{CRM}/getDeliveryAttributes") == {"value": []}
+    listed = product.api.json("GET", f"{ORDERS}/eventSubscriptions")["value"]
+    assert [each["name"] for each in listed] == ["crm"]
+
+
+def test_a_test_event_goes_into_the_queue(product: Product) -> None:
+    told = product.api.json("POST", f"{CRM}/test")
+
+    [sent] = product.api.pusher.sent
+    assert told["succeeded"]
+    assert told["request"]["url"] == QUEUE_ID
+    assert sent.request.queue == QueueAddress("acct", "crm-in", 604800)
