@@ -34,7 +34,7 @@ _LONGEST_ANSWER = 86400  # seconds: a day, longer than any timeout
     type=click.Choice([each.value for each in EndpointType]),
     default="webhook",
     show_default=True,
-    help="Kind of endpoint.",
+    help="Kind of endpoint; a storage queue is 'azure'.",
 )
 @click.option(
     "--answers",

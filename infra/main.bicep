@@ -104,7 +104,7 @@ param webhookSecretName string = ''
 @description('Name of the Key Vault secret with the certificate of that application, instead of a secret.')
 param webhookCertificateName string = ''
 
-@description('Resource ids of other storage accounts to which dead letters may go, comma-separated; empty for none.')
+@description('Resource ids of other storage accounts to which dead letters, and events for storage queues, may go, comma-separated; empty for none.')
 param deadletterAccountIds string = ''
 
 // ---- size: docs/deploy.md has the reasons

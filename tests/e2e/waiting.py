@@ -19,7 +19,8 @@ def eventually(look: Callable[[], T], expected: T) -> None:
     end = time.monotonic() + PATIENCE
     while look() != expected and time.monotonic() < end:
         time.sleep(0.1)
-    assert look() == expected
+    found = look()
+    assert found == expected, found
 
 
 def messages(azurite: Azurite) -> int:

@@ -28,7 +28,8 @@ class QueuePusher:
 
     *accounts* puts messages, by account. A put is one request, at any address, which *storage*
     sends: whoever wrote the settings has chosen it. The answer is storage's own, but 200 for its
-    201: every edition of the delivery rules takes that for a success.
+    201, which every edition of the delivery rules takes for a success, and without a body, which
+    may repeat the request's signature.
     """
 
     def __init__(
@@ -60,11 +61,12 @@ class QueuePusher:
             return Answered(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {}, b"", 0.0)
 
         def send(put: OutboundRequest) -> Awaitable[Exchange]:
-            asked = put._replace(wants_body=request.wants_body, examines_peer=request.examines_peer)
+            asked = put._replace(wants_body=False, examines_peer=request.examines_peer)
             return self._storage.send(asked, timeout, late)
 
         put = account.try_once(address.queue, text, expires=address.keep_seconds, send=send)
         exchange = await put
-        if isinstance(exchange, Answered) and exchange.status == HTTPStatus.CREATED:
-            return exchange._replace(status=HTTPStatus.OK)
-        return exchange
+        if isinstance(exchange, NotAnswered):
+            return exchange
+        is_stored = exchange.status == HTTPStatus.CREATED
+        return exchange._replace(status=HTTPStatus.OK if is_stored else exchange.status, body=b"")

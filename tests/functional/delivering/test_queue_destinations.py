@@ -13,7 +13,16 @@ from shared.engine.ports import Queue
 from shared.http import QueueAddress
 from tests.functional.delivering.product import Product, a_product
 from tests.functional.deployment import Deployment
-from tests.functional.manage.arm_api import CRM, ORDERS, URL, hook
+from tests.functional.manage.arm_api import (
+    CRM,
+    ORDERS,
+    SHOP,
+    SHOP_CRM,
+    SHOP_ORDERS,
+    URL,
+    hook,
+    push,
+)
 
 ACCOUNT = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.Storage/storageAccounts/acct"
 QUEUE_ID = f"{ACCOUNT}/queueServices/default/queues/crm-in"
@@ -54,7 +63,7 @@ def test_an_event_is_put_alone_and_without_headers(product: Product) -> None:
 
 def test_a_queue_gets_cloud_events_if_its_subscription_says_so(product: Product) -> None:
     wanted = {"destination": queue(), "eventDeliverySchema": "CloudEventSchemaV1_0"}
-    product.api.json("DELETE", CRM)
+    product.api.call("DELETE", CRM)
     product.api.json("PUT", CRM, {"properties": wanted}, status=201)
     product.publish(1)
     deliver(product)
@@ -65,13 +74,13 @@ def test_a_queue_gets_cloud_events_if_its_subscription_says_so(product: Product)
 
 def test_a_queue_is_asked_for_no_consent_and_told_of_no_deletion(product: Product) -> None:
     assert product.api.in_force().has_consented
-    product.api.json("DELETE", CRM)
+    product.api.call("DELETE", CRM)
 
     assert product.api.pusher.sent == []
 
 
 def test_a_webhook_that_replaces_a_queue_is_asked(product: Product) -> None:
-    product.api.pusher.script(URL, answered(200))
+    product.api.pusher.script(URL, answered(404))
     patch = {"destination": hook()["properties"]["destination"]}
 
     product.api.error("PATCH", CRM, patch, status=400)
@@ -102,7 +111,7 @@ def test_the_documents_of_a_queue_come_back_as_they_were_given(product: Product)
     made = product.api.json("PUT", CRM, {"properties": {"destination": wanted}}, status=201)
 
     assert made["properties"]["destination"] == wanted
-    changed = product.api.json("PATCH", CRM, {"labels": ["a"]})
+    changed = product.api.json("PATCH", CRM, {"labels": ["a"]}, status=201)
     assert changed["properties"]["destination"] == wanted
     error = product.api.error("POST", f"{CRM}/getFullUrl", status=400)
     assert error["message"] == "Only a webhook has an endpoint URL."
@@ -118,3 +127,23 @@ def test_a_test_event_goes_into_the_queue(product: Product) -> None:
     assert told["succeeded"]
     assert told["request"]["url"] == QUEUE_ID
     assert sent.request.queue == QueueAddress("acct", "crm-in", 604800)
+
+
+def test_the_forecast_is_that_of_an_azure_resource(product: Product) -> None:
+    """A webhook's 401 is never retried."""
+    expected = product.api.json("GET", f"{CRM}/forecast?answers=401,200")
+
+    assert [each["at"] for each in expected["attempts"]] == [0, 300]
+    assert expected["end"]["state"] == "delivered"
+
+
+def test_a_namespace_topic_has_queues_too(app: Deployment) -> None:
+    product = a_product(app)
+    product.api.json("PUT", SHOP, {"location": "x"}, status=201)
+    product.api.json("PUT", SHOP_ORDERS, {"properties": {}}, status=201)
+
+    made = product.api.json("PUT", SHOP_CRM, push(destination=queue()), status=201)
+
+    kept = made["properties"]["deliveryConfiguration"]["push"]["destination"]
+    assert kept == queue(queueMessageTimeToLiveInSeconds=None)
+    assert product.api.in_force("shop.orders").endpoint_url == QUEUE_ID

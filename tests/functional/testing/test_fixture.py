@@ -16,7 +16,7 @@ from azure.core.credentials import AzureKeyCredential
 from azure.core.messaging import CloudEvent
 from azure.eventgrid import EventGridPublisherClient
 
-from pushgrid.testing.deployment import Pushgrid, Unsettled
+from pushgrid.testing.deployment import GROUP, Pushgrid, Unsettled
 from pushgrid.testing.subscriber import Request
 from pushgrid.testing.topic import Refused, Topic
 
@@ -417,3 +417,17 @@ def test_other_requests_are_sent_as_ever(pushgrid: Pushgrid):
     assert type(requests.Session().get_adapter("https://example.com/")) is type(real)
     assert type(requests.Session().get_adapter(f"{pushgrid.url}/")) is not type(real)
     assert json.loads(requests.get(f"{pushgrid.url}/subscriptions", timeout=5).text)["error"]
+
+
+def test_a_queue_is_a_subscriber_whose_answers_are_its_storages(pushgrid: Pushgrid):
+    account = f"{GROUP}/providers/Microsoft.Storage/storageAccounts/testing"
+    queue = {"resourceId": account, "queueName": "inbox"}
+    destination = {"endpointType": "StorageQueue", "properties": queue}
+    orders = pushgrid.topic("orders")
+    inbox = orders.subscribe("inbox", destination=destination, answers=[404, 200])
+
+    orders.publish(PLACED)
+    pushgrid.advance(minutes=5)
+
+    assert [(each.after, each.status) for each in inbox.attempts] == [(0, 404), (300, 200)]
+    assert inbox.attempts[1].request.url == f"{account}/queueServices/default/queues/inbox"

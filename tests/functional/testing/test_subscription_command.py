@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pushgrid.testing.deployment import Pushgrid
+from pushgrid.testing.deployment import GROUP, Pushgrid
 from pushgrid.testing.subscriber import Endpoint
 from pushgrid.testing.topic import Topic
 from tests.commands import Run, runner
@@ -180,3 +180,43 @@ def test_a_missing_container_is_told(pushgrid: Pushgrid, run: Run, action: str):
     assert (missing.code, there.code, there.err) == (0, 0, "")
     warning = "warning: there is no container 'gone'; until you create it, "
     assert missing.err == f"{warning}events that are given up are dropped\n"
+
+
+def test_a_queue_receives_the_events(pushgrid: Pushgrid, run: Run):
+    """Its account is the deployment's own, unless it is named; a webhook's options are left."""
+    orders = pushgrid.topic("orders")
+    orders.subscribe("crm", destination=DESTINATION)
+    account = f"{GROUP}/providers/Microsoft.Storage/storageAccounts/testing"
+
+    for action in ("create", "update"):
+        done = run("subscription", action, "crm", "-t", "orders", "--queue", "inbox")
+        assert (done.code, done.err) == (0, "")
+        shown = pushgrid.arm("GET", f"{orders.path}/eventSubscriptions/crm")["properties"]
+        assert shown["destination"] == {
+            "endpointType": "StorageQueue",
+            "properties": {
+                "resourceId": account,
+                "queueName": "inbox",
+                "queueMessageTimeToLiveInSeconds": None,
+            },
+        }
+    listed = run("subscription", "list")
+    pushgrid.endpoints.connect("https://new.example/", CONSENTING)
+    back = run(
+        "subscription", "update", "crm", "-t", "orders", "--endpoint", "https://new.example/"
+    )
+
+    assert "queue testing/inbox" in listed.out
+    assert (back.code, back.err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "options", ["--endpoint https://new.example/", "--batch 10", "--header A=b"]
+)
+def test_a_queue_has_no_options_of_a_webhook(pushgrid: Pushgrid, run: Run, options: str):
+    pushgrid.topic("orders")
+
+    refused = run("subscription", "create", "crm", "-t", "orders", "--queue", "q", *options.split())
+
+    assert refused.code != 0
+    assert "--queue: events go into a queue or to a webhook, with its options" in refused.err

@@ -271,6 +271,7 @@ def test_only_templates_have_parameters(tmp_path: Path) -> None:
         ("namespaceTopic", models.NamespaceTopic),
         ("namespaceSubscription", models.Subscription),
         ("destination", models.WebHookEventSubscriptionDestination),
+        ("destination", models.StorageQueueEventSubscriptionDestination),
         ("deadLetter", models.StorageBlobDeadLetterDestination),
         ("inputSchemaMapping", models.JsonInputSchemaMapping),
     ],
