@@ -30,7 +30,7 @@ from tests.e2e.waiting import eventually
 SCALE = 100
 OUTAGE = 30 * 60 / SCALE  # seconds
 EVENTS, AT_ONCE = 1250, 125
-REFUSED = 20
+REFUSED, THROTTLED = 20, 300  # puts
 FAULTS = ("missing", "throttled", "refused", "outage")
 FUNCTION = """
 import json, logging
@@ -114,8 +114,8 @@ class Attacked:
 
     def attack(self, request: StorageRequest) -> Attack | None:
         self._puts[request.kind] += 1
-        is_third = self._puts[request.kind] % 3 == 0
-        if request.kind == f"queue put {self.name}-throttled" and is_third:
+        is_busy = self._puts[request.kind] % 3 == 0 and self._puts[request.kind] <= THROTTLED
+        if request.kind == f"queue put {self.name}-throttled" and is_busy:
             return Attack(Failure.BUSY)
         if request.kind == f"queue put {self.name}-outage" and time.monotonic() < self.ends_at:
             return Attack(Failure.RESET)
