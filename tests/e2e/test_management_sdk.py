@@ -71,6 +71,23 @@ def test_topics(client: Any, name: str):
         topics.get(GROUP, name)
 
 
+def test_a_storage_queue_as_destination(client: Any, name: str):
+    topic = client.topics.begin_create_or_update(GROUP, name, m.Topic(location="x")).result()
+    group = "/subscriptions/0/resourceGroups/x"
+    account = f"{group}/providers/Microsoft.Storage/storageAccounts/{ACCOUNT}"
+    wanted = m.StorageQueueEventSubscriptionDestination(
+        resource_id=account, queue_name="inbox", queue_message_time_to_live_in_seconds=60
+    )
+    operations, where = client.event_subscriptions, (topic.id, "queue")
+
+    subscription = m.EventSubscription(destination=wanted)
+    created = operations.begin_create_or_update(*where, subscription).result()
+
+    assert (created.destination, created.provisioning_state) == (wanted, "Succeeded")
+    with pytest.raises(HttpResponseError, match="Only a webhook has an endpoint URL"):
+        operations.get_full_url(*where)
+
+
 @pytest.mark.parametrize("form", ["nested", "extension"])
 def test_event_subscriptions(
     client: Any, subscriber: Callable[..., Subscriber], name: str, form: str
