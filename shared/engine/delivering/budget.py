@@ -15,8 +15,8 @@ from shared.engine.delivering.requeue import PATIENCE
 if TYPE_CHECKING:
     from shared.engine.delivering.endpoint import Endpoint
 
-PUSHES = 2048  # under way in a process, as far as its descriptors allow
-MESSAGES = 2048  # in flight of each queue function: batchSize + newBatchThreshold in host.json
+PUSHES = 4096  # under way in a process, as far as its descriptors allow
+MESSAGES = 4096  # in flight of each queue function: batchSize + newBatchThreshold in host.json
 BYTES = 64 * 1024 * 1024  # of events in messages in flight
 _TIMES_FREE = 3
 

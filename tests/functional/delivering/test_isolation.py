@@ -25,7 +25,7 @@ HEALTHY = "https://healthy.example/"
 DURATION = 4  # seconds of publishing
 EVERY = 0.1  # seconds between two events for the healthy endpoint
 A_PUT = 0.005  # seconds
-PLACES = 256  # an eighth of what a process has, so that less fills it
+PLACES = 256  # a sixteenth of what a process has, so that less fills it
 HANGS = 60.0  # seconds
 
 
