@@ -14,7 +14,7 @@ from shared.wiring.entra import publisher_tokens
 from shared.wiring.process import CLOCK, bridge, new_request_id, once
 from shared.wiring.settings import settings
 
-THREADS = 8  # for requests that are large, or wait for storage or keys
+THREADS = 6  # for requests that are large, or wait for storage or keys
 
 
 @once
