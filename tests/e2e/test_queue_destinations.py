@@ -23,14 +23,15 @@ from testbed.storage_proxy import (
     StorageRequest,
     running_storage_proxy,
 )
+from testbed.subscriber import PATIENCE
 from tests.e2e.dead_letters import DeadLetters
 from tests.e2e.publishing import an_event, send
 from tests.e2e.waiting import eventually
 
 SCALE = 100
 OUTAGE = 30 * 60 / SCALE  # seconds
-EVENTS, AT_ONCE = 1250, 125
-REFUSED, THROTTLED = 20, 300  # puts
+EVENTS, AT_ONCE = 250, 125
+REFUSED, THROTTLED = 20, 60  # puts
 FAULTS = ("missing", "throttled", "refused", "outage")
 FUNCTION = """
 import json, logging
@@ -141,7 +142,7 @@ class Attacked:
 def test_every_event_is_in_the_queue_or_in_a_dead_letter(
     arm: Arm, own_azurite: Azurite, proxy: StorageProxy, name: str
 ):
-    """5,000 deliveries; the outage takes half an hour of scaled time."""
+    """A thousand deliveries; the outage takes half an hour of scaled time."""
     attacked = Attacked(name, own_azurite)
     arm.create_topic(name)
     for fault in FAULTS:
@@ -163,7 +164,12 @@ def test_every_event_is_in_the_queue_or_in_a_dead_letter(
         dead = attacked.dead()
         return {fault: len(ids - found[fault] - dead[fault]) for fault in FAULTS}
 
-    eventually(left, dict.fromkeys(FAULTS, 0))
+    # Held deliveries come back at their own pace: only what stands still is lost.
+    before, since = EVENTS * len(FAULTS), time.monotonic()
+    while (now := sum(left().values())) and time.monotonic() < since + PATIENCE:
+        before, since = (now, time.monotonic()) if now < before else (before, since)
+        time.sleep(1)
+    assert left() == dict.fromkeys(FAULTS, 0)
 
     dead = {fault: len(each) for fault, each in attacked.dead().items()}
     assert dead == dict.fromkeys(FAULTS, 0) | {"refused": REFUSED}
