@@ -231,7 +231,7 @@ def test_writing_takes_a_twentieth_of_the_time_at_most(
             ended.set()
             threading.Semaphore(0).acquire()
 
-    sink.write = write  # type: ignore[method-assign]
+    sink.write = write  # type: ignore[method-assign, assignment]
     deliver(recorder)
     recorder.start(sleep)
 
