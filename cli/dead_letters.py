@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any, NamedTuple
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import click
 
 from cli.deployment import Deployment, subscription_path, topic_path
+from cli.event_timeline import said
 from cli.failure import REFUSED, CommandFailed
 from cli.options import (
     calls_deployment,
@@ -35,6 +36,7 @@ _NO_DESTINATION = (
     "events that are given up are dropped."
 )
 _PAGE = 100
+_MOST_EVENTS = 1000  # whose attempts are read beside a page of dead letters
 
 
 class _Subscription(NamedTuple):
@@ -43,7 +45,7 @@ class _Subscription(NamedTuple):
 
     @property
     def path(self) -> str:
-        return f"{subscription_path(self.topic, self.name)}/deadLetters"
+        return subscription_path(self.topic, self.name)
 
 
 @click.group("dead-letters")
@@ -149,10 +151,26 @@ def _is_named(document: Mapping[str, Any], name: str) -> bool:
     return bool(document["name"].casefold() == name.casefold())
 
 
+def _with_answers(
+    deployment: Deployment, path: str, records: Sequence[dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Add the last attempt to each record of a subscription, as far as attempts are recorded."""
+    times = [each["publishedAt"] for each in records if each.get("publishedAt")]
+    known = {}
+    if times:
+        query = {"since": min(times), "$top": _MOST_EVENTS}
+        for each in deployment.get(f"{path}/attempts", **query)["value"]:
+            if each["attempts"]:
+                known[each["eventId"], each["publishedAt"]] = each["attempts"][-1]
+    for each in records:
+        asked = each.get("event", {}).get("id"), each.get("publishedAt")
+        yield each | {"lastAttempt": known.get(asked)}
+
+
 def _blobs(
     deployment: Deployment, subscription: _Subscription, query: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    for page in deployment.pages(subscription.path, **query):
+    for page in deployment.pages(f"{subscription.path}/deadLetters", **query):
         for each in page["value"]:
             yield {"topic": subscription.topic, "subscription": subscription.name, **each}
 
@@ -165,8 +183,8 @@ def _records(
     for each in asked:
         if (topic and name) or blob.startswith(f"{dead_letter_folder(*each)}/"):
             try:
-                for page in deployment.pages(f"{each.path}/records", blob=blob):
-                    yield from page["value"]
+                for page in deployment.pages(f"{each.path}/deadLetters/records", blob=blob):
+                    yield from _with_answers(deployment, each.path, page["value"])
             except CommandFailed as error:
                 if error.status != 404 or (topic and name):  # noqa: PLR2004 - not found
                     raise
@@ -197,6 +215,7 @@ def _record_row(record: Mapping[str, Any]) -> dict[str, object]:
         "REASON": f"unreadable: {record['fault']}" if record["fault"] else record["reason"],
         "ATTEMPTS": record.get("attempts"),
         "LAST OUTCOME": f"{outcome} ({status})" if status else outcome,
+        "ANSWER": said(record["lastAttempt"]) or None if record["lastAttempt"] else None,
         "PUBLISHED": _moment(record.get("publishedAt")),
         "LAST ATTEMPT": _moment(record.get("lastAttemptAt")),
     }

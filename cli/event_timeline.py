@@ -35,7 +35,27 @@ def table(event: Mapping[str, Any], now: datetime) -> str:
             f"{span(at - published):>12}  {moment(at)}  {each['number']:>3}  {answer:<24}  "
             f"{each['seconds']:>6.2f} s  {next_in:>12}  {each['why'] or ''}{detail}".rstrip()
         )
+        lines += [f"{'':>12}  | {line}" for line in answer_lines(each.get("answer"))]
     return "\n".join([*lines, _last_line(event, published, now)])
+
+
+def answer_lines(answer: Mapping[str, Any] | None) -> list[str]:
+    """Return the endpoint's answer as it is shown: the kept headers, then the body."""
+    if answer is None:
+        return []
+    if answer["body"] is None:
+        return [f"(answered with the event of aeg-output-event-id {answer['systemId']})"]
+    headers = [f"{name}: {value}" for name, value in answer["headers"].items()]
+    body = answer["body"].splitlines() or ["(no body)"]
+    more = ["… (only the beginning is kept)"] if answer["isTruncated"] else []
+    return [printable(line) for line in [*headers, *body, *more]]
+
+
+def said(failure: Mapping[str, Any]) -> str:
+    """Return in one line what an endpoint said to a failed attempt, or why it said nothing."""
+    answer = failure.get("answer")
+    lines = [*((answer and answer["body"]) or "").split("\n"), failure["detail"] or ""]
+    return next((printable(line.strip()) for line in lines if line.strip()), "")
 
 
 def state_text(

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.deployment import Deployment
+from cli.event_timeline import said
 from cli.failure import CommandFailed
 from cli.holds import hold_table
 from cli.options import calls_deployment, prints_json
@@ -198,7 +199,7 @@ def _failure_row(failure: Failure, now: datetime, *, is_latest: bool) -> dict[st
     due = failure["nextAt"] and datetime.fromisoformat(failure["nextAt"])
     is_past = is_latest and due and due + _RECORDED_WITHIN < now
     reason = f": {failure['reason']}" if failure["reason"] else ""
-    detail = f" ({failure['detail']})" if failure["detail"] else ""
+    words = f"{text}: " if (text := said(failure)) else ""
     return {
         "FAILED": f"{datetime.fromisoformat(failure['at']):%H:%M:%S}",
         "SUBSCRIPTION": f"{failure['topic']}/{failure['subscription']}",
@@ -206,5 +207,5 @@ def _failure_row(failure: Failure, now: datetime, *, is_latest: bool) -> dict[st
         "#": failure["number"],
         "ANSWER": f"{failure['status'] or '-'} {failure['outcome']}",
         "NEXT": "passed" if is_past else f"{due:%H:%M:%S}" if due else "given up",
-        _WHY: f"{failure['why'] or ''}{reason}{detail}",
+        _WHY: f"{words}{failure['why'] or ''}{reason}",
     }

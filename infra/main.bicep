@@ -80,6 +80,9 @@ param probationEndsEvents bool = false
 @description('Whether deliveries carry the trace context of their events.')
 param traceContext bool = true
 
+@description('Whether what endpoints answer to failed attempts is kept.')
+param endpointAnswers bool = true
+
 @description('Whether deliveries of a replay have the header aeg-replay-of.')
 param replayHeader bool = false
 
@@ -302,6 +305,7 @@ module app 'modules/app.bicep' = {
       probationCountsAttempt: probationCountsAttempt
       probationEndsEvents: probationEndsEvents
       traceContext: traceContext
+      endpointAnswers: endpointAnswers
       replayHeader: replayHeader
       clientIpHeader: clientIpHeader
       entraTenant: entraTenant

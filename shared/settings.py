@@ -78,6 +78,7 @@ class Settings:
     cache_for: timedelta = timedelta(seconds=5)
     endpoint_limit: int = 256
     attempt_log: AttemptLogging = AttemptLogging.FAILURES
+    endpoint_answers: bool = True
     publish_log: PublishLogging = PublishLogging.COMMITS
     log_format: LogFormat = LogFormat.JSON
     trace_context: bool = True
@@ -295,6 +296,7 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "cache_for": ("PUSHGRID_CACHE_SECONDS", _seconds),
     "endpoint_limit": ("PUSHGRID_ENDPOINT_LIMIT", partial(_whole, 1, 4096)),
     "attempt_log": ("PUSHGRID_ATTEMPT_LOG", _choice(AttemptLogging)),
+    "endpoint_answers": ("PUSHGRID_ENDPOINT_ANSWERS", _boolean),
     "publish_log": ("PUSHGRID_PUBLISH_LOG", _choice(PublishLogging)),
     "log_format": ("PUSHGRID_LOG_FORMAT", _choice(LogFormat)),
     "trace_context": ("PUSHGRID_TRACE_CONTEXT", _boolean),

@@ -176,6 +176,7 @@ resource appSettings 'Microsoft.Web/sites/config@2024-11-01' = {
     PUSHGRID_PROFILE: settings.profile
     PUSHGRID_PUBLIC_URL: empty(settings.publicUrl) ? 'https://${site.properties.defaultHostName}' : settings.publicUrl
     PUSHGRID_PUBLISH_LOG: settings.publishLog
+    PUSHGRID_ENDPOINT_ANSWERS: settings.endpointAnswers ? 'true' : 'false'
     PUSHGRID_REPLAY_HEADER: settings.replayHeader ? 'true' : 'false'
     PUSHGRID_TRACE_CONTEXT: settings.traceContext ? 'true' : 'false'
     PUSHGRID_WAKE_SCHEDULE: '0 * * * * *'

@@ -124,6 +124,9 @@ type settingsType = {
   @description('Whether deliveries carry the trace context of their events.')
   traceContext: bool
 
+  @description('Whether what endpoints answer to failed attempts is kept.')
+  endpointAnswers: bool
+
   @description('Whether deliveries of a replay have the header aeg-replay-of.')
   replayHeader: bool
 

@@ -5,6 +5,7 @@ import { button, counted, labelOf, moment, paged, row, table } from "./parts.js"
 import { h } from "./preact.mjs";
 import { startReplay } from "./replays.js";
 import { run, state } from "./store.js";
+import { answered } from "./timeline.js";
 
 const PAGE = 20;
 
@@ -92,7 +93,7 @@ function records({ path, blob, value, nextLink }) {
   );
 }
 
-function record({ fault, reason, attempts, lastOutcome, lastStatus, lastAttemptAt, event }, number) {
+function record({ fault, reason, attempts, lastOutcome, lastStatus, lastAttemptAt, publishedAt, event }, number) {
   if (fault) return h("p", { class: "fault", key: number }, fault);
   const last = [lastStatus, lastOutcome].filter(Boolean).join(" ");
   return h(
@@ -112,6 +113,15 @@ function record({ fault, reason, attempts, lastOutcome, lastStatus, lastAttemptA
         lastAttemptAt && [" at ", moment(lastAttemptAt)],
       ),
     ),
+    lastAnswer(event.id, publishedAt),
     h("pre", { tabIndex: 0, "aria-label": `Event ${number + 1}` }, JSON.stringify(event, null, 2)),
   );
+}
+
+/** What the endpoint answered last, if the attempts of the event are among the latest that are shown. */
+function lastAnswer(eventId, publishedAt) {
+  const events = state.reads.events?.value?.value ?? [];
+  const isIt = (each) => each.eventId === textOf(eventId) && each.publishedAt === publishedAt;
+  const answer = events.find(isIt)?.attempts.at(-1)?.answer;
+  return answer && answered(answer);
 }

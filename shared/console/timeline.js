@@ -67,9 +67,21 @@ function attempt(each) {
     badge({ word: answer, look }),
     ` after ${duration(each.seconds)}`,
     each.detail && h("div", { class: "detail" }, each.detail),
+    each.answer && answered(each.answer),
     each.nextAt &&
       h("div", null, "Next at ", moment(each.nextAt), " because of: ", h("em", null, each.why)),
   );
+}
+
+/** What the endpoint answered: the headers that are kept, and the beginning of the body. */
+export function answered({ headers, body, isTruncated, systemId }) {
+  if (body === null) return h("div", { class: "quiet" }, `Answered with the event of aeg-output-event-id ${systemId}.`);
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+  const more = isTruncated ? "\n… (only the beginning is kept)" : "";
+  return [
+    lines.length > 0 && h("div", { class: "quiet" }, lines.join(" · ")),
+    h("pre", { class: "answer" }, `${body || "(no body)"}${more}`),
+  ];
 }
 
 function end(found) {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from shared.http import Answered, Exchange, Failure
 
@@ -32,6 +33,20 @@ class Outcome(StrEnum):
     PROBATION = "Probation"
 
 
+class EndpointAnswer(NamedTuple):
+    """
+    What an endpoint answered to a request that failed, without our secrets; bounded.
+
+    *of* is the system id of the event with whose attempt it is kept. *headers* are selected ones,
+    and *body* is the beginning of the body; ``None``: this is only a reference to *of*.
+    """
+
+    of: str
+    headers: Mapping[str, str]
+    body: str | None
+    is_truncated: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryOutcome:
     """
@@ -39,7 +54,7 @@ class DeliveryOutcome:
 
     *status* is the HTTP status; without an answer it is ``None``, and *failure* says why. *seconds*
     is how long the endpoint took. *detail* is for the operator's log only. *retry_after* is that
-    header as it was sent.
+    header as it was sent. *answer* is that of a failed attempt, if answers are kept.
     """
 
     outcome: Outcome
@@ -48,6 +63,7 @@ class DeliveryOutcome:
     detail: str = ""
     retry_after: str | None = None
     failure: Failure | None = None
+    answer: EndpointAnswer | None = None
 
 
 _BY_STATUS = {

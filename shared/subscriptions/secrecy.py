@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from html import unescape
 from urllib.parse import unquote, urlsplit
 
-from shared.clip import clip
+from shared.clip import LONGEST, clip
 from shared.subscriptions.subscription import EventSubscription, StaticHeader
 
 WITHHELD = "Withheld: it repeats a secret of the event subscription."
@@ -44,9 +44,9 @@ class Secrecy:
         self._runs = {run for each in _secrets(subscription) for run in _runs(each)}
         self._sizes = {len(each) for each in self._runs}
 
-    def shown(self, text: str) -> str:
+    def shown(self, text: str, longest: int = LONGEST) -> str:
         """Return the clipped *text*, or `WITHHELD`; what clipping takes away is no matter."""
-        clipped = clip(text)
+        clipped = clip(text, longest)
         return WITHHELD if any(map(self._is_telling, _layers(clipped))) else clipped
 
     def _is_telling(self, text: str) -> bool:

@@ -48,6 +48,7 @@ def deliver() -> Deliver:
             clock=CLOCK,
             new_span_id=_new_span_id if settings().trace_context else None,
             has_replay_header=settings().replay_header,
+            keeps_answers=settings().endpoint_answers,
         ),
         current_pause=lambda subscription: off_loop(lambda: parts.current_pause(subscription)),
         log_shortage=Shortages(CLOCK),

@@ -14,7 +14,7 @@ from pushgrid.testing.memory import START, FakeClock, MemoryAttempts
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.attempts import StorageAttempts
 from shared.delivery.attempt_record import AttemptRecord
-from shared.delivery.outcome import Outcome
+from shared.delivery.outcome import EndpointAnswer, Outcome
 from shared.delivery.policy import EndReason, EndState
 from shared.engine.ports import AttemptLog
 from tests.builders import TRACE, a_record, an_outcome
@@ -55,7 +55,20 @@ EVERY_KIND = [
         replay_of="20260209120000-5b0c6a0e",
     ),
     a_record(
-        number=3,
+        number=4,
+        outcome=replace(an_outcome(), answer=EndpointAnswer("s-1", {}, None)),
+    ),
+    a_record(
+        number=5,
+        outcome=replace(
+            an_outcome(),
+            answer=EndpointAnswer(
+                "s-1", {"server": "x"}, "\0\ufffe\ufffd" * 680, is_truncated=True
+            ),
+        ),
+    ),
+    a_record(
+        number=5,
         event_id=None,
         outcome=None,
         next_at=None,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from shared.adapters.storage.day_tables import key_of
 from shared.delivery.attempt_record import AttemptRecord
-from shared.delivery.outcome import DeliveryOutcome, Outcome
+from shared.delivery.outcome import DeliveryOutcome, EndpointAnswer, Outcome
 from shared.delivery.policy import EndReason, EndState
 
 TABLE = "attempts"  # and the day of publishing
@@ -59,6 +60,7 @@ def entity_of(record: AttemptRecord) -> dict[str, Any]:
             "Status": outcome.status,
             "Seconds": float(outcome.seconds),
             "Detail": _text(outcome.detail),
+            **_answer(outcome.answer),
         }
     return {name: value for name, value in row.items() if value is not None}
 
@@ -72,6 +74,7 @@ def record_of(row: Mapping[str, Any]) -> AttemptRecord:
             status=row.get("Status"),
             seconds=row["Seconds"],
             detail=row.get("Detail", ""),
+            answer=_answer_of(row),
         )
     return AttemptRecord(
         topic=row["Topic"],
@@ -94,3 +97,22 @@ def record_of(row: Mapping[str, Any]) -> AttemptRecord:
 
 def _text(text: str | None) -> str | None:
     return str(text) if text else None
+
+
+def _answer(answer: EndpointAnswer | None) -> dict[str, Any]:
+    if answer is None:
+        return {}
+    if answer.body is None:
+        return {"AnswerOf": answer.of}
+    # As JSON's escapes, whatever characters the endpoint has sent.
+    said = json.dumps([dict(answer.headers), answer.body, answer.is_truncated])
+    return {"AnswerOf": answer.of, "Answer": said}
+
+
+def _answer_of(row: Mapping[str, Any]) -> EndpointAnswer | None:
+    if "AnswerOf" not in row:
+        return None
+    headers, body, is_truncated = (
+        json.loads(row["Answer"]) if "Answer" in row else ({}, None, False)
+    )
+    return EndpointAnswer(row["AnswerOf"], headers, body, is_truncated)

@@ -10,7 +10,7 @@ from shared.clock import Clock
 from shared.delivery.attempt_record import KEPT_FOR, AttemptRecord
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import DeliveryMessage
-from shared.delivery.outcome import DeliveryOutcome
+from shared.delivery.outcome import DeliveryOutcome, EndpointAnswer
 from shared.delivery.policy import (
     Decision,
     Delivered,
@@ -98,9 +98,10 @@ class MessageHistory:
             return
         now = self.history.clock.now()
         is_dead = state is EndState.DEAD_LETTERED
+        about = self._about(delivery, text, at)
         record = replace(
-            self._about(delivery, text, at),
-            outcome=outcome,
+            about,
+            outcome=outcome and _once(outcome, about.system_id),
             next_at=decision.due if isinstance(decision, RetryAt) else None,
             state=state,
             reason=decision.reason if isinstance(decision, End) else None,
@@ -159,3 +160,11 @@ class MessageHistory:
             return EndState.DELIVERED
         can_be_kept = self.terms.dead_letter and decision.reason is not EndReason.PAYLOAD_MISSING
         return EndState.DEAD_LETTERED if can_be_kept else EndState.DROPPED
+
+
+def _once(outcome: DeliveryOutcome, system_id: str) -> DeliveryOutcome:
+    """Return an outcome whose answer is kept with the request's first event, once."""
+    answer = outcome.answer
+    if answer is None or answer.of == system_id:
+        return outcome
+    return replace(outcome, answer=EndpointAnswer(answer.of, {}, None))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 
 from shared.clock import Clock
 from shared.delivery.outcome import Outcome, classify
+from shared.delivery.requests.endpoint_answer import endpoint_answer
 from shared.delivery.requests.push_request import push_request
 from shared.delivery.requests.replay_header import with_replay
 from shared.delivery.requests.traces import with_trace
@@ -25,13 +26,14 @@ class Push:
     Sends the request of a batch, and classifies its outcome.
 
     *new_span_id* ``None``: requests carry no trace context. With *has_replay_header* those
-    of a replay name it.
+    of a replay name it. With *keeps_answers* the outcome of a request that failed has the answer.
     """
 
     pusher: Pusher
     clock: Clock
     new_span_id: Callable[[], str] | None = None
     has_replay_header: bool = False
+    keeps_answers: bool = True
 
     async def __call__(self, request: Request) -> Attempted | Shortage:
         """Push *request*; whatever is wrong with an event is its outcome."""
@@ -52,6 +54,11 @@ class Push:
         if isinstance(exchange, NotAnswered) and exchange.failure is Failure.SHORTAGE:
             return Shortage(exchange.detail)
         outcome = classify(exchange, profile.success_codes)
+        has_failed = outcome.outcome is not Outcome.DELIVERED
+        if self.keeps_answers and has_failed and isinstance(exchange, Answered):
+            first = request.batch[0].delivery.system_id(part.message.key)
+            answer = endpoint_answer(exchange, part.subscription, first)
+            outcome = replace(outcome, answer=answer)
         return Attempted(outcome, began_at, self.clock.now(), request.jitter)
 
 

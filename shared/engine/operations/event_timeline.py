@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -38,7 +38,7 @@ def latest(days: Iterable[Sequence[AttemptRecord]], limit: int) -> list[EventTim
     timelines: list[EventTimeline] = []
     for day in days:
         by_event: dict[str, list[AttemptRecord]] = {}
-        for record in day:
+        for record in _with_answers(day):
             by_event.setdefault(record.system_id, []).append(record)
         timelines += [EventTimeline(records) for records in by_event.values()]
         if len(timelines) >= limit:
@@ -71,7 +71,7 @@ def failure_documents(records: Iterable[AttemptRecord], limit: int) -> list[dict
     """Return the *limit* latest failed attempts as JSON members, the latest first."""
     failed = [
         (each, each.outcome)
-        for each in records
+        for each in _with_answers([*records])
         if each.outcome and each.outcome.outcome is not Outcome.DELIVERED
     ]
     failed.sort(key=lambda pair: pair[0].at, reverse=True)
@@ -87,13 +87,36 @@ def failure_documents(records: Iterable[AttemptRecord], limit: int) -> list[dict
     ]
 
 
+def _with_answers(records: Sequence[AttemptRecord]) -> Iterator[AttemptRecord]:
+    """Give each event the answer to its request, if it is kept with another of *records*."""
+    known = {
+        (each.system_id, each.at): each.outcome.answer
+        for each in records
+        if each.outcome and each.outcome.answer and each.outcome.answer.body is not None
+    }
+    for each in records:
+        outcome = each.outcome
+        if outcome and outcome.answer and (found := known.get((outcome.answer.of, each.at))):
+            yield replace(each, outcome=replace(outcome, answer=found))
+        else:
+            yield each
+
+
 def _attempt(record: AttemptRecord, outcome: DeliveryOutcome) -> dict[str, Any]:
+    answer = outcome.answer
     return {
         "number": record.number,
         "at": timestamp(record.at),
         "status": outcome.status,
         "outcome": outcome.outcome,
         "detail": outcome.detail or None,
+        "answer": answer
+        and {
+            "headers": dict(answer.headers),
+            "body": answer.body,
+            "isTruncated": answer.is_truncated,
+            "systemId": answer.of,
+        },
         "seconds": outcome.seconds,
         "nextAt": optional_timestamp(record.next_at),
         "why": record.why or None,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from pushgrid.testing.memory import START, MemoryAttempts, answered
 from shared.delivery.attempt_record import AttemptRecord
-from shared.delivery.outcome import Outcome
+from shared.delivery.outcome import EndpointAnswer, Outcome
 from shared.delivery.policy import EndReason, EndState
 from shared.engine.delivering.attempt_history import QUIET_FOR
 from shared.engine.ports import Queue
@@ -58,6 +59,24 @@ def test_a_failed_attempt_is_kept_with_the_next_time_and_its_reason(app: Deploym
     assert record.outcome
     assert (record.outcome.outcome, record.outcome.status) == (Outcome.BUSY, 503)
     assert record.outcome.seconds == 1.5
+
+
+@pytest.mark.parametrize("keeps_answers", [True, False])
+def test_the_answer_is_kept_once_for_a_request(app: Deployment, *, keeps_answers: bool) -> None:
+    """The other events of a batch refer to it; nothing is kept with a request that succeeds."""
+    app.deliver.endpoints.around = app.deliver.endpoints.around._replace(
+        push=replace(app.push, keeps_answers=keeps_answers)
+    )
+    app.subscribe(batching=Batching(max_events=3, preferred_kilobytes=1024))
+    app.pusher.script(URL, answered(503, b"database locked", {"retry-after": "9"}))
+
+    app.run(a_message([a_delivery(number) for number in range(3)]))
+
+    kept = [record.outcome and record.outcome.answer for record in app.attempts.records]
+    first = a_delivery(0).system_id(CRM)
+    whole = EndpointAnswer(first, {"retry-after": "9"}, "database locked")
+    reference = EndpointAnswer(first, {}, None)
+    assert kept == ([whole, reference, reference] if keeps_answers else [None] * 3)
 
 
 @pytest.mark.parametrize("events", [1, 3])

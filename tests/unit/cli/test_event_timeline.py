@@ -12,7 +12,7 @@ import pytest
 from cli.event_timeline import table
 from pushgrid.testing.memory import START
 from shared.delivery.attempt_record import AttemptRecord
-from shared.delivery.outcome import DeliveryOutcome, Outcome
+from shared.delivery.outcome import DeliveryOutcome, EndpointAnswer, Outcome
 from shared.delivery.policy import EndReason, EndState
 from shared.engine.operations.event_timeline import EventTimeline, document, latest
 from tests.builders import TRACE, a_record, an_outcome
@@ -64,6 +64,32 @@ def test_people_read_a_line_per_attempt_and_one_for_the_end() -> None:
             "   0:00:30.2  2026-02-09 12:00:30  given up: MaxDeliveryAttemptsExceeded"
             " (all 2 attempts made); its blob was due at 2026-02-09 12:05:30"
         ),
+    ]
+
+
+def test_the_answer_stands_below_its_attempt() -> None:
+    """Of a batch it is kept with the first event, and shown with each that was read with it."""
+    whole = EndpointAnswer("s-0", {"retry-after": "9"}, "locked\x1b[31m\nby 7", is_truncated=True)
+    reference = EndpointAnswer("s-0", {}, None)
+    first, other, alone = (
+        a_record(system_id=system_id, at=at, outcome=replace(an_outcome(), answer=answer))
+        for system_id, at, answer in (
+            ("s-0", START, whole),
+            ("s-1", START, reference),
+            ("s-2", START + SECOND, reference),
+        )
+    )
+
+    shown = [
+        table(document(each), START).splitlines()[3:-1]
+        for each in latest([[first, other, alone]], 9)
+    ]
+
+    answer = ["retry-after: 9", "locked\ufffd[31m", "by 7", "… (only the beginning is kept)"]
+    assert [[line.strip(" |") for line in lines] for lines in shown] == [
+        answer,
+        answer,
+        ["(answered with the event of aeg-output-event-id s-0)"],
     ]
 
 
@@ -129,6 +155,7 @@ def test_programs_get_the_same() -> None:
         "status": 503,
         "outcome": "Busy",
         "detail": None,
+        "answer": None,
         "seconds": 0.1,
         "nextAt": "2026-02-09T12:00:30.0000000Z",
         "why": "minimum for 503: 30 s",

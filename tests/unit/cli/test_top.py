@@ -38,6 +38,9 @@ HEALTH = {
 }
 
 
+ANSWER = {"headers": {}, "body": "\nlocked\nby 7", "isTruncated": False, "systemId": "s-1"}
+
+
 def failure(number: int, **members: Any) -> dict[str, Any]:
     return {
         "eventId": "e-\x1b[31m1",
@@ -169,7 +172,7 @@ def test_the_latest_failures_stay_each_once(scripted: Scripted) -> None:
 def test_the_screen_says_what_is_wrong_and_why(scripted: Scripted) -> None:
     given_up = {"nextAt": None, "state": "dropped", "reason": "MaxDeliveryAttemptsExceeded"}
     scripted.failed = {"crm": 2}
-    scripted.failures = [failure(2, **given_up), failure(1, detail="[b]x")]
+    scripted.failures = [failure(2, **given_up), failure(1, detail="[b]x", answer=ANSWER)]
     console = Console(width=200, record=True)
 
     console.print(Group(*top.parts_of(readings(0).read(), URL)))
@@ -187,7 +190,7 @@ def test_the_screen_says_what_is_wrong_and_why(scripted: Scripted) -> None:
     event = "e-\N{REPLACEMENT CHARACTER}[31m1"
     assert rows[-2:] == [
         f"12:00:02 orders/crm {event} 2 503 Busy given up {why}: MaxDeliveryAttemptsExceeded",
-        f"12:00:01 orders/crm {event} 1 503 Busy 12:01:00 {why} ([b]x)",
+        f"12:00:01 orders/crm {event} 1 503 Busy 12:01:00 locked: {why}",
     ]
 
 
