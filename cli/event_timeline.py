@@ -79,7 +79,7 @@ def state_text(
         left = span(timedelta(seconds=max(round((until - now).total_seconds()), 0)))
         lines.append(f"Held: the endpoint is sent nothing for another {left} ({held['why']}).")
     elif held:
-        lines.append("Held: the hold has expired, and one event is sent first as a probe.")
+        lines.append(f"Held, and one event is sent first as a probe ({printable(held['why'])}).")
     if place := state.get("deadLetter"):
         where = f"container '{place['container']}' of storage account '{place['account']}'"
         lines.append(f"Dead letters: {where}.")

@@ -205,7 +205,7 @@ def _failure_row(failure: Failure, now: datetime, *, is_latest: bool) -> dict[st
         "SUBSCRIPTION": f"{failure['topic']}/{failure['subscription']}",
         "EVENT": failure["eventId"],
         "#": failure["number"],
-        "ANSWER": f"{failure['status'] or '-'} {failure['outcome']}",
+        "ANSWER": failure["cause"],
         "NEXT": "passed" if is_past else f"{due:%H:%M:%S}" if due else "given up",
         _WHY: f"{words}{failure['why'] or ''}{reason}",
     }

@@ -189,7 +189,7 @@ def healths(draw: st.DrawFn) -> Health:
     health = Health(endpoint="g-1")
     rules = terms(profile=draw(st.sampled_from(["2019", "latest", "ns"])))
     for seen in draw(st.lists(observations, max_size=8)):
-        if availability(health, seen.sent_at) == NeedsProbe():
+        if isinstance(availability(health, seen.sent_at), NeedsProbe):
             health = claim_probe(health, rules, seen.sent_at)
         health = observe(health, seen, rules)
     return health

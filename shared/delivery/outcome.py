@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from shared.clip import clip
 from shared.http import Answered, Exchange, Failure
+
+
+MOST_CAUSE = 100  # characters
 
 
 class Outcome(StrEnum):
@@ -64,6 +68,15 @@ class DeliveryOutcome:
     retry_after: str | None = None
     failure: Failure | None = None
     answer: EndpointAnswer | None = None
+
+    @property
+    def cause(self) -> str:
+        """The cause in a few words: ``503 Busy``, ``Connection refused``."""
+        if self.status is not None:
+            return f"{self.status} {self.outcome}"
+        is_socket = self.outcome is Outcome.SOCKET_ERROR
+        words = self.detail.rpartition(": ")[2] if is_socket else self.detail
+        return clip(words, MOST_CAUSE) if words else str(self.outcome)
 
 
 _BY_STATUS = {

@@ -78,7 +78,7 @@ class Observation:
 
     *new_events* counts its events that were never pushed before. *is_late*: it counted as a
     failure until its answer came. *is_isolated*: it is a failure among successes, which begins no
-    probation.
+    probation. *cause* is that of a failure, as the hold that it begins names it.
     """
 
     outcome: Outcome
@@ -88,6 +88,7 @@ class Observation:
     is_probe: bool = False
     is_late: bool = False
     is_isolated: bool = False
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,13 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class NeedsProbe:
-    """A hold is over by time: the process that claims the probe pushes one request first."""
+    """
+    A hold is over by time: the process that claims the probe pushes one request first.
+
+    *why* is that of the hold.
+    """
+
+    why: str = ""
 
 
 Availability = Open | Held | NeedsProbe
@@ -131,8 +138,9 @@ def availability(health: Health, now: datetime) -> Availability:
     if now < hold.until:
         return Held(hold.until, hold.why, _running(hold, now))
     if hold.probe_until and now < hold.probe_until:
-        return Held(min(now + PROBE_RECHECK, hold.probe_until), "a probe is under way")
-    return NeedsProbe()
+        until = min(now + PROBE_RECHECK, hold.probe_until)
+        return Held(until, f"{hold.why}; a probe is under way")
+    return NeedsProbe(hold.why)
 
 
 def claim_probe(health: Health, terms: DeliveryTerms, now: datetime) -> Health:
@@ -207,7 +215,7 @@ def _hold(health: Health, seen: Observation, terms: DeliveryTerms) -> Hold | Non
         hold = Hold(
             since=since,
             until=until,
-            why=f"probation for {seen.outcome}: {in_words(probation)}",
+            why=_why(f"probation for {seen.outcome}: {in_words(probation)}", seen),
             sent_at=seen.sent_at,
             probation=seen.outcome,
             probation_until=until,
@@ -219,12 +227,17 @@ def _hold(health: Health, seen: Observation, terms: DeliveryTerms) -> Hold | Non
         delayed = Hold(
             since=since,
             until=seen.ended_at + terms.scaled(wait),
-            why=f"delayed delivery: {in_words(wait)}",
+            why=_why(f"delayed delivery: {in_words(wait)}", seen),
             sent_at=seen.sent_at,
             delays=delays + 1,
         )
         hold = _longer(hold, delayed)
     return hold
+
+
+def _why(rule: str, seen: Observation) -> str:
+    """Name the failure, when it was, and the rule by which a hold follows."""
+    return f"{seen.cause} at {seen.ended_at:%H:%M:%S} ({rule})" if seen.cause else rule
 
 
 def _with_probe(hold: Hold, until: datetime | None) -> Hold:

@@ -230,6 +230,7 @@ class Endpoint:
             sent_at=result.began_at,
             ended_at=result.ended_at,
             is_probe=request.is_probe,
+            cause=result.outcome.cause,
         )
         if result.succeeded:
             if began.half_used or self.limit.is_half_used(self.under_way):

@@ -77,7 +77,7 @@ class SharedHealth:
         self.health = bounded_health(self.health, Bounds(now))
         found, others = availability(self.health, now), self._others_probe_until
         if isinstance(found, NeedsProbe) and others and is_pending(others, now, PROBE_RECHECK):
-            return Held(others, "a probe is about to begin")
+            return Held(others, f"{found.why}; a probe is about to begin")
         return found
 
     def observed(self, seen: Observation, terms: DeliveryTerms) -> bool:

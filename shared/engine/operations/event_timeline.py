@@ -109,6 +109,7 @@ def _attempt(record: AttemptRecord, outcome: DeliveryOutcome) -> dict[str, Any]:
         "at": timestamp(record.at),
         "status": outcome.status,
         "outcome": outcome.outcome,
+        "cause": outcome.cause,
         "detail": outcome.detail or None,
         "answer": answer
         and {

@@ -102,8 +102,8 @@ def holds_document(pause: Pause | None, found: Availability) -> dict[str, Any]:
     match found:
         case Held(until=until, why=why):
             held = {"until": timestamp(until), "why": why}
-        case NeedsProbe():
-            held = {"until": None, "why": "a probe is due"}
+        case NeedsProbe(why=why):
+            held = {"until": None, "why": f"{why}; a probe is due"}
     paused = pause and {"since": timestamp(pause.since), "by": pause.by}
     return {"paused": paused, "held": held}
 

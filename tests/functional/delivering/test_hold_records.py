@@ -35,7 +35,7 @@ def test_a_probation_is_told_when_it_begins_and_when_it_ends(
         "topic": "orders",
         "subscription": "crm",
         "reason": "Probation",
-        "why": "probation for NotFound: 5 min",
+        "why": "404 NotFound at 12:00:00 (probation for NotFound: 5 min)",
         "until": "2026-02-09T12:05:00.0000000Z",
     }
     assert ended == {
@@ -61,7 +61,10 @@ def test_a_hold_that_goes_on_is_told_once(app: Deployment, logged: Logged) -> No
         app.run(a_message([a_delivery(1)]))
 
     [line] = logged("hold.began")
-    assert (line["reason"], line["why"]) == ("DelayedDelivery", "delayed delivery: 1 min")
+    assert (line["reason"], line["why"]) == (
+        "DelayedDelivery",
+        "500 GenericError at 12:00:00 (delayed delivery: 1 min)",
+    )
     assert logged("hold.ended") == []
 
 

@@ -139,7 +139,10 @@ def test_a_hold_is_shown_while_it_lasts(crm: ArmApi) -> None:
 def test_a_hold_that_is_over_awaits_its_probe(crm: ArmApi) -> None:
     hold(crm, timedelta(seconds=1))
 
-    assert found(crm)["state"]["held"] == {"until": None, "why": "a probe is due"}
+    assert found(crm)["state"]["held"] == {
+        "until": None,
+        "why": "probation for NotFound: 5 min; a probe is due",
+    }
     assert "one event is sent first" in printed(crm)
 
 

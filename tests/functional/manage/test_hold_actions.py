@@ -316,6 +316,6 @@ def test_all_holds_of_a_resource_group_are_listed(crm: ArmApi) -> None:
 
     own = {"topic": "orders", "subscription": "crm", "paused": PAUSED}
     assert found == [{**own, "held": held}, {**shop, "held": held}]
-    due = {"until": None, "why": "a probe is due"}
+    due = {"until": None, "why": "probation for NotFound: 5 min; a probe is due"}
     assert later == [{**own, "held": due}, {**shop, "held": due}]
     assert elsewhere == []

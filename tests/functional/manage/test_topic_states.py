@@ -69,7 +69,7 @@ def test_a_hold_is_shown_with_its_reason(orders: ArmApi) -> None:
 
     assert held() == {"until": timestamp(START + MINUTE), "why": "probation"}
     orders.clock.advance(2 * MINUTE)
-    assert held() == {"until": None, "why": "a probe is due"}
+    assert held() == {"until": None, "why": "probation; a probe is due"}
     orders.json("PUT", CRM, hook("https://other.example/"), status=201)
     assert held() is None
 

@@ -154,6 +154,7 @@ def test_programs_get_the_same() -> None:
         "at": "2026-02-09T12:00:00.2500000Z",
         "status": 503,
         "outcome": "Busy",
+        "cause": "503 Busy",
         "detail": None,
         "answer": None,
         "seconds": 0.1,

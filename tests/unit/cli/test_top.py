@@ -49,6 +49,7 @@ def failure(number: int, **members: Any) -> dict[str, Any]:
         "at": f"2026-02-09T12:00:{number:02}Z",
         "status": 503,
         "outcome": "Busy",
+        "cause": "503 Busy",
         "detail": None,
         "seconds": 0.1,
         "nextAt": "2026-02-09T12:01:00Z",
@@ -209,7 +210,10 @@ def test_a_failure_takes_one_line_of_a_narrow_terminal(scripted: Scripted) -> No
     event = "25d6ec0a-4272-4712-b5b0-3b2663a621cf"
     given_up = {"nextAt": None, "reason": "UndeliverableDueToHttpBadRequest", "eventId": event}
     scripted.failed = {"crm": 2}
-    scripted.failures = [failure(2, status=400, outcome="BadRequest", **given_up), failure(1)]
+    scripted.failures = [
+        failure(2, status=400, cause="400 BadRequest", **given_up),
+        failure(1, status=None, cause="Connection refused"),
+    ]
     console = Console(width=80, record=True)
 
     console.print(Group(*top.parts_of(readings(0).read(), URL, console.width)))
@@ -221,7 +225,7 @@ def test_a_failure_takes_one_line_of_a_narrow_terminal(scripted: Scripted) -> No
         "12:00:02", "orders/crm", "25d6e…621cf", "2", "400", "BadRequest", "given",
     ]  # fmt: skip
     assert first.rstrip().endswith("…")
-    assert second.split()[3] == "1"
+    assert second.split()[3:6] == ["1", "Connection", "refused"]
 
 
 def test_an_attempt_that_did_not_fail_again_is_no_longer_due(scripted: Scripted) -> None:

@@ -7,7 +7,7 @@ import pytest
 from pushgrid.testing.memory import answered
 from shared.delivery.outcome import DeliveryOutcome, Outcome, classify
 from shared.delivery.profiles import PROFILES
-from shared.http import Failure, NotAnswered
+from shared.http import Exchange, Failure, NotAnswered
 
 LATEST = PROFILES["latest"].success_codes
 NAMED = {
@@ -65,3 +65,19 @@ def test_every_failure_has_a_name_and_no_status(failure: Failure) -> None:
 def test_every_failure_but_a_shortage_of_ours_has_an_outcome() -> None:
     """A shortage is no attempt."""
     assert set(Failure) - set(FAILURES) == {Failure.SHORTAGE}
+
+
+@pytest.mark.parametrize(
+    ("exchange", "cause"),
+    [
+        (answered(503), "503 Busy"),
+        (
+            NotAnswered(Failure.SOCKET, "connecting to 203.0.113.7: Connection refused", 0.0),
+            "Connection refused",
+        ),
+        (NotAnswered(Failure.TIMED_OUT, "no answer in 30 s", 30.0), "timed out: no answer in 30 s"),
+        (NotAnswered(Failure.FAULT, "x" * 999, 0.0), f"fault of the sender: {'x' * 78}…"),
+    ],
+)
+def test_the_cause_is_named_in_a_few_words(exchange: Exchange, cause: str) -> None:
+    assert classify(exchange, {200}).cause == cause

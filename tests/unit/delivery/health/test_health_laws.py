@@ -69,7 +69,7 @@ def test_nothing_is_pushed_during_a_hold(health: Health, now: datetime) -> None:
 
 @given(healths(), some_time)
 def test_a_claimed_probe_is_the_only_one(health: Health, now: datetime) -> None:
-    if availability(health, now) == NeedsProbe():
+    if isinstance(availability(health, now), NeedsProbe):
         claimed = claim_probe(health, LATEST, now)
 
         assert isinstance(availability(claimed, now), Held)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from shared.clock import in_words
 from shared.delivery.health.endpoint_health import (
     Held,
     NeedsProbe,
@@ -32,9 +34,11 @@ def test_a_probe_that_fails_without_probation_ends_the_hold() -> None:
 def test_a_probe_is_claimed_until_its_time_is_over() -> None:
     claimed = claim_probe(after(seen(Outcome.BUSY)), LATEST, at(10))
 
-    assert availability(claimed, at(10)) == Held(at(13), "a probe is under way")
+    assert availability(claimed, at(10)) == Held(
+        at(13), "probation for Busy: 10 s; a probe is under way"
+    )
     assert isinstance(availability(claimed, at(49.9)), Held)
-    assert availability(claimed, at(10) + ACKNOWLEDGED_BY) == NeedsProbe()
+    assert isinstance(availability(claimed, at(10) + ACKNOWLEDGED_BY), NeedsProbe)
 
 
 def test_a_probe_that_fails_begins_a_hold_that_does_not_wait_for_its_claim() -> None:
@@ -43,7 +47,7 @@ def test_a_probe_that_fails_begins_a_hold_that_does_not_wait_for_its_claim() -> 
     health = after(seen(Outcome.BUSY, 10, 11, is_probe=True), health=claimed)
 
     assert availability(health, at(11)) == Held(at(21), "probation for Busy: 10 s", Outcome.BUSY)
-    assert availability(health, at(21)) == NeedsProbe()
+    assert isinstance(availability(health, at(21)), NeedsProbe)
 
 
 @pytest.mark.parametrize("outcome", [Outcome.BAD_REQUEST, Outcome.PAYLOAD_TOO_LARGE])
@@ -52,7 +56,7 @@ def test_a_probe_at_fault_itself_leaves_the_claim_to_another(outcome: Outcome) -
 
     health = after(seen(outcome, 10, is_probe=True), health=claimed)
 
-    assert availability(health, at(10)) == NeedsProbe()
+    assert isinstance(availability(health, at(10)), NeedsProbe)
     assert return_probe(health) == health
 
 
@@ -70,3 +74,19 @@ def test_a_failure_during_the_probe_outlives_it() -> None:
     assert availability(health, at(14)) == Held(
         at(22), "probation for TimedOut: 10 s", Outcome.TIMED_OUT
     )
+
+
+def test_the_cause_of_a_hold_survives_until_its_probe() -> None:
+    """With its time; that a probe is due or under way comes after it."""
+    cause = replace(seen(Outcome.SOCKET_ERROR, sent=3), cause="Connection refused")
+    rule = f"probation for SocketError: {in_words(LATEST.profile.probation[Outcome.SOCKET_ERROR])}"
+    why = f"Connection refused at 12:00:03 ({rule})"
+    held = after(cause)
+    assert held.hold
+    over = held.hold.until
+
+    assert availability(held, at(4)) == Held(over, why, Outcome.SOCKET_ERROR)
+    assert availability(held, over) == NeedsProbe(why)
+    found = availability(claim_probe(held, LATEST, over), over)
+    assert isinstance(found, Held)
+    assert found.why == f"{why}; a probe is under way"
