@@ -10,7 +10,6 @@ from typing import NamedTuple
 from shared.clip import clip
 from shared.http import Answered, Exchange, Failure
 
-
 MOST_CAUSE = 100  # characters
 
 
