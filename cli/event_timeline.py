@@ -68,18 +68,7 @@ def state_text(
     """
     if state is None:
         return "The event subscription no longer exists."
-    lines = []
-    if not state["hasConsented"]:
-        lines.append("Not delivering: the endpoint has not completed the validation handshake.")
-    if paused := state.get("paused"):
-        since_then = moment(paused["since"])
-        by = printable(paused["by"])
-        lines.append(f"Paused since {since_then} by {by}: its events wait until it is resumed.")
-    if (held := state["held"]) and (until := _time(held["until"])):
-        left = span(timedelta(seconds=max(round((until - now).total_seconds()), 0)))
-        lines.append(f"Held: the endpoint is sent nothing for another {left} ({held['why']}).")
-    elif held:
-        lines.append(f"Held, and one event is sent first as a probe ({printable(held['why'])}).")
+    lines = _obstacles(state, now)
     if place := state.get("deadLetter"):
         where = f"container '{place['container']}' of storage account '{place['account']}'"
         lines.append(f"Dead letters: {where}.")
@@ -92,9 +81,30 @@ def state_text(
         f"delivered, {counts['DeadLetteredCount']} dead-lettered, {counts['DroppedEventCount']} "
         "dropped."
     )
-    if counts["PublishSuccessCount"] and not counts["MatchedEventCount"] and not shows_events:
+    has_matched = counts["MatchedEventCount"] or shows_events
+    if counts["PublishSuccessCount"] and not has_matched and not state.get("expiredAt"):
         lines.append("Its filters matched none of them.")
     return "\n".join(lines)
+
+
+def _obstacles(state: Mapping[str, Any], now: datetime) -> list[str]:
+    """Return what keeps events from a subscription."""
+    lines = []
+    if expired := state.get("expiredAt"):
+        then = moment(expired)
+        lines.append(f"Expired at {then}: it gets no more events, and those that wait are dropped.")
+    if not state["hasConsented"]:
+        lines.append("Not delivering: the endpoint has not completed the validation handshake.")
+    if paused := state.get("paused"):
+        since_then = moment(paused["since"])
+        by = printable(paused["by"])
+        lines.append(f"Paused since {since_then} by {by}: its events wait until it is resumed.")
+    if (held := state["held"]) and (until := _time(held["until"])):
+        left = span(timedelta(seconds=max(round((until - now).total_seconds()), 0)))
+        lines.append(f"Held: the endpoint is sent nothing for another {left} ({held['why']}).")
+    elif held:
+        lines.append(f"Held, and one event is sent first as a probe ({printable(held['why'])}).")
+    return lines
 
 
 def _last_line(event: Mapping[str, Any], published: datetime, now: datetime) -> str:

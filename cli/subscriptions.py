@@ -13,7 +13,7 @@ from cli.deployment import Deployment, subscription_path, topic_path
 from cli.failure import REFUSED, CommandFailed
 from cli.holds import Hold, consent_text, hold_text, read_holds
 from cli.options import calls_deployment, of_topic, prints_json
-from cli.output import print_result, print_table
+from cli.output import moment, print_result, print_table
 from cli.subscription_actions import ACTIONS
 from cli.subscription_document import (
     SubscriptionOptions,
@@ -211,9 +211,16 @@ def _row(document: Mapping[str, Any], holds: Mapping[tuple[str, str], Hold]) -> 
         "ENDPOINT": target.get("endpointBaseUrl") or _queue(target),
         "BATCH": target.get("maxEventsPerBatch"),
         "SCHEMA": properties.get("eventDeliverySchema"),
-        "STATE": properties.get("provisioningState"),
+        "STATE": _expired(properties) or properties.get("provisioningState"),
         "HELD": hold and hold_text(hold),
     }
+
+
+def _expired(properties: Mapping[str, Any]) -> str | None:
+    at = properties.get("expirationTimeUtc")
+    if at is None or datetime.fromisoformat(at) > datetime.now(UTC):
+        return None
+    return f"expired at {moment(at)}"
 
 
 def _queue(target: Mapping[str, Any]) -> str | None:

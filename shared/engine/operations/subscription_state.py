@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from shared.arm.subscription_codec import to_subscription_in_force
-from shared.clock import timestamp
+from shared.clock import optional_timestamp, timestamp
 from shared.delivery.furthest import Bounds
 from shared.delivery.health.bounded_health import bounded_health
 from shared.delivery.health.endpoint_health import (
@@ -41,7 +41,7 @@ class SubscriptionState:
 
     *availability* tells whether its endpoint is sent anything, if it *has_consented* and there is
     no *pause*. *counts* covers all events since the requested time. *dead_letter* ``None``: events
-    that end are dropped.
+    that end are dropped. *expired_at* ``None``: it has not expired.
     """
 
     has_consented: bool
@@ -49,6 +49,7 @@ class SubscriptionState:
     availability: Availability
     counts: dict[Metric, int]
     dead_letter: DeadLetterDestination | None
+    expired_at: datetime | None = None
 
 
 def read_state(
@@ -78,6 +79,7 @@ def read_state(
         counts=_sums(counts, key.topic, "", _OF_TOPIC, span_of_time)
         | _sums(counts, key.topic, key.subscription, _OF_SUBSCRIPTION, span_of_time),
         dead_letter=subscription.dead_letter,
+        expired_at=subscription.expires_at if subscription.is_expired(now) else None,
     )
 
 
@@ -113,6 +115,7 @@ def document(state: SubscriptionState) -> dict[str, Any]:
     kept = state.dead_letter
     return {
         "hasConsented": state.has_consented,
+        "expiredAt": optional_timestamp(state.expired_at),
         **holds_document(state.pause, state.availability),
         "deadLetter": kept and {"account": kept.account, "container": kept.container},
         "counts": {metric.value: count for metric, count in state.counts.items()},

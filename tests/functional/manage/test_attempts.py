@@ -115,6 +115,18 @@ def test_attempts_of_a_deleted_subscription_are_kept(crm: ArmApi) -> None:
     assert state_text(None, START, NOW) == "The event subscription no longer exists."
 
 
+def test_an_expired_subscription_is_said_to_be_expired(crm: ArmApi) -> None:
+    """Not that its filters matched none."""
+    crm.json("PUT", CRM, hook(expirationTimeUtc="2026-02-09T12:02:00Z"), status=201)
+    crm.clock.advance(2 * MINUTE)
+    count(crm, "", {Metric.PUBLISH_SUCCESS: 3})
+
+    shown = printed(crm)
+
+    assert shown.startswith("Expired at 2026-02-09 12:02:00: it gets no more events")
+    assert "Its filters matched none" not in shown
+
+
 def test_a_row_that_can_not_be_read_is_an_outage_of_its_own(crm: ArmApi) -> None:
     where = (Table.EVENT_SUBSCRIPTIONS, "orders", "crm")
     stored = crm.resources.get(*where)
