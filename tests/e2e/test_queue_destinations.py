@@ -109,12 +109,11 @@ class Attacked:
     def rewritten(self, request: StorageRequest) -> str:
         """Have storage refuse the first puts into a queue: their signature is another's."""
         kind = f"queue put {self.name}-refused"
-        self._puts[kind] += request.kind == kind
+        self._puts[request.kind] += 1
         is_refused = request.kind == kind and self._puts[kind] <= REFUSED
         return f"{request.target}&numofmessages=1" if is_refused else request.target
 
     def attack(self, request: StorageRequest) -> Attack | None:
-        self._puts[request.kind] += 1
         is_busy = self._puts[request.kind] % 3 == 0 and self._puts[request.kind] <= THROTTLED
         if request.kind == f"queue put {self.name}-throttled" and is_busy:
             return Attack(Failure.BUSY)
