@@ -8,7 +8,7 @@ from shared.adapters.http.connection import HttpConnection, Server
 _IDLE_SECONDS = 60.0
 _MAX_SECONDS = 600.0  # then a new one, so that a moved name is noticed
 _SWEEP_SECONDS = 5.0
-MAX_IDLE = 2048  # one server may be that of many endpoints
+MAX_IDLE = 4096  # as many as pushes are under way: one server may be that of many endpoints
 
 
 class Pool:
