@@ -85,6 +85,12 @@ class Cache(Generic[V]):
             entry = self._entries.get(key)
             return entry is not None and self._monotonic() + MOMENT < entry.due
 
+    def known(self, key: str) -> V | None:
+        """Return the value of *key*, however old, without a read."""
+        with self._lock:
+            entry = self._entries.get(key)
+            return entry.value if entry else None
+
     def start(self, key: str, read: Callable[[], V]) -> Reading[V]:
         """
         Return the reading of *key*, which is under way on a thread of its own, or done.

@@ -98,8 +98,10 @@ class OffLoopHealth:
             self._readings[topic] = reading
             reading.add_done_callback(lambda _: self._readings.pop(topic))
             return await asyncio.shield(reading)
-        await asyncio.wait([reading])
-        return read() if self._store.is_cached(topic) else await self._run(read)
+        if (known := self._store.known(topic)) is None:  # an expired row will do
+            await asyncio.wait([reading])
+            known = self._store.known(topic) or {}
+        return known.get(key.subscription.lower())
 
     async def read(self, key: SubscriptionKey) -> StoredHealth | None:
         return await self._run(partial(self._store.read, key))

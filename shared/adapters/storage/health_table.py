@@ -45,6 +45,9 @@ class TableHealth:
             return None
         return rows.get(name)
 
+    def known(self, topic: str) -> Mapping[str, StoredHealth] | None:
+        return self._topics.known(topic.lower())
+
     def read(self, key: SubscriptionKey) -> StoredHealth | None:
         resource = self._store.get(Table.ENDPOINT_HEALTH, *key)
         return self._stored(key.topic, resource) if resource else None

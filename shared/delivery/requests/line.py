@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -114,12 +114,13 @@ class Line(Generic[Owner]):
         self._variants.append((subscription, terms))
         return len(self._variants) - 1
 
-    def withdraw(self, owner: Owner) -> list[Entry[Owner]]:
-        """Take every entry of *owner*."""
+    def withdraw(self, owners: Collection[Owner]) -> list[Entry[Owner]]:
+        """Take every entry of *owners*."""
         withdrawn: list[Entry[Owner]] = []
-        for key, group in list(self._groups.items()):
-            withdrawn += [each for each in group.entries if each.owner is owner]
-            group.entries = deque(each for each in group.entries if each.owner is not owner)
+        gone = set(map(id, owners))
+        for key, group in list(self._groups.items()) if gone else ():
+            withdrawn += [each for each in group.entries if id(each.owner) in gone]
+            group.entries = deque(each for each in group.entries if id(each.owner) not in gone)
             if not group.entries:
                 del self._groups[key]
         return withdrawn

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -38,6 +39,7 @@ class AttemptHistory:
     logging: AttemptLogging
     clock: Clock
     _quiet_until: datetime | None = None
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def of(self, message: DeliveryMessage, terms: DeliveryTerms) -> MessageHistory:
         """Return the history of one message."""
@@ -50,6 +52,10 @@ class AttemptHistory:
 
     async def write(self, records: list[AttemptRecord]) -> None:
         """Store *records*; give up what can't be stored soon."""
+        async with self._turn:  # before it is asked whether a write has failed meanwhile
+            await self._write(records)
+
+    async def _write(self, records: list[AttemptRecord]) -> None:
         now = self.clock.now()
         if self._quiet_until and now < self._quiet_until:
             return

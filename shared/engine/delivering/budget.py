@@ -139,6 +139,10 @@ class Budget:
         self._waiting[endpoint] = None
         return False
 
+    def keeps_from_first(self, endpoint: Endpoint) -> bool:
+        """Tell whether an endpoint of which nothing is known waits for its first push."""
+        return endpoint.speed is Speed.UNKNOWN and endpoint in self._waiting
+
     def count(self, endpoint: Endpoint, by: int) -> None:
         """Count a push that begins (1) or ends (-1)."""
         self._under_way += by

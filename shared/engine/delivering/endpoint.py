@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -33,7 +33,8 @@ from shared.engine.delivering.results import Attempted, NotNow, Result, Shortage
 from shared.subscriptions.subscription import EventSubscription, Pause, SubscriptionKey
 
 QUICK = 1.0  # seconds: a push that takes more is slow
-BRIEF = 0.25  # seconds: what waits for such a push has its place back in no time
+BRIEF = 0.25  # seconds of a push after which a place is soon free
+LONGEST_TURN = 1.0  # seconds until the last of a line has its turn, likewise
 SHORTEST = 0.1  # seconds that a push is taken to last
 LONGEST_IN_LINE = 60.0  # seconds
 TICK = 0.5  # seconds between two looks at what is not pushed at once
@@ -94,9 +95,11 @@ class Endpoint:
         return self.speed is Speed.QUICK
 
     @property
-    def is_brief(self) -> bool:
-        """Whether its pushes are not known to take more than a quarter of a second."""
-        return max(self.seconds or 0, self._hangs_for()) <= BRIEF
+    def is_prompt(self) -> bool:
+        """Whether what waits for it has its place back in no time: as far as it is known."""
+        takes = max(self.seconds or 0, self._hangs_for())
+        is_soon = takes <= BRIEF and takes * len(self.parts) <= LONGEST_TURN * self.limit.value
+        return is_soon and not self.around.budget.keeps_from_first(self)
 
     @property
     def is_idle(self) -> bool:
@@ -138,15 +141,14 @@ class Endpoint:
         now = self.around.clock.now()
         self._turn_back_line(lambda _: NotNow(now, "the host stops"))
 
-    def give_way(self, pushing: Pushing) -> None:
-        """Turn back what a part has in the line, unless its place will be free in no time."""
-        if not self.is_brief:
+    def give_way(self, *pushing: Pushing) -> None:
+        """Turn back what parts have in the line, unless their places will be free in no time."""
+        if pushing and not self.is_prompt:
             self._withdraw(pushing, "more than half of the places are taken")
 
-    def _withdraw(self, pushing: Pushing, why: str) -> None:
-        """Turn back what a part has in the line, uncounted, to come back at the endpoint's pace."""
-        if withdrawn := self.line.withdraw(pushing):
-            batch = tuple(each.loaded for each in withdrawn)
+    def _withdraw(self, parts: Collection[Pushing], why: str) -> None:
+        """Turn back what parts have in the line, uncounted, to come back at the endpoint's pace."""
+        for pushing, batch in by_part(self.line.withdraw(parts)):
             pushing.report(batch, NotNow(self.back(len(batch)), why))
 
     def back(self, count: int) -> datetime:
@@ -319,11 +321,9 @@ class Endpoint:
         """Look after what is not pushed at once, until nothing is left."""
         self._is_ticking = False
         self._judge_speed()
-        for each in list(self.parts):
-            if _now() - each.message.since > LONGEST_IN_LINE:
-                self._withdraw(each, "no push in time")
-            elif each.message.places.are_almost_gone:
-                self.give_way(each)
+        old = _now() - LONGEST_IN_LINE
+        self._withdraw([each for each in self.parts if each.message.since < old], "no push in time")
+        self.give_way(*(each for each in self.parts if each.message.places.are_almost_gone))
         if self.parts:
             self._tick_soon()
         self.pump()

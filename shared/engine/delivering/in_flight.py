@@ -62,7 +62,7 @@ class Pushing:
     def abandon(self) -> None:
         """Push nothing more of it, and report nothing more: its message comes again."""
         self.is_abandoned = True
-        self.endpoint.line.withdraw(self)
+        self.endpoint.line.withdraw({self})
         self._left()
 
     def _left(self) -> None:

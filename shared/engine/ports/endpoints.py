@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import NamedTuple, Protocol
 
@@ -48,6 +48,9 @@ class HealthStore(Protocol):
 
     def cached(self, key: SubscriptionKey) -> StoredHealth | None:
         """Return the row as of a second ago, or older while storage fails; never raises."""
+
+    def known(self, topic: str) -> Mapping[str, StoredHealth] | None:
+        """Return the rows of *topic* as they were read last, by subscription in lower case."""
 
     def read(self, key: SubscriptionKey) -> StoredHealth | None:
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ from pushgrid.testing.memory import START, MemoryAttempts, answered
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.outcome import EndpointAnswer, Outcome
 from shared.delivery.policy import EndReason, EndState
-from shared.engine.delivering.attempt_history import QUIET_FOR
+from shared.engine.delivering.attempt_history import QUIET_FOR, AttemptHistory
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
 from shared.http import Failure, NotAnswered
@@ -303,3 +304,26 @@ def test_housekeeping_drops_days_older_than_a_week_once_an_hour(app: Deployment)
 
     assert first == days() == list(range(8))
     assert soon == [*range(8), 9]
+
+
+def test_those_who_wait_while_a_write_hangs_do_not_try_after_it(app: Deployment) -> None:
+    """Else the last of many would wait for the timeouts of all."""
+
+    class Hanging:
+        tries = 0
+
+        async def write(self, _: Sequence[AttemptRecord]) -> None:
+            self.tries += 1
+            await asyncio.sleep(3)
+            raise StorageUnavailable
+
+    log = Hanging()
+    history = AttemptHistory(log=log, logging=AttemptLogging.ALL, clock=app.watched)
+
+    async def write() -> None:
+        await asyncio.gather(*(history.write([a_record()]) for _ in range(20)))
+
+    app.loop.run(write())
+
+    assert log.tries == 1
+    assert app.clock.now() - START <= 3 * SECOND

@@ -103,40 +103,50 @@ def no_more_threads() -> Iterator[None]:
 
 
 class Rows:
-    """A HealthStore whose rows are old, until they have been read."""
+    """A HealthStore whose rows are old; a read lasts until *ends*."""
 
-    def __init__(self, *, lasts: bool) -> None:
-        self.lasts = lasts
-        self.threads: list[str] = []
-        self.fresh = False
+    def __init__(self, known: dict[str, StoredHealth] | None) -> None:
+        self.rows = known
+        self.ends = threading.Event()
+        self.reads = 0
 
     def is_cached(self, _: str) -> bool:
-        return self.fresh
+        return False
+
+    def known(self, _: str) -> dict[str, StoredHealth] | None:
+        return self.rows
 
     def cached(self, key: SubscriptionKey) -> StoredHealth | None:
-        self.threads.append(threading.current_thread().name.partition("_")[0])
-        self.fresh = self.lasts
-        return StoredHealth(Health(endpoint=key.subscription), "etag")
+        self.reads += 1
+        assert self.ends.wait(PATIENCE)
+        self.rows = {f"crm-{number}": stored("new") for number in range(3)}
+        return self.rows[key.subscription]
+
+
+def stored(endpoint: str) -> StoredHealth:
+    return StoredHealth(Health(endpoint=endpoint), "etag")
 
 
 @pytest.mark.parametrize(
-    ("lasts", "threads"),
+    ("known", "found"),
     [
-        pytest.param(True, ["deliver", "MainThread", "MainThread"], id="read"),
-        pytest.param(False, ["deliver"] * 3, id="unreadable"),
+        pytest.param(None, ["new", "new", "new"], id="nothing is known"),
+        pytest.param({"crm-1": stored("old")}, ["new", "old", None], id="an older row will do"),
     ],
 )
-def test_those_who_wait_for_the_health_of_a_topic_share_a_read(
-    *, threads: list[str], lasts: bool
+def test_the_health_of_a_topic_is_read_once_for_all(
+    known: dict[str, StoredHealth] | None, found: list[str | None]
 ) -> None:
-    rows = Rows(lasts=lasts)
-    keys = [SubscriptionKey("orders", f"crm-{number}") for number in range(3)]
+    rows = Rows(known)
 
     async def main() -> list[StoredHealth | None]:
         health = OffLoopHealth(rows, Threads(2, "deliver"))  # type: ignore[arg-type]
-        return await asyncio.gather(*map(health.cached, keys))
+        keys = [SubscriptionKey("Orders", f"crm-{number}") for number in range(3)]
+        tasks = [asyncio.create_task(health.cached(key)) for key in keys]
+        if known:
+            await asyncio.gather(*tasks[1:])  # only the first waits
+        rows.ends.set()
+        return await asyncio.gather(*tasks)
 
-    found = asyncio.run(main())
-
-    assert [each and each.health.endpoint for each in found] == ["crm-0", "crm-1", "crm-2"]
-    assert rows.threads == threads
+    assert [each and each.health.endpoint for each in asyncio.run(main())] == found
+    assert rows.reads == 1

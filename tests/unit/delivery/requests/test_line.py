@@ -288,9 +288,9 @@ def test_what_is_withdrawn_is_in_no_request(rules: DeliveryTerms) -> None:
         event = loaded(number, data={"kind": "xyz"[number // 3]})
         add(line, (one, other)[number % 2], [event], CRM, rules)
 
-    withdrawn = line.withdraw(one)
+    withdrawn = line.withdraw([one])
 
     assert [entry.loaded.delivery.position for entry in withdrawn] == [0, 2, 4, 6]
-    assert line.withdraw(one) == []
-    assert [entry.loaded.delivery.position for entry in line.withdraw(other)] == [1, 3, 5, 7]
+    assert line.withdraw([one]) == []
+    assert [entry.loaded.delivery.position for entry in line.withdraw([other])] == [1, 3, 5, 7]
     assert not line
