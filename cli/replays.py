@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime
+from time import sleep
 from typing import Any
 
 import click
@@ -114,7 +114,7 @@ def _wait(deployment: Deployment, job: Mapping[str, Any]) -> Mapping[str, Any]:
     deployment = replace(deployment, while_waiting=nullcontext)
     with Console(stderr=True).status(_progress(job)) as progress:
         while job["state"] == _RUNNING:
-            time.sleep(_POLL)
+            sleep(_POLL)
             before = job["updatedAt"]
             try:
                 job = deployment.get(f"replays/{job['id']}")

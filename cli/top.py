@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from time import sleep
 from typing import Any
 
 import click
@@ -69,7 +69,7 @@ def top(deployment: Deployment, *, once: bool, interval: float, as_json: bool) -
         with _screen(deployment.url, as_json=as_json, is_live=not once) as show:
             show(first)
             while not once:
-                time.sleep(interval)
+                sleep(interval)
                 show(_try(readings))
     except KeyboardInterrupt:
         pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
@@ -37,6 +38,16 @@ settings.load_profile(_profile)
 # `make check` tries each law a little, and `make test` in full. A limit at a law would hold for
 # both, so there is none.
 settings.register_profile("quick", settings.get_profile(_profile), max_examples=20)
+
+
+# Modules and tests stay to the end: while they are collected there is no garbage to look for.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage from now on, but not among what was collected."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-import time
+from collections.abc import Callable
+from time import monotonic, sleep
 
 _BEAT = 0.5  # seconds
 _MISSED = 2.0  # seconds after a beat at which the clock stops until the next
@@ -19,7 +20,8 @@ class AwakeClock:
     after a beat at most. Without that thread it is the system's clock. Thread-safe.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, monotonic: Callable[[], float] = monotonic) -> None:
+        self._monotonic = monotonic
         self._lock = threading.Lock()
         # The latest beat: when it was by the system's clock, and by this one.
         self._beat: tuple[float, float] | None = None
@@ -33,14 +35,14 @@ class AwakeClock:
 
     def _read(self) -> tuple[float, float]:
         """Return the time by the system's clock and by this one, both of the same moment."""
-        now = time.monotonic()
+        now = self._monotonic()
         at, awake = self._beat or (now, now)
         return now, awake + min(now - at, _MISSED)
 
     def _start(self) -> None:
         with self._lock:
             if self._beat is None:
-                now = time.monotonic()
+                now = self._monotonic()
                 thread = threading.Thread(target=self._run, name="awake-clock", daemon=True)
                 try:
                     thread.start()
@@ -55,7 +57,7 @@ class AwakeClock:
 
     def _run(self) -> None:
         while True:
-            time.sleep(_BEAT)
+            sleep(_BEAT)
             self._beat = self._read()
 
 

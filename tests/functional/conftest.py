@@ -9,11 +9,18 @@ from tests.functional.deployment import Deployment
 from tests.functional.namespace_shop import deploy_orders
 
 
-@pytest.fixture(autouse=True)
-def _nothing_blocks() -> Iterator[None]:
-    """Let no call keep an event loop waiting."""
+@pytest.fixture(scope="module")
+def _blocking_calls() -> Iterator[list[str]]:
     with blocking_calls() as made:
-        yield
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _nothing_blocks(_blocking_calls: list[str]) -> Iterator[None]:
+    """Let no call keep an event loop waiting."""
+    yield
+    made = _blocking_calls.copy()
+    _blocking_calls.clear()
     assert made == []
 
 

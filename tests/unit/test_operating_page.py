@@ -15,10 +15,17 @@ SOURCES = [
     for path in each.rglob("*.py")
 ]
 LEVELS = {"info", "warning", "error"}
+
+
+def _last_name(called: ast.expr) -> str:
+    match called:
+        case ast.Name(name) | ast.Attribute(attr=name):
+            return name
+    return ""
+
+
 CALLS = [node for source in SOURCES for node in ast.walk(source) if isinstance(node, ast.Call)]
-FIRST_ARGUMENTS = [
-    (ast.unparse(call.func).rpartition(".")[2], call.args[0]) for call in CALLS if call.args
-]
+FIRST_ARGUMENTS = [(_last_name(call.func), call.args[0]) for call in CALLS if call.args]
 KEYWORDS = [(keyword.arg, keyword.value) for call in CALLS for keyword in call.keywords]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 START = datetime(2026, 2, 9, 12, 0, tzinfo=UTC)
+_PAST = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class Seconds:
@@ -41,7 +42,7 @@ class FakeClock:
 
     def monotonic(self) -> float:
         """Return seconds since some moment in the past, as `time.monotonic` does."""
-        return (self._now - datetime(2000, 1, 1, tzinfo=UTC)).total_seconds()
+        return (self._now - _PAST).total_seconds()
 
     def advance(self, by: timedelta) -> None:
         self._now += by

@@ -112,7 +112,7 @@ def test_unproven_events_are_sent_if_a_flag_says_so(pushgrid: Pushgrid, run: Run
 def test_the_progress_tells_what_was_sent_and_read(
     pushgrid: Pushgrid, run: Run, monkeypatch: pytest.MonkeyPatch, *, is_dry_run: bool, sent: str
 ):
-    monkeypatch.setattr("time.sleep", lambda _: pushgrid.advance(minutes=1))
+    monkeypatch.setattr("cli.replays.sleep", lambda _: pushgrid.advance(minutes=1))
     told: list[str] = []
     monkeypatch.setattr("rich.status.Status.update", lambda _, text: told.append(str(text)))
 
@@ -135,7 +135,7 @@ def test_an_outage_does_not_end_the_wait(
         else:
             pushgrid.advance(minutes=1)
 
-    monkeypatch.setattr("time.sleep", sleep)
+    monkeypatch.setattr("cli.replays.sleep", sleep)
 
     code, out, _ = run("dead-letters", "replay")
 
@@ -157,7 +157,7 @@ def test_a_wait_without_prospect_ends(
             (job,) = pushgrid.arm("GET", "replays")["value"]
             pushgrid.resources.delete(Table.REPLAYS, "job", job["id"])
 
-    monkeypatch.setattr("time.sleep", sleep)
+    monkeypatch.setattr("cli.replays.sleep", sleep)
 
     code, _, err = run("dead-letters", "replay")
 

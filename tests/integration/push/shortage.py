@@ -25,3 +25,9 @@ def no_descriptor(free: int = 0) -> Iterator[None]:
                 held.enter_context(socket.socket())
         resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 100 + free, before[1]))
         yield
+
+
+def take_descriptors() -> None:
+    """Inside `no_descriptor`, take what is free, also what other threads close from now on."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, most))  # standard streams; `poll` needs a few

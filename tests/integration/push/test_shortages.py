@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import ExitStack
 from errno import EADDRNOTAVAIL, ECONNREFUSED, EMFILE, ENFILE, ENOBUFS, ENOMEM
 from ipaddress import ip_address
 from typing import Any
@@ -32,7 +31,7 @@ from tests.integration.push.scripted import (
     failure_of,
     push,
 )
-from tests.integration.push.shortage import no_descriptor
+from tests.integration.push.shortage import no_descriptor, take_descriptors
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "good.test"])
@@ -42,6 +41,7 @@ def test_without_a_descriptor_nothing_is_said_about_the_endpoint(host: str) -> N
         assert isinstance(push(pusher, f"http://good.other.test:{server.port}/"), Answered)
         pusher.close()
         with no_descriptor():
+            take_descriptors()
             none = push(pusher, f"http://{host}:{server.port}/")
         again = push(pusher, f"http://{host}:{server.port}/", PATIENT)
         pusher.close()
@@ -77,16 +77,15 @@ def test_without_a_name_server_nothing_is_known_about_a_name() -> None:
 
 def test_a_name_is_unknown_only_if_there_was_a_descriptor_to_ask_with() -> None:
     """A lookup that took the last one could not open the hosts file."""
-    with ExitStack() as taken:
 
-        def lookup(_: str) -> list[Any]:
-            taken.enter_context(socket.socket())
-            raise OSError("no such name")
+    def lookup(_: str) -> list[Any]:
+        take_descriptors()
+        raise OSError("no such name")
 
-        pusher = HttpPusher(LOCAL, lookup=looked_up(lookup))
-        with no_descriptor(1):
-            none = push(pusher, "http://good.test/")
-        pusher.close()
+    pusher = HttpPusher(LOCAL, lookup=looked_up(lookup))
+    with no_descriptor(1):
+        none = push(pusher, "http://good.test/")
+    pusher.close()
 
     assert failure_of(none) is Failure.SHORTAGE
 

@@ -75,7 +75,7 @@ def test_a_case_that_fails_ends_no_other(capsys: pytest.CaptureFixture[str]):
 
 @pytest.mark.parametrize("ends", ["", "; sys.stdin.read()"])
 def test_the_time_of_a_child_is_ours_while_it_runs_and_when_it_has_ended(ends: str):
-    spin = f"import sys, time\nwhile time.process_time() < 0.5: pass\nprint(){ends}"
+    spin = f"import sys, time\nwhile time.process_time() < 0.2: pass\nprint(){ends}"
     before = ticks_of(os.getpid())
     with subprocess.Popen(
         [sys.executable, "-c", spin], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -85,4 +85,4 @@ def test_the_time_of_a_child_is_ours_while_it_runs_and_when_it_has_ended(ends: s
         if not ends:
             child.wait()
 
-        assert ticks_of(os.getpid()) - before >= 0.4 * os.sysconf("SC_CLK_TCK")
+        assert ticks_of(os.getpid()) - before > 0.1 * os.sysconf("SC_CLK_TCK")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -259,7 +258,7 @@ def run(
                 raise KeyboardInterrupt
             step()
 
-        monkeypatch.setattr(time, "sleep", sleep)
+        monkeypatch.setattr("cli.top.sleep", sleep)
         options = ("--url", URL, "--key", "k", "--interval", "7")
         code = main(["top", *options, *arguments])
         return code, capsys.readouterr().out.splitlines()
