@@ -50,6 +50,7 @@ class Options(NamedTuple):
     settings: Mapping[str, str]
     host: str = LOOPBACK
     workers: int = 1
+    blob_events: bool = False
 
 
 @click.command("dev")
@@ -82,6 +83,11 @@ class Options(NamedTuple):
 )
 @click.option("--tls", is_flag=True, help="Serve https, with a certificate of this user's own.")
 @click.option(
+    "--blob-events",
+    is_flag=True,
+    help="Publish an event when another program creates or deletes a blob in the storage.",
+)
+@click.option(
     "--time-scale",
     type=click.FloatRange(1, 100_000),
     metavar="N",
@@ -106,6 +112,7 @@ def dev(
     file: Path | None,
     data: Path | None,
     tls: bool,
+    blob_events: bool,
     time_scale: float | None,
     workers: int,
     env: tuple[tuple[str, str], ...],
@@ -125,7 +132,8 @@ def dev(
     end_on_signals()
     try:
         with ExitStack() as stack:
-            _run(Options(port, file, data, tls, settings, str(host), workers), screen, stack)
+            given = Options(port, file, data, tls, settings, str(host), workers, blob_events)
+            _run(given, screen, stack)
     except HostError as error:
         raise CommandFailed(str(error), REFUSED) from None
     except KeyboardInterrupt:
@@ -148,6 +156,7 @@ def _run(options: Options, screen: Screen, stack: ExitStack) -> None:
             data=options.data,
             tls=options.tls,
             workers=options.workers,
+            blob_events=options.blob_events,
         )
     )
     _introduce(run, options, screen)
@@ -225,5 +234,5 @@ def _introduce(run: LocalRun, options: Options, screen: Screen) -> None:
         screen.show("for clients", f"export {name}={shlex.quote(value)}")
     screen.show("admin key", f"in {run.key_file}; pushgrid admin-key prints it")
     screen.show("storage", _storage(options.data))
-    connection = shlex.quote(run.azurite.connection_string)
+    connection = shlex.quote(run.connection_string)
     screen.show("for storage", f"export AZURE_STORAGE_CONNECTION_STRING={connection}")

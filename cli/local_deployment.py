@@ -36,6 +36,12 @@ class LocalRun:
     host: RunningHost
     key_file: Path
 
+    @property
+    def connection_string(self) -> str:
+        """The storage for other programs: what they do to blobs is told, if the host does that."""
+        seen = self.host.blob_url or self.azurite.blob_url
+        return self.azurite.connection_string.replace(self.azurite.blob_url, seen)
+
     def make(self, kind: str, name: str) -> bool:
         """
         Make a blob ``container`` or a ``queue``; return whether it was not there.
@@ -86,12 +92,13 @@ def running_deployment(
     data: Path | None = None,
     tls: bool = False,
     workers: int = 1,
+    blob_events: bool = False,
 ) -> Iterator[LocalRun]:
     """
     Run the app with *settings*, which override all others, at *host* until the block ends.
 
     Without an admin key among its settings it gets a new one. With a *data* folder its storage is
-    kept there.
+    kept there. With *blob_events* it tells of what other programs change in its blobs.
 
     Raises:
         HostError: it cannot be started.
@@ -104,6 +111,7 @@ def running_deployment(
         given = {STORAGE: azurite.connection_string, **settings, ADMIN_KEY: key}
         options = ["--host", host, "--port", str(port), "--workers", str(workers)]
         options += ["--tls"] if tls else []
+        options += ["--blob-events"] if blob_events else []
         running = running_host(given, options=options, root=HOME, on_line=on_line)
         started = stack.enter_context(running)
         known = LocalDeployment(started.url, key, started.variables.get("REQUESTS_CA_BUNDLE"))

@@ -20,7 +20,7 @@ _OF_HOST = re.compile(r"[\d:.]{12} (.*)")
 _SUCCESS = re.compile(r"\w+ +ok  ")
 _LISTED = re.compile(r"  \w+  +(?!ERROR)")  # a function that the host serves, at its start
 # With its last line the host says why it ends; so does the command that runs it.
-_EXPECTED = ("ready ", "storage ", "export ", "Stopping", "devhost: ")
+_EXPECTED = ("ready ", "storage ", "blobs ", "export ", "Stopping", "devhost: ")
 _JSON = '{"event":"'
 PAUSED = "paused since"  # how the reason of a hold by hand begins
 

@@ -114,6 +114,11 @@ def _parser() -> argparse.ArgumentParser:
         "--azurite", action="store_true", help="use temporary storage, discarded on exit"
     )
     parser.add_argument(
+        "--blob-events",
+        action="store_true",
+        help="tell the app what clients change in Azurite's blobs, at an address that is printed",
+    )
+    parser.add_argument(
         "--tls",
         action="store_true",
         help="serve https, with a certificate of this user's own, and print what clients need",
@@ -163,6 +168,8 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 def _plan(options: argparse.Namespace, console: log.Console, stack: contextlib.ExitStack) -> Plan:
     said = console if options.worker is None else log.Console(io.StringIO())  # once, for all
+    if options.blob_events and options.workers > 1:
+        raise HostError("--blob-events needs one process: leave --workers out")
     root = options.root.resolve()
     if not root.is_dir():
         raise HostError(f"there is no folder {root}")
@@ -200,6 +207,7 @@ def _plan(options: argparse.Namespace, console: log.Console, stack: contextlib.E
         certificate=certificate,
         starts_by_hand=options.host.is_loopback or options.admin_functions,
         shares_port=options.worker is not None,
+        blob_events=options.blob_events,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import os
 import signal
@@ -22,6 +23,8 @@ from devhost.http.admin import Admin
 from devhost.http.app import BODY_LIMIT, BODY_LIMIT_SETTING, HttpApp
 from devhost.http.server import HttpServer, reachable, reserved_port
 from devhost.log import Console
+from devhost.settings import STORAGE
+from devhost.storage.account import find_account
 from devhost.triggers import Plan, Triggers
 
 #: How long a stop waits for invocations, as in the real host.
@@ -69,12 +72,17 @@ class Host:
             HostError: the host cannot start or continue.
         """
         port, is_shared = self._plan.port, self._plan.shares_port
-        with reserved_port(port, self._plan.address, is_shared=is_shared) as taken:
+        with contextlib.ExitStack() as stack:
+            reserved = reserved_port(port, self._plan.address, is_shared=is_shared)
+            taken = stack.enter_context(reserved)
             functions = self._load()
+            servers = []
+            if self._plan.blob_events:
+                servers.append(self._blobs(stack.enter_context(reserved_port(0))))
             loop = asyncio.get_running_loop()
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, self._signalled)
-            await self._serve(functions, taken)
+            await self._serve(functions, taken, servers)
 
     def _load(self) -> list[Function]:
         found = metadata.scan(self._plan.root, self._plan.environ)
@@ -117,23 +125,39 @@ class Host:
     def _list(self, name: str, text: str) -> None:
         self._started.plain(f"  {name:<{self._width}}  {text}")
 
-    async def _serve(self, functions: list[Function], taken: socket.socket) -> None:
+    def _blobs(self, taken: socket.socket) -> HttpServer:
+        """Return what stands in front of the blob service, for clients of this machine alone."""
+        if self._module.blob_changed is None:
+            raise HostError("--blob-events: this app takes no events about blobs")
+        from devhost.blobs.proxy import BlobProxy  # for the few that ask for it
+
+        account = find_account(STORAGE, self._plan.environ)
+        proxy = BlobProxy(account, self._module.blob_changed)
+        self._started.plain(f"blobs http://{reachable(taken.getsockname())}/{account.name}")
+        return HttpServer(proxy, taken, drain_seconds=DRAIN_SECONDS)
+
+    async def _serve(
+        self, functions: list[Function], taken: socket.socket, others: Sequence[HttpServer]
+    ) -> None:
         admin, server = self._http(functions, taken)
+        servers = (server, *others)
         tasks = [
             asyncio.create_task(each)
             for each in (
-                server.serve(),
+                *(each.serve() for each in servers),
                 *(listener.run() for listener in self._triggers.listeners),
                 *(timer.run() for timer in self._triggers.timers),
             )
         ]
-        await server.started()
+        for each in servers:
+            await each.started()
         self._started.plain(f"ready {server.scheme}://{reachable(taken.getsockname())}")
         # None of the tasks ends before it is stopped, unless it fails.
         stopped = asyncio.create_task(self._stop.wait())
         await asyncio.wait([stopped, *tasks], return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
-        server.stop()
+        for each in servers:
+            each.stop()
         self._triggers.stop()
         self._module.stop()
         drains = [admin.drain, *(each.drain for each in self._triggers.listeners)]

@@ -28,12 +28,14 @@ class RunningHost:
     """
     A running host.
 
-    *url* is its base URL; *variables* are what clients need in their environment if that is https;
-    *lines* are the last 20,000 lines of its output, oldest first.
+    *url* is its base URL; *variables* are what clients need in their environment if that is https.
+    *blob_url* is that of the blob service for programs whose changes the app is told of. *lines*
+    are the last 20,000 lines of its output, oldest first.
     """
 
     process: subprocess.Popen[str]
     url: str = ""
+    blob_url: str = ""
     variables: dict[str, str] = field(default_factory=dict)
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=_KEPT_LINES))
 
@@ -103,6 +105,8 @@ def _read(host: RunningHost, ready: threading.Event, on_line: Callable[[str], No
         if line.startswith("export "):
             name, _, value = shlex.split(line)[1].partition("=")
             host.variables[name] = value
+        if line.startswith("blobs "):
+            host.blob_url = line.split()[1]
         if line.startswith("ready "):
             host.url = line.split()[1]
             ready.set()

@@ -50,6 +50,8 @@ class Plan:
     starts_by_hand: bool = True
     #: Whether other processes listen on the port as well.
     shares_port: bool = False
+    #: Whether the app is told what clients of the blob service change.
+    blob_events: bool = False
 
 
 class Triggers:

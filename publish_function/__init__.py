@@ -6,6 +6,7 @@ from shared import wiring
 from shared.adapters.functions_http import to_request, to_response
 
 wiring.read_settings()  # A fault is the answer to every request.
+wiring.take_blob_changes()
 
 
 async def main(req: func.HttpRequest) -> func.HttpResponse:

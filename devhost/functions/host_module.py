@@ -11,9 +11,13 @@ import contextlib
 import logging
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 NAME = "__host__"
+
+#: Is told the members of the app's record of a blob that has changed.
+TakesBlob = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 _log = logging.getLogger(__name__)
 
@@ -26,6 +30,7 @@ class HostModule(types.ModuleType):
         self._loop = asyncio.get_running_loop()
         self._notify = notify
         self._at_stop: list[Callable[[], object]] = []
+        self.blob_changed: TakesBlob | None = None
 
     def install(self) -> None:
         """Let the app find it."""
@@ -39,6 +44,10 @@ class HostModule(types.ModuleType):
     def at_stop(self, call: Callable[[], object]) -> None:
         """Have *call* called when the host stops, on its event loop, before it waits for work."""
         self._at_stop.append(call)
+
+    def at_blob_change(self, call: TakesBlob) -> None:
+        """Have *call* called, on the host's event loop, for each blob that a client changes."""
+        self.blob_changed = call
 
     def stop(self) -> None:
         """Make the calls of `at_stop`."""

@@ -7,14 +7,14 @@ import contextlib
 import errno
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
 from devhost.errors import HostError
-from devhost.http.app import HttpApp
 
 LOOPBACK = "127.0.0.1"
 _KEEP_ALIVE_SECONDS = 75
@@ -57,11 +57,11 @@ def reachable(bound: tuple[str, int]) -> str:
 
 
 class HttpServer:
-    """Serves an application on a reserved port."""
+    """Serves an ASGI application on a reserved port."""
 
     def __init__(
         self,
-        app: HttpApp,
+        app: Callable[..., Coroutine[Any, Any, None]],
         taken: socket.socket,
         *,
         drain_seconds: int,

@@ -19,13 +19,14 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from pushgrid.testing.composition import Chance, InMemoryApp
 from pushgrid.testing.memory import FakeClock, MemoryResources, Stored
 from pushgrid.testing.subscriber import Endpoints
-from pushgrid.testing.topic import Refused, Topic
+from pushgrid.testing.topic import Refused, StorageAccount, Topic
 from pushgrid.testing.unknown_members import refuse_unknown_members
 from shared.adapters.bridge import OnLoopPusher
 from shared.adapters.http.notifier import ParallelNotifier
 from shared.adapters.resource_cache import InvalidatingStore, ResourceCache
 from shared.adapters.storage.health_table import TableHealth
 from shared.arm.deployment import Deployment, profile_limits
+from shared.deadletter.notice import WrittenBlob
 from shared.delivery.profiles import PROFILES
 from shared.engine.delivering.budget import MESSAGES
 from shared.engine.manage.api import Manage
@@ -36,6 +37,7 @@ from shared.http import HttpAnswer, HttpRequest
 
 ACCOUNT = "testing"
 GROUP = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/local"
+_ACCOUNT_ID = f"{GROUP}/providers/Microsoft.Storage/storageAccounts/{ACCOUNT}"
 _PROVIDER = f"{GROUP}/providers/Microsoft.EventGrid"
 _URL = "https://pushgrid.example"
 _API_VERSION = "2025-02-15"
@@ -72,6 +74,7 @@ class Pushgrid(InMemoryApp):
     def __init__(self, until_end: ExitStack) -> None:
         self._until_end = until_end
         self._has_url = False
+        self._storage_account: StorageAccount | None = None
         clock, resources = FakeClock(), MemoryResources()
         self._jitter = random.Random(0)
         self._ids = random.Random(0)
@@ -164,6 +167,18 @@ class Pushgrid(InMemoryApp):
             profile=PROFILES[profile or ("ns" if namespace else "latest")],
         )
 
+    @property
+    def storage_account(self) -> StorageAccount:
+        """The storage account of the deployment, whose events tell of blobs."""
+        if self._storage_account is None:
+            self._storage_account = StorageAccount(self, ACCOUNT, _ACCOUNT_ID)
+        return self._storage_account
+
+    def blob_changed(self, blob: WrittenBlob) -> None:
+        """Tell who subscribes to the storage account of a blob; then do what is due now."""
+        self.write_dead_letters.notices.changed(blob)
+        self._run_until(self.now)
+
     def arm(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> Any:
         """
         Call the management API; return the document of its answer, or ``None``.
@@ -210,9 +225,8 @@ class Pushgrid(InMemoryApp):
 
     def new_container(self) -> dict[str, Any]:
         """Return the ARM document of a dead-letter destination that no other subscription has."""
-        account = f"{GROUP}/providers/Microsoft.Storage/storageAccounts/{ACCOUNT}"
         name = f"dead-letters-{next(self._containers)}"
-        properties = {"resourceId": account, "blobContainerName": name}
+        properties = {"resourceId": _ACCOUNT_ID, "blobContainerName": name}
         return {"endpointType": "StorageBlob", "properties": properties}
 
     def advance(self, by: timedelta = timedelta(), **units: float) -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from pushgrid.testing.subscriber import Answer, Attempt, Endpoint, Handler, checked
 from pushgrid.testing.unknown_members import refuse_unknown_members
 from shared.clock import timestamp
 from shared.deadletter.batching import dead_letter_folder
+from shared.deadletter.notice import APIS, WrittenBlob
 from shared.delivery.delivery_profile import DeliveryProfile, Feature
-from shared.events.topic import InputSchema, TopicName
+from shared.delivery.profiles import PROFILES
+from shared.events.topic import AccountTopic, InputSchema, TopicName
 from shared.http import HttpAnswer
 from shared.subscriptions.destination import StorageQueue
 
@@ -181,6 +185,53 @@ class Topic:
             return {"specversion": "1.0", "id": new_id, "source": "/test", "time": now, **event}
         envelope = {"id": new_id, "subject": "", "eventTime": now, "dataVersion": ""}
         return {**envelope, "data": None, **event}
+
+
+class StorageAccount(Topic):
+    """The deployment's storage account as a source of events. *path* is its ARM path."""
+
+    def __init__(self, app: Pushgrid, account: str, resource_id: str) -> None:
+        self._app = app
+        self.profile = PROFILES["latest"]
+        self.name = account
+        self._changes = 0
+        self.namespace = None
+        self.path = f"{resource_id}/providers/Microsoft.EventGrid"
+
+    @property
+    def data_plane_name(self) -> str:
+        """Its name within the app."""
+        return AccountTopic(self.name).joined
+
+    def publish(self, events: Any) -> None:
+        """Refuse: nobody but the storage publishes to it; see `change`."""
+        del events
+        raise TypeError("only storage publishes to an account: call change")
+
+    def change(self, container: str, path: str, *, api: str = "PutBlob", **members: Any) -> None:
+        """
+        Tell who subscribes that a blob was created or deleted, and do what is due now.
+
+        *api* is ``PutBlob``, ``PutBlockList``, ``CopyBlob`` or ``DeleteBlob``. *members* may be
+        ``size`` in bytes, ``content_type``, ``etag``, ``url``, ``blob_type`` and ``access_tier``.
+
+        Raises:
+            ValueError: there is no such operation.
+            AssertionError: the first that a handler raised.
+        """
+        if api not in APIS:
+            raise ValueError(f"api is one of {', '.join(APIS)}")
+        given: dict[str, Any] = {
+            "url": f"https://{self.name}.blob.core.windows.net/{container}/{quote(path)}",
+            "etag": f"0x{self._app.new_id()[:8].upper()}",
+            "size": 0,
+            "content_type": "application/octet-stream",
+        }
+        self._changes += 1
+        at = self._app.now + self._changes * timedelta(microseconds=1)
+        self._app.blob_changed(
+            WrittenBlob(container=container, path=path, api=api, written_at=at, **given | members)
+        )
 
 
 class Subscriber:

@@ -13,7 +13,9 @@ from shared.subscriptions.subscription import DeadLetterDestination
 
 _CONTAINER = re.compile(r"(?=.{3,63}\Z)[a-z0-9]+(-[a-z0-9]+)*")
 # Containers of the app and its host in the app's own account.
-_OWN_CONTAINER = re.compile(r"payloads|poison|azure-webjobs-.*|app-package.*|\$.*")
+_OWN_CONTAINER = re.compile(r"payloads|poison|azure-webjobs-.*|app-package.*")
+
+_SYSTEM_CONTAINERS = ("$logs", "$blobchangefeed")
 
 
 def parse_dead_letter(
@@ -70,9 +72,14 @@ def check_account(blob: Section, resource_id: str, deployment: Deployment, what:
         )
 
 
+def is_told_of(container: str) -> bool:
+    """Tell whether blobs of a *container* in the app's account have events: they are of others."""
+    return not _OWN_CONTAINER.fullmatch(container) and container not in _SYSTEM_CONTAINERS
+
+
 def check_container(section: Section, name: str, container: str, *, is_own: bool) -> None:
     """Refuse a *container* that can't have dead letters; *is_own*: it is in the app's account."""
-    if is_own and _OWN_CONTAINER.fullmatch(container):
+    if is_own and (_OWN_CONTAINER.fullmatch(container) or container.startswith("$")):
         section.refuse(name, f"The container '{container}' is reserved for the app.")
     elif not _CONTAINER.fullmatch(container):
         section.refuse(

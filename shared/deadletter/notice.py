@@ -1,10 +1,10 @@
-"""Builds the event that tells of a blob of dead letters: ``Microsoft.Storage.BlobCreated``."""
+"""Builds the events that tell of blobs: ``Microsoft.Storage.BlobCreated`` and ``BlobDeleted``."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from shared.clock import timestamp
@@ -14,13 +14,18 @@ from shared.events.literals import loads
 from shared.events.topic import AccountTopic, Topic
 
 CREATED = "Microsoft.Storage.BlobCreated"
+DELETED = "Microsoft.Storage.BlobDeleted"
+_DELETE = "DeleteBlob"
+APIS = ("PutBlob", "PutBlockList", "CopyBlob", _DELETE)
+_EPOCH, _TICK = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 _IDS = uuid.UUID("3d6f4f0e-6f0b-4a0c-9a55-7d0c7c7f2b1d")
 
 
 class WrittenBlob(NamedTuple):
     """
-    A blob as storage describes it; *size* is in bytes, *url* has no query.
+    A blob as storage describes it, and the operation *api* that wrote or deleted it.
 
+    *size* is in bytes, *url* has no query. Of changes of one blob, the later has a later time.
     *request_id* and *client_request_id* are those of the request that wrote it; empty: unknown.
     """
 
@@ -33,6 +38,9 @@ class WrittenBlob(NamedTuple):
     content_type: str
     request_id: str = ""
     client_request_id: str = ""
+    api: str = "PutBlob"
+    blob_type: str = "BlockBlob"
+    access_tier: str = "Default"
 
     @property
     def subject(self) -> str:
@@ -41,30 +49,40 @@ class WrittenBlob(NamedTuple):
 
 def blob_created(topic: Topic, blob: WrittenBlob, new_id: Callable[[], str]) -> Event:
     """
-    Return the event that a blob was created in the storage account of *topic*.
+    Return the event that a blob of dead letters was created in the storage account of *topic*.
 
-    Its id is derived from account and path: a repeat has the same. What storage no longer tells is
-    *new_id*.
+    Its id is derived from account and path: a repeat has the same.
+    """
+    return blob_event(topic, blob, _id_of(topic.name, blob.subject), new_id)
+
+
+def blob_event(topic: Topic, blob: WrittenBlob, event_id: str, new_id: Callable[[], str]) -> Event:
+    """
+    Return the event of a change in the storage account of *topic*.
+
+    What storage no longer tells is *new_id*.
 
     Source: "Azure Blob Storage as an Event Grid source" (2025-10).
     """
+    is_deleted = blob.api == _DELETE
+    etag = {} if is_deleted else {"eTag": blob.etag.strip('"')}
     members: dict[str, Any] = {
         "topic": topic.arm_id,
         "subject": blob.subject,
-        "eventType": CREATED,
+        "eventType": DELETED if is_deleted else CREATED,
         "eventTime": timestamp(blob.written_at),
-        "id": _id_of(topic.name, blob.subject),
+        "id": event_id,
         "data": {
-            "api": "PutBlob",
+            "api": blob.api,
             "clientRequestId": blob.client_request_id or new_id(),
             "requestId": blob.request_id or new_id(),
-            "eTag": blob.etag.strip('"'),
+            **etag,
             "contentType": blob.content_type,
             "contentLength": blob.size,
-            "blobType": "BlockBlob",
-            "accessTier": "Default",
+            "blobType": blob.blob_type,
+            "accessTier": blob.access_tier,
             "url": blob.url,
-            "sequencer": f"{int(blob.written_at.timestamp() * 1_000_000):032X}",
+            "sequencer": f"{(blob.written_at - _EPOCH) // _TICK:032X}",
             "storageDiagnostics": {"batchId": new_id()},
         },
         "dataVersion": "",

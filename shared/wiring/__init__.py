@@ -7,7 +7,8 @@ uses, for the sake of cold starts. Each part is built once per process.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from shared.engine.timers.last_runs import RecordedTimer
@@ -39,6 +40,19 @@ def read_settings() -> None:
     process.collect_garbage_rarely()
     worker_log.print_what_the_host_drops()
     settings.settings_fault()
+
+
+def take_blob_changes() -> None:
+    """Have the local host tell what other programs do to the blobs of the app's account."""
+    from shared.wiring import local_host
+
+    local_host.at_blob_change(_blob_changed)
+
+
+async def _blob_changed(blob: Mapping[str, Any]) -> None:
+    from shared.wiring import timers
+
+    await timers.blob_changed(blob)
 
 
 async def publish(request: HttpRequest) -> HttpAnswer:

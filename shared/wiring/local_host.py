@@ -7,7 +7,7 @@ Its module `__host__` has what is used here (devhost/README.md); other hosts hav
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 
@@ -21,6 +21,12 @@ def at_stop(call: Callable[[], object]) -> None:
     """Have *call* called on the event loop when the host stops."""
     if host := _host():
         host.at_stop(call)
+
+
+def at_blob_change(call: Callable[[Mapping[str, Any]], Awaitable[None]]) -> None:
+    """Have *call* called on the event loop for each blob that another program changes."""
+    if host := _host():
+        host.at_blob_change(call)
 
 
 def _host() -> Any:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
 
+from shared.adapters.off_loop import Threads
+from shared.deadletter.notice import WrittenBlob
 from shared.engine.timers.blob_notices import BlobNotices
 from shared.engine.timers.dead_letters import WriteDeadLetters
 from shared.engine.timers.housekeeping import Housekeeping
@@ -18,6 +22,8 @@ from shared.events.topic import Topic
 from shared.wiring import storage
 from shared.wiring.process import CLOCK, bridge, new_id, once
 from shared.wiring.settings import log_doubtful_settings
+
+_BLOB_THREADS = 16
 
 
 @once
@@ -41,13 +47,7 @@ def deadletter_timer() -> RecordedTimer:
             clock=CLOCK,
             new_id=new_id,
             metrics=storage.metrics(),
-            notices=BlobNotices(
-                topics=storage.resource_cache(),
-                subscriptions=storage.resource_cache(),
-                accept=_accept,
-                new_id=new_id,
-                account=storage.account().account_name,
-            ),
+            notices=blob_notices(),
         ),
         "poison": ReturnPoison(
             intake=_intake(),
@@ -66,6 +66,27 @@ def deadletter_timer() -> RecordedTimer:
     }
     work = TimerJobs(jobs=jobs, clock=CLOCK)
     return RecordedTimer(timer="deadletter", work=work.run, runs=timer_runs())
+
+
+@once
+def blob_notices() -> BlobNotices:
+    return BlobNotices(
+        topics=storage.resource_cache(),
+        subscriptions=storage.resource_cache(),
+        accept=_accept,
+        new_id=new_id,
+        account=storage.account().account_name,
+    )
+
+
+async def blob_changed(blob: Mapping[str, Any]) -> None:
+    """Publish what the local host tells of a blob: the members of ``WrittenBlob``."""
+    await _blob_threads()(partial(blob_notices().changed, WrittenBlob(**blob)))
+
+
+@once
+def _blob_threads() -> Threads:
+    return Threads(_BLOB_THREADS, "blobs")
 
 
 def _accept(topic: Topic, events: Sequence[Event], publish_id: str) -> None:

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +49,17 @@ def ids(pushes: Iterable[Push]) -> set[str]:
 
 def publish_with_javascript(**request: Any) -> subprocess.CompletedProcess[str]:
     """Run Microsoft's JavaScript publisher on *request*, as publish.js describes it."""
+    return run_javascript("publish.js", request)
+
+
+def run_javascript(program: str, request: Mapping[str, Any]) -> subprocess.CompletedProcess[str]:
+    """Run a program with Microsoft's JavaScript clients; *request* is what it reads."""
     assert (_JAVASCRIPT / "node_modules").is_dir(), "set up by `make clients`"
     # Beside Python, if the machine has none or it is too old.
     beside_python = Path(sys.executable).with_name("node")
     node = str(beside_python) if beside_python.exists() else "node"
     return subprocess.run(
-        [node, "publish.js"],
+        [node, program],
         cwd=_JAVASCRIPT,
         input=json.dumps(request),
         capture_output=True,

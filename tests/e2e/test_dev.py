@@ -134,3 +134,31 @@ def test_a_folder_with_a_file_becomes_a_deployment(
     assert key not in "\n".join(dev.lines)
     assert not list((tmp_path / "user").rglob("*.json"))
     assert not [line for line in dev.lines if "\x1b" in line or "Traceback" in line]
+
+
+def test_a_file_that_is_uploaded_to_azurite_calls_a_webhook(
+    start: Callable[..., Dev], capsys: pytest.CaptureFixture[str]
+) -> None:
+    story = (ROOT / "docs/guide.md").read_text("utf-8").split("## Blob events\n")[1]
+    commands = story.split("```sh\n")[1].split("```")[0].splitlines()
+    program = story.split("```python\n")[1].split("```")[0]
+    with running_subscriber() as subscriber:
+        dev = start(*shlex.split(commands[0], comments=True)[2:])
+        url = dev.see("ready http://").split()[1]
+        create = shlex.split(commands[3].replace("http://127.0.0.1:9000/", subscriber.url))[1:]
+        assert main([*create, "--url", url]) == 0, capsys.readouterr()
+
+        subprocess.run([sys.executable, "-c", program], check=True, env=dev.environment)
+
+        assert subscriber.wait_for(bool)
+        (event,) = subscriber.pushes[0].events
+    assert event["subject"] == "/blobServices/default/containers/images/blobs/cat.jpg"
+    assert (event["data"]["api"], event["data"]["contentLength"]) == ("PutBlob", 9)
+
+
+def test_blob_events_need_one_process() -> None:
+    command = [sys.executable, "-m", "devhost", "--blob-events", "--workers", "2"]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+
+    assert run.returncode == 1
+    assert "--blob-events needs one process: leave --workers out" in run.stdout + run.stderr

@@ -7,13 +7,17 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+import azure.functions as func
+import pytest
 import requests
 
 from cli.deployment import DEFAULT_SCOPE
 from devhost.process import RunningHost
-from testbed.arm import ADMIN_KEY
+from testbed.arm import ADMIN_KEY, Arm
 from testbed.subscriber import Subscriber
 
 GUIDE = Path(__file__).parents[2] / "docs/guide.md"
@@ -52,3 +56,35 @@ def test_the_management_code(host: RunningHost, subscriber: Callable[..., Subscr
     )
 
     assert (run.stdout, run.returncode) == (f"crm {endpoint} ['sales']\n", 0), run.stderr
+
+
+def test_the_function_that_sends_an_account_s_events_on(
+    host: RunningHost,
+    arm: Arm,
+    subscriber: Callable[..., Subscriber],
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    arm.create_topic(name, inputSchema="CloudEventSchemaV1_0")
+    receiver = subscriber()
+    arm.create_subscription(name, "images", receiver.url)
+    monkeypatch.setenv("PUSHGRID_TOPIC_ENDPOINT", f"{host.url}/topics/{name}/api/events")
+    monkeypatch.setenv("PUSHGRID_TOPIC_KEY", arm.key(name))
+    programs = GUIDE.read_text("utf-8").split("## Blob events\n")[1].split("```python\n")
+    made: dict[str, Any] = {}
+    exec(programs[2].split("```")[0], made)  # noqa: S102 - what the guide shows
+    event = func.EventGridEvent(
+        id="e-1",
+        data={"api": "PutBlob", "url": "https://shop.blob.core.windows.net/in/a"},
+        topic=f"{DEFAULT_SCOPE}/providers/Microsoft.Storage/storageAccounts/shop",
+        subject="/blobServices/default/containers/in/blobs/a",
+        event_type="Microsoft.Storage.BlobCreated",
+        event_time=datetime(2026, 2, 9, 12, tzinfo=UTC),
+        data_version="",
+    )
+
+    made["forward"]._function.get_user_function()(event)
+
+    assert receiver.wait_for(bool)
+    (told,) = receiver.pushes[0].events
+    assert (told["id"], told["source"], told["data"]["api"]) == ("e-1", event.topic, "PutBlob")

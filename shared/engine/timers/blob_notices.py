@@ -1,11 +1,18 @@
-"""Tells who subscribes to a storage account of the dead-letter blobs that are written there."""
+"""Tells who subscribes to a storage account of the blobs that are written or deleted there."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from shared.deadletter.notice import WrittenBlob, blob_created, is_notice, publish_id
+from shared.arm.dead_letter_codec import is_told_of
+from shared.deadletter.notice import (
+    WrittenBlob,
+    blob_created,
+    blob_event,
+    is_notice,
+    publish_id,
+)
 from shared.engine.ports import SubscriptionReader, TopicReader
 from shared.errors import StorageUnavailable
 from shared.events.event import Event
@@ -19,7 +26,7 @@ Accept = Callable[[Topic, Sequence[Event], str], None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobNotices:
     """
-    Publishes ``Microsoft.Storage.BlobCreated``, as any publisher's events are published.
+    Publishes the events of blobs, as any publisher's events are published.
 
     *account* is the name of the app's own storage account.
     """
@@ -54,6 +61,18 @@ class BlobNotices:
         """
         events = [blob_created(topic, each, self.new_id) for each in blobs]
         self.accept(topic, events, publish_id(events))
+
+    def changed(self, blob: WrittenBlob) -> None:
+        """
+        Store the event of what another program did in the app's own account, if anybody subscribes.
+
+        Raises:
+            StorageUnavailable: it may or may not be stored.
+        """
+        own = DeadLetterDestination(container=blob.container)
+        if is_told_of(blob.container) and (topic := self.topic(own)):
+            event = blob_event(topic, blob, self.new_id(), self.new_id)
+            self.accept(topic, [event], publish_id([event]))
 
 
 @dataclass(frozen=True, slots=True)

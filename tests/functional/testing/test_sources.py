@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from pushgrid.testing.deployment import ACCOUNT, GROUP, Pushgrid
 from pushgrid.testing.subscriber import Endpoint
 from pushgrid.testing.topic import Subscriber
+from shared.deadletter.notice import WrittenBlob, blob_event
+from tests.builders import a_topic
 from tests.commands import Run, runner
 from tests.functional.testing.replaying import PLACED, replayed
 
@@ -68,6 +72,56 @@ def test_a_lost_event_is_told_of_and_a_lost_notice_can_be_replayed(
     assert [each.request.events[0] for each in ops.attempts] == [told, told]
     pushgrid.advance(days=2)
     assert len(ops.attempts) == 2
+
+
+def test_a_test_tells_of_blobs(pushgrid: Pushgrid) -> None:
+    account = pushgrid.storage_account
+    images = account.subscribe(
+        "images",
+        answers=[503, 200],
+        filter={
+            "subjectBeginsWith": "/blobServices/default/containers/in/",
+            "includedEventTypes": ["Microsoft.Storage.BlobCreated"],
+        },
+    )
+    deleted = account.subscribe(
+        "deleted", filter={"includedEventTypes": ["Microsoft.Storage.BlobDeleted"]}
+    )
+
+    account.change("in", "a b.jpg", size=5, content_type="image/jpeg")
+    account.change("in", "a b.jpg", api="DeleteBlob")
+    for own in ("payloads", "poison", "azure-webjobs-hosts", "$logs", "$blobchangefeed"):
+        account.change(own, "x")
+        account.change(own, "x", api="DeleteBlob")
+    pushgrid.advance(minutes=1)
+
+    (created,), (gone,) = images.received, deleted.received
+    assert created["subject"] == "/blobServices/default/containers/in/blobs/a b.jpg"
+    assert created["topic"] == SOURCE
+    assert created["data"] | {"api": "PutBlob", "contentLength": 5} == created["data"]
+    assert created["data"]["contentType"] == "image/jpeg"
+    assert created["data"]["url"] == "https://testing.blob.core.windows.net/in/a%20b.jpg"
+    assert "eTag" not in gone["data"]
+    assert created["data"]["sequencer"] < gone["data"]["sequencer"]
+    assert len(images.attempts) == 2
+
+
+def test_a_change_of_a_blob_is_one_of_event_grid_s(pushgrid: Pushgrid) -> None:
+    with pytest.raises(ValueError, match="PutBlob, PutBlockList"):
+        pushgrid.storage_account.change("in", "x", api="PutBlock")
+    with pytest.raises(TypeError, match="only storage publishes"):
+        pushgrid.storage_account.publish({})
+
+
+def test_the_sequencer_orders_microseconds(pushgrid: Pushgrid) -> None:
+    topic = a_topic(name=TOPIC, arm_id=SOURCE, keys=())
+    at = pushgrid.now.replace(year=2200)
+    times = [at + timedelta(microseconds=count) for count in range(1000)]
+    blob = WrittenBlob("in", "x", "http://x", "", at, 0, "")
+    events = [blob_event(topic, blob._replace(written_at=each), "1", str) for each in times]
+    drawn = [each.members["data"]["sequencer"] for each in events]
+
+    assert drawn == sorted(set(drawn))
 
 
 def test_nobody_else_publishes_to_an_account(pushgrid: Pushgrid, run: Run) -> None:

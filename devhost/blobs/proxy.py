@@ -1,0 +1,237 @@
+"""
+An ASGI application in front of Azurite's blob service: it passes requests on, and tells of changes.
+
+A change is told after it is made and before the client has its answer. Nothing is kept in memory
+but one part of a body, and batches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
+
+import h11
+
+from devhost.blobs.changes import (
+    DELETE,
+    Change,
+    Outcome,
+    change_of,
+    changes_in,
+    is_batch,
+    outcomes_in,
+)
+from devhost.blobs.upstream import exchange
+from devhost.errors import HostError
+from devhost.storage.account import StorageAccount
+
+#: Tells the app of a change: the members of its record of a blob.
+Tell = Callable[[Mapping[str, Any]], Awaitable[None]]
+
+_REFUSED = 300  # statuses from here on: nothing was changed
+_MOST_BATCH = 4 * 1024 * 1024  # bytes, as storage has it
+_HOP_BY_HOP = frozenset({b"connection", b"expect", b"keep-alive", b"proxy-connection"})
+_TICK = timedelta(microseconds=1)
+_log = logging.getLogger(__name__)
+
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+
+
+class BlobProxy:
+    """
+    Passes requests on to the blob service of *account*, and *tell*s of what they change.
+
+    Raises:
+        HostError: the account is not Azurite's.
+    """
+
+    def __init__(self, account: StorageAccount, tell: Tell) -> None:
+        parts = urlsplit(account.blob_url)
+        if parts.scheme != "http" or parts.path != f"/{account.name}" or not account.key:
+            raise HostError(
+                "--blob-events is for Azurite, over http and by its account key; "
+                f"the storage account of the app is at {account.blob_url}"
+            )
+        self._host, self._port = parts.hostname or "", parts.port or 80
+        self._authority = parts.netloc
+        self._account = account
+        self._tell = tell
+        self._latest = datetime.min.replace(tzinfo=UTC)
+        # By blob, while somebody changes it.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        request = _Request(scope, receive)
+        try:
+            await self._pass_on(request, send)
+        except h11.LocalProtocolError as fault:
+            _log.warning("blob request %.160r is malformed: %s", request.target, fault)
+            await _refuse(send, 400)
+        except _Gone:
+            return
+        except (OSError, h11.RemoteProtocolError) as fault:
+            _log.warning("the blob service does not answer: %r", fault)
+            if request.is_answered:
+                raise  # The client sees that the answer is cut off.
+            await _refuse(send, 502)
+
+    async def _pass_on(self, request: _Request, send: Send) -> None:
+        parts, changes = request.parts(), request.changes()
+        if is_batch(request.method, request.target):
+            batch = await _whole(parts)
+            changes = changes_in(batch, request.headers.get("content-type", ""))
+            parts = _one(batch)
+        async with (
+            exchange(self._host, self._port) as upstream,
+            contextlib.AsyncExitStack() as held,
+        ):
+            last: h11.Request | h11.Data = request.head()
+            async for part in parts:
+                await upstream.send(last)
+                last = h11.Data(part)
+            # Storage changes nothing before it has the last part: who is slow holds nobody up.
+            for name in sorted({f"{each.container}/{each.blob}" for each in changes}):
+                await held.enter_async_context(self._locks.setdefault(name, asyncio.Lock()))
+            before = {each: await self._look_up(each) for each in changes if each.api == DELETE}
+            await upstream.send(last)
+            await upstream.send(h11.EndOfMessage())
+            answer = await upstream.answer()
+            body = upstream.body()
+            if changes and answer.status_code < _REFUSED:
+                whole = b"".join([part async for part in body])
+                try:
+                    await self._tell_all(request, changes, before, answer, whole)
+                except Exception:  # noqa: BLE001 - the app's own
+                    _log.exception("no event may be stored of %s", [each[:3] for each in changes])
+                    await _refuse(send, 503)
+                    return
+                body = _one(whole)
+            request.is_answered = True
+            await _answer(send, answer, body)
+
+    async def _tell_all(
+        self,
+        request: _Request,
+        changes: Sequence[Change],
+        before: Mapping[Change, Mapping[str, str]],
+        answer: h11.Response,
+        body: bytes,
+    ) -> None:
+        headers = _text(answer.headers)
+        whole = {"": Outcome(answer.status_code, headers.get("x-ms-request-id", ""))}
+        outcomes = {**whole, **outcomes_in(body, headers.get("content-type", ""))}
+        for each in changes:
+            outcome = outcomes.get(each.number)
+            if outcome is None or outcome.status >= _REFUSED:
+                continue
+            found = before[each] if each in before else await self._look_up(each)
+            self._latest = max(datetime.now(UTC), self._latest + _TICK)
+            await self._tell(
+                {
+                    "api": each.api,
+                    "container": each.container,
+                    "path": each.blob,
+                    "url": f"http://{request.headers.get('host', self._authority)}{each.path}",
+                    "etag": headers.get("etag", ""),
+                    "written_at": self._latest,
+                    "size": int(found.get("content-length", 0)),
+                    "content_type": found.get("content-type", ""),
+                    "blob_type": found.get("x-ms-blob-type", "BlockBlob"),
+                    "access_tier": _tier(found),
+                    "request_id": outcome.request_id,
+                    "client_request_id": request.headers.get("x-ms-client-request-id", ""),
+                }
+            )
+
+    async def _look_up(self, change: Change) -> Mapping[str, str]:
+        """Return what storage says of a blob; nothing if it is not there."""
+        signed = self._account.sign("HEAD", change.path, {}, 0)
+        headers = [("Host", self._authority), *signed.items()]
+        async with exchange(self._host, self._port) as upstream:
+            await upstream.send(h11.Request(method="HEAD", target=change.path, headers=headers))
+            await upstream.send(h11.EndOfMessage())
+            answer = await upstream.answer()
+        return _text(answer.headers) if answer.status_code < _REFUSED else {}
+
+
+class _Gone(Exception):
+    """The client has gone before its request was whole."""
+
+
+class _Request:
+    """A request of a client."""
+
+    def __init__(self, scope: Mapping[str, Any], receive: Receive) -> None:
+        self._receive = receive
+        self._headers = scope["headers"]
+        query = scope["query_string"]
+        self.method: str = scope["method"]
+        self.target = (scope["raw_path"] + (b"?" + query if query else b"")).decode("latin-1")
+        self.headers = _text(self._headers)
+        self.is_answered = False
+
+    def head(self) -> h11.Request:
+        headers = [each for each in self._headers if each[0].lower() not in _HOP_BY_HOP]
+        return h11.Request(method=self.method, target=self.target, headers=headers)
+
+    def changes(self) -> Sequence[Change]:
+        found = change_of(self.method, self.target, self.headers)
+        return [found] if found else []
+
+    async def parts(self) -> AsyncIterator[bytes]:
+        more = True
+        while more:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise _Gone
+            more = message.get("more_body", False)
+            if body := message.get("body"):
+                yield body
+
+
+def _tier(found: Mapping[str, str]) -> str:
+    is_default = found.get("x-ms-access-tier-inferred", "").lower() == "true"
+    return "Default" if is_default else found.get("x-ms-access-tier", "Default")
+
+
+def _text(headers: Any) -> dict[str, str]:
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
+
+
+async def _whole(parts: AsyncIterator[bytes]) -> bytes:
+    whole = bytearray()
+    async for part in parts:
+        whole += part
+        if len(whole) > _MOST_BATCH:
+            raise h11.LocalProtocolError(f"a batch has at most {_MOST_BATCH} bytes")
+    return bytes(whole)
+
+
+async def _one(part: bytes) -> AsyncIterator[bytes]:
+    if part:
+        yield part
+
+
+async def _answer(send: Send, answer: h11.Response, body: AsyncIterator[bytes]) -> None:
+    # The server has a date of its own.
+    left_out = (*_HOP_BY_HOP, b"date", b"transfer-encoding")
+    headers = [each for each in answer.headers if each[0] not in left_out]
+    start = {"type": "http.response.start", "status": answer.status_code, "headers": headers}
+    await send(start)
+    async for part in body:
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _refuse(send: Send, status: int) -> None:
+    headers = [(b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})

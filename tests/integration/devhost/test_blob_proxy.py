@@ -1,0 +1,292 @@
+"""What stands in front of the blob service: real Azurite, real clients, and what it tells."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import os
+import random
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from azure.core.exceptions import HttpResponseError
+from azure.storage.blob import (
+    BlobClient,
+    BlobSasPermissions,
+    BlobServiceClient,
+    ContainerClient,
+    generate_blob_sas,
+)
+
+from devhost.azurite import ACCOUNT, KEY, Azurite
+from devhost.blobs.proxy import BlobProxy
+from devhost.errors import HostError
+from devhost.http.server import HttpServer, reserved_port
+from devhost.settings import STORAGE
+from devhost.storage.account import find_account
+
+MEBIBYTE = 1024 * 1024
+SIZE = 100 * MEBIBYTE
+
+
+class Told:
+    """What the app was told, in order; *fault* is what it raises instead."""
+
+    def __init__(self) -> None:
+        self.changes: list[Mapping[str, Any]] = []
+        self.fault: Exception | None = None
+
+    async def __call__(self, blob: Mapping[str, Any]) -> None:
+        if self.fault:
+            raise self.fault
+        self.changes.append(blob)
+
+    @property
+    def apis(self) -> list[tuple[str, str]]:
+        return [(each["api"], each["path"]) for each in self.changes]
+
+
+class Proxy(NamedTuple):
+    port: int
+    told: Told
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/{ACCOUNT}"
+
+
+@pytest.fixture
+def proxy(azurite: Azurite) -> Iterator[Proxy]:
+    """Run it on an event loop of its own."""
+    told, loop, is_up = Told(), asyncio.new_event_loop(), threading.Event()
+    account = find_account(STORAGE, {STORAGE: azurite.connection_string})
+    with reserved_port(0) as taken:
+        servers: list[HttpServer] = []
+
+        async def serve() -> None:
+            server = HttpServer(BlobProxy(account, told), taken, drain_seconds=10)
+            servers.append(server)
+            serving = asyncio.create_task(server.serve())
+            await server.started()
+            is_up.set()
+            await serving
+
+        thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
+        thread.start()
+        assert is_up.wait(60)
+        yield Proxy(taken.getsockname()[1], told)
+        loop.call_soon_threadsafe(servers[0].stop)
+        thread.join()
+        loop.close()
+
+
+@pytest.fixture
+def container(proxy: Proxy) -> Iterator[ContainerClient]:
+    name = f"in-{random.randrange(10**9)}"
+    with BlobServiceClient(proxy.url, credential=KEY) as client:
+        yield client.create_container(name)
+
+
+def writable(container: ContainerClient, blob: str) -> str:
+    """Return a signature that lets everybody read and write a blob."""
+    return generate_blob_sas(
+        ACCOUNT,
+        container.container_name,
+        blob,
+        account_key=KEY,
+        permission=BlobSasPermissions(read=True, create=True, write=True),
+        expiry="2099-01-01",
+    )
+
+
+def peak() -> int:
+    """Return the most memory that this process has had, in bytes."""
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found
+    return int(found[1]) * 1024
+
+
+def test_large_blobs_pass_through_and_are_not_kept(
+    proxy: Proxy, container: ContainerClient
+) -> None:
+    # Not by the SDK, which has the whole body of a Put Blob in memory.
+    chunk = os.urandom(MEBIBYTE)
+    target = f"/{ACCOUNT}/{container.container_name}/large?{writable(container, 'large')}"
+    container.upload_blob("small", chunk)  # the control: everything is loaded
+    before = peak()
+
+    client = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=120)
+    headers = {"x-ms-blob-type": "BlockBlob", "Content-Length": str(SIZE)}
+    client.request("PUT", target, (chunk for _ in range(SIZE // MEBIBYTE)), headers)
+    made = client.getresponse()
+    assert made.read() == b""
+    client.request("GET", target)
+    answer, loaded = client.getresponse(), 0
+    while part := answer.read(MEBIBYTE):
+        loaded += len(part)
+    client.close()
+
+    assert (made.status, answer.status, loaded) == (201, 200, SIZE)
+    assert proxy.told.apis == [("PutBlob", "small"), ("PutBlob", "large")]
+    assert proxy.told.changes[-1]["size"] == SIZE
+    assert proxy.told.changes[-1]["etag"] == made.headers["ETag"]
+    assert peak() - before < SIZE / 4
+
+
+def test_blocks_are_told_of_when_they_are_committed(
+    proxy: Proxy, container: ContainerClient
+) -> None:
+    with BlobClient(
+        proxy.url,
+        container.container_name,
+        "blocks",
+        credential=KEY,
+        max_single_put_size=1000,
+        max_block_size=1000,
+    ) as blob:
+        made = blob.upload_blob(b"x" * 10_500, max_concurrency=4)
+
+    (change,) = proxy.told.changes
+    assert (change["api"], change["size"]) == ("PutBlockList", 10_500)
+    assert change["etag"] == made["etag"]
+    assert change["url"] == f"{proxy.url}/{container.container_name}/blocks"
+
+
+def test_what_changes_no_blob_is_not_told_of(proxy: Proxy, container: ContainerClient) -> None:
+    blob = container.upload_blob("x", b"1")
+    snapshot = blob.create_snapshot()
+    blob.set_blob_metadata({"a": "b"})
+    assert blob.download_blob().readall() == b"1"
+    assert [each.name for each in container.list_blobs()] == ["x"]
+    container.get_blob_client("x", snapshot=str(snapshot["snapshot"])).delete_blob()
+    for refused in (
+        lambda: container.upload_blob("x", b"2"),
+        lambda: container.delete_blob("missing"),
+        lambda: container.get_blob_client("y").start_copy_from_url(f"{proxy.url}/none/none"),
+    ):
+        with pytest.raises(HttpResponseError):
+            refused()
+    container.delete_container()
+
+    assert proxy.told.apis == [("PutBlob", "x")]
+
+
+def test_a_large_upload_that_is_refused_says_why(proxy: Proxy, container: ContainerClient) -> None:
+    sas = generate_blob_sas(
+        ACCOUNT,
+        container.container_name,
+        "x",
+        account_key=KEY,
+        permission=BlobSasPermissions(read=True),
+        expiry="2099-01-01",
+    )
+    with (
+        BlobClient(
+            proxy.url, container.container_name, "x", credential=sas, max_single_put_size=SIZE
+        ) as blob,
+        pytest.raises(HttpResponseError) as caught,
+    ):
+        blob.upload_blob(b"x" * (10 * MEBIBYTE))
+
+    assert caught.value.status_code == 403
+    assert not proxy.told.changes
+
+
+def test_a_client_that_is_slow_holds_up_no_other(proxy: Proxy, container: ContainerClient) -> None:
+    name = container.container_name
+    slow = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=60)
+    slow.putrequest("PUT", f"/{ACCOUNT}/{name}/x?{writable(container, 'x')}")
+    slow.putheader("x-ms-blob-type", "BlockBlob")
+    slow.putheader("Content-Length", "10")
+    slow.endheaders(b"first")
+
+    container.upload_blob("x", b"between")
+    slow.send(b" last")
+    answer = slow.getresponse()
+    slow.close()
+
+    assert answer.status == 201
+    assert [each["size"] for each in proxy.told.changes] == [7, 10]
+    assert container.download_blob("x").readall() == b"first last"
+
+
+def test_a_client_that_breaks_off_changes_nothing(proxy: Proxy, container: ContainerClient) -> None:
+    broken = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=60)
+    broken.putrequest("PUT", f"/{ACCOUNT}/{container.container_name}/x")
+    broken.putheader("x-ms-blob-type", "BlockBlob")
+    broken.putheader("Content-Length", "10")
+    broken.endheaders(b"first")
+    broken.close()
+    container.upload_blob("y", b"")
+
+    assert proxy.told.apis == [("PutBlob", "y")]
+    assert [each.name for each in container.list_blobs()] == ["y"]
+
+
+def test_an_app_that_can_store_no_event_is_an_error_to_the_client(
+    proxy: Proxy, container: ContainerClient
+) -> None:
+    proxy.told.fault = OSError("storage is away")
+    with (
+        BlobClient(proxy.url, container.container_name, "x", credential=KEY, retry_total=0) as blob,
+        pytest.raises(HttpResponseError) as caught,
+    ):
+        blob.upload_blob(b"1")
+    assert caught.value.status_code == 503
+
+    proxy.told.fault = None
+    container.upload_blob("x", b"1", overwrite=True)
+    assert proxy.told.apis == [("PutBlob", "x")]
+
+
+def test_a_thousand_uploads_are_told_of_in_the_order_of_each_blob(
+    proxy: Proxy, container: ContainerClient
+) -> None:
+    names = [f"{number}" for number in range(20)]
+
+    def upload(seed: int) -> list[tuple[str, str]]:
+        drawn = random.Random(seed).choices(names, k=125)
+        return [
+            (name, container.get_blob_client(name).upload_blob(name, overwrite=True)["etag"])
+            for name in drawn
+        ]
+
+    with ThreadPoolExecutor(8) as clients:
+        uploaded = list(clients.map(upload, range(8)))
+
+    assert len(proxy.told.changes) == 1000
+    for name in names:
+        of_name = [each for each in proxy.told.changes if each["path"] == name]
+        times = [each["written_at"] for each in of_name]
+        assert times == sorted(set(times))
+        etags = [each["etag"] for each in of_name]
+        assert etags[-1] == container.get_blob_client(name).get_blob_properties().etag
+        for of_client in uploaded:
+            own = [etag for found, etag in of_client if found == name]
+            assert own == [etag for etag in etags if etag in own]
+
+
+@pytest.mark.parametrize(
+    "connection",
+    [
+        f"AccountName=shop;AccountKey={KEY}",
+        (
+            f"DefaultEndpointsProtocol=https;AccountName=a;AccountKey={KEY};"
+            "BlobEndpoint=https://127.0.0.1:1/a;QueueEndpoint=https://127.0.0.1:1/a"
+        ),
+        (
+            "BlobEndpoint=http://127.0.0.1:1/a;QueueEndpoint=http://127.0.0.1:1/a;"
+            "SharedAccessSignature=sig"
+        ),
+    ],
+)
+def test_it_is_for_azurite_alone(connection: str) -> None:
+    account = find_account(STORAGE, {STORAGE: connection})
+
+    with pytest.raises(HostError, match="--blob-events is for Azurite"):
+        BlobProxy(account, Told())

@@ -1,0 +1,101 @@
+"""Which requests to the blob service create or delete blobs."""
+
+from __future__ import annotations
+
+import pytest
+
+from devhost.blobs.changes import Change, Outcome, change_of, changes_in, is_batch, outcomes_in
+
+BLOB = "/devstoreaccount1/in/a/b.txt"
+PUT = {"x-ms-blob-type": "BlockBlob"}
+COPY = {"x-ms-copy-source": "http://127.0.0.1/devstoreaccount1/in/c"}
+
+
+@pytest.mark.parametrize(
+    ("method", "query", "headers", "api"),
+    [
+        ("PUT", "", PUT, "PutBlob"),
+        ("PUT", "?timeout=30&sig=x", {"x-ms-blob-type": "AppendBlob"}, "PutBlob"),
+        ("PUT", "", PUT | COPY, "PutBlob"),  # from a URL
+        ("PUT", "", COPY, "CopyBlob"),
+        ("PUT", "?comp=blocklist", {}, "PutBlockList"),
+        ("DELETE", "", {}, "DeleteBlob"),
+        ("DELETE", "", {"x-ms-delete-snapshots": "include"}, "DeleteBlob"),
+        ("DELETE", "", {"x-ms-delete-snapshots": "only"}, None),
+        ("DELETE", "?snapshot=2026-02-09T12:00:00.0000000Z", {}, None),
+        ("PUT", "?comp=block&blockid=eA==", {}, None),
+        ("PUT", "?comp=block&blockid=eA==", COPY, None),
+        ("PUT", "?comp=metadata", {}, None),
+        ("PUT", "?comp=appendblock", {}, None),
+        ("PUT", "?comp=snapshot", {}, None),
+        ("GET", "", {}, None),
+        ("HEAD", "", {}, None),
+    ],
+)
+def test_the_operations_that_create_and_delete(
+    method: str, query: str, headers: dict[str, str], api: str | None
+) -> None:
+    found = change_of(method, f"{BLOB}{query}", headers)
+
+    assert found == (Change(api, "in", "a/b.txt", BLOB) if api else None)
+
+
+@pytest.mark.parametrize("path", ["/", "/devstoreaccount1", "/devstoreaccount1/in"])
+def test_containers_are_no_blobs(path: str) -> None:
+    assert change_of("DELETE", f"{path}?restype=container", {}) is None
+    assert change_of("PUT", path, PUT) is None
+
+
+def test_the_name_of_a_blob_is_decoded_as_storage_does() -> None:
+    found = change_of("PUT", "/devstoreaccount1/in/gr%C3%BC%C3%9Fe%20+%5Cx%2Fy", PUT)
+
+    assert found
+    assert (found.container, found.blob) == ("in", "grüße +/x/y")
+
+
+BATCH = (
+    "--b\r\nContent-Type: application/http\r\nContent-ID: 0\r\n\r\n"
+    f"DELETE {BLOB}?sv=1 HTTP/1.1\r\nx-ms-date: now\r\nContent-Length: 0\r\n\r\n\r\n"
+    "--b\r\nContent-Type: application/http\r\nContent-ID: 1\r\n\r\n"
+    f"PUT {BLOB}?comp=tier HTTP/1.1\r\nx-ms-access-tier: Hot\r\n\r\n\r\n"
+    "--b\r\nContent-Type: application/http\r\nContent-ID: 2\r\n\r\n"
+    f"DELETE {BLOB} HTTP/1.1\r\nx-ms-delete-snapshots: only\r\n\r\n\r\n"
+    "--b--\r\n"
+).encode()
+ANSWER = (
+    b"--r\r\nContent-Type: application/http\r\nContent-ID: 0\r\n\r\n"
+    b"HTTP/1.1 202 Accepted\r\nx-ms-request-id: r-0\r\n\r\n\r\n"
+    b"--r\r\nContent-Type: application/http\r\nContent-ID: 1\r\n\r\n"
+    b"HTTP/1.1 404 The specified blob does not exist.\r\nx-ms-request-id: r-1\r\n\r\n<Error/>\r\n"
+    b"--r--\r\n"
+)
+
+
+def test_a_batch_deletes() -> None:
+    assert is_batch("POST", "/devstoreaccount1?comp=batch&sv=1")
+    assert not is_batch("POST", "/devstoreaccount1?comp=userdelegationkey")
+
+    assert changes_in(BATCH, "multipart/mixed; boundary=b") == [
+        Change("DeleteBlob", "in", "a/b.txt", BLOB, "0")
+    ]
+    assert outcomes_in(ANSWER, 'multipart/mixed; boundary="r"') == {
+        "0": Outcome(202, "r-0"),
+        "1": Outcome(404, "r-1"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (BATCH, ""),
+        (BATCH, "multipart/mixed"),
+        (BATCH, "application/json"),
+        (b"", "multipart/mixed; boundary=b"),
+        (b"\xff\x00", "multipart/mixed; boundary=b"),
+        (BATCH[:40], "multipart/mixed; boundary=b"),
+        (b"--b\r\n\r\nHTTP/1.1\r\n\r\n--b--", "multipart/mixed; boundary=b"),
+    ],
+)
+def test_a_malformed_batch_changes_nothing(body: bytes, content_type: str) -> None:
+    assert not changes_in(body, content_type)
+    assert not outcomes_in(body, content_type)
