@@ -40,11 +40,14 @@ class Told:
     def __init__(self) -> None:
         self.changes: list[Mapping[str, Any]] = []
         self.fault: Exception | None = None
+        self.hold = threading.Event()
+        self.hold.set()
 
     async def __call__(self, blob: Mapping[str, Any]) -> None:
         if self.fault:
             raise self.fault
         self.changes.append(blob)
+        await asyncio.to_thread(self.hold.wait, 60)
 
     @property
     def apis(self) -> list[tuple[str, str]]:
@@ -213,6 +216,25 @@ def test_a_client_that_is_slow_holds_up_no_other(proxy: Proxy, container: Contai
     assert answer.status == 201
     assert [each["size"] for each in proxy.told.changes] == [7, 10]
     assert container.download_blob("x").readall() == b"first last"
+
+
+def test_a_blob_changes_again_only_when_its_change_was_told(
+    proxy: Proxy, container: ContainerClient
+) -> None:
+    proxy.told.hold.clear()
+    with ThreadPoolExecutor(2) as clients:
+        uploads = [
+            clients.submit(container.upload_blob, "x", content, overwrite=True)
+            for content in (b"1", b"22")
+        ]
+        threading.Event().wait(1)
+        told = len(proxy.told.changes)
+        proxy.told.hold.set()
+        for each in uploads:
+            each.result()
+
+    assert told == 1
+    assert len(proxy.told.changes) == 2
 
 
 def test_a_client_that_breaks_off_changes_nothing(proxy: Proxy, container: ContainerClient) -> None:
