@@ -81,17 +81,20 @@ class Deployment:
         """Run an action of a resource; return its answer."""
         return self._call("POST", path, body, headers=headers)
 
-    def has(self, path: str) -> bool:
-        """Return whether there is a resource, be it one that can't be read now."""
+    def find(self, path: str) -> Any:
+        """Return a resource, ``{}`` if it can't be read now, ``None`` if there is none."""
         try:
-            self.get(path)
+            return self.get(path)
         except CommandFailed as error:
             if error.status == HTTPStatus.SERVICE_UNAVAILABLE:
-                return True
+                return {}
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
-            return False
-        return True
+            return None
+
+    def has(self, path: str) -> bool:
+        """Return whether there is a resource, be it one that can't be read now."""
+        return self.find(path) is not None
 
     def keys(self, path: str, regenerate: str | None) -> Mapping[str, str]:
         """Return the access keys of a resource, after making the one named anew."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
+from cli.deleting import Doomed, asks_first, delete, subscriptions_of
 from cli.deployment import Deployment, namespace_path
 from cli.failure import REFUSED, CommandFailed
 from cli.options import NameValue, calls_deployment, prints_json
@@ -78,13 +81,18 @@ def update(
 
 @namespace.command("delete")
 @click.argument("name")
+@asks_first
 @prints_json
 @calls_deployment
-def delete(deployment: Deployment, name: str, as_json: bool) -> None:
+def delete_namespace(deployment: Deployment, name: str, yes: bool, as_json: bool) -> None:
     """Delete a namespace with its topics and their event subscriptions."""
-    if not deployment.delete(namespace_path(name)):
-        raise CommandFailed(f"there is no namespace '{name}'", REFUSED)
-    print_result(f"deleted namespace {name}", {"deleted": name}, as_json=as_json)
+
+    def subscriptions() -> Sequence[tuple[str, str]]:
+        topics = deployment.list(f"{namespace_path(name)}/topics")
+        return subscriptions_of(deployment, [f"{name}.{each['name']}" for each in topics])
+
+    doomed = Doomed("namespace", name, namespace_path(name))
+    delete(deployment, doomed, subscriptions, yes=yes, as_json=as_json)
 
 
 @namespace.command("keys")

@@ -12,6 +12,7 @@ from typing import Any
 import click
 from rich.text import Text
 
+from cli.deleting import asks_first, confirm
 from cli.deployment import Deployment
 from cli.failure import REFUSED, CommandFailed
 from cli.narration import counted
@@ -21,6 +22,7 @@ from cli.terminal import print_json, printable, say
 
 _POLL = 1.0  # seconds
 _STALLED = 900  # polls; a host that is killed holds its step for up to ten minutes
+_CHOOSING = ("topic", "subscription", "prefix", "reason", "container")
 _RUNNING, _DONE, _FAILED = "Running", "Done", "Failed"
 
 
@@ -45,6 +47,7 @@ _RUNNING, _DONE, _FAILED = "Running", "Done", "Failed"
     "same name may share its folder.",
 )
 @click.option("--no-wait", is_flag=True, help="Return when the job is started.")
+@asks_first
 @prints_json
 @calls_deployment
 def replay(
@@ -55,22 +58,25 @@ def replay(
     to: str | None,
     dry_run: bool,
     no_wait: bool,
+    yes: bool,
     as_json: bool,
     **chosen: Any,
 ) -> int:
     """
     Send dead letters again, as new deliveries.
 
-    No filter is applied. The app carries the job out; it goes on when this command ends. The exit
-    code is 1 if the job failed, be it in part, or was cancelled.
+    Without an option that chooses some, it asks first. No filter is applied. The app carries the
+    job out; it goes on when this command ends. The exit code is 1 if the job failed, be it in part,
+    or was cancelled.
     """
     times = span_members(since, until)
     if to and "/" not in to and not chosen["topic"]:
         raise click.UsageError("--to needs a topic: write TOPIC/SUBSCRIPTION, or give --topic.")
-    body = {**times, **chosen, "dryRun": dry_run, "to": _subscription(to) if to else None}
-    job = deployment.post(
-        "replays", {name: each for name, each in body.items() if each is not None}
-    )
+    wanted = {**times, **chosen, "dryRun": dry_run, "to": _subscription(to) if to else None}
+    body = {name: each for name, each in wanted.items() if each is not None}
+    if not (dry_run or yes or any(times.values()) or any(chosen[each] for each in _CHOOSING)):
+        confirm("this sends all dead letters again", lambda: _counted(deployment, body))
+    job = deployment.post("replays", body)
     if job["state"] == _RUNNING and not no_wait:
         say(
             f"replay {job['id']} has started, and goes on without this command; "
@@ -101,6 +107,13 @@ def jobs(deployment: Deployment, as_json: bool) -> None:
 def cancel(deployment: Deployment, job: str, as_json: bool) -> None:
     """Cancel JOB; events that it has queued are still delivered."""
     _print(deployment.post(f"replays/{job}/cancel"), as_json=as_json)
+
+
+def _counted(deployment: Deployment, body: Mapping[str, Any]) -> str:
+    """Return in words how many dead letters a replay would send: a dry run counts them."""
+    job = _wait(deployment, deployment.post("replays", {**body, "dryRun": True}))
+    events = counted(job["replayed"], "event")
+    return f": {events} of {counted(len(job['sources']), 'event subscription')}"
 
 
 def _wait(deployment: Deployment, job: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 
 import click
 
+from cli.deleting import Doomed, asks_first, delete
 from cli.deployment import Deployment, subscription_path, topic_path
 from cli.failure import REFUSED, CommandFailed
 from cli.holds import Hold, consent_text, hold_text, read_holds
 from cli.options import calls_deployment, of_topic, prints_json
-from cli.output import moment, print_result, print_table
+from cli.output import moment, print_table
 from cli.subscription_actions import ACTIONS
 from cli.subscription_document import (
     SubscriptionOptions,
@@ -77,13 +78,24 @@ def show(deployment: Deployment, topic: str, name: str, as_json: bool) -> None:
 @click.argument("name")
 @of_topic
 @describes_subscription
+@click.option(
+    "--replace",
+    is_flag=True,
+    help="Replace the one of this name, and all of its settings; 'update' changes single ones.",
+)
 @prints_json
 @calls_deployment
 def create(
-    deployment: Deployment, topic: str, name: str, show_json: bool, as_json: bool, **given: Any
+    deployment: Deployment,
+    topic: str,
+    name: str,
+    show_json: bool,
+    replace: bool,
+    as_json: bool,
+    **given: Any,
 ) -> None:
     """
-    Create an event subscription, or replace the one of this name.
+    Create an event subscription.
 
     The endpoint must accept the validation handshake; 'pushgrid listen' runs one that does.
     """
@@ -94,13 +106,23 @@ def create(
         print_json(body)
         return
     path = subscription_path(topic, name)
+    before = deployment.find(path)
+    if before is not None and not replace:
+        raise CommandFailed(
+            f"there is already an event subscription '{name}' of '{topic}': change it with "
+            "'pushgrid subscription update', or add --replace",
+            REFUSED,
+        )
     made = deployment.put(path, body)
     _warn_of_missing_container(deployment, path, made)
     if as_json:
         print_json(made)
         return
     state = made["properties"].get("provisioningState")
-    say(f"created event subscription {name} of {topic}: {state}")
+    verb = "created" if before is None else "replaced"
+    say(f"{verb} event subscription {name} of {topic}: {state}")
+    if before:
+        _show_differences(before["properties"], made["properties"])
     if awaited := consent_text(made):
         say(f"  {awaited}")
 
@@ -136,29 +158,29 @@ def update(
         print_json(changed)
     else:
         say(f"updated event subscription {name} of {topic}")
-        for each in _differences(before, changed["properties"]):
-            say(f"  {each}")
+        _show_differences(before, changed["properties"])
     _warn_of_missing_container(deployment, path, changed)
 
 
 @subscription.command("delete")
 @click.argument("name")
 @of_topic
+@asks_first
 @prints_json
 @calls_deployment
-def delete(deployment: Deployment, topic: str, name: str, as_json: bool) -> None:
+def delete_subscription(
+    deployment: Deployment, topic: str, name: str, yes: bool, as_json: bool
+) -> None:
     """Delete an event subscription; its waiting events are dropped."""
-    if not deployment.delete(subscription_path(topic, name)):
-        raise CommandFailed(f"there is no event subscription '{name}' of '{topic}'", REFUSED)
-    print_result(
-        f"deleted event subscription {name} of {topic}", {"deleted": name}, as_json=as_json
-    )
+    doomed = Doomed("event subscription", name, subscription_path(topic, name), topic)
+    delete(deployment, doomed, lambda: [(topic, name)], yes=yes, as_json=as_json)
 
 
-def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Sequence[str]:
+def _show_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
     from cli.configuration.changes import differences  # which takes long to load
 
-    return differences(before, after) if before != after else ()
+    for each in differences(before, after) if before != after else ():
+        say(f"  {each}")
 
 
 def _warn_of_missing_container(

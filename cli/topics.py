@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from cli.deleting import Doomed, asks_first, delete, subscriptions_of
 from cli.deployment import Deployment, namespace_path, topic_path
 from cli.failure import REFUSED, CommandFailed
 from cli.options import NameValue, calls_deployment, prints_json
@@ -139,13 +140,15 @@ def update(
 
 @topic.command("delete")
 @click.argument("name")
+@asks_first
 @prints_json
 @calls_deployment
-def delete(deployment: Deployment, name: str, as_json: bool) -> None:
+def delete_topic(deployment: Deployment, name: str, yes: bool, as_json: bool) -> None:
     """Delete a topic and its event subscriptions; what waits is dropped."""
-    if not deployment.delete(topic_path(name)):
-        raise CommandFailed(f"there is no topic '{name}'", REFUSED)
-    print_result(f"deleted topic {name}", {"deleted": name}, as_json=as_json)
+    doomed = Doomed("topic", name, topic_path(name))
+    delete(
+        deployment, doomed, lambda: subscriptions_of(deployment, [name]), yes=yes, as_json=as_json
+    )
 
 
 @topic.command("keys")

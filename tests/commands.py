@@ -86,8 +86,10 @@ Run = Callable[..., Printed]
 def runner(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Return a function that runs the command; it returns exit code, output and errors."""
 
-    def run(*arguments: str, given: str = "") -> Printed:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
+    def run(*arguments: str, given: str = "", is_terminal: bool = False) -> Printed:
+        stdin = io.TextIOWrapper(io.BytesIO(given.encode()))
+        monkeypatch.setattr(stdin, "isatty", lambda: is_terminal)
+        monkeypatch.setattr(sys, "stdin", stdin)
         code = main(arguments)
         out, err = capsys.readouterr()
         return Printed(code, out, err)

@@ -229,7 +229,7 @@ def test_a_namespace_lives_and_ends(pushgrid: Run, name: str) -> None:
     keys = pushgrid("namespace", "keys", name, "--json").document
     changed = pushgrid("namespace", "update", name, "--tag", "team=crm")
     shown = pushgrid("namespace", "show", name).document
-    gone = [pushgrid("namespace", "delete", name) for _ in range(2)]
+    gone = [pushgrid("namespace", "delete", name, "--yes") for _ in range(2)]
 
     assert (made.out, changed.code) == (f"created namespace {name}\n", 0)
     assert name in listed
@@ -298,7 +298,7 @@ def test_a_wrong_key_is_not_taken_for_a_missing_resource(pushgrid: Run, name: st
     """Whoever is refused must not hear that there was nothing to delete."""
     pushgrid("topic", "create", name)
 
-    refused = pushgrid("topic", "delete", name, "--key", "wrong")
+    refused = pushgrid("topic", "delete", name, "--yes", "--key", "wrong")
     unmade = pushgrid("topic", "create", f"{name}.orders", "--key", "wrong")
 
     assert (refused.code, unmade.code) == (1, 1)
@@ -322,7 +322,7 @@ def test_a_resource_that_can_not_be_read_can_be_deleted(
 
     with monkeypatch.context() as patched:
         patched.setattr(requests, "request", unreadable)
-        deleted = pushgrid("topic", "delete", name)
+        deleted = pushgrid("topic", "delete", name, "--yes")
 
     assert deleted.out == f"deleted topic {name}\n"
     assert pushgrid("topic", "show", name).code == 1

@@ -46,12 +46,31 @@ def test_a_replay_is_waited_for(run: Run, crm: Subscriber):
     assert row[6:12] == ["orders/crm", "-", "2026-02-09", "13:00:00", "2026-02-09", "13:00:00"]
 
 
+def test_a_replay_of_all_asks_first(run: Run, crm: Subscriber):
+    """What is chosen, counted only, or agreed to is not asked about."""
+    replay = ("dead-letters", "replay", "--no-wait")
+
+    script = run(*replay)
+    declined = run(*replay, given="n\n", is_terminal=True)
+    counted = run(*replay, "--dry-run")
+    assert [each.code for each in (script, declined, counted)] == [2, 1, 0]
+    assert crm.received == []
+    what = "this sends all dead letters again"
+    assert script.err == f"pushgrid: {what}: add --yes to do so without a terminal\n"
+    how_much = "1 event of 1 event subscription"
+    assert declined.err == f"{what}: {how_much}. Continue? [y/N]: pushgrid: nothing was done\n"
+    agreed = run(*replay, given="y\n", is_terminal=True)
+
+    assert agreed.code == 0
+    assert run("dead-letters", "jobs", "--json").document[0]["replayed"] == 1
+
+
 def test_the_timeline_tells_a_replay_from_the_publishing(pushgrid: Pushgrid, run: Run):
     orders = pushgrid.topic("orders")
     orders.subscribe("crm", answers=[400, 503, 200])
     orders.publish({"id": "e-17", "eventType": "Shop.OrderPlaced"})
     pushgrid.advance(hours=1)
-    job = run("dead-letters", "replay", "--no-wait", "--json").document["id"]
+    job = run("dead-letters", "replay", "--yes", "--no-wait", "--json").document["id"]
     pushgrid.advance(minutes=5)
 
     out = run("timeline", "-t", "orders", "-s", "crm", "--since", "2026-02-09T12:00").out
@@ -79,7 +98,9 @@ def test_a_replay_to_another_subscription_can_be_cancelled(
     assert crm.container
     pushgrid.dead_letters.away.add("testing")
 
-    job = run("dead-letters", "replay", "--to", "orders/erp", "--no-wait", "--json").document
+    job = run(
+        "dead-letters", "replay", "--yes", "--to", "orders/erp", "--no-wait", "--json"
+    ).document
     cancelled = run("dead-letters", "cancel", job["id"])
     found = run("dead-letters", "jobs", "--json").document
 
@@ -96,10 +117,10 @@ def test_unproven_events_are_sent_if_a_flag_says_so(pushgrid: Pushgrid, run: Run
     pushgrid.advance(hours=1)
     pushgrid.dead_letters.summaries.clear()
 
-    refused = run("dead-letters", "replay", "--no-wait")
+    refused = run("dead-letters", "replay", "--yes", "--no-wait")
     pushgrid.advance(minutes=1)
     line = run("dead-letters", "jobs").out.splitlines()[-1]
-    asked = run("dead-letters", "replay", "--unproven", "--no-wait", "--json").document
+    asked = run("dead-letters", "replay", "--yes", "--unproven", "--no-wait", "--json").document
     pushgrid.advance(minutes=1)
 
     assert (refused.code, asked["unproven"]) == (0, True)
@@ -116,7 +137,7 @@ def test_the_progress_tells_what_was_sent_and_read(
     told: list[str] = []
     monkeypatch.setattr("rich.status.Status.update", lambda _, text: told.append(str(text)))
 
-    run("dead-letters", "replay", *(["--dry-run"] if is_dry_run else []))
+    run("dead-letters", "replay", "--yes", *(["--dry-run"] if is_dry_run else []))
 
     assert told[-1].endswith(f": {sent} 1, read 1 events in 1 blobs")
 
@@ -137,7 +158,7 @@ def test_an_outage_does_not_end_the_wait(
 
     monkeypatch.setattr("cli.replays.sleep", sleep)
 
-    code, out, _ = run("dead-letters", "replay")
+    code, out, _ = run("dead-letters", "replay", "--yes")
 
     assert (code, "Done" in out, next(waits, None)) == (0, True, None)
     assert ["503" in each for each in told] == [True, True, False]
@@ -159,7 +180,7 @@ def test_a_wait_without_prospect_ends(
 
     monkeypatch.setattr("cli.replays.sleep", sleep)
 
-    code, _, err = run("dead-letters", "replay")
+    code, _, err = run("dead-letters", "replay", "--yes")
 
     assert (code, why in err) == (1, True)
 
@@ -205,7 +226,7 @@ def test_faults_are_printed(pushgrid: Pushgrid, run: Run, crm: Subscriber):
     assert crm.container
     pushgrid.dead_letters.missing.add(crm.container)
 
-    code, out, _ = run("dead-letters", "replay")
+    code, out, _ = run("dead-letters", "replay", "--yes")
 
     assert (code, "Failed" in out) == (1, True)
     assert f"orders/crm: There is no container '{crm.container}'" in out

@@ -167,15 +167,39 @@ def test_an_update_stores_no_default_and_shows_what_it_replaces(pushgrid: Pushgr
     ]
 
 
-@pytest.mark.parametrize("action", ["create", "update"])
+def test_another_of_the_same_name_is_replaced_only_if_asked_for(pushgrid: Pushgrid, run: Run):
+    orders = pushgrid.topic("orders")
+    orders.subscribe("crm", **OF_TOPIC)
+    pushgrid.endpoints.connect("https://new.example/", CONSENTING)
+    path = f"{orders.path}/eventSubscriptions/crm"
+    before = stored(pushgrid, path)
+    create = ("subscription", "create", "CRM", "-t", "orders", "--endpoint", "https://new.example/")
+
+    refused = run(*create)
+
+    assert (refused.code, refused.out) == (1, "")
+    assert "there is already an event subscription 'CRM' of 'orders'" in refused.err
+    assert "add --replace" in refused.err
+    assert stored(pushgrid, path) == before
+
+    replaced = run(*create, "--replace")
+
+    assert (replaced.code, replaced.err) == (0, "")
+    head, *lines = replaced.out.splitlines()
+    assert head == "replaced event subscription CRM of orders: Succeeded"
+    assert '  filter.includedEventTypes: ["A", "B"] → nothing' in lines
+    assert "  retryPolicy.maxDeliveryAttempts: 7 → 30" in lines
+
+
+@pytest.mark.parametrize("action", ["create --replace", "update"])
 def test_a_missing_container_is_told(pushgrid: Pushgrid, run: Run, action: str):
     pushgrid.topic("orders").subscribe("crm")
     pushgrid.dead_letters.missing.add("gone")
     pushgrid.endpoints.connect("https://new.example/", CONSENTING)
 
     given = ("-t", "orders", "--endpoint", "https://new.example/", "--dead-letter-container")
-    missing = run("subscription", action, "crm", *given, "gone")
-    there = run("subscription", action, "crm", *given, "there")
+    missing = run("subscription", *action.split(), "crm", *given, "gone")
+    there = run("subscription", *action.split(), "crm", *given, "there")
 
     assert (missing.code, there.code, there.err) == (0, 0, "")
     warning = "warning: there is no container 'gone'; until you create it, "

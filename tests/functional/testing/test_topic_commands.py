@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pushgrid.testing.deployment import Pushgrid
+from shared.metrics import CountRow, Metric, Series, Span, Sum
 from tests.commands import Run, runner
+
+ONE, THREE = (Sum(count, 1, count, count) for count in (1, 3))
 
 
 @pytest.fixture
@@ -39,6 +42,49 @@ def test_a_namespace_keeps_its_tags(command: Run):
     assert command("namespace", "show", "shop").document["tags"] == {"team": "crm"}
 
 
+@pytest.mark.parametrize(
+    ("arguments", "what", "with_it"),
+    [
+        (
+            "topic delete orders",
+            "topic orders",
+            " with 2 event subscriptions (orders/crm, orders/erp)",
+        ),
+        ("subscription delete crm -t orders", "event subscription crm of orders", ""),
+        (
+            "namespace delete shop",
+            "namespace shop",
+            " with 1 event subscription (shop.invoices/crm)",
+        ),
+    ],
+)
+def test_a_deletion_asks_and_says_what_would_be_lost(
+    pushgrid: Pushgrid, command: Run, arguments: str, what: str, with_it: str
+):
+    orders = pushgrid.topic("orders")
+    invoices = pushgrid.topic("invoices", namespace="shop")
+    for topic, name in ((orders, "orders"), (invoices, "shop.invoices")):
+        topic.subscribe("crm")
+        one, three = ({Series(Metric.DELIVERY_SUCCESS): ONE}, {Series(Metric.MATCHED): THREE})
+        row = CountRow(Span.MINUTE, pushgrid.now, name, "crm", "i-1", {**one, **three})
+        pushgrid.counts.write([row])
+    orders.subscribe("erp")
+    pushgrid.advance(minutes=2)
+    show = arguments.replace("delete", "show").split()
+
+    script = command(*arguments.split())
+    declined = command(*arguments.split(), given="n\n", is_terminal=True)
+
+    losses = f"this deletes {what}{with_it}; about 2 waiting events would be dropped"
+    assert (script.code, declined.code, command(*show).code) == (2, 1, 0)
+    assert script.err == f"pushgrid: this deletes {what}: add --yes to do so without a terminal\n"
+    assert declined.err == f"{losses}. Continue? [y/N]: pushgrid: nothing was done\n"
+
+    agreed = command(*arguments.split(), given="y\n", is_terminal=True)
+
+    assert (agreed.code, command(*show).code) == (0, 1)
+
+
 def test_a_misspelt_property_is_not_set(command: Run):
     command("topic", "create", "orders")
 
@@ -69,7 +115,7 @@ def test_every_command_prints_json_for_programs(command: Run):
              (("topic", "orders"), ("namespace", "shop"))]  # fmt: skip
     made = command("subscription", "create", *in_orders, *endpoint, "--show-json")
     tagged = command("namespace", "update", "shop", "--tag", "a=b", "--json")
-    deleted = [command(what, "delete", name, "--json") for what, name in
+    deleted = [command(what, "delete", name, "--yes", "--json") for what, name in
                (("topic", "orders"), ("namespace", "shop"))]  # fmt: skip
 
     assert [each.document["name"] for each in shown] == ["orders", "shop"]

@@ -75,7 +75,7 @@ def pushgrid(
 
 @pytest.mark.parametrize(
     "command",
-    ["topic delete orders", "topic update orders --tag a=b", "publish orders --type Placed"],
+    ["topic delete orders --yes", "topic update orders --tag a=b", "publish orders --type Placed"],
 )
 def test_nothing_is_done_behind_a_redirect(server: _Server, pushgrid: Run, command: str) -> None:
     def answer(method: str, path: str) -> Answer:

@@ -1,0 +1,112 @@
+"""Deletes resources, and asks before anything is lost."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+from cli.deployment import Deployment, subscription_path, topic_path
+from cli.failure import REFUSED, CommandFailed
+from cli.narration import counted
+from cli.output import print_result
+from cli.terminal import printable
+
+F = TypeVar("F", bound=Callable[..., Any])
+_ENDED = ("DeliverySuccessCount", "DeadLetteredCount", "DroppedEventCount")
+_MOST_NAMED = 5
+
+
+class Doomed(NamedTuple):
+    """A resource to delete: its kind in words, its ARM path, and the *topic* of a subscription."""
+
+    kind: str
+    name: str
+    path: str
+    topic: str = ""
+
+
+def asks_first(command: F) -> F:
+    """Give a command the option ``--yes``."""
+    return click.option("--yes", "-y", is_flag=True, help="Do not ask; scripts need this.")(command)
+
+
+def confirm(what: str, how_much: Callable[[], str]) -> None:
+    """
+    Return if whoever is at the terminal agrees to *what*; *how_much* goes on with the sentence.
+
+    Raises:
+        CommandFailed: they do not, or there is no terminal.
+    """
+    if not sys.stdin.isatty():
+        raise CommandFailed(f"{what}: add --yes to do so without a terminal")
+    if not click.confirm(f"{printable(what + how_much())}. Continue?", err=True):
+        raise CommandFailed("nothing was done", REFUSED)
+
+
+def delete(
+    deployment: Deployment,
+    doomed: Doomed,
+    subscriptions: Callable[[], Iterable[tuple[str, str]]],
+    *,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """
+    Delete a resource, after asking unless *yes*.
+
+    *subscriptions* returns topic and name of each event subscription that goes.
+
+    Raises:
+        CommandFailed: there is none, or nobody agrees.
+    """
+    kind, name, path, topic = doomed
+    if not deployment.has(path):
+        of_topic = f" of '{topic}'" if topic else ""
+        raise CommandFailed(f"there is no {kind} '{name}'{of_topic}", REFUSED)
+    what = f"{kind} {name} of {topic}" if topic else f"{kind} {name}"
+    if not yes:
+        confirm(f"this deletes {what}", lambda: _losses(deployment, doomed, subscriptions))
+    deployment.delete(path)
+    print_result(f"deleted {what}", {"deleted": name}, as_json=as_json)
+
+
+def subscriptions_of(deployment: Deployment, topics: Iterable[str]) -> Sequence[tuple[str, str]]:
+    """Return topic and name of each event subscription of *topics*."""
+    return [
+        (topic, each["name"])
+        for topic in topics
+        for each in deployment.list(f"{topic_path(topic)}/eventSubscriptions")
+    ]
+
+
+def _losses(
+    deployment: Deployment,
+    doomed: Doomed,
+    subscriptions: Callable[[], Iterable[tuple[str, str]]],
+) -> str:
+    """Return which event subscriptions go as well, and how many events wait for them."""
+    try:
+        found = [*subscriptions()]
+        waiting = sum(_waiting(deployment, *each) for each in found)
+    except CommandFailed:  # such as a row that can't be read
+        return "; what goes with it can't be read"
+    dropped = f"about {counted(waiting, 'waiting event')} would be dropped"
+    if doomed.topic:
+        return f"; {dropped}"
+    names = [f"{topic}/{name}" for topic, name in found[:_MOST_NAMED]]
+    names += ["…"] if len(found) > _MOST_NAMED else []
+    theirs = f" ({', '.join(names)})" if names else ""
+    return f" with {counted(len(found), 'event subscription')}{theirs}; {dropped}"
+
+
+def _waiting(deployment: Deployment, topic: str, name: str) -> int:
+    """Return how many events wait, as far as they are counted: those of the last seven days."""
+    path = f"{subscription_path(topic, name)}/attempts"
+    state = deployment.get(path, **{"$top": 1})["state"]
+    if state is None:
+        return 0
+    counts = state["counts"]
+    return max(int(counts["MatchedEventCount"] - sum(counts[each] for each in _ENDED)), 0)
