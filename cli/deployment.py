@@ -75,7 +75,7 @@ class Deployment:
     def post(
         self,
         path: str,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | Sequence[Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Any:
         """Run an action of a resource; return its answer."""
@@ -143,7 +143,7 @@ class Deployment:
         self,
         method: str,
         path: str,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | Sequence[Any] | None = None,
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Any:
@@ -156,7 +156,7 @@ class Deployment:
         self,
         method: str,
         url: str,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | Sequence[Any] | None = None,
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Any:

@@ -196,8 +196,8 @@ class FilterExpression(click.ParamType[Any]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the ARM form of an advanced filter."""
-        if isinstance(value, dict):
-            return value
+        if isinstance(value, dict) or not value:
+            return value or {}
         try:
             return parse_filter_expression(value)
         except ValueError as error:

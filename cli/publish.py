@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,9 +14,10 @@ import click
 
 from cli.deployment import Deployment, topic_path
 from cli.failure import CommandFailed
+from cli.narration import counted
 from cli.options import calls_deployment, prints_json
 from cli.output import Console
-from cli.terminal import print_json, say
+from cli.terminal import print_json, printable, say
 from shared.clip import clip
 
 _EVENT_GRID, _CLOUD_EVENTS, _CUSTOM = "eventgrid", "cloudevents", "custom"
@@ -28,6 +30,15 @@ class _Target(NamedTuple):
     url: str
     key_header: tuple[str, str]
     schema: str
+
+
+class _Match(NamedTuple):
+    """How many events a subscription gets; else how many conditions held, and the one that not."""
+
+    name: str
+    events: int
+    passed: int
+    why: str
 
 
 @click.command("publish")
@@ -84,12 +95,38 @@ def publish(
     given = _read(file) if file else [described]
     events = [_completed(each, target.schema, source) for each in given]
     _send(deployment, target, events)
+    matched = _matched(deployment, topic, events)
     if as_json:
         print_json([event.get("id") for event in events])
-    elif len(events) == 1 and "id" in events[0]:
-        say(f"published event {clip(str(events[0]['id']))} to {topic}")
     else:
-        say(f"published {len(events)} event{'s' * (len(events) > 1)} to {topic}")
+        is_named = len(events) == 1 and "id" in events[0]
+        what = f"event {clip(str(events[0]['id']))}" if is_named else counted(len(events), "event")
+        count = sum(bool(each.events) for each in matched)
+        found = f"; {counted(count, 'event subscription')} matched" if matched else ""
+        say(f"published {what} to {topic}{found}")
+    if matched and not any(each.events for each in matched):
+        closest = max(matched, key=lambda each: each.passed)
+        why = printable(f"{closest.name}: {closest.why}")
+        say(f"warning: no event subscription matched; {why}", err=True, colour="yellow")
+
+
+def _matched(
+    deployment: Deployment, topic: str, events: Sequence[dict[str, Any]]
+) -> Sequence[_Match]:
+    """Return how many of the events each event subscription gets; empty if that can't be read."""
+    found: dict[str, _Match] = {}
+    path = f"{topic_path(topic)}/matches"
+    try:
+        for _, body in _requests(list(events)):
+            answer = deployment.post(path, json.loads(body))
+            for each in answer["value"]:
+                name, matched = each["subscription"], each["matched"]
+                before = found.get(name, _Match(name, 0, -1, ""))
+                closest = max((each["passed"], each["why"] or ""), before[2:])
+                found[name] = _Match(name, before.events + matched, *closest)
+    except CommandFailed:  # they are published nevertheless
+        return ()
+    return [*found.values()] or [_Match(topic, 0, 0, "it has no event subscription")]
 
 
 def _send(deployment: Deployment, target: _Target, events: list[dict[str, Any]]) -> None:

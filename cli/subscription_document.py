@@ -20,13 +20,16 @@ _WRAPPERS = {
         "deadLetterDestinationWithResourceIdentity",  # of a namespace topic
     ),
 }
+REMOVED: Any = object()  # stands for a member that an empty value removes
 _MERGED = {"deliveryConfiguration", "push"}  # by a PATCH; it replaces any other member as a whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionOptions:
     """
-    What the command line says about an event subscription; ``None`` and empty: not given.
+    What the command line says about an event subscription.
+
+    ``None`` and an empty list: not given. An empty text, alone in a list or not, removes.
 
     *headers* are pairs of a name and a value, *secret_headers* likewise, *event_headers* pairs of a
     name and the path of a value in the event. *account* is the ARM id of the storage account of
@@ -37,7 +40,7 @@ class SubscriptionOptions:
     event_types: Sequence[str] = ()
     subject_begins_with: str | None = None
     subject_ends_with: str | None = None
-    is_case_sensitive: bool = False
+    is_case_sensitive: bool | None = None
     filters: Sequence[dict[str, Any]] = ()
     max_attempts: int | None = None
     time_to_live: timedelta | None = None
@@ -63,17 +66,17 @@ def topic_subscription(options: SubscriptionOptions) -> dict[str, Any]:
     properties = {
         "destination": _destination(options),
         "filter": given(
-            includedEventTypes=list(options.event_types),
-            subjectBeginsWith=options.subject_begins_with,
-            subjectEndsWith=options.subject_ends_with,
+            includedEventTypes=_list(options.event_types),
+            subjectBeginsWith=_text(options.subject_begins_with),
+            subjectEndsWith=_text(options.subject_ends_with),
             isSubjectCaseSensitive=options.is_case_sensitive,
-            advancedFilters=list(options.filters),
+            advancedFilters=_list(options.filters),
         ),
         "retryPolicy": given(
             maxDeliveryAttempts=options.max_attempts, eventTimeToLiveInMinutes=minutes
         ),
         "deadLetterDestination": _dead_letter(options),
-        "labels": list(options.labels),
+        "labels": _list(options.labels),
     }
     return {"properties": given(**properties, **_shared(options))}
 
@@ -91,7 +94,7 @@ def namespace_subscription(options: SubscriptionOptions) -> dict[str, Any]:
         (options.is_case_sensitive, "--case-sensitive"),
         (options.labels, "--label"),
     ):
-        if value:
+        if value is not None and value != ():
             instead = "; use --filter" if name.startswith("--subject") else ""
             raise ValueError(f"{name}: subscriptions of namespace topics have none{instead}")
     time_to_live = options.time_to_live
@@ -101,7 +104,7 @@ def namespace_subscription(options: SubscriptionOptions) -> dict[str, Any]:
         destination=_destination(options),
         deadLetterDestination=_dead_letter(options),
     )
-    filters = given(includedEventTypes=list(options.event_types), filters=list(options.filters))
+    filters = given(includedEventTypes=_list(options.event_types), filters=_list(options.filters))
     delivery = {"deliveryMode": "Push", "push": push} if push else None
     return {
         "properties": given(
@@ -134,8 +137,8 @@ def _webhook(options: SubscriptionOptions) -> dict[str, Any]:
         maxEventsPerBatch=options.batch,
         preferredBatchSizeInKilobytes=options.batch_kilobytes,
         **{_HEADERS: mappings},
-        azureActiveDirectoryTenantId=options.entra_tenant,
-        azureActiveDirectoryApplicationIdOrUri=options.entra_application,
+        azureActiveDirectoryTenantId=_text(options.entra_tenant),
+        azureActiveDirectoryApplicationIdOrUri=_text(options.entra_application),
     )
 
 
@@ -144,17 +147,28 @@ def _mapping(name: str, kind: str, **properties: Any) -> dict[str, Any]:
 
 
 def _dead_letter(options: SubscriptionOptions) -> dict[str, Any] | None:
+    if options.dead_letter_container == "":
+        removed: dict[str, Any] = REMOVED
+        return removed
     properties = given(resourceId=options.account, blobContainerName=options.dead_letter_container)
     return {"endpointType": "StorageBlob", "properties": properties} if properties else None
 
 
 def _shared(options: SubscriptionOptions) -> dict[str, Any]:
-    return {"eventDeliverySchema": options.schema, "expirationTimeUtc": options.expires}
+    return {"eventDeliverySchema": options.schema, "expirationTimeUtc": _text(options.expires)}
+
+
+def _text(value: str | None) -> Any:
+    return REMOVED if value == "" else value
+
+
+def _list(values: Sequence[Any]) -> Any:
+    return REMOVED if values and not any(values) else [each for each in values if each]
 
 
 def given(**members: Any) -> dict[str, Any]:
-    """Leave out what is empty or not given; 0 is given."""
-    return {name: value for name, value in members.items() if value or type(value) is int}
+    """Leave out what is empty or not given; 0 and ``False`` are given."""
+    return {name: value for name, value in members.items() if value or isinstance(value, int)}
 
 
 def changes(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,7 +180,9 @@ def changes(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, An
     """
     found: dict[str, Any] = {}
     for name, value in wanted.items():
-        if wrapper := _wrapper(known, name):
+        if value is REMOVED:
+            found[_wrapper(known, name) or name] = None
+        elif wrapper := _wrapper(known, name):
             found[wrapper] = _completed({name: value}, known[wrapper])
         elif name in _MERGED:
             found[name] = changes(value, known[name])
@@ -177,7 +193,7 @@ def changes(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, An
 
 def _completed(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
     if wanted.get("endpointType", "") != known.get("endpointType", ""):
-        return dict(wanted)
+        return {name: _changed(name, value, {}) for name, value in wanted.items()}
     kept = {
         name: value
         for name, value in known.items()
@@ -187,6 +203,8 @@ def _completed(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str,
 
 
 def _changed(name: str, value: Any, known: Mapping[str, Any]) -> Any:
+    if value is REMOVED:
+        return None
     if isinstance(value, dict):
         return _completed(value, known.get(name) or {})
     if name == _HEADERS:

@@ -14,10 +14,12 @@ _SCHEMAS = ("EventGridSchema", "CloudEventSchemaV1_0", "CustomInputSchema")
 
 
 def _event_types(_: click.Context, __: click.Parameter, given: Sequence[str]) -> Sequence[str]:
+    if given == ("",):
+        return given
     types = [each.strip() for part in given for each in part.split(",")]
     if not all(types):
         raise click.BadParameter("an event type is missing")
-    return types
+    return tuple(types)
 
 
 def describes_subscription(command: F) -> F:
@@ -42,7 +44,11 @@ def describes_subscription(command: F) -> F:
             ),
             click.option("--subject-begins-with", metavar="TEXT", help="Only these subjects."),
             click.option("--subject-ends-with", metavar="TEXT", help="Only these subjects."),
-            click.option("--case-sensitive", is_flag=True, help="Compare subjects exactly."),
+            click.option(
+                "--case-sensitive/--no-case-sensitive",
+                default=None,
+                help="Whether subjects are compared exactly.",
+            ),
             click.option(
                 "--filter",
                 "filters",

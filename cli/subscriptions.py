@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from http import HTTPStatus
 from typing import Any
 
 import click
@@ -13,6 +11,7 @@ from cli.deleting import Doomed, asks_first, delete
 from cli.deployment import Deployment, subscription_path, topic_path
 from cli.failure import REFUSED, CommandFailed
 from cli.holds import Hold, consent_text, hold_text, read_holds
+from cli.missing_container import missing_container
 from cli.options import calls_deployment, of_topic, prints_json
 from cli.output import moment, print_table
 from cli.subscription_actions import ACTIONS
@@ -101,6 +100,7 @@ def create(
     """
     if not given["endpoint"] and not given["queue"]:
         raise click.UsageError("Missing option '--endpoint' or '--queue'.")
+    _refuse_empty(given)
     body = _document(topic, given, deployment)
     if show_json:
         print_json(body)
@@ -121,8 +121,7 @@ def create(
     state = made["properties"].get("provisioningState")
     verb = "created" if before is None else "replaced"
     say(f"{verb} event subscription {name} of {topic}: {state}")
-    if before:
-        _show_differences(before["properties"], made["properties"])
+    _show_differences((before or made)["properties"], made["properties"])
     if awaited := consent_text(made):
         say(f"  {awaited}")
 
@@ -140,11 +139,13 @@ def update(
     Change an event subscription; what is not given stays as it is.
 
     --event-types, --filter and --label replace those that there are. A header replaces the one of
-    its name; with an empty value (--header NAME=) it is removed.
+    its name. An empty value removes: --filter '', --dead-letter-container '', --header NAME=.
     """
     path = subscription_path(topic, name)
-    if not any(each or type(each) is int for each in given.values()):
+    if all(each is None or each == () for each in given.values()):
         raise CommandFailed("nothing to change: see 'pushgrid subscription update --help'")
+    if "" in {given["endpoint"], given["queue"]}:
+        raise click.UsageError("--endpoint, --queue: an event subscription needs one of them.")
     before = deployment.get(path)["properties"]
     wanted = _document(topic, given, deployment, destination_of(before, _DEAD_LETTER))
     body = changes(wanted["properties"], before)
@@ -176,6 +177,16 @@ def delete_subscription(
     delete(deployment, doomed, lambda: [(topic, name)], yes=yes, as_json=as_json)
 
 
+def _refuse_empty(given: Mapping[str, Any]) -> None:
+    for option in click.get_current_context().command.params:
+        if _is_empty(given.get(option.name or "")):
+            raise click.UsageError(f"{option.opts[0]}: an empty value removes; 'update' takes it.")
+
+
+def _is_empty(value: object) -> bool:
+    return value == "" or (isinstance(value, tuple) and value != () and not any(value))
+
+
 def _show_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
     from cli.configuration.changes import differences  # which takes long to load
 
@@ -186,16 +197,8 @@ def _show_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> No
 def _warn_of_missing_container(
     deployment: Deployment, path: str, document: Mapping[str, Any]
 ) -> None:
-    destination = destination_of(document["properties"], _DEAD_LETTER)
-    if not destination:
-        return
-    try:
-        deployment.get(f"{path}/deadLetters", **{"$top": 1, "since": datetime.now(UTC).isoformat()})
-    except CommandFailed as error:
-        container = destination["properties"]["blobContainerName"]
-        if error.status == HTTPStatus.NOT_FOUND and f"'{container}'" in error.message:
-            warning = f"warning: there is no container '{container}'; until you create it, "
-            say(f"{warning}events that are given up are dropped", err=True, colour="yellow")
+    if warning := missing_container(deployment, path, document):
+        say(f"warning: {warning}", err=True, colour="yellow")
 
 
 def _document(

@@ -92,7 +92,7 @@ def _put(deployment: Deployment, change: Change, resource: Resource) -> Change:
         stored = deployment.put(resource.id.path, resource.document, headers)
     except CommandFailed as error:
         return replace(change, faults=faults_of(error, resource))
-    done = replace(change, warnings=warnings_of(stored))
+    done = replace(change, warnings=warnings_of(deployment, resource.id, stored))
     for name in change.keys:
         done = _set_key(deployment, done, resource, name)
     return done

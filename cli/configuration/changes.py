@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from cli.configuration.resources import Resource, ResourceId
+from cli.configuration.resources import SUBSCRIPTIONS, Resource, ResourceId
+from cli.deployment import Deployment
 from cli.failure import CommandFailed
 from cli.holds import consent_text
+from cli.missing_container import missing_container
 
 CONSENT = {"pushgrid-consent": "assumed"}
 _NOT_COMPARED = {"provisioningState", "systemData"}
@@ -109,10 +111,14 @@ def faults_of(error: CommandFailed, resource: Resource) -> tuple[str, ...]:
     )
 
 
-def warnings_of(answer: Mapping[str, Any]) -> tuple[str, ...]:
+def warnings_of(
+    deployment: Deployment, own: ResourceId, answer: Mapping[str, Any]
+) -> tuple[str, ...]:
     """Return what people should know about a resource that is stored."""
-    awaited = consent_text(answer)
-    return (awaited,) if awaited else ()
+    missing = None
+    if own.types[-1] == SUBSCRIPTIONS:
+        missing = missing_container(deployment, own.path, answer)
+    return tuple(each for each in (consent_text(answer), missing) if each)
 
 
 def _differences(before: Any, after: Any, path: str) -> Iterator[str]:

@@ -66,7 +66,7 @@ def _compared(deployment: Deployment, resource: Resource) -> Change:
         differences=(*found, *(f"keys.{name}: the one in the file" for name in keys)),
         resource=resource,
         keys=keys,
-        warnings=warnings_of(answer["before"]),
+        warnings=warnings_of(deployment, resource.id, answer["before"]),
     )
 
 

@@ -11,13 +11,13 @@ from cli.configuration.source import FileFaults, Place
 
 # The members of an ARM document that a PUT sends; what identifies the resource is its path.
 SENT = ("location", "tags", "identity", "sku", "kind", "properties")
-_TOPICS, _NAMESPACES, _SUBSCRIPTIONS = "topics", "namespaces", "eventSubscriptions"
+_TOPICS, _NAMESPACES, SUBSCRIPTIONS = "topics", "namespaces", "eventSubscriptions"
 _KINDS = {
     (_TOPICS,): "topic",
     (_NAMESPACES,): "namespace",
     (_NAMESPACES, _TOPICS): "namespace topic",
-    (_TOPICS, _SUBSCRIPTIONS): "event subscription",
-    (_NAMESPACES, _TOPICS, _SUBSCRIPTIONS): "event subscription",
+    (_TOPICS, SUBSCRIPTIONS): "event subscription",
+    (_NAMESPACES, _TOPICS, SUBSCRIPTIONS): "event subscription",
 }
 
 

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from shared.clip import clip
 from shared.subscriptions.advanced_filter import AdvancedFilter
-from shared.subscriptions.event_values import EventValues
+from shared.subscriptions.event_values import MISSING, EventValues
+
+
+class Refusal(NamedTuple):
+    """The number of conditions that held before the first that did not, and what that one says."""
+
+    passed: int
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +47,7 @@ class EventFilter:
 
         Source: Event Grid "Understand event filtering" (2022-09-09).
         """
+        # Apart from `refusal`, which says the same: it is asked of every event that is published.
         types = self.included_event_types
         if types is not None and values.event_type not in types:
             return False
@@ -47,6 +58,35 @@ class EventFilter:
             if not (subject.startswith(prefix) and subject.endswith(suffix)):
                 return False
         return all(each.matches(values) for each in self.advanced)
+
+    def refusal(self, values: EventValues) -> Refusal | None:
+        """Return the first condition that the event with these *values* does not meet, if any."""
+        for passed, (holds, why) in enumerate(self._conditions(values)):
+            if not holds:
+                return Refusal(passed, why)
+        return None
+
+    def _conditions(self, values: EventValues) -> Iterator[tuple[bool, str]]:
+        """Yield whether each condition holds, and what to say if not."""
+        if (types := self.included_event_types) is not None:
+            wanted = ", ".join(map(repr, sorted(types)))
+            why = f"event types: {wanted}; the event has {values.event_type!r}"
+            yield values.event_type in types, clip(why)
+        subject = values.subject if self.is_subject_case_sensitive else values.folded_subject
+        has = f"the event has {subject!r}"
+        if prefix := self.subject_begins_with:
+            yield subject.startswith(prefix), clip(f"subject begins with {prefix!r}; {has}")
+        if suffix := self.subject_ends_with:
+            yield subject.endswith(suffix), clip(f"subject ends with {suffix!r}; {has}")
+        for each in self.advanced:
+            yield each.matches(values), clip(_described(each, values))
+
+
+def _described(advanced: AdvancedFilter, values: EventValues) -> str:
+    key, value = ".".join(advanced.key), values.value(advanced.key)
+    wanted = ", ".join(map(repr, advanced.values))
+    has = f"the event has no {key}" if value is MISSING else f"the event has {value!r}"
+    return f"{key} {advanced.operator} {wanted}".rstrip() + f"; {has}"
 
 
 MATCH_ALL = EventFilter()

@@ -27,7 +27,7 @@ from shared.engine.manage.resources import Resources
 from shared.engine.manage.subscriptions import Subscriptions
 from shared.engine.ports import NAMESPACE_TOPICS, Document, Table
 from shared.engine.ports import NAMESPACES as PARTITION
-from shared.events.topic import TopicName
+from shared.events.topic import Topic, TopicName
 
 
 def _path(call: Call) -> ArmPath:
@@ -85,6 +85,11 @@ def _parse_topic(
     return parse_namespace_topic(_topic_name(call), body, namespace, ports.new_key, existing)
 
 
+def to_unpublished_topic(stored: Document) -> Topic:
+    """Read a stored topic without its namespace's keys and networks: nobody publishes to it."""
+    return to_namespace_topic(stored, {"keys": {}, "properties": {}})
+
+
 TOPICS = Resources(
     noun="topic",
     partition=NAMESPACE_TOPICS,
@@ -95,7 +100,7 @@ TOPICS = Resources(
     parse=_parse_topic,
     patched=patched_namespace_topic,
     render=lambda stored, _: render_namespace_topic(stored),
-    check=lambda stored: to_namespace_topic(stored, {"keys": {}, "properties": {}}),
+    check=to_unpublished_topic,
     clear=delete_subscriptions,
     parent=NAMESPACES,
 )

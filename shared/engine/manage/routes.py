@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 from urllib.parse import unquote
 
+from shared.arm.topic_codec import to_topic
 from shared.engine.manage import metrics_api, namespaces, sources, surroundings, topics
 from shared.engine.manage.attempts_api import attempts_of, failures_of
 from shared.engine.manage.call import Call, ManagePorts
@@ -14,6 +15,7 @@ from shared.engine.manage.dead_letters_api import dead_letter_blobs_of, dead_let
 from shared.engine.manage.endpoint_tests_api import endpoint_tests_of
 from shared.engine.manage.forecast_api import forecast_of
 from shared.engine.manage.hold_actions import hold_actions, list_holds
+from shared.engine.manage.matches_api import matches_of
 from shared.engine.manage.metrics_api import MonitoredResource
 from shared.engine.manage.not_included import refuse_scope, refused_path
 from shared.engine.manage.replays_api import (
@@ -137,6 +139,7 @@ ROUTES = (
     _route(f"{_SUBSCRIPTION}/{_PROVIDER}/register", POST=surroundings.get_provider),
     _route(f"{_SUBSCRIPTION}/{_PROVIDER}/topics", GET=topics.TOPICS.list),
     *_resource_routes(_TOPIC, topics.TOPICS),
+    _route(f"{_TOPIC}/matches", POST=matches_of(NESTED, to_topic)),
     *_metrics_routes(_TOPIC, metrics_api.TOPIC),
     *_metrics_routes(f"{_TOPIC}/eventSubscriptions/{{name}}", metrics_api.SUBSCRIPTION),
     *_metrics_routes(f"{_TOPIC}/{_PROVIDER}/eventSubscriptions/{{name}}", metrics_api.SUBSCRIPTION),
@@ -146,6 +149,10 @@ ROUTES = (
     *_resource_routes(_NAMESPACE, namespaces.NAMESPACES),
     *_metrics_routes(_NAMESPACE, metrics_api.NAMESPACE),
     *_resource_routes(_NAMESPACE_TOPIC, namespaces.TOPICS),
+    _route(
+        f"{_NAMESPACE_TOPIC}/matches",
+        POST=matches_of(namespaces.SUBSCRIPTIONS, namespaces.to_unpublished_topic),
+    ),
     *_metrics_routes(_NAMESPACE_TOPIC, metrics_api.NAMESPACE_TOPIC),
     *_metrics_routes(
         f"{_NAMESPACE_TOPIC}/eventSubscriptions/{{name}}", metrics_api.NAMESPACE_SUBSCRIPTION

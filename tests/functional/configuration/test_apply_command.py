@@ -17,7 +17,8 @@ from cli.program import main
 from pushgrid.testing.memory import answered
 from testbed.subscriber import PATIENCE
 from tests.functional.configuration.conftest import Write
-from tests.functional.manage.arm_api import HOST, KEY, URL, ArmApi, hook
+from tests.functional.manage.arm_api import HOST, KEY, URL, ArmApi, hook, push
+from tests.unit.arm.documents import dead_letter
 
 Apply = Callable[..., tuple[int, list[str], str]]
 ONE = {"topics": {"orders": {"eventSubscriptions": {"crm": hook()}}}}
@@ -59,6 +60,28 @@ def test_a_consent_that_is_still_pending_is_told_each_time(
         f"Nothing to change: the deployment is as {file} says."[: len(warning)],
     ]
     assert (first[0], second[0]) == (0, 0)
+
+
+@pytest.mark.parametrize("kind", ["topics", "namespaces"])
+def test_a_dead_letter_container_that_is_missing_is_told_each_time(
+    api: ArmApi, apply: Apply, write: Write, kind: str
+) -> None:
+    api.dead_letters.missing.add("dead")
+    lost = dead_letter()
+    file = write(
+        {"topics": {"orders": {"eventSubscriptions": {"crm": hook(deadLetterDestination=lost)}}}}
+        if kind == "topics"
+        else {"namespaces": {"shop": {"topics": {"orders": {
+            "eventSubscriptions": {"crm": push(deadLetterDestination=lost)}}}}}}
+    )  # fmt: skip
+
+    first, second = apply(file), apply(file)
+
+    until = "until you create it, events that are given up are dropped"
+    warning = f"    warning: there is no container 'dead'; {until}"
+    assert [lines.count(warning) for _, lines, _ in (first, second)] == [1, 1]
+    api.dead_letters.missing.clear()
+    assert warning not in apply(file)[1]
 
 
 def test_programs_get_the_faults_too(apply: Apply, write: Write) -> None:

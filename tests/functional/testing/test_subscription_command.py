@@ -67,6 +67,8 @@ BOTH = [
     ("--header-from X-Key=data.key", {".X-Key": {"sourceField": "data.key"}}),
     ("--dead-letter-container other", {".blobContainerName": "other"}),
     ("--expires 2031-01-31T00:00:00Z", {".expirationTimeUtc": "2031-01-31T00:00:00Z"}),
+    ("--event-types ", {".includedEventTypes": None}),
+    ("--expires ", {".expirationTimeUtc": None}),
 ]
 TOPIC_ONLY = [
     ("--subject-begins-with /x/", {".subjectBeginsWith": "/x/"}),
@@ -79,8 +81,14 @@ TOPIC_ONLY = [
     ("--max-attempts 5", {".maxDeliveryAttempts": 5}),
     ("--time-to-live 3h", {".eventTimeToLiveInMinutes": 180}),
     ("--label three", {".labels": ["three"]}),
+    ("--subject-begins-with ", {".subjectBeginsWith": ""}),
+    ("--subject-ends-with ", {".subjectEndsWith": ""}),
+    ("--no-case-sensitive", {".isSubjectCaseSensitive": False}),
+    ("--filter ", {".advancedFilters": None}),
+    ("--label ", {".labels": None}),
 ]
 NAMESPACE_ONLY = [
+    ("--filter ", {".filters": []}),
     (
         "--filter data.paid=true",
         {".filters": [{"operatorType": "BoolEquals", "key": "data.paid", "value": True}]},
@@ -150,6 +158,47 @@ def test_an_update_of_a_namespace_topics_subscription_keeps_its_identity_too(
     invoices.subscribe("crm", **OF_NAMESPACE)
 
     assert changed_by(pushgrid, run, invoices, option) == expected
+
+
+@pytest.mark.parametrize("namespace", [None, "shop"])
+@pytest.mark.parametrize("identity", [None, IDENTITY])
+def test_an_update_removes_dead_letters(
+    pushgrid: Pushgrid, run: Run, namespace: str | None, identity: Any
+):
+    topic = pushgrid.topic("orders", namespace=namespace)
+    destination: Any = pushgrid.new_container()
+    member = "deadLetterDestination"
+    if identity:
+        destination = {"identity": identity, member: destination}
+        member = f"deadLetter{'Destination' if namespace else ''}WithResourceIdentity"
+    given: dict[str, Any] = {member: destination}
+    if namespace:
+        given = {"deliveryConfiguration": {"deliveryMode": "Push", "push": given}}
+    topic.subscribe("crm", **given)
+    name = f"{namespace}.orders" if namespace else "orders"
+    path = f"{topic.path}/eventSubscriptions/crm"
+    before = stored(pushgrid, path)
+
+    done = run("subscription", "update", "crm", "-t", name, "--dead-letter-container", "")
+
+    after = stored(pushgrid, path)
+    assert (done.code, done.err) == (0, "")
+    assert before[".blobContainerName"]
+    assert ".blobContainerName" not in after
+    assert after[".endpointBaseUrl"] == before[".endpointBaseUrl"]
+
+
+@pytest.mark.parametrize(
+    "option", ["--filter", "--event-types", "--dead-letter-container", "--label", "--expires"]
+)
+def test_only_an_update_removes(run: Run, option: str):
+    """Thus an empty variable of a script makes no subscription that gets everything."""
+    create = ("subscription", "create", "crm", "-t", "orders", "--endpoint", "https://a.example/")
+
+    refused = run(*create, option, "")
+
+    assert (refused.code, refused.out) == (2, "")
+    assert f"{option}: an empty value removes; 'update' takes it." in refused.err
 
 
 def test_an_update_stores_no_default_and_shows_what_it_replaces(pushgrid: Pushgrid, run: Run):

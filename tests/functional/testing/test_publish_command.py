@@ -1,0 +1,123 @@
+"""`pushgrid publish` says what matched, on a deployment in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pushgrid.testing.deployment import Pushgrid
+from tests.commands import Run, runner
+
+
+@pytest.fixture
+def run(
+    pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    monkeypatch.setenv("PUSHGRID_URL", pushgrid.url)
+    monkeypatch.setenv("PUSHGRID_ADMIN_KEY", pushgrid.admin_key)
+    return runner(monkeypatch, capsys)
+
+
+def over(least: float) -> dict[str, Any]:
+    return {"operatorType": "NumberGreaterThan", "key": "data.total", "value": least}
+
+
+PUBLISH = ("--type", "Placed", "--subject", "/orders/1", "--id", "e-1", "--data")
+
+
+@pytest.mark.parametrize("namespace", [None, "shop"])
+def test_a_publication_says_how_many_subscriptions_matched(
+    pushgrid: Pushgrid, run: Run, namespace: str | None
+):
+    orders = pushgrid.topic("orders", namespace=namespace)
+    where = "filtersConfiguration" if namespace else "filter"
+    member = "filters" if namespace else "advancedFilters"
+    all_of_them = orders.subscribe("all")
+    orders.subscribe("large", **{where: {member: [over(10)]}})
+    name = f"{namespace}.orders" if namespace else "orders"
+
+    small, large = (
+        run("publish", name, *PUBLISH, data) for data in ('{"total": 3}', '{"total": 30}')
+    )
+
+    assert small.out == f"published event e-1 to {name}; 1 event subscription matched\n"
+    assert large.out == f"published event e-1 to {name}; 2 event subscriptions matched\n"
+    assert (small.err, len(all_of_them.received)) == ("", 2)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [
+        (
+            {"includedEventTypes": ["Shop.Paid"], "subjectBeginsWith": "/orders/"},
+            "event types: 'shop.paid'; the event has 'placed'",
+        ),
+        ({"subjectBeginsWith": "/x/"}, "subject begins with '/x/'; the event has '/orders/1'"),
+        ({"subjectEndsWith": ".x"}, "subject ends with '.x'; the event has '/orders/1'"),
+        (
+            {"advancedFilters": [over(1), over(10)]},
+            "data.total NumberGreaterThan 10; the event has 3",
+        ),
+        (
+            {"advancedFilters": [{**over(10), "key": "data.price"}]},
+            "data.price NumberGreaterThan 10; the event has no data.price",
+        ),
+    ],
+)
+def test_where_nothing_matches_the_condition_that_said_no_is_told(
+    pushgrid: Pushgrid, run: Run, wanted: dict[str, Any], why: str
+):
+    pushgrid.topic("orders").subscribe("crm", filter=wanted)
+
+    found = run("publish", "orders", *PUBLISH, '{"total": 3}')
+
+    assert (found.code, found.out) == (
+        0,
+        "published event e-1 to orders; 0 event subscriptions matched\n",
+    )
+    assert found.err == f"warning: no event subscription matched; crm: {why}\n"
+
+
+def test_the_subscription_that_came_closest_is_named(pushgrid: Pushgrid, run: Run):
+    orders = pushgrid.topic("orders")
+    nobody = run("publish", "orders", *PUBLISH, "1")
+    orders.subscribe("paid", filter={"includedEventTypes": ["Paid"]})
+    orders.subscribe("near", filter={"includedEventTypes": ["Placed"], "subjectEndsWith": ".x"})
+    orders.subscribe("over", expirationTimeUtc="2026-02-09T12:01:00Z")
+    pushgrid.advance(minutes=2)
+
+    several = run("publish", "orders", *PUBLISH, "1")
+
+    none = "warning: no event subscription matched; "
+    assert nobody.err == f"{none}orders: it has no event subscription\n"
+    assert several.err.startswith(f"{none}near: subject ends with")
+    (found,) = [
+        each
+        for each in pushgrid.arm("POST", "topics/orders/matches", [{"id": "1"} | EVENT])["value"]
+        if each["subscription"] == "over"
+    ]
+    assert (found["matched"], found["why"]) == (0, "it has expired")
+
+
+EVENT = {
+    "eventType": "Placed",
+    "subject": "",
+    "data": {},
+    "dataVersion": "",
+    "eventTime": "2026-02-09T12:00:00Z",
+}
+
+
+def test_a_range_keeps_events_without_the_member(pushgrid: Pushgrid, run: Run):
+    """The filter of the runbook; a comparison excludes them."""
+    orders = pushgrid.topic("orders")
+    kept = orders.subscribe("crm")
+    update = ("subscription", "update", "crm", "-t", "orders", "--filter")
+    events = ('{"total": 5}', '{"total": 1000}', "{}")
+    for expression in ("data.total not in 1000..1e300", "data.total < 1000"):
+        run(*update, expression)
+        for data in events:
+            run("publish", "orders", "--type", "Placed", "--data", data)
+
+    assert [each["data"] for each in kept.received] == [{"total": 5}, {}, {"total": 5}]
