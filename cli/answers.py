@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import unquote
 
 import requests
 
@@ -20,6 +23,20 @@ class _Document(dict[str, Any]):
         raise CommandFailed(f"{_STRANGE}: a document has no member '{name}'", REFUSED)
 
 
+# Azure's sentences for its own support, which a deployment repeats.
+_SUPPORT = re.compile(
+    r" Report '[^']*' to our forums for assistance or raise a support ticket\."
+    r"| For troubleshooting, visit https://aka\.ms/\w+\."
+    r"| Activity id:[^,]*, timestamp: .*? \(UTC\)\."
+)
+_MISSING = re.compile(
+    r"The Resource 'Microsoft\.EventGrid/(?P<path>(?:(?:namespaces|topics|eventSubscriptions)/[^/']+/?)+)'"
+    r" under resource group '[^']*' was not found\."
+)
+_HANDSHAKE = re.compile(r"Webhook validation handshake failed for (?P<url>\S+)\. (?P<why>.*)")
+_NO_ANSWER = re.compile(
+    r"code Unknown \((?P<failure>connection failed|timed out|name not resolved)\)"
+)
 _STRANGE = "this is no answer of Pushgrid, or of another version"
 
 
@@ -40,9 +57,9 @@ def document_of(answer: requests.Response) -> Any:
     return found
 
 
-def raise_if_refused(answer: requests.Response) -> None:
+def raise_if_refused(answer: requests.Response, *, wants_admin: bool = True) -> None:
     """
-    Return if the deployment has done what it was asked.
+    Return if the deployment has done what it was asked; *wants_admin*: as an operator.
 
     Raises:
         CommandFailed: it refuses, with its reasons, or is somewhere else.
@@ -62,15 +79,43 @@ def raise_if_refused(answer: requests.Response) -> None:
         details = error.get("details") or ()
         said = [error["message"]]
         said += [each["message"] for each in details if each["message"] not in error["message"]]
-        message = f"{error['code']}: " + "\n  ".join(dict.fromkeys(map(str, said)))
-        faults = [Fault(each["message"], each.get("target")) for each in details or [error]]
+        message = f"{error['code']}: " + "\n  ".join(
+            dict.fromkeys(_in_short(each) for each in said)
+        )
+        faults = [
+            Fault(_in_short(each["message"]), each.get("target")) for each in details or [error]
+        ]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         message = _beginning(answer)
-    if answer.status_code == HTTPStatus.UNAUTHORIZED:
-        message += "\n  Give the admin key with --key or PUSHGRID_ADMIN_KEY, or use --entra."
+    if wants_admin and answer.status_code == HTTPStatus.UNAUTHORIZED:
+        message += "\n  Give the admin key with --admin-key or PUSHGRID_ADMIN_KEY, or use --entra."
     raise CommandFailed(
         f"{answer.status_code} {message}", REFUSED, answer.status_code, tuple(faults)
     )
+
+
+def _in_short(message: object) -> str:
+    """Return a message of the API without Azure's support: the cause, then what to do."""
+    text = _SUPPORT.sub("", str(message))
+    if missing := _MISSING.fullmatch(text):
+        return _not_there(missing["path"].split("/"))
+    if not (found := _HANDSHAKE.fullmatch(text)):
+        return text
+    url, why = found["url"], found["why"]
+    hint = "'pushgrid listen' runs one that answers"
+    if failed := _NO_ANSWER.search(why):
+        return f"handshake: {failed['failure']} at {url}: is the endpoint running? {hint}"
+    return f"handshake with {url}: {why} ({hint})"
+
+
+def _not_there(path: Sequence[str]) -> str:
+    """Return that there is no such resource, and which command lists those there are."""
+    names = [unquote(each) for each in path[1::2]]
+    if path[-2] == "eventSubscriptions":
+        what = f"event subscription '{names[-1]}' of '{'.'.join(names[:-1])}'"
+        return f"there is no {what}: see 'pushgrid subscription list'"
+    kind = path[-2].removesuffix("s")
+    return f"there is no {kind} '{'.'.join(names)}': see 'pushgrid {kind} list'"
 
 
 def _beginning(answer: requests.Response) -> str:

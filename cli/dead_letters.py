@@ -12,6 +12,7 @@ import click
 from cli.deployment import Deployment, subscription_path, topic_path
 from cli.event_timeline import said
 from cli.failure import REFUSED, CommandFailed
+from cli.groups import Group
 from cli.options import (
     calls_deployment,
     chooses_dead_letters,
@@ -48,7 +49,7 @@ class _Subscription(NamedTuple):
         return subscription_path(self.topic, self.name)
 
 
-@click.group("dead-letters")
+@click.group("dead-letters", cls=Group)
 def dead_letters() -> None:
     """
     Show undelivered events, and send them again.

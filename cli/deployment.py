@@ -38,6 +38,10 @@ class Deployment:
     authorities: str | None = None
     while_waiting: Callable[[], AbstractContextManager[object]] = nullcontext
 
+    def reach(self) -> None:
+        """Return if anything answers at its URL."""
+        self._request("GET", self.url)
+
     def get(self, path: str, **query: Any) -> Any:
         """Return the document at the ARM path *path*, below the resource group."""
         return self._call("GET", path, query=query)
@@ -118,7 +122,8 @@ class Deployment:
 
     def publish(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
         """Publish events to a topic's endpoint."""
-        raise_if_refused(self._request("POST", url, headers=headers, data=body))
+        answer = self._request("POST", url, headers=headers, data=body)
+        raise_if_refused(answer, wants_admin=False)
 
     def storage_account(self) -> str:
         """Return the ARM id of the deployment's own storage account."""
@@ -229,13 +234,13 @@ def _why(url: str, error: requests.ConnectionError) -> str:
     was_cut = isinstance(reason, ProtocolError)
     if was_cut and scheme.lower() == "http":
         return f"(it closed the connection): if it speaks TLS, use https://{rest}"
-    cause = "it closed the connection" if was_cut else _cause(reason)
+    cause = "it closed the connection" if was_cut else cause(reason)
     return (
         f"({cause}). Start a local deployment with 'pushgrid dev', or name another one "
         "with --url or PUSHGRID_URL."
     )
 
 
-def _cause(error: object) -> str:
+def cause(error: object) -> str:
     """Return the last part of a chain of messages: what the system said."""
     return str(error).rpartition(": ")[2].strip("'\")>") or type(error).__name__

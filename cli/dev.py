@@ -224,6 +224,13 @@ def _storage(folder: Path | None) -> str:
     return f"in {folder}, saved every 5 s: a crash loses what was accepted since"
 
 
+def _time_scale(settings: Mapping[str, str]) -> str:
+    scale = ({**own_settings(), **settings}).get("PUSHGRID_TIME_SCALE", "1")
+    if scale == "1":
+        return "1: waits are Event Grid's; --time-scale 20 makes them 20 times shorter"
+    return f"{scale}: waits are so many times shorter than Event Grid's"
+
+
 def _introduce(run: LocalRun, options: Options, screen: Screen) -> None:
     is_default = urlsplit(run.api.url).port == _DEFAULT_PORT
     screen.show("address", run.api.url)
@@ -234,5 +241,6 @@ def _introduce(run: LocalRun, options: Options, screen: Screen) -> None:
         screen.show("for clients", f"export {name}={shlex.quote(value)}")
     screen.show("admin key", f"in {run.key_file}; pushgrid admin-key prints it")
     screen.show("storage", _storage(options.data))
+    screen.show("time scale", _time_scale(_settings(options)))
     connection = shlex.quote(run.connection_string)
     screen.show("for storage", f"export AZURE_STORAGE_CONNECTION_STRING={connection}")

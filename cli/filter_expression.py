@@ -22,6 +22,8 @@ A text that looks like something else (10, true, null, x and data.y = z) needs d
 An event must pass all filters that are given: there is no 'and'.
 """
 
+HINT = "Write it like 'data.total > 10'; 'pushgrid subscription create --help' shows all forms."
+
 _EXPRESSION = re.compile(
     r"\s*(?P<key>[^\s=<>!]+)\s*"
     r"(?P<operator>>=|<=|!=|==|=|>|<|\bnot\s+in\b|\bin\b|\bis\s+not\s+null\b|\bis\s+null\b"

@@ -34,7 +34,7 @@ def path_of(url: str) -> Path:
 
 def find_local(url: str) -> LocalDeployment | None:
     """Return what is recorded of the deployment at *url*, if it is on this machine."""
-    if not _is_local(url):
+    if not is_local(url):
         return None
     try:
         return LocalDeployment(**json.loads(path_of(url).read_text()))
@@ -57,7 +57,9 @@ def deployment_url(given: str | None) -> str:
     """
     url = given or default_url()
     if not url.lower().startswith(("http://", "https://")):
-        raise CommandFailed("--url must begin with http:// or https://")
+        scheme, slashes, rest = url.partition("://")
+        hint = f"write http://{rest if slashes else scheme}"
+        raise CommandFailed(f"--url must begin with http:// or https://: {hint}")
     return url
 
 
@@ -67,7 +69,7 @@ def local_key(url: str, folder: Path) -> str | None:
 
     It is the recorded one, or that in the nearest ``local.settings.json`` from *folder* up.
     """
-    if not _is_local(url):
+    if not is_local(url):
         return None
     if known := find_local(url):
         return known.key
@@ -104,7 +106,8 @@ def recorded(deployment: LocalDeployment) -> Iterator[Path]:
         path.unlink(missing_ok=True)
 
 
-def _is_local(url: str) -> bool:
+def is_local(url: str) -> bool:
+    """Return whether *url* is on this machine."""
     try:
         name = host_name(urlsplit(url).netloc)
     except ValueError:  # it is no URL

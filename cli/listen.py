@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections import Counter
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from http import HTTPStatus
 from typing import Any, NamedTuple
 
 import click
+import requests
 
+from cli.deployment import Deployment, cause, subscription_path
 from cli.failure import REFUSED, CommandFailed
+from cli.known_locally import is_local
+from cli.options import calls_deployment
+from cli.subscription_document import (
+    SubscriptionOptions,
+    namespace_subscription,
+    topic_subscription,
+)
 from cli.terminal import print_json_text, printable_json, say
 from shared.events.literals import dumps, loads
 from testbed.ending import end_on_signals
@@ -19,6 +31,7 @@ from testbed.subscriber import Push, Reply, consents, running_subscriber
 _FIRST_FINAL, _LAST = 200, 599  # status codes
 _BEYOND_TIMEOUT = 31.0  # seconds: an endpoint has 30
 _MOST_SHOWN = 4000  # characters of a body
+_OF_CONNECTION = frozenset({"host", "content-length", "connection"})
 _USUAL = frozenset({"host", "content-type", "content-length", "user-agent"})  # of every push
 
 
@@ -38,20 +51,47 @@ _USUAL = frozenset({"host", "content-type", "content-length", "user-agent"})  # 
 )
 @click.option("--answer", metavar="A", help="The same, for a single answer.")
 @click.option("--json", "as_json", is_flag=True, help="Print only one line of JSON for each push.")
-def listen(port: int, answers: str | None, answer: str | None, as_json: bool) -> int:
+@click.option(
+    "--topic",
+    "-t",
+    metavar="TOPIC",
+    help="Subscribe to this topic, or NAMESPACE.TOPIC, until the command ends.",
+)
+@click.option(
+    "--forward-to",
+    metavar="URL",
+    help="Pass each push on, and answer with the status that comes back.",
+)
+@calls_deployment
+def listen(
+    deployment: Deployment,
+    port: int,
+    answers: str | None,
+    answer: str | None,
+    as_json: bool,
+    topic: str | None,
+    forward_to: str | None,
+) -> int:
     """
     Run a subscriber that prints each push.
 
     Without --json it prints only the beginning of a long body. It accepts the handshake. Ctrl-C
-    stops it.
+    stops it. With --topic it makes an event subscription of its own, which a deployment on this
+    machine can reach, and deletes it.
     """
+    if forward_to and (answers or answer):
+        raise click.UsageError("--forward-to: the endpoint answers, not --answer or --answers.")
+    if forward_to and not forward_to.lower().startswith(("http://", "https://")):
+        raise click.UsageError("--forward-to must begin with http:// or https://.")
     script = _script(answers, answer)
     end_on_signals()
     lock = threading.Lock()
 
     def reply_to(push: Push) -> int:
+        # Not under the lock: pushes may come at once.
+        forwarded = _forward(push, forward_to) if forward_to else None
         with lock:
-            reply = script.next(_subscription(push))
+            reply = forwarded or script.next(_subscription(push))
             if as_json:
                 print_json_text(dumps({"headers": dict(push.headers), "body": _body(push)}))
             else:
@@ -78,9 +118,57 @@ def listen(port: int, answers: str | None, answer: str | None, as_json: bool) ->
             subscriber = stack.enter_context(running)
         except OSError as error:
             raise CommandFailed(f"port {port}: {error.strerror}", REFUSED) from None
-        say(f"listening at {subscriber.url.removesuffix('hook')}", err=as_json)
+        url = subscriber.url.removesuffix("hook")
+        say(f"listening at {url}", err=as_json)
+        if topic:
+            name = stack.enter_context(_subscribed(deployment, topic, url))
+            say(f"subscribed to {topic} as {name}, until this command ends", err=as_json)
         threading.Event().wait()
     return 0
+
+
+@contextmanager
+def _subscribed(deployment: Deployment, topic: str, url: str) -> Iterator[str]:
+    """
+    Subscribe *url* to a topic until the block ends; yield the name of the event subscription.
+
+    Raises:
+        CommandFailed: the deployment refuses, or does not reach this machine.
+    """
+    build = namespace_subscription if "." in topic else topic_subscription
+    name = f"listen-{secrets.token_hex(4)}"
+    path = subscription_path(topic, name)
+    try:
+        deployment.put(path, build(SubscriptionOptions(endpoint=url)))
+    except CommandFailed as error:
+        if error.status == HTTPStatus.BAD_REQUEST and not is_local(deployment.url):
+            raise CommandFailed(
+                f"{deployment.url} can't reach {url} on this machine: use a tunnel, and "
+                f"'pushgrid subscription create' with its address ({error.message})",
+                REFUSED,
+            ) from None
+        raise
+    try:
+        yield name
+    finally:
+        try:
+            deployment.delete(path)
+        except CommandFailed as error:
+            say(f"pushgrid: event subscription {name} of {topic} stays: {error.message}", err=True)
+
+
+def _forward(push: Push, url: str) -> _Scripted:
+    """Pass a push on; return the answer to it."""
+    headers = {name: each for name, each in push.headers.items() if name not in _OF_CONNECTION}
+    try:
+        answer = requests.post(
+            url, data=push.body, headers=headers, timeout=_BEYOND_TIMEOUT, allow_redirects=False
+        )
+    except requests.Timeout:
+        return _Scripted("timeout", "")
+    except requests.RequestException as error:
+        return _Scripted("502", f"{url}: {cause(error)}")
+    return _Scripted(str(answer.status_code), answer.text[:_MOST_SHOWN])
 
 
 class Script:
@@ -106,9 +194,10 @@ def _script(answers: str | None, answer: str | None) -> Script:
 
 
 class _Scripted(NamedTuple):
-    """An answer of the script, as the user has written it."""
+    """An answer of the script, as the user has written it, or of who it was forwarded to."""
 
     text: str
+    body: str = ""
 
     def perform(self) -> int:
         """Return the status, after the wait of a timeout; raise to cut the connection."""
@@ -135,8 +224,9 @@ def _as_text(push: Push, reply: _Scripted) -> str:
     title = f"{_subscription(push)}, attempt {attempt}, answered {reply.text}"
     if output_id := headers.get("aeg-output-event-id"):  # a batch has none
         title += f" (aeg-output-event-id {output_id})"
+    said = [f"  {line}" for line in reply.body.splitlines()]
     custom = [f"  {name}: {value}" for name, value in headers.items() if _is_custom(name)]
-    return "\n".join([f"{title}:", *custom, printable_json(_beginning(_body(push)))])
+    return "\n".join([f"{title}:", *said, *custom, printable_json(_beginning(_body(push)))])
 
 
 def _beginning(body: Any) -> str:

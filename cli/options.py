@@ -13,10 +13,13 @@ import click
 
 from cli.deployment import DEFAULT_SCOPE, Deployment, entra_token
 from cli.failure import CommandFailed
-from cli.filter_expression import HELP, parse_filter_expression
+from cli.filter_expression import HINT, parse_filter_expression
 from cli.known_locally import DEFAULT_URL, deployment_url, find_local, local_key
 from cli.waiting import spinner
 
+EVENT_GRID, CLOUD_EVENTS = "EventGridSchema", "CloudEventSchemaV1_0"
+CUSTOM_INPUT = "CustomInputSchema"
+_SHORT = {EVENT_GRID: "eventgrid", CLOUD_EVENTS: "cloudevents", CUSTOM_INPUT: "custom"}
 F = TypeVar("F", bound=Callable[..., Any])
 _AUDIENCE = "https://management.azure.com"
 _SPAN = re.compile(r"([0-9]{1,5})([mhd]?)")
@@ -33,7 +36,9 @@ def calls_deployment(command: F) -> F:
         help=f"Base URL of the deployment; the default is {DEFAULT_URL}.",
     )
     @click.option(
-        "--key",
+        *([] if command.__name__ == "publish" else ["--key"]),  # there it is the topic's
+        "--admin-key",
+        "key",
         envvar="PUSHGRID_ADMIN_KEY",
         show_envvar=True,
         help="Admin key. For a local URL, the default is the one of 'pushgrid dev', or that in "
@@ -53,12 +58,14 @@ def calls_deployment(command: F) -> F:
     ) -> Any:
         url = deployment_url(url)
         if "@" in url.partition("//")[2].partition("/")[0]:
-            raise CommandFailed("--url has a user name or password: leave it out, and use --key")
+            raise CommandFailed(
+                "--url has a user name or password: leave it out, and use --admin-key"
+            )
         local = find_local(url)
         found = key or local_key(url, Path.cwd())
         deployment = Deployment(
             url=url.rstrip("/"),
-            token=entra_token(_AUDIENCE) if entra else lambda: _checked(found),
+            token=entra_token(_AUDIENCE) if entra else lambda: _checked(found, deployment),
             scope=f"/{scope.strip('/')}",
             authorities=local.authorities if local else None,
             while_waiting=spinner,
@@ -68,10 +75,11 @@ def calls_deployment(command: F) -> F:
     return called  # type: ignore[return-value]
 
 
-def _checked(key: str | None) -> str:
+def _checked(key: str | None, deployment: Deployment) -> str:
     if not key:
+        deployment.reach()  # else that is what is wrong
         raise CommandFailed(
-            "there is no admin key: give it with --key or PUSHGRID_ADMIN_KEY, or use --entra"
+            "there is no admin key: give it with --admin-key or PUSHGRID_ADMIN_KEY, or use --entra"
         )
     if not (key.isascii() and key.isprintable()):
         raise CommandFailed("the admin key has characters that no request can carry")
@@ -79,9 +87,20 @@ def _checked(key: str | None) -> str:
 
 
 def prints_json(command: F) -> F:
-    """Give a command the option ``--json``."""
-    option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
-    return option(command)
+    """Give a command the options ``--json`` and ``--output``, and the parameter *as_json*."""
+
+    @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+    @click.option(
+        "--output",
+        "-o",
+        type=click.Choice(["json", "table"]),
+        help="The same as --json, or its opposite.",
+    )
+    @wraps(command)
+    def printing(*arguments: Any, as_json: bool, output: str | None, **options: Any) -> Any:
+        return command(*arguments, as_json=as_json or output == "json", **options)
+
+    return printing  # type: ignore[return-value]
 
 
 def shows_most(numbers: click.IntRange, default: int, description: str) -> Callable[[F], F]:
@@ -201,4 +220,26 @@ class FilterExpression(click.ParamType[Any]):
         try:
             return parse_filter_expression(value)
         except ValueError as error:
-            self.fail(f"{error}\n\n{HELP}", param, ctx)
+            self.fail(f"{error}\n{HINT}", param, ctx)
+
+
+class SchemaName(click.ParamType[Any]):
+    """A schema of events, by Event Grid's name or the short one; of those in *names*."""
+
+    name = "schema"
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return Event Grid's name."""
+        for name in self._names:
+            if value.lower() in {name.lower(), _SHORT[name]}:
+                return name
+        known = ", ".join(f"{_SHORT[name]} ({name})" for name in self._names)
+        self.fail(f"'{value}' is none of {known}", param, ctx)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Return the short names."""
+        del param, ctx
+        return f"[{'|'.join(_SHORT[name] for name in self._names)}]"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
 import click
 
 from cli.failure import REFUSED, CommandFailed
+from cli.groups import Group
 from cli.terminal import say
 from shared import VERSION
 
@@ -32,6 +32,7 @@ _COMMANDS = {
     "timeline": ("cli.timeline", "timeline"),
     "top": ("cli.top", "top"),
     "topic": ("cli.topics", "topic"),
+    "version": ("cli.program", "version"),
 }
 
 _BEYOND: dict[type[Exception], str] = {
@@ -40,20 +41,10 @@ _BEYOND: dict[type[Exception], str] = {
 }
 
 
-class _Commands(click.Group):
+class _Commands(Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
         return sorted(_COMMANDS)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            near = get_close_matches(args[0], _COMMANDS, 1)
-            hint = f" Did you mean {near[0]}?" if near else ""
-            raise click.UsageError(f"{error.format_message()}{hint}", ctx) from None
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
@@ -73,6 +64,12 @@ def pushgrid() -> None:
     The commands call a running deployment: http://127.0.0.1:7071, or that of PUSHGRID_URL or of
     their option --url, which stands after the command's name.
     """
+
+
+@click.command("version")
+def version() -> None:
+    """Print the version, as --version does."""
+    say(f"pushgrid, version {VERSION}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

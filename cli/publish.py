@@ -15,13 +15,12 @@ import click
 from cli.deployment import Deployment, topic_path
 from cli.failure import CommandFailed
 from cli.narration import counted
-from cli.options import calls_deployment, prints_json
+from cli.options import CLOUD_EVENTS, EVENT_GRID, SchemaName, calls_deployment, prints_json
 from cli.output import Console
 from cli.terminal import print_json, printable, say
 from shared.clip import clip
 
-_EVENT_GRID, _CLOUD_EVENTS, _CUSTOM = "eventgrid", "cloudevents", "custom"
-_SCHEMAS = {"CloudEventSchemaV1_0": _CLOUD_EVENTS, "CustomEventSchema": _CUSTOM}
+_CUSTOM = "CustomEventSchema"
 _JSON_BEGINS = ("{", "[", '"')
 _MOST_EVENTS, _MOST_BYTES = 5000, 1_000_000  # of one request
 
@@ -57,8 +56,14 @@ class _Match(NamedTuple):
 @click.option("--source", default="/pushgrid/cli", show_default=True, help="Of a CloudEvent.")
 @click.option(
     "--schema",
-    type=click.Choice([_EVENT_GRID, _CLOUD_EVENTS]),
-    help="Schema of the event; the default is the topic's.",
+    type=SchemaName(EVENT_GRID, CLOUD_EVENTS),
+    help="Schema of the event; the default is the topic's, with --key Event Grid's.",
+)
+@click.option(
+    "--key",
+    "topic_key",
+    help="Key of the topic or its namespace, or a shared access signature; without it, the key is "
+    "asked for with the admin key.",
 )
 @prints_json
 @calls_deployment
@@ -73,6 +78,7 @@ def publish(
     event_id: str | None,
     source: str,
     schema: str | None,
+    topic_key: str | None,
     as_json: bool,
 ) -> None:
     """
@@ -89,13 +95,16 @@ def publish(
         raise click.UsageError("--type, --subject, --data, --text and --id are not for a FILE.")
     value = data if is_text else _data(data)
     described = {"type": kind, "subject": subject, "data": value, "id": event_id}
-    target = _target(deployment, topic, schema)
+    if topic_key:
+        target = _keyed_target(deployment, topic, schema, topic_key)
+    else:
+        target = _target(deployment, topic, schema)
     if target.schema == _CUSTOM and not file:
         raise CommandFailed(f"{topic} has a schema of its own: give a FILE")
     given = _read(file) if file else [described]
     events = [_completed(each, target.schema, source) for each in given]
     _send(deployment, target, events)
-    matched = _matched(deployment, topic, events)
+    matched = () if topic_key else _matched(deployment, topic, events)
     if as_json:
         print_json([event.get("id") for event in events])
     else:
@@ -132,7 +141,7 @@ def _matched(
 def _send(deployment: Deployment, target: _Target, events: list[dict[str, Any]]) -> None:
     """Publish events in as few requests as the limits allow."""
     many = "application/cloudevents-batch+json"
-    content_type = many if target.schema == _CLOUD_EVENTS else "application/json"
+    content_type = many if target.schema == CLOUD_EVENTS else "application/json"
     headers = dict([target.key_header, ("Content-Type", content_type)])
     done, total = 0, len(events)
     deployment = replace(deployment, while_waiting=nullcontext)
@@ -155,10 +164,22 @@ def _target(deployment: Deployment, topic: str, schema: str | None) -> _Target:
     key = deployment.post(f"{path}/listKeys")["key1"]
     url = deployment.publish_url(topic)
     if "." in topic:
-        return _Target(url, ("Authorization", f"SharedAccessKey {key}"), _CLOUD_EVENTS)
+        return _Target(url, ("Authorization", f"SharedAccessKey {key}"), CLOUD_EVENTS)
     properties = document["properties"]
-    found = schema or _SCHEMAS.get(properties.get("inputSchema"), _EVENT_GRID)
+    found = schema or properties.get("inputSchema") or EVENT_GRID
     return _Target(url, ("aeg-sas-key", key), found)
+
+
+def _keyed_target(deployment: Deployment, topic: str, schema: str | None, key: str) -> _Target:
+    """Return where a topic is published to with a key or a signature, which nobody checks here."""
+    if not (key.isascii() and key.isprintable()):
+        raise CommandFailed("the key has characters that no request can carry")
+    url = deployment.publish_url(topic)
+    if "." in topic:
+        return _Target(url, ("Authorization", f"SharedAccessKey {key}"), CLOUD_EVENTS)
+    is_signature = key.startswith("r=") and "&s=" in key
+    header = "aeg-sas-token" if is_signature else "aeg-sas-key"
+    return _Target(url, (header, key), schema or EVENT_GRID)
 
 
 def _read(file: TextIO) -> list[dict[str, Any]]:
@@ -202,7 +223,7 @@ def _completed(given: dict[str, Any], schema: str, source: str) -> dict[str, Any
     """Add the members that *schema* requires and that are missing; own schemas stay as they are."""
     if schema == _CUSTOM:
         return given
-    return _cloud_event(given, source) if schema == _CLOUD_EVENTS else _event_grid_event(given)
+    return _cloud_event(given, source) if schema == CLOUD_EVENTS else _event_grid_event(given)
 
 
 def _event_grid_event(given: dict[str, Any]) -> dict[str, Any]:

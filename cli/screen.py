@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.text import Text
 
-from cli.narration import PAUSED, Activity, narrate
+from cli.narration import PAUSED, Activity, counted, narrate
 from cli.output import Console
 from cli.terminal import printable_json
 
@@ -32,6 +32,7 @@ _STYLES = {
     "settings": "bold red",
     "warning": "yellow",
 }
+_HOLD = "hold"
 _KIND, _ABOUT = max(map(len, _STYLES)), 20  # characters of the columns
 
 
@@ -48,7 +49,8 @@ class Screen:
         self._verbose = verbose
         self._console = Console(highlight=False, soft_wrap=True)
         self._lock = threading.Lock()
-        self._pauses: dict[str, str] = {}  # told, by event subscription
+        # Deliveries that met a hold, by event subscription and by what holds them.
+        self._held: dict[str, dict[str, int]] = {}
 
     @property
     def has_reader(self) -> bool:
@@ -60,17 +62,32 @@ class Screen:
         if self._verbose:
             self._print(Activity("log", "", line), Text(line, style="dim"))
         activity = narrate(line)
-        if activity and not self._is_told_pause(activity):
-            self.tell(activity)
+        if activity and (told := self._without_repeats(activity)):
+            self.tell(told)
 
-    def _is_told_pause(self, activity: Activity) -> bool:
-        """Tell whether these events wait for a pause that was told: each return logs it again."""
-        why = str(activity.entry.get("held_because"))
-        if not why.startswith(PAUSED):
-            return False
-        is_told = self._pauses.get(activity.about) == why
-        self._pauses[activity.about] = why
-        return is_told
+    def _without_repeats(self, activity: Activity) -> Activity | None:
+        """
+        Return what is told of *activity*: a hold when it begins and when it ends.
+
+        In between its events are only counted. A hold that began in another process, or before this
+        one, is told when the first event meets it.
+        """
+        entry = activity.entry
+        held = self._held.setdefault(activity.about, {})
+        match entry.get("event"):
+            case "hold.began":
+                held.setdefault(_HOLD if "until" in entry else PAUSED, 0)
+            case "hold.ended":
+                count = sum(self._held.pop(activity.about).values())
+                waited = f"; {counted(count, 'delivery')} held, repeats counted" if count else ""
+                return activity._replace(text=f"{activity.text}{waited}")
+            case "delivery.run" if activity.kind == "held":
+                why = entry["held_because"]
+                kind = why if why.startswith(PAUSED) else _HOLD
+                is_told = kind in held or (kind != _HOLD and PAUSED in held)
+                held[kind] = held.get(kind, 0) + held.pop(PAUSED, 0) + entry.get("held", 0)
+                return None if is_told else activity
+        return activity
 
     def tell(self, activity: Activity) -> None:
         """Print what happened, after the time of day."""

@@ -7,10 +7,19 @@ from typing import Any, TypeVar
 
 import click
 
-from cli.options import Duration, FilterExpression, NameValue
+from cli.filter_expression import HELP
+from cli.options import (
+    CLOUD_EVENTS,
+    CUSTOM_INPUT,
+    EVENT_GRID,
+    Duration,
+    FilterExpression,
+    NameValue,
+    SchemaName,
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
-_SCHEMAS = ("EventGridSchema", "CloudEventSchemaV1_0", "CustomInputSchema")
+FILTERS = "\b\n" + HELP.strip().replace("\n\n", "\n\n\b\n")  # below the options
 
 
 def _event_types(_: click.Context, __: click.Parameter, given: Sequence[str]) -> Sequence[str]:
@@ -105,7 +114,7 @@ def describes_subscription(command: F) -> F:
             click.option("--entra-application", metavar="ID", help="Application that it trusts."),
             click.option(
                 "--schema",
-                type=click.Choice(_SCHEMAS, case_sensitive=False),
+                type=SchemaName(EVENT_GRID, CLOUD_EVENTS, CUSTOM_INPUT),
                 help="Schema in which events are delivered.",
             ),
             click.option("--label", "labels", multiple=True, help="Add a label."),

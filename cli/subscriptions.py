@@ -10,6 +10,7 @@ import click
 from cli.deleting import Doomed, asks_first, delete
 from cli.deployment import Deployment, subscription_path, topic_path
 from cli.failure import REFUSED, CommandFailed
+from cli.groups import Group
 from cli.holds import Hold, consent_text, hold_text, read_holds
 from cli.missing_container import missing_container
 from cli.options import calls_deployment, of_topic, prints_json
@@ -23,13 +24,13 @@ from cli.subscription_document import (
     topic_of,
     topic_subscription,
 )
-from cli.subscription_options import describes_subscription
+from cli.subscription_options import FILTERS, describes_subscription
 from cli.terminal import print_json, say
 
 _DEAD_LETTER = "deadLetterDestination"
 
 
-@click.group("subscription")
+@click.group("subscription", cls=Group)
 def subscription() -> None:
     """Manage event subscriptions. A namespace topic is written NAMESPACE.TOPIC."""
 
@@ -73,7 +74,7 @@ def show(deployment: Deployment, topic: str, name: str, as_json: bool) -> None:
         say(hold_text(hold), err=True)
 
 
-@subscription.command("create")
+@subscription.command("create", epilog=FILTERS)
 @click.argument("name")
 @of_topic
 @describes_subscription
@@ -126,7 +127,7 @@ def create(
         say(f"  {awaited}")
 
 
-@subscription.command("update")
+@subscription.command("update", epilog=FILTERS)
 @click.argument("name")
 @of_topic
 @describes_subscription

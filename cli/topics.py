@@ -10,16 +10,21 @@ import click
 from cli.deleting import Doomed, asks_first, delete, subscriptions_of
 from cli.deployment import Deployment, namespace_path, topic_path
 from cli.failure import REFUSED, CommandFailed
-from cli.options import NameValue, calls_deployment, prints_json
+from cli.groups import Group
+from cli.options import (
+    CLOUD_EVENTS,
+    EVENT_GRID,
+    NameValue,
+    SchemaName,
+    calls_deployment,
+    prints_json,
+)
 from cli.output import print_keys, print_result, print_table
 from cli.subscription_document import given
 from cli.terminal import print_json, say
 
-# A schema of one's own needs a mapping, which is a document: `curl` or an ARM client sends it.
-_SCHEMAS = ("EventGridSchema", "CloudEventSchemaV1_0")
 
-
-@click.group("topic")
+@click.group("topic", cls=Group)
 def topic() -> None:
     """Manage topics. A namespace topic is written NAMESPACE.TOPIC."""
 
@@ -29,15 +34,18 @@ def topic() -> None:
 @prints_json
 @calls_deployment
 def list_topics(deployment: Deployment, namespace: str | None, as_json: bool) -> None:
-    """List the custom topics, or the topics of a namespace."""
-    found = deployment.list(f"{namespace_path(namespace)}/topics" if namespace else "topics")
+    """List all topics, or those of a namespace."""
+    found = [] if namespace else deployment.list("topics")
+    rows = [_row(each, each["name"]) for each in found]
+    parents = [namespace] if namespace else [each["name"] for each in deployment.list("namespaces")]
+    for parent in parents:
+        inner = deployment.list(f"{namespace_path(parent)}/topics")
+        rows += [_row(each, f"{parent}.{each['name']}") for each in inner]
+        found += inner
     if as_json:
         print_json(found)
         return
-    print_table(
-        [_row(each, namespace) for each in found],
-        "There are no topics. Create one with 'pushgrid topic create NAME'.",
-    )
+    print_table(rows, "There are no topics. Create one with 'pushgrid topic create NAME'.")
 
 
 @topic.command("show")
@@ -53,8 +61,9 @@ def show(deployment: Deployment, name: str, as_json: bool) -> None:
 @topic.command("create")
 @click.argument("name")
 @click.option(
+    # A schema of one's own needs a mapping, which is a document: `curl` or an ARM client sends it.
     "--input-schema",
-    type=click.Choice(_SCHEMAS, case_sensitive=False),
+    type=SchemaName(EVENT_GRID, CLOUD_EVENTS),
     help="Schema of the events that are published.",
 )
 @click.option("--profile", help="Edition of the delivery rules (tag deliveryProfile).")
@@ -161,9 +170,8 @@ def keys(deployment: Deployment, name: str, regenerate: str | None, as_json: boo
     print_keys(deployment.keys(topic_path(name), regenerate), as_json=as_json)
 
 
-def _row(document: Mapping[str, Any], namespace: str | None) -> dict[str, object]:
+def _row(document: Mapping[str, Any], name: str) -> dict[str, object]:
     properties = document["properties"]
-    name = document["name"] if namespace is None else f"{namespace}.{document['name']}"
     return {
         "NAME": name,
         "INPUT SCHEMA": properties.get("inputSchema"),
@@ -173,4 +181,6 @@ def _row(document: Mapping[str, Any], namespace: str | None) -> dict[str, object
 
 
 def _value(text: str) -> Any:
+    if text.isdecimal():
+        return int(text)
     return {"true": True, "false": False}.get(text.lower(), text)

@@ -16,7 +16,7 @@ from cli.missing_container import missing_container
 
 CONSENT = {"pushgrid-consent": "assumed"}
 _NOT_COMPARED = {"provisioningState", "systemData"}
-_HANDSHAKE = "Url validation"  # the code of its failure
+_HANDSHAKE = "handshake"  # what its failure says
 _NO_CONSENT = "(The deployment does not assume consent: PUSHGRID_LOCAL_SHORTCUTS is not set.)"
 _HIDDEN = "a value that is not shown, such as a secret"
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,11 +13,12 @@ import pytest
 import requests
 
 from cli.deployment import Deployment
+from cli.home import HOME
 from cli.readings import Readings
 from devhost.process import RunningHost
 from testbed.arm import ADMIN_KEY, Arm
-from testbed.subscriber import Subscriber, answers
-from tests.commands import Run
+from testbed.subscriber import PATIENCE, Subscriber, answers
+from tests.commands import Command, Run
 from tests.host.running import until
 
 
@@ -48,7 +52,7 @@ def test_from_a_namespace_topic_to_a_delivery(
 
     sent = pushgrid("publish", topic, "-", given="\n".join(lines))
 
-    assert sent.out == f"published 3 events to {topic}\n"
+    assert sent.out == f"published 3 events to {topic}; 1 event subscription matched\n"
     assert there.wait_for(bool)
     (push,) = there.pushes
     assert push.events[0]["data"] == {"total": 3}
@@ -280,7 +284,7 @@ def test_the_status_is_an_exit_code_too(pushgrid: Run) -> None:
         ("timeline -t no-such-topic -s crm", 1, "There is no topic 'no-such-topic'"),
         ("timeline -t a -s b --since yesterday", 2, "'yesterday' is not a time"),
         ("timeline -t a -s b --most 0", 2, "'--most'"),
-        ("topic lst", 2, "No such command 'lst'"),
+        ("topic lst", 2, "No such command 'lst'. Did you mean list?"),
     ],
 )
 def test_what_goes_wrong_is_said_on_standard_error(
@@ -342,7 +346,10 @@ def test_events_of_an_own_schema_are_published_as_they_are(
     sent = pushgrid("publish", name, "-", given='{"order": "7"}')
     described = pushgrid("publish", name, "--type", "Placed")
 
-    assert (sent.out, described.code) == (f"published 1 event to {name}\n", 2)
+    assert (sent.out, described.code) == (
+        f"published 1 event to {name}; 1 event subscription matched\n",
+        2,
+    )
     assert there.wait_for(bool)
     assert there.pushes[0].events == [{"order": "7"}]
 
@@ -381,4 +388,24 @@ def test_a_large_file_takes_several_requests(pushgrid: Run, name: str) -> None:
 
     found = pushgrid("publish", name, "-", given="\n".join(lines))
 
-    assert (found.out, found.err) == (f"published 1500 events to {name}\n", "")
+    said = f"published 1500 events to {name}; 0 event subscriptions matched\n"
+    nothing = f"warning: no event subscription matched; {name}: it has no event subscription\n"
+    assert (found.out, found.err) == (said, nothing)
+
+
+def test_a_listener_subscribes_for_as_long_as_it_runs(
+    host: RunningHost, pushgrid: Run, name: str
+) -> None:
+    pushgrid("topic", "create", name)
+    options = ("--port", "0", "--topic", name, "--url", host.url, "--admin-key", ADMIN_KEY)
+    listener = Command([sys.executable, "-m", "cli", "listen", *options], HOME, os.environ)
+    try:
+        listener.see("subscribed to", name, "until this command ends")
+        pushgrid("publish", name, "--type", "Placed", "--id", "e-1")
+        listener.see('"id": "e-1"')
+    finally:
+        listener.process.send_signal(signal.SIGINT)
+        listener.process.wait(PATIENCE)
+        listener.end()
+
+    assert pushgrid("subscription", "list", "-t", name, "--json").document == []

@@ -85,6 +85,25 @@ def test_a_deletion_asks_and_says_what_would_be_lost(
     assert (agreed.code, command(*show).code) == (0, 1)
 
 
+def test_all_topics_are_listed(pushgrid: Pushgrid, command: Run):
+    pushgrid.topic("orders")
+    pushgrid.topic("invoices", namespace="shop")
+
+    every = command("topic", "list").out
+    inner = command("topic", "list", "--namespace", "shop").out
+
+    assert [line.split()[0] for line in every.splitlines()[2:]] == ["orders", "shop.invoices"]
+    assert [line.split()[0] for line in inner.splitlines()[2:]] == ["shop.invoices"]
+
+
+def test_a_number_is_set_as_one(pushgrid: Pushgrid, command: Run):
+    pushgrid.topic("invoices", namespace="shop")
+
+    done = command("topic", "update", "shop.invoices", "--set", "eventRetentionInDays=3", "--json")
+
+    assert done.document["properties"]["eventRetentionInDays"] == 3
+
+
 def test_a_misspelt_property_is_not_set(command: Run):
     command("topic", "create", "orders")
 

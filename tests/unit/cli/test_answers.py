@@ -154,7 +154,79 @@ def test_a_url_without_a_scheme_is_told_as_that(pushgrid: Run, command: str) -> 
     done = pushgrid(*command.split(), "--url", "127.0.0.1:7071")
 
     assert done.code == 2
-    assert "--url must begin with http:// or https://" in done.err
+    assert "--url must begin with http:// or https://: write http://127.0.0.1:7071" in done.err
+
+
+def test_that_nothing_listens_comes_before_a_missing_key(
+    pushgrid: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, server: _Server
+) -> None:
+    monkeypatch.delenv("PUSHGRID_ADMIN_KEY")
+    monkeypatch.chdir(tmp_path)
+    server.answer = lambda *_: (404, {}, b"")
+
+    nothing = pushgrid("topic", "list", "--url", "http://127.0.0.1:1")
+    something = pushgrid("topic", "list")
+
+    assert nothing.err.startswith("pushgrid: http://127.0.0.1:1 does not answer (")
+    assert something.err.startswith("pushgrid: there is no admin key: give it with --admin-key")
+
+
+REFERENCE = "For troubleshooting, visit https://aka.ms/esvalidation. Activity id:a-1, timestamp: "
+REFERENCE += "2/9/2026 12:00:00 PM (UTC)."
+FAILED = "Webhook validation handshake failed for http://a.test:9000/. "
+LISTEN = "'pushgrid listen' runs one that answers"
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (
+            "The Resource 'Microsoft.EventGrid/topics/a%2Fb' under resource group 'local' was not "
+            "found.",
+            "there is no topic 'a/b': see 'pushgrid topic list'",
+        ),
+        (
+            "The Resource 'Microsoft.EventGrid/namespaces/shop/topics/a/eventSubscriptions/crm' "
+            "under resource group 'local' was not found.",
+            "there is no event subscription 'crm' of 'shop.a': see 'pushgrid subscription list'",
+        ),
+        (
+            f"{FAILED}Http POST request failed with response code Unknown (connection failed). "
+            f"{REFERENCE}",
+            "handshake: connection failed at http://a.test:9000/: is the endpoint running? "
+            f"{LISTEN}",
+        ),
+        (
+            f"{FAILED}Http POST request failed with response code NotFound. {REFERENCE}",
+            "handshake with http://a.test:9000/: Http POST request failed with response code "
+            f"NotFound. ({LISTEN})",
+        ),
+        (
+            "No such member. Report 'a-1:1:2/9/2026 12:00:00 PM (UTC)' to our forums for "
+            "assistance or raise a support ticket.",
+            "No such member.",
+        ),
+    ],
+)
+def test_an_error_tells_the_cause_and_what_to_do_in_one_line(
+    server: _Server, pushgrid: Run, said: str, shown: str
+) -> None:
+    error = {"code": "x", "message": said, "details": [{"code": "y", "message": said}]}
+    server.answer = lambda *_: (400, {}, json.dumps({"error": error}).encode())
+
+    assert pushgrid("topic", "show", "orders").err == f"pushgrid: 400 x: {shown}\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "is_json"),
+    [("--json", True), ("-o json", True), ("--output table", False), ("", False)],
+)
+def test_json_is_asked_for_in_either_way(
+    server: _Server, pushgrid: Run, options: str, is_json: bool
+) -> None:
+    server.answer = lambda *_: (200, {}, b'{"value": []}')
+
+    assert (pushgrid("topic", "list", *options.split()).out == "[]\n") is is_json
 
 
 @pytest.mark.parametrize(

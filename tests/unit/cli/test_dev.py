@@ -152,6 +152,44 @@ def test_a_pause_is_told_once_for_each_subscription(capsys: pytest.CaptureFixtur
     ]
 
 
+def test_a_hold_is_told_when_it_begins_and_when_it_ends(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    screen = Screen()
+    where = {"topic": "orders", "subscription": "crm"}
+    until = "2026-02-09T12:00:40Z"
+    held = {"held": 2, "held_until": until, "held_because": "probation for Busy: 10 s"}
+    ended = {"event": "hold.ended", **where, "seconds": 20, "because": "a success"}
+    for entry in (
+        {"event": "hold.began", **where, "until": until, "why": "probation for Busy: 10 s"},
+        *[{"event": "delivery.run", **where, **held}] * 3,
+        ended,
+        ended,
+    ):
+        screen.on_host_line(json.dumps(entry, separators=(",", ":")))
+
+    began, released, again = (line[10:] for line in capsys.readouterr().out.splitlines())
+    assert began.startswith("held ")
+    assert "probation for Busy" in began
+    assert released.endswith("after 20 s: a success; 6 deliveries held, repeats counted")
+    assert again.endswith("after 20 s: a success")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, "--time-scale 20 makes them 20 times shorter"),
+        ({"PUSHGRID_TIME_SCALE": "20"}, "20: waits are so many times shorter than Event Grid's"),
+    ],
+)
+def test_the_banner_says_the_time_scale(
+    settings: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dev, "own_settings", dict)
+
+    assert words in dev._time_scale(settings)
+
+
 def test_the_admin_key_is_printed_while_the_deployment_runs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from cli.listen import Script, _as_text
+from cli.listen import Script, _as_text, _forward
 from cli.program import main
 from shared.events.literals import dumps
-from testbed.subscriber import Push
+from testbed.subscriber import Push, answers, running_subscriber
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,8 @@ from testbed.subscriber import Push
     + [
         ("--answer=999", "--answer: '999' is not a final status code"),
         ("--answer=200 --answers=503", "--answer and --answers exclude each other"),
+        ("--answer=200 --forward-to=http://a.test", "--forward-to: the endpoint answers"),
+        ("--forward-to=a.test", "--forward-to must begin with http:// or https://"),
     ],
 )
 def test_an_invalid_option_is_refused(capsys, option, words):
@@ -63,3 +65,17 @@ def test_of_a_long_body_the_beginning_is_shown(length: int, left_out: str | None
 
     assert len(shown) == 4_000
     assert more == ([f"… {left_out} more characters: see --json"] if left_out else [])
+
+
+def test_a_push_is_passed_on_and_its_answer_shown():
+    push = Push(at=0, path="/", headers={"host": "b", "aeg-delivery-count": "1"}, body=b"{}")
+
+    with running_subscriber(answers(503, 202)) as there:
+        reply = _forward(push, there.url)
+        received = there.pushes[0]
+    refused = _forward(push, "http://127.0.0.1:1/")
+
+    assert (reply.text, received.body) == ("202", b"{}")
+    assert received.headers["host"] != "b"
+    assert refused.text == "502"
+    assert "Connection refused" in _as_text(push, refused)

@@ -3,6 +3,7 @@
 import pytest
 
 from cli.program import main
+from shared import VERSION
 
 
 @pytest.mark.parametrize(
@@ -12,6 +13,9 @@ from cli.program import main
         (["topic"], "Usage: pushgrid topic [OPTIONS] COMMAND"),
         (["dead-letter"], "pushgrid: No such command 'dead-letter'. Did you mean dead-letters?"),
         (["xyz"], "pushgrid: No such command 'xyz'."),
+        (["topic", "rm"], "pushgrid topic: No such command 'rm'. Did you mean delete?"),
+        (["subscription", "ls"], "pushgrid subscription: No such command 'ls'. Did you mean list?"),
+        (["namespace", "shw"], "pushgrid namespace: No such command 'shw'. Did you mean show?"),
     ],
 )
 def test_without_a_command_it_says_what_there_is(capsys, arguments, first):
@@ -21,6 +25,13 @@ def test_without_a_command_it_says_what_there_is(capsys, arguments, first):
     assert printed.out == ""
     line = printed.err.splitlines()[0]
     assert line.startswith(first) if first.startswith("Usage") else line == first
+
+
+@pytest.mark.parametrize("argument", ["version", "--version"])
+def test_the_version_is_printed(capsys, argument):
+    assert main([argument]) == 0
+
+    assert capsys.readouterr().out == f"pushgrid, version {VERSION}\n"
 
 
 @pytest.mark.parametrize("group", ["", "dead-letters", "namespace", "subscription", "topic"])

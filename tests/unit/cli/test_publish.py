@@ -23,7 +23,7 @@ def published(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     def note(_: Deployment, __: str, ___: object, body: bytes) -> None:
         found.extend(event["data"] for event in json.loads(body))
 
-    target = publish._Target("http://127.0.0.1:1", ("aeg-sas-key", "x"), "eventgrid")
+    target = publish._Target("http://127.0.0.1:1", ("aeg-sas-key", "x"), "EventGridSchema")
     monkeypatch.setattr(publish, "_target", lambda *_: target)
     monkeypatch.setattr(Deployment, "publish", note)
     return found
@@ -44,7 +44,7 @@ def published(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     ],
 )
 def test_data_is_json_or_a_text(published: list[Any], options: list[str], data: Any) -> None:
-    assert main(["publish", "orders", "--key", "x", "--type", "a", "--data", *options]) == 0
+    assert main(["publish", "orders", "--admin-key", "x", "--type", "a", "--data", *options]) == 0
     assert published == [data]
 
 
@@ -52,7 +52,7 @@ def test_data_is_json_or_a_text(published: list[Any], options: list[str], data: 
 def test_what_begins_like_json_must_be_json(
     published: list[Any], capsys: pytest.CaptureFixture[str], data: str
 ) -> None:
-    assert main(["publish", "orders", "--key", "x", "--type", "a", "--data", data]) == 2
+    assert main(["publish", "orders", "--admin-key", "x", "--type", "a", "--data", data]) == 2
 
     assert published == []
     assert "--data: not JSON: " in (said := capsys.readouterr().err)
@@ -138,3 +138,46 @@ def test_a_failure_in_the_middle_says_what_is_published(
     out, err = capsys.readouterr()
     assert published == [*range(5000)]
     assert (out, err) == ("", "The first 5000 of 5001 events are published.\npushgrid: 400 Bad\n")
+
+
+@pytest.mark.parametrize(
+    ("topic", "key", "header"),
+    [
+        ("orders", "k-1", ("aeg-sas-key", "k-1")),
+        ("orders", "r=https%3A%2F%2Fa&e=1&s=x", ("aeg-sas-token", "r=https%3A%2F%2Fa&e=1&s=x")),
+        ("shop.orders", "k-1", ("Authorization", "SharedAccessKey k-1")),
+    ],
+)
+def test_a_publisher_needs_no_admin_key(
+    topic: str, key: str, header: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[dict[str, str]] = []
+    monkeypatch.setattr(Deployment, "publish", lambda *given: sent.append(given[2]))
+
+    assert main(["publish", topic, "--key", key, "--type", "a", "--url", "http://a.test"]) == 0
+
+    assert [header in each.items() for each in sent] == [True]
+
+
+@pytest.mark.parametrize("schema", ["cloudevents", "CloudEventSchemaV1_0", "CLOUDEVENTS"])
+def test_a_schema_has_a_short_and_a_long_name(
+    schema: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    create = ["subscription", "create", "crm", "-t", "orders", "--endpoint", "http://a.test"]
+
+    assert main([*create, "--schema", schema, "--show-json", "--admin-key", "x"]) == 0
+
+    found = json.loads(capsys.readouterr().out)["properties"]["eventDeliverySchema"]
+    assert found == "CloudEventSchemaV1_0"
+
+
+def test_a_wrong_filter_or_schema_is_told_in_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    create = ["subscription", "create", "crm", "-t", "orders", "--endpoint", "http://a.test"]
+
+    assert main([*create, "--filter", "total over 3"]) == 2
+    assert main([*create, "--schema", "xml"]) == 2
+
+    first, second, third = capsys.readouterr().err.splitlines()
+    assert "'total over 3' is not a filter: write a key, an operator and a value" in first
+    assert second.startswith("Write it like 'data.total > 10'")
+    assert "'xml' is none of eventgrid (EventGridSchema), cloudevents" in third
