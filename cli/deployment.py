@@ -234,9 +234,9 @@ def _why(url: str, error: requests.ConnectionError) -> str:
     was_cut = isinstance(reason, ProtocolError)
     if was_cut and scheme.lower() == "http":
         return f"(it closed the connection): if it speaks TLS, use https://{rest}"
-    cause = "it closed the connection" if was_cut else cause(reason)
+    said = "it closed the connection" if was_cut else cause(reason)
     return (
-        f"({cause}). Start a local deployment with 'pushgrid dev', or name another one "
+        f"({said}). Start a local deployment with 'pushgrid dev', or name another one "
         "with --url or PUSHGRID_URL."
     )
 
