@@ -126,7 +126,9 @@ def _show(change: Change) -> None:
     """Print what happens to a resource, unless nothing does."""
     if change.action is not Action.UNCHANGED or change.warnings:
         sign, colour = ("!", "red") if change.faults else _SIGNS[change.action]
-        _print(f"{sign} {change.kind} {change.name}", colour)
+        # What is refused stands with its reasons, on one stream.
+        head = f"{sign} {change.kind} {change.name}"
+        say(printable(head), err=bool(change.faults), colour=colour)
     for line in change.differences:
         _print(f"    {line}")
     for line in change.warnings:

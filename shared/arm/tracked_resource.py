@@ -44,12 +44,16 @@ class ArmPath(NamedTuple):
 def parse_resource(
     root: Section, path: ArmPath, deployment: Deployment, existing: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Read the members of a resource beside its properties; an *existing* one keeps its id."""
+    """
+    Read the members of a resource beside its properties; an *existing* one keeps its id.
+
+    It keeps its location as well, if the body names none.
+    """
     _check_path(root, path)
     return {
         "id": existing["id"] if existing else path.arm_id,
         "name": existing["name"] if existing else path.name,
-        "location": root.text("location") or "global",
+        "location": root.text("location") or (existing or {}).get("location") or "global",
         "tags": _tags(root, deployment),
         **parse_passthrough(root),
     }

@@ -117,7 +117,9 @@ def test_a_fault_names_file_path_and_line(apply: Apply, name: str) -> None:
     ]
     assert refused.code == 1
     assert refused.out.endswith("2 created, 1 refused.\n")
-    assert refused.err.startswith(f"pushgrid.yaml:8: {own}.properties.endpointUrl: Invalid event")
+    head, reason = refused.err.splitlines()
+    assert head == f"! event subscription {name}/crm"
+    assert reason.startswith(f"pushgrid.yaml:8: {own}.properties.endpointUrl: Invalid event")
 
 
 def test_a_compiled_template_serves_the_laptop_too(
