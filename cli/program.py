@@ -22,6 +22,7 @@ _COMMANDS = {
     "dead-letters": ("cli.dead_letters", "dead_letters"),
     "demo": ("cli.demo", "demo"),
     "dev": ("cli.dev", "dev"),
+    "events": ("cli.events", "events"),
     "explain": ("cli.explain", "explain"),
     "listen": ("cli.listen", "listen"),
     "namespace": ("cli.namespaces", "namespace"),

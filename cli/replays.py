@@ -23,7 +23,7 @@ from cli.terminal import print_json, printable, say
 _POLL = 1.0  # seconds
 _STALLED = 900  # polls; a host that is killed holds its step for up to ten minutes
 _CHOOSING = ("topic", "subscription", "prefix", "reason", "container")
-_RUNNING, _DONE, _FAILED = "Running", "Done", "Failed"
+_RUNNING, DONE, _FAILED = "Running", "Done", "Failed"
 
 
 @click.command("replay")
@@ -85,7 +85,7 @@ def replay(
         )
         job = _wait(deployment, job)
     _print(job, as_json=as_json)
-    return 0 if job["state"] in {_RUNNING, _DONE} else REFUSED
+    return 0 if job["state"] in {_RUNNING, DONE} else REFUSED
 
 
 @click.command("jobs")
@@ -111,9 +111,14 @@ def cancel(deployment: Deployment, job: str, as_json: bool) -> None:
 
 def _counted(deployment: Deployment, body: Mapping[str, Any]) -> str:
     """Return in words how many dead letters a replay would send: a dry run counts them."""
-    job = _wait(deployment, deployment.post("replays", {**body, "dryRun": True}))
+    job = followed(deployment, {**body, "dryRun": True})
     events = counted(job["replayed"], "event")
     return f": {events} of {counted(len(job['sources']), 'event subscription')}"
+
+
+def followed(deployment: Deployment, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Start a replay; return the job when it has ended."""
+    return _wait(deployment, deployment.post("replays", body))
 
 
 def _wait(deployment: Deployment, job: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -16,13 +16,14 @@ class Selection:
     """
     The wanted dead letters: those with *reason*, whatever its case, in blobs with *prefix*.
 
-    The blobs were written in the hours from *since* to *until*.
+    The blobs were written in the hours from *since* to *until*. *event*: only of this id.
     """
 
     prefix: str = ""
     since: datetime | None = None
     until: datetime | None = None
     reason: str | None = None
+    event: str | None = None
 
     def has_reason(self, reason: str) -> bool:
         return self.reason is None or reason.casefold() == self.reason.casefold()

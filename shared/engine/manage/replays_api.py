@@ -26,7 +26,17 @@ from shared.subscriptions.subscription import (
 
 DEFAULT_RATE, MAX_RATE = 50, 1000  # events a second
 MAX_SOURCES = 200
-_WHERE = ("topic", "subscription", "container", "account", "prefix", "since", "until", "reason")
+_WHERE = (
+    "topic",
+    "subscription",
+    "container",
+    "account",
+    "prefix",
+    "since",
+    "until",
+    "reason",
+    "event",
+)
 _MEMBERS = (*_WHERE, "to", "rate", "dryRun", "again", "unproven")
 
 
@@ -106,6 +116,7 @@ def _request(ports: ManagePorts, body: Section) -> _Request:
             since=body.moment("since"),
             until=body.moment("until"),
             reason=body.text("reason") or None,
+            event=body.text("event") or None,
         ),
         to=_to(body, topic),
         rate=body.number("rate", 1, MAX_RATE) or DEFAULT_RATE,

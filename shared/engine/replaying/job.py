@@ -28,6 +28,7 @@ class State(StrEnum):
 class Skipped(StrEnum):
     """The reason for which a dead letter is not replayed."""
 
+    EVENT = "AnotherEvent"
     REASON = "AnotherReason"
     TOPIC = "AnotherTopic"
     UNPROVEN = "UnprovenTopic"

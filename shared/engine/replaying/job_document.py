@@ -32,6 +32,9 @@ def to_document(job: ReplayJob) -> dict[str, Any]:
     members = asdict(job)
     if not job.unproven:
         del members["unproven"]  # An instance of an older version can read the row.
+    chosen = asdict(selection)
+    if selection.event is None:
+        del chosen["event"]  # likewise
     return members | {
         "sources": [list(each) for each in job.sources],
         "faults": [list(each) for each in job.faults],
@@ -39,7 +42,7 @@ def to_document(job: ReplayJob) -> dict[str, Any]:
         "to": job.to and list(job.to),
         "under_way": batch and [batch.number, batch.path, spans_of(batch.records)],
         "selection": {
-            **asdict(selection),
+            **chosen,
             "since": optional_timestamp(selection.since),
             "until": optional_timestamp(selection.until),
         },
@@ -96,6 +99,7 @@ def shown(job: ReplayJob) -> dict[str, Any]:
         "since": optional_timestamp(selection.since),
         "until": optional_timestamp(selection.until),
         "reason": selection.reason,
+        "event": selection.event,
         "blobs": progress.blobs,
         "events": progress.events,
         "replayed": progress.put,

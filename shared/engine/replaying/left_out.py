@@ -12,6 +12,8 @@ def left_out(
     topics: TopicReader, job: ReplayJob, source: Source, blob: StoredBlob, letter: DeadLetter
 ) -> Skipped | None:
     """Return why *job* leaves out a dead letter of *blob*; ``None`` if it is sent."""
+    if job.selection.event not in {None, letter.event.get("id")}:
+        return Skipped.EVENT
     if not job.selection.has_reason(letter.reason):
         return Skipped.REASON
     if not source.subscription:

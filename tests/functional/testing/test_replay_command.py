@@ -65,6 +65,23 @@ def test_a_replay_of_all_asks_first(run: Run, crm: Subscriber):
     assert run("dead-letters", "jobs", "--json").document[0]["replayed"] == 1
 
 
+def test_one_event_is_resent_as_often_as_wanted(pushgrid: Pushgrid, run: Run):
+    orders = pushgrid.topic("orders")
+    crm = orders.subscribe("crm", answers=[400, 400, 200])
+    orders.publish([{"id": each, "eventType": "Shop.OrderPlaced"} for each in ("e-1", "e-2")])
+    pushgrid.advance(hours=1)
+
+    done = [run("events", "resend", "e-2", "-t", "orders") for _ in range(2)]
+    nothing = run("events", "resend", "e-3")
+
+    assert [each.out for each in done] == ["resent e-2: 1 of 2 dead letters read\n"] * 2
+    assert [each["id"] for each in crm.received] == ["e-2", "e-2"]
+    assert (nothing.code, nothing.out) == (1, "")
+    assert nothing.err.startswith("pushgrid: no dead letter has the event id 'e-3': see ")
+    jobs = run("dead-letters", "jobs", "--json").document
+    assert jobs[-1]["skipped"] == {"AnotherEvent": 1}
+
+
 def test_the_timeline_tells_a_replay_from_the_publishing(pushgrid: Pushgrid, run: Run):
     orders = pushgrid.topic("orders")
     orders.subscribe("crm", answers=[400, 503, 200])
