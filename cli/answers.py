@@ -30,7 +30,8 @@ _SUPPORT = re.compile(
     r"| Activity id:[^,]*, timestamp: .*? \(UTC\)\."
 )
 _MISSING = re.compile(
-    r"The Resource 'Microsoft\.EventGrid/(?P<path>(?:(?:namespaces|topics|eventSubscriptions)/[^/']+/?)+)'"
+    r"The Resource 'Microsoft\.EventGrid/"
+    r"(?P<path>(?:(?:namespaces|topics|eventSubscriptions)/[^/']+/?)+)'"
     r" under resource group '[^']*' was not found\."
 )
 _HANDSHAKE = re.compile(r"Webhook validation handshake failed for (?P<url>\S+)\. (?P<why>.*)")

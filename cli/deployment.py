@@ -187,6 +187,7 @@ class Deployment:
 
 def namespace_path(name: str) -> str:
     """Return the ARM path of a namespace."""
+    _check_names(name)
     return f"namespaces/{quote(name, safe='')}"
 
 
@@ -200,6 +201,7 @@ def topic_path(name: str) -> str:
         account = quote(name[len(_SYSTEM) :].lower(), safe="")
         return f"{_ACCOUNTS}{account}/providers/Microsoft.EventGrid"
     namespace, dot, topic = name.partition(".")
+    _check_names(namespace, topic if dot else namespace)
     if not dot:
         return f"topics/{quote(name, safe='')}"
     return f"{namespace_path(namespace)}/topics/{quote(topic, safe='')}"
@@ -207,7 +209,14 @@ def topic_path(name: str) -> str:
 
 def subscription_path(topic: str, name: str) -> str:
     """Return the ARM path of an event subscription."""
+    _check_names(name)
     return f"{topic_path(topic)}/eventSubscriptions/{quote(name, safe='')}"
+
+
+def _check_names(*names: str) -> None:
+    """Refuse an empty name, which would address a whole collection."""
+    if not all(names):
+        raise CommandFailed("a name is empty: write NAME, TOPIC or NAMESPACE.TOPIC")
 
 
 def entra_token(audience: str) -> Callable[[], str]:

@@ -28,8 +28,10 @@ class Group(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
+            if not error.format_message().startswith("No such command"):
+                raise
             known = self.list_commands(ctx)
             near = [each for each in (_OTHERS.get(args[0]),) if each in known]
             near += get_close_matches(args[0], known, 1)
             hint = f" Did you mean {near[0]}?" if near else ""
-            raise click.UsageError(f"{error.format_message()}{hint}", ctx) from None
+            raise click.UsageError(f"No such command '{args[0]}'.{hint}", ctx) from None

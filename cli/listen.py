@@ -79,17 +79,13 @@ def listen(
     stops it. With --topic it makes an event subscription of its own, which a deployment on this
     machine can reach, and deletes it.
     """
-    if forward_to and (answers or answer):
-        raise click.UsageError("--forward-to: the endpoint answers, not --answer or --answers.")
-    if forward_to and not forward_to.lower().startswith(("http://", "https://")):
-        raise click.UsageError("--forward-to must begin with http:// or https://.")
-    script = _script(answers, answer)
+    script = _script(answers, answer, forward_to)
     end_on_signals()
     lock = threading.Lock()
 
     def reply_to(push: Push) -> int:
         # Not under the lock: pushes may come at once.
-        forwarded = _forward(push, forward_to) if forward_to else None
+        forwarded = _forward(push, forward_to)
         with lock:
             reply = forwarded or script.next(_subscription(push))
             if as_json:
@@ -99,7 +95,7 @@ def listen(
         return reply.perform()
 
     def tell(text: str) -> None:
-        if not as_json:
+        if text and not as_json:
             with lock:
                 say(text)
 
@@ -120,21 +116,23 @@ def listen(
             raise CommandFailed(f"port {port}: {error.strerror}", REFUSED) from None
         url = subscriber.url.removesuffix("hook")
         say(f"listening at {url}", err=as_json)
-        if topic:
-            name = stack.enter_context(_subscribed(deployment, topic, url))
-            say(f"subscribed to {topic} as {name}, until this command ends", err=as_json)
+        name = stack.enter_context(_subscribed(deployment, topic, url))
+        tell(f"subscribed to {topic} as {name}, until this command ends" if name else "")
         threading.Event().wait()
     return 0
 
 
 @contextmanager
-def _subscribed(deployment: Deployment, topic: str, url: str) -> Iterator[str]:
+def _subscribed(deployment: Deployment, topic: str | None, url: str) -> Iterator[str | None]:
     """
-    Subscribe *url* to a topic until the block ends; yield the name of the event subscription.
+    Subscribe *url* to a topic, if any, until the block ends; yield the subscription's name.
 
     Raises:
         CommandFailed: the deployment refuses, or does not reach this machine.
     """
+    if topic is None:
+        yield None
+        return
     build = namespace_subscription if "." in topic else topic_subscription
     name = f"listen-{secrets.token_hex(4)}"
     path = subscription_path(topic, name)
@@ -157,8 +155,10 @@ def _subscribed(deployment: Deployment, topic: str, url: str) -> Iterator[str]:
             say(f"pushgrid: event subscription {name} of {topic} stays: {error.message}", err=True)
 
 
-def _forward(push: Push, url: str) -> _Scripted:
-    """Pass a push on; return the answer to it."""
+def _forward(push: Push, url: str | None) -> _Scripted | None:
+    """Pass a push on, if there is a *url*; return the answer to it."""
+    if url is None:
+        return None
     headers = {name: each for name, each in push.headers.items() if name not in _OF_CONNECTION}
     try:
         answer = requests.post(
@@ -185,7 +185,11 @@ class Script:
         return self._answers[min(number, len(self._answers) - 1)]
 
 
-def _script(answers: str | None, answer: str | None) -> Script:
+def _script(answers: str | None, answer: str | None, forward_to: str | None) -> Script:
+    if forward_to and (answers or answer):
+        raise click.UsageError("--forward-to: the endpoint answers, not --answer or --answers.")
+    if forward_to and not forward_to.lower().startswith(("http://", "https://")):
+        raise click.UsageError("--forward-to must begin with http:// or https://.")
     if answer is None:
         return Script("200" if answers is None else answers)
     if answers is not None:

@@ -233,11 +233,11 @@ class SchemaName(click.ParamType[Any]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return Event Grid's name."""
-        for name in self._names:
-            if value.lower() in {name.lower(), _SHORT[name]}:
-                return name
-        known = ", ".join(f"{_SHORT[name]} ({name})" for name in self._names)
-        self.fail(f"'{value}' is none of {known}", param, ctx)
+        found = [each for each in self._names if value.lower() in {each.lower(), _SHORT[each]}]
+        if not found:
+            known = ", ".join(f"{_SHORT[name]} ({name})" for name in self._names)
+            self.fail(f"'{value}' is none of {known}", param, ctx)
+        return found[0]
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
         """Return the short names."""

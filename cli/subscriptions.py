@@ -221,9 +221,14 @@ def _document(
     )
     try:
         build = namespace_subscription if "." in topic else topic_subscription
-        return build(options)
+        built = build(options)
     except ValueError as error:
         raise CommandFailed(str(error)) from None
+    if options.endpoint and "://" not in options.endpoint:
+        raise CommandFailed(
+            f"--endpoint has no scheme: write http://{options.endpoint} or https://…"
+        )
+    return built
 
 
 def _row(document: Mapping[str, Any], holds: Mapping[tuple[str, str], Hold]) -> dict[str, object]:

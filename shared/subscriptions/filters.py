@@ -84,7 +84,7 @@ class EventFilter:
 
 def _described(advanced: AdvancedFilter, values: EventValues) -> str:
     key, value = ".".join(advanced.key), values.value(advanced.key)
-    wanted = ", ".join(map(repr, advanced.values))
+    wanted = ", ".join(repr(each).removesuffix(".0") for each in advanced.values)
     has = f"the event has no {key}" if value is MISSING else f"the event has {value!r}"
     return f"{key} {advanced.operator} {wanted}".rstrip() + f"; {has}"
 

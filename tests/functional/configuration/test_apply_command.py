@@ -155,29 +155,6 @@ def test_a_secret_of_a_key_vault_is_refused(apply: Apply, write: Write) -> None:
     assert "parameters.key: key vaults are not read: use --parameter" in err
 
 
-def test_a_location_that_the_file_does_not_name_stays(
-    deployment: Deployment, apply: Apply, write: Write
-) -> None:
-    deployment.put("topics/orders", {"location": "westeurope", "properties": {}})
-
-    code, lines, _ = apply(write({"topics": {"orders": {}}}))
-
-    assert (code, len(lines)) == (0, 1)
-    assert lines[0].startswith("Nothing to change: ")
-    assert deployment.get("topics/orders")["location"] == "westeurope"
-
-
-def test_what_is_refused_stands_with_its_reason_on_one_stream(apply: Apply, write: Write) -> None:
-    wrong = write({"topics": {"orders": {"tags": {"deliveryProfile": "1999"}}}})
-
-    code, lines, err = apply(wrong)
-
-    head, reason = err.splitlines()
-    assert (code, lines, head) == (1, ["1 refused."], "! topic orders")
-    assert reason.startswith(f"{wrong}:")
-    assert "There is no delivery profile '1999'" in reason
-
-
 def test_a_dry_run_says_what_it_can_not_check(apply: Apply, write: Write) -> None:
     subscription: dict[str, object] = {"properties": {}}
     wrong = {"topics": {"orders": {"eventSubscriptions": {"crm": subscription}}}}

@@ -34,7 +34,8 @@ def test_a_publication_says_how_many_subscriptions_matched(
     where = "filtersConfiguration" if namespace else "filter"
     member = "filters" if namespace else "advancedFilters"
     all_of_them = orders.subscribe("all")
-    orders.subscribe("large", **{where: {member: [over(10)]}})
+    given: dict[str, Any] = {where: {member: [over(10)]}}
+    orders.subscribe("large", **given)
     name = f"{namespace}.orders" if namespace else "orders"
 
     small, large = (
@@ -94,13 +95,14 @@ def test_the_subscription_that_came_closest_is_named(pushgrid: Pushgrid, run: Ru
     assert several.err.startswith(f"{none}near: subject ends with")
     (found,) = [
         each
-        for each in pushgrid.arm("POST", "topics/orders/matches", [{"id": "1"} | EVENT])["value"]
+        for each in pushgrid.arm("POST", "topics/orders/matches", EVENT)["value"]
         if each["subscription"] == "over"
     ]
     assert (found["matched"], found["why"]) == (0, "it has expired")
 
 
 EVENT = {
+    "id": "1",
     "eventType": "Placed",
     "subject": "",
     "data": {},

@@ -79,7 +79,7 @@ def test_one_event_is_resent_as_often_as_wanted(pushgrid: Pushgrid, run: Run):
     assert (nothing.code, nothing.out) == (1, "")
     assert nothing.err.startswith("pushgrid: no dead letter has the event id 'e-3': see ")
     jobs = run("dead-letters", "jobs", "--json").document
-    assert jobs[-1]["skipped"] == {"AnotherEvent": 1}
+    assert [each["skipped"] for each in jobs].count({"AnotherEvent": 1}) == 2
 
 
 def test_the_timeline_tells_a_replay_from_the_publishing(pushgrid: Pushgrid, run: Run):

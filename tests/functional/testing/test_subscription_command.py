@@ -83,7 +83,7 @@ TOPIC_ONLY = [
     ("--label three", {".labels": ["three"]}),
     ("--subject-begins-with ", {".subjectBeginsWith": ""}),
     ("--subject-ends-with ", {".subjectEndsWith": ""}),
-    ("--no-case-sensitive", {".isSubjectCaseSensitive": False}),
+    ("--no-case-sensitive", {".isSubjectCaseSensitive": None}),
     ("--filter ", {".advancedFilters": None}),
     ("--label ", {".labels": None}),
 ]
@@ -261,8 +261,8 @@ def test_a_queue_receives_the_events(pushgrid: Pushgrid, run: Run):
     orders.subscribe("crm", destination=DESTINATION)
     account = f"{GROUP}/providers/Microsoft.Storage/storageAccounts/testing"
 
-    for action in ("create", "update"):
-        done = run("subscription", action, "crm", "-t", "orders", "--queue", "inbox")
+    for action in ("create --replace", "update"):
+        done = run("subscription", *action.split(), "crm", "-t", "orders", "--queue", "inbox")
         assert (done.code, done.err) == (0, "")
         shown = pushgrid.arm("GET", f"{orders.path}/eventSubscriptions/crm")["properties"]
         assert shown["destination"] == {

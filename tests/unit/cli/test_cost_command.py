@@ -157,4 +157,4 @@ def test_money_has_cents_below_a_hundred_dollars(dollars: float, written: str) -
 
 
 def test_the_readme_names_the_command() -> None:
-    assert "python -m cli cost" in (Path(__file__).parents[3] / "README.md").read_text()
+    assert "pushgrid cost" in (Path(__file__).parents[3] / "README.md").read_text()

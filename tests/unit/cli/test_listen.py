@@ -75,6 +75,8 @@ def test_a_push_is_passed_on_and_its_answer_shown():
         received = there.pushes[0]
     refused = _forward(push, "http://127.0.0.1:1/")
 
+    assert reply
+    assert refused
     assert (reply.text, received.body) == ("202", b"{}")
     assert received.headers["host"] != "b"
     assert refused.text == "502"

@@ -1,0 +1,111 @@
+"""What is printed for wrong input: the cause and what to do, in at most two lines."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from pushgrid.testing.deployment import Pushgrid
+from tests.commands import runner
+
+# What is typed | the exit code | what is printed
+TABLE = """
+topic lst|2|Did you mean list?
+topics list|2|Did you mean topic?
+topic rm orders|2|Did you mean delete?
+topic show|2|Missing argument 'NAME'
+topic show nix|1|there is no topic 'nix': see 'pushgrid topic list'
+topic show nix.nix|1|there is no topic 'nix.nix': see 'pushgrid topic list'
+topic show ''|2|a name is empty
+topic create orders|1|there is already a topic 'orders'
+topic create orders.|2|a name is empty
+topic create k|1|3-50 letters
+topic create new --input-schema xml|2|none of eventgrid (EventGridSchema)
+topic create new --tag team|2|write name=value
+topic create shop.inv --profile 2019|2|only custom topics have these
+topic create new --profile 1999|1|There is no delivery profile '1999'
+topic create shop.inv --retention-days 9|2|1<=x<=7
+topic update orders|2|nothing to change
+topic update orders --set colour=red|1|a topic has no such property
+topic update orders --set disableLocalAuth=perhaps|1|must be true or false
+topic delete nix|1|there is no topic 'nix'
+topic delete orders|2|add --yes
+topic delete '' --yes|2|a name is empty
+topic keys orders --regenerate key3|2|'key3' is not one of
+namespace show nix|1|there is no namespace 'nix': see 'pushgrid namespace list'
+namespace delete shop|2|add --yes
+namespace delete '' --yes|2|a name is empty
+subscription create new|2|Missing option '--topic'
+subscription create new -t orders|2|Missing option '--endpoint' or '--queue'
+subscription create crm -t orders --endpoint https://a.example/|1|add --replace
+subscription create new -t nix --endpoint https://a.example/|1|there is no topic 'nix'
+subscription create new -t orders --endpoint localhost:9000|2|write http://localhost:9000
+subscription create new -t orders --endpoint ftp://a.example/|1|it does not begin with https://
+subscription create new -t orders --endpoint https://nobody.example/|1|is the endpoint running? 'pushgrid listen'
+subscription create new -t orders --endpoint https://a.example/ --filter 'total over 3'|2|Write it like
+subscription create new -t orders --endpoint https://a.example/ --filter 'data.x > big'|2|'big' is not a number
+subscription create new -t orders --endpoint https://a.example/ --event-types ,|2|an event type is missing
+subscription create new -t orders --endpoint https://a.example/ --max-attempts 99|2|1<=x<=30
+subscription create new -t orders --endpoint https://a.example/ --time-to-live soon|2|write 90m, 6h or 2d
+subscription create new -t orders --endpoint https://a.example/ --batch 0|1|between 1 and 5000
+subscription create new -t orders --endpoint https://a.example/ --expires tomorrow|1|ISO 8601
+subscription create new -t orders --endpoint https://a.example/ --schema xml|2|custom (CustomInputSchema)
+subscription create new -t orders --endpoint https://a.example/ --header nothing|2|write name=value
+subscription create new -t shop.invoices --endpoint https://a.example/ --label x|2|have none
+subscription update crm -t orders|2|nothing to change
+subscription update crm -t orders --endpoint ''|2|needs one of them
+subscription update nix -t orders --batch 3|1|there is no event subscription 'nix' of 'orders'
+subscription delete crm -t orders|2|add --yes
+subscription delete '' -t orders --yes|2|a name is empty
+subscription pause nix -t orders|1|see 'pushgrid subscription list'
+publish orders|2|Give a FILE, or --type
+publish nix --type a|1|see 'pushgrid topic list'
+publish orders --type a --data {bad|2|for a text, add --text
+publish orders nix.json|2|No such file
+publish orders --type a --key wrong|1|The key is not one of the topic's
+publish orders --type a --key schlüssel|2|no request can carry
+timeline -t nix -s crm|1|There is no topic 'nix'
+timeline -t orders -s crm --since yesterday|2|write 6h, 2d
+dead-letters list --since 1h --until 2h|2|--until must be later
+dead-letters show nix|1|no event subscription has a dead-letter blob
+dead-letters replay|2|add --yes
+dead-letters replay --to crm|2|write TOPIC/SUBSCRIPTION
+dead-letters cancel nix|1|There is no replay 'nix'
+events resend nix|1|no dead letter has the event id 'nix'
+apply nix.json|2|No such file
+apply .|2|is a directory
+listen --forward-to a.example|2|must begin with http://
+explain --answers 99|2|is neither a status
+dev --time-scale 0|2|1<=x<=100000
+status --url 127.0.0.1:7071|2|write http://127.0.0.1:7071
+status --url https://user:pass@a.example|2|leave it out
+topic list --url http://127.0.0.1:1|2|Connection refused
+topic list --key wrong|1|Give the admin key with --admin-key
+topic list -o xml|2|is not one of 'json', 'table'
+"""
+
+
+@pytest.mark.parametrize("row", TABLE.strip().splitlines())
+def test_wrong_input_is_told_in_words(
+    pushgrid: Pushgrid,
+    row: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.setenv("PUSHGRID_URL", pushgrid.url)
+    monkeypatch.setenv("PUSHGRID_ADMIN_KEY", pushgrid.admin_key)
+    monkeypatch.chdir(tmp_path)
+    for topic in (pushgrid.topic("orders"), pushgrid.topic("invoices", namespace="shop")):
+        topic.subscribe("crm")
+    typed, code, words = row.split("|")
+
+    found = runner(monkeypatch, capsys)(*shlex.split(typed))
+
+    assert (found.code, found.out) == (int(code), "")
+    assert words in found.err
+    assert len(found.err.splitlines()) <= 2
+    for unwanted in ("Traceback", "aka.ms", "support ticket"):
+        assert unwanted not in found.err
