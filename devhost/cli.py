@@ -22,7 +22,7 @@ from devhost import host_json, log, settings
 from devhost.azurite import running_azurite
 from devhost.errors import HostError
 from devhost.host import Host
-from devhost.http.server import LOOPBACK, reserved_port
+from devhost.http.server import LOOPBACK, reserved_port, sole_host
 from devhost.queue.listener import INVISIBILITY
 from devhost.triggers import Plan
 from devhost.workers import Workers
@@ -45,6 +45,8 @@ def main(
     try:
         with contextlib.ExitStack() as stack:
             plan = _plan(options, console, stack)
+            if options.worker is None:
+                stack.enter_context(sole_host(plan.port, plan.address))
             stack.callback(at_end)
             with asyncio.Runner(loop_factory=_loop_factory()) as runner:
                 if options.workers > 1:

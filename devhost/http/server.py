@@ -7,9 +7,11 @@ import contextlib
 import errno
 import os
 import socket
+import sys
 from collections.abc import Callable, Coroutine, Iterator
 from ipaddress import ip_address
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 import uvicorn
@@ -20,6 +22,7 @@ LOOPBACK = "127.0.0.1"
 _KEEP_ALIVE_SECONDS = 75
 _BACKLOG = 2048
 _TICK_SECONDS = 1.0
+_IN_USE = "port {} is in use: choose another with --port"
 
 
 @contextlib.contextmanager
@@ -45,9 +48,36 @@ def reserved_port(
             taken.bind((address, port))
         except OSError as fault:
             if fault.errno == errno.EADDRINUSE:
-                raise HostError(f"port {port} is in use: choose another with --port") from fault
+                raise HostError(_IN_USE.format(port)) from fault
             raise HostError(f"{address}:{port} cannot be used: {fault.strerror}") from fault
         yield taken
+
+
+@contextlib.contextmanager
+def sole_host(port: int, address: str) -> Iterator[None]:
+    """
+    Keep other hosts of this user from *port* (0: from none).
+
+    Two that start at the same moment could both bind it: the system refuses only what is listened
+    on, and workers share theirs.
+
+    Raises:
+        HostError: the port is in use.
+    """
+    with contextlib.ExitStack() as stack:
+        if port and sys.platform != "win32":
+            import fcntl
+
+            name = f"devhost-{os.getuid()}-{address}-{port}.lock"
+            lock = os.open(
+                Path(gettempdir(), name), os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW, 0o600
+            )
+            stack.callback(os.close, lock)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise HostError(_IN_USE.format(port)) from None
+        yield
 
 
 def reachable(bound: tuple[str, int]) -> str:

@@ -107,4 +107,5 @@ def test_a_client_signs_in_as_azure_cli_does(trusted: RunningHost) -> None:
     )
 
     assert isinstance(types, dict)
-    assert [each["name"] for each in types["value"]] == ["Microsoft.EventGrid.Topics"]
+    names = [each["name"] for each in types["value"]]
+    assert names == ["Microsoft.EventGrid.Topics", "Microsoft.Storage.StorageAccounts"]
