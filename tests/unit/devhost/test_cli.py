@@ -7,7 +7,8 @@ import socket
 import pytest
 
 from devhost.cli import _parser, _plan, main
-from devhost.http.server import reachable
+from devhost.errors import HostError
+from devhost.http.server import reachable, sole_host
 from devhost.log import Console
 
 pytestmark = pytest.mark.usefixtures("untouched_logging")
@@ -86,3 +87,12 @@ def test_listening_for_other_machines_is_said(
     assert (plan.address, plan.starts_by_hand) == (arguments[0], starts_by_hand)
     assert capsys.readouterr().out.count("other machines can send requests") == warnings
     assert reachable((plan.address, plan.port)) == reached
+
+
+def test_a_port_has_one_host() -> None:
+    """The system lets a second one bind it as well, until the first listens."""
+    with sole_host(7999, "127.0.0.1"), sole_host(7998, "127.0.0.1"), sole_host(0, "127.0.0.1"):
+        with pytest.raises(HostError, match="port 7999 is in use"), sole_host(7999, "127.0.0.1"):
+            pass
+    with sole_host(7999, "127.0.0.1"):
+        pass
