@@ -41,9 +41,7 @@ def steps(scenarios: Mapping[str, Document]) -> Steps:
                 parked, "blob read payloads", parked["operations"]["queue put deliveries"]
             )
         },
-        "failed run": {
-            "table write attempts": _per(failing, "table write attempts", failed_runs)
-        },
+        "failed run": {"table write attempts": _per(failing, "table write attempts", failed_runs)},
         "dead letter message": _each(
             dead, "deadletters", dead["operations"]["queue put deadletters"]
         )

@@ -91,8 +91,10 @@ def test_listening_for_other_machines_is_said(
 
 def test_a_port_has_one_host() -> None:
     """The system lets a second one bind it as well, until the first listens."""
-    with sole_host(7999, "127.0.0.1"), sole_host(7998, "127.0.0.1"), sole_host(0, "127.0.0.1"):
-        with pytest.raises(HostError, match="port 7999 is in use"), sole_host(7999, "127.0.0.1"):
-            pass
+    with contextlib.ExitStack() as stack:
+        for port in (7999, 7998, 0, 0):
+            stack.enter_context(sole_host(port, "127.0.0.1"))
+        with pytest.raises(HostError, match="port 7999 is in use"):
+            stack.enter_context(sole_host(7999, "127.0.0.1"))
     with sole_host(7999, "127.0.0.1"):
         pass
