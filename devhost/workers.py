@@ -98,4 +98,4 @@ class Workers:
                     await self._stop.wait()
                 return 0
             if await self._start(number):
-                self._console.line(f"worker {number} serves again")
+                self._console.line(f"INFO worker {number} serves again")

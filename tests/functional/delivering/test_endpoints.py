@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -11,11 +12,13 @@ import pytest
 
 from pushgrid.testing.memory import answered
 from shared.delivery.messages.message import DeliveryMessage
-from shared.delivery.messages.message_writer import encode
+from shared.delivery.messages.message_writer import encode, encode_together
 from shared.engine.delivering import endpoints as endpoints_module
 from shared.engine.delivering.budget import Budget, Speed
+from shared.engine.delivering.deliver import AT_ONCE
 from shared.engine.delivering.endpoint import TICK, Endpoint
 from shared.engine.delivering.in_flight import Request
+from shared.engine.delivering.parts import Part, Parts, PutBack
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Queue
 from shared.subscriptions.destination import WebHook
@@ -122,6 +125,45 @@ def test_the_limit_grows_to_the_last_of_a_burst(app: Deployment) -> None:
     app.loop.advance(MINUTE)
 
     assert endpoint_of(app).limit.value == 216
+
+
+def test_an_endpoint_that_is_never_busy_keeps_its_first_limit(app: Deployment) -> None:
+    app.subscribe()
+
+    for number in range(20):
+        app.run(a_part(number))
+
+    assert endpoint_of(app).limit.value == 16
+
+
+def test_of_large_messages_a_few_parts_enter_at_a_time(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hundreds come back together after a hold: others of the loop have their turn in between."""
+    names = [f"crm-{number}" for number in range(40)]
+    subscribe(app, *names)
+    turns: Counter[int] = Counter()
+    turn, judge = 0, Parts.at_once
+
+    def at_once(parts: Parts, message: DeliveryMessage) -> Part | PutBack | None:
+        turns[turn] += 1
+        return judge(parts, message)
+
+    async def count() -> None:
+        nonlocal turn
+        while turns.total() < 80:
+            turn += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(Parts, "at_once", at_once)
+    ((_, text),) = encode_together([a_part(0, name=name) for name in names])
+    for _ in range(2):
+        app.loop.create_task(app.deliver.run(text.encode(), Queue.RETRIES))
+    app.loop.run(count())
+    app.loop.settle()
+
+    assert max(turns.values()) <= AT_ONCE
+    assert len(requests(app)) == 80
 
 
 def test_messages_are_served_in_the_order_in_which_they_came(app: Deployment) -> None:
@@ -305,6 +347,27 @@ def test_of_a_cancelled_invocation_that_waits_nothing_is_pushed(app: Deployment)
 
     assert other.exception() is None
     assert requests(app) == [[0], [2]]
+
+
+def test_of_a_message_that_is_cancelled_while_its_parts_enter_nothing_is_pushed(
+    app: Deployment,
+) -> None:
+    """The second half of its parts has not been looked at yet."""
+    names = [f"crm-{number}" for number in range(2 * AT_ONCE)]
+    subscribe(app, *names)
+    ((_, text),) = encode_together([a_part(0, name=name) for name in names])
+    task = app.loop.create_task(app.deliver.run(text.encode(), Queue.RETRIES))
+
+    async def cancel() -> None:
+        await asyncio.sleep(0)
+        assert app.deliver.places[Queue.RETRIES].in_flight == 1
+        task.cancel()
+
+    app.loop.run(cancel())
+    app.loop.settle()
+
+    assert task.cancelled()
+    assert requests(app) == []
 
 
 def test_a_push_to_the_former_endpoint_says_nothing_about_the_corrected_one(
