@@ -45,8 +45,8 @@ def test_an_unreadable_row_and_a_missing_table_lose_nothing(
             assert audit.wait_for(lambda pushes: first.id in ids(pushes))
             arm.create_subscription(name, "crm", crm.url)
             send(host.url, name, key, [second])
-            for each in (crm, audit):  # a part that is judged later finds no table
-                assert each.wait_for(lambda pushes: second.id in ids(pushes))
+            for waiting in (crm, audit):  # a part that is judged later finds no table
+                assert waiting.wait_for(lambda pushes: second.id in ids(pushes))
 
             assert first.id not in ids(crm.pushes)  # It is matched when its five minutes are over.
             table.delete_table()
