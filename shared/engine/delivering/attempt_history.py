@@ -39,6 +39,7 @@ class AttemptHistory:
     logging: AttemptLogging
     clock: Clock
     _quiet_until: datetime | None = None
+    _waiting: list[AttemptRecord] = field(default_factory=list)
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def of(self, message: DeliveryMessage, terms: DeliveryTerms) -> MessageHistory:
@@ -51,26 +52,27 @@ class AttemptHistory:
         return self.logging is AttemptLogging.ALL
 
     async def write(self, records: list[AttemptRecord]) -> None:
-        """Store *records*; give up what can't be stored soon."""
-        async with self._turn:  # before it is asked whether a write has failed meanwhile
-            await self._write(records)
-
-    async def _write(self, records: list[AttemptRecord]) -> None:
-        now = self.clock.now()
-        if self._quiet_until and now < self._quiet_until:
-            return
+        """Store *records*, with those of others that wait; give up what can't be stored soon."""
         # The tables of older days are dropped, and must not come back.
-        oldest = now.date() - KEPT_FOR
+        oldest = self.clock.now().date() - KEPT_FOR
         kept = [each for each in records if each.published_at.date() >= oldest]
         if not kept:
             return
+        self._waiting += kept
+        async with self._turn:
+            waiting, self._waiting = self._waiting, []
+            now = self.clock.now()
+            if waiting and not (self._quiet_until and now < self._quiet_until):
+                await self._write(waiting, now)
+
+    async def _write(self, records: list[AttemptRecord], now: datetime) -> None:
         try:
-            await self.log.write(kept)
+            await self.log.write(records)
         except Exception as error:  # noqa: BLE001 - never delays delivery
             self._quiet_until = now + QUIET_FOR
             telemetry.error(
                 "attempts.lost",
-                count=len(kept),
+                count=len(records),
                 quiet_seconds=QUIET_FOR.total_seconds(),
                 detail=f"{type(error).__name__}: {error}",
             )

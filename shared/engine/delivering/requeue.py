@@ -139,7 +139,7 @@ class Requeue:
                 else:
                     receipts[index] = put
             if not faults:
-                return [receipts[place] for place in range(len(texts))]
+                return [receipts[index] for index in range(len(texts))]
             for fault in faults:
                 if isinstance(fault, Unstorable) or self.clock.now() >= give_up_at:
                     raise fault

@@ -306,24 +306,36 @@ def test_housekeeping_drops_days_older_than_a_week_once_an_hour(app: Deployment)
     assert soon == [*range(8), 9]
 
 
-def test_those_who_wait_while_a_write_hangs_do_not_try_after_it(app: Deployment) -> None:
-    """Else the last of many would wait for the timeouts of all."""
+class HangingLog:
+    """Takes three seconds for a write, and fails if *fails*."""
 
-    class Hanging:
-        tries = 0
+    def __init__(self, *, fails: bool) -> None:
+        self._fails = fails
+        self.writes: list[int] = []
 
-        async def write(self, _: Sequence[AttemptRecord]) -> None:
-            self.tries += 1
-            await asyncio.sleep(3)
+    async def write(self, records: Sequence[AttemptRecord]) -> None:
+        self.writes.append(len(records))
+        await asyncio.sleep(3)
+        if self._fails:
             raise StorageUnavailable
 
-    log = Hanging()
+
+@pytest.mark.parametrize(("fails", "writes"), [(True, [1]), (False, [1, 19])])
+def test_who_waits_for_a_write_shares_the_next_if_there_is_one(
+    app: Deployment, *, fails: bool, writes: list[int]
+) -> None:
+    """Else the last of many would wait for all; who has nothing to write waits for nobody."""
+    log = HangingLog(fails=fails)
     history = AttemptHistory(log=log, logging=AttemptLogging.ALL, clock=app.watched)
 
     async def write() -> None:
-        await asyncio.gather(*(history.write([a_record()]) for _ in range(20)))
+        begun = [asyncio.create_task(history.write([a_record()])) for _ in range(20)]
+        await asyncio.sleep(0)
+        await history.write([])
+        assert app.clock.now() == START
+        await asyncio.gather(*begun)
 
     app.loop.run(write())
 
-    assert log.tries == 1
-    assert app.clock.now() - START <= 3 * SECOND
+    assert log.writes == writes
+    assert app.clock.now() - START <= 2 * 3 * SECOND
