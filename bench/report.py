@@ -122,7 +122,8 @@ def run(
                 row = replace(measured, case=name, wanted=wanted, others=others.share())
                 rows.append(row)
                 told = ", ".join(f"{what} {number(value)}" for what, value in row.figures.items())
-                progress(f"{name}: {row.phase}: {told}; others' CPU {row.others or 0:.0%}")
+                what = f"{name}: {row.phase}" if row.phase else name
+                progress(f"{what}: {told}; others' CPU {row.others or 0:.0%}")
         except _FAULTS as error:
             failed.append(f"{name}: {error}")
             progress(f"failed: {failed[-1]}")
@@ -144,11 +145,12 @@ def no_case(text: str, names: Iterable[str]) -> int:
 def table(rows: Sequence[Row], failed: Sequence[str] = ()) -> str:
     """Return rows as a Markdown table; a figure that is not as wanted has its limit beside it."""
     names = list(dict.fromkeys(name for row in rows for name in row.figures))
-    cells = [["case", "phase", *names, "others' CPU"]]
+    phases = ["phase"] if any(row.phase for row in rows) else []
+    cells = [["case", *phases, *names, "others' CPU"]]
     for row in rows:
         figures = [_cell(row, name) if name in row.figures else "" for name in names]
         others = "-" if row.others is None else f"{row.others:.0%}"
-        cells.append([row.case, row.phase, *figures, others])
+        cells.append([row.case, *([row.phase] if phases else []), *figures, others])
     return "\n".join([*markdown(cells), *(f"failed: {each}" for each in failed)])
 
 

@@ -198,6 +198,8 @@ class Host:
             # Forced: nothing is cleaned up.
             os._exit(_FORCED)
         self._stop.set()
+        if self._plan.shares_port:
+            return  # It is said once for all.
         count = self._invoker.running
         what = "1 invocation" if count == 1 else f"{count} invocations"
         self._console.line(f"Stopping ({what} running); press Ctrl-C again to force")

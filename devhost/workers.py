@@ -41,7 +41,7 @@ class Workers:
         """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._end, number)
+            loop.add_signal_handler(number, self._signalled, number)
         said = [await self._start(1)]
         if said[0]:
             said += await asyncio.gather(*map(self._start, range(2, self._count + 1)))
@@ -50,6 +50,11 @@ class Workers:
         else:
             self._end(signal.SIGTERM)
         return max(map(abs, await asyncio.gather(*map(self._keep, [*self._running]))))
+
+    def _signalled(self, number: int) -> None:
+        if not self._stop.is_set():
+            self._console.line("Stopping; press Ctrl-C again to force")
+        self._end(number)
 
     def _end(self, number: int) -> None:
         self._stop.set()

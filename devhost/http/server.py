@@ -69,9 +69,11 @@ def sole_host(port: int, address: str) -> Iterator[None]:
             import fcntl
 
             name = f"devhost-{os.getuid()}-{address}-{port}.lock"
-            lock = os.open(
-                Path(gettempdir(), name), os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW, 0o600
-            )
+            path, flags = Path(gettempdir(), name), os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW
+            try:
+                lock = os.open(path, flags, 0o600)
+            except OSError as fault:
+                raise HostError(f"{path}: {fault.strerror}") from fault
             stack.callback(os.close, lock)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -14,8 +14,8 @@ from shared.errors import StorageUnavailable
 from shared.metrics import CountRow, Metric, Series, Span, Sum, add
 
 EVERY = timedelta(seconds=10)  # at most: nothing is written while nothing is counted
-LATEST = timedelta(minutes=1)
-SHARE = 20  # of the time: what writing may take, as it keeps the event loop from the interpreter
+LATEST = timedelta(minutes=1)  # however long writing takes
+SHARE = 20  # times as long as writing took: it keeps the event loop from the interpreter
 TRIED_FOR = timedelta(hours=1)  # after a row's time, while storage fails
 MAX_SERIES = 50_000  # in memory between two writes
 MAX_ROWS = 20_000  # in memory while storage fails
