@@ -120,6 +120,7 @@ def few_descriptors(deployment: Deployment) -> Iterator[None]:
 @contextmanager
 def silent_names(deployment: Deployment) -> Iterator[None]:
     """Leave all questions for the endpoints' names unanswered."""
+    deployment.ledger.cut_off()
     deployment.is_silent.set()
     try:
         yield

@@ -79,6 +79,17 @@ def test_a_dead_letter_needs_a_rule_that_allows_it(
     assert faults(ledger.row("x", **QUIET)) == ({"wrong_ends": 1} if is_wrong else {})
 
 
+@pytest.mark.parametrize(("attempts", "is_wrong"), [(1, True), (2, False)])
+def test_attempts_count_that_an_endpoint_out_of_reach_never_saw(attempts: int, *, is_wrong: bool):
+    ledger = published("a", attempts={"crm": 2})
+    ledger.receive("crm", [event("a")], 503)
+    ledger.cut_off()
+    found = letter("a", "MaxDeliveryAttemptsExceeded") | {"deliveryAttempts": attempts}
+    ledger.bury("crm", found)
+
+    assert faults(ledger.row("x", **QUIET)) == ({"wrong_ends": 1} if is_wrong else {})
+
+
 def test_a_subscription_that_chooses_no_limit_has_thirty_attempts():
     ledger = published("a")
     for _ in range(29):
