@@ -14,6 +14,7 @@ from cli.event_timeline import said
 from cli.failure import REFUSED, CommandFailed
 from cli.groups import Group
 from cli.options import (
+    WholeNumber,
     calls_deployment,
     chooses_dead_letters,
     prints_json,
@@ -61,7 +62,7 @@ def dead_letters() -> None:
 @dead_letters.command("list")
 @chooses_dead_letters
 @click.option("--reason", help="Only blobs with this reason, such as TimeToLiveExceeded.")
-@shows_most(click.IntRange(1), 20, "The latest N blobs.")
+@shows_most(WholeNumber(1), 20, "The latest N blobs.")
 @prints_json
 @calls_deployment
 def list_blobs(
@@ -102,7 +103,7 @@ def list_blobs(
 @click.argument("blob")
 @click.option("--topic", "-t", help="Its topic, or NAMESPACE.TOPIC; the default is to look.")
 @click.option("--subscription", "-s", "name", help="Its event subscription.")
-@shows_most(click.IntRange(1), 1000, "The first N records.")
+@shows_most(WholeNumber(1), 1000, "The first N records.")
 @prints_json
 @calls_deployment
 def show(

@@ -18,7 +18,7 @@ import click
 from cli.deployment import Deployment
 from cli.failure import REFUSED, CommandFailed
 from cli.local_deployment import LocalRun, own_settings, running_deployment
-from cli.options import NameValue
+from cli.options import NameValue, Number, WholeNumber
 from cli.screen import Screen
 from cli.watched_file import WatchedFile
 from devhost.errors import HostError
@@ -64,7 +64,7 @@ class Options(NamedTuple):
 )
 @click.option(
     "--port",
-    type=click.IntRange(0, 65535),
+    type=WholeNumber(0, 65535),
     default=_DEFAULT_PORT,
     show_default=True,
     help="Port of the deployment; 0 takes a free one.",
@@ -89,13 +89,13 @@ class Options(NamedTuple):
 )
 @click.option(
     "--time-scale",
-    type=click.FloatRange(1, 100_000),
+    type=Number(1, 100_000),
     metavar="N",
     help="Make all waits N times shorter than Event Grid's.",
 )
 @click.option(
     "--workers",
-    type=click.IntRange(1, 64),
+    type=WholeNumber(1, 64),
     default=1,
     show_default=True,
     metavar="N",
@@ -128,7 +128,7 @@ def dev(
     settings = dict(env) | ({"PUSHGRID_TIME_SCALE": f"{time_scale:g}"} if time_scale else {})
     if STORAGE in settings:
         raise CommandFailed(f"--env {STORAGE}: dev starts its own storage; see --data")
-    screen = Screen(as_json=as_json, verbose=verbose)
+    screen = Screen(as_json=as_json, verbose=verbose, time_scale=_time_scale(settings))
     end_on_signals()
     try:
         with ExitStack() as stack:
@@ -225,7 +225,10 @@ def _storage(folder: Path | None) -> str:
 
 
 def _time_scale(settings: Mapping[str, str]) -> str:
-    scale = ({**own_settings(), **settings}).get("PUSHGRID_TIME_SCALE", "1")
+    return ({**own_settings(), **settings}).get("PUSHGRID_TIME_SCALE", "1")
+
+
+def _scale_in_words(scale: str) -> str:
     if scale == "1":
         return "1: waits are Event Grid's; --time-scale 20 makes them 20 times shorter"
     return f"{scale}: waits are so many times shorter than Event Grid's"
@@ -241,6 +244,6 @@ def _introduce(run: LocalRun, options: Options, screen: Screen) -> None:
         screen.show("for clients", f"export {name}={shlex.quote(value)}")
     screen.show("admin key", f"in {run.key_file}; pushgrid admin-key prints it")
     screen.show("storage", _storage(options.data))
-    screen.show("time scale", _time_scale(_settings(options)))
+    screen.show("time scale", _scale_in_words(_time_scale(options.settings)))
     connection = shlex.quote(run.connection_string)
     screen.show("for storage", f"export AZURE_STORAGE_CONNECTION_STRING={connection}")

@@ -37,7 +37,8 @@ def resend(
     """
     Send the dead letters of the event ID again, to the event subscriptions that they were for.
 
-    It is a replay of these dead letters only, also of those that were replayed before.
+    It is a replay of these dead letters only, also of those that were replayed before. Only dead
+    letters keep the event: what timelines record of others is its attempts.
     """
     wanted = {"event": event_id, "topic": topic, "subscription": subscription}
     body = {name: each for name, each in wanted.items() if each is not None}
@@ -46,7 +47,8 @@ def resend(
         raise CommandFailed(f"replay {job['id']}: {job['state']}: {job['why']}", REFUSED)
     if not job["replayed"]:
         raise CommandFailed(
-            f"no dead letter has the event id '{event_id}': see 'pushgrid dead-letters list'",
+            f"no dead letter has the event id '{event_id}': only dead letters keep the event, see "
+            "'pushgrid dead-letters list'; any other is sent again with 'pushgrid publish'",
             REFUSED,
         )
     text = f"resent {event_id}: {job['replayed']} of {job['events']} dead letters read"

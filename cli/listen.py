@@ -17,7 +17,7 @@ import requests
 from cli.deployment import Deployment, cause, subscription_path
 from cli.failure import REFUSED, CommandFailed
 from cli.known_locally import is_local
-from cli.options import calls_deployment
+from cli.options import WholeNumber, calls_deployment
 from cli.subscription_document import (
     SubscriptionOptions,
     namespace_subscription,
@@ -38,7 +38,7 @@ _USUAL = frozenset({"host", "content-type", "content-length", "user-agent"})  # 
 @click.command("listen")
 @click.option(
     "--port",
-    type=click.IntRange(0, 65535),
+    type=WholeNumber(0, 65535),
     default=9000,
     show_default=True,
     help="Port to listen on; 0 takes a free one.",

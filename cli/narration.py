@@ -22,6 +22,7 @@ _LISTED = re.compile(r"  \w+  +(?!ERROR)")  # a function that the host serves, a
 # With its last line the host says why it ends; so does the command that runs it.
 _EXPECTED = ("ready ", "storage ", "blobs ", "export ", "Stopping", "devhost: ")
 _JSON = '{"event":"'
+_WAITS = ("next_attempt_at", "until", "held_until")
 PAUSED = "paused since"  # how the reason of a hold by hand begins
 
 
@@ -38,6 +39,12 @@ class Activity(NamedTuple):
     text: str
     events: str = ""
     entry: Entry = MappingProxyType({})
+
+
+def narrates_wait(entry: Entry) -> bool:
+    """Tell whether an entry names a wait of Event Grid's, which a time scale divides."""
+    is_paused = str(entry.get("held_because")).startswith(PAUSED)
+    return not is_paused and any(entry.get(name) for name in _WAITS)
 
 
 def narrate(line: str) -> Activity | None:

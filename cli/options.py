@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import wraps
+from math import isnan, nan
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -103,7 +104,7 @@ def prints_json(command: F) -> F:
     return printing  # type: ignore[return-value]
 
 
-def shows_most(numbers: click.IntRange, default: int, description: str) -> Callable[[F], F]:
+def shows_most(numbers: WholeNumber, default: int, description: str) -> Callable[[F], F]:
     """Give a command the option ``--most``."""
     return click.option(
         "--most", type=numbers, default=default, metavar="N", show_default=True, help=description
@@ -153,6 +154,39 @@ def span_members(since: datetime | None, until: datetime | None) -> dict[str, An
     if since and until and until <= since:
         raise click.UsageError("--until must be later than --since.")
     return {"since": since and since.isoformat(), "until": until and until.isoformat()}
+
+
+class WholeNumber(click.IntRange):
+    """A whole number in a range; what is none is told with the range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return an int."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"'{value}' is not a whole number {_bounds(self)}", param, ctx)
+
+
+class Number(click.FloatRange):
+    """A number in a range; what is none is told with the range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a float."""
+        try:
+            found = super().convert(value, param, ctx)
+        except click.BadParameter:
+            found = nan
+        return (
+            self.fail(f"'{value}' is not a number {_bounds(self)}", param, ctx)
+            if isnan(found)
+            else found
+        )
+
+
+def _bounds(numbers: click.IntRange | click.FloatRange) -> str:
+    if numbers.max is None:
+        return f"of {numbers.min} or more"
+    return f"from {numbers.min} to {numbers.max}"
 
 
 class Duration(click.ParamType[Any]):

@@ -19,10 +19,11 @@ from cli.options import CLOUD_EVENTS, EVENT_GRID, SchemaName, calls_deployment, 
 from cli.output import Console
 from cli.terminal import print_json, printable, say
 from shared.clip import clip
+from shared.events.data_plane import CUSTOM, NAMESPACE
 
 _CUSTOM = "CustomEventSchema"
 _JSON_BEGINS = ("{", "[", '"')
-_MOST_EVENTS, _MOST_BYTES = 5000, 1_000_000  # of one request
+_MOST_BYTES = 1_000_000  # of one request
 
 
 class _Target(NamedTuple):
@@ -103,7 +104,7 @@ def publish(
         raise CommandFailed(f"{topic} has a schema of its own: give a FILE")
     given = _read(file) if file else [described]
     events = [_completed(each, target.schema, source) for each in given]
-    _send(deployment, target, events)
+    _send(deployment, target, events, _most_events(topic))
     matched = () if topic_key else _matched(deployment, topic, events)
     if as_json:
         print_json([event.get("id") for event in events])
@@ -126,7 +127,7 @@ def _matched(
     found: dict[str, _Match] = {}
     path = f"{topic_path(topic)}/matches"
     try:
-        for _, body in _requests(list(events)):
+        for _, body in _requests(events, _most_events(topic)):
             answer = deployment.post(path, json.loads(body))
             for each in answer["value"]:
                 name, matched = each["subscription"], each["matched"]
@@ -138,7 +139,9 @@ def _matched(
     return [*found.values()] or [_Match(topic, 0, 0, "it has no event subscription")]
 
 
-def _send(deployment: Deployment, target: _Target, events: list[dict[str, Any]]) -> None:
+def _send(
+    deployment: Deployment, target: _Target, events: Sequence[dict[str, Any]], most: int
+) -> None:
     """Publish events in as few requests as the limits allow."""
     many = "application/cloudevents-batch+json"
     content_type = many if target.schema == CLOUD_EVENTS else "application/json"
@@ -147,7 +150,7 @@ def _send(deployment: Deployment, target: _Target, events: list[dict[str, Any]])
     deployment = replace(deployment, while_waiting=nullcontext)
     with Console(stderr=True).status("publishing …") as progress:
         try:
-            for count, body in _requests(events):
+            for count, body in _requests(events, most):
                 deployment.publish(target.url, headers, body)
                 done += count
                 progress.update(f"published {done} of {total} events …")
@@ -244,7 +247,12 @@ def _cloud_event(given: dict[str, Any], source: str) -> dict[str, Any]:
     return event | {name: value for name, value in given.items() if value is not None}
 
 
-def _requests(events: list[dict[str, Any]]) -> list[tuple[int, bytes]]:
+def _most_events(topic: str) -> int:
+    """Return how many events a request to *topic* may have."""
+    return (NAMESPACE if "." in topic else CUSTOM).max_events
+
+
+def _requests(events: Sequence[dict[str, Any]], most: int) -> list[tuple[int, bytes]]:
     """Divide events into as few requests as the limits allow: how many, and the body."""
     requests: list[list[bytes]] = [[]]
     size = 0
@@ -253,7 +261,7 @@ def _requests(events: list[dict[str, Any]]) -> list[tuple[int, bytes]]:
             line = json.dumps(event, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             raise CommandFailed(f"event {number}: half of a surrogate pair is no text") from None
-        if size + len(line) > _MOST_BYTES or len(requests[-1]) == _MOST_EVENTS:
+        if size + len(line) > _MOST_BYTES or len(requests[-1]) == most:
             requests.append([])
             size = 0
         requests[-1].append(line)

@@ -16,7 +16,13 @@ from cli.deleting import asks_first, confirm
 from cli.deployment import Deployment
 from cli.failure import REFUSED, CommandFailed
 from cli.narration import counted
-from cli.options import calls_deployment, chooses_dead_letters, prints_json, span_members
+from cli.options import (
+    WholeNumber,
+    calls_deployment,
+    chooses_dead_letters,
+    prints_json,
+    span_members,
+)
 from cli.output import Console, moment, print_table
 from cli.terminal import print_json, printable, say
 
@@ -37,7 +43,7 @@ _RUNNING, DONE, _FAILED = "Running", "Done", "Failed"
     help="Send all to this event subscription, or to TOPIC/SUBSCRIPTION; the default is the one "
     "that each event was for.",
 )
-@click.option("--rate", type=click.IntRange(1, 1000), help="Events a second; the default is 50.")
+@click.option("--rate", type=WholeNumber(1, 1000), help="Events a second; the default is 50.")
 @click.option("--dry-run", is_flag=True, help="Only count what would be sent.")
 @click.option("--again", is_flag=True, help="Also send dead letters that were already replayed.")
 @click.option(

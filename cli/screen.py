@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.text import Text
 
-from cli.narration import PAUSED, Activity, counted, narrate
+from cli.narration import PAUSED, Activity, counted, narrate, narrates_wait
 from cli.output import Console
 from cli.terminal import printable_json
 
@@ -41,10 +41,14 @@ class Screen:
     Prints from any thread.
 
     *verbose*: the host's log as well. *as_json*: each line is an object with ``at`` (ISO 8601,
-    UTC), ``kind``, ``about``, ``text``, and ``log``, the log entry that says it.
+    UTC), ``kind``, ``about``, ``text``, and ``log``, the log entry that says it. *time_scale*
+    stands beside each wait that it divides.
     """
 
-    def __init__(self, *, as_json: bool = False, verbose: bool = False) -> None:
+    def __init__(
+        self, *, as_json: bool = False, verbose: bool = False, time_scale: str = "1"
+    ) -> None:
+        self._time_scale = time_scale
         self._as_json = as_json
         self._verbose = verbose
         self._console = Console(highlight=False, soft_wrap=True)
@@ -63,7 +67,9 @@ class Screen:
             self._print(Activity("log", "", line), Text(line, style="dim"))
         activity = narrate(line)
         if activity and (told := self._without_repeats(activity)):
-            self.tell(told)
+            is_scaled = self._time_scale != "1" and narrates_wait(told.entry)
+            scale = f"; time scale {self._time_scale}" if is_scaled else ""
+            self.tell(told._replace(text=f"{told.text}{scale}"))
 
     def _without_repeats(self, activity: Activity) -> Activity | None:
         """

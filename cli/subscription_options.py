@@ -16,6 +16,7 @@ from cli.options import (
     FilterExpression,
     NameValue,
     SchemaName,
+    WholeNumber,
 )
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -68,7 +69,7 @@ def describes_subscription(command: F) -> F:
             ),
             click.option(
                 "--max-attempts",
-                type=click.IntRange(1, 30),
+                type=WholeNumber(1, 30),
                 metavar="N",
                 help="Attempts, 1 to 30.",
             ),

@@ -8,7 +8,7 @@ import click
 
 from cli.deployment import Deployment, subscription_path
 from cli.event_timeline import state_text, table
-from cli.options import Since, calls_deployment, of_topic, prints_json, shows_most
+from cli.options import Since, WholeNumber, calls_deployment, of_topic, prints_json, shows_most
 from cli.terminal import print_json, say
 
 _NOTHING = 1  # exit code: nothing is recorded
@@ -26,7 +26,7 @@ _NOTHING = 1  # exit code: nothing is recorded
     help="Events published since 90m, 6h or 2d ago, or since a time such as 2026-02-09T12:00 (UTC);"
     " whole hours.",
 )
-@shows_most(click.IntRange(1, 1000), 20, "The latest N events.")
+@shows_most(WholeNumber(1, 1000), 20, "The latest N events.")
 @prints_json
 @calls_deployment
 def timeline(

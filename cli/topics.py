@@ -16,6 +16,7 @@ from cli.options import (
     EVENT_GRID,
     NameValue,
     SchemaName,
+    WholeNumber,
     calls_deployment,
     prints_json,
 )
@@ -69,7 +70,7 @@ def show(deployment: Deployment, name: str, as_json: bool) -> None:
 @click.option("--profile", help="Edition of the delivery rules (tag deliveryProfile).")
 @click.option(
     "--retention-days",
-    type=click.IntRange(1, 7),
+    type=WholeNumber(1, 7),
     help="Of a namespace topic: how long events live.",
 )
 @click.option("--tag", "tags", type=NameValue(), multiple=True, help="Add a tag.")

@@ -85,7 +85,7 @@ async def _supervise(plan: Plan, options: argparse.Namespace, console: log.Conso
         given = [name for name, _ in options.env] + ([settings.STORAGE] if options.azurite else [])
         for name in given:
             command += ["--env", name]  # from the environment, where it is by now
-        return await Workers(command, options.workers, console).run()
+        return await Workers(command, options.workers, console, plan.invisibility).run()
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -8,6 +8,7 @@ import signal
 import socket
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Sequence
+from datetime import timedelta
 
 from devhost.log import Console
 
@@ -25,11 +26,15 @@ class Workers:
     """
     Processes that each run *command*, the local host, with ``--worker`` and a descriptor.
 
-    There a worker writes the lines of its start, the last of which begins with "ready".
+    There a worker writes the lines of its start, the last of which begins with "ready". For
+    *invisibility* nobody else receives the messages that it has.
     """
 
-    def __init__(self, command: Sequence[str], count: int, console: Console) -> None:
+    def __init__(
+        self, command: Sequence[str], count: int, console: Console, invisibility: timedelta
+    ) -> None:
         self._command, self._count, self._console = command, count, console
+        self._invisibility = invisibility
         self._running: dict[int, Process] = {}
         self._stop = asyncio.Event()
 
@@ -97,7 +102,10 @@ class Workers:
                 return code
             delay = next_delay(delay, loop.time() - began)
             end = f"signal {-code}" if code < 0 else f"exit code {code}"
-            self._console.line(f"WARNING worker {number} ended ({end}): starts in {delay:g} s")
+            self._console.line(
+                f"WARNING worker {number} ended ({end}): starts in {delay:g} s; messages that it "
+                f"had received come again within {self._invisibility.total_seconds():g} s"
+            )
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(delay):
                     await self._stop.wait()

@@ -132,4 +132,16 @@ def _differences(before: Any, after: Any, path: str) -> Iterator[str]:
 
 
 def _shown(value: Any) -> str:
-    return "nothing" if value is None else json.dumps(value, ensure_ascii=False)
+    return "nothing" if value is None else json.dumps(_written(value), ensure_ascii=False)
+
+
+def _written(value: Any) -> Any:
+    """Return *value* as people write it: a deployment answers 10.0 to a filter's 10."""
+    match value:
+        case float() if value.is_integer():
+            return int(value)
+        case Mapping():
+            return {name: _written(each) for name, each in value.items()}
+        case list():
+            return [_written(each) for each in value]
+    return value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +23,16 @@ def run(
 
 def over(least: float) -> dict[str, Any]:
     return {"operatorType": "NumberGreaterThan", "key": "data.total", "value": least}
+
+
+def test_a_namespace_gets_as_many_events_in_a_request_as_it_takes(
+    pushgrid: Pushgrid, run: Run, tmp_path: Path
+):
+    pushgrid.topic("orders", namespace="shop")
+    file = tmp_path / "events.json"
+    file.write_text(json.dumps([{"type": "Shop.OrderPlaced"}] * 2001))
+
+    assert run("publish", "shop.orders", str(file), "--json").code == 0
 
 
 PUBLISH = ("--type", "Placed", "--subject", "/orders/1", "--id", "e-1", "--data")

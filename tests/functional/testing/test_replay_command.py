@@ -77,7 +77,7 @@ def test_one_event_is_resent_as_often_as_wanted(pushgrid: Pushgrid, run: Run):
     assert [each.out for each in done] == ["resent e-2: 1 of 2 dead letters read\n"] * 2
     assert [each["id"] for each in crm.received] == ["e-2", "e-2"]
     assert (nothing.code, nothing.out) == (1, "")
-    assert nothing.err.startswith("pushgrid: no dead letter has the event id 'e-3': see ")
+    assert nothing.err.startswith("pushgrid: no dead letter has the event id 'e-3': only dead ")
     jobs = run("dead-letters", "jobs", "--json").document
     assert [each["skipped"] for each in jobs].count({"AnotherEvent": 1}) == 2
 

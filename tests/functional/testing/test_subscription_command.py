@@ -216,6 +216,17 @@ def test_an_update_stores_no_default_and_shows_what_it_replaces(pushgrid: Pushgr
     ]
 
 
+def test_a_whole_number_is_shown_as_one(pushgrid: Pushgrid, run: Run):
+    pushgrid.topic("orders").subscribe("crm")
+    update = ("subscription", "update", "crm", "-t", "orders", "--filter")
+
+    run(*update, "data.total in 1..5")
+    (_, line) = run(*update, "data.total > 2.5").out.splitlines()
+
+    assert '"values": [[1, 5]]}] → [{' in line
+    assert line.endswith('"value": 2.5}]')
+
+
 def test_another_of_the_same_name_is_replaced_only_if_asked_for(pushgrid: Pushgrid, run: Run):
     orders = pushgrid.topic("orders")
     orders.subscribe("crm", **OF_TOPIC)

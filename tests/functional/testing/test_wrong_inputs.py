@@ -27,7 +27,7 @@ topic create new --input-schema xml|2|none of eventgrid (EventGridSchema)
 topic create new --tag team|2|write name=value
 topic create shop.inv --profile 2019|2|only custom topics have these
 topic create new --profile 1999|1|There is no delivery profile '1999'
-topic create shop.inv --retention-days 9|2|1<=x<=7
+topic create shop.inv --retention-days 9|2|is not a whole number from 1 to 7
 topic update orders|2|nothing to change
 topic update orders --set colour=red|1|a topic has no such property
 topic update orders --set disableLocalAuth=perhaps|1|must be true or false
@@ -48,7 +48,7 @@ subscription create new -t orders --endpoint https://nobody.example/|1|is the en
 NEW --filter 'total over 3'|2|Write it like
 NEW --filter 'data.x > big'|2|'big' is not a number
 NEW --event-types ,|2|an event type is missing
-NEW --max-attempts 99|2|1<=x<=30
+NEW --max-attempts 99|2|'99' is not a whole number from 1 to 30
 NEW --time-to-live soon|2|write 90m, 6h or 2d
 NEW --batch 0|1|between 1 and 5000
 NEW --expires tomorrow|1|ISO 8601
@@ -74,12 +74,15 @@ dead-letters show nix|1|no event subscription has a dead-letter blob
 dead-letters replay|2|add --yes
 dead-letters replay --to crm|2|write TOPIC/SUBSCRIPTION
 dead-letters cancel nix|1|There is no replay 'nix'
-events resend nix|1|no dead letter has the event id 'nix'
+events resend nix|1|only dead letters keep the event
 apply nix.json|2|No such file
 apply .|2|is a directory
 listen --forward-to a.example|2|must begin with http://
 explain --answers 99|2|is neither a status
-dev --time-scale 0|2|1<=x<=100000
+dev --time-scale 0|2|'0' is not a number from 1 to 100000
+dev --time-scale nan|2|'nan' is not a number
+dev --workers two|2|'two' is not a whole number from 1 to 64
+top --interval 0|2|of 1 or more
 status --url 127.0.0.1:7071|2|write http://127.0.0.1:7071
 status --url https://user:pass@a.example|2|leave it out
 topic list --url http://127.0.0.1:1|2|Connection refused

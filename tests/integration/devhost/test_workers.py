@@ -47,7 +47,8 @@ def test_who_is_killed_is_missed_by_nobody(host, queue):
     for number in range(10):
         queue.send_message(f"before {number}")
     os.kill(killed, signal.SIGKILL)
-    host.wait_for("ended (signal 9): starts in 1 s")
+    again = "messages that it had received come again within 2 s"
+    host.wait_for(f"ended (signal 9): starts in 1 s; {again}")
     for number in range(10):
         queue.send_message(f"after {number}")
         assert host.get("/web")[0] == 200

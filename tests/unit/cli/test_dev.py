@@ -187,7 +187,31 @@ def test_the_banner_says_the_time_scale(
 ) -> None:
     monkeypatch.setattr(dev, "own_settings", dict)
 
-    assert words in dev._time_scale(settings)
+    assert words in dev._scale_in_words(dev._time_scale(settings))
+
+
+def test_a_time_scale_stands_beside_each_wait_that_it_divides(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    until, where = "2026-02-09T12:00:40Z", {"topic": "orders", "subscription": "crm"}
+    tried = {"attempt": 1, "status": 503, "outcome": "Busy", "why": "minimum for 503: 30 s"}
+    held = {"held": 1, "held_until": until}
+    for entry in (
+        {"event": "delivery.attempted", "decision": "retry", "next_attempt_at": until, **tried},
+        {"event": "delivery.attempted", "decision": "end", "reason": "TooMany", **tried},
+        {"event": "hold.began", "until": until, "why": "probation for Busy: 10 s"},
+        {"event": "hold.ended", "seconds": 2, "because": "a success"},
+        {"event": "delivery.run", **held, "held_because": "probation for Busy: 10 s"},
+        {"event": "delivery.run", **held, "held_because": "paused since 12:00"},
+    ):
+        for scale in ("1", "20"):
+            line = json.dumps(entry | where, separators=(",", ":"))
+            Screen(time_scale=scale).on_host_line(line)
+
+    lines = capsys.readouterr().out.splitlines()
+    assert not [line for line in lines[::2] if "time scale" in line]
+    told = [line.partition("; time scale ")[2] for line in lines[1::2]]
+    assert told == ["20", "", "20", "", "20", ""]
 
 
 def test_the_admin_key_is_printed_while_the_deployment_runs(
