@@ -42,7 +42,8 @@ function follow() {
     change({ route });
     return;
   }
-  change({ route, view: {}, notice: null, running: "" });
+  change({ route, view: {}, notice: null, running: "", pressed: null });
+  document.getElementById("content")?.scrollTo(0, 0);
   keepReading(view.reads(state.api, route));
   queueMicrotask(() => document.getElementById("content")?.focus());
 }
@@ -98,14 +99,24 @@ function notice() {
   );
 }
 
-/** Draw the page; if what has the focus goes away, the focus goes to what it was in. */
+/**
+ * Draw the page; if what has the focus goes away, the focus goes to what it was in.
+ * The button that was pressed last stays in view, whatever comes above it.
+ */
 function draw() {
   const focused = document.activeElement;
   const around = focused.closest("[tabindex]:not(:focus)");
+  const stays = state.pressed && isInView(state.pressed);
   render(page(), document.getElementById("app"));
+  if (stays) state.pressed.scrollIntoView({ block: "nearest" });
   if (focused.isConnected) return;
   const next = around?.isConnected ? around : document.getElementById("content");
   next.focus({ preventScroll: true });
+}
+
+function isInView(element) {
+  const [inner, outer] = [element, document.getElementById("content")].map((each) => each.getBoundingClientRect());
+  return element.isConnected && inner.top >= outer.top && inner.bottom <= outer.bottom;
 }
 
 drawWith(draw);

@@ -116,6 +116,7 @@ export async function run(name, action) {
   if (state.running) return;
   const { signal } = current.stop; // of this view
   const pressed = document.activeElement;
+  pressed.scrollIntoView({ block: "nearest" });
   const show = (found) => signal.aborted || change({ view: { ...state.view, ...found } });
   change({ running: name, notice: null, pressed });
   let notice;
@@ -125,9 +126,6 @@ export async function run(name, action) {
     notice = { text: error.message, isFault: true };
     if (error.status === 401 && !signal.aborted) signOut(error.message);
   }
-  if (!signal.aborted) {
-    change({ running: "", notice });
-    queueMicrotask(() => pressed.scrollIntoView({ block: "nearest" })); // beside the notice
-  }
+  if (!signal.aborted) change({ running: "", notice });
   current.repeat(); // everything on the screen
 }

@@ -153,15 +153,50 @@ def press(console: Console, name: str, result: str) -> None:
     page.keyboard.press("Enter")
     console.says(result)
     assert page.evaluate("(button) => button === document.activeElement", handle)
-    assert page.evaluate(
-        """(button) => {
-          const { bottom } = button.getBoundingClientRect();
-          return bottom <= document.querySelector(".notice").getBoundingClientRect().top;
-        }""",
-        handle,
-    )
+    assert is_shown(handle)
     page.get_by_role("button", name="Close").click()
     assert page.evaluate("(button) => button === document.activeElement", handle)
+
+
+def is_shown(button: Any) -> bool:
+    """Return whether all of *button* is below the header and above the notice."""
+    return bool(
+        button.evaluate(
+            """(button) => {
+              const [header, own, notice] = [document.querySelector("header"), button,
+                document.querySelector(".notice")].map((each) => each.getBoundingClientRect());
+              return header.bottom <= own.top && own.bottom <= notice.top;
+            }"""
+        )
+    )
+
+
+def test_what_is_read_later_does_not_hide_the_pressed_button(
+    console: Console, arm: Arm, name: str
+) -> None:
+    """The charts arrive above the button after the notice, and push it down."""
+    arm.create_topic(name)
+    page = console.page
+    page.set_viewport_size({"width": 1200, "height": 640})
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        held.append(route)
+
+    page.route("**/metrics?**", hold)
+    console.sign_in(f"/topics/{name}")
+    publish = page.get_by_role("button", name="Publish")
+    publish.click()
+    console.says("Published event")
+    assert is_shown(publish)
+
+    for each in held:
+        each.continue_()
+    page.unroute("**/metrics?**")
+    console.shows("Failed attempts: none in the last hour")
+
+    assert is_shown(publish)
+    assert page.evaluate("() => document.querySelector('header').getBoundingClientRect().top") == 0
 
 
 def focused(page: Any) -> str:
