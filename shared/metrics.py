@@ -13,7 +13,7 @@ class Metric(StrEnum):
     Names of metrics.
 
     Source: Event Grid "Monitoring data reference - push" (2023-11-15), contract §7; those of holds
-    are ours.
+    and of ages are ours.
     """
 
     PUBLISH_SUCCESS = "PublishSuccessCount"
@@ -25,6 +25,7 @@ class Metric(StrEnum):
     DELIVERY_SUCCESS = "DeliverySuccessCount"
     ATTEMPT_FAIL = "DeliveryAttemptFailCount"
     PROCESSING_DURATION = "DestinationProcessingDurationInMs"
+    EVENT_AGE = "EventAgeInMs"
     DROPPED = "DroppedEventCount"
     DEAD_LETTERED = "DeadLetteredCount"
     HOLDS_BEGAN = "HoldBeganCount"
@@ -87,6 +88,13 @@ DEFINITIONS: Mapping[Metric, Definition] = {
         "Destination processing duration in milliseconds.",
         unit="MilliSeconds",
         aggregation="Average",
+    ),
+    Metric.EVENT_AGE: Definition(
+        "Event Age",
+        "Time since the oldest event of a request was published, when it was attempted or put back,"
+        " in milliseconds.",
+        unit="MilliSeconds",
+        aggregation="Maximum",
     ),
     Metric.DROPPED: Definition(
         "Dropped Events",
@@ -180,6 +188,11 @@ def total_of(all_counts: Iterable[Counts]) -> dict[Series, Sum]:
     for counts in all_counts:
         add(total, counts)
     return total
+
+
+def count_of(counts: Counts, *metrics: Metric) -> int:
+    """Return the sum of some metrics over all their series."""
+    return round(sum(sum_.total for series, sum_ in counts.items() if series.metric in metrics))
 
 
 def error_type(status: int | None) -> str:

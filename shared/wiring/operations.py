@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from shared.engine.operations.status import Status
 
 _KEEP_SECONDS = 3  # the health is public
-_KEEP_HOLDS_SECONDS = 10  # all subscriptions are read
+_KEEP_HOLDS_SECONDS = 10  # all subscriptions are read, and of some their counts
 _WAIT_SECONDS = 4  # while storage hangs
 
 
@@ -29,6 +29,7 @@ def console_files() -> ConsoleFiles:
 @once
 def status() -> Status:
     # The console's files need none of these: cold starts.
+    from shared.engine.operations.activity import Activities, read_activities
     from shared.engine.operations.holds import HeldSubscription, held_subscriptions
     from shared.engine.operations.status import Snapshot, Status, take_snapshot
     from shared.engine.operations.topic_states import topic_states
@@ -38,6 +39,7 @@ def status() -> Status:
     from shared.wiring.timers import timer_runs
 
     holds = Cache[Sequence[HeldSubscription]](time.monotonic, lambda _: _KEEP_HOLDS_SECONDS)
+    seen = Cache[Activities](time.monotonic, lambda _: _KEEP_HOLDS_SECONDS)
     snapshots = Cache[Snapshot | None](time.monotonic, lambda _: _KEEP_SECONDS)
 
     def snapshot() -> Snapshot | None:
@@ -50,6 +52,14 @@ def status() -> Status:
             "", lambda: held_subscriptions(storage.resources(), CLOCK.now()), lambda _: False
         )
 
+    def activities() -> Activities:
+        return seen.get(
+            "",
+            lambda: read_activities(
+                storage.counts(), storage.attempts(), storage.resources(), CLOCK.now()
+            ),
+        )
+
     return Status(
         counts=storage.counts(),
         snapshot=snapshot,
@@ -58,7 +68,9 @@ def status() -> Status:
             storage.resources(),
             CLOCK.now(),
             {storage.account().account_name, *settings().deadletter_accounts},
+            activities(),
         ),
+        activities=activities,
         admin_key=settings().admin_key,
         tokens=operator_tokens(),
     )

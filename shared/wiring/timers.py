@@ -16,6 +16,7 @@ from shared.engine.timers.last_runs import RecordedTimer, TimerRuns
 from shared.engine.timers.poison import ReturnPoison
 from shared.engine.timers.queue_watch import WatchQueues
 from shared.engine.timers.receiving import Intake
+from shared.engine.timers.waiting_events import WatchWaiting
 from shared.engine.timers.wake import Wake
 from shared.events.event import Event
 from shared.events.topic import Topic
@@ -37,6 +38,7 @@ def wake() -> RecordedTimer:
 @once
 def deadletter_timer() -> RecordedTimer:
     log_doubtful_settings()
+    queues = WatchQueues(watch=storage.queues(), clock=CLOCK)
     jobs: dict[str, Job] = {
         "dead letters": WriteDeadLetters(
             intake=_intake(),
@@ -54,7 +56,10 @@ def deadletter_timer() -> RecordedTimer:
             receiver=storage.queues(),
             requeue=storage.blocking_requeue(),
         ),
-        "queues": WatchQueues(watch=storage.queues(), clock=CLOCK),
+        "queues": queues,
+        "waiting": WatchWaiting(
+            queues=queues, counts=storage.counts(), state=storage.resources(), clock=CLOCK
+        ),
         "housekeeping": Housekeeping(
             payloads=storage.payloads(),
             attempts=storage.attempts(),

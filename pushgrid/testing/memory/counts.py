@@ -65,6 +65,15 @@ class MemoryCounts(Faulty):
             if since <= row.start < until:
                 yield row.start, row.counts
 
+    def hours(self, since: datetime) -> Mapping[SubscriptionKey, Counts]:
+        first = since.replace(minute=0, second=0, microsecond=0)
+        with self._at_work("hours"):
+            return {
+                name: total_of(row.counts for row in rows if row.start >= first)
+                for name, rows in self._hours().items()
+                if any(row.start >= first for row in rows)
+            }
+
     def totals(self) -> Mapping[SubscriptionKey, Counts]:
         with self._at_work("totals"):
             names = {*self._hours(), *self._sums}

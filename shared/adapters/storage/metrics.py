@@ -78,11 +78,12 @@ class StorageMetrics:
                 yield minute_of(row), counts_of(row)
             day += timedelta(days=1)
 
+    def hours(self, since: datetime) -> Mapping[SubscriptionKey, Counts]:
+        wanted = "PartitionKey eq @hours and RowKey ge @since"
+        return self._sums(wanted, {"hours": HOURS, "since": hour_key(since)})
+
     def totals(self) -> Mapping[SubscriptionKey, Counts]:
-        totals: dict[SubscriptionKey, dict[Series, Sum]] = defaultdict(dict)
-        for row in self._query(TOTALS, "PartitionKey eq @hours", {"hours": HOURS}):
-            add(totals[_key(row)], counts_of(row))
-        return totals
+        return self._sums("PartitionKey eq @hours", {"hours": HOURS})
 
     def roll_up(self, before: datetime, forget: datetime) -> int:
         over = {"hours": HOURS, "before": hour_key(before)}
@@ -103,6 +104,12 @@ class StorageMetrics:
 
     def delete_before(self, day: date, deadline: datetime) -> int:
         return self._days.delete_before(day, deadline)
+
+    def _sums(self, wanted: str, values: Mapping[str, str]) -> Mapping[SubscriptionKey, Counts]:
+        sums: dict[SubscriptionKey, dict[Series, Sum]] = defaultdict(dict)
+        for row in self._query(TOTALS, wanted, values):
+            add(sums[_key(row)], counts_of(row))
+        return sums
 
     def _query(self, table: str, wanted: str, values: Mapping[str, str]) -> list[Any]:
         client = self._account.table(table)

@@ -128,6 +128,7 @@ class Follow:
         follow = self._parts[part]
         if isinstance(result, Exception):
             raise result
+        follow.record.seen(batch)
         if isinstance(result, Attempted):
             follow.record.pushed(result, len(batch), is_first=is_first)
             await self._attempted(follow, batch, result)

@@ -34,6 +34,12 @@ class Record:
     metrics: Metrics
     clock: Clock
 
+    def seen(self, batch: PushBatch) -> None:
+        """Count the age of the oldest event of a request that was made or put back: no events."""
+        published = min(each.delivery.origin.published_at for each in batch)
+        age = max(self.clock.now() - published, timedelta())
+        self.metrics.count(Metric.EVENT_AGE, *self.key, by=age // timedelta(milliseconds=1))
+
     def pushed(self, attempted: Attempted, events: int, *, is_first: bool) -> None:
         """Count an attempt for each event, and once the time of a request that was answered."""
         outcome, count = attempted.outcome, self.metrics.count

@@ -21,6 +21,7 @@ _NAMES = {
     Metric.DELIVERY_SUCCESS: "delivery_success",
     Metric.ATTEMPT_FAIL: "delivery_attempt_fail",
     Metric.PROCESSING_DURATION: "destination_processing_duration_seconds",
+    Metric.EVENT_AGE: "event_age_seconds",
     Metric.DROPPED: "dropped_events",
     Metric.DEAD_LETTERED: "dead_lettered_events",
     Metric.HOLDS_BEGAN: "holds_began",

@@ -11,6 +11,7 @@ from shared.arm.arm_json import answer, error_answer
 from shared.clock import Clock, timestamp
 from shared.delivery.furthest import SKEW
 from shared.engine.delivering.clock_records import ClockNote, clock_notes
+from shared.engine.operations.activity import Activities
 from shared.engine.operations.holds import HeldSubscription
 from shared.engine.operations.operator_authorization import check_operator
 from shared.engine.operations.prometheus import CONTENT_TYPE, Gauge, exposition
@@ -51,14 +52,16 @@ class Status:
     Answers ``status/health``, ``status/metrics`` and ``status/topics``.
 
     *snapshot* returns a `take_snapshot` that may be some seconds old, since anybody may ask; *held*
-    returns `held_subscriptions`, likewise. *topics* returns `topic_states` of now. *admin_key* and
-    *tokens* authorize the operator; with neither only the health is open.
+    returns `held_subscriptions`, and *activities* `read_activities`, likewise. *topics* returns
+    `topic_states` of now. *admin_key* and *tokens* authorize the operator; with neither only the
+    health is open.
     """
 
     counts: CountReader
     snapshot: Callable[[], Snapshot | None]
     held: Callable[[], Sequence[HeldSubscription]]
     topics: Callable[[], Mapping[str, Any]]
+    activities: Callable[[], Activities]
     admin_key: str | None = field(repr=False)
     tokens: TokenVerifier | None = None
 
@@ -84,7 +87,8 @@ class Status:
         if what == "topics":
             return answer(200, self.topics())
         totals = self.counts.totals()
-        text = exposition(totals, [*_gauges(self.snapshot()), _held(self.held())])
+        gauges = [*_gauges(self.snapshot()), _held(self.held()), *_waiting(self.activities())]
+        text = exposition(totals, gauges)
         return HttpAnswer(status=200, headers={"Content-Type": CONTENT_TYPE}, body=text.encode())
 
 
@@ -180,6 +184,25 @@ def _held(found: Sequence[HeldSubscription]) -> Gauge:
             for reason in each.reasons
         },
     )
+
+
+def _waiting(found: Activities) -> list[Gauge]:
+    seen = {key: each for key, each in found.items() if each.waiting}
+    labels = ("topic", "subscription")
+    return [
+        Gauge(
+            "waiting_events",
+            "Events that wait for an event subscription.",
+            labels,
+            {key: float(each.waiting) for key, each in seen.items()},
+        ),
+        Gauge(
+            "oldest_seen_event_age_seconds",
+            "Age of the oldest waiting event that a process saw within ten minutes.",
+            labels,
+            {key: _seconds(each.oldest_seen) or 0.0 for key, each in seen.items()},
+        ),
+    ]
 
 
 def _seconds(age: timedelta | None) -> float | None:

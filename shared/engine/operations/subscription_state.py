@@ -22,7 +22,7 @@ from shared.delivery.health.endpoint_health import (
 from shared.engine.ports import CountReader, Document, HealthStore
 from shared.engine.timers.housekeeping import COUNTS_KEPT_FOR
 from shared.errors import UNREADABLE, UnreadableDocument
-from shared.metrics import Metric, total_of
+from shared.metrics import Metric, count_of, total_of
 from shared.subscriptions.subscription import DeadLetterDestination, EventSubscription, Pause
 
 _OF_TOPIC = (Metric.PUBLISH_SUCCESS, Metric.UNMATCHED)
@@ -130,7 +130,4 @@ def _sums(
     span_of_time: tuple[datetime, datetime],
 ) -> dict[Metric, int]:
     sums = total_of(counts for _, counts in reader.minutes(topic, subscription, *span_of_time))
-    return {
-        metric: round(sum(each.total for series, each in sums.items() if series.metric is metric))
-        for metric in metrics
-    }
+    return {metric: count_of(sums, metric) for metric in metrics}

@@ -3,45 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.clock import timestamp
 from shared.delivery.health.endpoint_health import Health, Open, availability, endpoint_id
+from shared.engine.operations.activity import NOTHING, Activities, Activity
 from shared.engine.operations.holds import held_endpoints
 from shared.engine.operations.subscription_state import holds_document
+from shared.engine.operations.troubles import (
+    Facts,
+    Trouble,
+    document,
+    in_order,
+    trouble_of,
+    waiting_document,
+)
 from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, Resource, ResourceStore, Table
 from shared.errors import UNREADABLE
 from shared.events.topic import AccountTopic, InputSchema, TopicName
 from shared.subscriptions.endpoint_rules import base_url
+from shared.subscriptions.subscription import SubscriptionKey
 
 
 def topic_states(
-    resources: ResourceStore, now: datetime, accounts: Iterable[str] = ()
+    resources: ResourceStore,
+    now: datetime,
+    accounts: Iterable[str] = (),
+    activities: Activities = MappingProxyType({}),
 ) -> dict[str, Any]:
     """
     Return all topics by name, as JSON members; of a row that can't be read only its name.
 
-    Those of the storage *accounts* are among them if they have event subscriptions.
+    Those of the storage *accounts* are among them if they have event subscriptions. ``troubles``
+    has what is wrong with subscriptions, the most harmful first, as `troubles.document` writes it;
+    ``waiting`` the events that wait for any of them, and the age of the oldest that was seen.
 
     Raises:
         StorageUnavailable: storage did not answer.
     """
-    held = held_endpoints(resources, now)
+    states = _States(now, held_endpoints(resources, now), activities)
     topics = []
     for partition in (CUSTOM_TOPICS, NAMESPACE_TOPICS):
         for row in resources.list(Table.TOPICS, partition):
             its = resources.list(Table.EVENT_SUBSCRIPTIONS, row.name)
-            topics.append(
-                {**_topic(row), "subscriptions": [_subscription(each, held, now) for each in its]}
-            )
+            topics.append({**_topic(row), "subscriptions": states.of(row.name, its)})
     for name in (AccountTopic(each).joined for each in accounts):
         if its := resources.list(Table.EVENT_SUBSCRIPTIONS, name):
-            subscriptions = [_subscription(each, held, now) for each in its]
+            subscriptions = states.of(name, its)
             topics.append({**_account_topic(name, its), "subscriptions": subscriptions})
     topics.sort(key=lambda each: each["name"].lower())
-    return {"at": timestamp(now), "value": topics}
+    return {
+        "at": timestamp(now),
+        "waiting": states.waiting,
+        "troubles": [document(each) for each in in_order(states.troubles)],
+        "value": topics,
+    }
 
 
 def _topic(row: Resource) -> dict[str, Any]:
@@ -70,18 +90,60 @@ def _account_topic(name: str, its: Sequence[Resource]) -> dict[str, Any]:
     }
 
 
-def _subscription(row: Resource, held: Mapping[str, Health], now: datetime) -> dict[str, Any]:
-    try:
-        found = to_subscription_in_force(row.document)
-    except UNREADABLE:
-        return {"name": row.name, "isReadable": False}
-    health = held.get(endpoint_id(found))
-    return {
-        "name": found.name,
-        "id": found.arm_id,
-        "isReadable": True,
-        "endpoint": base_url(found.endpoint_url),
-        "hasConsented": found.has_consented,
-        "isExpired": found.is_expired(now),
-        **holds_document(found.pause, availability(health, now) if health else Open()),
-    }
+@dataclass(slots=True)
+class _States:
+    """The states of subscriptions as they are read one after the other, and what is wrong."""
+
+    now: datetime
+    held: Mapping[str, Health]
+    activities: Activities
+    troubles: list[Trouble] = field(default_factory=list)
+    seen: list[Activity] = field(default_factory=list)
+
+    @property
+    def waiting(self) -> dict[str, Any]:
+        """How many events wait for all of them together."""
+        ages = [each.oldest_seen for each in self.seen if each.waiting and each.oldest_seen]
+        seen = Activity(
+            waiting=sum(each.waiting for each in self.seen), oldest_seen=max(ages, default=None)
+        )
+        found = waiting_document(seen)
+        return {"events": found.pop("waiting"), **found}
+
+    def of(self, topic: str, rows: Iterable[Resource]) -> list[dict[str, Any]]:
+        """Return the states of a topic's."""
+        return [self._read(topic, row) for row in rows]
+
+    def _read(self, topic: str, row: Resource) -> dict[str, Any]:
+        try:
+            found = to_subscription_in_force(row.document)
+        except UNREADABLE:
+            self._judge(Facts(key=SubscriptionKey(topic, row.name), subscription=None))
+            return {"name": row.name, "isReadable": False}
+        health = self.held.get(endpoint_id(found))
+        available = availability(health, self.now) if health else Open()
+        activity = self.activities.get(found.key.folded, NOTHING)
+        self.seen.append(activity)
+        self._judge(
+            Facts(
+                key=found.key,
+                subscription=found,
+                availability=available,
+                held_since=health.hold.since if health and health.hold else None,
+                activity=activity,
+            )
+        )
+        return {
+            "name": found.name,
+            "id": found.arm_id,
+            "isReadable": True,
+            "endpoint": base_url(found.endpoint_url),
+            "hasConsented": found.has_consented,
+            "isExpired": found.is_expired(self.now),
+            **holds_document(found.pause, available),
+            **waiting_document(activity),
+        }
+
+    def _judge(self, facts: Facts) -> None:
+        if trouble := trouble_of(facts, self.now):
+            self.troubles.append(trouble)

@@ -104,6 +104,14 @@ class CountReader(Protocol):
             StorageUnavailable: storage did not answer.
         """
 
+    def hours(self, since: datetime) -> Mapping[SubscriptionKey, Counts]:
+        """
+        Return the counts since the hour of *since*, two hours ago at most, as `totals` does.
+
+        Raises:
+            StorageUnavailable: storage did not answer.
+        """
+
     def totals(self) -> Mapping[SubscriptionKey, Counts]:
         """
         Return the totals of all time by topic and subscription; a total never decreases.

@@ -46,12 +46,22 @@ def states(watch: QueueWatch, now: datetime) -> Mapping[Queue, QueueState]:
 
 @dataclass(slots=True, kw_only=True)
 class WatchQueues:
-    """A job of the dead-letter timer: logs every queue that has messages, and once when empty."""
+    """
+    A job of the dead-letter timer: logs every queue that has messages, and once when empty.
+
+    *looked_at* is when it last did.
+    """
 
     watch: QueueWatch
     clock: Clock
+    looked_at: datetime | None = None
     _next: datetime | None = None
     _nonempty: set[Queue] = field(default_factory=set)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all queues were empty when it last looked."""
+        return not self._nonempty
 
     def run(self, deadline: datetime) -> None:
         """
@@ -72,4 +82,4 @@ class WatchQueues:
                     oldest_seconds=round(state.oldest.total_seconds(), 1) if state.oldest else 0.0,
                 )
             self._nonempty = (self._nonempty - {queue}) | ({queue} if state.messages else set())
-        self._next = now + EVERY
+        self._next, self.looked_at = now + EVERY, now

@@ -46,8 +46,8 @@ def publish(
 
 
 def counted(app: Deployment) -> Mapping[tuple[str, ...], float]:
-    """Return what was counted of events: no durations, and no holds."""
-    timed = {Metric.PUBLISH_LATENCY, Metric.PROCESSING_DURATION}
+    """Return what was counted of events: no durations and ages, and no holds."""
+    timed = {Metric.PUBLISH_LATENCY, Metric.PROCESSING_DURATION, Metric.EVENT_AGE}
     others = timed | {Metric.HOLDS_BEGAN, Metric.HOLDS_ENDED}
     return {key: by for key, by in app.metrics.totals.items() if key[0] not in others}
 

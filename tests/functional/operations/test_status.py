@@ -14,6 +14,7 @@ from pushgrid.testing.memory import START
 from shared.delivery.health.endpoint_health import Held
 from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.messages.message_writer import encode
+from shared.engine.operations.activity import Activities, read_activities
 from shared.engine.operations.holds import held_subscriptions
 from shared.engine.operations.status import LATE, Status, take_snapshot
 from shared.engine.operations.topic_states import topic_states
@@ -44,9 +45,14 @@ class Statuses:
             counts=app.counts,
             snapshot=lambda: take_snapshot(app.queues, self.runs, app.clock),
             held=lambda: held_subscriptions(app.resources, app.clock.now()),
-            topics=lambda: topic_states(app.resources, app.clock.now()),
+            topics=lambda: topic_states(app.resources, app.clock.now(), (), self.activities()),
+            activities=self.activities,
             admin_key=KEY,
         )
+
+    def activities(self) -> Activities:
+        app = self.app
+        return read_activities(app.counts, app.attempts, app.resources, app.clock.now())
 
     def get(self, what: str, key: str | None = None, method: str = "GET") -> HttpAnswer:
         return self.status.run(
@@ -278,7 +284,7 @@ def test_totals_are_shown_as_prometheus_reads_them(app: Deployment, statuses: St
     assert found["pushgrid_timer_last_run_timestamp_seconds", "wake"] == START.timestamp()
     assert found["pushgrid_storage_up", "queue"] == 1
     text = statuses.get("metrics", KEY).body.decode()
-    assert text.count("# TYPE pushgrid_") == len(Metric) + 5
+    assert text.count("# TYPE pushgrid_") == len(Metric) + 7
 
 
 def test_counters_never_go_back_when_hours_are_added_up(

@@ -1,0 +1,175 @@
+"""Reads what has happened to each event subscription of late, from its counts and attempts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+from shared.engine.operations.event_timeline import failure_documents
+from shared.engine.ports import AttemptReader, CountReader, ResourceStore
+from shared.engine.timers.waiting_events import read_offsets, waiting_events
+from shared.metrics import Counts, Metric, count_of, total_of
+from shared.subscriptions.subscription import SubscriptionKey
+
+RECENT = timedelta(minutes=15)  # in which events were given up "of late"
+SEEN_WITHIN = timedelta(minutes=10)  # held events are looked at each five minutes
+LATELY = timedelta(minutes=2)
+MOST_READ = 50  # subscriptions whose minutes are read: those with the most at stake
+MOST_FAILURES_READ = 20  # … and whose latest failure is
+_MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+_JUDGED = 2  # the latest minutes with attempts tell whether an endpoint fails
+_GIVEN_UP = (Metric.DEAD_LETTERED, Metric.DROPPED)
+
+
+class GivenUp(NamedTuple):
+    """Events that were given up within `RECENT`: how many, by reason, and the first minute."""
+
+    reasons: Mapping[str, int]
+    since: datetime
+
+    @property
+    def events(self) -> int:
+        return sum(self.reasons.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """
+    What has happened to a subscription within the last hour; times are of minutes.
+
+    *waiting* counts events. *oldest_seen* is the age of the oldest event that a process attempted
+    or put back within `SEEN_WITHIN`. *delivered_lately* counts the events of the current minute and
+    the two before. *seconds* is the mean time of a request. *failing_since*: most attempts have
+    failed since, or ``None``. *error* is the most frequent outcome of failures. *failure* is the
+    latest failed attempt as `failure_documents` has it, if it was read.
+    """
+
+    waiting: int = 0
+    oldest_seen: timedelta | None = None
+    delivered_lately: int = 0
+    seconds: float | None = None
+    attempts: int = 0
+    failing_since: datetime | None = None
+    failed_at: datetime | None = None
+    error: str = ""
+    dead_lettered: GivenUp | None = None
+    dropped: GivenUp | None = None
+    failure: Mapping[str, Any] | None = field(default=None, compare=False)
+
+
+NOTHING = Activity()
+Activities = Mapping[SubscriptionKey, Activity]  # by topic and subscription in lower case
+
+
+def read_activities(
+    counts: CountReader, attempts: AttemptReader, state: ResourceStore, now: datetime
+) -> dict[SubscriptionKey, Activity]:
+    """
+    Read the activity of each subscription with events that wait, have failed or were given up.
+
+    It takes two queries and a row; up to two queries for each of `MOST_READ` subscriptions, and for
+    each of `MOST_FAILURES_READ` one a day more. Of others only *waiting* is known.
+
+    Raises:
+        StorageUnavailable: storage did not answer.
+    """
+    waiting = waiting_events(counts.totals(), read_offsets(state))
+    failed = {
+        key: events
+        for key, found in counts.hours(now - _HOUR).items()
+        if key.subscription and (events := count_of(found, Metric.ATTEMPT_FAIL, *_GIVEN_UP))
+    }
+    at_stake = Counter(waiting) + Counter(failed)
+    found = {key: Activity(waiting=waiting.get(key, 0)) for key in at_stake}
+    for key, _ in at_stake.most_common(MOST_READ):
+        minutes = counts.minutes(*key, now - _HOUR, now + _MINUTE)
+        found[key] = activity_of(waiting.get(key, 0), minutes, now)
+    troubled = (key for key, _ in at_stake.most_common(MOST_READ) if _has_failures(found[key]))
+    for _, key in zip(range(MOST_FAILURES_READ), troubled, strict=False):
+        found[key] = _with_failure(key, found[key], attempts, now)
+    return found
+
+
+def activity_of(
+    waiting: int, minutes: Iterable[tuple[datetime, Counts]], now: datetime
+) -> Activity:
+    """Judge the counts of the last hour's *minutes*."""
+    rows: dict[datetime, list[Counts]] = {}
+    for at, counts in minutes:
+        rows.setdefault(at, []).append(counts)
+    by_minute = {at: total_of(each) for at, each in sorted(rows.items())}
+    whole = total_of(by_minute.values())
+    tried = [(at, *_attempts(each)) for at, each in by_minute.items() if sum(_attempts(each))]
+    failing = sum(failed - done for _, done, failed in tried[-_JUDGED:]) > 0
+    bad = [*takewhile(lambda each: each[2] >= each[1], reversed(tried))] or tried[-_JUDGED:]
+    ages = [
+        sum_.most
+        for at, each in by_minute.items()
+        if at > now - SEEN_WITHIN
+        for series, sum_ in each.items()
+        if series.metric is Metric.EVENT_AGE
+    ]
+    times = [sum_ for series, sum_ in whole.items() if series.metric is Metric.PROCESSING_DURATION]
+    errors: Counter[str] = Counter()
+    for series, sum_ in whole.items():
+        if series.metric is Metric.ATTEMPT_FAIL:
+            errors[dict(series.dimensions).get("Error", "")] += round(sum_.total)
+    return Activity(
+        waiting=waiting,
+        oldest_seen=timedelta(milliseconds=max(ages)) if ages else None,
+        delivered_lately=sum(done for at, done, _ in tried if at > now - LATELY - _MINUTE),
+        seconds=times[0].total / times[0].times / 1000 if times else None,
+        attempts=sum(done + failed for _, done, failed in tried),
+        failing_since=min(at for at, _, failed in bad if failed) if failing else None,
+        failed_at=max((at for at, _, failed in tried if failed), default=None),
+        error=max(errors, key=lambda each: errors[each], default=""),
+        dead_lettered=_given_up(by_minute, Metric.DEAD_LETTERED, now),
+        dropped=_given_up(by_minute, Metric.DROPPED, now),
+    )
+
+
+def _attempts(counts: Counts) -> tuple[int, int]:
+    """Return how many events were delivered, and how many attempts failed."""
+    return count_of(counts, Metric.DELIVERY_SUCCESS), count_of(counts, Metric.ATTEMPT_FAIL)
+
+
+def _given_up(
+    by_minute: Mapping[datetime, Counts], metric: Metric, now: datetime
+) -> GivenUp | None:
+    reasons: Counter[str] = Counter()
+    since = None
+    for at, counts in by_minute.items():
+        for series, sum_ in counts.items() if at > now - RECENT else ():
+            if series.metric is metric:
+                since = since or at
+                reasons[series.dimensions[0][1]] += round(sum_.total)
+    return GivenUp(reasons, since) if since else None
+
+
+def _has_failures(found: Activity) -> bool:
+    return bool(found.failed_at or (found.waiting and not found.attempts))
+
+
+def _with_failure(
+    key: SubscriptionKey, found: Activity, attempts: AttemptReader, now: datetime
+) -> Activity:
+    """
+    Add the latest failed attempt.
+
+    An attempt is counted when it ends, a timeout after it began. Where none was counted for an
+    hour, and events wait, the next attempt is far away: all fail since.
+    """
+    since = found.failed_at - _MINUTE if found.failed_at else now - _DAY
+    days = attempts.read(*key, now - _DAY, attempted_since=since)
+    latest = failure_documents((each for day in days for each in day), 1)
+    if not latest:
+        return found
+    failed_at = datetime.fromisoformat(latest[0]["at"])
+    is_long_ago = not found.attempts
+    return replace(
+        found, failure=latest[0], failing_since=failed_at if is_long_ago else found.failing_since
+    )

@@ -1,0 +1,236 @@
+"""Judges what is wrong with an event subscription: what harms most, why, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from shared.clip import clip
+from shared.clock import optional_timestamp
+from shared.delivery.health.endpoint_health import Availability, Held, NeedsProbe, Open
+from shared.engine.operations.activity import NOTHING, Activity, GivenUp
+from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
+
+MOST_WORDS = 200  # characters of what an endpoint said
+AT_ONCE = timedelta(seconds=30)  # an event that is older has not been delivered at once
+
+
+class Kind(StrEnum):
+    """What can be wrong, the most harmful first."""
+
+    DAMAGED = "damaged"  # its row can't be read
+    FAILING = "failing"  # most attempts fail
+    HELD = "held"
+    PAUSED = "paused"
+    EXPIRED = "expired"
+    PENDING = "pending"  # its endpoint has not consented
+    SLOW = "slow"  # more waits than it takes in two minutes
+    DROPPING = "dropping"
+    DEAD_LETTERING = "deadLettering"
+
+
+_TIMELINE = "pushgrid timeline --topic {topic} --subscription {subscription}"
+_UPDATE = "pushgrid subscription update {subscription} --topic {topic}"
+_REMEDIES = {
+    Kind.DAMAGED: "restore its row, or PUT it anew",
+    Kind.FAILING: _TIMELINE,
+    Kind.HELD: "pushgrid subscription test {subscription} --topic {topic}",
+    Kind.PAUSED: "pushgrid subscription resume {subscription} --topic {topic}",
+    Kind.EXPIRED: f"{_UPDATE} --expires TIME",
+    Kind.PENDING: "open the validation link that the endpoint was sent, or create it anew",
+    Kind.SLOW: f"{_UPDATE} --batch 100",
+    Kind.DROPPING: f"{_UPDATE} --dead-letter-container NAME",
+    Kind.DEAD_LETTERING: "pushgrid dead-letters list --topic {topic} --subscription {subscription}",
+}
+OPEN = Open()
+_ORDER = {kind: number for number, kind in enumerate(Kind)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """
+    What is known of a subscription at one moment.
+
+    *subscription* ``None``: its row can't be read. *held_since* belongs to *availability*.
+    """
+
+    key: SubscriptionKey
+    subscription: EventSubscription | None
+    availability: Availability = OPEN
+    held_since: datetime | None = None
+    activity: Activity = NOTHING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """
+    What is wrong with a subscription: the worst *kind*, and which *also*.
+
+    *since* ``None``: it is not known. *why* has the endpoint's own words where it has said any.
+    *remedy* is a command, or says what to do.
+    """
+
+    key: SubscriptionKey
+    arm_id: str | None
+    kind: Kind
+    also: tuple[Kind, ...]
+    since: datetime | None
+    why: str
+    activity: Activity
+    remedy: str
+
+
+def trouble_of(facts: Facts, now: datetime) -> Trouble | None:
+    """Return what is wrong with a subscription, if anything."""
+    kinds = kinds_of(facts, now)
+    if not kinds:
+        return None
+    since, why = _explained(kinds[0], facts, now)
+    return Trouble(
+        key=facts.key,
+        arm_id=facts.subscription.arm_id if facts.subscription else None,
+        kind=kinds[0],
+        also=kinds[1:],
+        since=since,
+        why=why,
+        activity=facts.activity,
+        remedy=_remedy(kinds[0], facts),
+    )
+
+
+def kinds_of(facts: Facts, now: datetime) -> tuple[Kind, ...]:
+    """Return all that is wrong with a subscription, the most harmful first."""
+    subscription, activity = facts.subscription, facts.activity
+    if subscription is None:
+        return (Kind.DAMAGED,)
+    is_held = not isinstance(facts.availability, Open)
+    is_called = not (is_held or subscription.pause or subscription.is_expired(now))
+    found = {
+        Kind.FAILING: is_called and activity.failing_since,
+        Kind.HELD: is_held,
+        Kind.PAUSED: subscription.pause,
+        Kind.EXPIRED: subscription.is_expired(now),
+        Kind.PENDING: not subscription.has_consented,
+        Kind.SLOW: is_called and not activity.failing_since and _is_slow(activity),
+        Kind.DROPPING: activity.dropped,
+        Kind.DEAD_LETTERING: activity.dead_lettered,
+    }
+    return tuple(kind for kind in Kind if found.get(kind))
+
+
+def _is_slow(activity: Activity) -> bool:
+    """Tell whether more events wait than it takes in two minutes; counts alone prove no backlog."""
+    is_old = (activity.oldest_seen or timedelta()) > AT_ONCE
+    return is_old and activity.waiting > activity.delivered_lately
+
+
+def in_order(troubles: Iterable[Trouble]) -> list[Trouble]:
+    """Sort what is wrong by harm: by kind, then by how many events wait."""
+    return sorted(
+        troubles, key=lambda each: (_ORDER[each.kind], -each.activity.waiting, each.key.folded)
+    )
+
+
+def document(trouble: Trouble) -> dict[str, Any]:
+    """
+    Return what is wrong with a subscription as JSON members::
+
+        {"topic": "orders", "subscription": "crm",
+         "id": "/subscriptions/…/eventSubscriptions/crm",       null: its row is damaged
+         "kind": "failing", "also": ["dropping"],               values of `Kind`
+         "since": "2026-02-09T11:58:00Z",                       null: not known
+         "why": "400 BadRequest at 11:59:41: no such customer", one line, with others' words
+         "waiting": 12,                                         events
+         "oldestSeenSeconds": 95.0,                             null: none was seen for ten minutes
+         "remedy": "pushgrid timeline --topic orders --subscription crm"}
+    """
+    return {
+        **trouble.key._asdict(),
+        "id": trouble.arm_id,
+        "kind": trouble.kind,
+        "also": list(trouble.also),
+        "since": optional_timestamp(trouble.since),
+        "why": trouble.why,
+        **waiting_document(trouble.activity),
+        "remedy": trouble.remedy,
+    }
+
+
+def waiting_document(activity: Activity) -> dict[str, Any]:
+    """Return how many events wait, and the age of the oldest that a process saw of late."""
+    age = activity.oldest_seen if activity.waiting else None
+    seconds = None if age is None else round(age.total_seconds(), 1)
+    return {"waiting": activity.waiting, "oldestSeenSeconds": seconds}
+
+
+def _remedy(kind: Kind, facts: Facts) -> str:
+    if kind is Kind.DROPPING and facts.subscription and facts.subscription.dead_letter:
+        kind = Kind.FAILING  # It has a destination already: see why they could not be written.
+    return _REMEDIES[kind].format(**facts.key._asdict())
+
+
+def _explained(kind: Kind, facts: Facts, now: datetime) -> tuple[datetime | None, str]:
+    """Return since when it is so, and why."""
+    activity, known = facts.activity, facts.subscription
+    if kind in {Kind.DROPPING, Kind.DEAD_LETTERING}:
+        found = activity.dropped if kind is Kind.DROPPING else activity.dead_lettered
+        return (found.since, _given_up_why(found, activity)) if found else (None, "")
+    if kind is Kind.SLOW:
+        took = f", at {activity.seconds:.1f} s a request" if activity.seconds else ""
+        why = f"{activity.delivered_lately} events delivered in two minutes{took}"
+        return now - (activity.oldest_seen or timedelta()), why
+    if known is None or kind is Kind.FAILING:
+        return activity.failing_since, _cause(activity) if known else "its row can't be read"
+    return _explained_state(kind, facts, known)
+
+
+def _explained_state(
+    kind: Kind, facts: Facts, known: EventSubscription
+) -> tuple[datetime | None, str]:
+    if kind is Kind.PAUSED and known.pause:
+        return known.pause.since, f"paused by {known.pause.by}"
+    if kind is Kind.EXPIRED:
+        return known.expires_at, "its expiration time is over: it gets no more events"
+    if kind is Kind.PENDING:
+        return None, "the endpoint has not completed the validation handshake: it gets no events"
+    words = _words(facts.activity.failure)
+    return facts.held_since, _held_why(facts.availability) + (f": {words}" if words else "")
+
+
+def _held_why(found: Availability) -> str:
+    match found:
+        case Held(why=why):
+            return why
+        case NeedsProbe(why=why):
+            return f"{why}; a probe is due"
+        case _:
+            return ""
+
+
+def _given_up_why(found: GivenUp, activity: Activity) -> str:
+    reasons = ", ".join(f"{events} {reason}" for reason, events in sorted(found.reasons.items()))
+    cause = _cause(activity)
+    return f"{reasons}; {cause}" if cause else reasons
+
+
+def _cause(activity: Activity) -> str:
+    """Return the cause of the latest failure, when it was, and what the endpoint said."""
+    if failure := activity.failure:
+        at = datetime.fromisoformat(failure["at"])
+        words = _words(failure)
+        return f"{failure['cause']} at {at:%H:%M:%S}" + (f": {words}" if words else "")
+    if activity.failed_at:
+        return f"{activity.error} at {activity.failed_at:%H:%M}"
+    return ""
+
+
+def _words(failure: Mapping[str, Any] | None) -> str:
+    """Return in one line what the endpoint said to a failed attempt, or why it said nothing."""
+    if failure is None:
+        return ""
+    answer = failure["answer"]
+    lines = [*((answer and answer["body"]) or "").splitlines(), failure["detail"] or ""]
+    return clip(next((each.strip() for each in lines if each.strip()), ""), MOST_WORDS)

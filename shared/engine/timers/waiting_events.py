@@ -1,0 +1,138 @@
+"""Knows how many events wait for each subscription: matched, less ended, less what counts lack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from shared import telemetry
+from shared.clock import Clock
+from shared.engine.delivering.clock_records import STATE
+from shared.engine.ports import CountReader, Resource, ResourceStore, Table
+from shared.engine.timers.queue_watch import WatchQueues
+from shared.errors import UNREADABLE, Conflict
+from shared.metrics import Counts, Metric, count_of
+from shared.subscriptions.subscription import SubscriptionKey
+
+QUIET_FOR = timedelta(minutes=2)  # longer than any process takes to store its counts
+MOST_LINES = 20  # a look
+_ENDED = (Metric.DELIVERY_SUCCESS, Metric.DEAD_LETTERED, Metric.DROPPED)
+_ROW = (Table.TOPICS, STATE, "waiting")
+
+ByKey = Mapping[SubscriptionKey, int]  # events by topic and subscription in lower case
+
+
+class Tally(NamedTuple):
+    """The events of a subscription in all time, as far as they are counted."""
+
+    matched: int
+    ended: int
+
+    @property
+    def open(self) -> int:
+        return self.matched - self.ended
+
+
+def tallies(totals: Mapping[SubscriptionKey, Counts]) -> dict[SubscriptionKey, Tally]:
+    """Return the tally of each subscription."""
+    return {
+        key: Tally(count_of(counts, Metric.MATCHED), count_of(counts, *_ENDED))
+        for key, counts in totals.items()
+        if key.subscription
+    }
+
+
+def waiting_events(
+    totals: Mapping[SubscriptionKey, Counts], offsets: ByKey
+) -> dict[SubscriptionKey, int]:
+    """
+    Return how many events wait, by subscription; those without any are left out.
+
+    *offsets* are what the differences were when nothing waited.
+    """
+    found = {key: tally.open - offsets.get(key, 0) for key, tally in tallies(totals).items()}
+    return {key: events for key, events in found.items() if events > 0}
+
+
+def read_offsets(state: ResourceStore) -> dict[SubscriptionKey, int]:
+    """
+    Read the stored offsets; none if they can't be read.
+
+    Raises:
+        StorageUnavailable: storage did not answer.
+    """
+    return _offsets(state.get(*_ROW))
+
+
+@dataclass(slots=True, kw_only=True)
+class WatchWaiting:
+    """
+    A job of the dead-letter timer, after `WatchQueues`: logs the subscriptions for which most
+    events wait, and learns what the differences are while none can.
+
+    An offset is stored for each subscription whose tally has not changed for `QUIET_FOR`, while all
+    queues were empty at every look: it has what a kill lost, and what replays counted twice.
+    """
+
+    queues: WatchQueues
+    counts: CountReader
+    state: ResourceStore
+    clock: Clock
+    _looked_at: datetime | None = None
+    _seen: dict[SubscriptionKey, tuple[Tally, datetime]] = field(default_factory=dict)
+
+    def run(self, deadline: datetime) -> None:
+        """
+        Look once after each look at the queues.
+
+        Raises:
+            StorageUnavailable: the next run tries again.
+        """
+        looked = self.queues.looked_at
+        if looked is None or looked == self._looked_at or self.clock.now() >= deadline:
+            return
+        totals = self.counts.totals()
+        if self.queues.is_empty:
+            self._settle(tallies(totals), looked)
+        else:
+            self._seen.clear()
+            self._log(waiting_events(totals, read_offsets(self.state)))
+        self._looked_at = looked
+
+    def _settle(self, found: Mapping[SubscriptionKey, Tally], now: datetime) -> None:
+        before = self._seen
+        self._seen = {
+            key: before[key] if key in before and before[key][0] == tally else (tally, now)
+            for key, tally in found.items()
+        }
+        quiet = {
+            key: tally.open
+            for key, (tally, since) in self._seen.items()
+            if now - since >= QUIET_FOR
+        }
+        if not quiet:
+            return
+        stored = self.state.get(*_ROW)
+        known = _offsets(stored)
+        offsets = {key: known.get(key, 0) for key in found} | quiet
+        offsets = {key: offset for key, offset in offsets.items() if offset}
+        if offsets != known:
+            document = {"offsets": [[*key, offset] for key, offset in sorted(offsets.items())]}
+            with suppress(Conflict):  # Another instance was first.
+                self.state.put(*_ROW, document, stored.etag if stored else None)
+
+    def _log(self, found: ByKey) -> None:
+        for key in sorted(found, key=lambda key: -found[key])[:MOST_LINES]:
+            telemetry.info("events.waiting", **key._asdict(), events=found[key])
+
+
+def _offsets(row: Resource | None) -> dict[SubscriptionKey, int]:
+    if row is None:
+        return {}
+    try:
+        return {SubscriptionKey(t, s): int(n) for t, s, n in row.document["offsets"]}
+    except UNREADABLE:
+        return {}  # as if nothing was ever lost; the next quiet time replaces the row

@@ -1,0 +1,149 @@
+"""What is wrong with a subscription: kinds, their order, causes and remedies."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pushgrid.testing.memory import START
+from shared.clock import timestamp
+from shared.delivery.health.endpoint_health import Held, NeedsProbe
+from shared.engine.operations.activity import Activity, GivenUp
+from shared.engine.operations.troubles import Facts, Kind, document, in_order, kinds_of, trouble_of
+from shared.subscriptions.subscription import DeadLetterDestination, Pause, SubscriptionKey
+from tests.builders import a_subscription
+
+MINUTE, SECOND = timedelta(minutes=1), timedelta(seconds=1)
+CRM = SubscriptionKey("orders", "crm")
+PAUSE = Pause(START - MINUTE, "ada")
+REFUSED = {
+    "at": timestamp(START - SECOND),
+    "cause": "400 BadRequest",
+    "detail": None,
+    "answer": {"body": "\n  no such customer\nsecond line"},
+}
+LOST = GivenUp({"UndeliverableDueToHttpBadRequest": 3}, START - MINUTE)
+FAILING = {"failing_since": START - MINUTE, "failure": REFUSED}
+SLOW = {"waiting": 3000, "delivered_lately": 500, "oldest_seen": MINUTE, "seconds": 4.04}
+HELD = {"availability": Held(START + MINUTE, "503 Busy at 12:00:03"), "held_since": START}
+
+
+def facts(
+    activity: dict[str, Any] | None = None, state: dict[str, Any] | None = None, **changes: Any
+) -> Facts:
+    known = a_subscription(**state or {})
+    values = {"subscription": known, "activity": Activity(**activity or {})} | changes
+    return Facts(key=CRM, **values)
+
+
+@pytest.mark.parametrize(
+    ("found", "kinds"),
+    [
+        (facts(), []),
+        (facts({"waiting": 3000}), []),  # nothing that is old was seen: counts alone prove nothing
+        (facts({**SLOW, "oldest_seen": 30 * SECOND}), []),
+        (facts({**SLOW, "waiting": 500}), []),  # gone within two minutes
+        (facts(SLOW), ["slow"]),
+        (facts({**SLOW, **FAILING}), ["failing"]),
+        (facts({**FAILING, "dropped": LOST}), ["failing", "dropping"]),
+        (facts({"dropped": LOST, "dead_lettered": LOST}), ["dropping", "deadLettering"]),
+        (facts({**SLOW, **FAILING}, **HELD), ["held"]),
+        (facts(availability=NeedsProbe("503 Busy")), ["held"]),
+        (facts({**SLOW, **FAILING}, {"pause": PAUSE}), ["paused"]),
+        (facts(FAILING, {"pause": PAUSE}, **HELD), ["held", "paused"]),
+        (facts({**FAILING, "dropped": LOST}, {"expires_at": START}), ["expired", "dropping"]),
+        (facts(state={"expires_at": START + SECOND}), []),
+        (facts(state={"has_consented": False}), ["pending"]),
+        (facts(subscription=None), ["damaged"]),
+    ],
+)
+def test_what_is_wrong_is_named_the_worst_first(found: Facts, kinds: list[str]) -> None:
+    assert list(kinds_of(found, START)) == kinds
+    assert bool(trouble_of(found, START)) is bool(kinds)
+
+
+@pytest.mark.parametrize(
+    ("found", "since", "why", "remedy"),
+    [
+        (
+            facts(FAILING),
+            START - MINUTE,
+            "400 BadRequest at 11:59:59: no such customer",
+            "pushgrid timeline --topic orders --subscription crm",
+        ),
+        (
+            facts({"failing_since": START, "failed_at": START, "error": "Busy"}),
+            START,
+            "Busy at 12:00",
+            "pushgrid timeline --topic orders --subscription crm",
+        ),
+        (
+            facts({"failure": REFUSED}, **HELD),
+            START,
+            "503 Busy at 12:00:03: no such customer",
+            "pushgrid subscription test crm --topic orders",
+        ),
+        (
+            facts(state={"pause": PAUSE}),
+            START - MINUTE,
+            "paused by ada",
+            "pushgrid subscription resume crm --topic orders",
+        ),
+        (
+            facts(SLOW),
+            START - MINUTE,
+            "500 events delivered in two minutes, at 4.0 s a request",
+            "pushgrid subscription update crm --topic orders --batch 100",
+        ),
+        (
+            facts({"dropped": LOST, "failure": REFUSED}),
+            START - MINUTE,
+            "3 UndeliverableDueToHttpBadRequest; 400 BadRequest at 11:59:59: no such customer",
+            "pushgrid subscription update crm --topic orders --dead-letter-container NAME",
+        ),
+        (
+            facts({"dropped": LOST}, {"dead_letter": DeadLetterDestination(container="dead")}),
+            START - MINUTE,
+            "3 UndeliverableDueToHttpBadRequest",
+            "pushgrid timeline --topic orders --subscription crm",
+        ),
+        (
+            facts({"dead_lettered": LOST}),
+            START - MINUTE,
+            "3 UndeliverableDueToHttpBadRequest",
+            "pushgrid dead-letters list --topic orders --subscription crm",
+        ),
+    ],
+)
+def test_it_says_since_when_why_and_what_to_do(
+    found: Facts, since: Any, why: str, remedy: str
+) -> None:
+    trouble = trouble_of(found, START)
+
+    assert trouble
+    assert (trouble.since, trouble.why, trouble.remedy) == (since, why, remedy)
+
+
+def test_the_order_is_that_of_harm_then_of_what_waits() -> None:
+    known = {
+        "deadLettering": facts({"dead_lettered": LOST}),
+        "slow": facts(SLOW),
+        "pending": facts(state={"has_consented": False}),
+        "expired": facts(state={"expires_at": START}),
+        "held": facts(**HELD),
+        "failing": facts(FAILING),
+        "damaged": facts(subscription=None),
+        "more": facts({**FAILING, "waiting": 9}),
+        "paused": facts(state={"pause": PAUSE}),
+        "dropping": facts({"dropped": LOST}),
+    }
+    found = [trouble_of(each, START) for each in known.values()]
+
+    ordered = [document(each) for each in in_order(filter(None, found))]
+
+    kinds = [each["kind"] for each in ordered]
+    assert kinds == sorted(kinds, key=[*Kind].index)
+    assert [each["waiting"] for each in ordered if each["kind"] == "failing"] == [9, 0]
+    assert set(known) - {"more"} == set(kinds)
