@@ -53,9 +53,9 @@ def apply(
     """
     Apply FILE to a deployment.
 
-    FILE names topics, namespaces and event subscriptions: a pushgrid.json or pushgrid.yaml, or a
-    compiled Bicep or ARM template. What is already as FILE says is left alone, so that a second run
-    changes nothing.
+    FILE names topics, system topics, namespaces and event subscriptions: a pushgrid.json or
+    pushgrid.yaml, or a compiled Bicep or ARM template. What is already as FILE says is left alone,
+    so that a second run changes nothing.
     """
     parameters = _read_parameters(parameter_file) | dict(given)
     configuration = read_configuration(file, parameters, deployment.scope)

@@ -55,7 +55,8 @@ def dead_letters() -> None:
     """
     Show undelivered events, and send them again.
 
-    NAMESPACE.TOPIC is a namespace topic.
+    NAMESPACE.TOPIC is a namespace topic, system-ACCOUNT a storage account, and systemTopics/NAME a
+    system topic.
     """
 
 
@@ -139,7 +140,7 @@ def _subscriptions(
         documents = deployment.list(f"{topic_path(topic)}/eventSubscriptions")
     else:
         documents = deployment.list("eventSubscriptions")
-        for each in deployment.namespace_topics():
+        for each in (*deployment.namespace_topics(), *deployment.system_topics()):
             documents += deployment.list(f"{topic_path(each)}/eventSubscriptions")
     wanted = [each for each in documents if name is None or _is_named(each, name)]
     return [

@@ -19,6 +19,7 @@ DEFAULT_SCOPE = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGro
 API_VERSION = "2025-02-15"
 _PUBLISH_API = "2024-06-01"  # of namespace topics
 _SYSTEM, _ACCOUNTS = "system-", "Microsoft.Storage/storageAccounts/"
+_SYSTEM_TOPICS = "systemTopics/"
 _SECONDS = 130.0  # a handshake takes up to 100
 
 
@@ -57,6 +58,13 @@ class Deployment:
             found = self.list(f"{namespace_path(namespace['name'])}/topics")
             names += [f"{namespace['name']}.{each['name']}" for each in found]
         return names
+
+    def system_topics(self) -> Mapping[str, str]:
+        """Return the system topics, as ``systemTopics/NAME``, each with ``system-ACCOUNT``."""
+        return {
+            f"{_SYSTEM_TOPICS}{each['name']}": f"{_SYSTEM}{_last_of(each['properties']['source'])}"
+            for each in self.list(_SYSTEM_TOPICS.rstrip("/"))
+        }
 
     def pages(self, path: str, **query: Any) -> Iterator[Any]:
         """Yield the pages of a collection as they are asked for."""
@@ -195,8 +203,13 @@ def topic_path(name: str) -> str:
     """
     Return the ARM path of a topic, or of a namespace topic: ``NAMESPACE.TOPIC``.
 
-    ``system-ACCOUNT`` is a storage account; its path is where its event subscriptions are.
+    ``systemTopics/NAME`` is a system topic, ``system-ACCOUNT`` a storage account, whose path is
+    where its event subscriptions are.
     """
+    if name.lower().startswith(_SYSTEM_TOPICS.lower()):
+        own = name[len(_SYSTEM_TOPICS) :]
+        _check_names(own)
+        return f"{_SYSTEM_TOPICS}{quote(own, safe='')}"
     if name.lower().startswith(_SYSTEM):
         account = quote(name[len(_SYSTEM) :].lower(), safe="")
         return f"{_ACCOUNTS}{account}/providers/Microsoft.EventGrid"
@@ -205,6 +218,10 @@ def topic_path(name: str) -> str:
     if not dot:
         return f"topics/{quote(name, safe='')}"
     return f"{namespace_path(namespace)}/topics/{quote(topic, safe='')}"
+
+
+def _last_of(arm_id: str) -> str:
+    return arm_id.rpartition("/")[2].lower()
 
 
 def subscription_path(topic: str, name: str) -> str:

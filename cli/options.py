@@ -114,7 +114,11 @@ def shows_most(numbers: WholeNumber, default: int, description: str) -> Callable
 def of_topic(command: F) -> F:
     """Give a command the option ``--topic``, which it needs."""
     return click.option(
-        "--topic", "-t", required=True, metavar="TOPIC", help="Topic, or NAMESPACE.TOPIC."
+        "--topic",
+        "-t",
+        required=True,
+        metavar="TOPIC",
+        help="Topic, NAMESPACE.TOPIC, system-ACCOUNT or systemTopics/NAME.",
     )(command)
 
 

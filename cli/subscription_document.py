@@ -9,7 +9,10 @@ from datetime import timedelta
 from typing import Any
 
 _PLAIN, _FROM_EVENT = "Static", "Dynamic"
-_TOPIC = re.compile(r"/Microsoft\.EventGrid(?:/namespaces/([^/]+))?/topics/([^/]+)", re.IGNORECASE)
+_TOPIC = re.compile(
+    r"/Microsoft\.EventGrid(?:/namespaces/([^/]+))?/(?:topics/([^/]+)|(systemTopics/[^/]+))",
+    re.IGNORECASE,
+)
 _ACCOUNT = re.compile(r"/Microsoft\.Storage/storageAccounts/([^/]+)", re.IGNORECASE)
 _HEADERS = "deliveryAttributeMappings"
 # The members that hold another one when it was given with a managed identity.
@@ -217,10 +220,16 @@ def _wrapper(members: Mapping[str, Any], name: str) -> str | None:
     return next((each for each in _WRAPPERS.get(name, ()) if members.get(each)), None)
 
 
+def account_of(arm_id: str) -> str | None:
+    """Return the storage account in an ARM id."""
+    found = _ACCOUNT.search(arm_id)
+    return found[1] if found else None
+
+
 def topic_of(arm_id: str) -> str:
     """Return the topic in an ARM id; if there is none, the text as it is."""
-    if account := _ACCOUNT.search(arm_id):
-        return f"system-{account[1]}"
+    if account := account_of(arm_id):
+        return f"system-{account}"
     found = _TOPIC.search(arm_id)
     return ".".join(filter(None, found.groups())) if found else arm_id
 

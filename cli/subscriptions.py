@@ -33,7 +33,12 @@ _DEAD_LETTER = "deadLetterDestination"
 
 @click.group("subscription", cls=Group)
 def subscription() -> None:
-    """Manage event subscriptions. A namespace topic is written NAMESPACE.TOPIC."""
+    """
+    Manage event subscriptions.
+
+    A namespace topic is written NAMESPACE.TOPIC, a storage account system-ACCOUNT, and a system
+    topic over one systemTopics/NAME.
+    """
 
 
 for action in ACTIONS:
@@ -41,19 +46,30 @@ for action in ACTIONS:
 
 
 @subscription.command("list")
-@click.option("--topic", "-t", help="Topic, or NAMESPACE.TOPIC.")
+@click.option(
+    "--topic", "-t", help="Topic, NAMESPACE.TOPIC, system-ACCOUNT or systemTopics/NAME."
+)
 @prints_json
 @calls_deployment
 def list_subscriptions(deployment: Deployment, topic: str | None, as_json: bool) -> None:
-    """List the event subscriptions of all custom topics, or of one."""
-    path = f"{topic_path(topic)}/eventSubscriptions" if topic else "eventSubscriptions"
-    found = deployment.list(path)
+    """
+    List event subscriptions.
+
+    Without --topic, those of all custom topics, storage accounts and system topics.
+    """
+    system_topics = deployment.system_topics()
+    if topic:
+        found = deployment.list(f"{topic_path(topic)}/eventSubscriptions")
+    else:
+        found = deployment.list("eventSubscriptions")
+        for each in system_topics:
+            found += deployment.list(f"{topic_path(each)}/eventSubscriptions")
     if as_json:
         print_json(found)
         return
     holds = read_holds(deployment)
     print_table(
-        [_row(each, holds) for each in found],
+        [_row(each, holds, system_topics) for each in found],
         "There are no event subscriptions. Create one with 'pushgrid subscription create'.",
     )
 
@@ -70,8 +86,9 @@ def show(deployment: Deployment, topic: str, name: str, as_json: bool) -> None:
     That it is paused or held is told on standard error.
     """
     del as_json  # it is JSON
-    print_json(deployment.get(subscription_path(topic, name)))
-    if hold := read_holds(deployment).get((topic.lower(), name.lower())):
+    document = deployment.get(subscription_path(topic, name))
+    print_json(document)
+    if hold := _hold(document, read_holds(deployment), deployment.system_topics()):
         say(hold_text(hold), err=True)
 
 
@@ -232,13 +249,26 @@ def _document(
     return built
 
 
-def _row(document: Mapping[str, Any], holds: Mapping[tuple[str, str], Hold]) -> dict[str, object]:
+def _hold(
+    document: Mapping[str, Any],
+    holds: Mapping[tuple[str, str], Hold],
+    system_topics: Mapping[str, str],
+) -> Hold | None:
+    """Return the hold of a subscription; that of a system topic's is below its account."""
+    topic = topic_of(document["id"])
+    return holds.get((system_topics.get(topic, topic).lower(), document["name"].lower()))
+
+
+def _row(
+    document: Mapping[str, Any],
+    holds: Mapping[tuple[str, str], Hold],
+    system_topics: Mapping[str, str],
+) -> dict[str, object]:
     properties = document["properties"]
     target = destination_of(properties).get("properties") or {}
-    topic = topic_of(document["id"])
-    hold = holds.get((topic.lower(), document["name"].lower()))
+    hold = _hold(document, holds, system_topics)
     return {
-        "TOPIC": topic,
+        "TOPIC": topic_of(document["id"]),
         "NAME": document["name"],
         "ENDPOINT": target.get("endpointBaseUrl") or _queue(target),
         "BATCH": target.get("maxEventsPerBatch"),

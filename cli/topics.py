@@ -27,7 +27,7 @@ from cli.terminal import print_json, say
 
 @click.group("topic", cls=Group)
 def topic() -> None:
-    """Manage topics. A namespace topic is written NAMESPACE.TOPIC."""
+    """Manage topics. A namespace topic is NAMESPACE.TOPIC, a system topic systemTopics/NAME."""
 
 
 @topic.command("list")
@@ -38,6 +38,10 @@ def list_topics(deployment: Deployment, namespace: str | None, as_json: bool) ->
     """List all topics, or those of a namespace."""
     found = [] if namespace else deployment.list("topics")
     rows = [_row(each, each["name"]) for each in found]
+    if not namespace:
+        inner = deployment.list("systemTopics")
+        rows += [_row(each, f"systemTopics/{each['name']}") for each in inner]
+        found += inner
     parents = [namespace] if namespace else [each["name"] for each in deployment.list("namespaces")]
     for parent in parents:
         inner = deployment.list(f"{namespace_path(parent)}/topics")

@@ -45,9 +45,14 @@ def _read(path: Path, parameters: Mapping[str, Any], scope: str) -> Configuratio
 
 
 def _resources(document: Mapping[str, Any], root: Place) -> Iterator[Resource]:
-    for member, identify in (("topics", ids.topic_id), ("namespaces", ids.namespace_id)):
+    for member, identify, read in (
+        ("topics", ids.topic_id, _resource),
+        ("systemTopics", ids.system_topic_id, _resource),
+        ("storageAccounts", ids.account_id, _contents),
+        ("namespaces", ids.namespace_id, _resource),
+    ):
         for name, inner in (document.get(member) or {}).items():
-            yield from _resource(identify(name), inner or {}, root.below(member, name))
+            yield from read(identify(name), inner or {}, root.below(member, name))
 
 
 def _resource(own: ResourceId, document: Mapping[str, Any], place: Place) -> Iterator[Resource]:
@@ -59,6 +64,10 @@ def _resource(own: ResourceId, document: Mapping[str, Any], place: Place) -> Ite
         keys=document.get("keys") or {},
         is_consent_assumed=document.get("consent") == "assumed",
     )
+    yield from _contents(own, document, place)
+
+
+def _contents(own: ResourceId, document: Mapping[str, Any], place: Place) -> Iterator[Resource]:
     for member in _CHILDREN:
         for name, inner in (document.get(member) or {}).items():
             yield from _resource(own.child(member, name), inner or {}, place.below(member, name))

@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from http import HTTPStatus
 
 from cli.configuration.changes import CONSENT, Action, Change, differences, faults_of, warnings_of
-from cli.configuration.resources import Configuration, Resource, ResourceId, namespace_id, topic_id
+from cli.configuration.resources import (
+    SUBSCRIPTIONS,
+    Configuration,
+    Resource,
+    ResourceId,
+    account_id,
+    namespace_id,
+    system_topic_id,
+    topic_id,
+)
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
+from cli.subscription_document import account_of
 
 _ACTIONS = {"Create": Action.CREATE, "Modify": Action.UPDATE, "NoChange": Action.UNCHANGED}
 
@@ -58,7 +69,7 @@ def _compared(deployment: Deployment, resource: Resource) -> Change:
         keys = _differing_keys(deployment, resource)
     except CommandFailed as error:
         faults = faults_of(error, resource)
-        action = Action.UPDATE if deployment.has(resource.id.path) else Action.CREATE
+        action = Action.UPDATE if _exists(deployment, resource.id) else Action.CREATE
         return Change(action=action, id=resource.id, resource=resource, faults=faults)
     return Change(
         action=Action.UPDATE if keys else action,
@@ -68,6 +79,15 @@ def _compared(deployment: Deployment, resource: Resource) -> Change:
         keys=keys,
         warnings=warnings_of(deployment, resource.id, answer["before"]),
     )
+
+
+def _exists(deployment: Deployment, own: ResourceId) -> bool:
+    try:
+        return deployment.has(own.path)
+    except CommandFailed as error:
+        if error.status != HTTPStatus.BAD_REQUEST:  # of a storage account that it does not know
+            raise
+        return False
 
 
 def _differing_keys(deployment: Deployment, resource: Resource) -> tuple[str, ...]:
@@ -100,6 +120,11 @@ def _deletions(deployment: Deployment, named: AbstractSet[ResourceId]) -> list[C
 def _existing(deployment: Deployment) -> Iterator[ResourceId]:
     for name in _names(deployment, "topics"):
         yield from _with_subscriptions(deployment, topic_id(name))
+    for name in _names(deployment, "systemTopics"):
+        yield from _with_subscriptions(deployment, system_topic_id(name))
+    for each in deployment.list(SUBSCRIPTIONS):
+        if account := account_of(each["id"]):
+            yield account_id(account).child(SUBSCRIPTIONS, each["name"])
     for name in _names(deployment, "namespaces"):
         own = namespace_id(name)
         yield own
@@ -109,8 +134,8 @@ def _existing(deployment: Deployment) -> Iterator[ResourceId]:
 
 def _with_subscriptions(deployment: Deployment, own: ResourceId) -> Iterator[ResourceId]:
     yield own
-    for name in _names(deployment, f"{own.path}/eventSubscriptions"):
-        yield own.child("eventSubscriptions", name)
+    for name in _names(deployment, f"{own.path}/{SUBSCRIPTIONS}"):
+        yield own.child(SUBSCRIPTIONS, name)
 
 
 def _names(deployment: Deployment, path: str) -> list[str]:

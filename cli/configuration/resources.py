@@ -12,17 +12,25 @@ from cli.configuration.source import FileFaults, Place
 # The members of an ARM document that a PUT sends; what identifies the resource is its path.
 SENT = ("location", "tags", "identity", "sku", "kind", "properties")
 _TOPICS, _NAMESPACES, SUBSCRIPTIONS = "topics", "namespaces", "eventSubscriptions"
+_SYSTEM_TOPICS, _ACCOUNTS = "systemTopics", "storageAccounts"
 _KINDS = {
     (_TOPICS,): "topic",
+    (_SYSTEM_TOPICS,): "system topic",
     (_NAMESPACES,): "namespace",
     (_NAMESPACES, _TOPICS): "namespace topic",
     (_TOPICS, SUBSCRIPTIONS): "event subscription",
+    (_SYSTEM_TOPICS, SUBSCRIPTIONS): "event subscription of system topic",
+    (_ACCOUNTS, SUBSCRIPTIONS): "event subscription",
     (_NAMESPACES, _TOPICS, SUBSCRIPTIONS): "event subscription",
 }
 
 
 class ResourceId(NamedTuple):
-    """Identifies a resource of Microsoft.EventGrid: ``("topics", "eventSubscriptions")``, names."""
+    """
+    Identifies a resource of Microsoft.EventGrid: ``("topics", "eventSubscriptions")``, names.
+
+    ``storageAccounts`` stands for those of Microsoft.Storage, which are no resources here.
+    """
 
     types: tuple[str, ...]
     names: tuple[str, ...]
@@ -33,17 +41,22 @@ class ResourceId(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name for people: ``orders``, ``orders/crm``, ``shop.orders/crm``."""
+        """The name for people: ``orders``, ``orders/crm``, ``shop.orders/crm``, ``system-a/crm``."""
         names = list(self.names)
         if self.types[:2] == (_NAMESPACES, _TOPICS):
             names[:2] = [".".join(names[:2])]
+        if self.types[0] == _ACCOUNTS:
+            names[0] = f"system-{names[0]}"
         return "/".join(names)
 
     @property
     def path(self) -> str:
         """The ARM path below the provider."""
         pairs = zip(self.types, self.names, strict=True)
-        return "/".join(f"{kind}/{quote(name, safe='')}" for kind, name in pairs)
+        first, *inner = (f"{kind}/{quote(name, safe='')}" for kind, name in pairs)
+        if self.types[0] == _ACCOUNTS:
+            first = f"Microsoft.Storage/{first}/providers/Microsoft.EventGrid"
+        return "/".join((first, *inner))
 
     @property
     def parent(self) -> ResourceId | None:
@@ -70,6 +83,16 @@ def resource_id(types: tuple[str, ...], names: tuple[str, ...]) -> ResourceId | 
 def topic_id(name: str) -> ResourceId:
     """Return the id of a custom topic."""
     return ResourceId((_TOPICS,), (name,))
+
+
+def system_topic_id(name: str) -> ResourceId:
+    """Return the id of a system topic."""
+    return ResourceId((_SYSTEM_TOPICS,), (name,))
+
+
+def account_id(name: str) -> ResourceId:
+    """Return the id of a storage account, which only its event subscriptions stand in."""
+    return ResourceId((_ACCOUNTS,), (name,))
 
 
 def namespace_id(name: str) -> ResourceId:

@@ -26,6 +26,7 @@ from cli.configuration.template.scope import Scope, TemplateFault
 
 _SCHEMA = "deploymenttemplate.json"
 _PROVIDER = "microsoft.eventgrid"
+_ACCOUNT = ["microsoft.storage", "storageaccounts"]  # its event subscriptions are extensions
 _MODULE = "microsoft.resources/deployments"
 _MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
 _EXTENSION = "eventsubscriptions"
@@ -267,6 +268,8 @@ def _types(declared: _Declared, parent: ResourceId | None) -> tuple[str, ...] | 
     provider, *types = str(declared.definition["type"]).lower().split("/")
     if provider == _PROVIDER:
         return tuple(types)
+    if [provider, *types] == [*_ACCOUNT, "providers", _EXTENSION]:
+        return tuple(types)
     return (*parent.types, provider, *types) if parent and "." not in provider else None
 
 
@@ -281,7 +284,8 @@ def _identify(
         place = declared.place.below("scope")
         extended = str(scope.resolve(declared.definition["scope"], place))
         provider, *parts = extended.rpartition("/providers/")[2].split("/")
-        if provider.lower() != _PROVIDER:
+        is_account = [provider.lower(), *(each.lower() for each in parts[:1])] == _ACCOUNT
+        if provider.lower() != _PROVIDER and not is_account:
             return None
         types, names = (*parts[::2], *types), (*parts[1::2], *names)
     if "providers" in types:  # the extension form without a scope: TOPIC/Microsoft.EventGrid/NAME

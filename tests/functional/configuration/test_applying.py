@@ -16,7 +16,7 @@ from cli.failure import CommandFailed
 from pushgrid.testing.memory import answered
 from shared.http import Failure, NotAnswered
 from tests.functional.configuration.conftest import Write
-from tests.functional.manage.arm_api import CRM, ORDERS, SHOP_CRM, URL, ArmApi, hook, push
+from tests.functional.manage.arm_api import CRM, GROUP, ORDERS, SHOP_CRM, URL, ArmApi, hook, push
 
 KEYS = {"key1": "bG9jYWwta2V5", "key2": "localkey2222"}
 HEADERS = "properties.destination.properties.deliveryAttributeMappings"
@@ -57,6 +57,16 @@ def changed(**members: Any) -> Any:
     return copy
 
 
+SOURCE = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.Storage/storageAccounts/acct"
+SOURCES: dict[str, Any] = {
+    "systemTopics": {
+        "blobs": {
+            "properties": {"source": SOURCE, "topicType": "Microsoft.Storage.StorageAccounts"},
+            "eventSubscriptions": {"nested": hook()},
+        }
+    },
+    "storageAccounts": {"acct": {"eventSubscriptions": {"scoped": secret("s3cret")}}},
+}
 Apply = Callable[..., list[Change]]
 
 
@@ -173,6 +183,39 @@ def test_pruning_keeps_what_is_named_in_another_case(apply: Apply) -> None:
     done = apply(FULL, prune=True)
 
     assert not [each for each in done if each.action is Action.DELETE]
+
+
+def test_storage_accounts_and_system_topics_are_sources(api: ArmApi, apply: Apply) -> None:
+    first = apply(SOURCES)
+    rows = dict(api.resources._rows)
+
+    assert [(each.kind, each.name) for each in first] == [
+        ("system topic", "blobs"),
+        ("event subscription", "system-acct/scoped"),
+        ("event subscription of system topic", "blobs/nested"),
+    ]
+    assert summary(first) == [("create", each.name) for each in first]
+    scoped = api.json("GET", f"{SOURCE}/providers/Microsoft.EventGrid/eventSubscriptions/scoped")
+    assert scoped["id"].startswith(SOURCE)
+    assert api.call("GET", f"{GROUP}/systemTopics/blobs/eventSubscriptions/nested").status == 200
+    assert summary(apply(SOURCES)) == [("unchanged", each.name) for each in first]
+    assert dict(api.resources._rows) == rows
+
+    assert summary(apply(SOURCES | {"storageAccounts": {}}, prune=True)[2:]) == [
+        ("delete", "system-acct/scoped")
+    ]
+    assert summary(apply({}, prune=True)) == [("delete", "blobs/nested"), ("delete", "blobs")]
+    assert api.json("GET", f"{GROUP}/eventSubscriptions")["value"] == []
+
+
+def test_an_account_that_the_deployment_does_not_know_is_refused(
+    apply: Apply, tmp_path: Path
+) -> None:
+    done = apply({"storageAccounts": {"stranger": {"eventSubscriptions": {"crm": hook()}}}})
+
+    (fault,) = faults(done, tmp_path)
+    place = "pushgrid.json:5: storageAccounts.stranger.eventSubscriptions.crm: "
+    assert fault.startswith(f"{place}The storage account 'stranger' is not known here")
 
 
 def test_what_the_deployment_decides_is_no_difference() -> None:

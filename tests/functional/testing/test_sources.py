@@ -130,3 +130,52 @@ def test_nobody_else_publishes_to_an_account(pushgrid: Pushgrid, run: Run) -> No
     answer = pushgrid.http("POST", f"/topics/{TOPIC}/api/events", {"aeg-sas-key": "x"}, b"[]")
 
     assert answer.status == 404
+
+
+def test_the_commands_know_system_topics(pushgrid: Pushgrid, run: Run) -> None:
+    subscribe(pushgrid, run, [200])
+    properties = {"source": SOURCE, "topicType": "Microsoft.Storage.StorageAccounts"}
+    pushgrid.arm("PUT", "systemTopics/blobs", {"properties": properties})
+    where = ("--topic", "systemTopics/blobs")
+
+    created = run("subscription", "create", "nested", *where, "--endpoint", URL)
+
+    assert created.out.startswith("created event subscription nested of systemTopics/blobs: ")
+    shown = run("subscription", "show", "nested", *where).document
+    assert shown["id"].endswith("/systemTopics/blobs/eventSubscriptions/nested")
+    assert run("subscription", "list", *where, "--json").document == [shown]
+    listed = run("subscription", "list", "--json").document
+    assert {each["name"] for each in listed} == {"ops", "nested"}
+    updated = run("subscription", "update", "nested", *where, "--label", "a", "--json").document
+    assert updated["properties"]["labels"] == ["a"]
+
+    assert run("subscription", "pause", "nested", *where).code == 0
+    assert "paused since" in run("subscription", "show", "nested", *where).err
+    (row,) = (line for line in run("subscription", "list").out.splitlines() if "nested" in line)
+    assert row.startswith("systemTopics/blobs ")
+    assert "paused since" in row
+
+    assert "systemTopics/blobs" in run("topic", "list").out
+    assert run("topic", "show", "systemTopics/blobs").document["properties"]["source"] == SOURCE
+    assert run("subscription", "delete", "nested", *where, "--yes").code == 0
+    assert run("subscription", "list", *where, "--json").document == []
+    assert run("topic", "delete", "systemTopics/blobs", "--yes").code == 0
+
+
+def test_dead_letters_of_a_system_topics_subscription_are_listed(
+    pushgrid: Pushgrid, run: Run
+) -> None:
+    properties = {"source": SOURCE, "topicType": "Microsoft.Storage.StorageAccounts"}
+    pushgrid.arm("PUT", "systemTopics/blobs", {"properties": properties})
+    pushgrid.endpoints.connect(URL, Endpoint([400], None, is_asked_to_consent=False))
+    container = pushgrid.new_container()["properties"]["blobContainerName"]
+    options = f"--topic systemTopics/blobs --endpoint {URL} --dead-letter-container {container}"
+    run("subscription", "create", "nested", *options.split())
+    lose_an_event(pushgrid)
+    pushgrid.advance(hours=1)
+
+    listed = run("dead-letters", "list", "--json").document
+
+    (blob,) = (each["blob"] for each in listed if each["subscription"] == "nested")
+    (record,) = run("dead-letters", "show", blob, "--json").document
+    assert record["event"]["eventType"] == "Microsoft.Storage.BlobCreated"

@@ -271,9 +271,8 @@ def test_a_scope_is_no_part_of_the_host_s_name(server: _Server, pushgrid: Run) -
     server.answer = lambda *_: (200, {}, b'{"value": []}')
 
     assert pushgrid("topic", "list", "--scope", "foo").code == 0
-    asked = [
-        ("GET", f"/foo/providers/Microsoft.EventGrid/{kind}") for kind in ("topics", "namespaces")
-    ]
+    kinds = ("topics", "systemTopics", "namespaces")
+    asked = [("GET", f"/foo/providers/Microsoft.EventGrid/{kind}") for kind in kinds]
     assert server.requests == asked
 
 

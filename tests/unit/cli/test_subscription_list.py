@@ -32,7 +32,8 @@ def test_an_expired_one_says_so(
         "name": "crm",
         "properties": properties | {"destination": {"endpointType": "WebHook", "properties": {}}},
     }
-    monkeypatch.setattr(Deployment, "list", lambda *_: [document])
+    found = {"eventSubscriptions": [document]}
+    monkeypatch.setattr(Deployment, "list", lambda _, path: found.get(path, []))
     monkeypatch.setattr(Deployment, "get", lambda *_: {"value": []})
 
     assert main(["subscription", "list", "--key", "k", "--url", "http://127.0.0.1:1"]) == 0

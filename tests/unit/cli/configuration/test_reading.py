@@ -267,6 +267,7 @@ def test_only_templates_have_parameters(tmp_path: Path) -> None:
     [
         ("topic", models.Topic),
         ("eventSubscription", models.EventSubscription),
+        ("systemTopic", models.SystemTopic),
         ("namespace", models.Namespace),
         ("namespaceTopic", models.NamespaceTopic),
         ("namespaceSubscription", models.Subscription),

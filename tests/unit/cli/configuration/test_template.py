@@ -154,6 +154,49 @@ def test_a_subscription_is_found_in_every_form(
     assert found.left_out == ()
 
 
+_STORAGE = "Microsoft.Storage/storageAccounts"
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [
+        {"type": EXTENSION, "name": "crm", "scope": f"{_STORAGE}/acct"},
+        {"type": EXTENSION, "name": "crm", "scope": f"[resourceId('{_STORAGE}', 'acct')]"},
+        {"type": EXTENSION, "name": "crm", "scope": f"[toLower('{_STORAGE}/acct')]"},
+        {"type": f"{_STORAGE}/providers/eventSubscriptions", "name": "acct/Microsoft.EventGrid/crm"},
+    ],
+)
+def test_a_storage_account_is_a_scope_in_every_form(
+    tmp_path: Path, resource: Mapping[str, Any]
+) -> None:
+    found = read(tmp_path, template({"type": _STORAGE, "name": "acct"}, resource))
+
+    assert [each.id.path for each in found.resources] == [
+        f"{_STORAGE}/acct/providers/Microsoft.EventGrid/eventSubscriptions/crm"
+    ]
+    assert [each.split(",")[0] for each in found.left_out] == [_STORAGE]
+
+
+def test_a_system_topic_is_read_with_its_subscriptions(tmp_path: Path) -> None:
+    kind = "Microsoft.EventGrid/systemTopics"
+    properties = {"source": f"[resourceId('{_STORAGE}', 'acct')]"}
+
+    found = read(
+        tmp_path,
+        template(
+            {"type": kind, "name": "blobs", "properties": properties},
+            {"type": f"{kind}/eventSubscriptions", "name": "blobs/crm"},
+        ),
+    )
+
+    assert [each.id.path for each in found.resources] == [
+        "systemTopics/blobs",
+        "systemTopics/blobs/eventSubscriptions/crm",
+    ]
+    source = f"{_GROUP}/providers/{_STORAGE}/acct"
+    assert found.resources[0].document["properties"] == {"source": source}
+
+
 @pytest.mark.parametrize(
     ("expression", "value"),
     [
@@ -481,7 +524,8 @@ def test_resources_of_other_kinds_are_left_out(tmp_path: Path) -> None:
     kinds = [
         "Microsoft.EventGrid/domains",
         "Microsoft.Web/sites",
-        "Microsoft.EventGrid/systemTopics",
+        "Microsoft.EventGrid/partnerTopics",
+        "Microsoft.Storage/storageAccounts/blobServices",
     ]
     remote = {"templateLink": {"uri": "https://example.com/main.json"}}
 
