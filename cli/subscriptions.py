@@ -46,9 +46,7 @@ for action in ACTIONS:
 
 
 @subscription.command("list")
-@click.option(
-    "--topic", "-t", help="Topic, NAMESPACE.TOPIC, system-ACCOUNT or systemTopics/NAME."
-)
+@click.option("--topic", "-t", help="Topic, NAMESPACE.TOPIC, system-ACCOUNT or systemTopics/NAME.")
 @prints_json
 @calls_deployment
 def list_subscriptions(deployment: Deployment, topic: str | None, as_json: bool) -> None:

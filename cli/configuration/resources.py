@@ -41,7 +41,7 @@ class ResourceId(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name for people: ``orders``, ``orders/crm``, ``shop.orders/crm``, ``system-a/crm``."""
+        """The name for people: ``orders``, ``shop.orders``, ``orders/crm``, ``system-acct/crm``."""
         names = list(self.names)
         if self.types[:2] == (_NAMESPACES, _TOPICS):
             names[:2] = [".".join(names[:2])]

@@ -8,6 +8,7 @@ from typing import Any
 
 from shared.arm.deployment import Deployment, ParentTopic
 from shared.arm.network_rules_codec import parse_network_rules, to_networks
+from shared.arm.not_included import CUSTOM_DOMAINS, MQTT
 from shared.arm.patch_body import patched_properties, read_patch
 from shared.arm.sections import document, raise_faults
 from shared.arm.stored_types import checked
@@ -49,8 +50,9 @@ def parse_namespace(
     properties = root.section("properties")
     mqtt = properties.section("topicSpacesConfiguration")
     if mqtt.choice("state", ("Disabled", "Enabled")) == "Enabled":
-        mqtt.refuse("state", "The MQTT broker (topic spaces) is not supported.")
-    properties.section("topicsConfiguration").refuse_unsupported("customDomains")
+        mqtt.refuse("state", f"The MQTT broker is not supported. {MQTT.sentence}")
+    topics = properties.section("topicsConfiguration")
+    topics.refuse_unsupported("customDomains", CUSTOM_DOMAINS.sentence)
     stored["properties"] = {
         **parse_network_rules(properties, deployment),
         "isZoneRedundant": properties.flag("isZoneRedundant") or False,

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shared.arm.deployment import Deployment
+from shared.arm.not_included import PRIVATE
 from shared.arm.sections import TLS_VERSIONS, Section
 from shared.events.topic import Network
 
@@ -18,7 +19,8 @@ def parse_network_rules(section: Section, deployment: Deployment) -> dict[str, A
     """Read the network rules; faults are added to *section*."""
     access = section.choice("publicNetworkAccess", ("Enabled", "Disabled"))
     if access == "Disabled":
-        section.refuse("publicNetworkAccess", "publicNetworkAccess 'Disabled' is not supported.")
+        message = f"publicNetworkAccess 'Disabled' is not supported. {PRIVATE.sentence}"
+        section.refuse("publicNetworkAccess", message)
     stored: dict[str, Any] = {"publicNetworkAccess": "Enabled"}
     if rules := _parse_rules(section):
         if not deployment.has_client_ip_header:

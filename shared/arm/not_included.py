@@ -18,11 +18,11 @@ class Feature(NamedTuple):
 
 
 _PARTNERS = Feature("Partner topics", "let the partner publish to a custom topic")
-_PRIVATE = Feature(
+PRIVATE = Feature(
     "Private endpoints of topics",
     "give the function app a private endpoint, or set inboundIpRules of the topic",
 )
-_MQTT = Feature("MQTT clients and topic spaces", "publish over HTTP to a topic of the namespace")
+MQTT = Feature("MQTT clients and topic spaces", "publish over HTTP to a topic of the namespace")
 _DIAGNOSTICS = Feature(
     "Diagnostic settings", "read the app's own log: it has a line for each failed delivery"
 )
@@ -40,14 +40,14 @@ RESOURCES: Mapping[str, Feature] = {
     "partnerregistrations": _PARTNERS,
     "partnertopics": _PARTNERS,
     "verifiedpartners": _PARTNERS,
-    "privateendpointconnections": _PRIVATE,
-    "privatelinkresources": _PRIVATE,
-    "networksecurityperimeterconfigurations": _PRIVATE,
-    "cacertificates": _MQTT,
-    "clientgroups": _MQTT,
-    "clients": _MQTT,
-    "permissionbindings": _MQTT,
-    "topicspaces": _MQTT,
+    "privateendpointconnections": PRIVATE,
+    "privatelinkresources": PRIVATE,
+    "networksecurityperimeterconfigurations": PRIVATE,
+    "cacertificates": MQTT,
+    "clientgroups": MQTT,
+    "clients": MQTT,
+    "permissionbindings": MQTT,
+    "topicspaces": MQTT,
     "diagnosticsettings": _DIAGNOSTICS,
     "diagnosticsettingscategories": _DIAGNOSTICS,
 }
@@ -70,4 +70,9 @@ TOPIC_TYPES = Feature(
     "Topic types other than storage accounts", "publish such events to a custom topic"
 )
 PULL = Feature("Pull delivery and queue subscriptions", "subscribe a webhook")
-FEATURES = tuple(dict.fromkeys((*RESOURCES.values(), *DESTINATIONS.values(), TOPIC_TYPES, PULL)))
+CUSTOM_DOMAINS = Feature(
+    "Custom domains of namespaces", "give the function app the domain, and set PUSHGRID_PUBLIC_URL"
+)
+FEATURES = tuple(
+    dict.fromkeys((*RESOURCES.values(), *DESTINATIONS.values(), TOPIC_TYPES, PULL, CUSTOM_DOMAINS))
+)

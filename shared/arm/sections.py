@@ -32,10 +32,10 @@ class Section(NamedTuple):
         target = self.target(name)
         self.faults.append(Fault(code=InvalidDocument.code, message=message, target=target))
 
-    def refuse_unsupported(self, name: str) -> None:
-        """Refuse a member that is set to anything but null or an empty value."""
+    def refuse_unsupported(self, name: str, sentence: str) -> None:
+        """Refuse a member that is set to anything but null or an empty value, with a *sentence*."""
         if self.members.get(name) not in (None, [], {}, ""):
-            self.refuse(name, f"{self.target(name)} is not supported.")
+            self.refuse(name, f"{self.target(name)} is not supported. {sentence}")
 
     def refuse_others(self, *known: str) -> None:
         """Refuse members that are none of *known*."""

@@ -81,7 +81,7 @@ def source_fault(source: str, deployment: Deployment) -> str | None:
         return (
             f"'{source}' is not supported as a source: it must be a custom topic, or a storage "
             "account, /subscriptions/ID/resourceGroups/GROUP/providers/Microsoft.Storage/"
-            "storageAccounts/NAME."
+            f"storageAccounts/NAME. {TOPIC_TYPES.sentence}"
         )
     if account not in deployment.known_accounts:
         return (

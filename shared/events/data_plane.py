@@ -75,6 +75,6 @@ def topic_name(request: HttpRequest) -> str | None:
         return None if TopicName.parse(name) or AccountTopic.parse(name) else name
     topic, _, action = request.params["action"].rpartition(":")
     if action in _PULL:
-        message = f"Pull delivery is not supported: '{action}' is not available, events are pushed."
+        message = f"Pull delivery, '{action}', is not included here. Instead, subscribe a webhook."
         raise InvalidEvents(message, detail_code="UnsupportedOperation")
     return TopicName(request.params["namespace"], topic).joined if action == _PUBLISH else None

@@ -167,6 +167,6 @@ def test_pull_delivery_is_refused_by_name(host: RunningHost, arm: Arm, namespace
             namespace_topic="orders",
             subscription="crm",
         ) as client,
-        pytest.raises(HttpResponseError, match="Pull delivery is not supported"),
+        pytest.raises(HttpResponseError, match="subscribe a webhook"),
     ):
         client.receive(max_events=1)

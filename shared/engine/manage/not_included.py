@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from shared.arm.not_included import RESOURCES
+from shared.arm.not_included import RESOURCES, TOPIC_TYPES
 from shared.arm.topic_codec import TYPE as TOPIC_TYPE
 from shared.engine.manage.call import Call, ManagePorts
 from shared.errors import InvalidDocument, NotFound
@@ -26,11 +26,11 @@ def refuse_scope(_: ManagePorts, call: Call) -> NoReturn:
     """Refuse event subscriptions of any scope that is neither a topic nor a storage account."""
     scope = call.names["scope"].split("/")
     named = next(
-        (RESOURCES[each.casefold()] for each in scope if each.casefold() in RESOURCES), None
+        (RESOURCES[each.casefold()] for each in scope if each.casefold() in RESOURCES), TOPIC_TYPES
     )
     raise InvalidDocument(
         f"There are no event subscriptions of '/{call.names['scope']}' here: the scope must be a "
         f"topic, /subscriptions/…/resourceGroups/…/providers/{TOPIC_TYPE}/…, or a storage account, "
         "/subscriptions/…/resourceGroups/…/providers/Microsoft.Storage/storageAccounts/…."
-        + (f" {named.sentence}" if named else "")
+        f" {named.sentence}"
     )

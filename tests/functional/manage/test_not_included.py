@@ -6,8 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from shared.arm.not_included import DESTINATIONS, FEATURES
-from tests.functional.manage.arm_api import CRM, GROUP, ORDERS, SHOP, ArmApi
+from shared.arm.not_included import (
+    CUSTOM_DOMAINS,
+    DESTINATIONS,
+    FEATURES,
+    MQTT,
+    PRIVATE,
+    PULL,
+    RESOURCES,
+    TOPIC_TYPES,
+    Feature,
+)
+from tests.functional.manage.arm_api import CRM, GROUP, ORDERS, SHOP, SHOP_CRM, ArmApi
 
 README = (Path(__file__).parents[3] / "README.md").read_text("utf-8")
 INSIGHTS = "providers/Microsoft.Insights"
@@ -40,12 +50,43 @@ def test_a_path_names_its_feature(orders: ArmApi, method: str, path: str, featur
     assert message.startswith(f"{feature} are not included here. Instead, ")
 
 
-def test_a_scope_names_its_feature(orders: ArmApi) -> None:
-    path = f"{GROUP}/domains/d/providers/Microsoft.EventGrid/eventSubscriptions/s"
+@pytest.mark.parametrize(
+    ("scope", "feature"),
+    [
+        (f"{GROUP}/domains/d", RESOURCES["domains"]),
+        ("/subscriptions/s1/resourceGroups/rg/providers/Microsoft.KeyVault/vaults/v", TOPIC_TYPES),
+        ("/subscriptions/s1/resourceGroups/rg/providers/Microsoft.Web/sites/s", TOPIC_TYPES),
+    ],
+)
+def test_a_scope_names_its_feature(orders: ArmApi, scope: str, feature: Feature) -> None:
+    path = f"{scope}/providers/Microsoft.EventGrid/eventSubscriptions/s"
 
     message = orders.error("PUT", path, {}, status=400)["message"]
 
-    assert "Domains are not included here. Instead, " in message
+    assert feature.sentence in message
+
+
+@pytest.mark.parametrize(
+    ("path", "properties", "feature"),
+    [
+        (ORDERS, {"publicNetworkAccess": "Disabled"}, PRIVATE),
+        (SHOP, {"publicNetworkAccess": "Disabled"}, PRIVATE),
+        (SHOP, {"topicSpacesConfiguration": {"state": "Enabled"}}, MQTT),
+        (SHOP, {"topicsConfiguration": {"customDomains": [{}]}}, CUSTOM_DOMAINS),
+        (f"{GROUP}/systemTopics/vault", {"source": "/v", "topicType": "A.B"}, TOPIC_TYPES),
+        (SHOP_CRM, {"deliveryConfiguration": {"deliveryMode": "Queue"}}, PULL),
+    ],
+)
+def test_a_member_names_its_feature(
+    shop_orders: ArmApi, path: str, properties: dict[str, object], feature: Feature
+) -> None:
+    rows = dict(shop_orders.resources._rows)
+
+    body = {"location": "local", "properties": properties}
+    message = shop_orders.error("PUT", path, body, status=400)["message"]
+
+    assert feature.sentence in message
+    assert shop_orders.resources._rows == rows
 
 
 @pytest.mark.parametrize("kind", [*DESTINATIONS])

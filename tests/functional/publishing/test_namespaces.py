@@ -81,7 +81,7 @@ _WRONG_KEY = *_UNAUTHORIZED, "The key is not one of the namespace's, or there is
 _CUSTOM_KEY = {"authorization": KEYS[0], "aeg-sas-key": KEYS[0]}
 _MANY = compact([event(number) for number in range(1001)]).encode()
 _LARGE = compact([event(data=noise(1_048_576))]).encode()
-_PULL = 400, "UnsupportedOperation", "Pull delivery is not supported"
+_PULL = 400, "UnsupportedOperation", "subscribe a webhook"
 _VERSION = 400, "UnsupportedApiVersion", "Use '2024-06-01'"
 REFUSED: dict[str, tuple[dict[str, Any], int, str, str]] = {
     "an unknown topic": ({"action": "returns:publish"}, *_NO_TOPIC),

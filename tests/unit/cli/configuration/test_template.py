@@ -163,7 +163,10 @@ _STORAGE = "Microsoft.Storage/storageAccounts"
         {"type": EXTENSION, "name": "crm", "scope": f"{_STORAGE}/acct"},
         {"type": EXTENSION, "name": "crm", "scope": f"[resourceId('{_STORAGE}', 'acct')]"},
         {"type": EXTENSION, "name": "crm", "scope": f"[toLower('{_STORAGE}/acct')]"},
-        {"type": f"{_STORAGE}/providers/eventSubscriptions", "name": "acct/Microsoft.EventGrid/crm"},
+        {
+            "type": f"{_STORAGE}/providers/eventSubscriptions",
+            "name": "acct/Microsoft.EventGrid/crm",
+        },
     ],
 )
 def test_a_storage_account_is_a_scope_in_every_form(
