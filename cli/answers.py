@@ -88,7 +88,7 @@ def raise_if_refused(answer: requests.Response, *, wants_admin: bool = True) -> 
         ]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         message = _beginning(answer)
-    if wants_admin and answer.status_code == HTTPStatus.UNAUTHORIZED:
+    if wants_admin and answer.status_code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
         message += "\n  Give the admin key with --admin-key or PUSHGRID_ADMIN_KEY, or use --entra."
     raise CommandFailed(
         f"{answer.status_code} {message}", REFUSED, answer.status_code, tuple(faults)

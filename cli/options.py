@@ -40,10 +40,10 @@ def calls_deployment(command: F) -> F:
         *([] if command.__name__ == "publish" else ["--key"]),  # there it is the topic's
         "--admin-key",
         "key",
-        envvar="PUSHGRID_ADMIN_KEY",
+        envvar=["PUSHGRID_ADMIN_KEY", "PUSHGRID_READER_KEY"],
         show_envvar=True,
-        help="Admin key. For a local URL, the default is the one of 'pushgrid dev', or that in "
-        "local.settings.json.",
+        help="Admin key, or the reader's key, which only reads. For a local URL, the default is "
+        "the one of 'pushgrid dev', or that in local.settings.json.",
     )
     @click.option("--entra", is_flag=True, help="Use a token of Entra ID instead of the key.")
     @click.option(

@@ -38,6 +38,12 @@ param principalType principalKindType = 'User'
 })
 param adminKey string
 
+@description('Name of the Key Vault secret with a second key of the management API, valid beside the first; empty for none.')
+param secondAdminKeyName string = ''
+
+@description('Name of the Key Vault secret with the key of readers, who change nothing and see no payloads; empty for none.')
+param readerKeyName string = ''
+
 @description('Delivery profile of topics that name none.')
 param profile profileType = 'latest'
 
@@ -291,6 +297,8 @@ module app 'modules/app.bicep' = {
       httpAlwaysReady: httpAlwaysReady
     }
     settings: {
+      secondAdminKeyName: secondAdminKeyName
+      readerKeyName: readerKeyName
       profile: profile
       publicUrl: publicUrl
       allowHttp: allowHttp

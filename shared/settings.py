@@ -56,7 +56,8 @@ class Settings:
     """
     Everything that can be set, each with the name of its environment variable in ``NAMES``.
 
-    *admin_key* ``None`` closes the management API to keys. *public_url* ``None``: taken from the
+    Both admin keys are valid at the same time; without any the management API is closed to keys.
+    *public_url* ``None``: taken from the
     request. *client_ip_header* is in lower case; ``None``: the clients' addresses are unknown.
     *storage* is a connection as `storage_setting` returns it, and so are *deadletter_accounts*.
     The host reads the schedules; without one it leaves out that timer only. *entra_tenant* has its
@@ -68,6 +69,8 @@ class Settings:
     deadletter_schedule: str | None = None
     deadletter_accounts: Mapping[str, Connection] = field(default_factory=dict, repr=False)
     admin_key: str | None = field(default=None, repr=False)
+    admin_key_2: str | None = field(default=None, repr=False)
+    reader_key: str | None = field(default=None, repr=False)
     profile: str = "latest"
     public_url: str | None = None
     allow_http: bool = False
@@ -151,6 +154,10 @@ def from_environ(environ: Mapping[str, str], profiles: frozenset[str]) -> Settin
     if values.get("az_login") and values["entra_jwks_url"]:
         name = NAMES["az_login"]
         message = f"{name} and Entra ID exclude each other: unset one"
+        faults.append(Fault(code="InvalidSetting", message=message, target=name))
+    if values.get("reader_key") in {values.get("admin_key"), values.get("admin_key_2")} - {None}:
+        name = NAMES["reader_key"]
+        message = f"{name}: is an admin key as well: whoever reads could change everything"
         faults.append(Fault(code="InvalidSetting", message=message, target=name))
     if faults:
         raise InvalidSettings("; ".join(fault.message for fault in faults), faults=tuple(faults))
@@ -286,6 +293,8 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "deadletter_schedule": ("PUSHGRID_DEADLETTER_SCHEDULE", str),
     "deadletter_accounts": ("PUSHGRID_DEADLETTER_ACCOUNTS", str),
     "admin_key": ("PUSHGRID_ADMIN_KEY", _secret),
+    "admin_key_2": ("PUSHGRID_ADMIN_KEY_2", _secret),
+    "reader_key": ("PUSHGRID_READER_KEY", _secret),
     "profile": ("PUSHGRID_PROFILE", str),
     "public_url": ("PUSHGRID_PUBLIC_URL", _url),
     "allow_http": ("PUSHGRID_ALLOW_HTTP", _boolean),

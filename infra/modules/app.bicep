@@ -158,6 +158,7 @@ resource appSettings 'Microsoft.Web/sites/config@2024-11-01' = {
     AzureWebJobsStorage__queueServiceUri: storageEndpoints.queue
     AzureWebJobsStorage__tableServiceUri: storageEndpoints.table
     PUSHGRID_ADMIN_KEY: '@Microsoft.KeyVault(SecretUri=${adminKeySecretUri})'
+    PUSHGRID_ADMIN_KEY_2: empty(settings.secondAdminKeyName) ? '' : '@Microsoft.KeyVault(SecretUri=${vaultUri}secrets/${settings.secondAdminKeyName})'
     PUSHGRID_ALLOWED_NETWORKS: settings.allowedNetworks
     PUSHGRID_ALLOW_HTTP: settings.allowHttp ? 'true' : 'false'
     PUSHGRID_ATTEMPT_LOG: settings.attemptLog
@@ -177,6 +178,7 @@ resource appSettings 'Microsoft.Web/sites/config@2024-11-01' = {
     PUSHGRID_PUBLIC_URL: empty(settings.publicUrl) ? 'https://${site.properties.defaultHostName}' : settings.publicUrl
     PUSHGRID_PUBLISH_LOG: settings.publishLog
     PUSHGRID_ENDPOINT_ANSWERS: settings.endpointAnswers ? 'true' : 'false'
+    PUSHGRID_READER_KEY: empty(settings.readerKeyName) ? '' : '@Microsoft.KeyVault(SecretUri=${vaultUri}secrets/${settings.readerKeyName})'
     PUSHGRID_REPLAY_HEADER: settings.replayHeader ? 'true' : 'false'
     PUSHGRID_TRACE_CONTEXT: settings.traceContext ? 'true' : 'false'
     PUSHGRID_WAKE_SCHEDULE: '0 * * * * *'

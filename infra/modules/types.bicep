@@ -82,6 +82,12 @@ type publishLogType = 'commits' | 'requests'
 @export()
 @description('Settings of the app that a deployment may choose; docs/deploy.md says what each is for. An empty text leaves the default of the app.')
 type settingsType = {
+  @description('Name of the Key Vault secret with a second key of the management API; empty for none.')
+  secondAdminKeyName: string
+
+  @description('Name of the Key Vault secret with the key of readers; empty for none.')
+  readerKeyName: string
+
   @description('Default delivery profile.')
   profile: profileType
 

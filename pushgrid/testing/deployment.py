@@ -31,6 +31,7 @@ from shared.delivery.profiles import PROFILES
 from shared.engine.delivering.budget import MESSAGES
 from shared.engine.manage.api import Manage
 from shared.engine.manage.validation_links import Validate
+from shared.engine.operations.operator_authorization import Operators
 from shared.engine.ports import Queue
 from shared.events.topic import InputSchema
 from shared.http import HttpAnswer, HttpRequest
@@ -69,6 +70,7 @@ class Pushgrid(InMemoryApp):
     """
 
     admin_key = "the-test-s-admin-key"
+    reader_key = "the-test-s-reader-key"
     max_steps = 10_000  # at one moment
 
     def __init__(self, until_end: ExitStack) -> None:
@@ -107,7 +109,7 @@ class Pushgrid(InMemoryApp):
             terms=self.deliver.parts.terms,
             metrics=self.metrics,
             replays=self.replays,
-            admin_key=self.admin_key,
+            operators=Operators(admin_key=self.admin_key, reader_key=self.reader_key),
             public_url=_URL,
             new_key=lambda: uuid.UUID(self.new_id()).hex,
             new_id=self.new_id,

@@ -11,10 +11,11 @@ _PRINCIPALS = ("oid", "azp", "appid", "sub")  # the principal, else the client, 
 
 
 class Role(StrEnum):
-    """A role in the ``roles`` of a token, by the name of the Azure role."""
+    """A role in the ``roles`` of a token, named as Azure's roles are."""
 
     DATA_SENDER = "EventGrid Data Sender"
     CONTRIBUTOR = "EventGrid Contributor"
+    READER = "EventGrid Reader"
 
 
 class TokenFault(StrEnum):

@@ -1,4 +1,4 @@
-"""Builds the verifiers of access tokens from Entra ID: for publishers and for operators."""
+"""Builds the verifiers of access tokens from Entra ID, and who operators are."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from shared.adapters.bridge import OnLoopPusher
     from shared.adapters.entra.access_tokens import EntraTokenVerifier
     from shared.adapters.entra.signing_keys import SigningKeys
+    from shared.engine.operations.operator_authorization import Operators
 
 
 @once
@@ -20,8 +21,15 @@ def publisher_tokens() -> EntraTokenVerifier | None:
 
 
 @once
-def operator_tokens() -> EntraTokenVerifier | None:
-    return _verifier(settings().entra_management_audience)
+def operators() -> Operators:
+    from shared.engine.operations.operator_authorization import Operators
+
+    return Operators(
+        admin_key=settings().admin_key,
+        admin_key_2=settings().admin_key_2,
+        reader_key=settings().reader_key,
+        tokens=_verifier(settings().entra_management_audience),
+    )
 
 
 def _verifier(audiences: tuple[str, ...]) -> EntraTokenVerifier | None:

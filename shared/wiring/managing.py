@@ -12,6 +12,7 @@ from shared.adapters.resource_cache import InvalidatingStore
 from shared.engine.manage.validation_links import Validate
 from shared.races import backoff_seconds
 from shared.wiring import storage
+from shared.wiring.entra import operators
 from shared.wiring.process import CLOCK, bridge, new_id, once
 from shared.wiring.settings import log_doubtful_settings, settings
 
@@ -31,7 +32,7 @@ def az_login() -> AzLogin:
 
     return AzLogin(
         is_on=settings().az_login,
-        admin_key=settings().admin_key,
+        operators=operators(),
         public_url=settings().public_url,
     )
 
@@ -44,7 +45,6 @@ def manage() -> Manage:
     from shared.arm.deployment import Deployment, profile_limits
     from shared.delivery.profiles import PROFILES
     from shared.engine.manage.api import Manage
-    from shared.wiring.entra import operator_tokens
     from shared.wiring.outbound import app_addresses, blocking_pusher, pusher
     from shared.wiring.replaying import jobs
 
@@ -72,8 +72,7 @@ def manage() -> Manage:
         terms=storage.deployment_terms(),
         metrics=storage.metrics(),
         replays=jobs(),
-        admin_key=settings().admin_key,
-        tokens=operator_tokens(),
+        operators=operators(),
         public_url=settings().public_url,
         has_local_shortcuts=settings().local_shortcuts,
         new_key=_new_key,

@@ -34,7 +34,7 @@ def status() -> Status:
     from shared.engine.operations.status import Snapshot, Status, take_snapshot
     from shared.engine.operations.topic_states import topic_states
     from shared.wiring import storage
-    from shared.wiring.entra import operator_tokens
+    from shared.wiring.entra import operators
     from shared.wiring.settings import settings
     from shared.wiring.timers import timer_runs
 
@@ -71,6 +71,5 @@ def status() -> Status:
             activities(),
         ),
         activities=activities,
-        admin_key=settings().admin_key,
-        tokens=operator_tokens(),
+        operators=operators(),
     )

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from shared.engine.operations.misconfigured import MisconfiguredApi, MisconfiguredPublish
 
 _CLOSED = {
-    NAMES["admin_key"]: "the management API and the metrics reject every key",
+    NAMES["admin_key"]: "the management API and the metrics reject this key",
+    NAMES["admin_key_2"]: "the management API and the metrics reject this key",
+    NAMES["reader_key"]: "the management API and the metrics reject this key",
     NAMES["webhook_client_secret"]: "no secret gets tokens for webhooks that Entra ID protects",
     NAMES["webhook_certificate"]: "no certificate gets tokens for webhooks that Entra ID protects",
     NAMES["ca_bundle"]: "only the authorities of the system are trusted",

@@ -38,6 +38,8 @@ def _settings(azurite: Azurite, scale: float) -> dict[str, str]:
     return host_settings(
         azurite,
         PUSHGRID_TIME_SCALE=str(scale),
+        PUSHGRID_ADMIN_KEY_2="the-second-admin-key-of-tests",
+        PUSHGRID_READER_KEY="the-reader-s-key-of-tests",
         PUSHGRID_AZ_LOGIN="true",
         PUSHGRID_CLIENT_IP_HEADER="X-Forwarded-For",
         PUSHGRID_LOCAL_SHORTCUTS="true",

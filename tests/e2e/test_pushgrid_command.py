@@ -242,6 +242,28 @@ def test_a_namespace_lives_and_ends(pushgrid: Run, name: str) -> None:
     assert [each.code for each in gone] == [0, 1]
 
 
+def test_a_reader_sees_how_things_are_and_a_second_key_is_as_good(
+    pushgrid: Run, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    second = ("--admin-key", "the-second-admin-key-of-tests")
+    assert pushgrid("topic", "create", name, *second).code == 0
+    shown = [pushgrid(*command.split()).out for command in ("status --json", "topic list --json")]
+    monkeypatch.delenv("PUSHGRID_ADMIN_KEY")
+    monkeypatch.setenv("PUSHGRID_READER_KEY", "the-reader-s-key-of-tests")
+
+    status = pushgrid("status", "--json")
+    topics = pushgrid("topic", "list", "--json")
+    top = pushgrid("top", "--once")
+    refused = pushgrid("topic", "keys", name)
+
+    assert json.loads(status.out).keys() == json.loads(shown[0]).keys()
+    assert topics.out == shown[1]
+    assert (top.code, top.err) == (0, "")
+    assert refused.code == 1
+    assert "The reader's key does not have authorization" in refused.err
+    assert pushgrid("topic", "delete", name, "--yes", *second).code == 0
+
+
 def test_the_status_is_an_exit_code_too(pushgrid: Run) -> None:
     found = pushgrid("status")
 

@@ -28,7 +28,7 @@ FOLDERS = sorted(path.parent for path in ROOT.glob("*_function/function.json"))
 def test_readme_names_every_setting_and_no_other():
     readme = (ROOT / "README.md").read_text()
     table = readme.split("## Settings")[1].split("##")[0]
-    named = set(re.findall(r"^\| `([A-Za-z_]+)`", table, re.MULTILINE))
+    named = set(re.findall(r"^\| `([A-Za-z0-9_]+)`", table, re.MULTILINE))
 
     assert named == set(settings.NAMES.values())
 

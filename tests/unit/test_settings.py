@@ -226,6 +226,16 @@ def test_a_reference_that_is_not_resolved_is_no_secret(reference: str) -> None:
     assert settings.webhook_certificate is None
 
 
+@pytest.mark.parametrize("other", ["ADMIN_KEY", "ADMIN_KEY_2"])
+def test_a_reader_s_key_that_is_an_admin_key_is_refused(other: str) -> None:
+    with pytest.raises(InvalidSettings, match="PUSHGRID_READER_KEY: is an admin key") as raised:
+        read(**{other: "s3cret", "READER_KEY": " s3cret"})
+
+    assert "s3cret" not in str(raised.value)
+    assert read(ADMIN_KEY=_REFERENCE, READER_KEY=_REFERENCE).reader_key is None
+    assert read(ADMIN_KEY="a", ADMIN_KEY_2="a", READER_KEY="b").reader_key == "b"
+
+
 def test_settings_that_were_not_resolved_are_named() -> None:
     environ = {
         "PUSHGRID_ADMIN_KEY": _REFERENCE,
@@ -249,7 +259,7 @@ def test_a_key_that_was_not_resolved_is_an_error_in_the_log(
     assert (line["event"], line["setting"]) == ("setting.unresolved", "PUSHGRID_ADMIN_KEY")
     for part in (
         "Key Vault returned no value for it",
-        "the management API and the metrics reject every key",
+        "the management API and the metrics reject this key",
         "the app's identity may read it, then restart the app",
     ):
         assert part in line["detail"]

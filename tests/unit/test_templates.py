@@ -109,8 +109,10 @@ def test_bodies_are_limited_alike_wherever_the_app_runs_and_none_that_it_takes_i
 
 def test_each_setting_is_written_from_the_parameter_of_its_name() -> None:
     others = {
+        "adminKey2": "secondAdminKeyName",
         "caBundle": "caBundleName",
         "clientCertificate": "clientCertificateName",
+        "readerKey": "readerKeyName",
         "webhookCertificate": "webhookCertificateName",
         "webhookClientSecret": "webhookSecretName",
     }

@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 from shared.arm.arm_json import error_answer
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.routes import find
-from shared.engine.operations.operator_authorization import check_operator
 from shared.errors import AppError, InvalidDocument, MethodNotAllowed
 from shared.events import literals
 from shared.http import HttpAnswer, HttpRequest
@@ -36,7 +35,7 @@ class Manage(ManagePorts):
         return replace(answer, headers={**answer.headers, **always})
 
     def _answer(self, request: HttpRequest) -> HttpAnswer:
-        by = check_operator(request.headers.get("authorization"), self.admin_key, self.tokens)
+        operator = self.operators.authorize(request.headers.get("authorization"))
         query = {name.lower(): value for name, value in request.query.items()}
         version = _api_version(query.get("api-version"))
         url = urlsplit(request.url)
@@ -47,6 +46,8 @@ class Manage(ManagePorts):
             refused = error_answer(MethodNotAllowed())
             allow = {"Allow": ", ".join(route.handlers)}
             return replace(refused, headers={**refused.headers, **allow})
+        if operator.is_reader and not route.is_open_to_readers(method):
+            raise operator.forbidden(f"{method} {url.path}")
         asked_at = f"{url.scheme}://{url.netloc}"
         call = Call(
             names=names,
@@ -56,7 +57,8 @@ class Manage(ManagePorts):
             asked_at=asked_at,
             public_url=self.public_url or asked_at,
             assumes_consent=self.has_local_shortcuts and request.headers.get(CONSENT) == ASSUMED,
-            by=by,
+            by=operator.name,
+            is_reader=operator.is_reader,
         )
         return with_pending_state(handler(self, call), method, version)
 

@@ -43,7 +43,9 @@ def attempts_of(form: Subscriptions) -> Callable[[ManagePorts, Call], HttpAnswer
             "at": timestamp(now),
             "since": timestamp(since),
             "state": state and subscription_state.document(state),
-            "value": [event_timeline.document(each) for each in timelines],
+            "value": [
+                event_timeline.document(each, with_answers=not call.is_reader) for each in timelines
+            ],
         }
         return answer(200, found)
 
@@ -60,7 +62,9 @@ def failures_of(form: Subscriptions) -> Callable[[ManagePorts, Call], HttpAnswer
         topic, name = form.topics.topic_name(ports, call), call.names["name"]
         days = ports.attempts.read(topic, name, now - _A_DAY, attempted_since=since)
         records = (each for day in days for each in day)
-        failures = event_timeline.failure_documents(records, read_top(call, _MAX_TOP))
+        failures = event_timeline.failure_documents(
+            records, read_top(call, _MAX_TOP), with_answers=not call.is_reader
+        )
         found = {"topic": topic, "subscription": name, "at": timestamp(now), "value": failures}
         return answer(200, found)
 

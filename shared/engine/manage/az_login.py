@@ -6,11 +6,11 @@ Source: azure-cli 2.91.0 with its MSAL, as run; RFC 6749, sections 4.4 and 5.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, urlsplit
 
 from shared.arm.arm_json import answer, error_answer
-from shared.engine.operations.operator_authorization import is_admin_key
+from shared.engine.operations.operator_authorization import Operators
 from shared.errors import NotFound
 from shared.http import HttpAnswer, HttpRequest
 
@@ -23,13 +23,13 @@ _OFF = "Azure CLI can't sign in with the admin key here, because PUSHGRID_AZ_LOG
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AzLogin:
     """
-    Tells Azure CLI where to sign in, and gives it the admin key as a token for the same key.
+    Tells Azure CLI where to sign in, and gives it a key as a token for the same key.
 
     Unless *is_on*, every answer is 404. *public_url* ``None`` means: taken from each request.
     """
 
     is_on: bool
-    admin_key: str | None = field(repr=False)
+    operators: Operators
     public_url: str | None
 
     def run(self, request: HttpRequest) -> HttpAnswer:
@@ -52,7 +52,7 @@ class AzLogin:
         if form.get("grant_type") != "client_credentials":
             return _refusal(400, "unsupported_grant_type", "Only client_credentials is supported.")
         secret = form.get("client_secret", "")
-        if not is_admin_key(secret, self.admin_key):
+        if self.operators.with_key(secret) is None:
             return _refusal(401, "invalid_client", "The client secret is not the admin key.")
         return answer(
             200, {"token_type": "Bearer", "expires_in": _LIFETIME, "access_token": secret}

@@ -9,6 +9,7 @@ from shared.arm.deployment import Deployment
 from shared.clock import Clock
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.manage.request_rate import RequestRate
+from shared.engine.operations.operator_authorization import Operators
 from shared.engine.ports import (
     AttemptReader,
     BlockingPusher,
@@ -18,7 +19,6 @@ from shared.engine.ports import (
     Metrics,
     Notifier,
     ResourceStore,
-    TokenVerifier,
 )
 from shared.engine.replaying.jobs import ReplayJobs
 from shared.errors import NotFound
@@ -30,11 +30,10 @@ class ManagePorts:
     """
     The ports of the management API.
 
-    *admin_key* and *tokens* authorize the operator; with neither the API is closed. *public_url*
-    ``None`` means: taken from each request. *has_local_shortcuts*: callers can choose keys,
-    and assume the consent of endpoints on loopback. *new_key* makes an access key, *new_id* a
-    unique id; *sleep* takes seconds, *backoff* waits after that many lost races for a
-    document. *test_rate* limits the tests of endpoints.
+    *operators* authorizes callers. *public_url* ``None`` means: taken from each request.
+    *has_local_shortcuts*: callers can choose keys, and assume the consent of endpoints on loopback.
+    *new_key* makes an access key, *new_id* a unique id; *sleep* takes seconds, *backoff* waits
+    after that many lost races for a document. *test_rate* limits the tests of endpoints.
     """
 
     resources: ResourceStore
@@ -49,8 +48,7 @@ class ManagePorts:
     terms: DeploymentTerms
     metrics: Metrics
     replays: ReplayJobs
-    admin_key: str | None = field(repr=False)
-    tokens: TokenVerifier | None = None
+    operators: Operators
     public_url: str | None
     has_local_shortcuts: bool = False
     new_key: Callable[[], str]
@@ -68,7 +66,7 @@ class Call:
     *names* are the decoded segments of the path by their names in the route. *path* is as the
     client sent it. *query* has lower-case names. *asked_at* is the app's URL as this client
     addressed it, *public_url* the one to publish. *by* names the operator, without any secret.
-    *assumes_consent*: endpoints are not asked.
+    *is_reader*: the caller may not see payloads. *assumes_consent*: endpoints are not asked.
     """
 
     names: Mapping[str, str]
@@ -78,6 +76,7 @@ class Call:
     asked_at: str
     public_url: str
     by: str
+    is_reader: bool = False
     assumes_consent: bool = False
 
     def covers(self, arm_id: str) -> bool:

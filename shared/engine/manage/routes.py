@@ -37,10 +37,16 @@ class Route(NamedTuple):
     A path and the handler of each verb on it.
 
     Segments in braces match any segment and name it; a first ``{*scope}`` matches one or more.
+    *has_payloads*: its answers have events as they were published, which readers don't see.
     """
 
     segments: tuple[str, ...]
     handlers: Mapping[str, Handler]
+    has_payloads: bool = False
+
+    def is_open_to_readers(self, method: str) -> bool:
+        """Tell whether a reader may send *method*: docs/security.md has the table."""
+        return method == "GET" and not self.has_payloads
 
 
 def _route(path: str, **handlers: Handler) -> Route:
@@ -79,7 +85,9 @@ def _subscription_routes(path: str, form: Subscriptions) -> tuple[Route, ...]:
             for action, handler in hold_actions(form).items()
         ),
         _route(f"{path}/{{name}}/deadLetters", GET=dead_letter_blobs_of(form)),
-        _route(f"{path}/{{name}}/deadLetters/records", GET=dead_letter_records_of(form)),
+        _route(f"{path}/{{name}}/deadLetters/records", GET=dead_letter_records_of(form))._replace(
+            has_payloads=True
+        ),
         _route(f"{path}/{{name}}/getFullUrl", POST=form.full_url),
         _route(f"{path}/{{name}}/getDeliveryAttributes", POST=form.delivery_attributes),
         _route(f"{path}/{{name}}/whatIf", POST=form.what_if),

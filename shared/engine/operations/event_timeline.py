@@ -46,7 +46,7 @@ def latest(days: Iterable[Sequence[AttemptRecord]], limit: int) -> list[EventTim
     return sorted(timelines, key=lambda each: each.records[0].published_at)[-limit:]
 
 
-def document(timeline: EventTimeline) -> dict[str, Any]:
+def document(timeline: EventTimeline, *, with_answers: bool = True) -> dict[str, Any]:
     """Return a timeline as JSON members: times in UTC, durations in seconds."""
     first, end = timeline.records[0], timeline.end
     return {
@@ -55,7 +55,11 @@ def document(timeline: EventTimeline) -> dict[str, Any]:
         "traceId": first.trace_id,
         "replayOf": first.replay_of,
         "publishedAt": timestamp(first.published_at),
-        "attempts": [_attempt(each, each.outcome) for each in timeline.records if each.outcome],
+        "attempts": [
+            _attempt(each, each.outcome, with_answer=with_answers)
+            for each in timeline.records
+            if each.outcome
+        ],
         "end": end
         and {
             "state": end.state,
@@ -67,7 +71,9 @@ def document(timeline: EventTimeline) -> dict[str, Any]:
     }
 
 
-def failure_documents(records: Iterable[AttemptRecord], limit: int) -> list[dict[str, Any]]:
+def failure_documents(
+    records: Iterable[AttemptRecord], limit: int, *, with_answers: bool = True
+) -> list[dict[str, Any]]:
     """Return the *limit* latest failed attempts as JSON members, the latest first."""
     failed = [
         (each, each.outcome)
@@ -79,7 +85,7 @@ def failure_documents(records: Iterable[AttemptRecord], limit: int) -> list[dict
         {
             "eventId": each.event_id,
             "systemId": each.system_id,
-            **_attempt(each, outcome),
+            **_attempt(each, outcome, with_answer=with_answers),
             "state": each.state,
             "reason": each.reason,
         }
@@ -102,8 +108,10 @@ def _with_answers(records: Sequence[AttemptRecord]) -> Iterator[AttemptRecord]:
             yield each
 
 
-def _attempt(record: AttemptRecord, outcome: DeliveryOutcome) -> dict[str, Any]:
-    answer = outcome.answer
+def _attempt(
+    record: AttemptRecord, outcome: DeliveryOutcome, *, with_answer: bool
+) -> dict[str, Any]:
+    answer = outcome.answer if with_answer else None
     return {
         "number": record.number,
         "at": timestamp(record.at),

@@ -1,61 +1,111 @@
-"""Authorizes operators by the admin key or by an Entra ID token with the role for it."""
+"""Authorizes operators and readers by their keys, or by an Entra ID token with a role for it."""
 
 from __future__ import annotations
 
 import hmac
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from shared.engine.ports import TokenVerifier
 from shared.errors import Forbidden, Unauthenticated
 from shared.events.token_claims import Role, TokenFault
 
 
-def check_operator(
-    authorization: str | None, admin_key: str | None, tokens: TokenVerifier | None
-) -> str:
+class Operator(NamedTuple):
+    """Who calls, named without any secret; a reader may only read, and reads no payloads."""
+
+    name: str
+    is_reader: bool = False
+
+    def forbidden(self, action: str) -> Forbidden:
+        """Build the refusal of what a reader may not do."""
+        message = (
+            f"{self.name[0].upper()}{self.name[1:]} does not have authorization to perform this"
+            f" action: {action} needs the admin key, or an access token with the role"
+            f" '{Role.CONTRIBUTOR}'."
+        )
+        return Forbidden(message, detail_code="AuthorizationFailed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operators:
     """
-    Authorize the operator and return who it is; with neither a key nor Entra ID, nobody is.
+    The credentials of operators and readers.
 
-    Raises:
-        Unauthenticated: the credential is missing or wrong.
-        Forbidden: the token is valid but lacks the role.
-        SigningKeysUnavailable: the token can't be verified now.
+    All *admin_keys* are valid at the same time, so that one can be replaced while the other is in
+    use; with *reader_key* a caller may read. *tokens* reads access tokens of Entra ID. With none of
+    these nobody gets in.
     """
-    scheme, _, token = (authorization or "").partition(" ")
-    token = token.strip()
-    if not admin_key and tokens is None:
-        reason = "The management API is closed: PUSHGRID_ADMIN_KEY is not set."
-    elif not authorization:
-        reason = "Authentication failed. The 'Authorization' header is missing."
-    elif scheme.lower() != "bearer":
-        reason = "Authentication failed. The 'Authorization' header is not a Bearer token."
-    elif is_admin_key(token, admin_key):
-        return "the admin key"
-    elif tokens is None:
-        reason = "Authentication failed. The token is not the admin key."
-    else:
-        return f"Entra ID principal {_authorized(tokens, token)}"
-    raise Unauthenticated(reason, detail_code="AuthenticationFailed")
+
+    admin_key: str | None = field(default=None, repr=False)
+    admin_key_2: str | None = field(default=None, repr=False)
+    reader_key: str | None = field(default=None, repr=False)
+    tokens: TokenVerifier | None = None
+
+    def authorize(self, authorization: str | None) -> Operator:
+        """
+        Return who sends the header *authorization*.
+
+        Raises:
+            Unauthenticated: the credential is missing or wrong.
+            Forbidden: the token is valid but lacks a role.
+            SigningKeysUnavailable: the token can't be verified now.
+        """
+        scheme, _, token = (authorization or "").partition(" ")
+        token = token.strip()
+        if not any(self._keys) and self.tokens is None:
+            reason = "The management API is closed: PUSHGRID_ADMIN_KEY is not set."
+        elif not authorization:
+            reason = "Authentication failed. The 'Authorization' header is missing."
+        elif scheme.lower() != "bearer":
+            reason = "Authentication failed. The 'Authorization' header is not a Bearer token."
+        elif found := self.with_key(token):
+            return found
+        elif self.tokens is None:
+            reason = "Authentication failed. The token is not the admin key."
+        else:
+            return _authorized(self.tokens, token)
+        raise Unauthenticated(reason, detail_code="AuthenticationFailed")
+
+    def with_key(self, text: str) -> Operator | None:
+        """Return whose key *text* is, in a time that doesn't depend on which, or on how near."""
+        matches = [_is_equal(text, key) for key in self._keys]
+        return next((who for who, fits in zip(_HOLDERS, matches, strict=True) if fits), None)
+
+    @property
+    def _keys(self) -> tuple[str | None, ...]:
+        return self.admin_key, self.admin_key_2, self.reader_key
 
 
-def is_admin_key(text: str, admin_key: str | None) -> bool:
-    """Tell in constant time whether *text* is the admin key; nothing is if there is none."""
-    return bool(admin_key) and hmac.compare_digest(_octets(text), _octets(admin_key or ""))
+_HOLDERS = (  # of the keys, in their order
+    Operator("the admin key"),
+    Operator("the second admin key"),
+    Operator("the reader's key", is_reader=True),
+)
 
 
-def _authorized(tokens: TokenVerifier, token: str) -> str:
-    """Return the principal of a token that has the role."""
+def _is_equal(text: str, key: str | None) -> bool:
+    """Tell in constant time whether *text* is *key*; nothing is if there is none."""
+    return hmac.compare_digest(_octets(text), _octets(key or "")) and bool(key)
+
+
+def _authorized(tokens: TokenVerifier, token: str) -> Operator:
+    """Return the principal of a token that has a role."""
     bearer = tokens.verify(token)
     if isinstance(bearer, TokenFault):
         is_old = bearer is TokenFault.EXPIRED
         code = "ExpiredAuthenticationToken" if is_old else "InvalidAuthenticationToken"
         raise Unauthenticated(bearer, detail_code=code)
-    if not bearer.grant(Role.CONTRIBUTOR):
-        message = (
-            f"The client '{bearer.principal}' does not have authorization to perform this action:"
-            f" its access token has no role '{Role.CONTRIBUTOR}'."
-        )
-        raise Forbidden(message, detail_code="AuthorizationFailed")
-    return bearer.principal
+    name = f"Entra ID principal {bearer.principal}"
+    if bearer.grant(Role.CONTRIBUTOR):
+        return Operator(name)
+    if bearer.grant(Role.READER):
+        return Operator(name, is_reader=True)
+    message = (
+        f"The client '{bearer.principal}' does not have authorization to perform this action:"
+        f" its access token has no role '{Role.CONTRIBUTOR}' or '{Role.READER}'."
+    )
+    raise Forbidden(message, detail_code="AuthorizationFailed")
 
 
 def _octets(text: str) -> bytes:

@@ -1,9 +1,9 @@
-"""Answers the status routes: health for everybody, metrics and topics for the operator."""
+"""Answers the status routes: health for everybody, metrics and topics for who may read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -13,9 +13,9 @@ from shared.delivery.furthest import SKEW
 from shared.engine.delivering.clock_records import ClockNote, clock_notes
 from shared.engine.operations.activity import Activities
 from shared.engine.operations.holds import HeldSubscription
-from shared.engine.operations.operator_authorization import check_operator
+from shared.engine.operations.operator_authorization import Operators
 from shared.engine.operations.prometheus import CONTENT_TYPE, Gauge, exposition
-from shared.engine.ports import CountReader, Queue, QueueWatch, TokenVerifier
+from shared.engine.ports import CountReader, Queue, QueueWatch
 from shared.engine.timers.last_runs import LastRun, TimerRuns, last_runs
 from shared.engine.timers.queue_watch import QueueState, states
 from shared.errors import AppError, MethodNotAllowed, NotFound, StorageUnavailable
@@ -53,8 +53,7 @@ class Status:
 
     *snapshot* returns a `take_snapshot` that may be some seconds old, since anybody may ask; *held*
     returns `held_subscriptions`, and *activities* `read_activities`, likewise. *topics* returns
-    `topic_states` of now. *admin_key* and *tokens* authorize the operator; with neither only the
-    health is open.
+    `topic_states` of now. *operators* authorizes callers; the health is open to all.
     """
 
     counts: CountReader
@@ -62,8 +61,7 @@ class Status:
     held: Callable[[], Sequence[HeldSubscription]]
     topics: Callable[[], Mapping[str, Any]]
     activities: Callable[[], Activities]
-    admin_key: str | None = field(repr=False)
-    tokens: TokenVerifier | None = None
+    operators: Operators
 
     def run(self, request: HttpRequest) -> HttpAnswer:
         """Answer *request*; every error becomes an answer, too."""
@@ -83,9 +81,10 @@ class Status:
             raise MethodNotAllowed
         if what == "health":
             return _health(self.snapshot())
-        check_operator(request.headers.get("authorization"), self.admin_key, self.tokens)
+        operator = self.operators.authorize(request.headers.get("authorization"))
         if what == "topics":
-            return answer(200, self.topics())
+            access = "read" if operator.is_reader else "full"
+            return answer(200, {"access": access, **self.topics()})
         totals = self.counts.totals()
         gauges = [*_gauges(self.snapshot()), _held(self.held()), *_waiting(self.activities())]
         text = exposition(totals, gauges)

@@ -14,6 +14,7 @@ from cli.configuration.changes import differences
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
 from pushgrid.testing.memory import answered
+from shared.engine.operations.operator_authorization import Operators
 from shared.http import Failure, NotAnswered
 from tests.functional.configuration.conftest import Write
 from tests.functional.manage.arm_api import CRM, GROUP, ORDERS, SHOP_CRM, URL, ArmApi, hook, push
@@ -342,7 +343,7 @@ def test_a_pending_consent_can_be_assumed_instead(api: ArmApi, apply: Apply) -> 
 
 
 def test_a_wrong_key_ends_it_at_once(deployment: Deployment, api: ArmApi, write: Write) -> None:
-    api.reconfigure(admin_key="another")
+    api.reconfigure(operators=Operators(admin_key="another"))
 
     with pytest.raises(CommandFailed) as refused:
         plan(deployment, read_configuration(write(FULL)))

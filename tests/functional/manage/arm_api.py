@@ -33,6 +33,7 @@ from shared.delivery.profiles import PROFILES
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.manage.api import Manage
 from shared.engine.manage.validation_links import Validate
+from shared.engine.operations.operator_authorization import Operators
 from shared.engine.ports import Table
 from shared.engine.replaying.jobs import ReplayJobs
 from shared.http import Exchange, HttpAnswer, HttpRequest, LateAnswerHandler, OutboundRequest
@@ -123,7 +124,7 @@ class ArmApi:
                 backoff=self.backoffs.append,
             ),
             terms=DeploymentTerms(topics=self._directory(), default_profile="latest", time_scale=1),
-            admin_key=KEY,
+            operators=Operators(admin_key=KEY),
             public_url=None,
             new_key=lambda: next(keys),
             new_id=lambda: next(ids),

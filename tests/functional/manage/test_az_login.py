@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from shared.engine.manage.az_login import AzLogin
+from shared.engine.operations.operator_authorization import Operators
 from shared.http import HttpAnswer, HttpRequest
 from tests.functional.manage.arm_api import GROUP, HOST, KEY, ArmApi
 
@@ -16,7 +17,8 @@ GRANT = "grant_type=client_credentials&client_id=pushgrid&client_secret="
 
 
 def ask(method: str, path: str, body: str = "", **members: Any) -> HttpAnswer:
-    given: dict[str, Any] = {"is_on": True, "admin_key": KEY, "public_url": None}
+    keys = Operators(admin_key=KEY)
+    given: dict[str, Any] = {"is_on": True, "operators": keys, "public_url": None}
     login = AzLogin(**(given | members))
     return login.run(
         HttpRequest(method=method, url=f"{HOST}{path}", headers={}, body=body.encode())
@@ -57,7 +59,7 @@ def test_no_more_than_a_form_is_read() -> None:
 @pytest.mark.parametrize("key", [None, ""])
 @pytest.mark.parametrize("secret", ["", "None", KEY])
 def test_without_a_key_no_secret_is_right(key: str | None, secret: str) -> None:
-    assert ask("POST", TOKEN, GRANT + secret, admin_key=key).status == 401
+    assert ask("POST", TOKEN, GRANT + secret, operators=Operators(admin_key=key)).status == 401
 
 
 @pytest.mark.parametrize("grant", ["", "password", "authorization_code"])

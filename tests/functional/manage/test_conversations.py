@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared.engine.manage.az_login import AzLogin
+from shared.engine.operations.operator_authorization import Operators
 from shared.http import HttpAnswer, HttpRequest
 from tests.functional.manage.arm_api import GROUP, HOST, KEY, ArmApi
 from tests.functional.manage.conversations import FILES, Answer, play, read
@@ -24,7 +25,7 @@ NAMES = {
 
 
 def log_in(method: str, target: str, body: bytes) -> HttpAnswer:
-    login = AzLogin(is_on=True, admin_key=KEY, public_url=None)
+    login = AzLogin(is_on=True, operators=Operators(admin_key=KEY), public_url=None)
     return login.run(HttpRequest(method=method, url=f"{HOST}{target}", headers={}, body=body))
 
 

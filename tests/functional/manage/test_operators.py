@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from shared.engine.operations.operator_authorization import Operators
 from shared.events.token_claims import Claims, TokenFault
 from shared.http import HttpAnswer
 from tests.functional.manage.arm_api import KEY, ORDERS, TOPICS, ArmApi
@@ -20,7 +21,7 @@ def tokens(api: ArmApi) -> Tokens:
         old=TokenFault.EXPIRED,
         foreign=TokenFault.ISSUER,
     )
-    api.reconfigure(tokens=tokens)
+    api.reconfigure(operators=Operators(admin_key=KEY, tokens=tokens))
     return tokens
 
 
@@ -58,7 +59,7 @@ def test_only_the_operator_gets_in(api: ArmApi, authorization: str | None, words
 @pytest.mark.parametrize("key", [None, ""])
 @pytest.mark.parametrize("token", [None, "", KEY])
 def test_without_a_key_the_api_is_closed(api: ArmApi, key: str | None, token: str | None) -> None:
-    api.reconfigure(admin_key=key)
+    api.reconfigure(operators=Operators(admin_key=key))
 
     answer = get(api, token)
 
@@ -68,7 +69,7 @@ def test_without_a_key_the_api_is_closed(api: ArmApi, key: str | None, token: st
 
 @pytest.mark.parametrize("key", [KEY, None])
 def test_a_token_with_the_role_manages(api: ArmApi, tokens: Tokens, key: str | None) -> None:
-    api.reconfigure(admin_key=key)
+    api.reconfigure(operators=Operators(admin_key=key, tokens=tokens))
     headers = {"authorization": "bearer operator"}
 
     created = api.call("PUT", ORDERS, {"location": "x"}, headers=headers)
@@ -106,8 +107,7 @@ def test_nobody_else_does(
     code: str,
     words: str,
 ) -> None:
-    del tokens
-    api.reconfigure(admin_key=key)
+    api.reconfigure(operators=Operators(admin_key=key, tokens=tokens))
 
     answer = get(api, token, f"{TOPICS}/no/such/path")
 
@@ -118,8 +118,7 @@ def test_nobody_else_does(
 
 
 def test_without_a_key_no_key_is_right(api: ArmApi, tokens: Tokens) -> None:
-    del tokens
-    api.reconfigure(admin_key=None)
+    api.reconfigure(operators=Operators(tokens=tokens))
 
     assert [get(api, token).status for token in (KEY, "", "None")] == [401] * 3
 

@@ -16,6 +16,7 @@ from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.messages.message_writer import encode
 from shared.engine.operations.activity import Activities, read_activities
 from shared.engine.operations.holds import held_subscriptions
+from shared.engine.operations.operator_authorization import Operators
 from shared.engine.operations.status import LATE, Status, take_snapshot
 from shared.engine.operations.topic_states import topic_states
 from shared.engine.ports import Queue, Table
@@ -47,7 +48,7 @@ class Statuses:
             held=lambda: held_subscriptions(app.resources, app.clock.now()),
             topics=lambda: topic_states(app.resources, app.clock.now(), (), self.activities()),
             activities=self.activities,
-            admin_key=KEY,
+            operators=Operators(admin_key=KEY),
         )
 
     def activities(self) -> Activities:
@@ -242,7 +243,7 @@ def test_a_timers_failure_is_noted(app: Deployment) -> None:
 def test_metrics_and_topics_need_the_admin_key_and_health_none(
     statuses: Statuses, what: str, admin_key: str | None, key: str | None
 ) -> None:
-    statuses.status = replace(statuses.status, admin_key=admin_key)
+    statuses.status = replace(statuses.status, operators=Operators(admin_key=admin_key))
 
     answer = statuses.get(what, key)
 

@@ -152,3 +152,35 @@ def test_an_option_that_says_nothing_is_refused(command: Run, option: str, value
 
     assert (found.code, found.out) == (2, "")
     assert option in found.err
+
+
+def test_with_a_readers_key_commands_read_and_say_what_they_may_not_do(
+    pushgrid: Pushgrid, command: Run, monkeypatch: pytest.MonkeyPatch
+):
+    pushgrid.topic("orders").subscribe("crm")
+    monkeypatch.delenv("PUSHGRID_ADMIN_KEY")
+    monkeypatch.setenv("PUSHGRID_READER_KEY", pushgrid.reader_key)
+
+    for reads in (
+        "topic list",
+        "topic show orders",
+        "subscription list",
+        "subscription show crm -t orders",
+        "dead-letters jobs",
+    ):
+        assert command(*reads.split()).code == 0, reads
+    before = command("subscription", "list").out
+    for refused, action in {
+        "topic create invoices": "PUT",
+        "topic keys orders": "listKeys",
+        "topic delete orders --yes": "DELETE",
+        "subscription pause crm -t orders": "pause",
+        "dead-letters replay -t orders": "replays",
+        "publish orders --type A.B --data {}": "listKeys",
+    }.items():
+        said = command(*refused.split())
+        assert (said.code, said.out) == (1, ""), refused
+        assert "403 AuthorizationFailed: The reader's key does not have" in said.err, refused
+        assert action in said.err
+        assert "Give the admin key with --admin-key or PUSHGRID_ADMIN_KEY" in said.err
+    assert command("subscription", "list").out == before

@@ -1,0 +1,287 @@
+"""Who may do what: each cell of the table in docs/security.md, for all routes of the code."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.delivery.attempt_record import AttemptRecord
+from shared.delivery.outcome import DeliveryOutcome, EndpointAnswer, Outcome
+from shared.engine.manage.az_login import AzLogin
+from shared.engine.manage.routes import ROUTES
+from shared.engine.operations.console_files import ConsoleFiles
+from shared.engine.operations.operator_authorization import Operators
+from shared.engine.operations.status import Status
+from shared.engine.ports import Table
+from shared.events.token_claims import Claims
+from shared.http import HttpAnswer, HttpRequest
+from tests.builders import KEY as TOPIC_KEY
+from tests.functional.deployment import Deployment
+from tests.functional.manage.arm_api import CRM, HOST, ORDERS, SHOP, SHOP_ORDERS, ArmApi, hook
+from tests.functional.publish_requests import event, publish_request
+from tests.token_verifier import Tokens
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs/security.md").read_text()
+METHODS = ("GET", "PUT", "PATCH", "DELETE", "POST")
+LINK = "f" * 32
+VALUES = {
+    "subscription": "s1",
+    "group": "rg",
+    "topic": "orders",
+    "namespace": "shop",
+    "name": "crm",
+    "account": "acct",
+    "topic_type": "Microsoft.EventGrid.Topics",
+    "location": "global",
+    "replay": "r1",
+    "action": "getFullUrl",
+    "*scope": "subscriptions/s1/resourceGroups/rg/providers/Microsoft.Web/sites/site",
+}
+TOKENS = {
+    "contributor": Claims.from_token({"oid": "o-1", "roles": ["EventGridContributor"]}),
+    "reading": Claims.from_token({"oid": "r-1", "roles": ["EventGrid Reader"]}),
+    "sender": Claims.from_token({"oid": "s-1", "roles": ["EventGridDataSender"]}),
+}
+OPERATORS = Operators(
+    admin_key="key-one", admin_key_2="key-two", reader_key="key-reads", tokens=Tokens(**TOKENS)
+)
+CREDENTIALS = {
+    "operator": ("key-one", "key-two", "contributor"),
+    "reader": ("key-reads", "reading"),
+    "publisher": (TOPIC_KEY, "sender"),
+    "nobody": (None, "another"),
+}
+
+
+def rows() -> Iterator[tuple[list[tuple[str, str]], dict[str, str]]]:
+    """Yield the methods and names of each row, and what it says of each caller."""
+    table = PAGE.partition("| routes |")[2].partition("\n\n")[0].splitlines()[2:]
+    for line in table:
+        first, *cells = (each.strip() for each in line.strip("|").split(" | "))
+        words = re.findall(r"`([^`]+)`", first.partition("(")[0])
+        methods = [each for each in words if each in METHODS]
+        named = [(method, name) for method in methods for name in words if name not in METHODS]
+        yield named, dict(zip(CREDENTIALS, cells, strict=True))
+
+
+CELLS = [
+    (method, name, caller, said)
+    for named, cells in rows()
+    for method, name in named
+    for caller, said in cells.items()
+]
+
+
+def managed() -> set[tuple[str, str]]:
+    return {(method, name_of(route.segments)) for route in ROUTES for method in route.handlers}
+
+
+def name_of(segments: tuple[str, ...]) -> str:
+    return next(each for each in reversed(segments) if not each.startswith("{"))
+
+
+def test_each_route_of_the_code_has_one_row() -> None:
+    listed = [(method, name) for named, _ in rows() for method, name in named]
+    of_the_app = {(method, name) for method, name in listed if "/" in name}
+
+    assert len(listed) == len(set(listed))
+    assert set(listed) - of_the_app == managed()
+    bindings = [json.loads(each.read_text())["bindings"] for each in ROOT.glob("*_function/*.json")]
+    triggers = [each for found in bindings for each in found if each["type"] == "httpTrigger"]
+    whole = {"subscriptions/{*path}", "providers/{*path}"}  # the management API
+    routes = {each["route"] for each in triggers} - whole - {"status/{*what}"}
+    assert {name for _, name in of_the_app if not name.startswith("status/")} == routes
+    for each in triggers:
+        methods = {method for method, name in of_the_app if name == each["route"]}
+        assert {each.lower() for each in methods} <= set(each["methods"])
+
+
+class App:
+    """All that answers requests, with a topic, a namespace and an attempt that was answered."""
+
+    def __init__(self, publishing: Deployment) -> None:
+        self.publishing = publishing
+        self.api = api = ArmApi()
+        for path in (ORDERS, SHOP, SHOP_ORDERS):
+            api.json("PUT", path, {"location": "x"}, status=201)
+        api.json("PUT", CRM, hook(), status=201)
+        answer = EndpointAnswer("sys-1", {"x-trace": "of-crm"}, "words of crm")
+        outcome = DeliveryOutcome(outcome=Outcome.BUSY, status=503, seconds=0.1, answer=answer)
+        now = api.clock.now()
+        api.attempts.write(
+            [
+                AttemptRecord(
+                    topic="orders",
+                    subscription="crm",
+                    system_id="sys-1",
+                    event_id="e-1",
+                    published_at=now,
+                    number=1,
+                    at=now,
+                    outcome=outcome,
+                )
+            ]
+        )
+        api.reconfigure(operators=OPERATORS)
+        self.stored = self.everything()
+
+    def everything(self) -> Any:
+        """Return all that a request could change."""
+        rows = [list(self.api.resources.list_all(table)) for table in Table]
+        published = self.publishing.all_stored()
+        return rows, published, len(self.api.pusher.sent), self.api.queues.stored.copy()
+
+    def asked(self, method: str, name: str, token: str | None) -> Iterator[HttpAnswer]:
+        """Answer a request to each route of that name."""
+        headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        if "/" in name:
+            yield self._outside(method, name, token, headers)
+            return
+        for route in ROUTES:
+            if method in route.handlers and name_of(route.segments) == name:
+                path = "/" + "/".join(
+                    VALUES[each[1:-1]] if each.startswith("{") else each for each in route.segments
+                )
+                body = None if method == "GET" else {"location": "x"}
+                yield self.api.call(method, path, body, headers=headers)
+
+    def _outside(
+        self, method: str, name: str, token: str | None, headers: dict[str, str]
+    ) -> HttpAnswer:
+        path = name.replace("{*file}", "").replace("adfs/{*path}", "adfs/oauth2/token")
+        if method == "GET":
+            path = path.replace("oauth2/token", ".well-known/openid-configuration")
+        request = HttpRequest(method=method, url=f"{HOST}/{path}", headers=headers)
+        if name.startswith("status/"):
+            status = Status(
+                counts=self.api.counts,
+                snapshot=lambda: None,
+                held=list,
+                topics=dict,
+                operators=OPERATORS,
+            )
+            return status.run(replace(request, params={"what": name.partition("/")[2]}))
+        if name.startswith("console/"):
+            return ConsoleFiles({"index.html": b""}).run(request)
+        if name.startswith(("metadata/", "adfs/")):
+            form = f"grant_type=client_credentials&client_secret={token or ''}"
+            login = AzLogin(is_on=True, operators=OPERATORS, public_url=None)
+            return login.run(replace(request, body=form.encode()))
+        if name.startswith("validate/"):
+            return self.api.open_link(f"{HOST}/validate/{LINK}", method, headers)
+        return self._publish(token, headers)
+
+    def _publish(self, token: str | None, headers: dict[str, str]) -> HttpAnswer:
+        given = replace(self.publishing.publish.authorization, tokens=Tokens(**TOKENS))
+        self.publishing.publish = replace(self.publishing.publish, authorization=given)
+        self.publishing.subscribe()
+        request = publish_request(event())
+        kept = {k: v for k, v in request.headers.items() if k != "aeg-sas-key"}
+        keys = {"aeg-sas-key": TOPIC_KEY} if token == TOPIC_KEY else headers
+        return self.publishing.answer(replace(request, headers=kept | keys))
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "caller", "said"),
+    [pytest.param(*each, id=" ".join(each[:3])) for each in CELLS],
+)
+def test_each_cell_is_what_the_app_answers(
+    app: Deployment, method: str, name: str, caller: str, said: str
+) -> None:
+    for token in CREDENTIALS[caller]:
+        assert said in {"yes", "no", "by key", "without answers"}
+        deployed = App(app)
+        answers = list(deployed.asked(method, name, token))
+
+        assert answers
+        statuses = {each.status for each in answers}
+        if said == "no" or (said == "by key" and token in TOKENS):
+            assert statuses <= {401, 403}, (token, statuses)
+            assert deployed.everything() == deployed.stored
+            if caller == "reader" and "/" not in name:
+                assert statuses == {403}
+            continue
+        assert not statuses & {401, 403, 405}, (token, statuses)
+        if name in {"attempts", "failures"}:
+            shown = b"".join(each.body for each in answers)
+            assert b"sys-1" in shown
+            assert (b"words of crm" in shown) == (said == "yes")
+            assert (b"of-crm" in shown) == (said == "yes")
+
+
+def test_a_refusal_says_what_is_needed() -> None:
+    api = ArmApi()
+    api.reconfigure(operators=OPERATORS)
+
+    answer = api.call("POST", f"{ORDERS}/listKeys", headers={"authorization": "Bearer key-reads"})
+
+    error = json.loads(answer.body)["error"]
+    assert (answer.status, error["code"]) == (403, "AuthorizationFailed")
+    assert error["message"] == (
+        "The reader's key does not have authorization to perform this action: POST "
+        f"{ORDERS}/listKeys needs the admin key, or an access token with the role "
+        "'EventGrid Contributor'."
+    )
+
+
+def test_the_table_of_topics_says_who_asks() -> None:
+    said = []
+    for token in ("key-two", "reading"):
+        status = Status(
+            counts=ArmApi().counts,
+            snapshot=lambda: None,
+            held=list,
+            topics=lambda: {"value": []},
+            operators=OPERATORS,
+        )
+        headers = {"authorization": f"Bearer {token}"}
+        request = HttpRequest(
+            method="GET", url=f"{HOST}/status/topics", headers=headers, params={"what": "topics"}
+        )
+        said.append(json.loads(status.run(request).body))
+
+    assert said == [{"access": "full", "value": []}, {"access": "read", "value": []}]
+
+
+def test_a_key_is_replaced_without_a_moment_of_refusal() -> None:
+    """While instances restart, some have the settings before and some those after."""
+    steps = [  # of the settings, and the key that clients have then
+        (Operators(admin_key="old"), "old"),
+        (Operators(admin_key="old", admin_key_2="new"), "old"),
+        (Operators(admin_key="old", admin_key_2="new"), "new"),
+        (Operators(admin_key="new"), "new"),
+    ]
+    api = ArmApi()
+
+    for (before, _), (after, key) in pairwise(steps):
+        for operators in (before, after):
+            api.reconfigure(operators=operators)
+            headers = {"authorization": f"Bearer {key}"}
+            assert api.call("GET", "/subscriptions", headers=headers).status == 200
+    assert api.call("GET", "/subscriptions", headers={"authorization": "Bearer old"}).status == 401
+
+
+def test_who_changed_something_is_named_by_the_key(api: ArmApi) -> None:
+    api.json("PUT", ORDERS, {"location": "x"}, status=201)
+    api.json("PUT", CRM, hook(), status=201)
+    api.reconfigure(operators=OPERATORS)
+
+    answer = api.call("POST", f"{CRM}/pause", headers={"authorization": "Bearer key-two"})
+
+    assert json.loads(answer.body)["paused"]["by"] == "the second admin key"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "key", "key-on", "key-one ", "key-one\x00", "\udc80", "KEY-ONE"]
+)
+def test_nothing_else_is_a_key(text: str) -> None:
+    assert OPERATORS.with_key(text) is None
+    assert Operators(admin_key="", reader_key=None).with_key(text) is None
