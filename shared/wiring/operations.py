@@ -39,7 +39,7 @@ def status() -> Status:
     from shared.wiring.timers import timer_runs
 
     holds = Cache[Sequence[HeldSubscription]](time.monotonic, lambda _: _KEEP_HOLDS_SECONDS)
-    seen = Cache[Activities](time.monotonic, lambda _: _KEEP_HOLDS_SECONDS)
+    latest = Cache[Activities](time.monotonic, lambda _: _KEEP_HOLDS_SECONDS)
     snapshots = Cache[Snapshot | None](time.monotonic, lambda _: _KEEP_SECONDS)
 
     def snapshot() -> Snapshot | None:
@@ -53,7 +53,7 @@ def status() -> Status:
         )
 
     def activities() -> Activities:
-        return seen.get(
+        return latest.get(
             "",
             lambda: read_activities(
                 storage.counts(), storage.attempts(), storage.resources(), CLOCK.now()
@@ -64,11 +64,11 @@ def status() -> Status:
         counts=storage.counts(),
         snapshot=snapshot,
         held=held,
-        topics=lambda: topic_states(
+        topics=lambda seen: topic_states(
             storage.resources(),
             CLOCK.now(),
             {storage.account().account_name, *settings().deadletter_accounts},
-            activities(),
+            seen,
         ),
         activities=activities,
         operators=operators(),

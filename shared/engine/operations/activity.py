@@ -94,6 +94,14 @@ def read_activities(
     return found
 
 
+def without_answers(found: Activities) -> Activities:
+    """Return activities without what endpoints answered, which readers don't see."""
+    return {
+        key: replace(each, failure={**each.failure, "answer": None}) if each.failure else each
+        for key, each in found.items()
+    }
+
+
 def activity_of(
     waiting: int, minutes: Iterable[tuple[datetime, Counts]], now: datetime
 ) -> Activity:

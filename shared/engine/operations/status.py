@@ -11,7 +11,7 @@ from shared.arm.arm_json import answer, error_answer
 from shared.clock import Clock, timestamp
 from shared.delivery.furthest import SKEW
 from shared.engine.delivering.clock_records import ClockNote, clock_notes
-from shared.engine.operations.activity import Activities
+from shared.engine.operations.activity import Activities, without_answers
 from shared.engine.operations.holds import HeldSubscription
 from shared.engine.operations.operator_authorization import Operators
 from shared.engine.operations.prometheus import CONTENT_TYPE, Gauge, exposition
@@ -53,13 +53,13 @@ class Status:
 
     *snapshot* returns a `take_snapshot` that may be some seconds old, since anybody may ask; *held*
     returns `held_subscriptions`, and *activities* `read_activities`, likewise. *topics* returns
-    `topic_states` of now. *operators* authorizes callers; the health is open to all.
+    `topic_states` of now with these. *operators* authorizes callers; the health is open to all.
     """
 
     counts: CountReader
     snapshot: Callable[[], Snapshot | None]
     held: Callable[[], Sequence[HeldSubscription]]
-    topics: Callable[[], Mapping[str, Any]]
+    topics: Callable[[Activities], Mapping[str, Any]]
     activities: Callable[[], Activities]
     operators: Operators
 
@@ -82,11 +82,13 @@ class Status:
         if what == "health":
             return _health(self.snapshot())
         operator = self.operators.authorize(request.headers.get("authorization"))
+        seen = self.activities()
         if what == "topics":
-            access = "read" if operator.is_reader else "full"
-            return answer(200, {"access": access, **self.topics()})
+            if operator.is_reader:
+                return answer(200, {"access": "read", **self.topics(without_answers(seen))})
+            return answer(200, {"access": "full", **self.topics(seen)})
         totals = self.counts.totals()
-        gauges = [*_gauges(self.snapshot()), _held(self.held()), *_waiting(self.activities())]
+        gauges = [*_gauges(self.snapshot()), _held(self.held()), *_waiting(seen)]
         text = exposition(totals, gauges)
         return HttpAnswer(status=200, headers={"Content-Type": CONTENT_TYPE}, body=text.encode())
 

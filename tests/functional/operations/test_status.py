@@ -46,7 +46,7 @@ class Statuses:
             counts=app.counts,
             snapshot=lambda: take_snapshot(app.queues, self.runs, app.clock),
             held=lambda: held_subscriptions(app.resources, app.clock.now()),
-            topics=lambda: topic_states(app.resources, app.clock.now(), (), self.activities()),
+            topics=lambda seen: topic_states(app.resources, app.clock.now(), (), seen),
             activities=self.activities,
             operators=Operators(admin_key=KEY),
         )
