@@ -96,7 +96,7 @@ def test_nothing_is_no_message() -> None:
 
 
 def test_like_events_take_one_line() -> None:
-    """docs/decisions.md: runs."""
+    """docs/decisions.md, Subscriptions share a message: counters are run lengths."""
     tried = an_attempt()
     group = [a_delivery(number, attempts=1, last=tried) for number in range(4)]
     group += [a_delivery(4, attempts=2, last=tried), a_delivery(6, attempts=2, last=tried)]
