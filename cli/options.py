@@ -25,6 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _AUDIENCE = "https://management.azure.com"
 _SPAN = re.compile(r"([0-9]{1,5})([mhd]?)")
 _UNITS = {"": "minutes", "m": "minutes", "h": "hours", "d": "days"}
+_FOREVER = timedelta(seconds=-1)
 
 
 def calls_deployment(command: F) -> F:
@@ -205,6 +206,14 @@ class Duration(click.ParamType[Any]):
         if not (span := _span(value)):
             self.fail(f"'{value}' is not a duration: write 90m, 6h or 2d", param, ctx)
         return span
+
+
+class QueueTime(Duration):
+    """How long a queue keeps a message: such a time, or ``forever``, which is -1 s."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a timedelta."""
+        return _FOREVER if value == "forever" else super().convert(value, param, ctx)
 
 
 class Since(click.ParamType[Any]):

@@ -51,6 +51,7 @@ class SubscriptionOptions:
     account: str | None = None
     queue: str | None = None
     queue_account: str | None = None
+    queue_time_to_live: timedelta | None = None
     batch: int | None = None
     batch_kilobytes: int | None = None
     headers: Sequence[tuple[str, str]] = ()
@@ -118,7 +119,12 @@ def namespace_subscription(options: SubscriptionOptions) -> dict[str, Any]:
 
 def _destination(options: SubscriptionOptions) -> dict[str, Any] | None:
     webhook = _webhook(options)
-    queue = given(resourceId=options.queue_account, queueName=options.queue)
+    keep = options.queue_time_to_live
+    queue = given(
+        resourceId=options.queue_account,
+        queueName=options.queue,
+        queueMessageTimeToLiveInSeconds=keep and keep // timedelta(seconds=1),
+    )
     if webhook and queue:
         raise ValueError("--queue: events go into a queue or to a webhook, with its options")
     if queue:

@@ -15,6 +15,7 @@ from cli.options import (
     Duration,
     FilterExpression,
     NameValue,
+    QueueTime,
     SchemaName,
     WholeNumber,
 )
@@ -44,6 +45,11 @@ def describes_subscription(command: F) -> F:
                 "--queue-account",
                 metavar="ID",
                 help="ARM id of its storage account, if it is not the deployment's own.",
+            ),
+            click.option(
+                "--queue-time-to-live",
+                type=QueueTime(),
+                help="How long the queue keeps an event: 90m, 30d, forever.  [default: 7d]",
             ),
             click.option(
                 "--event-types",

@@ -118,7 +118,7 @@ def create(
     if not given["endpoint"] and not given["queue"]:
         raise click.UsageError("Missing option '--endpoint' or '--queue'.")
     _refuse_empty(given)
-    body = _document(topic, given, deployment)
+    body = _document(topic, given, deployment, {})
     if show_json:
         print_json(body)
         return
@@ -164,7 +164,7 @@ def update(
     if "" in {given["endpoint"], given["queue"]}:
         raise click.UsageError("--endpoint, --queue: an event subscription needs one of them.")
     before = deployment.get(path)["properties"]
-    wanted = _document(topic, given, deployment, destination_of(before, _DEAD_LETTER))
+    wanted = _document(topic, given, deployment, before)
     body = changes(wanted["properties"], before)
     if "." in topic:
         body = {"properties": body}
@@ -222,13 +222,14 @@ def _document(
     topic: str,
     given: dict[str, Any],
     deployment: Deployment,
-    dead_letters: Mapping[str, Any] | None = None,
+    before: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the document that the options make, beside the destination of *dead_letters*."""
+    """Return the document that the options make; accounts that *before* names stay."""
     account = given.pop("dead_letter_account")
-    if given["dead_letter_container"] and not account and not dead_letters:
+    if given["dead_letter_container"] and not (account or destination_of(before, _DEAD_LETTER)):
         account = deployment.storage_account()
-    if given["queue"] and not given["queue_account"]:
+    is_queue = "queueName" in destination_of(before).get("properties", {})
+    if given["queue"] and not (given["queue_account"] or is_queue):
         given["queue_account"] = deployment.storage_account()
     options = SubscriptionOptions(
         is_case_sensitive=given.pop("case_sensitive"),

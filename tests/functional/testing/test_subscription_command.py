@@ -294,6 +294,30 @@ def test_a_queue_receives_the_events(pushgrid: Pushgrid, run: Run):
     assert (back.code, back.err) == (0, "")
 
 
+@pytest.mark.parametrize(("given", "seconds"), [("90m", 5400), ("30d", 2592000), ("forever", -1)])
+def test_a_queue_keeps_events_as_long_as_its_option_says(
+    pushgrid: Pushgrid, run: Run, given: str, seconds: int
+):
+    """What an update does not name stays: its account, which has another id than its default."""
+    orders = pushgrid.topic("orders")
+    account = (
+        "/subscriptions/1/resourceGroups/x/providers/Microsoft.Storage/storageAccounts/testing"
+    )
+    crm = ("crm", "-t", "orders", "--queue")
+
+    made = run("subscription", "create", *crm, "inbox", "--queue-account", account)
+    kept = run("subscription", "update", "crm", "-t", "orders", "--queue-time-to-live", given)
+    moved = run("subscription", "update", *crm, "other")
+
+    assert [(each.code, each.err) for each in (made, kept, moved)] == [(0, "")] * 3
+    shown = pushgrid.arm("GET", f"{orders.path}/eventSubscriptions/crm")["properties"]
+    assert shown["destination"]["properties"] == {
+        "resourceId": account,
+        "queueName": "other",
+        "queueMessageTimeToLiveInSeconds": seconds,
+    }
+
+
 @pytest.mark.parametrize(
     "options", ["--endpoint https://new.example/", "--batch 10", "--header A=b"]
 )
