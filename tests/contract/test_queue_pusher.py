@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import queue
+import threading
 from base64 import b64decode
 from collections.abc import Iterator
 from datetime import timedelta
@@ -16,6 +18,7 @@ from shared.http import (
     Answered,
     Exchange,
     Failure,
+    LateAnswerHandler,
     NotAnswered,
     OutboundRequest,
     QueueAddress,
@@ -40,12 +43,16 @@ def storage() -> Iterator[ScriptedStorage]:
         yield server
 
 
-def push(account: StorageAccount, request: OutboundRequest, timeout: timedelta = SOON) -> Exchange:
+def push(
+    account: StorageAccount,
+    request: OutboundRequest,
+    timeout: timedelta = SOON,
+    late: LateAnswerHandler | None = None,
+) -> Exchange:
     storage = storage_pusher()
     puts = {"acct": MessagePut(account, storage.send, THREADS)}
-    return BRIDGE.run(
-        QueuePusher(ScriptedPusher(FakeClock()), storage, puts).send(request, timeout)
-    )
+    pusher = QueuePusher(ScriptedPusher(FakeClock()), storage, puts)
+    return BRIDGE.run(pusher.send(request, timeout, late))
 
 
 def put(
@@ -59,15 +66,15 @@ def test_a_body_is_a_message_in_base64_for_its_time(
     account: StorageAccount | None, seconds: int, days: int
 ) -> None:
     assert account
-    queue = account.queue("mine")
-    queue.create_queue()
+    mine = account.queue("mine")
+    mine.create_queue()
     body = '{"subject":"\u00fc <&>"}'.encode()
 
-    exchange = push(account, put(queue.queue_name, body, seconds))
+    exchange = push(account, put(mine.queue_name, body, seconds))
 
     assert isinstance(exchange, Answered)
     assert exchange.status == 200
-    [message] = queue.receive_messages()
+    [message] = mine.receive_messages()
     assert b64decode(message.content) == body
     assert message.inserted_on
     assert message.expires_on
@@ -86,10 +93,10 @@ def test_a_missing_queue_is_not_made(account: StorageAccount | None) -> None:
 @pytest.mark.parametrize(("size", "status"), [(48 * 1024, 200), (48 * 1024 + 1, 413)])
 def test_a_message_has_64_kilobytes(account: StorageAccount | None, size: int, status: int) -> None:
     assert account
-    queue = account.queue("mine")
-    queue.create_queue()
+    mine = account.queue("mine")
+    mine.create_queue()
 
-    exchange = push(account, put(queue.queue_name, b"x" * size))
+    exchange = push(account, put(mine.queue_name, b"x" * size))
 
     assert isinstance(exchange, Answered)
     assert exchange.status == status
@@ -102,7 +109,10 @@ def test_a_message_has_64_kilobytes(account: StorageAccount | None, size: int, s
         (Answer(400, "OutOfRangeInput"), 400),
         (Answer(403, "AuthenticationFailed", b"<Error>signature</Error>"), 403),
         (Answer(401, "NoAuthenticationInformation"), 401),
+        (Answer(404, "QueueNotFound"), 404),
         (Answer(409, "QueueBeingDeleted"), 409),
+        (Answer(413, "RequestBodyTooLarge"), 413),
+        (Answer(429, "TooManyRequests"), 429),
         (Answer(500, "OperationTimedOut"), 500),
         (Answer(503, "ServerBusy"), 503),
     ],
@@ -120,11 +130,37 @@ def test_storage_is_asked_once_and_its_answer_is_the_outcome(
     assert len(storage.requests) == 1
 
 
+def test_storage_is_not_asked_for_what_no_message_holds(storage: ScriptedStorage) -> None:
+    exchange = push(account_at(storage.server_port), put("mine", b"x" * (48 * 1024 + 1)))
+
+    assert isinstance(exchange, Answered)
+    assert (exchange.status, storage.requests) == (413, [])
+
+
 def test_storage_that_is_not_there_is_no_answer() -> None:
     exchange = push(account_at(1), put("mine"))
 
     assert isinstance(exchange, NotAnswered)
     assert exchange.failure is Failure.SOCKET
+
+
+def test_storage_that_does_not_answer_in_time_has_not_accepted(storage: ScriptedStorage) -> None:
+    """Its answer counts when it comes."""
+    answers, told = threading.Event(), queue.Queue[Answered]()
+
+    def choose(_: bytes) -> Answer:
+        answers.wait(60)
+        return Answer(201)
+
+    storage.choose = choose
+    late = LateAnswerHandler(timedelta(seconds=60), told.put)
+
+    exchange = push(account_at(storage.server_port), put("mine"), timedelta(seconds=1), late)
+    answers.set()
+
+    assert isinstance(exchange, NotAnswered)
+    assert exchange.failure is Failure.TIMED_OUT
+    assert told.get(timeout=60).status == 201
 
 
 def test_an_account_that_nobody_names_is_not_asked(storage: ScriptedStorage) -> None:

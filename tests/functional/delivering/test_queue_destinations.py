@@ -61,8 +61,9 @@ def test_an_event_is_put_alone_and_without_headers(product: Product) -> None:
     assert product.app.on(Queue.RETRIES) == []
 
 
-def test_a_queue_gets_cloud_events_if_its_subscription_says_so(product: Product) -> None:
-    wanted = {"destination": queue(), "eventDeliverySchema": "CloudEventSchemaV1_0"}
+def test_a_queue_gets_what_its_subscription_says(product: Product) -> None:
+    destination = queue(queueMessageTimeToLiveInSeconds=60)
+    wanted = {"destination": destination, "eventDeliverySchema": "CloudEventSchemaV1_0"}
     product.api.call("DELETE", CRM)
     product.api.json("PUT", CRM, {"properties": wanted}, status=201)
     product.publish(1)
@@ -70,6 +71,29 @@ def test_a_queue_gets_cloud_events_if_its_subscription_says_so(product: Product)
 
     [sent] = product.api.pusher.sent
     assert json.loads(sent.request.body)["specversion"] == "1.0"
+    assert sent.request.queue == QueueAddress("acct", "crm-in", 60)
+
+
+def test_a_queue_that_is_refused_changes_nothing_that_is_stored(product: Product) -> None:
+    before = product.api.stored()
+    other = CRM.replace("/crm", "/other")
+
+    for refused in (
+        queue(queueName="deliveries"),
+        queue(queueName=None),
+        queue(resourceId=ACCOUNT.replace("acct", "else")),
+        queue(queueMessageTimeToLiveInSeconds=0),
+        queue(maxEventsPerBatch=10),
+        queue(deliveryAttributeMappings=[{"name": "X-A", "type": "Static"}]),
+    ):
+        wanted = {"properties": {"destination": refused}}
+        for path in (CRM, other):
+            product.api.error("PUT", path, wanted, status=400)
+        product.api.error("PATCH", CRM, {"destination": refused}, status=400)
+
+    assert product.api.stored() == before
+    assert product.api.call("GET", other).status == 404
+    assert product.api.pusher.sent == []
 
 
 def test_a_queue_is_asked_for_no_consent_and_told_of_no_deletion(product: Product) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pushgrid.testing.deployment import Pushgrid
+from pushgrid.testing.deployment import GROUP, Pushgrid
 from pushgrid.testing.topic import Subscriber
 from shared.delivery.messages.message import ReplayStep
 from shared.delivery.messages.message_writer import encode_step
@@ -17,6 +17,12 @@ from shared.engine.ports import Queue
 from shared.errors import StorageUnreachable
 from tests.azure_dead_letters import ADDED, CLOUD_ADDED, CLOUD_EVENT, EVENT, NAMESPACE
 from tests.functional.testing.replaying import AT, AZURE, CRM, PLACED, ids, replayed
+
+ACCOUNT_ID = f"{GROUP}/providers/Microsoft.Storage/storageAccounts/testing"
+QUEUE = {
+    "endpointType": "StorageQueue",
+    "properties": {"resourceId": ACCOUNT_ID, "queueName": "inbox"},
+}
 
 
 def test_each_event_goes_to_its_subscription_anew(pushgrid: Pushgrid, crm: Subscriber):
@@ -30,6 +36,26 @@ def test_each_event_goes_to_its_subscription_anew(pushgrid: Pushgrid, crm: Subsc
     assert "deadLetterReason" not in crm.received[0]
     assert {each.request.headers["aeg-delivery-count"] for each in crm.attempts} == {"0"}
     assert pushgrid.dead_letters.blobs == blobs
+
+
+def test_a_queue_gets_them_when_it_is_resumed(pushgrid: Pushgrid):
+    """A queue's pauses and dead letters are those of webhooks."""
+    orders = pushgrid.topic("orders")
+    inbox = orders.subscribe("inbox", destination=QUEUE, answers=[413, 200])
+    orders.publish(PLACED)
+    pushgrid.advance(hours=1)
+    before = [each.status for each in inbox.attempts]
+    pushgrid.arm("POST", f"{inbox.path}/pause")
+
+    replayed(pushgrid, topic="orders", subscription="inbox")
+    orders.publish({**PLACED, "id": "e-18"})
+    pushgrid.advance(hours=1)
+    while_paused = inbox.attempts[1:]
+    pushgrid.arm("POST", f"{inbox.path}/resume")
+    pushgrid.advance(hours=2)
+
+    assert (before, while_paused) == ([413], [])
+    assert sorted(ids(inbox)) == ["e-17", "e-18"]
 
 
 @pytest.mark.parametrize("is_on", [False, True])

@@ -143,7 +143,10 @@ OTHERS = replace(DEPLOYMENT, dead_letter_accounts={"acct2", "acct3"}, queue_acco
             ("queueName", name, "is reserved for the app")
             for name in ["deliveries", "retries", "waiting", "deadletters", "retries-poison"]
         ),
-        ("queueName", "mine-poison", "is reserved for the app"),
+        *(
+            ("queueName", name, "is reserved for the app")
+            for name in ["mine-poison", "azure-webjobs-blobtrigger-app", "webjobs-shared"]
+        ),
         *(
             ("queueMessageTimeToLiveInSeconds", seconds, "seconds from 1 on, or -1, for ever")
             for seconds in (0, -2, 2**31, "60", 60.0, True)
