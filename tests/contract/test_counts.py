@@ -107,6 +107,16 @@ def test_hours_of_all_processes_add_up(store: Any) -> None:
     assert totals["orders", "crm"][FAILED] == Sum(3, 3, 1, 1)
 
 
+def test_the_hours_since_a_time_begin_with_its_own(store: Any) -> None:
+    store.write([an_hour(), an_hour(start=START + HOUR), an_hour(start=START + 2 * HOUR)])
+    store.write([an_hour(subscription="erp"), a_row(start=START + HOUR, counts=counts(100))])
+    store.roll_up(START + HOUR, START - DAY)
+
+    found = store.hours(START + HOUR + MINUTE)
+
+    assert {name: sums[DELIVERED].total for name, sums in found.items()} == {("orders", "crm"): 6}
+
+
 def test_adding_up_changes_no_total(store: Any) -> None:
     """Twice, so that a sum is added to; what is not over yet stays as it is."""
     rows = [an_hour(start=START + each * HOUR, instance=name) for each in range(4) for name in "ab"]

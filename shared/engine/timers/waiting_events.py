@@ -19,6 +19,7 @@ from shared.subscriptions.subscription import SubscriptionKey
 
 QUIET_FOR = timedelta(minutes=2)  # longer than any process takes to store its counts
 MOST_LINES = 20  # a look
+MOST_OFFSETS = 2000  # a row holds them all
 _ENDED = (Metric.DELIVERY_SUCCESS, Metric.DEAD_LETTERED, Metric.DROPPED)
 _ROW = (Table.TOPICS, STATE, "waiting")
 
@@ -103,7 +104,7 @@ class WatchWaiting:
         self._looked_at = looked
 
     def _settle(self, found: Mapping[SubscriptionKey, Tally], now: datetime) -> None:
-        before = self._seen
+        before = {key: each for key, each in self._seen.items() if each[1] <= now}
         self._seen = {
             key: before[key] if key in before and before[key][0] == tally else (tally, now)
             for key, tally in found.items()
@@ -118,7 +119,8 @@ class WatchWaiting:
         stored = self.state.get(*_ROW)
         known = _offsets(stored)
         offsets = {key: known.get(key, 0) for key in found} | quiet
-        offsets = {key: offset for key, offset in offsets.items() if offset}
+        largest = sorted(offsets, key=lambda key: -abs(offsets[key]))[:MOST_OFFSETS]
+        offsets = {key: offsets[key] for key in largest if offsets[key]}
         if offsets != known:
             document = {"offsets": [[*key, offset] for key, offset in sorted(offsets.items())]}
             with suppress(Conflict):  # Another instance was first.

@@ -18,7 +18,7 @@ from shared.http import Failure, HttpAnswer, HttpRequest, NotAnswered
 from shared.metrics import Metric
 from shared.subscriptions.advanced_filter import AdvancedFilter, Operator
 from shared.subscriptions.filters import EventFilter
-from shared.subscriptions.subscription import Batching
+from shared.subscriptions.subscription import Batching, Pause
 from tests.builders import CRM, DEAD, KEY, PARKED, URL, a_delivery, a_message, compact, members
 from tests.functional.delivering.late import answer_late
 from tests.functional.deployment import Deployment, Logged
@@ -109,6 +109,25 @@ def test_a_batch_counts_its_events_and_one_request(app: Deployment) -> None:
 
     assert app.metrics.of(Metric.PROCESSING_DURATION) == {CRM: 500}
     assert counted(app) == {(Metric.ATTEMPT_FAIL, *BUSY): 2, (Metric.DELIVERY_SUCCESS, *CRM): 2}
+
+
+def test_the_age_of_the_oldest_event_is_counted_whatever_comes_of_a_request(
+    app: Deployment,
+) -> None:
+    """Delivered, failed, or put back without an attempt: a process saw it."""
+    app.clock.advance(timedelta(seconds=60))
+    app.subscribe(batching=Batching(max_events=10))
+    app.pusher.script(URL, answered(200), answered(503))
+    origin = a_delivery().origin._replace(publish_id="late", published_at=app.clock.now())
+    young = a_delivery(1, origin=origin)
+    for number in range(2):
+        app.run(a_message([a_delivery(number), young], batch_size=10))
+    assert app.metrics.of(Metric.EVENT_AGE) == {CRM: 2 * 60_000}
+
+    app.subscribe(pause=Pause(app.clock.now(), "ada"))
+    app.run(a_message())
+
+    assert app.metrics.of(Metric.EVENT_AGE) == {CRM: 3 * 60_000}
 
 
 @pytest.mark.parametrize(

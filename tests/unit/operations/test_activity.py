@@ -55,9 +55,9 @@ def test_the_oldest_event_is_that_of_the_last_ten_minutes() -> None:
 
 
 def test_what_was_delivered_lately_is_that_of_two_whole_minutes_and_this_one() -> None:
-    minutes = [(3, {DONE: 1}), (2, {DONE: 2}), (1, {DONE: 4}), (0, {DONE: 8})]
+    found = judged((3, {DONE: 1}), (2, {DONE: 2}), (1, {DONE: 4}), (0, {DONE: 8}))
 
-    assert judged(*minutes).delivered_lately == 14
+    assert found.delivered_lately == 14
 
 
 def test_events_given_up_are_named_by_reason_for_a_quarter_of_an_hour() -> None:

@@ -25,16 +25,27 @@ REFUSED = {
     "answer": {"body": "\n  no such customer\nsecond line"},
 }
 LOST = GivenUp({"UndeliverableDueToHttpBadRequest": 3}, START - MINUTE)
-FAILING = {"failing_since": START - MINUTE, "failure": REFUSED}
-SLOW = {"waiting": 3000, "delivered_lately": 500, "oldest_seen": MINUTE, "seconds": 4.04}
-HELD = {"availability": Held(START + MINUTE, "503 Busy at 12:00:03"), "held_since": START}
+FAILING: dict[str, Any] = {"failing_since": START - MINUTE, "failure": REFUSED}
+SLOW: dict[str, Any] = {
+    "waiting": 3000,
+    "delivered_lately": 500,
+    "oldest_seen": MINUTE,
+    "seconds": 4.04,
+}
+HELD: dict[str, Any] = {
+    "availability": Held(START + MINUTE, "503 Busy at 12:00:03"),
+    "held_since": START,
+}
 
 
 def facts(
     activity: dict[str, Any] | None = None, state: dict[str, Any] | None = None, **changes: Any
 ) -> Facts:
     known = a_subscription(**state or {})
-    values = {"subscription": known, "activity": Activity(**activity or {})} | changes
+    values: dict[str, Any] = {
+        "subscription": known,
+        "activity": Activity(**activity or {}),
+    } | changes
     return Facts(key=CRM, **values)
 
 
