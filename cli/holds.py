@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from rich.table import Table
-from rich.text import Text
-
 from cli.deployment import Deployment
-from cli.output import as_table, moment
+from cli.output import moment
 from cli.terminal import printable
 
 Hold = Mapping[str, Any]
@@ -26,15 +23,6 @@ def consent_text(document: Mapping[str, Any]) -> str | None:
     """Return what the consent to an event subscription awaits, if anything."""
     state = (document.get("properties") or {}).get("provisioningState")
     return _AWAITING if state == "AwaitingManualAction" else None
-
-
-def hold_table(holds: Iterable[Hold]) -> Table | Text:
-    """Return a table of what is paused or held."""
-    rows = [
-        {"TOPIC": each["topic"], "SUBSCRIPTION": each["subscription"], "HELD": hold_text(each)}
-        for each in holds
-    ]
-    return as_table(rows, "No event subscription is paused or held.")
 
 
 def hold_text(hold: Hold) -> str:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from cli.deployment import Deployment, subscription_path
 from cli.failure import REFUSED, CommandFailed
 from cli.holds import read_holds
+from cli.troubles import Troubles, read_troubles
 
 COUNTED = {
     "published": "pushgrid_publish_success_total",
@@ -36,23 +37,31 @@ class Reading(NamedTuple):
     """
     A deployment at one moment.
 
-    *health* is the answer of ``status/health``. *totals* count events since the deployment began,
-    by the names of `COUNTED`; *rates* are events a second over the last minute at most, or ``None``
-    at the first reading. *failures* are the latest first.
+    *health* is the answer of ``status/health``; *found* is what is wrong, and what waits. *totals*
+    count events since the deployment began, by the names of `COUNTED`; *rates* are events a second
+    over the last minute at most, or ``None`` at the first reading. *failures* are the latest first.
     """
 
     health: Mapping[str, Any]
+    found: Troubles
     totals: Mapping[str, float]
     rates: Mapping[str, float] | None
     holds: Sequence[Mapping[str, Any]]
     failures: Sequence[Failure]
 
     @property
+    def status(self) -> str:
+        """The word for all of it."""
+        return self.found.overall(self.health["status"])
+
+    @property
     def document(self) -> dict[str, Any]:
         """The reading as JSON members."""
         return {
             "at": self.health["checkedAt"],
-            **{name: self.health[name] for name in ("status", "reasons", "queues")},
+            "status": self.status,
+            **{name: self.health[name] for name in ("reasons", "queues")},
+            **self.found.document,
             **{name: getattr(self, name) for name in ("rates", "totals", "holds", "failures")},
         }
 
@@ -68,7 +77,7 @@ class Readings:
     """
     Readings of one deployment; *clock* returns seconds.
 
-    A reading takes three requests, and one more for each of up to five subscriptions whose
+    A reading takes four requests, and one more for each of up to five subscriptions whose
     attempts have failed within the last minute; the first asks for those that are held, and that
     have failed most.
     """
@@ -90,7 +99,7 @@ class Readings:
             raise CommandFailed("; ".join(health["reasons"]), REFUSED, 503)
         sample = _sample(self.clock(), self.deployment.metrics())
         first = self._first(sample.at)
-        holds = read_holds(self.deployment)
+        holds, found = read_holds(self.deployment), read_troubles(self.deployment)
         new = sample.failing - first.failing if first else sample.failing
         since = datetime.fromisoformat(health["checkedAt"]) - (_LATER if first else _AT_FIRST)
         # Those that are held have failed of late.
@@ -98,7 +107,7 @@ class Readings:
         failures = self._read_failures(failing[:_MOST_ASKED], since)
         self._samples.append(sample)
         rates = _rates(sample, first) if first else None
-        return Reading(health, sample.totals, rates, list(holds.values()), failures)
+        return Reading(health, found, sample.totals, rates, list(holds.values()), failures)
 
     def _read_failures(
         self, failing: Iterable[tuple[str, str]], since: datetime

@@ -10,10 +10,11 @@ import click
 
 from cli.deployment import Deployment
 from cli.failure import REFUSED, CommandFailed
-from cli.holds import hold_table, read_holds
+from cli.holds import read_holds
 from cli.options import calls_deployment, prints_json
-from cli.output import print_parts, print_table
+from cli.output import print_table
 from cli.terminal import print_json, say
+from cli.troubles import read_troubles, trouble_text, waiting_text
 
 
 @click.command("status")
@@ -21,16 +22,24 @@ from cli.terminal import print_json, say
 @calls_deployment
 @click.pass_context
 def status(context: click.Context, deployment: Deployment, as_json: bool) -> None:
-    """Show health, queues, timers and holds. The exit code is 1 if something is wrong."""
+    """
+    Show what is wrong, how many events wait, queues and timers.
+
+    Each event subscription that is failing, held, paused, expired, awaiting validation, slow,
+    dropping or dead-lettering events is named, the most harmful first: since when, why, and what to
+    do. The exit code is 1 if something is wrong.
+    """
     found = deployment.status("health")
     if found.get("storage") == "reachable":
         try:
             found["holds"] = list(read_holds(deployment).values())
+            troubles = read_troubles(deployment)
+            found |= {**troubles.document, "status": troubles.overall(found["status"])}
         except CommandFailed as error:
             if error.status != HTTPStatus.SERVICE_UNAVAILABLE:
                 raise
             # The health is some seconds old: storage has gone since.
-            unknown = f"what is paused or held is not known: {error.message}"
+            unknown = f"what is wrong with event subscriptions is not known: {error.message}"
             found |= {"status": "unhealthy", "reasons": [*found["reasons"], unknown]}
     if as_json:
         print_json(found)
@@ -43,6 +52,11 @@ def _print(url: str, found: dict[str, Any]) -> None:
     say(f"{url} is {found['status']}", colour="green" if found["status"] == "healthy" else "red")
     for reason in found.get("reasons", []):
         say(f"  {reason}")
+    if "troubles" in found:
+        say(f"  {waiting_text(found['waiting'])}")
+        for each in found["troubles"]:
+            say(f"\n{trouble_text(each)}")
+        say("")
     timers = [
         {
             "TIMER": name,
@@ -54,8 +68,6 @@ def _print(url: str, found: dict[str, Any]) -> None:
     if found.get("storage") == "reachable":
         print_table(queue_rows(found["queues"]), "There are no queues yet.")
         print_table(timers, "No timer has run yet.")
-    if "holds" in found:
-        print_parts(hold_table(found["holds"]))
 
 
 def queue_rows(queues: Mapping[str, Any]) -> list[dict[str, object]]:

@@ -1,4 +1,4 @@
-"""`pushgrid top`: shows rates, queues, held endpoints and the latest failures, again and again."""
+"""`pushgrid top`: shows rates, queues, what is wrong and the latest failures, again and again."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from rich.text import Text
 from cli.deployment import Deployment
 from cli.event_timeline import said
 from cli.failure import CommandFailed
-from cli.holds import hold_table
 from cli.options import Number, calls_deployment, prints_json
 from cli.output import Console, as_table, moment, print_parts
 from cli.readings import Failure, Reading, Readings
 from cli.status import queue_rows
 from cli.terminal import print_json
+from cli.troubles import trouble_row, waiting_text
 
 _Found = Reading | CommandFailed  # a reading, or why there is none
 _Parts = list[Table | Text]
@@ -36,7 +36,7 @@ _COUNTED = {
     "dropped": "DROPPED",
 }
 
-_HOLDS = 20  # that are shown
+_TROUBLES = 20  # that are shown
 _WHY = "BECAUSE OF"
 _ID, _GAP = 10, 2  # characters of a shortened id, and between columns
 _RECORDED_WITHIN = timedelta(seconds=15)  # of its time: the next attempt, if it fails
@@ -56,7 +56,7 @@ _RECORDED_WITHIN = timedelta(seconds=15)  # of its time: the next attempt, if it
 @calls_deployment
 def top(deployment: Deployment, *, once: bool, interval: float, as_json: bool) -> int:
     """
-    Show rates, queues, holds and the latest failures.
+    Show what is wrong, rates, queues and the latest failures.
 
     Ctrl-C ends it. On a terminal the screen is redrawn; elsewhere each reading is printed as text.
     With --json each is an object on a line of its own. Rates are events a second over the last
@@ -136,15 +136,17 @@ def parts_of(found: _Found, url: str, width: int | None = None) -> _Parts:
     health, rates = found.health, found.rates
     title = Text.assemble(
         f"{moment(health['checkedAt'])}  {url} is ",
-        (health["status"], "green" if health["status"] == "healthy" else "red"),
+        (found.status, "green" if found.status == "healthy" else "red"),
         *(f"\n  {reason}" for reason in health["reasons"]),
+        f"\n  {waiting_text(found.found.waiting)}",
     )
     counts: list[dict[str, object]] = [
         {"EVENTS": row, **{words: f"{values[name]:{form}}" for name, words in _COUNTED.items()}}
         for row, values, form in (("a second", rates, ".2f"), ("in total", found.totals, ".0f"))
         if values
     ]
-    more = len(found.holds) - _HOLDS
+    troubles = [trouble_row(each) for each in found.found.troubles]
+    more = len(troubles) - _TROUBLES
     queues = {name: each for name, each in health["queues"].items() if each["messages"]}
     return [
         title,
@@ -152,7 +154,7 @@ def parts_of(found: _Found, url: str, width: int | None = None) -> _Parts:
         Text(),
         as_table(queue_rows(queues), "All queues are empty."),
         Text(),
-        hold_table(found.holds[:_HOLDS]),
+        _fitted(troubles[:_TROUBLES], width, "Nothing is wrong with any event subscription."),
         *([Text(f"… and {more} more; 'pushgrid status' lists them all")] if more > 0 else []),
         Text(),
         _failure_table(found, width),
@@ -165,14 +167,20 @@ def _failure_table(found: Reading, width: int | None) -> Table | Text:
     for each in found.failures:
         latest.setdefault((each["topic"], each["subscription"], each["systemId"]), each)
     rows = [_failure_row(each, now, is_latest=each in latest.values()) for each in found.failures]
+    return _fitted(rows, width, "No recorded attempt has failed recently.")
+
+
+def _fitted(rows: Sequence[dict[str, Any]], width: int | None, nothing: str) -> Table | Text:
+    """Return a table that shortens ids and why, if it is wider than *width*."""
     is_narrow = bool(rows and width and _width(rows) > width)
     if is_narrow:
         for row in rows:
-            row["EVENT"] = _shortened(row["EVENT"] or "")
+            if "EVENT" in row:
+                row["EVENT"] = _shortened(row["EVENT"] or "")
         room = (width or 0) - _width(rows, without=_WHY)
         for row in rows:
             row[_WHY] = _cut(row[_WHY], max(room, len(_WHY)))
-    table = as_table(rows, "No recorded attempt has failed recently.")
+    table = as_table(rows, nothing)
     if isinstance(table, Table) and is_narrow:
         table.padding = (0, 1, 0, 0)
     return table

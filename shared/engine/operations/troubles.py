@@ -106,7 +106,7 @@ def kinds_of(facts: Facts, now: datetime) -> tuple[Kind, ...]:
     subscription, activity = facts.subscription, facts.activity
     if subscription is None:
         return (Kind.DAMAGED,)
-    is_held = not isinstance(facts.availability, Open)
+    is_held = not isinstance(facts.availability, Open) and not subscription.pause
     is_called = not (is_held or subscription.pause or subscription.is_expired(now))
     found = {
         Kind.FAILING: is_called and activity.failing_since,
@@ -196,16 +196,16 @@ def _explained_state(
         return known.expires_at, "its expiration time is over: it gets no more events"
     if kind is Kind.PENDING:
         return None, "the endpoint has not completed the validation handshake: it gets no events"
-    words = _words(facts.activity.failure)
-    return facts.held_since, _held_why(facts.availability) + (f": {words}" if words else "")
+    return facts.held_since, _held_why(facts.availability, _words(facts.activity.failure))
 
 
-def _held_why(found: Availability) -> str:
+def _held_why(found: Availability, words: str) -> str:
+    said = f": {words}" if words else ""
     match found:
-        case Held(why=why):
-            return why
+        case Held(why=why, until=until):
+            return f"{why}{said}; until {until:%Y-%m-%d %H:%M:%S}"
         case NeedsProbe(why=why):
-            return f"{why}; a probe is due"
+            return f"{why}{said}; a probe is due"
         case _:
             return ""
 

@@ -1,4 +1,4 @@
-"""`pushgrid status` on scripted answers: storage that goes while it is asked."""
+"""`pushgrid status` on scripted answers: what is wrong, and storage that goes meanwhile."""
 
 from __future__ import annotations
 
@@ -15,13 +15,19 @@ AWAY = {"error": {"code": "StorageUnavailable", "message": "Storage is unavailab
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
-def test_a_deployment_whose_holds_can_not_be_read_is_not_healthy(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], options: list[str]
+@pytest.mark.parametrize("what", ["/holds", "/status/topics"])
+def test_a_deployment_whose_troubles_can_not_be_read_is_not_healthy(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    what: str,
 ) -> None:
     def request(_: str, url: str, **__: Any) -> requests.Response:
         answer = requests.Response()
-        answer.status_code = 503 if url.endswith("/holds") else 200
-        answer._content = json.dumps(AWAY if url.endswith("/holds") else HEALTH).encode()
+        is_away = url.endswith(what)
+        found = {"value": []} if url.endswith("/holds") else HEALTH
+        answer.status_code = 503 if is_away else 200
+        answer._content = json.dumps(AWAY if is_away else found).encode()
         return answer
 
     monkeypatch.setattr(requests, "request", request)
@@ -29,7 +35,91 @@ def test_a_deployment_whose_holds_can_not_be_read_is_not_healthy(
     assert main(["status", "--url", "http://127.0.0.1:1", "--key", "k", *options]) == 1
 
     out, err = capsys.readouterr()
-    why = "what is paused or held is not known: 503 StorageUnavailable: Storage is unavailable."
+    why = "what is wrong with event subscriptions is not known: "
     assert err == ""
     assert why in out
+    assert "Storage is unavailable." in out
     assert ("unhealthy" in out, '"healthy"' in out, "is healthy" in out) == (True, False, False)
+
+
+FAILING = {
+    "topic": "orders",
+    "subscription": "crm",
+    "id": "/crm",
+    "kind": "failing",
+    "also": ["deadLettering"],
+    "since": "2026-02-09T11:58:00Z",
+    "why": "400 BadRequest at 11:59:41: no such \x1b[31mcustomer",
+    "waiting": 1,
+    "oldestSeenSeconds": 95.0,
+    "remedy": "pushgrid timeline --topic orders --subscription crm",
+}
+PENDING = FAILING | {
+    "subscription": "erp",
+    "kind": "pending",
+    "also": [],
+    "since": None,
+    "why": "no handshake",
+    "waiting": 0,
+    "oldestSeenSeconds": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("health", "troubles", "word", "code"),
+    [
+        ("healthy", [], "healthy", 0),
+        ("healthy", [FAILING, PENDING], "degraded", 1),
+        ("unhealthy", [FAILING, PENDING], "unhealthy", 1),
+    ],
+)
+def test_it_is_healthy_only_if_nothing_is_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    health: str,
+    troubles: list[dict[str, Any]],
+    word: str,
+    code: int,
+) -> None:
+    """An endpoint that refuses all is named, though it is never held."""
+    bodies = {
+        "health": HEALTH | {"status": health},
+        "holds": {"value": []},
+        "topics": {"waiting": {"events": 1, "oldestSeenSeconds": 95.0}, "troubles": troubles},
+    }
+
+    def request(_: str, url: str, **__: Any) -> requests.Response:
+        answer = requests.Response()
+        answer.status_code = 200
+        answer._content = json.dumps(bodies[url.rpartition("/")[2]]).encode()
+        return answer
+
+    monkeypatch.setattr(requests, "request", request)
+
+    codes = [
+        main(["status", "--url", "http://127.0.0.1:1", "--key", "k", *each])
+        for each in ([], ["--json"])
+    ]
+
+    text, brace, document = capsys.readouterr().out.partition("\n{")
+    assert codes == [code, code]
+    lines = text.splitlines()
+    assert lines[:2] == [
+        f"http://127.0.0.1:1 is {word}",
+        "  1 event waits, the oldest seen is 0:01:35 old",
+    ]
+    found = json.loads(brace + document)
+    assert (found["status"], found["troubles"]) == (word, troubles)
+    shown = [line for line in lines if line.startswith(("orders/", "  4", "  no", "  push"))]
+    assert shown == (
+        []
+        if not troubles
+        else [
+            f"orders/crm is failing, dead-lettering since 2026-02-09 11:58:00;{lines[1][1:]}",
+            "  400 BadRequest at 11:59:41: no such \N{REPLACEMENT CHARACTER}[31mcustomer",
+            "  pushgrid timeline --topic orders --subscription crm",
+            "orders/erp is pending; 0 events wait",
+            "  no handshake",
+            "  pushgrid timeline --topic orders --subscription crm",
+        ]
+    )

@@ -26,6 +26,18 @@ HOLD = {
     "paused": {"since": "2026-02-09T12:00:00Z", "by": "the admin key"},
     "held": {"until": "2026-02-09T12:05:00Z", "why": "probation for Busy: 10 s"},
 }
+TROUBLE = {
+    "topic": "orders",
+    "subscription": "crm",
+    "id": "/crm",
+    "kind": "held",
+    "also": ["paused", "deadLettering"],
+    "since": "2026-02-09T11:59:00Z",
+    "why": "503 Busy at 11:59:00: locked\x1b[31m",
+    "waiting": 12,
+    "oldestSeenSeconds": 95.2,
+    "remedy": "pushgrid subscription test crm --topic orders",
+}
 HEALTH = {
     "status": "healthy",
     "reasons": [],
@@ -68,6 +80,7 @@ class Scripted:
     asked: list[tuple[str, str]] = field(default_factory=list)
     status: int = 200
     holds: list[dict[str, Any]] = field(default_factory=lambda: [HOLD])
+    troubles: list[dict[str, Any]] = field(default_factory=lambda: [TROUBLE])
     is_away: bool = False
 
     def request(self, method: str, url: str, **options: Any) -> requests.Response:
@@ -84,6 +97,9 @@ class Scripted:
             return json.dumps(HEALTH)
         if path == "/status/metrics":
             return self._metrics()
+        if path == "/status/topics":
+            waiting = {"events": 3012, "oldestSeenSeconds": 95.2}
+            return json.dumps({"waiting": waiting, "troubles": self.troubles, "value": []})
         if path.endswith("/holds"):
             return json.dumps({"value": self.holds})
         *_, subscription, last = path.split("/")
@@ -178,14 +194,15 @@ def test_the_screen_says_what_is_wrong_and_why(scripted: Scripted) -> None:
     console.print(Group(*top.parts_of(readings(0).read(), URL)))
 
     rows = [" ".join(line.split()) for line in console.export_text().splitlines()]
-    assert rows[0] == f"2026-02-09 12:00:00 {URL} is healthy"
+    assert rows[:2] == [
+        f"2026-02-09 12:00:00 {URL} is degraded",
+        "3012 events wait, the oldest seen is 0:01:35 old",
+    ]
     assert "in total 0 0 2 0 0" in rows
     assert "retries 4 1.5" in rows
     assert not any(row.startswith(("waiting", "a second")) for row in rows)
-    assert (
-        "orders crm paused since 2026-02-09 12:00:00 by the admin key; held until "
-        "2026-02-09 12:05:00: probation for Busy: 10 s" in rows
-    )
+    why = "503 Busy at 11:59:00: locked\N{REPLACEMENT CHARACTER}[31m"
+    assert f"orders/crm held 12 0:01:35 {why}" in rows
     why = "minimum for 503: 30 s"
     event = "e-\N{REPLACEMENT CHARACTER}[31m1"
     assert rows[-2:] == [
@@ -195,14 +212,14 @@ def test_the_screen_says_what_is_wrong_and_why(scripted: Scripted) -> None:
 
 
 @pytest.mark.parametrize(("count", "more"), [(20, []), (1000, ["… and 980 more"])])
-def test_many_holds_are_not_all_shown(scripted: Scripted, count: int, more: list[str]) -> None:
-    scripted.holds = [HOLD | {"subscription": f"s-{number}"} for number in range(count)]
+def test_many_troubles_are_not_all_shown(scripted: Scripted, count: int, more: list[str]) -> None:
+    scripted.troubles = [TROUBLE | {"subscription": f"s-{number}"} for number in range(count)]
     console = Console(width=200, record=True)
 
     console.print(Group(*top.parts_of(readings(0).read(), URL)))
 
     text = console.export_text()
-    assert (text.count("paused since"), re.findall("… and .* more", text)) == (20, more)
+    assert (text.count("503 Busy"), re.findall("… and .* more", text)) == (20, more)
 
 
 def test_a_failure_takes_one_line_of_a_narrow_terminal(scripted: Scripted) -> None:
@@ -225,6 +242,17 @@ def test_a_failure_takes_one_line_of_a_narrow_terminal(scripted: Scripted) -> No
     ]  # fmt: skip
     assert first.rstrip().endswith("…")
     assert second.split()[3:6] == ["1", "Connection", "refused"]
+
+
+def test_the_cause_of_a_trouble_is_seen_on_a_narrow_terminal(scripted: Scripted) -> None:
+    scripted.troubles = [TROUBLE | {"why": f"Connection refused at 11:59:00: {'x' * 99}"}]
+    console = Console(width=80, record=True)
+
+    console.print(Group(*top.parts_of(readings(0).read(), URL, console.width)))
+
+    [line] = [line for line in console.export_text().splitlines() if "orders/crm" in line]
+    assert line.split()[:4] == ["orders/crm", "held", "12", "0:01:35"]
+    assert "Connection refused at 11:59:00" in line
 
 
 def test_an_attempt_that_did_not_fail_again_is_no_longer_due(scripted: Scripted) -> None:
@@ -279,10 +307,11 @@ def test_an_outage_is_told_and_tried_again(
     code, lines = run("--json", steps=[fail, fail, recover])
 
     documents = [json.loads(line) for line in lines]
-    states = ["healthy", "unavailable", "unavailable", "healthy"]
+    states = ["degraded", "unavailable", "unavailable", "degraded"]
     assert (code, [each["status"] for each in documents]) == (0, states)
     assert set(documents[0]) == {
-        "at", "status", "reasons", "queues", "rates", "totals", "holds", "failures",
+        "at", "status", "reasons", "queues", "waiting", "troubles", "rates", "totals", "holds",
+        "failures",
     }  # fmt: skip
     assert (documents[0]["rates"], documents[0]["holds"]) == (None, [HOLD])
     assert documents[3]["rates"]["published"] == 0.0
@@ -296,7 +325,7 @@ def test_text_tells_an_outage_too(
 
     code, lines = run(steps=[fail])
 
-    assert (code, lines[0]) == (0, f"2026-02-09 12:00:00  {URL} is healthy")
+    assert (code, lines[0]) == (0, f"2026-02-09 12:00:00  {URL} is degraded")
     (told,) = [line for line in lines if "no reading, trying again: " in line]
     assert f"{URL} does not answer" in told
 

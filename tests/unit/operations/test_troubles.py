@@ -63,7 +63,7 @@ def facts(
         (facts({**SLOW, **FAILING}, **HELD), ["held"]),
         (facts(availability=NeedsProbe("503 Busy")), ["held"]),
         (facts({**SLOW, **FAILING}, {"pause": PAUSE}), ["paused"]),
-        (facts(FAILING, {"pause": PAUSE}, **HELD), ["held", "paused"]),
+        (facts(FAILING, {"pause": PAUSE}, **HELD), ["paused"]),
         (facts({**FAILING, "dropped": LOST}, {"expires_at": START}), ["expired", "dropping"]),
         (facts(state={"expires_at": START + SECOND}), []),
         (facts(state={"has_consented": False}), ["pending"]),
@@ -93,7 +93,7 @@ def test_what_is_wrong_is_named_the_worst_first(found: Facts, kinds: list[str]) 
         (
             facts({"failure": REFUSED}, **HELD),
             START,
-            "503 Busy at 12:00:03: no such customer",
+            "503 Busy at 12:00:03: no such customer; until 2026-02-09 12:01:00",
             "pushgrid subscription test crm --topic orders",
         ),
         (

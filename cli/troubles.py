@@ -1,0 +1,87 @@
+"""Says what is wrong with event subscriptions, and how many events wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from cli.deployment import Deployment
+from cli.event_timeline import span
+from cli.failure import REFUSED, CommandFailed
+from cli.narration import counted
+from cli.output import moment
+from cli.terminal import printable
+
+Trouble = Mapping[str, Any]  # as ``status/topics`` answers it
+
+
+class Troubles(NamedTuple):
+    """What is wrong, the most harmful first; *waiting* is of all event subscriptions."""
+
+    waiting: Mapping[str, Any]
+    troubles: Sequence[Trouble]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Both as JSON members."""
+        return self._asdict()
+
+    def overall(self, health: str) -> str:
+        """Return the word for the whole deployment, whose own *health* is so."""
+        return "degraded" if self.troubles and health == "healthy" else health
+
+
+def read_troubles(deployment: Deployment) -> Troubles:
+    """
+    Read what is wrong.
+
+    Raises:
+        CommandFailed: the deployment or its storage did not answer, or it refused.
+    """
+    found = deployment.status("topics")
+    if "troubles" not in found:
+        raise CommandFailed(found["error"]["message"], REFUSED, 503)
+    return Troubles(found["waiting"], found["troubles"])
+
+
+def waiting_text(waiting: Mapping[str, Any]) -> str:
+    """Return in a sentence how many events wait."""
+    events = waiting["events"]
+    text = f"{counted(events, 'event')} {'waits' if events == 1 else 'wait'}"
+    age = waiting["oldestSeenSeconds"]
+    return f"{text}, the oldest seen is {_age(age)} old" if age else text
+
+
+def trouble_text(trouble: Trouble) -> str:
+    """Return in three lines what is wrong with one: since when, why, and what to do."""
+    kinds = ", ".join(map(word, [trouble["kind"], *trouble["also"]]))
+    since = f" since {moment(trouble['since'])}" if trouble["since"] else ""
+    waiting = waiting_text({**trouble, "events": trouble["waiting"]})
+    name = f"{trouble['topic']}/{trouble['subscription']}"
+    return f"{name} is {kinds}{since}; {waiting}\n  {why_text(trouble)}\n  {trouble['remedy']}"
+
+
+def trouble_row(trouble: Trouble) -> dict[str, Any]:
+    """Return the row of a narrow table; its last column is why."""
+    return {
+        "SUBSCRIPTION": f"{trouble['topic']}/{trouble['subscription']}",
+        "IS": word(trouble["kind"]),
+        "WAITING": trouble["waiting"],
+        "SEEN": _age(trouble["oldestSeenSeconds"]) if trouble["oldestSeenSeconds"] else "-",
+        "BECAUSE OF": why_text(trouble),
+    }
+
+
+def why_text(trouble: Trouble) -> str:
+    """Return why, in one line that no terminal obeys."""
+    return printable(trouble["why"]) or "not known"
+
+
+def word(kind: str) -> str:
+    """Return the word for a kind of trouble."""
+    return "dead-lettering" if kind == "deadLettering" else kind
+
+
+def _age(seconds: float) -> str:
+    return span(timedelta(seconds=round(seconds)))
