@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import random
+import threading
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from azure.core.exceptions import AzureError, ResourceNotFoundError
 from azure.mgmt.eventgrid import models as m
 from azure.storage.blob import BlobBlock, BlobServiceClient, ContainerClient, ContentSettings
 
-from devhost.azurite import ACCOUNT, KEY, Azurite
+from devhost.azurite import ACCOUNT, KEY, Azurite, running_azurite
 from devhost.process import RunningHost, running_host
 from testbed.arm import Arm, dead_letter_destination
 from testbed.host_settings import host_settings
-from testbed.subscriber import Subscriber, answers
+from testbed.storage_proxy import Attack, Failure, StorageRequest, running_storage_proxy
+from testbed.subscriber import PATIENCE, Subscriber, answers
 from tests.e2e.managing import GROUP, SUBSCRIPTION, management_client, webhook
 from tests.e2e.publishing import an_event, run_javascript, send
 
@@ -23,6 +28,8 @@ SOURCE = (
     f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{GROUP}"
     f"/providers/Microsoft.Storage/storageAccounts/{ACCOUNT}"
 )
+# What a killed host had comes again after three seconds.
+OPTIONS = ("--blob-events", "--invisibility", "3")
 
 
 @pytest.fixture(scope="module")
@@ -50,13 +57,7 @@ def told(
 ) -> Callable[[int], list[dict[str, Any]]]:
     """Subscribe to the container; return its first events, once there are so many."""
     handler = subscriber()
-    begins = f"/blobServices/default/containers/{container.container_name}/"
-    wanted = m.EventSubscription(
-        destination=webhook(handler),
-        filter=m.EventSubscriptionFilter(subject_begins_with=begins),
-    )
-    with management_client(host.url) as client:
-        client.event_subscriptions.begin_create_or_update(SOURCE, name, wanted).result()
+    subscribe(host, handler, container.container_name, name)
 
     def events(count: int) -> list[dict[str, Any]]:
         assert handler.wait_for(lambda pushes: len(pushes) >= count), handler.pushes
@@ -64,6 +65,29 @@ def told(
         return sorted(found, key=lambda each: str(each["data"]["sequencer"]))
 
     return events
+
+
+def subscribe(host: RunningHost, handler: Subscriber, container: str, name: str) -> None:
+    begins = f"/blobServices/default/containers/{container}/"
+    wanted = m.EventSubscription(
+        destination=webhook(handler),
+        filter=m.EventSubscriptionFilter(subject_begins_with=begins),
+    )
+    with management_client(host.url) as client:
+        client.event_subscriptions.begin_create_or_update(SOURCE, name, wanted).result()
+
+
+def without_repeats(host: RunningHost, container: str) -> ContainerClient:
+    """Give a container to a program that makes each request once."""
+    return BlobServiceClient(host.blob_url, credential=KEY, retry_total=0).get_container_client(
+        container
+    )
+
+
+def blobs_of(handler: Subscriber) -> set[tuple[str, str]]:
+    """Return operation and name of what a handler was told of."""
+    events = [each.events[0] for each in list(handler.pushes)]
+    return {(api, name) for api, name, _ in changes(events)}
 
 
 def changes(events: list[dict[str, Any]]) -> list[tuple[str, str, int]]:
@@ -150,3 +174,107 @@ def test_dead_letters_are_told_of_once(
     assert [each["data"]["url"] for each in events[:1]] == [written["data"]["url"]]
     assert changes(events)[1:] == [("PutBlob", "after", 0)]
     assert len(told(2)) == 2
+
+
+def test_a_thousand_uploads_are_told_of_in_the_order_of_each_blob(
+    container: ContainerClient, told: Callable[[int], list[dict[str, Any]]]
+):
+    names = [f"{number}" for number in range(20)]
+
+    def upload(seed: int) -> list[tuple[str, str]]:
+        drawn = random.Random(seed).choices(names, k=125)
+        blobs = [container.get_blob_client(each) for each in drawn]
+        made = [(each.blob_name, each.upload_blob(b"x", overwrite=True)["etag"]) for each in blobs]
+        return [(name, str(etag).strip('"')) for name, etag in made]
+
+    with ThreadPoolExecutor(8) as clients:
+        uploaded = list(clients.map(upload, range(8)))
+
+    events = told(1000)
+    assert len({each["id"] for each in events}) == len(events) == 1000
+    for name in names:
+        of_name = [each["data"] for each in events if each["subject"].endswith(f"/blobs/{name}")]
+        sequencers, etags = zip(
+            *((each["sequencer"], each["eTag"]) for each in of_name), strict=True
+        )
+        assert len(set(sequencers)) == len(sequencers)
+        assert etags[-1] == str(container.get_blob_client(name).get_blob_properties().etag).strip(
+            '"'
+        )
+        for of_client in uploaded:
+            own = [etag for found, etag in of_client if found == name]
+            assert own == [each for each in etags if each in own]
+
+
+def test_what_was_answered_before_a_host_was_killed_is_told(
+    subscriber: Callable[..., Subscriber], name: str
+):
+    """An upload that a client repeats, since it had no answer, is told of as well."""
+    handler, done = subscriber(), threading.Semaphore(0)
+    with running_azurite() as azurite:
+        settings = host_settings(azurite, PUSHGRID_TIME_SCALE="100")
+        with running_host(settings, options=OPTIONS) as host:
+            without_repeats(host, name).create_container()
+            subscribe(host, handler, name, name)
+
+            def upload(client: int) -> tuple[list[str], str]:
+                container, answered = without_repeats(host, name), list[str]()
+                while True:
+                    blob = f"{client}-{len(answered)}"
+                    try:
+                        container.upload_blob(blob, b"x")
+                    except AzureError:
+                        return answered, blob
+                    answered.append(blob)
+                    done.release()
+
+            with ThreadPoolExecutor(8) as clients:
+                running = [clients.submit(upload, number) for number in range(8)]
+                for _ in range(100):
+                    assert done.acquire(timeout=PATIENCE)
+                host.kill()
+                uploaded = [each.result() for each in running]
+
+        with running_host(settings, options=OPTIONS) as host:
+            for _, blob in uploaded:
+                without_repeats(host, name).upload_blob(blob, b"x", overwrite=True)
+            stored = {each.name for each in without_repeats(host, name).list_blobs()}
+            assert stored == {blob for answered, last in uploaded for blob in (*answered, last)}
+            expected = {("PutBlob", blob) for blob in stored}
+            assert handler.wait_for(lambda _: blobs_of(handler) >= expected), expected
+    assert blobs_of(handler) == expected
+
+
+def test_a_deletion_that_was_not_told_of_when_the_host_was_killed_is_lost(
+    subscriber: Callable[..., Subscriber], name: str
+):
+    """The host dies between Azurite's answer and the stored event, as the guide says."""
+    handler = subscriber()
+    with running_azurite() as azurite, running_storage_proxy(azurite) as proxy:
+        settings = host_settings(proxy.azurite, PUSHGRID_TIME_SCALE="100")
+        with running_host(settings, options=OPTIONS) as host:
+            container = without_repeats(host, name)
+            container.create_container()
+            subscribe(host, handler, name, name)
+            container.upload_blob("x", b"x")
+            container.upload_blob("y", b"y")
+            assert handler.wait_for(lambda pushes: len(pushes) >= 2)
+
+            def attack(request: StorageRequest) -> Attack | None:
+                if request.kind != "queue put deliveries":
+                    return None
+                host.process.kill()
+                return Attack(Failure.RESET)
+
+            proxy.attack = attack
+            with pytest.raises(AzureError):
+                container.delete_blob("x")
+            proxy.attack = None
+
+        with running_host(settings, options=OPTIONS) as host:
+            container = without_repeats(host, name)
+            with pytest.raises(ResourceNotFoundError):
+                container.delete_blob("x")
+            container.delete_blob("y")
+            assert handler.wait_for(lambda _: ("DeleteBlob", "y") in blobs_of(handler))
+    assert blobs_of(handler) == {("PutBlob", "x"), ("PutBlob", "y"), ("DeleteBlob", "y")}

@@ -146,7 +146,7 @@ def test_every_event_is_in_the_queue_or_in_a_dead_letter(
     A thousand deliveries; the outage takes half an hour of scaled time.
 
     ``QUEUE_EVENTS=1250`` makes it 5,000. Most of them are held, and come back at the pace of their
-    endpoint (docs/decisions.md), some 16 a second for each queue: that takes two minutes.
+    endpoint (docs/architecture.md), some 16 a second for each queue: that takes two minutes.
     """
     attacked = Attacked(name, own_azurite)
     arm.create_topic(name)
