@@ -24,6 +24,13 @@ function whyHeld(held) {
   return held.until ? ["until ", moment(held.until), `: ${held.why}`] : held.why;
 }
 
+/** Where a subscription's events go: the URL of a webhook, or the queue in an ARM id. */
+export function endpointOf(subscription) {
+  const text = subscription.endpoint ?? "";
+  const queue = /\/storageAccounts\/([^/]+)\/queueServices\/default\/queues\/([^/]+)$/i.exec(text);
+  return queue ? `queue ${queue[2]} of ${queue[1]}` : text;
+}
+
 export function badge({ word, look }) {
   return h("span", { class: `badge ${look}` }, word);
 }

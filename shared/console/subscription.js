@@ -4,7 +4,7 @@ import { buttons, testResult } from "./actions.js";
 import { charts, readCharts } from "./charts.js";
 import { deadLetters, readDeadLetters } from "./dead_letters.js";
 import { forecast } from "./forecast.js";
-import { badge, choice, panel, stateOf } from "./parts.js";
+import { badge, choice, endpointOf, panel, stateOf } from "./parts.js";
 import { h } from "./preact.mjs";
 import { readReplays, replays, replaysPause } from "./replays.js";
 import { state } from "./store.js";
@@ -64,7 +64,7 @@ function now(path, listed, { topic, subscription }) {
     h(
       "dl",
       null,
-      fact("Endpoint", h("span", { class: "url" }, listed.endpoint ?? "")),
+      fact("Endpoint", h("span", { class: "url" }, endpointOf(listed))),
       fact("Dead letters", whereTo(latest.deadLetter)),
       Object.entries(latest.counts ?? {}).map(([name, count]) => fact(LABELS[name] ?? name, count)),
     ),

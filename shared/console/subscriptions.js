@@ -1,6 +1,6 @@
 // Draws subscriptions with their states: searched, filtered, and a page at a time.
 
-import { badge, choice, field, link, paged, pathOf, row, stateOf, table } from "./parts.js";
+import { badge, choice, endpointOf, field, link, paged, pathOf, row, stateOf, table } from "./parts.js";
 import { h } from "./preact.mjs";
 import { state } from "./store.js";
 
@@ -18,7 +18,7 @@ export function subscriptionList(pairs, { hasTopic }) {
   const found = pairs.filter(([topic, each]) => {
     const word = stateOf(each).word;
     const isWanted = wanted === "all" || wanted === word || (wanted === "trouble" && word !== "delivering");
-    return isWanted && `${topic.name}/${each.name} ${each.endpoint ?? ""}`.toLowerCase().includes(sought);
+    return isWanted && `${topic.name}/${each.name} ${endpointOf(each)}`.toLowerCase().includes(sought);
   });
   const { shown, pager } = paged("page", found);
   const columns = ["Subscription", ...(hasTopic ? ["Topic"] : []), "State", "Endpoint"];
@@ -51,6 +51,6 @@ function subscriptionRow(topic, subscription, hasTopic) {
     link(pathOf(topic.name, subscription.name), subscription.name),
     ...(hasTopic ? [link(pathOf(topic.name), topic.name)] : []),
     [badge(found), " ", h("span", { class: "why" }, found.why)],
-    h("span", { class: "url" }, subscription.endpoint ?? ""),
+    h("span", { class: "url" }, endpointOf(subscription)),
   );
 }

@@ -9,15 +9,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from azure.storage.queue import QueueClient
 
-from devhost.azurite import Azurite
+from devhost.azurite import ACCOUNT, Azurite
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.health_table import TableHealth
 from shared.adapters.storage.tables import StorageResources
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.delivery.health.endpoint_health import Health, Hold, endpoint_id
 from shared.engine.ports import Table
-from testbed.arm import Arm
+from testbed.arm import Arm, queue_destination
 from testbed.subscriber import Subscriber, answers
 from tests.browser.conftest import HERE, ROOT, Console
 from tests.e2e.dead_letters import DeadLetters
@@ -68,6 +69,25 @@ def test_the_story_of_the_demo(
     console.shows("Published: ", "Latest failures", f"{name}/refusing", f"{name}/recovering")
     page.locator("summary").filter(has_text="refusing").click()
     console.screenshot("overview")
+
+
+def test_a_queue_is_shown_by_its_name_and_account(
+    console: Console, arm: Arm, own_azurite: Azurite, name: str
+) -> None:
+    queue = QueueClient.from_connection_string(own_azurite.connection_string, name)
+    queue.create_queue()
+    arm.create_topic(name)
+    arm.create_subscription(name, "worker", destination=queue_destination(ACCOUNT, name))
+    console.sign_in(f"/topics/{name}")
+    page = console.page
+
+    page.get_by_label("Search names and endpoints").fill(f"queue {name} of {ACCOUNT}")
+    console.shows("1 of 1 subscriptions", f"queue {name} of {ACCOUNT}", "delivering")
+    page.get_by_role("link", name="worker").click()
+    page.get_by_role("button", name="Send a test event").click()
+    console.says("The endpoint accepted the test event.")
+    console.shows(f"queue {name} of {ACCOUNT}", "200 Delivered")
+    assert len(list(queue.receive_messages())) == 1
 
 
 def test_a_wrong_key_is_told_and_shows_nothing(console: Console, arm: Arm, name: str) -> None:
