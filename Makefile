@@ -117,9 +117,10 @@ coretools: setup $(CORE_TOOLS)/node_modules/.stamp ## run tests/host on Azure Fu
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" npm rebuild --prefix $(CORE_TOOLS) azure-functions-core-tools
 	@. $(VENV)/bin/activate; HOST_CMD='$(CORE_TOOLS)/node_modules/.bin/func start --script-root {root} --port {port}' python -m pytest tests/host
 
-wheel: setup ## build the wheel into dist/, and prove it: download and install everything, deliver an event (WITH=python3.13: for another Python)
+wheel: setup ## build the wheel into dist/, and prove it: run our suites on it, download and install everything, deliver an event (WITH=python3.13: for another Python)
 	@rm -rf dist
 	@$(PY) -m hatchling build --directory dist
+	@echo "contract and functional suites on the wheel"; $(PY) -m tests.installed dist/*.whl
 	@$(PY) -m tests.first_event $(if $(WITH),--python $(WITH))
 
 azurite: setup ## run Azurite with its data in .azurite/

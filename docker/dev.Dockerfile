@@ -7,7 +7,7 @@ RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheel .
 
 FROM python:3.13-slim
 COPY --from=wheel /wheel /wheel
-RUN pip install --no-cache-dir /wheel/*.whl && useradd --create-home --uid 1000 pushgrid
+RUN pip install --no-cache-dir "$(echo /wheel/*.whl)[local]" && useradd --create-home --uid 1000 pushgrid
 USER 1000
 # Fetches Azurite and Node into the image, and proves that it works.
 RUN pushgrid demo --once && rm -rf ~/.npm

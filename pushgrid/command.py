@@ -12,6 +12,8 @@ _HOME = _PACKAGE / "home"  # in an installed package: what stands beside this on
 def main() -> int:
     """Run the command that the command line names; return the exit code."""
     sys.path.insert(0, str(_HOME if _HOME.is_dir() else _PACKAGE.parent))
-    from cli.program import main
-
+    try:
+        from cli.program import main
+    except ModuleNotFoundError as missing:
+        sys.exit(f"pushgrid: there is no '{missing.name}': pip install 'pushgrid[local]'")
     return main()

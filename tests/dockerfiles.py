@@ -126,8 +126,23 @@ class Build:
         return _ABSOLUTE.sub(f"{self.root}/", text)
 
     def command(self, command: Sequence[str]) -> None:
-        """Run a command in the folder that the steps have reached."""
-        subprocess.run(command, cwd=self.folder, env=self.surroundings(), check=True)
+        """
+        Run a command in the folder that the steps have reached.
+
+        Raises:
+            RuntimeError: it failed; the message has what it printed.
+        """
+        ended = subprocess.run(
+            command,
+            cwd=self.folder,
+            env=self.surroundings(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        if ended.returncode:
+            raise RuntimeError(f"{shlex.join(command)}\n{ended.stdout}")
 
     def surroundings(self) -> dict[str, str]:
         """Return the environment of a command: nothing of the checkout is in it."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-_LIBRARY = re.compile(r"^( *(?:from|import) )shared\b", re.MULTILINE)
+LIBRARY = re.compile(r"^( *(?:from|import) )shared\b", re.MULTILINE)
 
 
 class WheelLayout(BuildHookInterface):  # type: ignore[type-arg] # its parameter is a private class
@@ -49,7 +49,7 @@ def _selected(root: Path, patterns: list[str]) -> list[Path]:
 
 def _in_the_wheel(path: Path) -> str:
     text = path.read_text()
-    return _LIBRARY.sub(r"\1pushgrid.shared", text) if path.suffix == ".py" else text
+    return LIBRARY.sub(r"\1pushgrid.shared", text) if path.suffix == ".py" else text
 
 
 def _place(path: Path) -> Path:

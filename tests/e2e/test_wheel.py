@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import email
-import json
-import os
 import re
 import subprocess
 import sys
 import tarfile
 import tomllib
-import venv
 import zipfile
-from dataclasses import dataclass
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-import certifi
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
@@ -24,6 +19,7 @@ from packaging.utils import NormalizedName, canonicalize_name
 from shared import VERSION
 from tests.dockerfiles import context, copy_context
 from tests.first_event import play
+from tests.installed import Installed, install, run_suites, with_their_own
 from tests.package_list import ROOT, imported_modules, plant, requirements, tracked
 
 LOCAL_DOCKERFILE = ROOT / "docker/dev.Dockerfile"
@@ -32,9 +28,11 @@ HOME = "pushgrid/home/"
 METADATA = f"pushgrid-{VERSION}.dist-info/"
 BESIDE = ("cli", "devhost", "testbed", *(path.name for path in ROOT.glob("*_function")))
 _PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-DEPENDENCIES = {
-    canonicalize_name(each.name): each for each in map(Requirement, _PROJECT["dependencies"])
+EXTRAS = {
+    extra: [*map(Requirement, listed)]
+    for extra, listed in _PROJECT["optional-dependencies"].items()
 }
+DEPENDENCIES = {canonicalize_name(each.name): each for listed in EXTRAS.values() for each in listed}
 
 
 def build(kind: str, root: Path, target: Path) -> Path:
@@ -86,7 +84,7 @@ def test_every_import_leads_into_the_wheel_or_to_a_dependency(files: dict[str, s
     from_outside = {name for name, _ in beside if not name.startswith(HOME)}
     assert from_outside == {"pushgrid/command.py"}
     names = {owner for top in others - sys.stdlib_module_names for owner in _owners(top)}
-    assert names - set(DEPENDENCIES) == {"pytest"}  # which loads the fixture
+    assert names - set(DEPENDENCIES) == set()
 
 
 def _owners(package: str) -> set[NormalizedName]:
@@ -168,49 +166,9 @@ def test_planted_files_get_into_neither_distribution(wheel: Path, tmp_path: Path
     assert names == built | {"PKG-INFO"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Installed:
-    """The wheel in an environment of its own, whose *programs* are run in an empty *folder*."""
-
-    programs: Path
-    folder: Path
-    environ: dict[str, str]
-
-    def run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(self.programs / program), *arguments],
-            cwd=self.folder,
-            env=self.environ,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """Install the wheel beside this environment's packages, with Azurite in the user's cache."""
-    folder = tmp_path_factory.mktemp("installed")
-    environment, cache, empty = (folder / name for name in ("venv", "cache", "empty"))
-    venv.create(environment, symlinks=True)
-    (site_packages,) = environment.glob("lib/*/site-packages")
-    # As a plain entry of the path: the .pth file of the editable installation is not read.
-    (site_packages / "others.pth").write_text(str(Path(certifi.__file__).parents[1]))
-    pip = [sys.executable, "-m", "pip", "--python", str(environment), "install", "--quiet"]
-    subprocess.run([*pip, "--no-deps", "--no-index", str(wheel)], check=True)
-    lock = json.loads((ROOT / "package-lock.json").read_text())
-    version = lock["packages"]["node_modules/azurite"]["version"]
-    azurite = cache / f"pushgrid/azurite-{version}"
-    azurite.mkdir(parents=True)
-    (azurite / "node_modules").symlink_to(ROOT / "node_modules")
-    empty.mkdir()
-    # Where the machine has no Node, set-up has put one beside this environment's Python.
-    path = [os.environ["PATH"], str(Path(sys.executable).parent)]
-    return Installed(
-        programs=environment / "bin",
-        folder=empty,
-        environ={"HOME": str(empty), "PATH": os.pathsep.join(path), "XDG_CACHE_HOME": str(cache)},
-    )
+    return install(wheel, tmp_path_factory.mktemp("installed"))
 
 
 def test_the_checkout_is_not_there(installed: Installed) -> None:
@@ -227,18 +185,34 @@ def test_the_command_says_its_version(installed: Installed) -> None:
     assert installed.run("pushgrid", "--version").stdout == f"pushgrid, version {VERSION}\n"
 
 
-def test_the_fixture_is_there_for_a_users_tests(installed: Installed, tmp_path: Path) -> None:
-    """The guide's first example; tests/integration/test_testing_guide.py runs all of them."""
-    _, example, *_ = re.split(r"```(?:python\n)?", (ROOT / "docs/testing.md").read_text())
-    (tmp_path / "shared").mkdir()  # many projects have one of their own
-    (tmp_path / "shared/__init__.py").write_text("NAME = 'ours'\n")
-    file = tmp_path / "test_example.py"
-    file.write_text(f"from shared import NAME\n{example}")
+def test_the_fixture_needs_only_its_own_packages(wheel: Path, tmp_path: Path) -> None:
+    """All examples of the guide but that of Azure's client, beside a project's own `shared`."""
+    alone = install(wheel, tmp_path, with_their_own(EXTRAS["testing"]))
+    text, azures = (ROOT / "docs/testing.md").read_text().split("## Azure's clients")
+    examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (alone.folder / "shared").mkdir()
+    (alone.folder / "shared/__init__.py").write_text("NAME = 'ours'\n")
+    file = alone.folder / "test_examples.py"
+    file.write_text("\n".join(["from shared import NAME", *examples]))
 
-    ended = installed.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file))
+    ended = alone.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file))
+    command = alone.run("pushgrid", "dev")
 
-    assert ended.stdout.rstrip().rpartition("\n")[2].startswith("1 passed"), ended.stdout
-    assert ended.stderr == ""
+    count = file.read_text().count("def test_")
+    assert ended.stdout.rstrip().rpartition("\n")[2].startswith(f"{count} passed"), ended.stdout
+    assert (ended.stderr, count > 8, "def test_" in azures) == ("", True, True)
+    for package in ("azure.core", "click", "uvicorn"):
+        assert "ModuleNotFoundError" in alone.run("python", "-c", f"import {package}").stderr
+    said = "pushgrid: there is no 'click': pip install 'pushgrid[local]'\n"
+    assert (command.returncode, command.stderr) == (1, said)
+
+
+def test_our_own_tests_pass_on_the_installed_fixture(installed: Installed) -> None:
+    """`make wheel` runs all functional tests and contracts so."""
+    ended = run_suites(installed, "tests/functional/testing/test_fixture.py", "tests/unit/testing")
+
+    assert ended.returncode == 0, ended.stdout
+    assert re.search(r"^[5-9]\d passed", ended.stdout, re.MULTILINE), ended.stdout
 
 
 def test_the_first_event_takes_five_commands(installed: Installed) -> None:

@@ -66,6 +66,18 @@ def test_secrets_and_leftovers_are_not_sent_to_a_build(dockerfile: Path, tmp_pat
     assert context(tmp_path / dockerfile.name, tmp_path) == {Path("host.json")}
 
 
+def test_a_step_prints_only_why_it_failed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    build = Build(root=tmp_path, programs=tmp_path, sources={}, folder=tmp_path)
+
+    build.command(["/bin/sh", "-c", "echo downloading"])
+    with pytest.raises(RuntimeError, match=r"(?s)exit 3.*no space"):
+        build.command(["/bin/sh", "-c", "echo no space; exit 3"])
+
+    assert capfd.readouterr() == ("", "")
+
+
 def test_the_production_image_has_the_app_where_its_host_looks(tmp_path: Path) -> None:
     (stage,) = stages(PRODUCTION)
     folder = re.search(r"AzureWebJobsScriptRoot=(\S+)", stage.values("ENV")[0])
