@@ -11,6 +11,7 @@ import pytest
 
 from pushgrid.testing.memory import START, MemoryResources, answered
 from shared.adapters.storage.health_table import TableHealth
+from shared.engine.operations.operator_authorization import Operators
 from shared.engine.ports import Resource, Table
 from shared.events.token_claims import Claims
 from shared.metrics import Metric
@@ -131,7 +132,7 @@ def test_what_is_not_paused_or_held_is_said_to_be_so(crm: ArmApi, logged: Logged
 
 def test_the_log_names_who_did_it_and_no_secret(crm: ArmApi, logged: Logged) -> None:
     person = Claims.from_token({"oid": "o-1", "roles": ["EventGrid Contributor"]})
-    crm.reconfigure(tokens=Tokens(person=person))
+    crm.reconfigure(operators=Operators(admin_key=KEY, tokens=Tokens(person=person)))
     hold(crm)
 
     crm.json("POST", f"{CRM}/pause")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from shared.engine.operations.operator_authorization import Operators
 from shared.events.token_claims import Claims
 from testbed.arm import dead_letter_destination
 from tests.functional.deployment import Logged
-from tests.functional.manage.arm_api import CRM, GROUP, ORDERS, ArmApi, hook
+from tests.functional.manage.arm_api import CRM, GROUP, KEY, ORDERS, ArmApi, hook
 from tests.token_verifier import Tokens
 
 PERSON = {"authorization": "Bearer person"}
@@ -17,7 +18,7 @@ PERSON = {"authorization": "Bearer person"}
 def crm(api: ArmApi) -> ArmApi:
     """A deployment whose subscription ``crm`` has a dead-letter destination."""
     claims = Claims.from_token({"oid": "o-1", "roles": ["EventGrid Contributor"]})
-    api.reconfigure(tokens=Tokens(person=claims))
+    api.reconfigure(operators=Operators(admin_key=KEY, tokens=Tokens(person=claims)))
     api.json("PUT", ORDERS, {"location": "x"}, status=201)
     destination = dead_letter_destination("acct", "dead")
     api.json("PUT", CRM, hook(deadLetterDestination=destination), status=201)
