@@ -23,7 +23,7 @@ from shared.subscriptions.destination import KEPT_SECONDS, Destination, StorageQ
 from shared.subscriptions.endpoint_rules import base_url, loop_fault, url_fault
 from shared.subscriptions.subscription import NO_BATCHING, Batching, DeliveryHeader
 
-ENDPOINT_TYPES = ("WebHook", "StorageQueue", *DESTINATIONS)
+ENDPOINT_TYPES = ("WebHook", "StorageQueue")
 MAX_KILOBYTES = 1024
 _QUEUE = "StorageQueue"
 _KEEP = "queueMessageTimeToLiveInSeconds"
@@ -62,7 +62,7 @@ def parse_destination(
         holder.refuse("destination", "The destination is missing.")
         return {}
     section = holder.section("destination")
-    kind = section.required_choice("endpointType", ENDPOINT_TYPES)
+    kind = section.required_choice("endpointType", ENDPOINT_TYPES, [*DESTINATIONS])
     if kind == _QUEUE:
         return {"endpointType": kind, "properties": _parse_queue(section, deployment)}
     if missing := DESTINATIONS.get(kind or ""):

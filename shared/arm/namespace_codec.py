@@ -49,7 +49,7 @@ def parse_namespace(
     stored = parse_resource(root, path, deployment, existing)
     properties = root.section("properties")
     mqtt = properties.section("topicSpacesConfiguration")
-    if mqtt.choice("state", ("Disabled", "Enabled")) == "Enabled":
+    if mqtt.choice("state", ("Disabled",), ("Enabled",)) == "Enabled":
         mqtt.refuse("state", f"The MQTT broker is not supported. {MQTT.sentence}")
     topics = properties.section("topicsConfiguration")
     topics.refuse_unsupported("customDomains", CUSTOM_DOMAINS.sentence)

@@ -75,7 +75,7 @@ def render_namespace_subscription(stored: Mapping[str, Any], topic: ParentTopic)
 
 def _is_push(delivery: Section) -> bool:
     """Tell whether the delivery mode is Push; other modes are refused."""
-    mode = delivery.required_choice("deliveryMode", ("Push", "Queue"))
+    mode = delivery.required_choice("deliveryMode", ("Push",), ("Queue",))
     if mode == "Queue":
         delivery.refuse(
             "deliveryMode", f"The delivery mode Queue is not supported. {PULL.sentence}"

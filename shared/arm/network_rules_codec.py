@@ -17,7 +17,7 @@ _RULES = "inboundIpRules"
 
 def parse_network_rules(section: Section, deployment: Deployment) -> dict[str, Any]:
     """Read the network rules; faults are added to *section*."""
-    access = section.choice("publicNetworkAccess", ("Enabled", "Disabled"))
+    access = section.choice("publicNetworkAccess", ("Enabled",), ("Disabled",))
     if access == "Disabled":
         message = f"publicNetworkAccess 'Disabled' is not supported. {PRIVATE.sentence}"
         section.refuse("publicNetworkAccess", message)

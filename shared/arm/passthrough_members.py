@@ -45,7 +45,7 @@ def _parse_identity(section: Section, name: str) -> dict[str, Any]:
 
 
 def _parse_kind(section: Section, name: str) -> str | None:
-    kind = section.choice(name, ("Azure", "AzureArc"))
+    kind = section.choice(name, ("Azure",), ("AzureArc",))
     if kind == "AzureArc":
         section.refuse(name, "The kind AzureArc is not supported; the only kind is Azure.")
     return kind

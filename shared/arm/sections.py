@@ -114,21 +114,27 @@ class Section(NamedTuple):
         self.refuse(name, f"{self.target(name)} must be a date and time in ISO 8601 form.")
         return None
 
-    def choice(self, name: str, allowed: Sequence[str]) -> str | None:
-        """Return the member of *allowed* that the value names, ignoring case."""
+    def choice(self, name: str, allowed: Sequence[str], known: Sequence[str] = ()) -> str | None:
+        """
+        Return the member of *allowed* that the value names, ignoring case.
+
+        It may also be one of *known*, which the caller refuses by name; no fault offers these.
+        """
         value = self.text(name)
         if value is None:
             return None
-        for option in allowed:
+        for option in (*allowed, *known):
             if option.casefold() == value.casefold():
                 return option
         choices = ", ".join(allowed)
         self.refuse(name, f"{self.target(name)} has the value '{value}'; it can be: {choices}.")
         return None
 
-    def required_choice(self, name: str, allowed: Sequence[str]) -> str | None:
+    def required_choice(
+        self, name: str, allowed: Sequence[str], known: Sequence[str] = ()
+    ) -> str | None:
         self._require(name)
-        return self.choice(name, allowed)
+        return self.choice(name, allowed, known)
 
     def _require(self, name: str) -> None:
         if not self.has(name):

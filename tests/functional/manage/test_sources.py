@@ -144,6 +144,70 @@ def test_a_wrong_system_topic_is_refused(api: ArmApi, properties: Any, message: 
     assert api.resources.list(Table.TOPICS, SYSTEM_TOPICS) == []
 
 
+def _queue(**members: object) -> dict[str, Any]:
+    properties = {"resourceId": SOURCE, "queueName": "crm-in", **members}
+    return {"destination": {"endpointType": "StorageQueue", "properties": properties}}
+
+
+def _dead(**members: object) -> dict[str, Any]:
+    properties = {"resourceId": SOURCE, "blobContainerName": "dead", **members}
+    return hook(deadLetterDestination={"endpointType": "StorageBlob", "properties": properties})[
+        "properties"
+    ]
+
+
+_WEBHOOK = hook()["properties"]["destination"]
+_NO_IDENTITY = {"deliveryWithResourceIdentity": {"destination": _WEBHOOK}}
+_TWICE = {**hook()["properties"], "deliveryWithResourceIdentity": {"destination": _WEBHOOK}}
+_OTHER_IDENTITY = {
+    "deadLetterWithResourceIdentity": {"identity": {"type": "Mine"}},
+    "destination": _WEBHOOK,
+}
+
+
+@pytest.mark.parametrize("scope", [SCOPE, NESTED], ids=["account", "system topic"])
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        ({}, "The destination is missing"),
+        (_queue(resourceId=None), "resourceId is missing"),
+        (_queue(resourceId="acct"), "the ARM id of a storage account"),
+        (_queue(resourceId=_UNKNOWN), "Events can only go to an account"),
+        (_queue(queueName=None), "queueName is missing"),
+        (_queue(queueName="Crm"), "3-63 lower-case letters"),
+        (_queue(queueName="retries"), "The queue 'retries' is reserved for the app"),
+        (_queue(queueName="crm-poison"), "is reserved for the app"),
+        (_queue(queueMessageTimeToLiveInSeconds=0), "from 1 on, or -1, for ever"),
+        (_queue(queueMessageTimeToLiveInSeconds=-2), "from 1 on, or -1, for ever"),
+        (_queue(maxEventsPerBatch=5), "maxEventsPerBatch applies to webhooks"),
+        (_queue(deliveryAttributeMappings=[{}]), "deliveryAttributeMappings applies to webhooks"),
+        ({"destination": {"endpointType": "EventHub"}}, "Event hub destinations are not included"),
+        (
+            {"destination": {"endpointType": "Pigeon"}},
+            "'Pigeon'; it can be: WebHook, StorageQueue.",
+        ),
+        (_dead(resourceId=_UNKNOWN), "Dead letters can only go to an account"),
+        (_dead(blobContainerName="payloads"), "The container 'payloads' is reserved"),
+        (_NO_IDENTITY, "identity.type is missing"),
+        (_TWICE, "destination and deliveryWithResourceIdentity exclude each other"),
+        (_OTHER_IDENTITY, "identity.type has the value 'Mine'; it can be: SystemAssigned"),
+        (hook(eventDeliverySchema="CustomInputSchema")["properties"], "CustomInputSchema"),
+        (hook(filter={"includedEventTypes": "BlobCreated"})["properties"], "must be a list"),
+        (hook(retryPolicy={"maxDeliveryAttempts": 31})["properties"], "between 1 and 30"),
+    ],
+)
+def test_a_wrong_subscription_of_an_account_is_refused(
+    blobs: ArmApi, scope: str, properties: Any, message: str
+) -> None:
+    rows = dict(blobs.resources._rows)
+
+    error = blobs.error("PUT", f"{scope}/crm", {"properties": properties}, status=400)
+
+    assert message in error["message"]
+    assert blobs.resources._rows == rows
+    assert blobs.pusher.sent == []
+
+
 def test_an_account_has_one_system_topic_and_one_id(blobs: ArmApi) -> None:
     other = f"{GROUP}/systemTopics/others"
     error = blobs.error("PUT", other, SYSTEM_TOPIC, status=400)
