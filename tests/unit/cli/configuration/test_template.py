@@ -86,6 +86,37 @@ def test_a_template_that_bicep_compiled() -> None:
     assert [each.place.line for each in found.resources if "audit" in each.id.name] == [157]
 
 
+def test_a_queue_of_the_template_is_a_destination(tmp_path: Path) -> None:
+    """What makes the account and its queue is left out."""
+    account, queue = "[resourceId('Microsoft.Storage/storageAccounts', 'shop')]", "orders-in"
+    storage = "Microsoft.Storage/storageAccounts"
+    properties = {
+        "resourceId": account,
+        "queueName": "[last(split('shop/default/orders-in', '/'))]",
+        "queueMessageTimeToLiveInSeconds": "[mul(2, 3600)]",
+    }
+    destination = {"endpointType": "StorageQueue", "properties": properties}
+
+    found = read(
+        tmp_path,
+        template(
+            {"type": f"{storage}/queueServices/queues", "name": f"shop/default/{queue}"},
+            {"type": TOPIC, "name": "orders"},
+            {"type": NESTED, "name": "orders/crm", "properties": {"destination": destination}},
+        ),
+    )
+
+    assert names(found) == ["orders", "orders/crm"]
+    assert found.resources[1].document["properties"]["destination"]["properties"] == {
+        "resourceId": f"{_GROUP}/providers/{storage}/shop",
+        "queueName": queue,
+        "queueMessageTimeToLiveInSeconds": 7200,
+    }
+    assert [each.partition(",")[0] for each in found.left_out] == [
+        f"{storage}/queueServices/queues"
+    ]
+
+
 def test_what_a_condition_turns_off_is_not_there() -> None:
     parameters = {"receivers": [], "environment": "production"}
 
