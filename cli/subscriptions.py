@@ -241,6 +241,11 @@ def _document(
         built = build(options)
     except ValueError as error:
         raise CommandFailed(str(error)) from None
+    if not (options.endpoint or options.queue):
+        found = (destination_of(before), destination_of(built["properties"]))
+        known, wanted = (each.get("endpointType") for each in found)
+        if known and wanted and known != wanted:
+            raise CommandFailed(f"that option is not for a {known}: add --endpoint or --queue")
     if options.endpoint and "://" not in options.endpoint:
         raise CommandFailed(
             f"--endpoint has no scheme: write http://{options.endpoint} or https://…"

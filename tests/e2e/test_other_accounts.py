@@ -1,21 +1,25 @@
-"""Dead letters in a storage account beside the app's own."""
+"""Dead letters and events in a storage account beside the app's own."""
 
 from __future__ import annotations
 
+import json
 import uuid
+from base64 import b64decode
 from collections.abc import Callable, Iterator
 
 import pytest
 import requests
+from azure.storage.queue import QueueClient
 
 from devhost.azurite import Azurite, running_azurite
 from devhost.process import RunningHost, running_host
-from testbed.arm import Arm, dead_letter_destination
+from testbed.arm import Arm, dead_letter_destination, queue_destination
 from testbed.host_settings import host_settings
 from testbed.subscriber import Subscriber, answers
 from tests.commands import Run
 from tests.e2e.dead_letters import DeadLetters
 from tests.e2e.publishing import an_event, send
+from tests.e2e.waiting import eventually
 
 OTHER = "archive1"
 SCALE = "100"
@@ -62,6 +66,30 @@ def test_a_dead_letter_goes_to_the_account_that_its_subscription_names(
     assert [each["id"] for each in letters] == [event.id]
     assert (listed["topic"], listed["blob"], listed["events"]) == (topic, path, 1)
     assert event.id in shown.out
+
+
+def test_an_event_goes_into_a_queue_of_the_account_that_its_subscription_names(
+    host: RunningHost, arm: Arm, other: Azurite, own_azurite: Azurite, name: str
+):
+    """In the app's own account, a queue of this name gets nothing."""
+    theirs, own = (
+        QueueClient.from_connection_string(each.connection_string, name)
+        for each in (other, own_azurite)
+    )
+    theirs.create_queue()
+    own.create_queue()
+    arm.create_topic(name)
+    arm.create_subscription(name, "worker", destination=queue_destination(OTHER, name))
+    event = an_event()
+
+    send(host.url, name, arm.key(name), [event])
+
+    def received() -> list[str]:
+        messages = theirs.peek_messages()
+        return [json.loads(b64decode(each.content))["id"] for each in messages]
+
+    eventually(received, [event.id])
+    assert list(own.peek_messages()) == []
 
 
 def test_an_account_that_nobody_names_is_refused(

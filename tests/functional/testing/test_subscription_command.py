@@ -328,3 +328,26 @@ def test_a_queue_has_no_options_of_a_webhook(pushgrid: Pushgrid, run: Run, optio
 
     assert refused.code != 0
     assert "--queue: events go into a queue or to a webhook, with its options" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("destination", "options", "kind"),
+    [
+        ("--queue inbox", "--batch 10", "StorageQueue"),
+        ("--queue inbox", "--header A=b", "StorageQueue"),
+        ("--endpoint https://new.example/", "--queue-time-to-live 1h", "WebHook"),
+    ],
+)
+def test_an_update_does_not_mix_destinations(
+    pushgrid: Pushgrid, run: Run, destination: str, options: str, kind: str
+):
+    orders = pushgrid.topic("orders")
+    pushgrid.endpoints.connect("https://new.example/", CONSENTING)
+    made = run("subscription", "create", "crm", "-t", "orders", *destination.split())
+    before = pushgrid.arm("GET", f"{orders.path}/eventSubscriptions/crm")
+
+    refused = run("subscription", "update", "crm", "-t", "orders", *options.split())
+
+    assert (made.code, refused.code) == (0, 2)
+    assert f"that option is not for a {kind}: add --endpoint or --queue" in refused.err
+    assert pushgrid.arm("GET", f"{orders.path}/eventSubscriptions/crm") == before
