@@ -102,7 +102,7 @@ def list_blobs(
 
 @dead_letters.command("show")
 @click.argument("blob")
-@click.option("--topic", "-t", help="Its topic, or NAMESPACE.TOPIC; the default is to look.")
+@click.option("--topic", "-t", help="Topic or NAMESPACE.TOPIC; found automatically if omitted.")
 @click.option("--subscription", "-s", "name", help="Its event subscription.")
 @shows_most(WholeNumber(1), 1000, "The first N records.")
 @prints_json

@@ -98,7 +98,9 @@ def delete_namespace(deployment: Deployment, name: str, yes: bool, as_json: bool
 
 @namespace.command("keys")
 @click.argument("name")
-@click.option("--regenerate", type=click.Choice(["key1", "key2"]), help="Make this key anew first.")
+@click.option(
+    "--regenerate", type=click.Choice(["key1", "key2"]), help="Regenerate this key first."
+)
 @prints_json
 @calls_deployment
 def keys(deployment: Deployment, name: str, regenerate: str | None, as_json: bool) -> None:

@@ -23,7 +23,7 @@ _LISTED = re.compile(r"  \w+  +(?!ERROR)")  # a function that the host serves, a
 _EXPECTED = ("ready ", "storage ", "blobs ", "export ", "Stopping", "devhost: ")
 _JSON = '{"event":"'
 _WAITS = ("next_attempt_at", "until", "held_until")
-PAUSED = "paused since"  # how the reason of a hold by hand begins
+PAUSED = "paused since"  # how the reason of a manual pause begins
 
 
 class Activity(NamedTuple):

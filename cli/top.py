@@ -43,7 +43,7 @@ _RECORDED_WITHIN = timedelta(seconds=15)  # of its time: the next attempt, if it
 
 
 @click.command("top")
-@click.option("--once", is_flag=True, help="Show one reading, and end; it has no rates.")
+@click.option("--once", is_flag=True, help="Print one snapshot and exit (no rates).")
 @click.option(
     "--interval",
     type=Number(min=1),

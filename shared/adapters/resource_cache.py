@@ -34,7 +34,7 @@ from shared.subscriptions.subscription import (
 )
 
 MISSING_FOR = timedelta(seconds=1)  # a topic that was just created should be found soon
-SAID_FOR = timedelta(minutes=1)  # an unreadable row is in the log once in that time
+LOG_ONCE_PER = timedelta(minutes=1)  # an unreadable row is logged
 
 V = TypeVar("V")
 
@@ -82,7 +82,7 @@ class ResourceCache:
         )
         self._absent = Cache[Topic](clock, lambda _: missing_seconds)
         self._subscriptions = Cache[_ByName](clock, lambda _: seconds)
-        self._said = Cache[None](clock, lambda _: SAID_FOR.total_seconds())
+        self._said = Cache[None](clock, lambda _: LOG_ONCE_PER.total_seconds())
 
     def topic(self, name: str) -> Topic | None:
         return self._topics.get(

@@ -94,7 +94,7 @@ class SubscriptionKey(NamedTuple):
 
 
 class Pause(NamedTuple):
-    """A hold by hand: from *since* on nothing is sent, until somebody resumes. *by* began it."""
+    """A manual pause: from *since* on nothing is sent, until somebody resumes. *by* began it."""
 
     since: datetime
     by: str

@@ -71,7 +71,7 @@ class Surfaces:
         self, method: str, target: str, body: bytes, headers: Mapping[str, str] = OPERATOR
     ) -> func.HttpResponse:
         """
-        Send a management request: no fault of ours comes of it, what is refused stores nothing,
+        Send a management request: it causes no internal error, what is refused stores nothing,
         and what is stored can be read.
         """
         before = dict(self.api.resources._rows)
@@ -99,7 +99,7 @@ class Surfaces:
         params: Mapping[str, str],
     ) -> func.HttpResponse:
         """
-        Send a request to a data plane: no fault of ours comes of it, what is refused stores
+        Send a request to a data plane: it causes no internal error, what is refused stores
         nothing, and what is stored can be delivered.
         """
         response = _exchange(self._answer, method, f"{HOST}{target}", body, headers, params)

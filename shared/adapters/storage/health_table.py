@@ -15,7 +15,7 @@ from shared.errors import UNREADABLE, StorageUnavailable
 from shared.subscriptions.subscription import SubscriptionKey
 
 CACHE_FOR = timedelta(seconds=1)
-SAID_FOR = timedelta(minutes=1)  # an unreadable row is in the log once in that time
+LOG_ONCE_PER = timedelta(minutes=1)  # an unreadable row is logged
 
 _Rows = Mapping[str, StoredHealth]  # by subscription, in lower case
 
@@ -31,7 +31,7 @@ class TableHealth:
     def __init__(self, store: ResourceStore, clock: Callable[[], float]) -> None:
         self._store = store
         self._topics = Cache[_Rows](clock, lambda _: CACHE_FOR.total_seconds())
-        self._said = Cache[None](clock, lambda _: SAID_FOR.total_seconds())
+        self._said = Cache[None](clock, lambda _: LOG_ONCE_PER.total_seconds())
 
     def is_cached(self, topic: str) -> bool:
         return self._topics.has(topic.lower())

@@ -111,7 +111,7 @@ class Deliver:
         return parts
 
     async def _deliver(self, parts: Sequence[DeliveryMessage], places: Places) -> None:
-        """Push the parts side by side; a fault of ours in one harms no other."""
+        """Push the parts side by side; an internal error in one harms no other."""
         message = self._in_flight(places)
         entering = asyncio.create_task(self._enter_all(parts, message))
         try:

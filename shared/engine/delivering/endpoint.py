@@ -40,7 +40,7 @@ LONGEST_IN_LINE = 60.0  # seconds
 TICK = 0.5  # seconds between two looks at what is not pushed at once
 SOONEST_BACK = timedelta(seconds=1)  # of what could not be pushed in time
 LEAST_RATE = 5.0  # of what was held, a second: an endpoint that failed has a small limit
-SHORTAGE_AGAIN_IN = timedelta(seconds=5)  # and up to three times as long, so that all don't meet
+SHORTAGE_AGAIN_IN = timedelta(seconds=5)  # and up to three times as long (jitter)
 
 
 class Surroundings(NamedTuple):
@@ -211,7 +211,7 @@ class Endpoint:
             elif request.is_probe:
                 self.health.return_probe()
                 self.spawn(self.health.save())
-        except Exception as error:  # noqa: BLE001 - a fault of ours
+        except Exception as error:  # noqa: BLE001 - an internal error
             telemetry.error("delivery.failed", **self.key._asdict(), detail=repr(error))
         self._count(-1)
         self._is_probing = self._is_probing and not request.is_probe

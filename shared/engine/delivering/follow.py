@@ -50,7 +50,7 @@ class PartFollow:
     began_at: datetime
     counts: Counter[str] = field(default_factory=Counter)
     held_by: Held | None = None
-    put_back_because: str | None = None
+    requeue_reason: str | None = None
     dead: dict[tuple[EndReason, DeadLetterDestination], list[Delivery]] = field(
         default_factory=dict
     )
@@ -122,7 +122,7 @@ class Follow:
         Decide what follows a result.
 
         Raises:
-            Exception: the result itself, a fault of ours.
+            Exception: the result itself, an internal error.
         """
         part, batch, result, is_first = reported
         follow = self._parts[part]
@@ -136,7 +136,7 @@ class Follow:
             await self._hold(follow, batch, result, result.held)
         else:
             follow.counts["put_back"] += len(batch)
-            follow.put_back_because = result.why
+            follow.requeue_reason = result.why
             self._keep(follow, self._retries, result.due, [each.delivery for each in batch])
 
     async def flush(self) -> None:
@@ -177,7 +177,7 @@ class Follow:
                 **follow.counts,
                 held_until=hold.until if hold else None,
                 held_because=hold.why if hold else None,
-                put_back_because=follow.put_back_because,
+                requeue_reason=follow.requeue_reason,
                 seconds=round((self.clock.now() - follow.began_at).total_seconds(), 3),
             )
 

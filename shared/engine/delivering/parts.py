@@ -27,7 +27,7 @@ from shared.metrics import Metric
 from shared.subscriptions.subscription import UNMATCHED, EventSubscription, Pause
 
 EARLY = timedelta(seconds=2)  # what is received more than this before its due time is put back
-UNSURE_AGAIN_IN = timedelta(minutes=1)  # until storage may be back
+STORAGE_RETRY_DELAY = timedelta(minutes=1)
 UNREADABLE_AGAIN_IN = timedelta(minutes=5)  # until a subscription may be readable
 
 _WithTexts = Sequence[tuple[Delivery, str | None]]
@@ -102,7 +102,7 @@ class Parts:
 
     def unsure(self, message: DeliveryMessage) -> PutBack:
         """Put back what can't be judged now, for want of storage or of a thread to read by."""
-        return PutBack(replace(message, due=self.clock.now() + UNSURE_AGAIN_IN))
+        return PutBack(replace(message, due=self.clock.now() + STORAGE_RETRY_DELAY))
 
     def current_pause(self, subscription: EventSubscription) -> Pause | None:
         """Return the pause of a subscription now; that of *subscription* if it can't be read."""

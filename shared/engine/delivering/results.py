@@ -41,4 +41,4 @@ class Attempted(NamedTuple):
         return self.outcome.outcome is Outcome.DELIVERED
 
 
-Result = Attempted | NotNow | Exception  # an exception is a fault of ours
+Result = Attempted | NotNow | Exception  # an exception is an internal error

@@ -106,7 +106,7 @@ class Resources:
         """List the resources of a parent, a resource group or a subscription."""
         self._check_parent(ports, call)
         known = ports.resources.list(Table.TOPICS, self.partition)
-        # Of a document that can't be read nobody knows where it belongs.
+        # An unreadable document has no known scope.
         readable = filter(self.is_readable, known)
         found = [each for each in readable if self.covers(call, each.document)]
         return answer_page(call, found, lambda stored: self.render(stored, call.public_url))

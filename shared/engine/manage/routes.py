@@ -8,7 +8,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from shared.arm.topic_codec import to_topic
-from shared.engine.manage import metrics_api, namespaces, sources, surroundings, topics
+from shared.engine.manage import arm_stubs, metrics_api, namespaces, sources, topics
 from shared.engine.manage.attempts_api import attempts_of, failures_of
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.dead_letters_api import dead_letter_blobs_of, dead_letter_records_of
@@ -134,17 +134,17 @@ _ACCOUNT = f"{_STORAGE}/{{account}}"
 
 # The first match wins.
 ROUTES = (
-    _route("subscriptions", GET=surroundings.list_subscriptions),
-    _route(_SUBSCRIPTION, GET=surroundings.get_subscription),
-    _route(_GROUP, GET=surroundings.get_group, PUT=surroundings.get_group),
-    _route(_STORAGE, GET=surroundings.list_storage_accounts),
-    _route(_ACCOUNT, GET=surroundings.get_storage_account),
-    _route(f"{_PROVIDER}/topicTypes", GET=surroundings.list_topic_types),
-    _route(f"{_PROVIDER}/topicTypes/{{topic_type}}", GET=surroundings.get_topic_type),
-    _route(f"{_PROVIDER}/topicTypes/{{topic_type}}/eventTypes", GET=surroundings.list_event_types),
-    _route(f"{_ACCOUNT}/{_PROVIDER}/eventTypes", GET=surroundings.list_account_event_types),
-    _route(f"{_SUBSCRIPTION}/{_PROVIDER}", GET=surroundings.get_provider),
-    _route(f"{_SUBSCRIPTION}/{_PROVIDER}/register", POST=surroundings.get_provider),
+    _route("subscriptions", GET=arm_stubs.list_subscriptions),
+    _route(_SUBSCRIPTION, GET=arm_stubs.get_subscription),
+    _route(_GROUP, GET=arm_stubs.get_group, PUT=arm_stubs.get_group),
+    _route(_STORAGE, GET=arm_stubs.list_storage_accounts),
+    _route(_ACCOUNT, GET=arm_stubs.get_storage_account),
+    _route(f"{_PROVIDER}/topicTypes", GET=arm_stubs.list_topic_types),
+    _route(f"{_PROVIDER}/topicTypes/{{topic_type}}", GET=arm_stubs.get_topic_type),
+    _route(f"{_PROVIDER}/topicTypes/{{topic_type}}/eventTypes", GET=arm_stubs.list_event_types),
+    _route(f"{_ACCOUNT}/{_PROVIDER}/eventTypes", GET=arm_stubs.list_account_event_types),
+    _route(f"{_SUBSCRIPTION}/{_PROVIDER}", GET=arm_stubs.get_provider),
+    _route(f"{_SUBSCRIPTION}/{_PROVIDER}/register", POST=arm_stubs.get_provider),
     _route(f"{_SUBSCRIPTION}/{_PROVIDER}/topics", GET=topics.TOPICS.list),
     *_resource_routes(_TOPIC, topics.TOPICS),
     _route(f"{_TOPIC}/matches", POST=matches_of(NESTED, to_topic)),

@@ -123,7 +123,9 @@ class ReplaySteps:
         except JobEnded:
             return
         except Conflict as error:  # Another process leads, or another job runs; it may end early.
-            telemetry.warning("replay.left", job=step.job, number=step.number, detail=str(error))
+            telemetry.warning(
+                "replay.deferred", job=step.job, number=step.number, detail=str(error)
+            )
             self.requeue.put(Queue.RETRIES, encode_step(step), AGAIN_IN)
         except StorageUnavailable as error:
             telemetry.error("replay.delayed", job=step.job, number=step.number, detail=str(error))

@@ -216,34 +216,34 @@ class WriteDeadLetters:
         self, target: BlobTarget, batch: list[_Ready], left: _Left, notices: NoticesOfRun
     ) -> None:
         """
-        Write messages to a blob, tell who subscribes, and delete them. Each is told the path first.
+        Write messages to a blob, notify its subscribers, and delete them.
 
-        So a run that ends half-way repeats nothing: the next one finds the blob there. A path is
-        used only if it is known that every message told of it is in the blob.
+        Each message stores the path first, so a run that ends half-way repeats nothing: the next
+        one finds the blob there. A path is used only if every message that has it is in the blob.
         """
-        path, told = self._told(target, batch, left)
-        while len(told) < len(batch):
-            batch = told
-            path, told = self._told(target, batch, left)
+        path, reserved = self._reserve_path(target, batch, left)
+        while len(reserved) < len(batch):
+            batch = reserved
+            path, reserved = self._reserve_path(target, batch, left)
         with self._at(target):
-            blobs = self._store(target, told, path)
+            blobs = self._store(target, reserved, path)
         notices.publish(target.destination, blobs)
-        for ready in told:
+        for ready in reserved:
             self._delete(ready.number, left)
 
-    def _told(
+    def _reserve_path(
         self, target: BlobTarget, batch: list[_Ready], left: _Left
     ) -> tuple[str, list[_Ready]]:
-        """Return the path of a new blob, and which messages of the batch know it."""
+        """Return the path of a new blob, and which messages of the batch store it."""
         named = target.subscription
         path = _path_of_several(batch) or dead_letter_path(*named, self.clock.now(), self.new_id())
-        return path, [ready for ready in batch if self._tell(ready.number, path, left)]
+        return path, [ready for ready in batch if self._reserve_message(ready.number, path, left)]
 
-    def _tell(self, number: int, path: str, left: _Left) -> bool:
+    def _reserve_message(self, number: int, path: str, left: _Left) -> bool:
         """
         Store the path with a message.
 
-        ``False`` if another run has received it, or if it was told and the answer was lost.
+        ``False`` if another run has received it, or if the path was stored and the answer lost.
         """
         each = left[number]
         text = with_blob(each.received.text, path)
@@ -258,7 +258,7 @@ class WriteDeadLetters:
         """
         Write the records of a batch; that of *last_path* is the last blob.
 
-        Return the blobs that are told of.
+        Return the blobs that subscribers are notified of.
         """
         named, blobs = target.subscription, []
         parts = _parts(batch)

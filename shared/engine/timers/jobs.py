@@ -36,7 +36,7 @@ class TimerJobs:
         for name, job in self.jobs.items():
             try:
                 job.run(self.clock.now() + self.run_for / len(self.jobs))
-            except Exception as error:  # noqa: BLE001 - a fault of ours must not stop the others
+            except Exception as error:  # noqa: BLE001 - an internal error must not stop the others
                 failed.append(name)
                 telemetry.error("timer.failed", job=name, detail=f"{type(error).__name__}: {error}")
         return failed

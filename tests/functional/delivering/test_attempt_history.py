@@ -246,7 +246,7 @@ class Broken(MemoryAttempts):
         raise ValueError(str(len(records)))
 
 
-@pytest.mark.parametrize("kind", [MemoryAttempts, Broken], ids=["storage", "a fault of ours"])
+@pytest.mark.parametrize("kind", [MemoryAttempts, Broken], ids=["storage", "internal error"])
 def test_a_write_that_fails_harms_no_delivery_and_is_said_once(
     app: Deployment, logged: Logged, kind: type[MemoryAttempts]
 ) -> None:

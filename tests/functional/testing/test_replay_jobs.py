@@ -63,7 +63,7 @@ def test_a_step_that_loses_its_race_is_tried_again(
     job = replayed(pushgrid)
 
     assert (job["state"], job["replayed"], job["repeated"], len(ids(crm))) == ("Done", 3, 0, 3)
-    assert len(logged("replay.left")) == 1
+    assert len(logged("replay.deferred")) == 1
 
 
 def test_a_job_that_is_cancelled_in_a_step_ends_with_what_it_has_put(
