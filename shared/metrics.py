@@ -195,6 +195,16 @@ def count_of(counts: Counts, *metrics: Metric) -> int:
     return round(sum(sum_.total for series, sum_ in counts.items() if series.metric in metrics))
 
 
+def most_frequent_error(counts: Counts) -> str:
+    """Return the outcome of most failed attempts; empty without any."""
+    errors: dict[str, float] = {}
+    for series, sum_ in counts.items():
+        if series.metric is Metric.ATTEMPT_FAIL:
+            name = dict(series.dimensions)["Error"]
+            errors[name] = errors.get(name, 0) + sum_.total
+    return max(errors, key=lambda each: errors[each], default="")
+
+
 def error_type(status: int | None) -> str:
     """Name the kind of an error, by its HTTP status if there was an answer."""
     if status is None:

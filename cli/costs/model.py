@@ -25,7 +25,7 @@ _PAYLOAD_DAYS, _MONTH_DAYS = 4, 30
 _RECORD_GB = 1e-6  # of a log record: about a kilobyte, assumed
 _SAMPLED = 20.0  # items a second and instance that sampling lets through
 _IDLE_LOG_GB = 0.2  # that timers and host write in a month; assumed
-ALERTS = {"log_alert": 7, "metric_alert": 1}  # infra/modules/alerts.bicep
+ALERTS = {"log_alert": 8, "metric_alert": 1}  # infra/modules/alerts.bicep
 
 
 class Traffic(StrEnum):

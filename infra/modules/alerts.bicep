@@ -44,8 +44,11 @@ var logRules = [
       | where AppRoleName =~ "{0}" and Message has "deadletter_batch"
       | extend Line = parse_json(Message)
       | where tostring(Line.event) == "deadletter_batch"
-      | summarize Value = sum(tolong(Line.count) * ItemCount)
+      | summarize Value = sum(tolong(Line.count) * ItemCount) by
+          Subscription = strcat(tostring(Line.topic), "/", tostring(Line.subscription)),
+          Cause = tostring(Line.cause)
     '''
+    dimensions: ['Subscription', 'Cause']
     aggregation: 'Total'
     operator: 'GreaterThan'
     threshold: 0
@@ -60,8 +63,11 @@ var logRules = [
       | where AppRoleName =~ "{0}" and Message has "delivery.dropped"
       | extend Line = parse_json(Message)
       | where tostring(Line.event) == "delivery.dropped"
-      | summarize Value = sum(tolong(Line.count) * ItemCount)
+      | summarize Value = sum(tolong(Line.count) * ItemCount) by
+          Subscription = strcat(tostring(Line.topic), "/", tostring(Line.subscription)),
+          Cause = tostring(coalesce(Line.cause, Line.reason))
     '''
+    dimensions: ['Subscription', 'Cause']
     aggregation: 'Total'
     operator: 'GreaterThan'
     threshold: 0
@@ -76,8 +82,11 @@ var logRules = [
       | where AppRoleName =~ "{0}" and Message has "hold.began"
       | extend Line = parse_json(Message)
       | where tostring(Line.event) == "hold.began"
-      | summarize Value = sum(ItemCount)
+      | summarize Value = sum(ItemCount) by
+          Subscription = strcat(tostring(Line.topic), "/", tostring(Line.subscription)),
+          Cause = tostring(Line.cause)
     '''
+    dimensions: ['Subscription', 'Cause']
     aggregation: 'Total'
     operator: 'GreaterThan'
     threshold: 0
@@ -94,9 +103,29 @@ var logRules = [
       | where tostring(Line.event) == "queue.depth"
       | summarize Value = max(toreal(Line.oldest_seconds)) / 60
     '''
+    dimensions: []
     aggregation: 'Maximum'
     operator: 'GreaterThan'
     threshold: limits.oldestMessageMinutes
+  }
+  {
+    name: 'pushgrid-waiting-events'
+    description: 'Over 1,000 events of an event subscription wait: its endpoint fails, is too slow, or is held.'
+    severity: 2
+    window: 'PT15M'
+    query: '''
+      AppTraces
+      | where AppRoleName =~ "{0}" and Message has "events.waiting"
+      | extend Line = parse_json(Message)
+      | where tostring(Line.event) == "events.waiting"
+      | summarize Value = max(tolong(Line.events)) by
+          Subscription = strcat(tostring(Line.topic), "/", tostring(Line.subscription)),
+          Cause = tostring(Line.cause)
+    '''
+    dimensions: ['Subscription', 'Cause']
+    aggregation: 'Maximum'
+    operator: 'GreaterThan'
+    threshold: 1000
   }
   {
     name: 'pushgrid-publish-failures'
@@ -109,6 +138,7 @@ var logRules = [
       | where toint(ResultCode) >= 500
       | summarize Value = sum(ItemCount)
     '''
+    dimensions: []
     aggregation: 'Total'
     operator: 'GreaterThan'
     threshold: limits.publishFailures
@@ -125,6 +155,7 @@ var logRules = [
       | where tostring(Line.event) in ("document.unreadable", "table.missing")
       | summarize Value = sum(ItemCount)
     '''
+    dimensions: []
     aggregation: 'Total'
     operator: 'GreaterThan'
     threshold: 0
@@ -139,6 +170,7 @@ var logRules = [
       | where AppRoleName =~ "{0}" and OperationName == "deadletter_function"
       | summarize Value = sum(ItemCount)
     '''
+    dimensions: []
     aggregation: 'Total'
     operator: 'LessThan'
     threshold: 1
@@ -184,6 +216,12 @@ resource logAlerts 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [
             query: format(rule.query, appName)
             metricMeasureColumn: 'Value'
             timeAggregation: rule.aggregation
+            // Each value is an alert of its own, whose mail names it.
+            dimensions: map(rule.dimensions, name => {
+              name: name
+              operator: 'Include'
+              values: ['*']
+            })
             operator: rule.operator
             threshold: rule.threshold
             failingPeriods: {

@@ -21,6 +21,11 @@ class Attempt(NamedTuple):
     status: int | None
     at: datetime
 
+    @property
+    def cause(self) -> str:
+        """Its outcome in two words: ``503 Busy``, ``TimedOut``."""
+        return f"{self.status} {self.outcome}" if self.status else str(self.outcome)
+
 
 class Origin(NamedTuple):
     """

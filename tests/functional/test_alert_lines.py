@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pushgrid.testing.memory import START, answered
 from shared.engine.ports import Queue
 from shared.engine.timers.queue_watch import WatchQueues
-from tests.builders import a_delivery, a_message, a_note
+from shared.engine.timers.waiting_events import WatchWaiting
+from shared.metrics import CountRow, Metric, Series, Span, Sum
+from tests.builders import URL, a_delivery, a_message, a_note, an_attempt
 from tests.functional.delivering.failing import fail
 from tests.functional.deployment import MINUTE, Deployment, Logged
 
 ROOT = Path(__file__).parents[2]
 ALERTS = (ROOT / "infra/modules/alerts.bicep").read_text()
+NAMED = ("topic", "subscription", "cause")
 RULES = dict(re.findall(r"name: '([\w-]+)'\n.*?query: '''\n(.*?)'''", ALERTS, re.DOTALL))
 
 
 def fields(rule: str) -> set[str]:
     """Return what a rule's query reads of a line."""
     return set(re.findall(r"Line\.(\w+)", RULES[rule]))
+
+
+def named(line: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what an alert's mail names: the dimensions of its rule."""
+    return line["topic"], line["subscription"], line.get("cause")
 
 
 def event(rule: str) -> str:
@@ -37,6 +48,7 @@ def test_there_is_a_rule_for_everything_that_needs_somebody() -> None:
         "pushgrid-dropped-events",
         "pushgrid-held-endpoints",
         "pushgrid-oldest-message",
+        "pushgrid-waiting-events",
         "pushgrid-publish-failures",
         "pushgrid-damaged-tables",
         "pushgrid-heartbeat",
@@ -44,14 +56,16 @@ def test_there_is_a_rule_for_everything_that_needs_somebody() -> None:
 
 
 def test_the_rule_about_dead_letters_counts_events(app: Deployment, logged: Logged) -> None:
-    app.put(Queue.DEADLETTERS, a_message([a_delivery(0), a_delivery(1)], dead_letter=a_note()))
+    tried = [a_delivery(0), a_delivery(1, attempts=1, last=an_attempt())]
+    app.put(Queue.DEADLETTERS, a_message(tried, dead_letter=a_note()))
     app.write_dead_letters.run(app.in_a_minute())
 
     [line] = logged(event("pushgrid-dead-letters"))
 
-    assert fields("pushgrid-dead-letters") == {"event", "count"}
+    assert fields("pushgrid-dead-letters") == {"event", "count", *NAMED}
     assert "sum(tolong(Line.count) * ItemCount)" in RULES["pushgrid-dead-letters"]
     assert line["count"] == 2
+    assert named(line) == ("orders", "crm", "503 Busy")
 
 
 def test_the_rule_about_dropped_events_counts_events(app: Deployment, logged: Logged) -> None:
@@ -59,16 +73,46 @@ def test_the_rule_about_dropped_events_counts_events(app: Deployment, logged: Lo
 
     [line] = logged(event("pushgrid-dropped-events"))
 
-    assert fields("pushgrid-dropped-events") == {"event", "count"}
+    assert fields("pushgrid-dropped-events") == {"event", "count", "reason", *NAMED}
     assert "sum(tolong(Line.count) * ItemCount)" in RULES["pushgrid-dropped-events"]
     assert line["count"] == 2
+    assert named(line) == ("orders", "crm", None)
+    assert line["reason"]
+
+
+def test_a_dropped_event_is_logged_with_the_cause(app: Deployment, logged: Logged) -> None:
+    app.subscribe()
+    app.pusher.script(URL, answered(400))
+    app.run(a_message())
+
+    [line] = logged(event("pushgrid-dropped-events"))
+
+    assert named(line) == ("orders", "crm", "400 BadRequest")
 
 
 def test_the_rule_about_held_endpoints_counts_holds(app: Deployment, logged: Logged) -> None:
     fail(app, 404)
 
-    assert len(logged(event("pushgrid-held-endpoints"))) == 1
-    assert fields("pushgrid-held-endpoints") == {"event"}
+    [line] = logged(event("pushgrid-held-endpoints"))
+    assert named(line) == ("orders", "crm", "404 NotFound")
+    assert fields("pushgrid-held-endpoints") == {"event", *NAMED}
+
+
+def test_the_rule_about_waiting_events_reads_their_number(app: Deployment, logged: Logged) -> None:
+    """test_waiting_events.py has what is counted."""
+    failed = Series(Metric.ATTEMPT_FAIL, (("Error", "Busy"), ("ErrorType", "ServerError")))
+    counts = {Series(Metric.MATCHED): Sum(3, 1, 3, 3), failed: Sum(1, 1, 1, 1)}
+    app.counts.write([CountRow(Span.HOUR, START, "orders", "crm", "a", counts)])
+    app.put(Queue.RETRIES, a_message())
+    queues = WatchQueues(watch=app.queues, clock=app.clock)
+    waiting = WatchWaiting(queues=queues, counts=app.counts, state=app.resources, clock=app.clock)
+    for job in (queues, waiting):
+        job.run(app.in_a_minute())
+
+    [line] = logged(event("pushgrid-waiting-events"))
+
+    assert fields("pushgrid-waiting-events") == {"event", "events", *NAMED}
+    assert (line["events"], *named(line)) == (3, "orders", "crm", "Busy")
 
 
 def test_the_rule_about_the_oldest_message_reads_seconds(app: Deployment, logged: Logged) -> None:
@@ -81,6 +125,14 @@ def test_the_rule_about_the_oldest_message_reads_seconds(app: Deployment, logged
     assert fields("pushgrid-oldest-message") == {"event", "oldest_seconds"}
     assert "max(toreal(Line.oldest_seconds)) / 60" in RULES["pushgrid-oldest-message"]
     assert line["oldest_seconds"] == 1200.0
+
+
+def test_rules_by_dimension_name_those_of_their_query() -> None:
+    for rule, query in RULES.items():
+        after = ALERTS.split(f"name: '{rule}'")[1]
+        [dimensions] = re.findall(r"dimensions: \[(.*)\]", after.partition("threshold")[0])
+        named = set(re.findall(r"(\w+) = ", query)) - {"Line", "Value"}
+        assert set(re.findall(r"'(\w+)'", dimensions)) == named
 
 
 def test_the_rule_about_damaged_tables_counts_both_lines() -> None:

@@ -25,7 +25,14 @@ class HoldRecords(NamedTuple):
         """Record that a hold has begun; *by* is who began it: a pause, of unknown end."""
         self.metrics.count(Metric.HOLDS_BEGAN, *self.key, Reason=reason)
         telemetry.warning(
-            "hold.began", **self.key._asdict(), reason=reason, why=why, until=until, by=by
+            "hold.began",
+            topic=self.key.topic,
+            subscription=self.key.subscription,
+            reason=reason,
+            cause=why.partition(" at ")[0],  # without its time: one for an alert
+            why=why,
+            until=until,
+            by=by,
         )
 
     def ended(

@@ -78,7 +78,8 @@ class Record:
     def dropped(self, delivery: Delivery, text: str | None, reason: EndReason) -> None:
         """Record that nothing is left of an event."""
         named = {"system_id": delivery.system_id(self.key), "trace_id": trace_id(delivery, text)}
-        log_dropped(self.metrics, self.key, reason, [text], **named)
+        cause = delivery.last.cause if delivery.last else None
+        log_dropped(self.metrics, self.key, reason, [text], cause=cause, **named)
 
     async def answered_late(
         self, batch: PushBatch, outcome: DeliveryOutcome, *, is_cancelled: bool
@@ -122,12 +123,13 @@ def log_dropped(
     key: SubscriptionKey,
     reason: EndReason,
     texts: Sequence[str | None],
+    cause: str | None = None,
     **fields: telemetry.Field,
 ) -> None:
     """
     Count dropped events of one subscription, and log which and why.
 
-    *texts* are their JSON, ``None`` where it is gone.
+    *texts* are their JSON, ``None`` where it is gone. *cause* is that of the last attempt.
     """
     metrics.count(Metric.DROPPED, *key, by=len(texts), DropReason=reason)
     telemetry.warning(
@@ -135,6 +137,7 @@ def log_dropped(
         topic=key.topic,
         subscription=key.subscription,
         reason=reason,
+        cause=cause,
         count=len(texts),
         event_ids=event_ids(texts),
         **fields,

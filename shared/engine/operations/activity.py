@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from shared.engine.operations.event_timeline import failure_documents
 from shared.engine.ports import AttemptReader, CountReader, ResourceStore
 from shared.engine.timers.waiting_events import read_offsets, waiting_events
-from shared.metrics import Counts, Metric, count_of, total_of
+from shared.metrics import Counts, Metric, count_of, most_frequent_error, total_of
 from shared.subscriptions.subscription import SubscriptionKey
 
 RECENT = timedelta(minutes=15)  # in which events were given up "of late"
@@ -122,10 +122,6 @@ def activity_of(
         if series.metric is Metric.EVENT_AGE
     ]
     times = [sum_ for series, sum_ in whole.items() if series.metric is Metric.PROCESSING_DURATION]
-    errors: Counter[str] = Counter()
-    for series, sum_ in whole.items():
-        if series.metric is Metric.ATTEMPT_FAIL:
-            errors[dict(series.dimensions).get("Error", "")] += round(sum_.total)
     return Activity(
         waiting=waiting,
         oldest_seen=timedelta(milliseconds=max(ages)) if ages else None,
@@ -134,7 +130,7 @@ def activity_of(
         attempts=sum(done + failed for _, done, failed in tried),
         failing_since=min(at for at, _, failed in bad if failed) if failing else None,
         failed_at=max((at for at, _, failed in tried if failed), default=None),
-        error=max(errors, key=lambda each: errors[each], default=""),
+        error=most_frequent_error(whole),
         dead_lettered=_given_up(by_minute, Metric.DEAD_LETTERED, now),
         dropped=_given_up(by_minute, Metric.DROPPED, now),
     )

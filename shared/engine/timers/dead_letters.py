@@ -52,10 +52,11 @@ class _DestinationFailed(Exception):
 
 
 class _Record(NamedTuple):
-    """The dead letter of an event, and the id of the event's trace."""
+    """The dead letter of an event, the id of the event's trace, and its last attempt's cause."""
 
     text: str
     trace_id: str | None
+    cause: str | None
 
 
 class _Ready(NamedTuple):
@@ -207,7 +208,9 @@ class WriteDeadLetters:
         """Yield the event's record; if none can be made, write the event to ``poison``."""
         try:
             form = namespace_record if TopicName.parse(each.message.topic) else record
-            yield _Record(form(delivery, text, note_of(each.message)), trace_id(delivery, text))
+            cause = delivery.last and delivery.last.cause
+            dead = form(delivery, text, note_of(each.message))
+            yield _Record(dead, trace_id(delivery, text), cause)
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             reason = f"the dead letter can't be built: {error!r}"
             self.intake.records.write(Queue.DEADLETTERS, each.received.text, reason, [text])
@@ -272,8 +275,16 @@ class WriteDeadLetters:
             if stored:
                 if is_news(named.topic, texts):
                     blobs.append(stored)
+                causes = Counter(each.cause for each, _ in part if each.cause)
                 telemetry.warning(
-                    "deadletter_batch", **target.log_fields, path=path, count=len(texts), **traces
+                    "deadletter_batch",
+                    topic=named.topic,
+                    subscription=named.subscription,
+                    **target.destination_fields,
+                    path=path,
+                    count=len(texts),
+                    cause=causes.most_common(1)[0][0] if causes else None,
+                    **traces,
                 )
                 for reason, times in reasons.items():
                     self.metrics.count(

@@ -14,7 +14,7 @@ from shared.engine.delivering.clock_records import STATE
 from shared.engine.ports import CountReader, Resource, ResourceStore, Table
 from shared.engine.timers.queue_watch import WatchQueues
 from shared.errors import UNREADABLE, Conflict
-from shared.metrics import Counts, Metric, count_of
+from shared.metrics import Counts, Metric, count_of, most_frequent_error
 from shared.subscriptions.subscription import SubscriptionKey
 
 QUIET_FOR = timedelta(minutes=2)  # longer than any process takes to store its counts
@@ -127,8 +127,16 @@ class WatchWaiting:
                 self.state.put(*_ROW, document, stored.etag if stored else None)
 
     def _log(self, found: ByKey) -> None:
+        hours = self.counts.hours(self.clock.now()) if found else {}
         for key in sorted(found, key=lambda key: -found[key])[:MOST_LINES]:
-            telemetry.info("events.waiting", **key._asdict(), events=found[key])
+            cause = most_frequent_error(hours.get(key, {})) or None
+            telemetry.info(
+                "events.waiting",
+                topic=key.topic,
+                subscription=key.subscription,
+                events=found[key],
+                cause=cause,
+            )
 
 
 def _offsets(row: Resource | None) -> dict[SubscriptionKey, int]:

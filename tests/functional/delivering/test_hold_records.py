@@ -35,6 +35,7 @@ def test_a_probation_is_told_when_it_begins_and_when_it_ends(
         "topic": "orders",
         "subscription": "crm",
         "reason": "Probation",
+        "cause": "404 NotFound",
         "why": "404 NotFound at 12:00:00 (probation for NotFound: 5 min)",
         "until": "2026-02-09T12:05:00.0000000Z",
     }

@@ -281,7 +281,7 @@ def test_holds_by_hand_are_told_as_any_other(crm: ArmApi, logged: Logged) -> Non
 
     named = {"topic": "orders", "subscription": "crm", "by": "the admin key"}
     assert logged("hold.began") == [
-        {"event": "hold.began", **named, "reason": "Pause", "why": "paused"}
+        {"event": "hold.began", **named, "reason": "Pause", "cause": "paused", "why": "paused"}
     ]
     paused, released = logged("hold.ended")
     ended = {"event": "hold.ended", **named}

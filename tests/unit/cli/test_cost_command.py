@@ -46,7 +46,7 @@ def test_people_get_both_kinds_of_traffic_beside_event_grid(cost: Cost) -> None:
         ("", "Pushgrid costs more than Event Grid here: "),
         ("--events 1000000000 --batch 100", "Pushgrid costs less than Event Grid here: "),
         ("--events 100000000 --batch 100", "if the work is spread out, and less in bursts."),
-        ("--events 1 --size 1", "Event Grid here: 6.67 dollars a month."),
+        ("--events 1 --size 1", "Event Grid here: 7.17 dollars a month."),
     ],
 )
 def test_the_verdict_is_for_both_kinds_of_traffic(cost: Cost, options: str, verdict: str) -> None:
