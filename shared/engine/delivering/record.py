@@ -123,6 +123,7 @@ def log_dropped(
     key: SubscriptionKey,
     reason: EndReason,
     texts: Sequence[str | None],
+    *,
     cause: str | None = None,
     **fields: telemetry.Field,
 ) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from shared import telemetry
 from shared.clock import Clock
@@ -267,7 +267,7 @@ class WriteDeadLetters:
         parts = _parts(batch)
         for number, part in enumerate(parts, 1):
             texts = [each.text for each, _ in part]
-            traces = {"trace_ids": distinct(each.trace_id for each, _ in part)}
+            traces: dict[str, Any] = {"trace_ids": distinct(each.trace_id for each, _ in part)}
             path = last_path if number == len(parts) else numbered_path(last_path, number)
             reasons = Counter(reason for _, reason in part)
             summary = _summary(target, batch, reasons)

@@ -11,10 +11,11 @@ from shared.engine.ports import Queue, Table
 from shared.engine.timers.queue_watch import WatchQueues
 from shared.engine.timers.waiting_events import WatchWaiting, read_offsets, waiting_events
 from shared.metrics import CountRow, Metric, Series, Span, Sum
+from shared.subscriptions.subscription import SubscriptionKey
 from tests.builders import a_message
 from tests.functional.deployment import MINUTE, Deployment, Logged
 
-CRM, ERP = ("orders", "crm"), ("orders", "erp")
+CRM, ERP = SubscriptionKey("orders", "crm"), SubscriptionKey("orders", "erp")
 DROPPED = (("DropReason", "TimeToLiveExceeded"),)
 DEAD = (("DeadLetterReason", "TimeToLiveExceeded"),)
 
@@ -53,8 +54,8 @@ def look(app: Deployment) -> Callable[..., None]:
     return run
 
 
-def waits(app: Deployment) -> dict[tuple[str, str], int]:
-    return {**waiting_events(app.counts.totals(), read_offsets(app.resources))}
+def waits(app: Deployment) -> dict[SubscriptionKey, int]:
+    return waiting_events(app.counts.totals(), read_offsets(app.resources))
 
 
 def test_events_wait_from_matching_to_their_end(
