@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -87,6 +87,16 @@ def in_force(stored: Document) -> Document | None:
         return stored
     kept = validation["inForce"]
     return kept and {**{name: stored[name] for name in stored if name != _VALIDATION}, **kept}
+
+
+def with_each_version(stored: Document, changed: Callable[[Document], Document]) -> Document:
+    """Return *stored* with its properties *changed*, also those of the version in force."""
+    changes = {"properties": changed(stored["properties"])}
+    validation = stored.get(_VALIDATION)
+    if validation and (kept := validation["inForce"]):
+        kept = {**kept, "properties": changed(kept["properties"])}
+        changes[_VALIDATION] = {**validation, "inForce": kept}
+    return {**stored, **changes}
 
 
 def allowed_rate(stored: Document) -> int | None:

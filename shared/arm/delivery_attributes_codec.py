@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from shared.arm.sections import Section
 from shared.events.topic import InputSchema
 from shared.subscriptions.event_values import key_fault
 from shared.subscriptions.header_rules import MAX_VALUE, header_name_fault, is_header_value
+from shared.subscriptions.signing import is_signature, parse_secrets, to_secret
 from shared.subscriptions.subscription import DeliveryHeader, DynamicHeader, StaticHeader
 
 MEMBER = "deliveryAttributeMappings"
 MAX_HEADERS = 10
 HIDDEN = "Hidden"  # shown instead of a secret value
+GENERATED = "Generated"  # given instead of the secrets that sign deliveries: the deployment's own
 _TYPES = ("Static", "Dynamic")
 # Accepted beside the schema's own keys: envelope fields, and the names of the other schema.
 _ALSO_KEYS = ("eventtime", "metadataversion", "source", "type", "time")
 
 
 def parse_attributes(
-    destination: Section, schema: InputSchema, known: Sequence[Mapping[str, Any]]
+    destination: Section,
+    schema: InputSchema,
+    known: Sequence[Mapping[str, Any]],
+    new_key: Callable[[], str],
 ) -> list[dict[str, Any]]:
     """
     Read the mappings of a destination for events of *schema*; faults are added to *destination*.
 
-    A secret whose value is ``Hidden`` keeps its value from the *known*, stored mappings.
+    A secret whose value is ``Hidden`` keeps its value from the *known*, stored mappings. The
+    mapping ``webhook-signature``, which is ours, has the secrets that sign deliveries; with the
+    value ``Generated`` it keeps those that are known, or gets one made by *new_key*.
 
     Source: "Set custom headers on delivered events" (2023-02-21).
     """
@@ -38,21 +45,19 @@ def parse_attributes(
     for mapping in mappings:
         name = mapping.required_text("name")
         if name is not None:
-            if fault := header_name_fault(name):
+            if fault := _name_fault(name, names):
                 mapping.refuse("name", fault)
-            elif name.casefold() in names:
-                mapping.refuse("name", f"The header {name} is set twice.")
             names.add(name.casefold())
         kind = mapping.required_choice("type", _TYPES)
         properties = mapping.section("properties")
         if kind is not None:
-            is_static = kind == "Static"
             secret = secrets.get((name or "").casefold())
-            read = (
-                _parse_static(properties, secret)
-                if is_static
-                else _parse_dynamic(properties, schema)
-            )
+            if is_signature(name):
+                read = _parse_signature(mapping, kind, secret, new_key)
+            elif kind == "Static":
+                read = _parse_static(properties, secret)
+            else:
+                read = _parse_dynamic(properties, schema)
             stored.append({"name": name, "type": kind, "properties": read})
     return stored
 
@@ -69,7 +74,30 @@ def render_attributes(stored: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
 
 def to_headers(stored: Sequence[Mapping[str, Any]]) -> tuple[DeliveryHeader, ...]:
     """Turn stored mappings into the headers that deliveries use."""
-    return tuple(_to_header(mapping["name"], mapping["properties"]) for mapping in stored)
+    return tuple(
+        _to_header(mapping["name"], mapping["properties"])
+        for mapping in stored
+        if not is_signature(mapping["name"])
+    )
+
+
+def to_signing(stored: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """
+    Return the secrets that sign deliveries, the newest first; empty: they are not signed.
+
+    Raises:
+        ValueError: they have another form.
+    """
+    for mapping in stored:
+        if is_signature(mapping["name"]):
+            return parse_secrets(mapping["properties"]["value"])
+    return ()
+
+
+def _name_fault(name: str, others: Collection[str]) -> str | None:
+    if not is_signature(name) and (fault := header_name_fault(name)):
+        return fault
+    return f"The header {name} is set twice." if name.casefold() in others else None
 
 
 def _to_header(name: str, properties: Mapping[str, Any]) -> DeliveryHeader:
@@ -80,11 +108,10 @@ def _to_header(name: str, properties: Mapping[str, Any]) -> DeliveryHeader:
 
 def _secret_values(stored: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return the secret values by case-folded header name."""
-    headers = to_headers(stored)
     return {
-        each.name.casefold(): each.value
-        for each in headers
-        if isinstance(each, StaticHeader) and each.is_secret
+        each["name"].casefold(): each["properties"]["value"]
+        for each in stored
+        if each["properties"].get("isSecret")
     }
 
 
@@ -94,13 +121,7 @@ def _parse_static(properties: Section, secret: str | None) -> dict[str, Any]:
     is_secret = properties.flag("isSecret") or False
     target = properties.target("value")
     if is_secret and value == HIDDEN:
-        value = secret
-        if secret is None:
-            properties.refuse(
-                "value",
-                f"{target} is '{HIDDEN}', but no secret is stored for a header of this name: "
-                "give its value.",
-            )
+        value = _kept(properties, secret)
     if value is not None and value != value.strip(" "):
         properties.refuse("value", f"{target} must not begin or end with a space.")
     if value is not None and not is_header_value(value, MAX_VALUE):
@@ -108,6 +129,39 @@ def _parse_static(properties: Section, secret: str | None) -> dict[str, Any]:
             "value", f"{target} must be at most {MAX_VALUE} printable characters of ASCII."
         )
     return {"value": value, "isSecret": is_secret}
+
+
+def _parse_signature(
+    mapping: Section, kind: str, known: str | None, new_key: Callable[[], str]
+) -> dict[str, Any]:
+    """Read the secrets that sign deliveries; they are never shown."""
+    properties = mapping.section("properties")
+    value = properties.required_text("value")
+    if kind != "Static":
+        mapping.refuse("type", f"{mapping.target('type')} must be Static: its value are secrets.")
+    if not properties.flag("isSecret"):
+        target = properties.target("isSecret")
+        properties.refuse("isSecret", f"{target} must be true: the value are secrets.")
+    if value == HIDDEN:
+        value = _kept(properties, known)
+    elif value == GENERATED:
+        value = known or to_secret(new_key())
+    elif value is not None:
+        try:
+            parse_secrets(value)
+        except ValueError as error:
+            properties.refuse("value", f"{properties.target('value')} {error}.")
+    return {"value": value, "isSecret": True}
+
+
+def _kept(properties: Section, secret: str | None) -> str | None:
+    if secret is None:
+        properties.refuse(
+            "value",
+            f"{properties.target('value')} is '{HIDDEN}', but no secret is stored for a header of "
+            "this name: give its value.",
+        )
+    return secret
 
 
 def _parse_dynamic(properties: Section, schema: InputSchema) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from shared.arm.dead_letter_codec import check_account
 from shared.arm.delivery_attributes_codec import (
@@ -12,6 +12,7 @@ from shared.arm.delivery_attributes_codec import (
     parse_attributes,
     render_attributes,
     to_headers,
+    to_signing,
 )
 from shared.arm.deployment import Deployment, ParentTopic, ProfileLimits
 from shared.arm.not_included import DESTINATIONS
@@ -21,6 +22,7 @@ from shared.arm.webhook_audience_codec import APPLICATION, TENANT, parse_audienc
 from shared.events.data_plane import MAX_REQUEST_EVENTS
 from shared.subscriptions.destination import KEPT_SECONDS, Destination, StorageQueue, WebHook
 from shared.subscriptions.endpoint_rules import base_url, loop_fault, url_fault
+from shared.subscriptions.signing import is_signature
 from shared.subscriptions.subscription import NO_BATCHING, Batching, DeliveryHeader
 
 ENDPOINT_TYPES = ("WebHook", "StorageQueue")
@@ -44,19 +46,27 @@ _ONE_EVENT, _KILOBYTES = 1, 64  # the values that mean: no output batching
 _EVENTS = 10  # default where only the size of a batch is given (contract §2.4)
 
 
+class LeftOut(NamedTuple):
+    """
+    What stands for values that a document leaves out.
+
+    *existing* is the stored subscription; with *keeps_url* its URL counts. *new_key* makes a
+    secret.
+    """
+
+    existing: Mapping[str, Any] | None
+    keeps_url: bool
+    new_key: Callable[[], str]
+
+
 def parse_destination(
-    holder: Section,
-    topic: ParentTopic,
-    deployment: Deployment,
-    existing: Mapping[str, Any] | None,
-    *,
-    keeps_url: bool = False,
+    holder: Section, topic: ParentTopic, deployment: Deployment, left_out: LeftOut
 ) -> dict[str, Any]:
     """
     Read the ``destination`` of *holder* for events of *topic*; faults are added to *holder*.
 
-    Secrets that are given as ``Hidden`` are taken from the *existing* subscription. So is a URL
-    that is not given, with *keeps_url* or beside the unchanged base URL that an answer shows.
+    Secrets that are given as ``Hidden`` are taken from the existing subscription. So is a URL that
+    is not given, if it counts or stands beside the unchanged base URL that an answer shows.
     """
     if not holder.has("destination"):
         holder.refuse("destination", "The destination is missing.")
@@ -70,13 +80,13 @@ def parse_destination(
         section.refuse("endpointType", message)
     if kind != "WebHook":
         return {}
-    webhook = section.section("properties")
+    webhook, existing = section.section("properties"), left_out.existing
     known = existing["properties"]["destination"]["properties"] if existing else {}
     if known.get("endpointUrl") and not webhook.has("endpointUrl"):
         url = known["endpointUrl"]
-        if keeps_url or webhook.members.get("endpointBaseUrl") == base_url(url):
+        if left_out.keeps_url or webhook.members.get("endpointBaseUrl") == base_url(url):
             webhook = webhook._replace(members={**webhook.members, "endpointUrl": url})
-    properties = _parse_webhook(webhook, topic, deployment, known.get(MEMBER, ()))
+    properties = _parse_webhook(webhook, topic, deployment, known.get(MEMBER, ()), left_out.new_key)
     return {"endpointType": kind, "properties": properties}
 
 
@@ -123,6 +133,16 @@ def to_custom_headers(stored: Mapping[str, Any]) -> tuple[DeliveryHeader, ...]:
     return to_headers(stored["properties"].get(MEMBER, ()))
 
 
+def to_secrets(stored: Mapping[str, Any]) -> tuple[str, ...]:
+    """
+    Return the secrets that sign deliveries to a stored destination; empty: they are not signed.
+
+    Raises:
+        ValueError: they have another form.
+    """
+    return to_signing(stored["properties"].get(MEMBER, ()))
+
+
 def _parse_queue(section: Section, deployment: Deployment) -> dict[str, Any]:
     queue = section.section("properties")
     for each in filter(queue.has, _OF_WEBHOOKS):
@@ -156,7 +176,11 @@ def _parse_queue(section: Section, deployment: Deployment) -> dict[str, Any]:
 
 
 def _parse_webhook(
-    section: Section, topic: ParentTopic, deployment: Deployment, known: Sequence[Mapping[str, Any]]
+    section: Section,
+    topic: ParentTopic,
+    deployment: Deployment,
+    known: Sequence[Mapping[str, Any]],
+    new_key: Callable[[], str],
 ) -> dict[str, Any]:
     limits = topic.limits
     url = section.text("endpointUrl")
@@ -173,9 +197,10 @@ def _parse_webhook(
         "preferredBatchSizeInKilobytes": kilobytes,
         **audience,
     }
-    if mappings := parse_attributes(section, topic.input_schema, known):
+    if mappings := parse_attributes(section, topic.input_schema, known, new_key):
         stored[MEMBER] = mappings
-        if not limits.has_custom_headers:
+        # Signatures are ours: no edition of the rules lacks them.
+        if not (limits.has_custom_headers or all(is_signature(each["name"]) for each in mappings)):
             section.refuse(
                 MEMBER, f"Custom delivery headers are not available{limits.under_profile}."
             )

@@ -18,10 +18,12 @@ from shared.arm.dead_letter_codec import parse_dead_letter, to_dead_letter
 from shared.arm.delivery_attributes_codec import MEMBER
 from shared.arm.deployment import Deployment, ParentTopic
 from shared.arm.destination_codec import (
+    LeftOut,
     parse_destination,
     to_batching,
     to_custom_headers,
     to_destination,
+    to_secrets,
 )
 from shared.arm.filter_codec import to_filter
 from shared.arm.identity_codec import DELIVERY, Wrapper, unwrap
@@ -57,7 +59,8 @@ class SubscriptionRequest:
     The *body* of a PUT of a subscription, and the values that its validation depends on.
 
     *existing* is the stored document that it replaces, *damaged* one that can't be read. With
-    *keeps_url* a destination without a URL keeps the existing one's. *new_id* makes a unique id.
+    *keeps_url* a destination without a URL keeps the existing one's. *new_id* makes a unique id,
+    *new_key* Base64 of 24 to 64 random bytes.
     """
 
     name: str
@@ -65,6 +68,7 @@ class SubscriptionRequest:
     topic: ParentTopic
     deployment: Deployment
     new_id: Callable[[], str]
+    new_key: Callable[[], str]
     now: datetime
     existing: Mapping[str, Any] | None = None
     keeps_url: bool = False
@@ -126,9 +130,8 @@ def parse_destinations(
     topic, deployment = request.topic, request.deployment
     destination_section, delivery_identity = unwrap(holder, DELIVERY)
     dead_letter_section, dead_letter_identity = unwrap(holder, dead_letter)
-    destination = parse_destination(
-        destination_section, topic, deployment, request.existing, keeps_url=request.keeps_url
-    )
+    left_out = LeftOut(request.existing, request.keeps_url, request.new_key)
+    destination = parse_destination(destination_section, topic, deployment, left_out)
     return {
         "destination": destination,
         "deliveryIdentity": delivery_identity,
@@ -165,6 +168,7 @@ def to_subscription(stored: Mapping[str, Any]) -> EventSubscription:
         dead_letter=to_dead_letter(properties["deadLetterDestination"]),
         batching=to_batching(destination),
         headers=to_custom_headers(destination),
+        signing=to_secrets(destination),
         expires_at=expires and datetime.fromisoformat(expires),
         rate=allowed_rate(stored),
         is_restored=bool(stored.get(_RESTORED)),

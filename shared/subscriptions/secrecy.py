@@ -33,10 +33,11 @@ class Secrecy:
     """
     Withholds texts that repeat a secret of a subscription.
 
-    Secrets are the values in the query of its URL, its secret headers, and tokens for it. A text is
-    withheld if it has a run of 8 characters of one, or a secret of 4 to 7 characters as a whole:
-    as it is, or below up to 8 layers of percent-encoding and of HTML's and JSON's escapes, which
-    need not be complete, and in up to two of Base64 or one of hexadecimal digits.
+    Secrets are the values in the query of its URL, its secret headers, those that sign its
+    requests, and tokens for it. A text is withheld if it has a run of 8 characters of one, or a
+    secret of 4 to 7 characters as a whole: as it is, or below up to 8 layers of percent-encoding
+    and of HTML's and JSON's escapes, which need not be complete, and in up to two of Base64 or one
+    of hexadecimal digits.
     """
 
     def __init__(self, subscription: EventSubscription) -> None:
@@ -63,6 +64,7 @@ def _secrets(subscription: EventSubscription) -> Iterator[str]:
     for each in subscription.headers:
         if isinstance(each, StaticHeader) and (each.is_secret or _is_authorization(each)):
             yield each.value
+    yield from subscription.signing
     if subscription.destination.audience:
         yield _JWT_HEAD
 

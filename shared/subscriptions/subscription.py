@@ -108,10 +108,11 @@ class EventSubscription:
     *arm_id* is its ARM id. *topic* is the topic's name, *topic_id* its ARM id. *generation* is new
     at each creation: events that wait for an earlier generation are dropped. From *expires_at* on
     it gets no events; ``None``: it never expires. *rate* is the most requests a minute that the
-    endpoint allows; ``None``: no limit. Before it *has_consented* it gets no events. *is_restored*:
-    it replaced one whose generation could not be read, so events of any generation are its own.
-    While there is a *pause*, its events wait. ``DeliveryTerms`` leave out what the topic's delivery
-    profile lacks.
+    endpoint allows; ``None``: no limit. Its requests are signed with each secret of *signing*,
+    whose first is the newest; without one they are not signed. Before it *has_consented* it gets no
+    events. *is_restored*: it replaced one whose generation could not be read, so events of any
+    generation are its own. While there is a *pause*, its events wait. ``DeliveryTerms`` leave out
+    what the topic's delivery profile lacks.
     """
 
     arm_id: str
@@ -127,6 +128,7 @@ class EventSubscription:
     dead_letter: DeadLetterDestination | None = None
     batching: Batching = NO_BATCHING
     headers: tuple[DeliveryHeader, ...] = ()
+    signing: tuple[str, ...] = field(default=(), repr=False)
     expires_at: datetime | None = None
     rate: int | None = None
     has_consented: bool = True

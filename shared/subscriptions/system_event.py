@@ -10,6 +10,7 @@ from typing import Any
 from shared.clock import timestamp
 from shared.http import OutboundRequest
 from shared.subscriptions.header_rules import static_headers
+from shared.subscriptions.signing import sign
 from shared.subscriptions.subscription import WEBHOOK_ORIGIN, DeliverySchema, EventSubscription
 
 _DELETION = "SubscriptionDeletion"
@@ -22,9 +23,17 @@ def build_deletion_notice(
     """
     Build the request that notifies an endpoint of the deletion of its *subscription*.
 
+    It is signed as deliveries are, since it needs no answer and anybody could send one.
+
     Source: contract §6.1; the CloudEvents form is our own.
     """
-    time, data = timestamp(now), {"eventSubscriptionId": subscription.arm_id}
+    notice = _deletion_notice(subscription, event_id, timestamp(now))
+    secrets = subscription.signing
+    return sign(notice, secrets, event_id, now) if secrets else notice
+
+
+def _deletion_notice(subscription: EventSubscription, event_id: str, time: str) -> OutboundRequest:
+    data = {"eventSubscriptionId": subscription.arm_id}
     if subscription.delivery_schema is not DeliverySchema.CLOUD_EVENTS:
         event = {"id": event_id, "eventType": _DELETED, "eventTime": time, "data": data}
         return event_grid_request(subscription, _DELETION, event)

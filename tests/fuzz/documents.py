@@ -32,6 +32,7 @@ _DEAD = {
     "endpointType": "StorageBlob",
     "properties": {"resourceId": ACCOUNT, "blobContainerName": "dead"},
 }
+_SECRETS = {"value": f"whsec_{'a' * 32} whsec_{'b' * 32}", "isSecret": True}
 _DESTINATION = {
     "endpointType": "WebHook",
     "properties": {
@@ -42,6 +43,7 @@ _DESTINATION = {
         "deliveryAttributeMappings": [
             {"name": "x-team", "type": "Static", "properties": {"value": "a", "isSecret": True}},
             {"name": "x-kind", "type": "Dynamic", "properties": {"sourceField": "data.kind"}},
+            {"name": "webhook-signature", "type": "Static", "properties": _SECRETS},
         ],
     },
 }

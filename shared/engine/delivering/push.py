@@ -12,6 +12,7 @@ from shared.delivery.outcome import Outcome, classify
 from shared.delivery.requests.endpoint_answer import endpoint_answer
 from shared.delivery.requests.push_request import push_request
 from shared.delivery.requests.replay_header import with_replay
+from shared.delivery.requests.signature import with_signature
 from shared.delivery.requests.traces import with_trace
 from shared.engine.delivering.in_flight import Request
 from shared.engine.delivering.results import Attempted, Shortage
@@ -46,6 +47,7 @@ class Push:
                 outbound = with_trace(outbound, request.batch, self.new_span_id)
             if self.has_replay_header:
                 outbound = with_replay(outbound, request.batch)
+            outbound = with_signature(outbound, part.subscription, request.batch, began_at)
             exchange = await self.pusher.send(outbound, profile.acknowledgement_timeout, late)
         except Exception as error:  # noqa: BLE001 - one event never harms its group
             if is_shortage(error):

@@ -16,6 +16,7 @@ from shared.clock import timestamp
 from shared.delivery.outcome import Outcome, classify
 from shared.delivery.requests.push_request import push_request
 from shared.delivery.requests.sample_event import sample_event
+from shared.delivery.requests.signature import with_signature
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.subscriptions import Subscriptions
 from shared.errors import Conflict, TooManyRequests
@@ -82,7 +83,9 @@ def _sent(
 ) -> tuple[OutboundRequest, Exchange, Outcome | None]:
     """Send a test event; return request, exchange and outcome (``None``: we had no resources)."""
     terms = ports.terms.of(subscription)
-    request = push_request(subscription, terms, (sample_event(subscription, ports.new_id(), now),))
+    batch = (sample_event(subscription, ports.new_id(), now),)
+    request = push_request(subscription, terms, batch)
+    request = with_signature(request, subscription, batch, now)
     asked = request._replace(wants_body=True, examines_peer=True)
     exchange = ports.pusher.send(asked, terms.profile.acknowledgement_timeout)
     if not isinstance(exchange, Answered) and exchange.failure is Failure.SHORTAGE:

@@ -25,6 +25,7 @@ from shared.engine.manage.replays_api import (
     start_replay,
 )
 from shared.engine.manage.resources import Resources
+from shared.engine.manage.secret_rotation import secret_rotation_of
 from shared.engine.manage.subscriptions import Subscriptions
 from shared.engine.manage.topic_subscriptions import EXTENSION, NESTED, list_in_scope
 from shared.http import HttpAnswer
@@ -90,6 +91,7 @@ def _subscription_routes(path: str, form: Subscriptions) -> tuple[Route, ...]:
         ),
         _route(f"{path}/{{name}}/getFullUrl", POST=form.full_url),
         _route(f"{path}/{{name}}/getDeliveryAttributes", POST=form.delivery_attributes),
+        _route(f"{path}/{{name}}/rotateSecret", POST=secret_rotation_of(form)),
         _route(f"{path}/{{name}}/whatIf", POST=form.what_if),
     )
 

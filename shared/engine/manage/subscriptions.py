@@ -210,6 +210,7 @@ class Subscriptions:
             topic=topic,
             deployment=replace(ports.deployment, app_addresses=own),
             new_id=ports.new_id,
+            new_key=ports.new_key,
             now=ports.clock.now(),
             existing=None if is_damaged else found,
             damaged=found if is_damaged else None,

@@ -97,6 +97,7 @@ def subscription(
             body=body,
             topic=to_parent_topic(of or topic(), deployment),
             deployment=deployment,
+            new_key=lambda: "x" * 32,
             new_id=lambda: next(ids),
             now=START,
             existing=existing,

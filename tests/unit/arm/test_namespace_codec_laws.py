@@ -107,6 +107,7 @@ def subscription(body: object, existing: Any = None) -> dict[str, Any]:
             body=body,
             topic=PARENT,
             deployment=DEPLOYMENT,
+            new_key=lambda: "x" * 32,
             new_id=lambda: "generation-1",
             now=START,
             existing=existing,

@@ -1,0 +1,261 @@
+"""Subscriptions whose deliveries are signed: their secrets in ARM documents, and rotations."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from base64 import b64encode
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pushgrid.testing.memory import answered
+from shared.arm.subscription_codec import to_subscription, to_subscription_in_force
+from shared.engine.ports import Table
+from shared.http import OutboundRequest
+from shared.subscriptions.signing import sign
+from tests.functional.deployment import Logged
+from tests.functional.manage.arm_api import CRM, ORDERS, SHOP_CRM, URL, ArmApi, hook, push
+from tests.unit.subscriptions.test_signing import FOREIGN, NEW, OLD
+
+ROTATE = f"{CRM}/rotateSecret"
+MEMBER = "deliveryAttributeMappings"
+TARGET = f"properties.destination.properties.{MEMBER}[0]"
+
+
+@pytest.fixture(autouse=True)
+def _keys_are_base64(request: pytest.FixtureRequest) -> None:
+    """Let the deployment make secrets as it does on Azure: of 32 bytes."""
+    api = request.getfixturevalue("orders")
+    numbers = itertools.count(1)
+    api.reconfigure(new_key=lambda: b64encode(bytes([next(numbers)]) * 32).decode())
+
+
+def mapping(value: Any = "Generated", **members: Any) -> dict[str, Any]:
+    given = {"name": "webhook-signature", "type": "Static"}
+    return given | {"properties": {"value": value, "isSecret": True}} | members
+
+
+def signed(*mappings: dict[str, Any], url: str = URL, **properties: Any) -> dict[str, Any]:
+    body = hook(url, **properties)
+    body["properties"]["destination"]["properties"][MEMBER] = list(mappings or [mapping()])
+    return body
+
+
+def secrets(api: ArmApi, path: str = CRM) -> list[str]:
+    """Return the secrets, as whoever may list them sees them."""
+    found = api.json("POST", f"{path}/getDeliveryAttributes")["value"]
+    return [value for each in found for value in each["properties"]["value"].split(" ")]
+
+
+def test_the_deployment_makes_a_secret_once_and_hides_it(orders: ArmApi) -> None:
+    made = orders.json("PUT", CRM, signed(), status=201)
+    [secret] = secrets(orders)
+
+    shown = orders.json("GET", CRM)
+    for body in (signed(), {"properties": shown["properties"]}):
+        again = orders.json("PUT", CRM, body, status=201)
+        assert again["properties"]["destination"] == shown["properties"]["destination"]
+        assert secrets(orders) == [secret]
+
+    [hidden] = shown["properties"]["destination"]["properties"][MEMBER]
+    assert hidden == mapping("Hidden")
+    assert secret.startswith("whsec_")
+    assert len({len(secret), len(NEW)}) == 1
+    assert secret[6:] not in json.dumps([made, shown, again])
+
+
+def test_a_secret_is_given_and_ends_with_its_mapping(orders: ArmApi) -> None:
+    orders.json("PUT", CRM, signed(mapping(f"{NEW} {OLD}")), status=201)
+    assert to_subscription(orders.stored()).signing == (NEW, OLD)
+    assert to_subscription(orders.stored()).headers == ()
+
+    orders.json("PUT", CRM, hook(), status=201)
+
+    assert to_subscription(orders.stored()).signing == ()
+
+
+def test_a_profile_without_custom_headers_has_signatures(orders: ArmApi) -> None:
+    body = {"location": "x", "tags": {"deliveryProfile": "2017"}}
+    orders.json("PUT", ORDERS, body, status=201)
+
+    orders.json("PUT", CRM, signed(), status=201)
+
+    other = {"name": "x-team", "type": "Static", "properties": {"value": "crm"}}
+    error = orders.error("PUT", CRM, signed(mapping(), other), status=400)
+    assert "Custom delivery headers are not available" in error["message"]
+
+
+def test_a_rotation_signs_with_the_secret_before_until_the_next_one(
+    orders: ArmApi, logged: Logged, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    orders.json("PUT", CRM, signed(mapping(OLD), labels=["a"]), status=201)
+
+    made = orders.json("POST", ROTATE)
+    given = orders.json("POST", ROTATE, {"secret": NEW})
+
+    assert secrets(orders) == [NEW, made["secret"]]
+    assert (given["secret"], "2 minutes" in given["message"]) == (NEW, True)
+    assert orders.json("GET", CRM)["properties"]["labels"] == ["a"]
+    lines = [each for each in logged("subscription.changed") if each["action"] == "rotateSecret"]
+    assert [each["by"] for each in lines] == ["the admin key"] * 2
+    assert not any(each[6:] in caplog.text for each in (OLD, NEW, made["secret"]))
+
+
+def test_a_rotation_and_a_change_at_the_same_time_are_both_kept(orders: ArmApi) -> None:
+    orders.json("PUT", CRM, signed(mapping(OLD)), status=201)
+    other = "https://other.example/"
+    orders.pusher.during_handshakes.append(lambda: orders.json("POST", ROTATE, {"secret": NEW}))
+
+    orders.json("PUT", CRM, signed(mapping("Hidden"), url=other), status=201)
+
+    assert secrets(orders) == [NEW, OLD]
+    assert to_subscription(orders.stored()).endpoint_url == other
+
+
+def test_what_is_in_force_while_consent_is_awaited_is_rotated_too(orders: ArmApi) -> None:
+    other = "https://other.example/"
+    orders.json("PUT", CRM, signed(mapping(OLD)), status=201)
+    orders.pusher.script(other, answered(200, b"later"))
+    orders.json("PUT", CRM, signed(mapping("Hidden"), url=other), status=201)
+
+    orders.json("POST", ROTATE, {"secret": NEW})
+
+    in_force = to_subscription_in_force(orders.stored())
+    assert (in_force.endpoint_url, in_force.signing) == (URL, (NEW, OLD))
+    assert to_subscription(orders.stored()).signing == (NEW, OLD)
+
+
+def test_a_subscription_of_a_namespace_topic_is_signed_and_rotated(shop_orders: ArmApi) -> None:
+    body = push()
+    webhook = body["properties"]["deliveryConfiguration"]["push"]["destination"]["properties"]
+    webhook[MEMBER] = [mapping(OLD)]
+    shop_orders.json("PUT", SHOP_CRM, body, status=201)
+
+    shop_orders.json("POST", f"{SHOP_CRM}/rotateSecret", {"secret": NEW})
+
+    assert secrets(shop_orders, SHOP_CRM) == [NEW, OLD]
+    assert OLD[6:] not in json.dumps(shop_orders.json("GET", SHOP_CRM))
+
+
+def requests(api: ArmApi, act: Callable[[], object]) -> list[OutboundRequest]:
+    api.pusher.sent.clear()
+    act()
+    return [each.request for each in api.pusher.sent]
+
+
+@pytest.mark.parametrize("schema", ["EventGridSchema", "CloudEventSchemaV1_0"])
+def test_the_handshake_is_not_signed_and_tests_and_notices_are(orders: ArmApi, schema: str) -> None:
+    body = signed(mapping(f"{NEW} {OLD}"), eventDeliverySchema=schema)
+
+    [handshake] = requests(orders, lambda: orders.json("PUT", CRM, body, status=201))
+    assert not any(name.lower().startswith("webhook-s") for name in handshake.headers)
+    [test] = requests(orders, lambda: orders.json("POST", f"{CRM}/test"))
+    [notice] = requests(orders, lambda: orders.call("DELETE", CRM))
+
+    for request in (test, notice):
+        id_ = request.headers["webhook-id"]
+        assert sign(request, (NEW, OLD), id_, orders.clock.now()) == request
+    assert test.headers["webhook-id"] == test.headers["aeg-output-event-id"]
+    event = json.loads(notice.body)
+    assert notice.headers["webhook-id"] == (event if schema[0] == "C" else event[0])["id"]
+
+
+def test_what_a_test_shows_has_no_secret(orders: ArmApi) -> None:
+    orders.json("PUT", CRM, signed(mapping(f"{NEW} {OLD}")), status=201)
+    orders.pusher.script(URL, answered(401, f"not with {OLD[6:]}".encode(), {"x-is": NEW}))
+
+    found = orders.json("POST", f"{CRM}/test")
+
+    assert found["request"]["headers"]["webhook-signature"].count("v1,") == 2
+    assert not any(each[6:20] in json.dumps(found) for each in (OLD, NEW))
+    assert found["answer"]["body"].startswith("Withheld")
+
+
+def test_what_if_tells_a_new_secret_from_one_that_is_kept_and_shows_none(orders: ArmApi) -> None:
+    orders.json("PUT", CRM, hook(), status=201)
+    new = orders.json("POST", f"{CRM}/whatIf", signed())
+    orders.json("PUT", CRM, signed(mapping(OLD)), status=201)
+
+    kept = orders.json("POST", f"{CRM}/whatIf", signed())
+    changed = orders.json("POST", f"{CRM}/whatIf", signed(mapping(NEW)))
+
+    found = [each["changeType"] for each in (new, kept, changed)]
+    assert found == ["Modify", "NoChange", "Modify"]
+    assert not any("whsec_" in json.dumps(each) for each in (new, kept, changed))
+
+
+def of_queue(properties: dict[str, Any]) -> dict[str, Any]:
+    account = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Storage/storageAccounts/acct"
+    queue = {"resourceId": account, "queueName": "orders", **properties}
+    return {"properties": {"destination": {"endpointType": "StorageQueue", "properties": queue}}}
+
+
+PLAIN = {"properties": {"value": NEW}}
+WRONG = {
+    "no secret": (signed(mapping("hunter2")), ".properties.value"),
+    "an empty secret": (signed(mapping("")), ".properties.value"),
+    "a number": (signed(mapping(7)), ".properties.value"),
+    "null": (signed(mapping(None)), ".properties.value"),
+    "a list": (signed(mapping([NEW])), ".properties.value"),
+    "three secrets": (signed(mapping(f"{NEW} {OLD} {FOREIGN}")), ".properties.value"),
+    "one secret twice": (signed(mapping(f"{NEW} {NEW}")), ".properties.value"),
+    "hidden, and none known": (signed(mapping("Hidden")), ".properties.value"),
+    "not secret": (signed(mapping(**PLAIN)), ".properties.isSecret"),
+    "dynamic": (
+        signed(mapping(type="Dynamic", properties={"sourceField": "data.x"})),
+        ".type",
+    ),
+    "twice": (signed(mapping(NEW), mapping(OLD) | {"name": "Webhook-Signature"}), "1].name"),
+    "another header of the scheme": (signed(mapping(name="webhook-id")), ".name"),
+    "a queue": (of_queue({MEMBER: [mapping()]}), f"properties.{MEMBER}"),
+}
+
+
+@pytest.mark.parametrize(("body", "target"), WRONG.values(), ids=WRONG)
+def test_wrong_input_is_refused_and_nothing_is_stored(
+    orders: ArmApi, body: dict[str, Any], target: str
+) -> None:
+    answer = orders.call("PUT", CRM, body)
+
+    assert answer.status == 400
+    error = json.loads(answer.body)["error"]
+    targets = [each["target"] for each in error["details"]] or [error["target"]]
+    assert any(each.endswith(target) for each in targets), targets
+    assert not any(each[6:] in answer.body.decode() for each in (NEW, OLD, FOREIGN))
+    assert orders.resources.get(Table.EVENT_SUBSCRIPTIONS, "orders", "crm") is None
+    assert orders.pusher.sent == []
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        pytest.param({"secret": "hunter2"}, "must be a secret", id="no secret"),
+        pytest.param({"secret": 7}, "must be a string", id="number"),
+        pytest.param({"secret": f"{NEW} {FOREIGN}"}, "must be one secret", id="two"),
+        pytest.param({"secret": OLD}, "the same secret twice", id="the one it has"),
+        pytest.param({"secert": NEW}, "secert is unknown", id="typing error"),
+        pytest.param([NEW], "must be a JSON object", id="list"),
+    ],
+)
+def test_a_wrong_rotation_is_refused_and_changes_nothing(
+    orders: ArmApi, body: Any, said: str
+) -> None:
+    orders.json("PUT", CRM, signed(mapping(OLD)), status=201)
+    before = orders.stored()
+
+    error = orders.error("POST", ROTATE, body, status=400)
+
+    assert said in error["message"]
+    assert not any(each[6:] in json.dumps(error) for each in (NEW, OLD, FOREIGN))
+    assert orders.stored() == before
+
+
+def test_what_is_not_signed_can_not_be_rotated(orders: ArmApi) -> None:
+    orders.json("PUT", CRM, hook(), status=201)
+
+    error = orders.error("POST", ROTATE, status=400)
+
+    assert "are not signed" in error["message"]
