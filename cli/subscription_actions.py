@@ -1,4 +1,4 @@
-"""`pushgrid subscription pause`, `resume`, `release` and `test`."""
+"""`pushgrid subscription pause`, `resume`, `release`, `test` and `rotate`."""
 
 from __future__ import annotations
 
@@ -65,7 +65,32 @@ def test(
     context.exit(0 if found["succeeded"] else REFUSED)
 
 
-ACTIONS = [*(_action(*each) for each in _SUMMARIES.items()), test]
+@click.command("rotate")
+@click.argument("name")
+@of_topic
+@click.option(
+    "--secret", metavar="SECRET", help="The new one (whsec_…), instead of one that is made."
+)
+@prints_json
+@calls_deployment
+def rotate_secret(
+    deployment: Deployment, topic: str, name: str, secret: str | None, as_json: bool
+) -> None:
+    """
+    Sign deliveries with a new secret as well.
+
+    The one before it goes on until the next rotation. Prints the new one, which is not shown again.
+    """
+    body = None if secret is None else {"secret": secret}
+    found = deployment.post(f"{subscription_path(topic, name)}/rotateSecret", body)
+    if as_json:
+        print_json(found)
+        return
+    say(f"{name} of {topic}: {found['message']}")
+    say(f"  secret  {found['secret']}")
+
+
+ACTIONS = [*(_action(*each) for each in _SUMMARIES.items()), test, rotate_secret]
 
 
 def lines_of_test(found: Mapping[str, Any]) -> Iterator[str]:

@@ -15,6 +15,8 @@ _TOPIC = re.compile(
 )
 _ACCOUNT = re.compile(r"/Microsoft\.Storage/storageAccounts/([^/]+)", re.IGNORECASE)
 _HEADERS = "deliveryAttributeMappings"
+_SIGNATURE = "webhook-signature"  # the attribute that has the secrets
+_GENERATED = "Generated"  # keeps them, or has one made
 # The members that hold another one when it was given with a managed identity.
 _WRAPPERS = {
     "destination": ("deliveryWithResourceIdentity",),
@@ -36,7 +38,8 @@ class SubscriptionOptions:
 
     *headers* are pairs of a name and a value, *secret_headers* likewise, *event_headers* pairs of a
     name and the path of a value in the event. *account* is the ARM id of the storage account of
-    *dead_letter_container*, *queue_account* that of *queue*.
+    *dead_letter_container*, *queue_account* that of *queue*. With *sign* deliveries are signed,
+    with *signing_secret* or one that is made; ``False`` ends that.
     """
 
     endpoint: str | None = None
@@ -57,6 +60,8 @@ class SubscriptionOptions:
     headers: Sequence[tuple[str, str]] = ()
     secret_headers: Sequence[tuple[str, str]] = ()
     event_headers: Sequence[tuple[str, str]] = ()
+    sign: bool | None = None
+    signing_secret: str | None = None
     entra_tenant: str | None = None
     entra_application: str | None = None
     schema: str | None = None
@@ -125,6 +130,8 @@ def _destination(options: SubscriptionOptions) -> dict[str, Any] | None:
         queueName=options.queue,
         queueMessageTimeToLiveInSeconds=keep and keep // timedelta(seconds=1),
     )
+    if queue and _signature(options):
+        raise ValueError("--sign: messages in a storage queue have no headers for a signature")
     if webhook and queue:
         raise ValueError("--queue: events go into a queue or to a webhook, with its options")
     if queue:
@@ -140,6 +147,7 @@ def _webhook(options: SubscriptionOptions) -> dict[str, Any]:
             for name, value in options.secret_headers
         ),
         *(_mapping(name, _FROM_EVENT, sourceField=path) for name, path in options.event_headers),
+        *_signature(options),
     ]
     return given(
         endpointUrl=options.endpoint,
@@ -153,6 +161,17 @@ def _webhook(options: SubscriptionOptions) -> dict[str, Any]:
 
 def _mapping(name: str, kind: str, **properties: Any) -> dict[str, Any]:
     return {"name": name, "type": kind, "properties": properties}
+
+
+def _signature(options: SubscriptionOptions) -> list[dict[str, Any]]:
+    """Return the mapping that has deliveries signed; an empty value ends that."""
+    if options.sign is False and options.signing_secret:
+        raise ValueError("--no-sign, --signing-secret: only one of them can be given")
+    if options.sign is None and options.signing_secret is None:
+        return []
+    value = _GENERATED if options.signing_secret is None else options.signing_secret
+    value = "" if options.sign is False else value
+    return [_mapping(_SIGNATURE, _PLAIN, value=value, isSecret=True)]
 
 
 def _dead_letter(options: SubscriptionOptions) -> dict[str, Any] | None:
@@ -243,6 +262,24 @@ def topic_of(arm_id: str) -> str:
 def delivery_of(properties: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the part of an event subscription's properties that says where events go."""
     return (properties.get("deliveryConfiguration") or {}).get("push") or properties
+
+
+def secrets_of(headers: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return the secrets among delivery attributes, as they are shown; ``None``: no signature."""
+    found = (each["properties"] for each in headers if each["name"].casefold() == _SIGNATURE)
+    return next((each["value"] for each in found), None)
+
+
+def gets_secret(before: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> bool:
+    """Tell whether a document has a secret made that the one *before* does not have."""
+
+    def shown(document: Mapping[str, Any]) -> str | None:
+        try:
+            return secrets_of(destination_of(document["properties"])["properties"][_HEADERS] or ())
+        except (LookupError, TypeError, AttributeError):  # a file can have any form
+            return None
+
+    return shown(wanted) == _GENERATED and not (before and shown(before))
 
 
 def destination_of(properties: Mapping[str, Any], name: str = "destination") -> Mapping[str, Any]:

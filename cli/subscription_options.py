@@ -117,6 +117,16 @@ def describes_subscription(command: F) -> F:
                 multiple=True,
                 help="Send a value of the event as a header, such as X-Tenant=data.tenant.",
             ),
+            click.option(
+                "--sign/--no-sign",
+                default=None,
+                help="Sign deliveries as Standard Webhooks; prints the secret that is made.",
+            ),
+            click.option(
+                "--signing-secret",
+                metavar="SECRET",
+                help="Sign them with this secret: whsec_…, or two in quotes.",
+            ),
             click.option("--entra-tenant", metavar="ID", help="Tenant that protects the endpoint."),
             click.option("--entra-application", metavar="ID", help="Application that it trusts."),
             click.option(

@@ -14,6 +14,7 @@ from cli.failure import REFUSED, CommandFailed
 from cli.groups import Group
 from cli.holds import Hold, consent_text, hold_text, read_holds
 from cli.missing_container import missing_container
+from cli.new_secret import new_secret
 from cli.options import calls_deployment, of_topic, prints_json
 from cli.output import moment, print_table
 from cli.subscription_actions import ACTIONS
@@ -21,6 +22,7 @@ from cli.subscription_document import (
     SubscriptionOptions,
     changes,
     destination_of,
+    gets_secret,
     namespace_subscription,
     topic_of,
     topic_subscription,
@@ -118,6 +120,7 @@ def create(
     if not given["endpoint"] and not given["queue"]:
         raise click.UsageError("Missing option '--endpoint' or '--queue'.")
     _refuse_empty(given)
+    given["sign"] = given["sign"] or None  # there is nothing to end
     body = _document(topic, given, deployment, {})
     if show_json:
         print_json(body)
@@ -131,6 +134,8 @@ def create(
             REFUSED,
         )
     made = deployment.put(path, body)
+    if gets_secret(before, body):
+        say(new_secret(deployment, path), err=True)
     _warn_of_missing_container(deployment, path, made)
     if as_json:
         print_json(made)
@@ -157,6 +162,7 @@ def update(
 
     --event-types, --filter and --label replace those that there are. A header replaces the one of
     its name. An empty value removes: --filter '', --dead-letter-container '', --header NAME=.
+    'rotate' changes the secret that signs deliveries without a delivery refused.
     """
     path = subscription_path(topic, name)
     if all(each is None or each == () for each in given.values()):
@@ -172,6 +178,8 @@ def update(
         print_json(body)
         return
     changed = deployment.patch(path, body)
+    if gets_secret({"properties": before}, wanted):
+        say(new_secret(deployment, path), err=True)
     if as_json:
         print_json(changed)
     else:

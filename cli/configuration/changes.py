@@ -45,10 +45,11 @@ class Change:
     """
     What happens to one resource, or has happened to it.
 
-    *differences* say for people what an update changes, without secrets. *resource* is what the
-    file wants; ``None``: the file does not name it. *keys* are those to set. *faults* say why the
-    deployment refuses the resource, *warnings* what it did not do. Until its parent exists, the
-    deployment can not check it: it is not *is_checked*.
+    *differences* say for people what an update changes, without secrets but the one that signs
+    deliveries, when it has been made. *resource* is what the file wants; ``None``: the file does
+    not name it. *keys* are those to set. *faults* say why the deployment refuses the resource,
+    *warnings* what it did not do. Until its parent exists, the deployment can not check it: it is
+    not *is_checked*.
     """
 
     action: Action

@@ -14,6 +14,8 @@ from cli.configuration.changes import CONSENT, Action, Change, faults_of, warnin
 from cli.configuration.resources import Resource, ResourceId
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
+from cli.new_secret import new_secret
+from cli.subscription_document import gets_secret
 
 _AT_ONCE = 8  # a handshake can take a minute and a half
 _SETTING = "PUSHGRID_LOCAL_SHORTCUTS"  # named by a deployment that refuses fixed keys
@@ -88,11 +90,18 @@ def _untried(resource: Resource, parent: ResourceId) -> str:
 
 def _put(deployment: Deployment, change: Change, resource: Resource) -> Change:
     headers = CONSENT if resource.is_consent_assumed else None
+    path, said = resource.id.path, change.differences
     try:
-        stored = deployment.put(resource.id.path, resource.document, headers)
+        has_new = gets_secret(None, resource.document) and gets_secret(
+            deployment.find(path), resource.document
+        )
+        stored = deployment.put(path, resource.document, headers)
+        if has_new:
+            said = (*said, new_secret(deployment, path))
     except CommandFailed as error:
         return replace(change, faults=faults_of(error, resource))
-    done = replace(change, warnings=warnings_of(deployment, resource.id, stored))
+    warnings = warnings_of(deployment, resource.id, stored)
+    done = replace(change, differences=said, warnings=warnings)
     for name in change.keys:
         done = _set_key(deployment, done, resource, name)
     return done

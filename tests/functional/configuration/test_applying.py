@@ -106,6 +106,25 @@ def test_the_second_time_nothing_changes(api: ArmApi, apply: Apply) -> None:
     assert dict(api.resources._rows) == rows, "not even the same again is written"
 
 
+def test_a_secret_that_signs_deliveries_is_made_once_and_told_once(
+    api: ArmApi, apply: Apply
+) -> None:
+    api.reconfigure(new_key=lambda: "k" * 32)
+    body = secret("Generated")
+    webhook = body["properties"]["destination"]["properties"]
+    webhook["deliveryAttributeMappings"][0]["name"] = "webhook-signature"
+    content = {"topics": {"orders": {"eventSubscriptions": {"crm": body}}}}
+
+    _, made = apply(content)
+    api.json("POST", f"{CRM}/rotateSecret", {"secret": f"whsec_{'r' * 32}"})
+    second = apply(content)
+
+    told = f"signing secret, which is not shown again: whsec_{'k' * 32}"
+    assert made.differences == (told,)
+    assert summary(second) == [("unchanged", "orders"), ("unchanged", "orders/crm")]
+    assert api.in_force().signing == (f"whsec_{'r' * 32}", f"whsec_{'k' * 32}")
+
+
 @pytest.mark.parametrize(
     ("content", "name", "differences"),
     [

@@ -351,3 +351,79 @@ def test_an_update_does_not_mix_destinations(
     assert (made.code, refused.code) == (0, 2)
     assert f"that option is not for a {kind}: add --endpoint or --queue" in refused.err
     assert pushgrid.arm("GET", f"{orders.path}/eventSubscriptions/crm") == before
+
+
+SECRETS = [f"whsec_{letter * 32}" for letter in "ab"]
+
+
+def signing(pushgrid: Pushgrid, topic: Topic) -> str | None:
+    """Return the secrets that sign the subscription's deliveries."""
+    found = stored(pushgrid, f"{topic.path}/eventSubscriptions/crm")
+    signature: dict[str, str] = found.get(".webhook-signature", {})
+    return signature.get("value")
+
+
+@pytest.mark.parametrize("namespace", [None, "shop"])
+def test_deliveries_are_signed_with_a_secret_that_is_printed_once(
+    pushgrid: Pushgrid, run: Run, namespace: str | None
+):
+    topic = pushgrid.topic("orders", namespace=namespace)
+    pushgrid.endpoints.connect("https://new.example/", CONSENTING)
+    name = f"{namespace}.orders" if namespace else "orders"
+    of = ("crm", "-t", name)
+
+    made = run("subscription", "create", *of, "--endpoint", "https://new.example/", "--sign")
+    again = run("subscription", "update", *of, "--sign", "--header", "x-a=b")
+    secret = signing(pushgrid, topic)
+    shown = run("subscription", "show", *of)
+
+    assert secret
+    assert made.err == f"signing secret, which is not shown again: {secret}\n"
+    assert (made.code, again.code, again.err) == (0, 0, "")
+    assert not any(secret in each for each in (made.out, again.out, shown.out))
+
+    rotated = run("subscription", "rotate", *of)
+    given = run("subscription", "rotate", *of, "--secret", SECRETS[0], "-o", "json")
+
+    newest, before = str(signing(pushgrid, topic)).split(" ")
+    assert (newest, given.document["secret"]) == (SECRETS[0], SECRETS[0])
+    assert rotated.out.splitlines()[-1] == f"  secret  {before}"
+    ended = run("subscription", "update", *of, "--no-sign")
+    assert (ended.code, signing(pushgrid, topic)) == (0, None)
+
+
+def test_update_signs_what_was_not_signed(pushgrid: Pushgrid, run: Run):
+    topic = pushgrid.topic("orders")
+    topic.subscribe("crm", **OF_TOPIC)
+    update = ("subscription", "update", "crm", "-t", "orders")
+
+    made = run(*update, "--sign", "-o", "json")
+
+    assert made.err == f"signing secret, which is not shown again: {signing(pushgrid, topic)}\n"
+    given = run(*update, "--signing-secret", " ".join(SECRETS))
+    assert (given.err, signing(pushgrid, topic)) == ("", " ".join(SECRETS))
+    run(*update, "--signing-secret", "")
+    assert signing(pushgrid, topic) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("create crm --queue q --queue-account /x --sign", "--sign: messages in a storage queue"),
+        ("update crm --no-sign --signing-secret whsec_x", "only one of them can be given"),
+        ("update crm --signing-secret whsec_x", "must be a secret, or 2 with a space between"),
+        ("update crm --signing-secret Hidden", "is 'Hidden', but no secret is stored"),
+        ("rotate crm", "are not signed"),
+        ("rotate crm --secret x", "secret must be a secret"),
+        ("rotate nobody", "there is no event subscription"),
+    ],
+)
+def test_a_wrong_secret_is_refused(pushgrid: Pushgrid, run: Run, arguments: str, said: str):
+    topic = pushgrid.topic("orders")
+    topic.subscribe("crm")
+
+    refused = run("subscription", *arguments.split(" "), "-t", "orders")
+
+    assert refused.code in (1, 2)
+    assert said in refused.err
+    assert signing(pushgrid, topic) is None
