@@ -1,4 +1,4 @@
-"""The 3-minute rule on the running system, in real time. Contract §3.5; docs/architecture.md, A delivery."""
+"""The 3-minute rule on the running system, in real time. Contract §3.5."""
 
 from __future__ import annotations
 

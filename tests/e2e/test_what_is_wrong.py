@@ -77,11 +77,11 @@ def test_status_names_all_that_is_wrong_in_order_of_harm(
     assert troubles["slow"]["waiting"] > MANY / 2
     assert troubles["slow"]["oldestSeenSeconds"] > 30
     assert seen.document["waiting"]["events"] == sum(each["waiting"] for each in troubles.values())
-    lines = text.out.splitlines()
-    heads = [line for line in lines if line.startswith(f"{name}/")]
+    shown = text.out.splitlines()
+    heads = [line for line in shown if line.startswith(f"{name}/")]
     assert {line.split()[0] for line in heads[:2]} == {f"{name}/{each}" for each in ORDER[:2]}
     assert [line.split()[0] for line in heads[2:]] == [f"{name}/{each}" for each in ORDER[2:]]
     for each in troubles.values():
-        at = next(n for n, line in enumerate(lines) if f"/{each['subscription']} is" in line)
-        assert lines[at + 1].strip()
-        assert name in lines[at + 2]
+        at = next(n for n, line in enumerate(shown) if f"/{each['subscription']} is" in line)
+        assert shown[at + 1].strip()
+        assert name in shown[at + 2]

@@ -151,9 +151,8 @@ def _queue(**members: object) -> dict[str, Any]:
 
 def _dead(**members: object) -> dict[str, Any]:
     properties = {"resourceId": SOURCE, "blobContainerName": "dead", **members}
-    return hook(deadLetterDestination={"endpointType": "StorageBlob", "properties": properties})[
-        "properties"
-    ]
+    dead = {"endpointType": "StorageBlob", "properties": properties}
+    return dict(hook(deadLetterDestination=dead)["properties"])
 
 
 _WEBHOOK = hook()["properties"]["destination"]

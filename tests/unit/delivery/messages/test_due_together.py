@@ -1,4 +1,4 @@
-"""Deliveries that are due together share a message; docs/decisions.md, Subscriptions share a message."""
+"""Deliveries that are due together share a message."""
 
 from __future__ import annotations
 
