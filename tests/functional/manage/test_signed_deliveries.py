@@ -236,7 +236,7 @@ def test_wrong_input_is_refused_and_nothing_is_stored(
         pytest.param({"secret": 7}, "must be a string", id="number"),
         pytest.param({"secret": f"{NEW} {FOREIGN}"}, "must be one secret", id="two"),
         pytest.param({"secret": OLD}, "the same secret twice", id="the one it has"),
-        pytest.param({"secert": NEW}, "secert is unknown", id="typing error"),
+        pytest.param({"secrte": NEW}, "secrte is unknown", id="typing error"),
         pytest.param([NEW], "must be a JSON object", id="list"),
     ],
 )
