@@ -19,6 +19,7 @@ DEFAULT_SCOPE = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGro
 API_VERSION = "2025-02-15"
 _PUBLISH_API = "2024-06-01"  # of namespace topics
 _SYSTEM, _ACCOUNTS = "system-", "Microsoft.Storage/storageAccounts/"
+_THIS_DEPLOYMENT, _DEPLOYMENTS = "this-deployment", "Pushgrid/deployments/"
 _SYSTEM_TOPICS = "systemTopics/"
 _SECONDS = 130.0  # a handshake takes up to 100
 
@@ -161,7 +162,7 @@ class Deployment:
         headers: Mapping[str, str] | None = None,
     ) -> Any:
         asked = {name: value for name, value in (query or {}).items() if value is not None}
-        provider = "" if path.startswith(_ACCOUNTS) else "Microsoft.EventGrid/"
+        provider = "" if path.startswith((_ACCOUNTS, _DEPLOYMENTS)) else "Microsoft.EventGrid/"
         url = f"{self.url}{self.scope}/providers/{provider}{path}"
         return self._send(method, url, body, {"api-version": API_VERSION} | asked, headers)
 
@@ -203,16 +204,17 @@ def topic_path(name: str) -> str:
     """
     Return the ARM path of a topic, or of a namespace topic: ``NAMESPACE.TOPIC``.
 
-    ``systemTopics/NAME`` is a system topic, ``system-ACCOUNT`` a storage account, whose path is
-    where its event subscriptions are.
+    ``systemTopics/NAME`` is a system topic, ``system-ACCOUNT`` a storage account, and
+    ``system-this-deployment`` the deployment: their paths are where their event subscriptions are.
     """
     if name.lower().startswith(_SYSTEM_TOPICS.lower()):
         own = name[len(_SYSTEM_TOPICS) :]
         _check_names(own)
         return f"{_SYSTEM_TOPICS}{quote(own, safe='')}"
     if name.lower().startswith(_SYSTEM):
-        account = quote(name[len(_SYSTEM) :].lower(), safe="")
-        return f"{_ACCOUNTS}{account}/providers/Microsoft.EventGrid"
+        source = name[len(_SYSTEM) :].lower()
+        kind = _DEPLOYMENTS if source == _THIS_DEPLOYMENT else _ACCOUNTS
+        return f"{kind}{quote(source, safe='')}/providers/Microsoft.EventGrid"
     namespace, dot, topic = name.partition(".")
     _check_names(namespace, topic if dot else namespace)
     if not dot:

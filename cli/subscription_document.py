@@ -14,6 +14,7 @@ _TOPIC = re.compile(
     re.IGNORECASE,
 )
 _ACCOUNT = re.compile(r"/Microsoft\.Storage/storageAccounts/([^/]+)", re.IGNORECASE)
+_DEPLOYMENT = re.compile(r"/Pushgrid/deployments/([^/]+)", re.IGNORECASE)
 _HEADERS = "deliveryAttributeMappings"
 _SIGNATURE = "webhook-signature"  # the attribute that has the secrets
 _GENERATED = "Generated"  # keeps them, or has one made
@@ -255,6 +256,8 @@ def topic_of(arm_id: str) -> str:
     """Return the topic in an ARM id; if there is none, the text as it is."""
     if account := account_of(arm_id):
         return f"system-{account}"
+    if deployment := _DEPLOYMENT.search(arm_id):
+        return f"system-{deployment[1]}"
     found = _TOPIC.search(arm_id)
     return ".".join(filter(None, found.groups())) if found else arm_id
 

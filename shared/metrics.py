@@ -12,8 +12,8 @@ class Metric(StrEnum):
     """
     Names of metrics.
 
-    Source: Event Grid "Monitoring data reference - push" (2023-11-15), contract §7; those of holds
-    and of ages are ours.
+    Source: Event Grid "Monitoring data reference - push" (2023-11-15), contract §7; those of holds,
+    of ages and of late answers are ours.
     """
 
     PUBLISH_SUCCESS = "PublishSuccessCount"
@@ -26,6 +26,7 @@ class Metric(StrEnum):
     ATTEMPT_FAIL = "DeliveryAttemptFailCount"
     PROCESSING_DURATION = "DestinationProcessingDurationInMs"
     EVENT_AGE = "EventAgeInMs"
+    ANSWERED_LATE = "LateAnswerCount"
     DROPPED = "DroppedEventCount"
     DEAD_LETTERED = "DeadLetteredCount"
     HOLDS_BEGAN = "HoldBeganCount"
@@ -95,6 +96,10 @@ DEFINITIONS: Mapping[Metric, Definition] = {
         " in milliseconds.",
         unit="MilliSeconds",
         aggregation="Maximum",
+    ),
+    Metric.ANSWERED_LATE: Definition(
+        "Late Answers",
+        "Total events that an endpoint accepted after the request had timed out.",
     ),
     Metric.DROPPED: Definition(
         "Dropped Events",

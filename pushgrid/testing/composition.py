@@ -44,6 +44,7 @@ from shared.engine.delivering.push import Push
 from shared.engine.delivering.record import Shortages
 from shared.engine.delivering.requeue import BlockingRequeue, Requeue
 from shared.engine.delivering.results import Attempted, Shortage
+from shared.engine.operations.trouble_notices import TroubleNotices
 from shared.engine.ports import Pusher, Queue, SubscriptionReader, TopicReader
 from shared.engine.publishing.commit import Commit
 from shared.engine.publishing.publish import Publish
@@ -197,6 +198,17 @@ class InMemoryApp:
                 new_id=chance.new_id,
                 account="testing",
             ),
+        )
+        self.trouble_notices = TroubleNotices(
+            topics=directory,
+            subscriptions=directory,
+            accept=self._accept,
+            counts=self.counts,
+            attempts=self.attempts,
+            health=TableHealth(resources, clock.monotonic),
+            replays=self.replays.list,
+            state=resources,
+            clock=watched,
         )
         self.return_poison = ReturnPoison(
             intake=self.intake, receiver=self.queues, requeue=blocking_requeue

@@ -67,7 +67,8 @@ DESTINATIONS: Mapping[str, Feature] = {
     "PartnerDestination": RESOURCES["partnerdestinations"],
 }
 TOPIC_TYPES = Feature(
-    "Topic types other than storage accounts", "publish such events to a custom topic"
+    "Topic types other than storage accounts and this deployment",
+    "publish such events to a custom topic",
 )
 PULL = Feature("Pull delivery and queue subscriptions", "subscribe a webhook")
 CUSTOM_DOMAINS = Feature(

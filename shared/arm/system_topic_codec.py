@@ -1,4 +1,4 @@
-"""Reads and writes storage accounts as sources of events, and the system topics over them."""
+"""Reads and writes sources of events (storage accounts, the deployment), and system topics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from shared.arm.deployment import Deployment, ParentTopic
 from shared.arm.not_included import TOPIC_TYPES
 from shared.arm.sections import Section, document, raise_faults
-from shared.arm.storage_accounts import ACCOUNT_ID, account_of
+from shared.arm.storage_accounts import ACCOUNT_ID, DEPLOYMENT_ID, account_of
 from shared.arm.stored_types import checked
 from shared.arm.topic_codec import profile_tag
 from shared.arm.tracked_resource import (
@@ -18,11 +18,12 @@ from shared.arm.tracked_resource import (
     parse_resource,
     render_tracked,
 )
-from shared.events.topic import AccountTopic, InputSchema, Topic
+from shared.events.topic import DEPLOYMENT, AccountTopic, InputSchema, Topic
 
 KIND = "systemTopics"
 TYPE = f"{PROVIDER}/{KIND}"
-SOURCE_TYPE = "Microsoft.Storage.StorageAccounts"  # the only topic type of a system topic
+SOURCE_TYPE = "Microsoft.Storage.StorageAccounts"
+DEPLOYMENT_TYPE = "Pushgrid.Deployments"
 EVENT_TYPES = ("Microsoft.Storage.BlobCreated", "Microsoft.Storage.BlobDeleted")
 LOCATION = "local"  # of a storage account: its own is not known
 _LONGEST = 128  # characters of a system topic's name
@@ -65,23 +66,32 @@ def _parse_source(
 
 
 def _parse_type(properties: Section) -> str:
-    given = properties.required_text("topicType") or SOURCE_TYPE
-    if given.casefold() != SOURCE_TYPE.casefold():
-        properties.refuse(
-            "topicType",
-            f"Topic type {given} is not supported. {TOPIC_TYPES.sentence}",
-        )
-    return SOURCE_TYPE
+    right = type_of(properties.text("source") or "")
+    given = properties.required_text("topicType") or right
+    if given.casefold() not in {SOURCE_TYPE.casefold(), DEPLOYMENT_TYPE.casefold()}:
+        fault = f"Topic type {given} is not supported. {TOPIC_TYPES.sentence}"
+        properties.refuse("topicType", fault)
+    elif given.casefold() != right.casefold():
+        properties.refuse("topicType", f"The topic type of this source is {right}.")
+    return right
+
+
+def type_of(source: str) -> str:
+    """Return the topic type of an ARM id: storage accounts', unless it is the deployment's."""
+    return DEPLOYMENT_TYPE if DEPLOYMENT_ID.fullmatch(source) else SOURCE_TYPE
 
 
 def source_fault(source: str, deployment: Deployment) -> str | None:
     """Say why events of *source* can't be had; ``None`` if they can."""
     account = account_of(source)
+    if DEPLOYMENT_ID.fullmatch(source):
+        return None
     if not ACCOUNT_ID.fullmatch(source):
+        group = "/subscriptions/ID/resourceGroups/GROUP/providers"
         return (
-            f"'{source}' is not supported as a source: it must be a custom topic, or a storage "
-            "account, /subscriptions/ID/resourceGroups/GROUP/providers/Microsoft.Storage/"
-            f"storageAccounts/NAME. {TOPIC_TYPES.sentence}"
+            f"'{source}' is not supported as a source: it must be a custom topic, a storage "
+            f"account, {group}/Microsoft.Storage/storageAccounts/NAME, or the deployment itself, "
+            f"{group}/Pushgrid/deployments/{DEPLOYMENT}. {TOPIC_TYPES.sentence}"
         )
     if account not in deployment.known_accounts:
         return (

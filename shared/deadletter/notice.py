@@ -11,7 +11,7 @@ from shared.clock import timestamp
 from shared.events.event import Event
 from shared.events.eventgrid_schema import build_event
 from shared.events.literals import loads
-from shared.events.topic import AccountTopic, Topic
+from shared.events.topic import DEPLOYMENT, AccountTopic, Topic
 
 CREATED = "Microsoft.Storage.BlobCreated"
 DELETED = "Microsoft.Storage.BlobDeleted"
@@ -98,13 +98,17 @@ def publish_id(events: list[Event]) -> str:
 
 def is_notice(topic: str, text: str) -> bool:
     """
-    Tell whether an event of a *topic* is one of ``blob_created``: only those have such an id.
+    Tell whether an event of a *topic* is one of ``blob_created``, which have such an id, or one of
+    the deployment about itself.
 
     A blob in which all dead letters are such notices is not told of: so a notice that can't be
     delivered causes no other.
     """
-    if not AccountTopic.parse(topic):
+    account = AccountTopic.parse(topic)
+    if account is None:
         return False
+    if account.account == DEPLOYMENT:
+        return True
     event = loads(text)
     subject = event.get("subject")
     return isinstance(subject, str) and event.get("id") == _id_of(topic, subject)

@@ -22,8 +22,9 @@ def topic_id_of(letter: DeadLetter, summary: BlobSummary | None) -> str | None:
 def topic_named(arm_id: str) -> str:
     """Return the name on the data plane of a topic that is not one of a namespace."""
     name = arm_id.rpartition("/")[2]
-    is_account = "/microsoft.storage/storageaccounts/" in arm_id.casefold()
-    return AccountTopic(name).joined if is_account else name
+    kinds = ("/microsoft.storage/storageaccounts/", "/pushgrid/deployments/")
+    is_source = any(each in arm_id.casefold() for each in kinds)
+    return AccountTopic(name).joined if is_source else name
 
 
 def is_of(topic: Topic, letter: DeadLetter, summary: BlobSummary | None) -> bool | None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 Network = IPv4Network | IPv6Network
 
+DEPLOYMENT = "this-deployment"  # a source beside storage accounts; none can have such a name
 _SYSTEM = "system-"  # no custom topic or namespace can have such a name
 
 
@@ -48,7 +49,7 @@ class TopicName(NamedTuple):
 
 
 class AccountTopic(NamedTuple):
-    """The topic of a storage account's events; only Pushgrid publishes to it."""
+    """The topic of the events of a storage account, or of `DEPLOYMENT`; only Pushgrid publishes."""
 
     account: str
 

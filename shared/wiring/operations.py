@@ -33,6 +33,7 @@ def status() -> Status:
     from shared.engine.operations.holds import HeldSubscription, held_subscriptions
     from shared.engine.operations.status import Snapshot, Status, take_snapshot
     from shared.engine.operations.topic_states import topic_states
+    from shared.events.topic import DEPLOYMENT
     from shared.wiring import storage
     from shared.wiring.entra import operators
     from shared.wiring.settings import settings
@@ -67,7 +68,7 @@ def status() -> Status:
         topics=lambda seen: topic_states(
             storage.resources(),
             CLOCK.now(),
-            {storage.account().account_name, *settings().deadletter_accounts},
+            {storage.account().account_name, *settings().deadletter_accounts, DEPLOYMENT},
             seen,
         ),
         activities=activities,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -37,9 +38,14 @@ def wake() -> RecordedTimer:
 
 @once
 def deadletter_timer() -> RecordedTimer:
+    # Only this timer needs them: cold starts.
+    from shared.adapters.storage.health_table import TableHealth
+    from shared.engine.operations.trouble_notices import TroubleNotices
+    from shared.wiring.replaying import jobs
+
     log_doubtful_settings()
     queues = WatchQueues(watch=storage.queues(), clock=CLOCK)
-    jobs: dict[str, Job] = {
+    work: dict[str, Job] = {
         "dead letters": WriteDeadLetters(
             intake=_intake(),
             receiver=storage.queues(),
@@ -60,6 +66,17 @@ def deadletter_timer() -> RecordedTimer:
         "waiting": WatchWaiting(
             queues=queues, counts=storage.counts(), state=storage.resources(), clock=CLOCK
         ),
+        "troubles": TroubleNotices(
+            topics=storage.resource_cache(),
+            subscriptions=storage.resource_cache(),
+            accept=_accept,
+            counts=storage.counts(),
+            attempts=storage.attempts(),
+            health=TableHealth(storage.resources(), time.monotonic),
+            replays=lambda: jobs().list(),
+            state=storage.resources(),
+            clock=CLOCK,
+        ),
         "housekeeping": Housekeeping(
             payloads=storage.payloads(),
             attempts=storage.attempts(),
@@ -69,8 +86,8 @@ def deadletter_timer() -> RecordedTimer:
             clock_records=storage.clock_records(),
         ),
     }
-    work = TimerJobs(jobs=jobs, clock=CLOCK)
-    return RecordedTimer(timer="deadletter", work=work.run, runs=timer_runs())
+    timer = TimerJobs(jobs=work, clock=CLOCK)
+    return RecordedTimer(timer="deadletter", work=timer.run, runs=timer_runs())
 
 
 @once

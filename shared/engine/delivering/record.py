@@ -95,6 +95,7 @@ class Record:
             seconds=round(outcome.seconds, 3),
             cancelled=is_cancelled,
         )
+        self.metrics.count(Metric.ANSWERED_LATE, *self.key, by=len(batch))
         if is_cancelled:  # Otherwise it is delivered again, or is counted as dropped.
             self.metrics.count(Metric.DELIVERY_SUCCESS, *self.key, by=len(batch))
             await self.history.answered_late(batch, outcome.seconds)

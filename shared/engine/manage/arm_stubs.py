@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 from shared.arm.arm_json import answer
 from shared.arm.not_included import TOPIC_TYPES
-from shared.arm.system_topic_codec import EVENT_TYPES, SOURCE_TYPE
+from shared.arm.system_topic_codec import DEPLOYMENT_TYPE, EVENT_TYPES, SOURCE_TYPE
 from shared.arm.system_topic_codec import LOCATION as _LOCATION
 from shared.engine.manage.call import Call, ManagePorts
 from shared.errors import NotFound
+from shared.events.trouble_event import TroubleKind
 from shared.http import HttpAnswer
 
 _SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
@@ -36,6 +37,7 @@ class _TopicType(NamedTuple):
     display_name: str
     description: str
     event_types: Sequence[str] = ()
+    event_description: str = ""
 
 
 _TOPIC_TYPES = (
@@ -48,6 +50,15 @@ _TOPIC_TYPES = (
         "Storage Accounts",
         "Microsoft Storage service events.",
         EVENT_TYPES,
+        "Raised when a blob is created or deleted.",
+    ),
+    _TopicType(
+        DEPLOYMENT_TYPE,
+        "Pushgrid",
+        "Pushgrid Deployments",
+        "What goes wrong in this deployment.",
+        tuple(TroubleKind),
+        "Raised at most once a minute for an event subscription.",
     ),
 )
 
@@ -144,6 +155,12 @@ def list_account_event_types(ports: ManagePorts, call: Call) -> HttpAnswer:
     return _answer_event_types(_TOPIC_TYPES[1])
 
 
+def list_deployment_event_types(ports: ManagePorts, call: Call) -> HttpAnswer:
+    """List the event types of the deployment."""
+    del ports, call
+    return _answer_event_types(_TOPIC_TYPES[2])
+
+
 def _answer_event_types(of: _TopicType) -> HttpAnswer:
     found = [
         {
@@ -152,7 +169,7 @@ def _answer_event_types(of: _TopicType) -> HttpAnswer:
             "type": "Microsoft.EventGrid/topicTypes/eventTypes",
             "properties": {
                 "displayName": each.rpartition(".")[2],
-                "description": "Raised when a blob is created or deleted.",
+                "description": of.event_description,
                 "isInDefaultSet": True,
             },
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -181,8 +181,10 @@ ACCOUNT = MonitoredResource(
     definitions=metric_names.TOPIC_METRICS,
     resources=sources.ACCOUNTS,
 )
+DEPLOYMENT = replace(ACCOUNT, resources=sources.THIS_DEPLOYMENT)
 ACCOUNT_SUBSCRIPTION = MonitoredResource(
     type=EXTENSION_TYPE,
     definitions=metric_names.SUBSCRIPTION_METRICS,
     resources=sources.ACCOUNTS,
 )
+DEPLOYMENT_SUBSCRIPTION = replace(ACCOUNT_SUBSCRIPTION, resources=sources.THIS_DEPLOYMENT)

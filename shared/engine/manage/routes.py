@@ -133,6 +133,7 @@ _NAMESPACE_TOPIC = f"{_NAMESPACE}/topics/{{topic}}"
 _SYSTEM_TOPIC = f"{_GROUP}/{_PROVIDER}/systemTopics/{{topic}}"
 _STORAGE = f"{_GROUP}/providers/Microsoft.Storage/storageAccounts"
 _ACCOUNT = f"{_STORAGE}/{{account}}"
+_DEPLOYMENT = f"{_GROUP}/providers/Pushgrid/deployments/{{account}}"
 
 # The first match wins.
 ROUTES = (
@@ -145,6 +146,7 @@ ROUTES = (
     _route(f"{_PROVIDER}/topicTypes/{{topic_type}}", GET=arm_stubs.get_topic_type),
     _route(f"{_PROVIDER}/topicTypes/{{topic_type}}/eventTypes", GET=arm_stubs.list_event_types),
     _route(f"{_ACCOUNT}/{_PROVIDER}/eventTypes", GET=arm_stubs.list_account_event_types),
+    _route(f"{_DEPLOYMENT}/{_PROVIDER}/eventTypes", GET=arm_stubs.list_deployment_event_types),
     _route(f"{_SUBSCRIPTION}/{_PROVIDER}", GET=arm_stubs.get_provider),
     _route(f"{_SUBSCRIPTION}/{_PROVIDER}/register", POST=arm_stubs.get_provider),
     _route(f"{_SUBSCRIPTION}/{_PROVIDER}/topics", GET=topics.TOPICS.list),
@@ -183,6 +185,14 @@ ROUTES = (
     ),
     *_subscription_routes(
         f"{_ACCOUNT}/{_PROVIDER}/eventSubscriptions", sources.ACCOUNT_SUBSCRIPTIONS
+    ),
+    *_metrics_routes(_DEPLOYMENT, metrics_api.DEPLOYMENT),
+    *_metrics_routes(
+        f"{_DEPLOYMENT}/{_PROVIDER}/eventSubscriptions/{{name}}",
+        metrics_api.DEPLOYMENT_SUBSCRIPTION,
+    ),
+    *_subscription_routes(
+        f"{_DEPLOYMENT}/{_PROVIDER}/eventSubscriptions", sources.DEPLOYMENT_SUBSCRIPTIONS
     ),
     _route(f"{_GROUP}/{_PROVIDER}/holds", GET=list_holds),
     _route(f"{_GROUP}/{_PROVIDER}/replays", GET=list_replays, POST=start_replay),

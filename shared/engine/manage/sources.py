@@ -1,5 +1,6 @@
 """
-Manages storage accounts as sources of events: system topics, and event subscriptions of accounts.
+Manages sources of events, which are storage accounts and the deployment: system topics, and event
+subscriptions of a source's scope.
 
 Both forms of event subscriptions are stored under the account's one topic (`AccountTopic`), where
 their names are unique; each belongs to the form in which it was created.
@@ -8,6 +9,7 @@ their names are unique; each belongs to the form in which it was created.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from shared.arm.storage_accounts import account_of
 from shared.arm.subscription_codec import is_readable
@@ -38,7 +40,7 @@ from shared.engine.manage.subscriptions import Subscriptions
 from shared.engine.ports import SYSTEM_TOPICS as PARTITION
 from shared.engine.ports import Document, Resource, Table
 from shared.errors import InvalidDocument, NotFound
-from shared.events.topic import AccountTopic
+from shared.events.topic import DEPLOYMENT, AccountTopic
 
 
 class _Accounts:
@@ -82,6 +84,14 @@ class _Accounts:
         return not_found(call, self.arm_id(call))
 
 
+class _ThisDeployment(_Accounts):
+    """The deployment, which tells of its own troubles."""
+
+    def arm_id(self, call: Call) -> str:
+        group = f"/subscriptions/{call.names['subscription']}/resourceGroups/{call.names['group']}"
+        return f"{group}/providers/Pushgrid/deployments/{call.names['account']}"
+
+
 class _SystemTopics(Resources):
     """The system topics; an account has at most one."""
 
@@ -113,6 +123,12 @@ def accounts(ports: ManagePorts) -> Iterator[Document]:
             yield found
 
 
+def deployments(ports: ManagePorts) -> Iterator[Document]:
+    """Yield the deployment if it has event subscriptions or a system topic."""
+    if found := account(ports, AccountTopic(DEPLOYMENT)):
+        yield found
+
+
 def _system_topics(ports: ManagePorts) -> Sequence[Resource]:
     known = ports.resources.list(Table.TOPICS, PARTITION)
     return [each for each in known if SYSTEM_TOPICS.is_readable(each)]
@@ -123,8 +139,7 @@ def _elsewhere(known: str, asked: str) -> str | None:
     if known.casefold() == asked.casefold():
         return None
     return (
-        f"The storage account '{account_of(asked)}' is a source as '{known}' already; "
-        f"'{asked}' would be another account."
+        f"'{account_of(asked)}' is a source as '{known}' already; '{asked}' would be another one."
     )
 
 
@@ -157,7 +172,7 @@ def _clear(ports: ManagePorts, topic: str) -> None:
         delete_subscriptions(ports, topic, lambda each: marker in str(each.get("id")).casefold())
 
 
-ACCOUNTS = _Accounts()
+ACCOUNTS, THIS_DEPLOYMENT = _Accounts(), _ThisDeployment()
 SYSTEM_TOPICS = _SystemTopics(
     noun="system_topic",
     partition=PARTITION,
@@ -181,6 +196,7 @@ ACCOUNT_SUBSCRIPTIONS = Subscriptions(
     render=lambda stored, topic: render_of_account(stored, topic.limits),
     patch_status=201,
 )
+DEPLOYMENT_SUBSCRIPTIONS = replace(ACCOUNT_SUBSCRIPTIONS, topics=THIS_DEPLOYMENT)
 SYSTEM_TOPIC_SUBSCRIPTIONS = Subscriptions(
     topics=SYSTEM_TOPICS,
     parent_of=to_system_parent_topic,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from shared.arm.deployment import ParentTopic
-from shared.arm.system_topic_codec import SOURCE_TYPE
+from shared.arm.system_topic_codec import DEPLOYMENT_TYPE, SOURCE_TYPE
 from shared.arm.topic_codec import TYPE as TOPIC_TYPE
 from shared.arm.topic_codec import to_parent_topic
 from shared.arm.topic_subscription_codec import (
@@ -17,7 +17,12 @@ from shared.arm.topic_subscription_codec import (
 )
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.page import answer_page
-from shared.engine.manage.sources import ACCOUNT_SUBSCRIPTIONS, accounts
+from shared.engine.manage.sources import (
+    ACCOUNT_SUBSCRIPTIONS,
+    DEPLOYMENT_SUBSCRIPTIONS,
+    accounts,
+    deployments,
+)
 from shared.engine.manage.subscriptions import Subscriptions, listed
 from shared.engine.manage.topics import TOPICS
 from shared.engine.ports import CUSTOM_TOPICS, Document, Resource, Table
@@ -53,6 +58,7 @@ def list_in_scope(ports: ManagePorts, call: Call) -> HttpAnswer:
     for kind, form, topics in (
         (_TOPIC_TYPE_NAME, EXTENSION, _custom_topics(ports)),
         (SOURCE_TYPE, ACCOUNT_SUBSCRIPTIONS, accounts(ports)),
+        (DEPLOYMENT_TYPE, DEPLOYMENT_SUBSCRIPTIONS, deployments(ports)),
     ):
         if wanted_type not in ("", kind.casefold()):
             continue

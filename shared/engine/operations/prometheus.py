@@ -22,6 +22,7 @@ _NAMES = {
     Metric.ATTEMPT_FAIL: "delivery_attempt_fail",
     Metric.PROCESSING_DURATION: "destination_processing_duration_seconds",
     Metric.EVENT_AGE: "event_age_seconds",
+    Metric.ANSWERED_LATE: "late_answers",
     Metric.DROPPED: "dropped_events",
     Metric.DEAD_LETTERED: "dead_lettered_events",
     Metric.HOLDS_BEGAN: "holds_began",

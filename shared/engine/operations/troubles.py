@@ -34,7 +34,7 @@ class Kind(StrEnum):
 
 _TIMELINE = "pushgrid timeline --topic {topic} --subscription {subscription}"
 _UPDATE = "pushgrid subscription update {subscription} --topic {topic}"
-_REMEDIES = {
+REMEDIES = {
     Kind.DAMAGED: "restore its row, or PUT it anew",
     Kind.FAILING: _TIMELINE,
     Kind.HELD: "pushgrid subscription test {subscription} --topic {topic}",
@@ -169,7 +169,7 @@ def waiting_document(activity: Activity) -> dict[str, Any]:
 def _remedy(kind: Kind, facts: Facts) -> str:
     if kind is Kind.DROPPING and facts.subscription and facts.subscription.dead_letter:
         kind = Kind.FAILING  # It has a destination already: see why they could not be written.
-    return _REMEDIES[kind].format(**facts.key._asdict())
+    return REMEDIES[kind].format(**facts.key._asdict())
 
 
 def _explained(kind: Kind, facts: Facts, now: datetime) -> tuple[datetime | None, str]:
@@ -196,10 +196,11 @@ def _explained_state(
         return known.expires_at, "its expiration time is over: it gets no more events"
     if kind is Kind.PENDING:
         return None, "the endpoint has not completed the validation handshake: it gets no events"
-    return facts.held_since, _held_why(facts.availability, _words(facts.activity.failure))
+    return facts.held_since, held_why(facts.availability, _words(facts.activity.failure))
 
 
-def _held_why(found: Availability, words: str) -> str:
+def held_why(found: Availability, words: str) -> str:
+    """Return why an endpoint is held, with the endpoint's *words*; nothing if it is not."""
     said = f": {words}" if words else ""
     match found:
         case Held(why=why, until=until):
@@ -218,13 +219,18 @@ def _given_up_why(found: GivenUp, activity: Activity) -> str:
 
 def _cause(activity: Activity) -> str:
     """Return the cause of the latest failure, when it was, and what the endpoint said."""
-    if failure := activity.failure:
-        at = datetime.fromisoformat(failure["at"])
-        words = _words(failure)
-        return f"{failure['cause']} at {at:%H:%M:%S}" + (f": {words}" if words else "")
+    if activity.failure:
+        return failure_cause(activity.failure)
     if activity.failed_at:
         return f"{activity.error} at {activity.failed_at:%H:%M}"
     return ""
+
+
+def failure_cause(failure: Mapping[str, Any]) -> str:
+    """Return the cause of a failed attempt, when it was, and what the endpoint said."""
+    at = datetime.fromisoformat(failure["at"])
+    words = _words(failure)
+    return f"{failure['cause']} at {at:%H:%M:%S}" + (f": {words}" if words else "")
 
 
 def _words(failure: Mapping[str, Any] | None) -> str:

@@ -228,6 +228,7 @@ def test_a_late_success_that_cancels_the_retry_is_a_delivery(app: Deployment) ->
     assert counted(app) == {
         (Metric.ATTEMPT_FAIL, Outcome.TIMED_OUT, "NoAnswer", *CRM): 1,
         (Metric.DELIVERY_SUCCESS, *CRM): 1,
+        (Metric.ANSWERED_LATE, *CRM): 1,
     }
 
 

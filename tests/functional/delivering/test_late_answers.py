@@ -9,6 +9,7 @@ from shared.delivery.policy import EndState
 from shared.engine.delivering.in_flight import Request
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Queue
+from shared.metrics import Metric
 from shared.subscriptions.subscription import Batching
 from tests.builders import DEAD, URL, a_delivery, a_message, noise, text
 from tests.functional.delivering.late import ONE_ATTEMPT, TIMEOUT, answer_late, time_out
@@ -56,6 +57,7 @@ def test_a_late_success_takes_the_retry_back(app: Deployment, logged: Logged) ->
             "cancelled": True,
         }.items()
     )
+    assert app.metrics.of(Metric.ANSWERED_LATE) == {("orders", "crm"): 1}
 
 
 @pytest.mark.parametrize("status", [503, 206])

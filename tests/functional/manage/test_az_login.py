@@ -98,7 +98,7 @@ def test_the_public_url_is_the_clouds() -> None:
 def test_topic_types_are_those_of_sources(api: ArmApi) -> None:
     types = "/providers/Microsoft.EventGrid/topicTypes"
 
-    custom, _ = api.json("GET", types)["value"]
+    custom, *_ = api.json("GET", types)["value"]
 
     assert api.json("GET", f"{types}/{custom['name'].lower()}") == custom
     assert api.json("GET", f"{types}/{custom['name']}/eventTypes") == {"value": []}

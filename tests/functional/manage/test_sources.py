@@ -13,6 +13,7 @@ from tests.functional.manage.arm_api import GROUP, URL, ArmApi, hook
 
 RG = "/subscriptions/s1/resourceGroups/rg"
 SOURCE = f"{RG}/providers/Microsoft.Storage/storageAccounts/acct"
+DEPLOYMENT = f"{RG}/providers/Pushgrid/deployments/this-deployment"
 SCOPE = f"{SOURCE}/providers/Microsoft.EventGrid/eventSubscriptions"
 BLOBS = f"{GROUP}/systemTopics/blobs"
 NESTED = f"{BLOBS}/eventSubscriptions"
@@ -129,11 +130,32 @@ _UNKNOWN = SOURCE.replace("acct", "stranger")
         ({"source": _UNKNOWN, "topicType": TYPE}, "The storage account 'stranger' is not known"),
         (
             {"source": f"{RG}/providers/Microsoft.KeyVault/vaults/v", "topicType": TYPE},
-            "it must be a custom topic, or a storage account",
+            "it must be a custom topic, a storage account",
         ),
         (
             {"source": SOURCE, "topicType": "Microsoft.KeyVault.vaults"},
             "Topic type Microsoft.KeyVault.vaults is not supported",
+        ),
+        (
+            {"source": SOURCE, "topicType": "Pushgrid.Deployments"},
+            f"The topic type of this source is {TYPE}",
+        ),
+        (
+            {"source": DEPLOYMENT, "topicType": TYPE},
+            "The topic type of this source is Pushgrid.Deployments",
+        ),
+        ({"source": DEPLOYMENT}, "topicType is missing"),
+        (
+            {"source": f"{DEPLOYMENT}s", "topicType": "Pushgrid.Deployments"},
+            "or the deployment itself, /subscriptions/ID/resourceGroups/GROUP/providers/Pushgrid/",
+        ),
+        (
+            {"source": DEPLOYMENT.upper(), "topicType": "Pushgrid.Deployments"},
+            "is not supported as a source",
+        ),
+        (
+            {"source": "this-deployment", "topicType": "Pushgrid.Deployments"},
+            "'this-deployment' is not supported as a source",
         ),
     ],
 )
@@ -268,11 +290,40 @@ def test_lists_of_a_scope_have_those_of_accounts(
 
 def test_topic_types_tell_of_accounts(api: ArmApi) -> None:
     names = [each["name"] for each in api.json("GET", f"/{PROVIDER}/topicTypes")["value"]]
-    assert names == ["Microsoft.EventGrid.Topics", TYPE]
+    assert names == ["Microsoft.EventGrid.Topics", TYPE, "Pushgrid.Deployments"]
     of_type = api.json("GET", f"/{PROVIDER}/topicTypes/{TYPE}/eventTypes")
     assert of_type == api.json("GET", f"{SOURCE}/{PROVIDER}/eventTypes")
     events = [each["name"] for each in of_type["value"]]
     assert events == ["Microsoft.Storage.BlobCreated", "Microsoft.Storage.BlobDeleted"]
+
+
+def test_the_deployment_is_a_source_in_both_forms(api: ArmApi) -> None:
+    document = {
+        "location": "x",
+        "properties": {"source": DEPLOYMENT, "topicType": "pushgrid.deployments"},
+    }
+    made = api.json("PUT", f"{GROUP}/systemTopics/troubles", document, status=201)
+    nested = f"{GROUP}/systemTopics/troubles/eventSubscriptions/nested"
+    scope = f"{DEPLOYMENT}/{PROVIDER}/eventSubscriptions"
+    for path in (nested, f"{scope}/scoped"):
+        api.json("PUT", path, hook(), status=201)
+
+    assert made["properties"]["topicType"] == "Pushgrid.Deployments"
+    assert [each["name"] for each in api.json("GET", scope)["value"]] == ["scoped"]
+    assert api.json("GET", f"{scope}/scoped/forecast")["profile"] == "latest"
+    assert api.json("POST", f"{scope}/scoped/pause")["topic"] == "system-this-deployment"
+    assert api.json("GET", f"{DEPLOYMENT}/providers/Microsoft.Insights/metrics")["value"] != []
+    listed = "/topicTypes/Pushgrid.Deployments/eventSubscriptions"
+    found = api.json("GET", f"{RG}/{PROVIDER}{listed}")["value"]
+    assert [each["id"] for each in found] == [f"{scope}/scoped"]
+    of_type = api.json("GET", f"/{PROVIDER}/topicTypes/Pushgrid.Deployments/eventTypes")["value"]
+    assert api.json("GET", f"{DEPLOYMENT}/{PROVIDER}/eventTypes")["value"] == of_type
+    assert "Pushgrid.HoldBegan" in [each["name"] for each in of_type]
+    error = api.error("PUT", f"{scope}/nested", hook(), status=409)
+    assert "nested" in error["message"]
+    other = DEPLOYMENT.replace("this-deployment", "other")
+    error = api.error("PUT", f"{other}/{PROVIDER}/eventSubscriptions/x", hook(), status=400)
+    assert "deployments/this-deployment" in error["message"]
 
 
 def test_actions_and_metrics_work_in_both_forms(blobs: ArmApi) -> None:

@@ -179,3 +179,17 @@ def test_dead_letters_of_a_system_topics_subscription_are_listed(
     (blob,) = (each["blob"] for each in listed if each["subscription"] == "nested")
     (record,) = run("dead-letters", "show", blob, "--json").document
     assert record["event"]["eventType"] == "Microsoft.Storage.BlobCreated"
+
+
+def test_the_command_and_the_lists_know_the_deployment(pushgrid: Pushgrid, run: Run) -> None:
+    topic = "system-this-deployment"
+    pushgrid.endpoints.connect(URL, Endpoint([200], None, is_asked_to_consent=False))
+
+    created = run("subscription", "create", "ops", "--topic", topic, "--endpoint", URL)
+
+    assert created.code == 0, created
+    (listed,) = run("subscription", "list", "--json").document
+    assert listed["id"].startswith(f"{GROUP}/providers/Pushgrid/deployments/this-deployment/")
+    assert topic in run("subscription", "list").out
+    assert run("subscription", "show", "ops", "--topic", topic).document == listed
+    assert run("subscription", "pause", "ops", "--topic", topic).code == 0

@@ -1,0 +1,225 @@
+"""Publishes what went wrong to who subscribes to the deployment, once a subscription and minute."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from shared.clock import Clock, timestamp
+from shared.engine.delivering.clock_records import STATE
+from shared.engine.operations.event_timeline import failure_documents
+from shared.engine.operations.subscription_state import read_availability
+from shared.engine.operations.troubles import REMEDIES, Kind, failure_cause, held_why
+from shared.engine.ports import (
+    AttemptReader,
+    CountReader,
+    HealthStore,
+    Resource,
+    ResourceStore,
+    SubscriptionReader,
+    Table,
+    TopicReader,
+)
+from shared.engine.replaying.job import ReplayJob
+from shared.engine.timers.blob_notices import Accept
+from shared.errors import UNREADABLE, Conflict, StorageUnavailable
+from shared.events.topic import DEPLOYMENT, AccountTopic, Topic
+from shared.events.trouble_event import TroubleKind, TroubleNotice, publish_id, trouble_event
+from shared.metrics import Counts, Metric
+from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
+
+SETTLED_AFTER = timedelta(minutes=1)  # by then processes have stored their counts of a minute
+LOOKED_BACK = timedelta(minutes=15)  # at most, after a time without runs
+MOST_TOLD = 500  # subscriptions in a run
+MOST_CAUSES = 50  # subscriptions of whose attempts the latest is read
+_MINUTE, _DAY = timedelta(minutes=1), timedelta(days=1)
+_ROW = (Table.TOPICS, STATE, "troubles")
+_KINDS = {
+    Metric.HOLDS_BEGAN: TroubleKind.HOLD_BEGAN,
+    Metric.HOLDS_ENDED: TroubleKind.HOLD_ENDED,
+    Metric.DEAD_LETTERED: TroubleKind.DEAD_LETTERED,
+    Metric.DROPPED: TroubleKind.DROPPED,
+    Metric.ANSWERED_LATE: TroubleKind.ANSWERED_LATE,
+}
+_WITH_CAUSE = {TroubleKind.HOLD_BEGAN, TroubleKind.DEAD_LETTERED, TroubleKind.DROPPED}
+_REMEDIES = {
+    TroubleKind.HOLD_BEGAN: REMEDIES[Kind.HELD],
+    TroubleKind.HOLD_ENDED: "nothing: what waited is delivered within minutes",
+    TroubleKind.DEAD_LETTERED: REMEDIES[Kind.DEAD_LETTERING],
+    TroubleKind.DROPPED: REMEDIES[Kind.DROPPING],
+    TroubleKind.REPLAY_ENDED: "pushgrid dead-letters jobs",
+    TroubleKind.ANSWERED_LATE: "answer at once, and work after it: events come twice otherwise",
+}
+Counted = dict[tuple[datetime, TroubleKind], Counter[str]]  # a minute's, by reason
+
+
+@dataclass(slots=True, kw_only=True)
+class TroubleNotices:
+    """
+    A job of the dead-letter timer: publishes what the counts of finished minutes tell.
+
+    While nobody subscribes it asks once a run who does, and nothing else. *replays* lists the jobs.
+    """
+
+    topics: TopicReader
+    subscriptions: SubscriptionReader
+    accept: Accept
+    counts: CountReader
+    attempts: AttemptReader
+    health: HealthStore
+    replays: Callable[[], Sequence[ReplayJob]]
+    state: ResourceStore
+    clock: Clock
+    _told: datetime | None = field(default=None)  # all minutes before it are
+
+    def run(self, deadline: datetime) -> None:
+        """
+        Tell of each minute once; a run that is repeated sends the same events again.
+
+        Raises:
+            StorageUnavailable: the next run tries again.
+        """
+        now = self.clock.now()
+        until = (now - SETTLED_AFTER).replace(second=0, microsecond=0)
+        if now >= deadline or (self._told and self._told >= until):
+            return
+        topic = self._topic()
+        if topic is None:
+            return
+        stored = self.state.get(*_ROW)
+        since = max(_told_until(stored) or until, until - LOOKED_BACK)
+        events = [trouble_event(topic, each) for each in self._notices(since, until)]
+        if events:
+            self.accept(topic, events, publish_id(events))
+        if since < until or stored is None:
+            with suppress(Conflict):  # Another instance has told of them.
+                document = {"until": timestamp(until)}
+                self.state.put(*_ROW, document, stored.etag if stored else None)
+        self._told = until
+
+    def _topic(self) -> Topic | None:
+        """Return the topic of the deployment; ``None`` if nobody subscribes: one query."""
+        name = AccountTopic(DEPLOYMENT).joined
+        if not self.subscriptions.of_topic(name):
+            return None
+        topic = self.topics.topic(name)
+        if topic is None:
+            raise StorageUnavailable(f"no event subscription of '{name}' can be read")
+        return topic
+
+    def _notices(self, since: datetime, until: datetime) -> Iterator[TroubleNotice]:
+        if since >= until:
+            return
+        hours = self.counts.hours(since)
+        troubled = [key for key in sorted(hours) if _is_told_of(key) and _counted(hours[key])]
+        for number, key in enumerate(troubled[:MOST_TOLD]):
+            found: Counted = defaultdict(Counter)
+            for minute, counts in self.counts.minutes(*key, since, until):
+                for kind, reasons in _counted(counts).items():
+                    found[(minute, kind)].update(reasons)
+            if found:
+                yield from self._told_of(key, found, wants_cause=number < MOST_CAUSES)
+        yield from self._ended_replays(since, until)
+
+    def _told_of(
+        self, key: SubscriptionKey, found: Counted, *, wants_cause: bool
+    ) -> Iterator[TroubleNotice]:
+        known = self.subscriptions.subscription(key)
+        topic, name = known.key if known else key
+        first = min(minute for minute, _ in found)
+        cause = ""
+        if wants_cause and any(kind in _WITH_CAUSE for _, kind in found):
+            cause = self._cause(key, first)
+        for (minute, kind), reasons in sorted(found.items()):
+            words = [self._held(known)] if kind is TroubleKind.HOLD_BEGAN else []
+            words += [cause] if kind in _WITH_CAUSE else []
+            yield TroubleNotice(
+                kind=kind,
+                topic=topic,
+                subscription=name,
+                minute=minute,
+                count=sum(reasons.values()),
+                reasons={reason: count for reason, count in reasons.items() if reason},
+                cause="; ".join(filter(None, words)),
+                remedy=_remedy(kind, topic, name, known),
+            )
+
+    def _cause(self, key: SubscriptionKey, since: datetime) -> str:
+        """Return the cause of the latest failed attempt, with the endpoint's words."""
+        at_first = since - LOOKED_BACK
+        days = self.attempts.read(*key, since - _DAY, attempted_since=at_first)
+        latest = failure_documents((each for day in days for each in day), 1)
+        return failure_cause(latest[0]) if latest else ""
+
+    def _held(self, known: EventSubscription | None) -> str:
+        """Return why an endpoint is held now; nothing if it no longer is."""
+        if known is None:
+            return ""
+        if known.pause:
+            return f"paused by {known.pause.by}"
+        return held_why(read_availability(known, self.health, self.clock.now()), "")
+
+    def _ended_replays(self, since: datetime, until: datetime) -> Iterator[TroubleNotice]:
+        ended: dict[tuple[SubscriptionKey, datetime], list[ReplayJob]] = defaultdict(list)
+        for job in self.replays():
+            if job.ended_at and since <= job.ended_at < until and not job.is_dry_run:
+                minute = job.ended_at.replace(second=0, microsecond=0)
+                ended[(_place(job), minute)].append(job)
+        for (key, minute), jobs in sorted(ended.items()):
+            if not _is_told_of(key):
+                continue
+            whys = [each.why for each in jobs if each.why]
+            yield TroubleNotice(
+                kind=TroubleKind.REPLAY_ENDED,
+                topic=key.topic,
+                subscription=key.subscription,
+                minute=minute,
+                count=sum(each.progress.put for each in jobs),
+                reasons=dict(Counter(each.state.value for each in jobs)),
+                cause="; ".join(whys),
+                remedy=_REMEDIES[TroubleKind.REPLAY_ENDED],
+                replays=[each.id for each in jobs],
+            )
+
+
+def _is_told_of(key: SubscriptionKey) -> bool:
+    """Tell whether troubles of a subscription are told of: not those of who is told."""
+    return key.topic.lower() != AccountTopic(DEPLOYMENT).joined
+
+
+def _counted(counts: Counts) -> dict[TroubleKind, Counter[str]]:
+    """Return what was counted of each kind, by reason; the empty one if it has none."""
+    found: dict[TroubleKind, Counter[str]] = defaultdict(Counter)
+    for series, sum_ in counts.items():
+        if series.metric in _KINDS and (count := round(sum_.total)):
+            reason = series.dimensions[0][1] if series.dimensions else ""
+            found[_KINDS[series.metric]][reason] += count
+    return found
+
+
+def _remedy(kind: TroubleKind, topic: str, name: str, known: EventSubscription | None) -> str:
+    remedy = _REMEDIES[kind]
+    if kind is TroubleKind.HOLD_BEGAN and known and known.pause:
+        remedy = REMEDIES[Kind.PAUSED]
+    elif kind is TroubleKind.DROPPED and known and known.dead_letter:
+        remedy = REMEDIES[Kind.FAILING]
+    return remedy.format(topic=topic, subscription=name)
+
+
+def _place(job: ReplayJob) -> SubscriptionKey:
+    """Return where a job's events went: to the subscription that it names, or its only source's."""
+    if job.to:
+        return job.to
+    return job.sources[0].key if len(job.sources) == 1 else SubscriptionKey("", "")
+
+
+def _told_until(stored: Resource | None) -> datetime | None:
+    if stored is None:
+        return None
+    try:
+        return datetime.fromisoformat(stored.document["until"])
+    except UNREADABLE:
+        return None  # as if it was never told

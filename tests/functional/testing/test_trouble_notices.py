@@ -1,0 +1,248 @@
+"""The deployment as a source: who subscribes to it is told what went wrong, once a minute."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from pushgrid.testing.deployment import GROUP, Pushgrid
+from pushgrid.testing.topic import StorageAccount, Subscriber
+from shared.deadletter.selection import Selection
+from shared.engine.operations.trouble_notices import LOOKED_BACK, TroubleNotices
+from shared.engine.ports import Queue, Table
+from shared.engine.replaying.job import Progress, ReplayJob, Source, State
+from shared.engine.timers.blob_notices import is_news
+from shared.errors import StorageUnavailable
+from shared.events.trouble_event import TroubleKind
+from shared.metrics import CountRow, Metric, Series, Span, Sum
+from shared.subscriptions.subscription import SubscriptionKey
+
+SOURCE = f"{GROUP}/providers/Pushgrid/deployments/this-deployment"
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+
+
+@pytest.fixture
+def ops(pushgrid: Pushgrid) -> Subscriber:
+    """Who is told of troubles, from a minute on."""
+    source = StorageAccount(pushgrid, "this-deployment", SOURCE)
+    subscriber = source.subscribe("ops")
+    pushgrid.trouble_notices.run(pushgrid.now + MINUTE)
+    pushgrid.advance(minutes=1)
+    return subscriber
+
+
+def count(
+    pushgrid: Pushgrid, metric: Metric, by: int, topic: str = "orders", name: str = "crm", **d: str
+) -> None:
+    """Count as a process does, in the minute that it is."""
+    series, now = Series(metric, tuple(d.items())), pushgrid.now
+    starts = {Span.MINUTE: now.replace(second=0), Span.HOUR: now.replace(minute=0, second=0)}
+    for span, start in starts.items():
+        instance = f"{metric}{d}{now}"
+        row = CountRow(span, start, topic, name, instance, {series: Sum(by, 1, by, by)})
+        pushgrid.counts.write([row])
+
+
+def tell(pushgrid: Pushgrid, minutes: float = 2) -> None:
+    pushgrid.advance(minutes=minutes)
+    pushgrid.trouble_notices.run(pushgrid.now + MINUTE)
+    pushgrid.advance()
+
+
+def test_each_kind_is_told_once_a_subscription_and_minute(
+    pushgrid: Pushgrid, ops: Subscriber
+) -> None:
+    topic = pushgrid.topic("orders")
+    topic.subscribe("crm", answers=[(503, {}, b"we are closed\nsince noon")])
+    topic.subscribe("Billing")
+    topic.publish({"eventType": "A.B", "subject": "s"})
+    minute = pushgrid.now.replace(second=0)
+    for _ in range(2):
+        count(pushgrid, Metric.HOLDS_BEGAN, 1, Reason="Probation")
+        count(pushgrid, Metric.HOLDS_ENDED, 1, Reason="Probation")
+        count(pushgrid, Metric.DEAD_LETTERED, 3, DeadLetterReason="TimeToLiveExceeded")
+        count(pushgrid, Metric.DEAD_LETTERED, 2, DeadLetterReason="MaxDeliveryAttemptsExceeded")
+        count(pushgrid, Metric.DROPPED, 4, DropReason="TimeToLiveExceeded")
+        count(pushgrid, Metric.ANSWERED_LATE, 5)
+        count(pushgrid, Metric.DELIVERY_SUCCESS, 6)
+        pushgrid.advance(seconds=1)
+    count(pushgrid, Metric.DROPPED, 1, name="billing", DropReason="TimeToLiveExceeded")
+
+    tell(pushgrid)
+    tell(pushgrid)
+
+    told = {(each["eventType"], each["data"]["subscription"]): each for each in ops.received}
+    assert len(told) == len(ops.received) == 6
+    kinds = {kind for kind, _ in told}
+    assert kinds == {kind.value for kind in TroubleKind} - {"Pushgrid.ReplayEnded"}
+    dead = told["Pushgrid.EventsDeadLettered", "crm"]
+    assert dead["topic"] == SOURCE
+    assert dead["subject"] == "/topics/orders/eventSubscriptions/crm"
+    assert datetime.fromisoformat(dead["eventTime"]) == minute
+    cause = dead["data"].pop("cause")  # of the latest attempt
+    assert re.fullmatch(r"503 Busy at 12:\d\d:\d\d: we are closed", cause)
+    assert dead["data"] == {
+        "topic": "orders",
+        "subscription": "crm",
+        "minute": dead["eventTime"],
+        "count": 10,
+        "reasons": {"TimeToLiveExceeded": 6, "MaxDeliveryAttemptsExceeded": 4},
+        "remedy": "pushgrid dead-letters list --topic orders --subscription crm",
+    }
+    assert told["Pushgrid.EndpointAnsweredLate", "crm"]["data"]["count"] == 10
+    assert told["Pushgrid.HoldBegan", "crm"]["data"]["reasons"] == {"Probation": 2}
+    assert "we are closed" in told["Pushgrid.HoldBegan", "crm"]["data"]["cause"]
+    dropped = told["Pushgrid.EventsDropped", "Billing"]["data"]
+    assert (dropped["count"], dropped["cause"]) == (1, "")
+
+
+def test_minutes_are_told_apart_and_a_repeated_run_sends_the_same_events(
+    pushgrid: Pushgrid, ops: Subscriber
+) -> None:
+    for _ in range(2):
+        count(pushgrid, Metric.DROPPED, 1, DropReason="X")
+        pushgrid.advance(minutes=1)
+    row = pushgrid.resources.get(Table.TOPICS, "state", "troubles")
+    assert row is not None
+
+    tell(pushgrid)
+    first = [each["id"] for each in ops.received]
+    again = pushgrid.resources.get(Table.TOPICS, "state", "troubles")
+    assert again is not None
+    pushgrid.resources.put(Table.TOPICS, "state", "troubles", row.document, again.etag)
+    anew(pushgrid).run(pushgrid.now + MINUTE)
+    pushgrid.advance()
+
+    assert len(first) == len(set(first)) == 2
+    assert [each["id"] for each in ops.received] == first * 2
+
+
+def anew(pushgrid: Pushgrid) -> TroubleNotices:
+    """Return the job of a process that knows nothing."""
+    return replace(pushgrid.trouble_notices, _told=None)
+
+
+def test_what_is_told_is_never_about_who_is_told(pushgrid: Pushgrid, ops: Subscriber) -> None:
+    for topic in ("system-this-deployment", "System-This-Deployment".lower()):
+        count(pushgrid, Metric.DEAD_LETTERED, 1, topic=topic, name="ops", DeadLetterReason="X")
+        count(pushgrid, Metric.HOLDS_BEGAN, 1, topic=topic, name="ops", Reason="Pause")
+
+    tell(pushgrid)
+
+    assert ops.received == []
+    assert not is_news("system-this-deployment", ['{"id":"1","subject":"s"}'])
+    assert is_news("orders", ['{"id":"1","subject":"s"}'])
+
+
+def test_while_nobody_subscribes_nothing_is_read_but_who_does(pushgrid: Pushgrid) -> None:
+    count(pushgrid, Metric.DROPPED, 1, DropReason="X")
+    pushgrid.advance(minutes=3)
+    for port, method in (
+        (pushgrid.counts, "hours"),
+        (pushgrid.counts, "minutes"),
+        (pushgrid.attempts, "read"),
+        (pushgrid.resources, "get"),
+    ):
+        port.fail_next(method)
+    asked = []
+    reads = pushgrid.trouble_notices.subscriptions.of_topic
+
+    class Counting:
+        def of_topic(self, topic: str) -> Any:
+            asked.append(topic)
+            return reads(topic)
+
+    job = replace(pushgrid.trouble_notices, subscriptions=Counting())
+    job.run(pushgrid.now + MINUTE)
+
+    assert asked == ["system-this-deployment"]
+    assert pushgrid.queues.texts(Queue.DELIVERIES) == []
+
+
+def test_after_a_time_without_runs_no_more_than_a_quarter_of_an_hour_is_told(
+    pushgrid: Pushgrid, ops: Subscriber
+) -> None:
+    count(pushgrid, Metric.DROPPED, 7, DropReason="X")
+    pushgrid.advance(LOOKED_BACK)
+    count(pushgrid, Metric.DROPPED, 1, DropReason="X")
+
+    tell(pushgrid)
+
+    assert [each["data"]["count"] for each in ops.received] == [1]
+
+
+def test_what_storage_refuses_is_told_by_the_next_run(pushgrid: Pushgrid, ops: Subscriber) -> None:
+    count(pushgrid, Metric.DROPPED, 1, DropReason="X")
+    pushgrid.advance(minutes=2)
+    pushgrid.counts.fail_next("hours")
+
+    with pytest.raises(StorageUnavailable):
+        pushgrid.trouble_notices.run(pushgrid.now + MINUTE)
+    assert ops.received == []
+    pushgrid.trouble_notices.run(pushgrid.now + MINUTE)
+    pushgrid.advance()
+
+    assert len(ops.received) == 1
+
+
+def test_a_replay_that_ended_is_told_of_with_its_number_of_events(
+    pushgrid: Pushgrid, ops: Subscriber
+) -> None:
+    def job(name: str, **members: Any) -> ReplayJob:
+        given: dict[str, Any] = {
+            "id": name,
+            "by": "the admin key",
+            "started_at": pushgrid.now,
+            "sources": (Source("orders", "crm", "c", "acct", "f"),),
+            "selection": Selection(),
+            "to": None,
+            "rate": 50,
+            "is_dry_run": False,
+            "again": False,
+        }
+        return ReplayJob(**given | members)
+
+    ended = {"state": State.DONE, "ended_at": pushgrid.now, "progress": Progress(put=12)}
+    failed = {**ended, "state": State.FAILED, "why": "the account is away"}
+    for each in (
+        job("r1", **ended),
+        job("r2", **failed),
+        job("r3"),
+        job("r4", **{**ended, "is_dry_run": True}),
+        job("r5", **{**ended, "to": SubscriptionKey("system-this-deployment", "ops")}),
+    ):
+        pushgrid.replays.save(each, None)
+
+    tell(pushgrid)
+
+    (event,) = ops.received
+    data = event["data"]
+    assert (event["eventType"], data["count"]) == ("Pushgrid.ReplayEnded", 24)
+    assert data["reasons"] == {"Done": 1, "Failed": 1}
+    assert sorted(data["replays"]) == ["r1", "r2"]
+    assert (data["cause"], data["remedy"]) == ("the account is away", "pushgrid dead-letters jobs")
+
+
+@pytest.mark.parametrize(
+    ("pause", "cause", "remedy"),
+    [
+        (True, "paused by the admin key", "pushgrid subscription resume crm --topic orders"),
+        (False, "", "pushgrid subscription test crm --topic orders"),
+    ],
+)
+def test_a_hold_is_told_with_what_ends_it(
+    pushgrid: Pushgrid, ops: Subscriber, *, pause: bool, cause: str, remedy: str
+) -> None:
+    pushgrid.topic("orders").subscribe("crm")
+    if pause:
+        pushgrid.arm("POST", "topics/orders/eventSubscriptions/crm/pause")
+    count(pushgrid, Metric.HOLDS_BEGAN, 1, Reason="Pause" if pause else "Probation")
+
+    tell(pushgrid)
+
+    (event,) = ops.received
+    assert (event["data"]["cause"], event["data"]["remedy"]) == (cause, remedy)
