@@ -11,6 +11,7 @@ import pytest
 
 from pushgrid.testing.deployment import GROUP, Pushgrid
 from pushgrid.testing.topic import StorageAccount, Subscriber
+from shared.adapters.resource_cache import ResourceCache
 from shared.deadletter.selection import Selection
 from shared.engine.operations.trouble_notices import LOOKED_BACK, TroubleNotices
 from shared.engine.ports import Queue, Table
@@ -138,7 +139,9 @@ def test_what_is_told_is_never_about_who_is_told(pushgrid: Pushgrid, ops: Subscr
     assert is_news("orders", ['{"id":"1","subject":"s"}'])
 
 
-def test_while_nobody_subscribes_nothing_is_read_but_who_does(pushgrid: Pushgrid) -> None:
+def test_while_nobody_subscribes_nothing_is_read_but_who_does(
+    pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch
+) -> None:
     count(pushgrid, Metric.DROPPED, 1, DropReason="X")
     pushgrid.advance(minutes=3)
     for port, method in (
@@ -148,16 +151,15 @@ def test_while_nobody_subscribes_nothing_is_read_but_who_does(pushgrid: Pushgrid
         (pushgrid.resources, "get"),
     ):
         port.fail_next(method)
-    asked = []
-    reads = pushgrid.trouble_notices.subscriptions.of_topic
+    asked: list[str] = []
+    read = ResourceCache.of_topic
 
-    class Counting:
-        def of_topic(self, topic: str) -> Any:
-            asked.append(topic)
-            return reads(topic)
+    def of_topic(cache: ResourceCache, topic: str) -> Any:
+        asked.append(topic)
+        return read(cache, topic)
 
-    job = replace(pushgrid.trouble_notices, subscriptions=Counting())
-    job.run(pushgrid.now + MINUTE)
+    monkeypatch.setattr(ResourceCache, "of_topic", of_topic)
+    pushgrid.trouble_notices.run(pushgrid.now + MINUTE)
 
     assert asked == ["system-this-deployment"]
     assert pushgrid.queues.texts(Queue.DELIVERIES) == []
