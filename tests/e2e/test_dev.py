@@ -137,21 +137,28 @@ def test_a_folder_with_a_file_becomes_a_deployment(
 
 
 def test_a_file_that_is_uploaded_to_azurite_calls_a_webhook(
-    start: Callable[..., Dev], capsys: pytest.CaptureFixture[str]
+    start: Callable[..., Dev], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The guide's five commands, on free ports."""
     story = (ROOT / "docs/guide.md").read_text("utf-8").split("## Blob events\n")[1]
     commands = story.split("```sh\n")[1].split("```")[0].splitlines()
     program = story.split("```python\n")[1].split("```")[0]
-    with running_subscriber() as subscriber:
-        dev = start(*shlex.split(commands[0], comments=True)[2:])
-        url = dev.see("ready http://").split()[1]
-        create = shlex.split(commands[3].replace("http://127.0.0.1:9000/", subscriber.url))[1:]
-        assert main([*create, "--url", url]) == 0, capsys.readouterr()
+    dev_command, listen_command, _, create, _ = [shlex.split(c, comments=True) for c in commands]
+    dev = start(*dev_command[2:])
+    url = dev.see("ready http://").split()[1]
+    listening = [sys.executable, "-m", "cli", *listen_command[1:], "--json", "--port", "0"]
+    listen = Command(listening, tmp_path, os.environ | {"PYTHONPATH": str(ROOT)})
+    try:
+        address = listen.see("listening at").split()[-1]
+        given = [address if each == "http://127.0.0.1:9000/" else each for each in create[1:]]
+        assert main([*given, "--url", url]) == 0, capsys.readouterr()
 
         subprocess.run([sys.executable, "-c", program], check=True, env=dev.environment)
 
-        assert subscriber.wait_for(bool)
-        (event,) = subscriber.pushes[0].events
+        told = json.loads(listen.see("cat.jpg"))
+    finally:
+        listen.end()
+    (event,) = told["body"]
     assert event["subject"] == "/blobServices/default/containers/images/blobs/cat.jpg"
     assert (event["data"]["api"], event["data"]["contentLength"]) == ("PutBlob", 9)
 
