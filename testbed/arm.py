@@ -58,6 +58,13 @@ class Arm:
         body = {"properties": _destination(endpoint, webhook) | properties}
         return self._call("PUT", f"/topics/{topic}/eventSubscriptions/{name}", body)
 
+    def create_account_subscription(self, account: str, name: str, endpoint: str) -> dict[str, Any]:
+        """Create a subscription whose scope is a storage account."""
+        scope = f"{_GROUP.rpartition('/')[0]}/Microsoft.Storage/storageAccounts/{account}"
+        body = {"properties": _destination(endpoint, None)}
+        path = f"/eventSubscriptions/{name}"
+        return self._call("PUT", path, body, f"{scope}/providers/Microsoft.EventGrid")
+
     def create_namespace_subscription(
         self,
         topic: tuple[str, str],
@@ -90,11 +97,11 @@ class Arm:
         return str(self._call("GET", f"/replays/{job}")["state"])
 
     def _call(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, scope: str = _GROUP
     ) -> dict[str, Any]:
         response = requests.request(
             method,
-            f"{self.url}{_GROUP}{path}",
+            f"{self.url}{scope}{path}",
             params={"api-version": _API_VERSION},
             headers={"Authorization": f"Bearer {self.admin_key}"},
             json=body,

@@ -281,6 +281,31 @@ def test_a_namespace_topic_is_like_any_other(
     console.shows("200 Delivered", "Given up: none in the last hour")
 
 
+def test_a_storage_account_is_a_topic_to_which_nobody_publishes(
+    console: Console, arm: Arm, subscriber: Start, dead_letters: DeadLetters, name: str
+) -> None:
+    """Whoever subscribes to it is told of the blob that a dead letter becomes."""
+    ops = subscriber()
+    arm.create_account_subscription(ACCOUNT, name, ops.url)
+    arm.create_topic(name)
+    where = dead_letters.destination
+    arm.create_subscription(name, "crm", subscriber(answers(400)).url, deadLetterDestination=where)
+    send(console.url, name, arm.key(name), [an_event()])
+    assert ops.wait_for(bool)
+    console.sign_in()
+    page = console.page
+
+    page.get_by_role("link", name=f"system-{ACCOUNT}", exact=True).first.click()
+
+    page.get_by_role("heading", name=f"system-{ACCOUNT}").wait_for()
+    console.shows("Delivered: ")
+    assert page.get_by_role("button", name="Publish").count() == 0
+    page.get_by_role("link", name=name).click()
+    console.shows("Delivered: 1 in the last hour", "Given up: none in the last hour")
+    page.get_by_role("button", name="Pause").click()
+    console.says("Paused")
+
+
 def test_numbers_of_events_stay_as_they_are_written(
     console: Console, arm: Arm, subscriber: Start, dead_letters: DeadLetters, name: str
 ) -> None:

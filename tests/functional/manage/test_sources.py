@@ -166,6 +166,9 @@ def test_a_wrong_system_topic_is_refused(api: ArmApi, properties: Any, message: 
     assert api.resources.list(Table.TOPICS, SYSTEM_TOPICS) == []
 
 
+_WEBHOOK = hook()["properties"]["destination"]
+
+
 def _queue(**members: object) -> dict[str, Any]:
     properties = {"resourceId": SOURCE, "queueName": "crm-in", **members}
     return {"destination": {"endpointType": "StorageQueue", "properties": properties}}
@@ -173,11 +176,10 @@ def _queue(**members: object) -> dict[str, Any]:
 
 def _dead(**members: object) -> dict[str, Any]:
     properties = {"resourceId": SOURCE, "blobContainerName": "dead", **members}
-    dead = {"endpointType": "StorageBlob", "properties": properties}
-    return dict(hook(deadLetterDestination=dead)["properties"])
+    where = {"endpointType": "StorageBlob", "properties": properties}
+    return {"destination": _WEBHOOK, "deadLetterDestination": where}
 
 
-_WEBHOOK = hook()["properties"]["destination"]
 _NO_IDENTITY = {"deliveryWithResourceIdentity": {"destination": _WEBHOOK}}
 _TWICE = {**hook()["properties"], "deliveryWithResourceIdentity": {"destination": _WEBHOOK}}
 _OTHER_IDENTITY = {
