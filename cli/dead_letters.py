@@ -203,6 +203,7 @@ def _blob_row(blob: Mapping[str, Any]) -> dict[str, object]:
         "TOPIC": topic_of(blob["topicId"]) if blob["topicId"] else blob["topic"],
         "SUBSCRIPTION": blob["subscription"],
         "EVENTS": blob["events"],
+        "FIRST EVENT": blob.get("firstEvent"),
         "REASONS": blob["fault"] or reasons or None,
         "BLOB": blob["blob"],
     }

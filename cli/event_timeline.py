@@ -24,8 +24,10 @@ def table(event: Mapping[str, Any], now: datetime) -> str:
     job = event.get("replayOf")
     replay = f", replay {job}" if job else ""
     ids = f"aeg-output-event-id {event['systemId']}{trace}{replay}"
-    title = f"{printable(name)}  {'replayed' if job else 'published'} {since}  ({ids})"
-    lines = [title, _HEADER]
+    about = f"  {text}" if (text := about_text(event)) else ""
+    title = f"{printable(name)}{about}  {'replayed' if job else 'published'} {since}  ({ids})"
+    sent = [f"{'event':>12}  {printable(event['event'])}"] if event.get("event") else []
+    lines = [title, *sent, _HEADER]
     for each in event["attempts"]:
         at, next_at = datetime.fromisoformat(each["at"]), _time(each["nextAt"])
         answer = f"{each['status'] or '-'} {each['outcome']}"
@@ -37,6 +39,11 @@ def table(event: Mapping[str, Any], now: datetime) -> str:
         )
         lines += [f"{'':>12}  | {line}" for line in answer_lines(each.get("answer"))]
     return "\n".join([*lines, _last_line(event, published, now)])
+
+
+def about_text(event: Mapping[str, Any]) -> str:
+    """Return the type and subject of an event, as far as they are known."""
+    return " ".join(printable(event[name]) for name in ("eventType", "subject") if event.get(name))
 
 
 def answer_lines(answer: Mapping[str, Any] | None) -> list[str]:

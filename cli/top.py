@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.deployment import Deployment
-from cli.event_timeline import said
+from cli.event_timeline import about_text, said
 from cli.failure import CommandFailed
 from cli.options import Number, calls_deployment, prints_json
 from cli.output import Console, as_table, moment, print_parts
@@ -176,7 +176,7 @@ def _fitted(rows: Sequence[dict[str, Any]], width: int | None, nothing: str) -> 
     if is_narrow:
         for row in rows:
             if "EVENT" in row:
-                row["EVENT"] = _shortened(row["EVENT"] or "")
+                row["EVENT"] = _shortened((row["EVENT"] or "").partition(" ")[0])
         room = (width or 0) - _width(rows, without=_WHY)
         for row in rows:
             row[_WHY] = _cut(row[_WHY], max(room, len(_WHY)))
@@ -211,7 +211,7 @@ def _failure_row(failure: Failure, now: datetime, *, is_latest: bool) -> dict[st
     return {
         "FAILED": f"{datetime.fromisoformat(failure['at']):%H:%M:%S}",
         "SUBSCRIPTION": f"{failure['topic']}/{failure['subscription']}",
-        "EVENT": failure["eventId"],
+        "EVENT": " ".join(filter(None, (failure["eventId"], about_text(failure)))) or None,
         "#": failure["number"],
         "ANSWER": failure["cause"],
         "NEXT": "passed" if is_past else f"{due:%H:%M:%S}" if due else "given up",

@@ -6,15 +6,17 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
+from shared.clip import clip
 from shared.errors import InvalidEvents
 from shared.events import strict_json
 from shared.events.literals import dumps
 
 # Storage wants names of C# identifiers, and values in ASCII.
-_TOPIC, _REASONS = "pushgrid_topic", "pushgrid_reasons"
+_TOPIC, _REASONS, _FIRST = "pushgrid_topic", "pushgrid_reasons", "pushgrid_first"
 _DEPTH = 1
 MAX_REASONS = 32  # Event Grid has fewer; a list keeps the summaries of all blobs of an hour
 _LONGEST = 1024  # characters of a topic or a reason
+MOST_FIRST = 200  # characters: up to 1,800 bytes of the 8 KiB that metadata may have
 _SAFE = "/()"  # of ARM ids
 
 
@@ -22,11 +24,13 @@ class BlobSummary(NamedTuple):
     """
     The ARM id of the topic whose events a blob has, and their number by reason.
 
-    With an empty *topic_id* the blob does not tell its topic.
+    With an empty *topic_id* the blob does not tell its topic. *first* is the type and the subject
+    of its first event, in one text.
     """
 
     topic_id: str
     reasons: Mapping[str, int]
+    first: str = ""
 
     @property
     def events(self) -> int:
@@ -34,7 +38,9 @@ class BlobSummary(NamedTuple):
 
     def to_metadata(self) -> dict[str, str]:
         topic = {_TOPIC: quote(self.topic_id, safe=_SAFE)} if self.topic_id else {}
-        return topic | {_REASONS: dumps({**self.reasons})}
+        text = quote(clip(self.first, MOST_FIRST), safe=_SAFE, errors="replace")
+        first = {_FIRST: text} if text else {}
+        return topic | first | {_REASONS: dumps({**self.reasons})}
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, str]) -> BlobSummary | None:
@@ -49,7 +55,7 @@ class BlobSummary(NamedTuple):
             return None
         if len(reasons) > MAX_REASONS or max(map(len, (topic_id, *reasons))) > _LONGEST:
             return None
-        return cls(topic_id, reasons)
+        return cls(topic_id, reasons, clip(unquote(found.get(_FIRST, "")), MOST_FIRST))
 
 
 def _is_count(value: object) -> bool:

@@ -9,6 +9,7 @@ from shared.clip import clip
 from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.policy import EndReason, EndState
 
+MOST_EVENT = 2048  # characters
 KEPT_FOR = timedelta(days=7)  # whole days after the one of publishing
 
 
@@ -18,12 +19,13 @@ class AttemptRecord:
     One attempt or, without an *outcome*, an end that no attempt has decided: it was found when the
     event was due, or is a late success.
 
-    *event_id* is the publisher's, ``None`` if the event is gone. *number* counts attempts, this one
-    included; *at* is when it began, or when the end was found. *next_at* is when the next one is
-    due. *state* and *reason* say how the delivery ended, if it did, and *blob_due_at* when its dead
-    letter may be written, if it gets one. *why* names the rule that decided. *trace_id* is that of
-    the event's trace, if it has one. *replay_of* is the job that has sent the event again, at
-    *published_at*.
+    *event_id*, *event_type* and *subject* are the publisher's, ``None`` if the event is gone.
+    *event* is the beginning of its JSON, if every attempt is recorded. *number* counts attempts,
+    this one included; *at* is when it began, or when the end was found. *next_at* is when the next
+    one is due. *state* and *reason* say how the delivery ended, if it did, and *blob_due_at* when
+    its dead letter may be written, if it gets one. *why* names the rule that decided. *trace_id* is
+    that of the event's trace, if it has one. *replay_of* is the job that has sent the event again,
+    at *published_at*.
     """
 
     topic: str
@@ -41,6 +43,9 @@ class AttemptRecord:
     why: str = ""
     trace_id: str | None = None
     replay_of: str | None = None
+    event_type: str | None = None
+    subject: str | None = None
+    event: str | None = None
 
     @property
     def clipped(self) -> AttemptRecord:
@@ -50,4 +55,5 @@ class AttemptRecord:
             event_id=self.event_id and clip(self.event_id),
             outcome=self.outcome and replace(self.outcome, detail=clip(self.outcome.detail)),
             why=clip(self.why),
+            event=self.event and clip(self.event, MOST_EVENT),
         )

@@ -1,21 +1,44 @@
-"""Reads the ids of events, for logs and records."""
+"""Reads the ids of events, their types and subjects, for logs and records."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from shared.clip import clip
 
 MAX_IDS = 20  # of one line of the log
 
 
+class EventNames(NamedTuple):
+    """What an event is called, each clipped; ``None``: it has none, or its text is gone."""
+
+    id: str | None = None
+    type: str | None = None
+    subject: str | None = None
+
+    @property
+    def about(self) -> str:
+        """Type and subject, as far as there are any."""
+        return " ".join(filter(None, (self.type, self.subject)))
+
+
+def event_names(text: str | None) -> EventNames:
+    """Return the names in an event's JSON, in either schema; none if it is gone or damaged."""
+    try:
+        found = json.loads(text or "")
+    except ValueError:
+        return EventNames()
+    if not isinstance(found, Mapping):
+        return EventNames()
+    members = (found.get("id"), found.get("eventType", found.get("type")), found.get("subject"))
+    return EventNames(*(None if each is None else clip(str(each)) for each in members))
+
+
 def event_id(text: str | None) -> str | None:
     """Return the id in an event's JSON, clipped; ``None`` if the text is gone or damaged."""
-    try:
-        return clip(str(json.loads(text or "")["id"]))
-    except (ValueError, TypeError, KeyError):
-        return None
+    return event_names(text).id
 
 
 def event_ids(texts: Sequence[str | None]) -> list[str] | None:

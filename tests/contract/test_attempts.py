@@ -53,6 +53,9 @@ EVERY_KIND = [
         why="all 3 attempts made",
         trace_id=TRACE.trace_id,
         replay_of="20260209120000-5b0c6a0e",
+        event_type="Größe.Changed",
+        subject="\0\ufffe",
+        event="{}",
     ),
     a_record(
         number=4,

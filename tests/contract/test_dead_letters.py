@@ -145,6 +145,7 @@ def test_a_list_has_the_summaries_that_blobs_were_written_with(subject: Subject)
     summary = BlobSummary(
         "/subscriptions/s/resourceGroups/grün (1)/topics/orders",
         {"TimeToLiveExceeded": 2, "Maximum delivery attempts was exceeded.": 1},
+        "Größe.Changed /a b;c",
     )
     for name, each in {"a": summary, "b": None, "c": summary._replace(topic_id="")}.items():
         assert subject.store.write(subject.destination, f"a/{name}.json", b"[]", each)

@@ -43,6 +43,7 @@ def entity_of(record: AttemptRecord) -> dict[str, Any]:
         "Subscription": record.subscription,
         "SystemId": record.system_id,
         "EventId": record.event_id,
+        "Event": _event(record),
         "TraceId": record.trace_id,
         "ReplayOf": record.replay_of,
         "PublishedAt": record.published_at,
@@ -92,11 +93,23 @@ def record_of(row: Mapping[str, Any]) -> AttemptRecord:
         why=row.get("Why", ""),
         trace_id=row.get("TraceId"),
         replay_of=row.get("ReplayOf"),
+        **_event_of(row),
     )
 
 
 def _text(text: str | None) -> str | None:
     return str(text) if text else None
+
+
+def _event(record: AttemptRecord) -> str | None:
+    """Return what is known of the event as JSON's escapes, whatever characters it has."""
+    known = (record.event_type, record.subject, record.event)
+    return json.dumps(known) if any(known) else None
+
+
+def _event_of(row: Mapping[str, Any]) -> dict[str, str | None]:
+    names = ("event_type", "subject", "event")
+    return dict(zip(names, json.loads(row.get("Event", "[null, null, null]")), strict=True))
 
 
 def _answer(answer: EndpointAnswer | None) -> dict[str, Any]:

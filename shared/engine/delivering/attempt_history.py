@@ -25,7 +25,7 @@ from shared.delivery.requests.push_batch import PushBatch
 from shared.delivery.requests.replay_header import replay_job
 from shared.delivery.requests.traces import trace_id
 from shared.engine.ports import Attempts
-from shared.events.event_ids import event_id
+from shared.events.event_ids import event_names
 from shared.settings import AttemptLogging
 
 QUIET_FOR = timedelta(seconds=30)  # after a failed write; what comes meanwhile is not recorded
@@ -145,12 +145,15 @@ class MessageHistory:
 
     def _about(self, delivery: Delivery, text: str | None, at: datetime) -> AttemptRecord:
         """Return a record without an outcome."""
-        key = self.message.key
+        key, names = self.message.key, event_names(text)
         return AttemptRecord(
             topic=key.topic,
             subscription=key.subscription,
             system_id=delivery.system_id(key),
-            event_id=event_id(text),
+            event_id=names.id,
+            event_type=names.type,
+            subject=names.subject,
+            event=text if self.keeps_successes else None,
             trace_id=trace_id(delivery, text),
             replay_of=replay_job(delivery.origin.publish_id),
             published_at=delivery.origin.published_at,

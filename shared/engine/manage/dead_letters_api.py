@@ -53,7 +53,7 @@ def dead_letter_blobs_of(form: Subscriptions) -> _Handler:
         found = {
             "container": blobs.destination.container,
             "account": blobs.destination.account or ports.deployment.account,
-            "value": [blob_document(each) for each in page.blobs],
+            "value": [blob_document(each, with_event=not call.is_reader) for each in page.blobs],
             "nextLink": next_link(call, last) if last else None,
         }
         return answer(200, found)

@@ -175,7 +175,7 @@ def _hour_of(folder: str, path: str) -> Hour:
     return tuple(map(int, path.removeprefix(f"{folder}/").split("/")[:LEVELS]))
 
 
-def blob_document(blob: StoredBlob) -> dict[str, Any]:
+def blob_document(blob: StoredBlob, *, with_event: bool = True) -> dict[str, Any]:
     """Return a blob as the API shows it in a list: what is not known without reading is null."""
     summary = blob.summary
     return {
@@ -185,6 +185,7 @@ def blob_document(blob: StoredBlob) -> dict[str, Any]:
         "topicId": (summary and summary.topic_id) or None,
         "events": summary.events if summary else None,
         "reasons": summary.reasons if summary else {},
+        "firstEvent": (with_event and summary and summary.first) or None,
         "fault": TOO_LARGE if blob.size > MAX_BLOB else None,
     }
 

@@ -49,8 +49,11 @@ def latest(days: Iterable[Sequence[AttemptRecord]], limit: int) -> list[EventTim
 def document(timeline: EventTimeline, *, with_answers: bool = True) -> dict[str, Any]:
     """Return a timeline as JSON members: times in UTC, durations in seconds."""
     first, end = timeline.records[0], timeline.end
+    named = next((each for each in timeline.records if each.event_id), first)
     return {
-        "eventId": timeline.event_id,
+        "eventId": named.event_id,
+        **_about(named, with_answers=with_answers),
+        "event": named.event if with_answers else None,
         "systemId": first.system_id,
         "traceId": first.trace_id,
         "replayOf": first.replay_of,
@@ -84,6 +87,7 @@ def failure_documents(
     return [
         {
             "eventId": each.event_id,
+            **_about(each, with_answers=with_answers),
             "systemId": each.system_id,
             **_attempt(each, outcome, with_answer=with_answers),
             "state": each.state,
@@ -106,6 +110,11 @@ def _with_answers(records: Sequence[AttemptRecord]) -> Iterator[AttemptRecord]:
             yield replace(each, outcome=replace(outcome, answer=found))
         else:
             yield each
+
+
+def _about(record: AttemptRecord, *, with_answers: bool) -> dict[str, Any]:
+    """Return the event's type, and its subject to those who may see payloads."""
+    return {"eventType": record.event_type, "subject": record.subject if with_answers else None}
 
 
 def _attempt(

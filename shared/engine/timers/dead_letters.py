@@ -37,6 +37,7 @@ from shared.engine.timers.blob_notices import BlobNotices, NoticesOfRun, is_news
 from shared.engine.timers.blob_target import BlobTarget, note_of
 from shared.engine.timers.receiving import HIDDEN_FOR, Intake, ReadMessage
 from shared.errors import StorageUnavailable, StorageUnreachable
+from shared.events.event_ids import event_names
 from shared.events.topic import TopicName
 from shared.metrics import Metric
 
@@ -52,9 +53,10 @@ class _DestinationFailed(Exception):
 
 
 class _Record(NamedTuple):
-    """The dead letter of an event, the id of the event's trace, and its last attempt's cause."""
+    """A dead letter; its event's type and subject, and trace; its last attempt's cause."""
 
     text: str
+    about: str
     trace_id: str | None
     cause: str | None
 
@@ -210,7 +212,8 @@ class WriteDeadLetters:
             form = namespace_record if TopicName.parse(each.message.topic) else record
             cause = delivery.last and delivery.last.cause
             dead = form(delivery, text, note_of(each.message))
-            yield _Record(dead, trace_id(delivery, text), cause)
+            about = event_names(text).about
+            yield _Record(dead, about, trace_id(delivery, text), cause)
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             reason = f"the dead letter can't be built: {error!r}"
             self.intake.records.write(Queue.DEADLETTERS, each.received.text, reason, [text])
@@ -270,7 +273,7 @@ class WriteDeadLetters:
             traces: dict[str, Any] = {"trace_ids": distinct(each.trace_id for each, _ in part)}
             path = last_path if number == len(parts) else numbered_path(last_path, number)
             reasons = Counter(reason for _, reason in part)
-            summary = _summary(target, batch, reasons)
+            summary = _summary(target, batch, reasons)._replace(first=part[0][0].about)
             stored = self.store.write(target.destination, path, blob_body(texts), summary)
             if stored:
                 if is_news(named.topic, texts):

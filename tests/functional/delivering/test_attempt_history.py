@@ -50,6 +50,8 @@ def test_a_failed_attempt_is_kept_with_the_next_time_and_its_reason(app: Deploym
         subscription="crm",
         system_id=a_delivery().system_id(CRM),
         event_id="e-0",
+        event_type="Shop.OrderPlaced",
+        subject="/orders/17",
         published_at=START,
         number=1,
         at=START,
@@ -57,6 +59,7 @@ def test_a_failed_attempt_is_kept_with_the_next_time_and_its_reason(app: Deploym
         next_at=START + 30 * SECOND,
         why="minimum for 503: 30 s",
     )
+    assert record.event is None
     assert record.outcome
     assert (record.outcome.outcome, record.outcome.status) == (Outcome.BUSY, 503)
     assert record.outcome.seconds == 1.5
@@ -197,6 +200,8 @@ def test_the_setting_says_which_attempts_are_kept(
 
     found = [(record.event_id, record.state) for record in app.attempts.records]
     assert sorted(found) == [(f"e-{position}", state) for position, state in kept]
+    events = [each.event for each in app.attempts.records]
+    assert all(events) is (logging is not AttemptLogging.FAILURES)
     assert app.attempts.writes == ([len(kept)] if kept else [])
     successes = [(each["event_id"], each["status"]) for each in logged("delivery.succeeded")]
     assert successes == ([("e-0", 200)] if logging is AttemptLogging.ALL else [])

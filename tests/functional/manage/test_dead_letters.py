@@ -80,7 +80,7 @@ def listed(api: ArmApi, query: str = "", path: str = BLOBS) -> list[str]:
 
 
 def test_a_blob_is_listed_with_what_its_summary_tells(crm: ArmApi):
-    path = written(crm, summary=SUMMARY)
+    path = written(crm, summary=SUMMARY._replace(first="Placed /o/7"))
 
     (blob,) = crm.json("GET", BLOBS)["value"]
 
@@ -90,6 +90,7 @@ def test_a_blob_is_listed_with_what_its_summary_tells(crm: ArmApi):
         "size": len(crm.dead_letters.blobs[CONTAINER, path]),
         "topicId": ORDERS,
         "events": 3,
+        "firstEvent": "Placed /o/7",
         "reasons": {"MaxDeliveryAttemptsExceeded": 1, "TimeToLiveExceeded": 2},
         "fault": None,
     }

@@ -66,11 +66,12 @@ def test_all_blobs_are_listed_newest_first(command: Command):
 
     head, _, first, second = printed.out.splitlines()
     assert printed.code == 0
-    assert head.split() == ["WRITTEN", "TOPIC", "SUBSCRIPTION", "EVENTS", "REASONS", "BLOB"]
+    assert " ".join(head.split()) == "WRITTEN TOPIC SUBSCRIPTION EVENTS FIRST EVENT REASONS BLOB"
     assert first.split()[:5] == ["2026-02-09", "14:10:00", "shop.invoices", "mail", "1"]
     assert "Maximum delivery attempts was exceeded. (1)" in first
     assert "  shop/invoices/mail/2026/2/9/14/" in first
-    assert second.split()[2:6] == ["orders", "crm", "1", "UndeliverableDueToHttpBadRequest"]
+    assert second.split()[2:5] == ["orders", "crm", "1"]
+    assert "UndeliverableDueToHttpBadRequest (1)" in second
     assert "  CRM/2026/2/9/12/" in second
 
 

@@ -20,6 +20,7 @@ from tests.builders import ORIGIN, a_delivery, a_message, a_note, text
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 HOUR = timedelta(hours=1)
+FIRST = "Shop.OrderPlaced /orders/17"
 OTHER = DeadLetterDestination(container="other")
 
 
@@ -68,10 +69,10 @@ def test_a_blob_tells_its_topic_and_its_reasons(app: Deployment) -> None:
         path.split("/20")[0]: each for (_, path), each in app.dead_letters.summaries.items()
     } == {
         "CRM": BlobSummary(
-            a_note().topic_id, {"MaxDeliveryAttemptsExceeded": 2, "TimeToLiveExceeded": 1}
+            a_note().topic_id, {"MaxDeliveryAttemptsExceeded": 2, "TimeToLiveExceeded": 1}, FIRST
         ),
-        "shop/orders/new": BlobSummary(a_note().topic_id, {"Time to live was exceeded.": 1}),
-        "MOVED": BlobSummary("", {"MaxDeliveryAttemptsExceeded": 2}),
+        "shop/orders/new": BlobSummary(a_note().topic_id, {"Time to live was exceeded.": 1}, FIRST),
+        "MOVED": BlobSummary("", {"MaxDeliveryAttemptsExceeded": 2}, FIRST),
     }
 
 

@@ -14,7 +14,12 @@ from pushgrid.testing.memory import START
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.outcome import DeliveryOutcome, EndpointAnswer, Outcome
 from shared.delivery.policy import EndReason, EndState
-from shared.engine.operations.event_timeline import EventTimeline, document, latest
+from shared.engine.operations.event_timeline import (
+    EventTimeline,
+    document,
+    failure_documents,
+    latest,
+)
 from tests.builders import TRACE, a_record, an_outcome
 
 SECOND = timedelta(seconds=1)
@@ -65,6 +70,21 @@ def test_people_read_a_line_per_attempt_and_one_for_the_end() -> None:
             " (all 2 attempts made); its blob was due at 2026-02-09 12:05:30"
         ),
     ]
+
+
+@pytest.mark.parametrize("may_see", [True, False])
+def test_type_subject_and_event_stand_beside_the_id(*, may_see: bool) -> None:
+    """Readers see no more of an event than its type."""
+    record = a_record(event_type="Placed", subject="/o/7\x1b", event='{"id": "e-0"}')
+    found = document(EventTimeline([record]), with_answers=may_see)
+    lines = table(found, START + 3600 * SECOND).splitlines()
+    about = "Placed /o/7\ufffd" if may_see else "Placed"
+
+    assert lines[0].startswith(f"e-0  {about}  published ")
+    assert lines[1].strip().startswith('event  {"id": "e-0"}' if may_see else "when")
+    [failed] = failure_documents([record], 1, with_answers=may_see)
+    assert failed["eventType"] == "Placed"
+    assert failed["subject"] == ("/o/7\x1b" if may_see else None)
 
 
 def test_the_answer_stands_below_its_attempt() -> None:

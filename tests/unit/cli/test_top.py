@@ -188,7 +188,8 @@ def test_the_latest_failures_stay_each_once(scripted: Scripted) -> None:
 def test_the_screen_says_what_is_wrong_and_why(scripted: Scripted) -> None:
     given_up = {"nextAt": None, "state": "dropped", "reason": "MaxDeliveryAttemptsExceeded"}
     scripted.failed = {"crm": 2}
-    scripted.failures = [failure(2, **given_up), failure(1, detail="[b]x", answer=ANSWER)]
+    told = {"eventType": "Placed", "subject": "/o/7"}
+    scripted.failures = [failure(2, **given_up), failure(1, detail="[b]x", answer=ANSWER, **told)]
     console = Console(width=200, record=True)
 
     console.print(Group(*top.parts_of(readings(0).read(), URL)))
@@ -207,7 +208,7 @@ def test_the_screen_says_what_is_wrong_and_why(scripted: Scripted) -> None:
     event = "e-\N{REPLACEMENT CHARACTER}[31m1"
     assert rows[-2:] == [
         f"12:00:02 orders/crm {event} 2 503 Busy given up {why}: MaxDeliveryAttemptsExceeded",
-        f"12:00:01 orders/crm {event} 1 503 Busy 12:01:00 locked: {why}",
+        f"12:00:01 orders/crm {event} Placed /o/7 1 503 Busy 12:01:00 locked: {why}",
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.deadletter.blob_summary import MAX_REASONS, BlobSummary
+from shared.deadletter.blob_summary import MAX_REASONS, MOST_FIRST, BlobSummary
 
 TOPIC, REASONS = "pushgrid_topic", "pushgrid_reasons"
 
@@ -13,6 +13,15 @@ def test_names_are_read_whatever_their_case():
     found = BlobSummary.from_metadata({"Pushgrid_Topic": "/a%20b", "PUSHGRID_REASONS": '{"x":2}'})
 
     assert found == BlobSummary("/a b", {"x": 2})
+
+
+def test_the_first_event_is_clipped():
+    written = BlobSummary("", {"x": 1}, "\ud800" + "ü" * 999).to_metadata()
+
+    assert sum(map(len, written.values())) < 2000
+    found = BlobSummary.from_metadata(written)
+    assert found
+    assert found.first == "?" + "ü" * (MOST_FIRST - 2) + "…"
 
 
 _MANY = ",".join(f'"{number}":1' for number in range(MAX_REASONS + 1))
