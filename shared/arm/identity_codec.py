@@ -2,8 +2,8 @@
 Unwraps and wraps destinations that are given with a managed identity.
 
 Whichever is named, it means the app's own identity, the only one there is: dead letters are written
-with it, or with a connection string of the deployment. A webhook needs none: it gets a token only
-if it names an Entra ID application.
+and events are put into queues with it, or with a connection string of the deployment. A webhook
+needs none: it gets a token only if it names an Entra ID application.
 """
 
 from __future__ import annotations

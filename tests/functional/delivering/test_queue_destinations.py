@@ -74,6 +74,21 @@ def test_a_queue_gets_what_its_subscription_says(product: Product) -> None:
     assert sent.request.queue == QueueAddress("acct", "crm-in", 60)
 
 
+def test_a_managed_identity_is_kept_beside_the_queue(product: Product) -> None:
+    """It means the app's own, whichever is named."""
+    identity = {"type": "SystemAssigned", "userAssignedIdentity": None}
+    wanted = {"identity": identity, "destination": queue(queueMessageTimeToLiveInSeconds=60)}
+    properties = {"deliveryWithResourceIdentity": wanted}
+    made = product.api.json("PUT", CRM, {"properties": properties}, status=201)
+    product.publish(1)
+    deliver(product)
+
+    assert made["properties"]["deliveryWithResourceIdentity"] == wanted
+    assert made["properties"]["destination"] is None
+    [sent] = product.api.pusher.sent
+    assert sent.request.queue == QueueAddress("acct", "crm-in", 60)
+
+
 def test_a_queue_that_is_refused_changes_nothing_that_is_stored(product: Product) -> None:
     before = product.api.stored()
     other = CRM.replace("/crm", "/other")
