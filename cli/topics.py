@@ -58,9 +58,13 @@ def list_topics(deployment: Deployment, namespace: str | None, as_json: bool) ->
 @prints_json
 @calls_deployment
 def show(deployment: Deployment, name: str, as_json: bool) -> None:
-    """Show the ARM document of a topic."""
+    """
+    Show the ARM document of a topic.
+
+    That of system-ACCOUNT is the storage account's.
+    """
     del as_json  # it is JSON
-    print_json(deployment.get(topic_path(name)))
+    print_json(deployment.get(topic_path(name).removesuffix("/providers/Microsoft.EventGrid")))
 
 
 @topic.command("create")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -46,6 +47,7 @@ REMEDIES = {
     Kind.DEAD_LETTERING: "pushgrid dead-letters list --topic {topic} --subscription {subscription}",
 }
 OPEN = Open()
+_SYSTEM_TOPIC = re.compile(r"/(systemTopics/[^/]+)/eventSubscriptions/", re.IGNORECASE)
 _ORDER = {kind: number for number, kind in enumerate(Kind)}
 
 
@@ -169,7 +171,10 @@ def waiting_document(activity: Activity) -> dict[str, Any]:
 def _remedy(kind: Kind, facts: Facts) -> str:
     if kind is Kind.DROPPING and facts.subscription and facts.subscription.dead_letter:
         kind = Kind.FAILING  # It has a destination already: see why they could not be written.
-    return REMEDIES[kind].format(**facts.key._asdict())
+    named = facts.key._asdict()
+    if facts.subscription and (found := _SYSTEM_TOPIC.search(facts.subscription.arm_id)):
+        named["topic"] = found[1]  # Its account's name does not lead to it.
+    return REMEDIES[kind].format(**named)
 
 
 def _explained(kind: Kind, facts: Facts, now: datetime) -> tuple[datetime | None, str]:

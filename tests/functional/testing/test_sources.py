@@ -157,6 +157,7 @@ def test_the_commands_know_system_topics(pushgrid: Pushgrid, run: Run) -> None:
 
     assert "systemTopics/blobs" in run("topic", "list").out
     assert run("topic", "show", "systemTopics/blobs").document["properties"]["source"] == SOURCE
+    assert run("topic", "show", TOPIC).document["id"] == SOURCE
     assert run("subscription", "delete", "nested", *where, "--yes").code == 0
     assert run("subscription", "list", *where, "--json").document == []
     assert run("topic", "delete", "systemTopics/blobs", "--yes").code == 0

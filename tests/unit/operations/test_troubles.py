@@ -13,7 +13,7 @@ from shared.delivery.health.endpoint_health import Held, NeedsProbe
 from shared.engine.operations.activity import Activity, GivenUp
 from shared.engine.operations.troubles import Facts, Kind, document, in_order, kinds_of, trouble_of
 from shared.subscriptions.subscription import DeadLetterDestination, Pause, SubscriptionKey
-from tests.builders import a_subscription
+from tests.builders import TOPIC_ID, a_subscription
 
 MINUTE, SECOND = timedelta(minutes=1), timedelta(seconds=1)
 CRM = SubscriptionKey("orders", "crm")
@@ -158,3 +158,15 @@ def test_the_order_is_that_of_harm_then_of_what_waits() -> None:
     assert kinds == sorted(kinds, key=[*Kind].index)
     assert [each["waiting"] for each in ordered if each["kind"] == "failing"] == [9, 0]
     assert set(known) - {"more"} == set(kinds)
+
+
+def test_the_remedy_leads_to_the_subscription_of_a_system_topic() -> None:
+    """Below the account's name, which its key has, there is none of that name."""
+    of_system_topic = (
+        f"{TOPIC_ID.rpartition('/topics/')[0]}/systemTopics/blobs/eventSubscriptions/crm"
+    )
+
+    trouble = trouble_of(facts(state={"arm_id": of_system_topic, "pause": PAUSE}), START)
+
+    assert trouble
+    assert trouble.remedy == "pushgrid subscription resume crm --topic systemTopics/blobs"
