@@ -1,137 +1,48 @@
-"""A deployment in memory, its clock driven by a test: what the fixture `pushgrid` gives."""
+"""What the fixture `pushgrid` gives: a deployment in memory, whose clock the test advances."""
 
 from __future__ import annotations
 
-import asyncio
-import itertools
-import json
-import random
-import re
-import uuid
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
-from datetime import UTC, datetime, timedelta
-from functools import partial
-from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, unquote, urlsplit
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+from typing import Any
 
-from pushgrid.testing.composition import Chance, InMemoryApp
-from pushgrid.testing.memory import FakeClock, MemoryResources, Stored
-from pushgrid.testing.subscriber import Endpoints
-from pushgrid.testing.topic import Refused, StorageAccount, Topic
+from pushgrid.testing.driven_app import ACCOUNT, ACCOUNT_ID, DrivenApp
+from pushgrid.testing.topic import StorageAccount, Topic
 from pushgrid.testing.unknown_members import refuse_unknown_members
-from shared.adapters.bridge import OnLoopPusher
-from shared.adapters.http.notifier import ParallelNotifier
-from shared.adapters.resource_cache import InvalidatingStore, ResourceCache
-from shared.adapters.storage.health_table import TableHealth
-from shared.arm.deployment import Deployment, profile_limits
-from shared.deadletter.notice import WrittenBlob
 from shared.delivery.profiles import PROFILES
-from shared.engine.delivering.budget import MESSAGES
-from shared.engine.manage.api import Manage
-from shared.engine.manage.validation_links import Validate
-from shared.engine.operations.operator_authorization import Operators
-from shared.engine.ports import Queue
 from shared.events.topic import InputSchema
-from shared.http import HttpAnswer, HttpRequest
 
-ACCOUNT = "testing"
-GROUP = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/local"
-_ACCOUNT_ID = f"{GROUP}/providers/Microsoft.Storage/storageAccounts/{ACCOUNT}"
-_PROVIDER = f"{GROUP}/providers/Microsoft.EventGrid"
-_URL = "https://pushgrid.example"
-_API_VERSION = "2025-02-15"
-_WAKE_EVERY, _WRITE_DEAD_LETTERS_EVERY = timedelta(minutes=1), timedelta(minutes=5)  # as on Azure
-_MIDNIGHT = datetime(2000, 1, 1, tzinfo=UTC)
-
-_TOPIC = re.compile(r"/topics/(?P<topic>[^/]+)/api/events")
-_NAMESPACE_TOPIC = re.compile(r"/namespaces/(?P<namespace>[^/]+)/topics/(?P<action>.+)")
-_LINK = re.compile(r"/validate/(?P<id>[^/]+)")
+_UNITS = ("weeks", "days", "hours", "minutes", "seconds", "milliseconds", "microseconds")
 
 
-class Unsettled(Exception):
-    """There is no end to what is due at one moment."""
-
-
-class _Due(NamedTuple):
-    at: datetime
-    run: Callable[[], None]
-
-
-class Pushgrid(InMemoryApp):
+class Pushgrid:
     """
     The whole app in the test's thread, on storage in memory, until *until_end* is closed.
 
     What is due now is done as soon as something is published; what is due later, when the test
-    advances the clock. Everything happens in the order in which it is due. What has begun is
-    finished, though time passes: a push that gets no answer takes its timeout. Retries have no
-    jitter until the test calls `randomize`.
+    advances the clock.
     """
 
-    admin_key = "the-test-s-admin-key"
-    reader_key = "the-test-s-reader-key"
-    max_steps = 10_000  # at one moment
-
     def __init__(self, until_end: ExitStack) -> None:
-        self._until_end = until_end
-        self._has_url = False
+        self._app = DrivenApp(until_end)
         self._storage_account: StorageAccount | None = None
-        clock, resources = FakeClock(), MemoryResources()
-        self._jitter = random.Random(0)
-        self._ids = random.Random(0)
-        self._has_jitter = False
-        self._is_running = False
-        self._delivering: dict[str, asyncio.Task[None]] = {}  # by their messages
-        self._containers = itertools.count(1)
-        cache = ResourceCache(resources, cache_for=timedelta(seconds=30), clock=clock.monotonic)
-        self.endpoints = Endpoints(clock)
-        chance = Chance(new_id=self.new_id, jitter=self._draw)
-        super().__init__(cache, self.endpoints, chance, clock, resources)
-        until_end.callback(self.loop.end)
-        store = InvalidatingStore(resources, cache)
-        self._validate = Validate(resources=store, clock=clock, backoff=lambda _: None)
-        self._manage = Manage(
-            resources=store,
-            counts=self.counts,
-            attempts=self.attempts,
-            dead_letters=self.dead_letters,
-            health=TableHealth(resources, clock.monotonic),
-            pusher=OnLoopPusher(self.endpoints, self.loop.run),
-            notifier=ParallelNotifier(self.endpoints, self.loop.run),
-            clock=clock,
-            deployment=Deployment(
-                account=ACCOUNT,
-                profiles={name: profile_limits(profile) for name, profile in PROFILES.items()},
-                default_profile="latest",
-                allow_http=True,
-            ),
-            terms=self.deliver.parts.terms,
-            metrics=self.metrics,
-            replays=self.replays,
-            operators=Operators(admin_key=self.admin_key, reader_key=self.reader_key),
-            public_url=_URL,
-            new_key=lambda: uuid.UUID(self.new_id()).hex,
-            new_id=self.new_id,
-            sleep=self.sleep,
-            backoff=lambda _: None,
-        )
 
     @property
     def url(self) -> str:
         """Its URL; whoever sends requests there with `requests` is answered in process."""
-        if not self._has_url:
-            # Imported here: it takes as long as all of the app.
-            from pushgrid.testing.in_process_http import requests_answered
+        return self._app.url
 
-            self._until_end.enter_context(requests_answered(_URL, self.http))
-            self._has_url = True
-        return _URL
+    @property
+    def admin_key(self) -> str:
+        """The bearer token of its management API."""
+        return self._app.admin_key
 
     @property
     def now(self) -> datetime:
         """The time in the test, in UTC."""
-        return self.clock.now()
+        return self._app.now
 
     def topic(
         self,
@@ -162,7 +73,7 @@ class Pushgrid(InMemoryApp):
         refuse_unknown_members("a topic", properties, made["properties"])
         default = InputSchema.CLOUD_EVENTS if namespace else InputSchema.EVENT_GRID
         return Topic(
-            self,
+            self._app,
             name,
             namespace,
             input_schema=InputSchema(properties.get("inputSchema", default)),
@@ -173,13 +84,8 @@ class Pushgrid(InMemoryApp):
     def storage_account(self) -> StorageAccount:
         """The storage account of the deployment, whose events tell of blobs."""
         if self._storage_account is None:
-            self._storage_account = StorageAccount(self, ACCOUNT, _ACCOUNT_ID)
+            self._storage_account = StorageAccount(self._app, ACCOUNT, ACCOUNT_ID)
         return self._storage_account
-
-    def blob_changed(self, blob: WrittenBlob) -> None:
-        """Tell who subscribes to the storage account of a blob; then do what is due now."""
-        self.write_dead_letters.notices.changed(blob)
-        self._run_until(self.now)
 
     def arm(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> Any:
         """
@@ -190,46 +96,7 @@ class Pushgrid(InMemoryApp):
         Raises:
             Refused: the answer is an error.
         """
-        target = path if path.startswith("/") else f"{_PROVIDER}/{path}"
-        target += f"{'&' if '?' in path else '?'}api-version={_API_VERSION}"
-        body = b"" if document is None else json.dumps(document).encode()
-        answer = self.http(method, target, {"Authorization": f"Bearer {self.admin_key}"}, body)
-        if answer.status >= 400:  # noqa: PLR2004 - an error
-            raise Refused(answer)
-        return json.loads(answer.body) if answer.body else None
-
-    def http(
-        self, method: str, target: str, headers: Mapping[str, str], body: bytes = b""
-    ) -> HttpAnswer:
-        """
-        Answer a request to the deployment as a host would; then do what is due now.
-
-        *target* is a path with its query.
-        """
-        parts = urlsplit(target)
-        request = partial(
-            HttpRequest,
-            method=method,
-            url=f"{_URL}{target}",
-            headers={name.lower(): value for name, value in headers.items()},
-            query=dict(parse_qsl(parts.query, keep_blank_values=True)),
-            body=body,
-        )
-        if route := _TOPIC.fullmatch(parts.path) or _NAMESPACE_TOPIC.fullmatch(parts.path):
-            params = {name: unquote(value) for name, value in route.groupdict().items()}
-            answer = self.loop.run(self.publish.run(request(params=params)))
-        elif route := _LINK.fullmatch(parts.path):
-            answer = self._validate.run(request(params=route.groupdict()))
-        else:
-            answer = self._manage.run(request())
-        self._run_until(self.now)
-        return answer
-
-    def new_container(self) -> dict[str, Any]:
-        """Return the ARM document of a dead-letter destination that no other subscription has."""
-        name = f"dead-letters-{next(self._containers)}"
-        properties = {"resourceId": _ACCOUNT_ID, "blobContainerName": name}
-        return {"endpointType": "StorageBlob", "properties": properties}
+        return self._app.arm(method, path, document)
 
     def advance(self, by: timedelta = timedelta(), **units: float) -> None:
         """
@@ -237,95 +104,26 @@ class Pushgrid(InMemoryApp):
 
         Raises:
             AssertionError: the first that a handler raised.
+            TypeError: that is no time.
             Unsettled: at some moment there was no end to what was due.
+            ValueError: it is in the past.
         """
-        if self._is_running:
-            raise RuntimeError("A handler can't advance the clock: the test does.")
-        until = self.now + by + timedelta(**units)
-        self._run_until(until)
-        self.loop.advance(max(until - self.now, timedelta()))
+        self._app.advance(_span(by, units))
 
     def randomize(self, seed: int) -> None:
         """Add Event Grid's jitter to retries from now on, drawn from *seed*."""
-        self._jitter, self._has_jitter = random.Random(seed), True
-
-    def new_id(self) -> str:
-        """Return a new UUID, the same in each run of the test."""
-        return str(uuid.UUID(int=self._ids.getrandbits(128), version=4))
-
-    def _draw(self) -> float:
-        return self._jitter.random() if self._has_jitter else 0.0
-
-    def _run_until(self, until: datetime) -> None:
-        if self._is_running:  # a handler published: it is done after what is being done
-            return
-        self._is_running = True
-        try:
-            self._work_off(until)
-        finally:
-            self._is_running = False
-        if failed := self.endpoints.failed_assertion:
-            self.endpoints.failed_assertion = None
-            raise failed
-
-    def _work_off(self, until: datetime) -> None:
-        """Do all that is due until then, and finish what has begun."""
-        steps: Counter[datetime] = Counter()
-        while True:
-            self.loop.settle()
-            due, timer = self._next(), self.loop.next_in
-            if due and due.at <= until and (timer is None or due.at < self.now + timer):
-                self._count(steps, due.at)
-                self.clock.advance(due.at - self.now)
-                due.run()
-            elif timer is not None and (self._delivering or self.now + timer <= until):
-                self.clock.advance(timer)
-            else:
-                break
-
-    def _count(self, steps: Counter[datetime], at: datetime) -> None:
-        steps[at] += 1
-        if steps[at] > self.max_steps:
-            stored = self.queues.stored
-            left = ", ".join(f"{len(stored[each])} on '{each}'" for each in Queue if stored[each])
-            raise Unsettled(
-                f"After {self.max_steps} deliveries at {at} more are due at this moment ({left}). "
-                "Does a handler publish the events that it gets?"
-            )
-
-    def _next(self) -> _Due | None:
-        """Return what is due first: of equals, a timer's run is last."""
-        due = []
-        if len(self._delivering) < MESSAGES and (triggered := self._triggered()):
-            due.append(_Due(self._not_before_now(triggered), partial(self._begin, *triggered)))
-        if waiting := self.queues.earliest(Queue.WAITING):
-            at = _tick(self._not_before_now(waiting), _WAKE_EVERY)
-            due.append(_Due(at, self.wake.run))
-        if dead := self.queues.earliest(Queue.DEADLETTERS):
-            at = _tick(self._not_before_now(dead), _WRITE_DEAD_LETTERS_EVERY)
-            due.append(_Due(at, lambda: self.write_dead_letters.run(self.now + _WAKE_EVERY)))
-        return min(due, key=lambda each: each.at, default=None)
-
-    def _triggered(self) -> tuple[Queue, Stored] | None:
-        """Return the message that triggers a function first."""
-        return self.queues.earliest(
-            Queue.DELIVERIES, Queue.RETRIES, besides=self._delivering.keys()
-        )
-
-    def _not_before_now(self, found: tuple[Queue, Stored]) -> datetime:
-        return max(found[1].visible_at, self.now)
-
-    def _begin(self, queue: Queue, message: Stored) -> None:
-        self._delivering[message.identity] = self.loop.create_task(self._deliver(queue, message))
-
-    async def _deliver(self, queue: Queue, message: Stored) -> None:
-        try:
-            await self.deliver.run(message.text.encode(), queue)
-            self.queues.stored[queue].remove(message)
-        finally:
-            del self._delivering[message.identity]
+        self._app.randomize(seed)
 
 
-def _tick(moment: datetime, every: timedelta) -> datetime:
-    """Return the first time from *moment* on at which a timer runs."""
-    return moment + (_MIDNIGHT - moment) % every
+def _span(by: object, units: Mapping[str, float]) -> timedelta:
+    if not isinstance(by, timedelta):
+        raise TypeError(f"advance({by!r}): name the unit, as in advance(minutes={by!r})")
+    for unit in units:
+        if unit not in _UNITS:
+            near = get_close_matches(unit, _UNITS, 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_UNITS)}"
+            raise TypeError(f"advance has no unit {unit}: {hint}")
+    span = by + timedelta(**units)
+    if span < timedelta():
+        raise ValueError(f"advance: {span.total_seconds():g} s are in the past")
+    return span

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
+from inspect import iscoroutinefunction
 from types import CoroutineType
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 from pushgrid.testing.memory import FakeClock, answered
 from shared.http import (
@@ -46,10 +47,20 @@ class Request:
         return found if isinstance(found, list) else [found]
 
 
-# A status; a status and headers; these and a body; or what a test client of a web framework
-# returns, which has a `status_code`. As a script also `TIMEOUT` and `REFUSED`.
-Answer = Any
-Handler = Callable[[Request], Answer]
+class Response(Protocol):
+    """What the test client of a web framework returns; ``data`` or ``content`` is its body."""
+
+    @property
+    def status_code(self) -> int: ...
+    @property
+    def headers(self) -> Any: ...
+
+
+# A status, or None for 200; a status and headers; these and a body; or a response. As a script also
+# `TIMEOUT` and `REFUSED`.
+Headers: TypeAlias = Mapping[str, str]
+Answer: TypeAlias = int | str | tuple[int, Headers] | tuple[int, Headers, bytes] | Response | None
+Handler: TypeAlias = Callable[[Request], Answer]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,9 +92,16 @@ class Endpoint:
     """
 
     def __init__(
-        self, answers: Sequence[Answer], handler: Handler | None, *, is_asked_to_consent: bool
+        self,
+        answers: Sequence[Answer] | None,
+        handler: Handler | None,
+        *,
+        is_asked_to_consent: bool,
     ) -> None:
-        self.answers = checked(answers)
+        if handler is not None and answers is not None:
+            raise TypeError("answers and handler exclude each other: the handler answers")
+        _check_handler(handler)
+        self.answers = checked((200,) if answers is None else answers)
         self.attempts: list[Attempt] = []
         self._handler = handler
         self._is_asked_to_consent = is_asked_to_consent
@@ -180,13 +198,34 @@ def checked(answers: Sequence[Answer]) -> list[Answer]:
     Return a script.
 
     Raises:
+        TypeError: it is no sequence of answers.
         ValueError: it has what is no answer, or nothing.
     """
+    if isinstance(answers, str | bytes) or not isinstance(answers, Sequence):
+        raise TypeError(f"answers={answers!r}: give a list, as in answers=[{answers!r}]")
     for each in answers:
         _exchange(each, timedelta())
     if not answers:
         raise ValueError("a script needs an answer")
     return list(answers)
+
+
+def _check_handler(handler: object) -> None:
+    if handler is None:
+        return
+    if not callable(handler):
+        raise TypeError(
+            f"handler={handler!r} is no function of a request: for a fixed answer use answers"
+        )
+    if iscoroutinefunction(handler) or iscoroutinefunction(type(handler).__call__):
+        raise TypeError(f"handler: {_not_awaited(getattr(handler, '__name__', 'handler'))}")
+
+
+def _not_awaited(name: str) -> str:
+    return (
+        f"{name} is an async function, and handlers are not awaited: use "
+        f"handler=lambda request: asyncio.run({name}(request))"
+    )
 
 
 def _handled(answer: Answer, timeout: timedelta) -> Exchange:
@@ -206,10 +245,7 @@ def _exchange(answer: Answer, timeout: timedelta) -> Exchange:
 def _why_not(answer: Answer) -> str:
     if isinstance(answer, CoroutineType):
         answer.close()
-        return (
-            f"{answer.__qualname__} is an async function, and handlers are not awaited: use "
-            f"lambda request: asyncio.run({answer.__name__}(request))"
-        )
+        return _not_awaited(answer.__name__)
     return f"{answer!r} is no answer: a status, (status, headers, body) or a response"
 
 
@@ -222,13 +258,15 @@ def _converted(answer: Answer, timeout: timedelta) -> Exchange:
         return answered(_OK)
     if isinstance(answer, int):
         return answered(_final(answer))
+    if isinstance(answer, str):
+        raise ValueError(answer)  # noqa: TRY004 - told with what an answer may be
     if isinstance(answer, tuple):
-        status, headers, *body = answer
+        status, headers, body = (*answer, b"")[:3]
     else:
         status, headers = answer.status_code, answer.headers
-        body = [getattr(answer, "data", None) or getattr(answer, "content", b"")]
+        body = getattr(answer, "data", None) or getattr(answer, "content", b"")
     lower = {name.lower(): value for name, value in headers.items()}
-    return answered(_final(status), body[0] if body else b"", lower)
+    return answered(_final(status), body, lower)
 
 
 def _final(status: Any) -> int:

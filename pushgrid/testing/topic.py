@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
+from pushgrid.testing.driven_app import DrivenApp, Refused
 from pushgrid.testing.subscriber import Answer, Attempt, Endpoint, Handler, checked
 from pushgrid.testing.unknown_members import refuse_unknown_members
 from shared.clock import timestamp
@@ -17,11 +18,7 @@ from shared.deadletter.notice import APIS, WrittenBlob
 from shared.delivery.delivery_profile import DeliveryProfile, Feature
 from shared.delivery.profiles import PROFILES
 from shared.events.topic import AccountTopic, InputSchema, TopicName
-from shared.http import HttpAnswer
 from shared.subscriptions.destination import StorageQueue
-
-if TYPE_CHECKING:
-    from pushgrid.testing.deployment import Pushgrid
 
 _NAMESPACE_API = "api-version=2024-06-01"
 # The members that hold another one when it is given with a managed identity.
@@ -34,37 +31,107 @@ _WITH_IDENTITY = {
 }
 
 
-class Refused(Exception):
-    """The deployment refused a request, with *status*; the message says why."""
+class _Source:
+    """What can be subscribed to."""
 
-    def __init__(self, answer: HttpAnswer) -> None:
-        super().__init__(f"{answer.status}: {answer.body.decode()}")
-        self.status = answer.status
+    def __init__(self, app: DrivenApp, name: str, path: str, profile: DeliveryProfile) -> None:
+        self._app = app
+        self._profile = profile
+        self.name = name
+        self.path = path
+
+    @property
+    def _data_plane_name(self) -> str:
+        """Its name within the app."""
+        raise NotImplementedError
+
+    @property
+    def _is_of_namespace(self) -> bool:
+        return False
+
+    def subscribe(
+        self,
+        name: str,
+        *,
+        answers: Sequence[Answer] | None = None,
+        handler: Handler | None = None,
+        answers_handshake: bool = False,
+        **properties: Any,
+    ) -> Subscriber:
+        """
+        Create an event subscription, and the endpoint that receives its events.
+
+        The endpoint answers by *handler*, or else by *answers* in turn, the last of them for ever.
+        It completes the validation handshake by itself, unless its handler *answers_handshake*.
+        *properties* are those of the ARM document. The URL may be left out, and dead letters go to
+        a container of the subscriber's own; ``deadLetterDestination=None`` has them dropped. A
+        destination may be a storage queue: then the endpoint answers as its storage.
+
+        Raises:
+            Refused: the document is not valid, or the endpoint did not consent.
+            TypeError: an event subscription has no such property, *answers* are no sequence of
+                answers, or *handler* is no function that can be called.
+            ValueError: *answers* are none.
+        """
+        subscriber = Subscriber(self._app, self, name)
+        endpoint = Endpoint(answers, handler, is_asked_to_consent=answers_handshake)
+        subscriber._endpoint = endpoint  # noqa: SLF001 - the same
+        document = self._with_destinations(name, properties)
+        push = self._push_section(document)
+        destination = _holder(push, "destination")["destination"]
+        self._app.endpoints.connect(_address(destination["properties"]), endpoint)
+        dead_letter = _holder(push, "deadLetterDestination").get("deadLetterDestination")
+        dead_letter = dead_letter or {"properties": {}}
+        subscriber.container = dead_letter["properties"].get("blobContainerName")
+        kept = self._app.arm("PUT", subscriber.path, {"properties": document})["properties"]
+        refuse_unknown_members("an event subscription", properties, kept)
+        return subscriber
+
+    def _with_destinations(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Complete the properties of an event subscription."""
+        properties = deepcopy(dict(given))
+        push = self._push_section(properties)
+        destination = _holder(push, "destination").setdefault("destination", {})
+        destination.setdefault("endpointType", "WebHook")
+        target = destination.setdefault("properties", {})
+        if destination["endpointType"] != "StorageQueue":
+            url = f"https://{name}.{self._data_plane_name}.example/".lower()
+            target.setdefault("endpointUrl", url)
+        if Feature.DEAD_LETTERS in self._profile.features:
+            holder = _holder(push, "deadLetterDestination")
+            holder.setdefault("deadLetterDestination", self._app.new_container())
+        return properties
+
+    def _push_section(self, properties: dict[str, Any]) -> dict[str, Any]:
+        """Return the part of the properties that has the destinations."""
+        if not self._is_of_namespace:
+            return properties
+        delivery: dict[str, Any] = properties.setdefault("deliveryConfiguration", {})
+        delivery.setdefault("deliveryMode", "Push")
+        push: dict[str, Any] = delivery.setdefault("push", {})
+        return push
 
 
-class Topic:
+class Topic(_Source):
     """
-    A custom topic, or a topic of *namespace*.
+    A custom topic *name*, or a topic of *namespace*.
 
     *key* is for a publisher's client, *path* is its ARM path.
     """
 
     def __init__(
         self,
-        app: Pushgrid,
+        app: DrivenApp,
         name: str,
         namespace: str | None,
         *,
         input_schema: InputSchema,
         profile: DeliveryProfile,
     ) -> None:
-        self._app = app
         self._input_schema = input_schema
-        self.profile = profile
-        self.name = name
         self.namespace = namespace
         owner = f"namespaces/{namespace}" if namespace else f"topics/{name}"
-        self.path = f"{owner}/topics/{name}" if namespace else owner
+        super().__init__(app, name, f"{owner}/topics/{name}" if namespace else owner, profile)
         self._owner = owner
         self.key = str(app.arm("POST", f"{owner}/listKeys")["key1"])
 
@@ -74,9 +141,13 @@ class Topic:
         return f"{self._app.url}/{self._owner}{'' if self.namespace else '/api/events'}"
 
     @property
-    def data_plane_name(self) -> str:
+    def _data_plane_name(self) -> str:
         """Its name within the app."""
         return TopicName(self.namespace, self.name).joined if self.namespace else self.name
+
+    @property
+    def _is_of_namespace(self) -> bool:
+        return self.namespace is not None
 
     def publish(self, events: Any) -> None:
         """
@@ -106,67 +177,6 @@ class Topic:
         if answer.status != 200:  # noqa: PLR2004 - accepted
             raise Refused(answer)
 
-    def subscribe(
-        self,
-        name: str,
-        *,
-        answers: Sequence[Answer] = (200,),
-        handler: Handler | None = None,
-        answers_handshake: bool = False,
-        **properties: Any,
-    ) -> Subscriber:
-        """
-        Create an event subscription, and the endpoint that receives its events.
-
-        The endpoint answers by *handler*, or else by *answers* in turn, the last of them for ever.
-        It completes the validation handshake by itself, unless its handler *answers_handshake*.
-        *properties* are those of the ARM document. The URL may be left out, and dead letters go to
-        a container of the subscriber's own; ``deadLetterDestination=None`` has them dropped. A
-        destination may be a storage queue: then the endpoint answers as its storage.
-
-        Raises:
-            Refused: the document is not valid, or the endpoint did not consent.
-            TypeError: an event subscription has no such property.
-            ValueError: *answers* are none.
-        """
-        subscriber = Subscriber(self._app, self, name)
-        endpoint = Endpoint(answers, handler, is_asked_to_consent=answers_handshake)
-        subscriber.endpoint = endpoint
-        document = self._with_destinations(name, properties)
-        push = self._push_section(document)
-        destination = _holder(push, "destination")["destination"]
-        self._app.endpoints.connect(_address(destination["properties"]), endpoint)
-        dead_letter = _holder(push, "deadLetterDestination").get("deadLetterDestination")
-        dead_letter = dead_letter or {"properties": {}}
-        subscriber.container = dead_letter["properties"].get("blobContainerName")
-        kept = self._app.arm("PUT", subscriber.path, {"properties": document})["properties"]
-        refuse_unknown_members("an event subscription", properties, kept)
-        return subscriber
-
-    def _with_destinations(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Complete the properties of an event subscription."""
-        properties = deepcopy(dict(given))
-        push = self._push_section(properties)
-        destination = _holder(push, "destination").setdefault("destination", {})
-        destination.setdefault("endpointType", "WebHook")
-        target = destination.setdefault("properties", {})
-        if destination["endpointType"] != "StorageQueue":
-            url = f"https://{name}.{self.data_plane_name}.example/".lower()
-            target.setdefault("endpointUrl", url)
-        if Feature.DEAD_LETTERS in self.profile.features:
-            holder = _holder(push, "deadLetterDestination")
-            holder.setdefault("deadLetterDestination", self._app.new_container())
-        return properties
-
-    def _push_section(self, properties: dict[str, Any]) -> dict[str, Any]:
-        """Return the part of the properties that has the destinations."""
-        if not self.namespace:
-            return properties
-        delivery: dict[str, Any] = properties.setdefault("deliveryConfiguration", {})
-        delivery.setdefault("deliveryMode", "Push")
-        push: dict[str, Any] = delivery.setdefault("push", {})
-        return push
-
     def _publish_by_sdk(self, events: Sequence[Any]) -> None:
         from azure.core.credentials import AzureKeyCredential
         from azure.eventgrid import EventGridPublisherClient
@@ -187,26 +197,19 @@ class Topic:
         return {**envelope, "data": None, **event}
 
 
-class StorageAccount(Topic):
+class StorageAccount(_Source):
     """The deployment's storage account as a source of events. *path* is its ARM path."""
 
-    def __init__(self, app: Pushgrid, account: str, resource_id: str) -> None:
-        self._app = app
-        self.profile = PROFILES["latest"]
-        self.name = account
+    def __init__(self, app: DrivenApp, account: str, resource_id: str) -> None:
+        super().__init__(
+            app, account, f"{resource_id}/providers/Microsoft.EventGrid", PROFILES["latest"]
+        )
         self._changes = 0
-        self.namespace = None
-        self.path = f"{resource_id}/providers/Microsoft.EventGrid"
 
     @property
-    def data_plane_name(self) -> str:
+    def _data_plane_name(self) -> str:
         """Its name within the app."""
         return AccountTopic(self.name).joined
-
-    def publish(self, events: Any) -> None:
-        """Refuse: nobody but the storage publishes to it; see `change`."""
-        del events
-        raise TypeError("only storage publishes to an account: call change")
 
     def change(self, container: str, path: str, *, api: str = "PutBlob", **members: Any) -> None:
         """
@@ -235,33 +238,49 @@ class StorageAccount(Topic):
 
 
 class Subscriber:
-    """An event subscription and its endpoint. *path* is its ARM path."""
+    """
+    An event subscription *name* of *topic*, and its endpoint.
 
-    endpoint: Endpoint
+    *path* is its ARM path; *container* that of its dead letters, if it has one.
+    """
+
+    _endpoint: Endpoint
     container: str | None
 
-    def __init__(self, app: Pushgrid, topic: Topic, name: str) -> None:
+    def __init__(self, app: DrivenApp, source: _Source, name: str) -> None:
         self._app = app
-        self.topic = topic
+        self._source = source
         self.name = name
-        self.path = f"{topic.path}/eventSubscriptions/{name}"
+        self.path = f"{source.path}/eventSubscriptions/{name}"
+
+    @property
+    def topic(self) -> Topic:
+        """
+        The topic that it subscribes to.
+
+        Raises:
+            TypeError: it subscribes to a storage account.
+        """
+        if not isinstance(self._source, Topic):
+            raise TypeError(f"{self.name} subscribes to a storage account")
+        return self._source
 
     @property
     def attempts(self) -> list[Attempt]:
         """The requests that it got, in order."""
-        return self.endpoint.attempts
+        return self._endpoint.attempts
 
     @property
     def received(self) -> list[Any]:
         """The events that it accepted, in order."""
-        successes = self.topic.profile.success_codes
+        successes = self._source._profile.success_codes  # noqa: SLF001 - the same
         accepted = [each for each in self.attempts if each.status in successes]
         return [event for each in accepted for event in each.events]
 
     @property
     def dead_letters(self) -> list[Any]:
         """The records in its dead-letter blobs, in the order in which they were written."""
-        topic = self.topic.data_plane_name
+        topic = self._source._data_plane_name  # noqa: SLF001 - a class of this module
         folder = f"{dead_letter_folder(topic, self.name)}/"
         blobs = self._app.dead_letters.blobs
         found = [key for key in blobs if key[0] == self.container and key[1].startswith(folder)]
@@ -274,7 +293,7 @@ class Subscriber:
         Raises:
             ValueError: they are none.
         """
-        self.endpoint.answers = checked(answers)
+        self._endpoint.answers = checked(answers)
 
     def update(self, **properties: Any) -> None:
         """
@@ -284,7 +303,7 @@ class Subscriber:
             Refused: they are not valid.
             TypeError: an event subscription has no such property.
         """
-        body = {"properties": properties} if self.topic.namespace else properties
+        body = {"properties": properties} if self._source._is_of_namespace else properties  # noqa: SLF001 - the same
         kept = self._app.arm("PATCH", self.path, body)["properties"]
         refuse_unknown_members("an event subscription", properties, kept)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 # A namespace's event subscription has tags, and a secret a value: answers have neither.
@@ -20,6 +21,13 @@ def refuse_unknown_members(kind: str, given: Mapping[str, Any], kept: Mapping[st
         raise TypeError(f"{kind} has no property {', '.join(unknown)}")
 
 
+def _nearest(name: str, names: Iterable[str]) -> str:
+    """Return the hint at a property that is spelt like *name*."""
+    by_letters = {each.lower(): each for each in names}
+    near = get_close_matches(name.replace("_", "").lower(), by_letters, 1)
+    return f" (did you mean {by_letters[near[0]]}?)" if near else ""
+
+
 def _unknown(given: Any, kept: Any, path: str) -> Iterator[str]:
     if isinstance(given, Mapping) and isinstance(kept, Mapping):
         for name, value in given.items():
@@ -27,7 +35,7 @@ def _unknown(given: Any, kept: Any, path: str) -> Iterator[str]:
             if name in kept:
                 yield from _unknown(value, kept[name], inner)
             elif value is not None and name not in _NEVER_ANSWERED:
-                yield inner
+                yield f"{inner}{_nearest(name, kept)}"
     elif isinstance(given, list | tuple) and isinstance(kept, list):
         for index, (one, other) in enumerate(zip(given, kept, strict=False)):
             yield from _unknown(one, other, f"{path}[{index}]")

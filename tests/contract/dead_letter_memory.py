@@ -60,7 +60,7 @@ def _memory(kind: str) -> int:
 
 def _get(pushgrid: Pushgrid, target: str) -> str:
     """Read a page, and return the target of the next one."""
-    answer = pushgrid.http("GET", target, {"Authorization": f"Bearer {pushgrid.admin_key}"})
+    answer = pushgrid._app.http("GET", target, {"Authorization": f"Bearer {pushgrid.admin_key}"})
     found = _NEXT.search(answer.body[-2000:])
     return found[1].decode().removeprefix(pushgrid.url) if found else ""
 
@@ -76,8 +76,8 @@ def main() -> None:
 
     with ExitStack() as until_end:
         pushgrid = Pushgrid(until_end)
-        pushgrid.dead_letters.list = listed  # type: ignore[method-assign]
-        pushgrid.dead_letters.read = storage.read  # type: ignore[method-assign]
+        pushgrid._app.dead_letters.list = listed  # type: ignore[method-assign]
+        pushgrid._app.dead_letters.read = storage.read  # type: ignore[method-assign]
         container = os.environ["CONTAINER"]
         destination = dead_letter_destination("testing", container)
         crm = pushgrid.topic("orders").subscribe("crm", deadLetterDestination=destination)

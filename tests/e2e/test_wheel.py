@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email
+import os
 import re
 import subprocess
 import sys
@@ -207,12 +208,24 @@ def test_the_fixture_needs_only_its_own_packages(wheel: Path, tmp_path: Path) ->
     assert (command.returncode, command.stderr) == (1, said)
 
 
+def test_its_types_are_known_to_a_users_tests(installed: Installed) -> None:
+    text = (ROOT / "docs/testing.md").read_text().split("## Types")[1]
+    (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    file = installed.folder / "test_types.py"
+    file.write_text(f"{example}\n\ndef wrong(pushgrid: Pushgrid) -> None:\n    pushgrid.queues\n")
+    silent = ("--strict", "--follow-imports=silent", "--cache-dir", os.devnull)
+
+    said = installed.run("python", "-m", "mypy", *silent, str(file)).stdout.splitlines()
+
+    assert ['"Pushgrid" has no attribute "queues"' in line for line in said] == [True, False], said
+
+
 def test_our_own_tests_pass_on_the_installed_fixture(installed: Installed) -> None:
     """`make wheel` runs all functional tests and contracts so."""
     ended = run_suites(installed, "tests/functional/testing/test_fixture.py", "tests/unit/testing")
 
     assert ended.returncode == 0, ended.stdout
-    assert re.search(r"^[5-9]\d passed", ended.stdout, re.MULTILINE), ended.stdout
+    assert re.search(r"^\d\d+ passed", ended.stdout, re.MULTILINE), ended.stdout
 
 
 def test_the_first_event_takes_five_commands(installed: Installed) -> None:

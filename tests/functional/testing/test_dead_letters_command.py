@@ -147,10 +147,10 @@ def test_a_blob_of_a_namespace_is_shown(command: Command):
 
 
 def test_a_damaged_blob_is_named(pushgrid: Pushgrid, crm: Subscriber, command: Command):
-    ((key, body),) = pushgrid.dead_letters.blobs.items()
-    pushgrid.dead_letters.blobs[key] = b"[{}, " + body[1:]
+    ((key, body),) = pushgrid._app.dead_letters.blobs.items()
+    pushgrid._app.dead_letters.blobs[key] = b"[{}, " + body[1:]
     shown = command("show", key[1]).out
-    pushgrid.dead_letters.blobs[key] = b"oops"
+    pushgrid._app.dead_letters.blobs[key] = b"oops"
 
     assert "unreadable: it has no deadLetterReason" in shown
     failed = command("show", key[1])
@@ -159,9 +159,9 @@ def test_a_damaged_blob_is_named(pushgrid: Pushgrid, crm: Subscriber, command: C
 
 
 def test_records_are_shown_up_to_a_number(pushgrid: Pushgrid, crm: Subscriber, command: Command):
-    ((key, body),) = pushgrid.dead_letters.blobs.items()
+    ((key, body),) = pushgrid._app.dead_letters.blobs.items()
     letters = json.loads(body) * 2500
-    pushgrid.dead_letters.blobs[key] = json.dumps(letters).encode()
+    pushgrid._app.dead_letters.blobs[key] = json.dumps(letters).encode()
 
     some, every = (
         command("show", key[1], "--json"),
@@ -174,7 +174,7 @@ def test_records_are_shown_up_to_a_number(pushgrid: Pushgrid, crm: Subscriber, c
 
 
 def test_a_blob_of_unknown_content_is_listed(pushgrid: Pushgrid, crm: Subscriber, command: Command):
-    pushgrid.dead_letters.summaries.clear()
+    pushgrid._app.dead_letters.summaries.clear()
 
     line = command("list").out.splitlines()[-1]
 
@@ -193,8 +193,8 @@ def test_a_blob_of_unknown_content_is_listed(pushgrid: Pushgrid, crm: Subscriber
 def test_a_blob_names_its_topic_whatever_its_writer_calls_it(
     pushgrid: Pushgrid, crm: Subscriber, command: Command, topic_id: str, shown: str
 ):
-    ((key, _),) = pushgrid.dead_letters.blobs.items()
-    pushgrid.dead_letters.summaries[key] = BlobSummary(topic_id, {"x": 1})
+    ((key, _),) = pushgrid._app.dead_letters.blobs.items()
+    pushgrid._app.dead_letters.summaries[key] = BlobSummary(topic_id, {"x": 1})
 
     line = command("list").out.splitlines()[-1]
 
@@ -229,7 +229,7 @@ def test_a_missing_container_stops_no_other(
     pushgrid: Pushgrid, invoices: Subscriber, command: Command
 ):
     assert invoices.container
-    pushgrid.dead_letters.missing.add(invoices.container)
+    pushgrid._app.dead_letters.missing.add(invoices.container)
 
     printed = command("list")
 

@@ -113,7 +113,7 @@ def test_a_replay_to_another_subscription_can_be_cancelled(
 ):
     crm.topic.subscribe("erp")
     assert crm.container
-    pushgrid.dead_letters.away.add("testing")
+    pushgrid._app.dead_letters.away.add("testing")
 
     job = run(
         "dead-letters", "replay", "--yes", "--to", "orders/erp", "--no-wait", "--json"
@@ -132,7 +132,7 @@ def test_unproven_events_are_sent_if_a_flag_says_so(pushgrid: Pushgrid, run: Run
     mail = topic.subscribe("mail", answers=[400, 200], eventDeliverySchema="CloudEventSchemaV1_0")
     topic.publish({"specversion": "1.0", "id": "c-1", "source": "/s", "type": "t"})
     pushgrid.advance(hours=1)
-    pushgrid.dead_letters.summaries.clear()
+    pushgrid._app.dead_letters.summaries.clear()
 
     refused = run("dead-letters", "replay", "--yes", "--no-wait")
     pushgrid.advance(minutes=1)
@@ -169,7 +169,7 @@ def test_an_outage_does_not_end_the_wait(
 
     def sleep(_: float) -> None:
         if next(waits) == "busy":
-            pushgrid.resources.fail_next("get")
+            pushgrid._app.resources.fail_next("get")
         else:
             pushgrid.advance(minutes=1)
 
@@ -188,12 +188,12 @@ def test_an_outage_does_not_end_the_wait(
 def test_a_wait_without_prospect_ends(
     pushgrid: Pushgrid, run: Run, monkeypatch: pytest.MonkeyPatch, *, stands_still: bool, why: str
 ):
-    monkeypatch.setattr(pushgrid, "replay", Mock())
+    monkeypatch.setattr(pushgrid._app, "replay", Mock())
 
     def sleep(_: float) -> None:
         if not stands_still:
             (job,) = pushgrid.arm("GET", "replays")["value"]
-            pushgrid.resources.delete(Table.REPLAYS, "job", job["id"])
+            pushgrid._app.resources.delete(Table.REPLAYS, "job", job["id"])
 
     monkeypatch.setattr("cli.replays.sleep", sleep)
 
@@ -241,7 +241,7 @@ def test_a_target_without_a_topic_is_refused(run: Run, crm: Subscriber):
 
 def test_faults_are_printed(pushgrid: Pushgrid, run: Run, crm: Subscriber):
     assert crm.container
-    pushgrid.dead_letters.missing.add(crm.container)
+    pushgrid._app.dead_letters.missing.add(crm.container)
 
     code, out, _ = run("dead-letters", "replay", "--yes")
 
@@ -256,7 +256,7 @@ def test_a_source_that_fails_leaves_a_replay_done_in_part(
 ):
     erp = crm.topic.subscribe("erp")
     assert erp.container
-    pushgrid.dead_letters.missing.add(erp.container)
+    pushgrid._app.dead_letters.missing.add(erp.container)
 
     code, out, _ = run("dead-letters", "replay", "--topic", "orders")
 

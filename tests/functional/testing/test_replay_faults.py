@@ -11,7 +11,8 @@ from unittest.mock import Mock
 import pytest
 
 from pushgrid.testing.deployment import Pushgrid
-from pushgrid.testing.topic import Refused, Subscriber
+from pushgrid.testing.driven_app import Refused
+from pushgrid.testing.topic import Subscriber
 from shared.deadletter.reader import MAX_BLOB, TOO_LARGE, UnreadableBlob
 from shared.delivery.messages.message import ReplayStep
 from shared.engine.ports import Table
@@ -23,10 +24,10 @@ from tests.functional.testing.replaying import AZURE, CRM, PLACED, ids, replayed
 
 
 def test_bad_blobs_are_named(pushgrid: Pushgrid, crm: Subscriber):
-    first, second = sorted(pushgrid.dead_letters.blobs)
-    (letter,) = json.loads(pushgrid.dead_letters.blobs[second])
-    pushgrid.dead_letters.blobs[first] = b"oops"
-    pushgrid.dead_letters.blobs[second] = json.dumps([{}, letter | {"id": 5}, letter]).encode()
+    first, second = sorted(pushgrid._app.dead_letters.blobs)
+    (letter,) = json.loads(pushgrid._app.dead_letters.blobs[second])
+    pushgrid._app.dead_letters.blobs[first] = b"oops"
+    pushgrid._app.dead_letters.blobs[second] = json.dumps([{}, letter | {"id": 5}, letter]).encode()
 
     job = replayed(pushgrid)
 
@@ -46,9 +47,9 @@ def test_a_step_ends_after_its_share_of_blobs_without_dead_letters(
 ):
     monkeypatch.setattr(step, "MAX_BLOBS", 3)
     for number in range(7):
-        pushgrid.dead_letters.write(AZURE, f"{number}.json", b"oops")
+        pushgrid._app.dead_letters.write(AZURE, f"{number}.json", b"oops")
     pushgrid.advance(minutes=1)
-    steps, reads, run = [0], Counter[int](), pushgrid.replay.run
+    steps, reads, run = [0], Counter[int](), pushgrid._app.replay.run
 
     def counted(message: ReplayStep) -> None:
         steps[0] = message.number
@@ -58,8 +59,8 @@ def test_a_step_ends_after_its_share_of_blobs_without_dead_letters(
         reads[steps[0]] += 1
         return body
 
-    monkeypatch.setattr(pushgrid, "replay", Mock(run=counted))
-    monkeypatch.setattr(pushgrid.dead_letters, "read", read)
+    monkeypatch.setattr(pushgrid._app, "replay", Mock(run=counted))
+    monkeypatch.setattr(pushgrid._app.dead_letters, "read", read)
 
     job = replayed(pushgrid, container="azure", account="testing", to=CRM)
 
@@ -69,7 +70,7 @@ def test_a_step_ends_after_its_share_of_blobs_without_dead_letters(
 
 def test_a_target_that_is_deleted_meanwhile_fails_the_job(pushgrid: Pushgrid, crm: Subscriber):
     erp = pushgrid.topic("invoices").subscribe("erp")
-    pushgrid.dead_letters.fail_next("list")
+    pushgrid._app.dead_letters.fail_next("list")
     job = pushgrid.arm(
         "POST", "replays", {"to": {"topic": "invoices", "subscription": "erp"}, "topic": "orders"}
     )
@@ -84,17 +85,17 @@ def test_a_target_that_is_deleted_meanwhile_fails_the_job(pushgrid: Pushgrid, cr
 @pytest.mark.usefixtures("crm")
 def test_damaged_rows_are_not_taken_for_missing(pushgrid: Pushgrid):
     first = replayed(pushgrid)
-    mark, _ = pushgrid.resources.list(Table.REPLAYS, "blob")
-    pushgrid.resources.damage(Table.REPLAYS, "blob", mark.name, {"records": [0], "last": 5})
+    mark, _ = pushgrid._app.resources.list(Table.REPLAYS, "blob")
+    pushgrid._app.resources.damage(Table.REPLAYS, "blob", mark.name, {"records": [0], "last": 5})
 
     waiting = replayed(pushgrid)
-    pushgrid.resources.delete(Table.REPLAYS, "blob", mark.name)
+    pushgrid._app.resources.delete(Table.REPLAYS, "blob", mark.name)
     pushgrid.advance(minutes=5)
     job = pushgrid.arm("GET", f"replays/{waiting['id']}")
 
     assert (waiting["state"], waiting["replayed"], job["state"]) == ("Running", 0, "Done")
     assert job["replayed"] + job["skipped"]["ReplayedBefore"] == first["replayed"]
-    pushgrid.resources.damage(Table.REPLAYS, "job", job["id"])
+    pushgrid._app.resources.damage(Table.REPLAYS, "job", job["id"])
     with pytest.raises(Refused, match="can't be read"):
         pushgrid.arm("POST", "replays", {})
     assert [each["id"] for each in pushgrid.arm("GET", "replays")["value"]] == [first["id"]]
@@ -105,7 +106,7 @@ def test_a_missing_container_fails_its_source_and_no_other(pushgrid: Pushgrid, c
     crm.topic.publish(PLACED)
     pushgrid.advance(hours=1)
     assert crm.container
-    pushgrid.dead_letters.missing.add(crm.container)
+    pushgrid._app.dead_letters.missing.add(crm.container)
 
     job = replayed(pushgrid)
 
@@ -122,7 +123,7 @@ def test_countless_folders_without_dead_letters_fail_their_source_and_no_other(
     pushgrid.advance(hours=1)
     assert crm.container
     for number in range(100):
-        pushgrid.dead_letters.write(
+        pushgrid._app.dead_letters.write(
             DeadLetterDestination(container=crm.container), f"CRM/1999/{number}/x.txt", b""
         )
 
@@ -143,11 +144,11 @@ def test_an_account_that_is_away_is_waited_for(
     def away(*_: object) -> None:
         raise StorageUnreachable
 
-    list_blobs = pushgrid.dead_letters.list
-    monkeypatch.setattr(pushgrid.dead_letters, "list", away)
+    list_blobs = pushgrid._app.dead_letters.list
+    monkeypatch.setattr(pushgrid._app.dead_letters, "list", away)
     job = pushgrid.arm("POST", "replays", {})
     pushgrid.advance(minutes=back_after)
-    monkeypatch.setattr(pushgrid.dead_letters, "list", list_blobs)
+    monkeypatch.setattr(pushgrid._app.dead_letters, "list", list_blobs)
     pushgrid.advance(minutes=5)
 
     job = pushgrid.arm("GET", f"replays/{job['id']}")
@@ -156,7 +157,7 @@ def test_an_account_that_is_away_is_waited_for(
 
 @pytest.mark.usefixtures("crm")
 def test_50_faults_are_named(pushgrid: Pushgrid):
-    pushgrid.dead_letters.write(AZURE, "1.json", json.dumps([{}] * 53).encode())
+    pushgrid._app.dead_letters.write(AZURE, "1.json", json.dumps([{}] * 53).encode())
     pushgrid.advance(minutes=1)
 
     job = replayed(pushgrid, container="azure", to=CRM)
@@ -170,14 +171,14 @@ def test_each_source_is_waited_for(
     erp = crm.topic.subscribe("erp", answers=[400, 200])
     crm.topic.publish(PLACED)
     pushgrid.advance(hours=1)
-    back_at, list_blobs = pushgrid.now + timedelta(minutes=90), pushgrid.dead_letters.list
+    back_at, list_blobs = pushgrid.now + timedelta(minutes=90), pushgrid._app.dead_letters.list
 
     def away(*asked: Any) -> Any:
         if pushgrid.now < back_at:
             raise StorageUnreachable
         return list_blobs(*asked)
 
-    monkeypatch.setattr(pushgrid.dead_letters, "list", away)
+    monkeypatch.setattr(pushgrid._app.dead_letters, "list", away)
     job = pushgrid.arm("POST", "replays", {})
     pushgrid.advance(minutes=100)
 
@@ -189,15 +190,15 @@ def test_each_source_is_waited_for(
 def test_what_storage_refuses_to_read_is_a_fault_of_that_blob(
     pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch
 ):
-    first, _ = sorted(pushgrid.dead_letters.blobs)
-    read = pushgrid.dead_letters.read
+    first, _ = sorted(pushgrid._app.dead_letters.blobs)
+    read = pushgrid._app.dead_letters.read
 
     def refused(destination: Any, path: str, most: int) -> bytes | None:
         if path == first[1]:
             raise UnreadableBlob("Storage refuses to read it: BlobArchived.")
         return read(destination, path, most)
 
-    monkeypatch.setattr(pushgrid.dead_letters, "read", refused)
+    monkeypatch.setattr(pushgrid._app.dead_letters, "read", refused)
     job = replayed(pushgrid)
 
     why = "Storage refuses to read it: BlobArchived."
@@ -207,8 +208,8 @@ def test_what_storage_refuses_to_read_is_a_fault_of_that_blob(
 
 def test_a_hostile_record_is_named_and_clipped(pushgrid: Pushgrid, crm: Subscriber):
     letters = [CLOUD_EVENT | CLOUD_ADDED | {name * 600_000: 1} for name in "xyz"]
-    pushgrid.dead_letters.write(AZURE, "1.json", json.dumps(letters).encode())
-    pushgrid.dead_letters.write(AZURE, "2.json", json.dumps([EVENT | ADDED]).encode())
+    pushgrid._app.dead_letters.write(AZURE, "1.json", json.dumps(letters).encode())
+    pushgrid._app.dead_letters.write(AZURE, "2.json", json.dumps([EVENT | ADDED]).encode())
     pushgrid.advance(minutes=1)
 
     job = replayed(pushgrid, container="azure", to=CRM)
@@ -220,7 +221,7 @@ def test_a_hostile_record_is_named_and_clipped(pushgrid: Pushgrid, crm: Subscrib
 def test_a_blob_that_grows_after_it_was_listed_is_not_read(
     pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(pushgrid.dead_letters, "read", lambda *_: b"[" + b" " * MAX_BLOB)
+    monkeypatch.setattr(pushgrid._app.dead_letters, "read", lambda *_: b"[" + b" " * MAX_BLOB)
 
     job = replayed(pushgrid)
 
@@ -231,13 +232,13 @@ def test_a_blob_that_grows_after_it_was_listed_is_not_read(
 def test_a_blob_that_is_deleted_meanwhile_is_left_out(
     pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch
 ):
-    first, _ = sorted(pushgrid.dead_letters.blobs)
-    read = pushgrid.dead_letters.read
+    first, _ = sorted(pushgrid._app.dead_letters.blobs)
+    read = pushgrid._app.dead_letters.read
 
     def deleted(destination: Any, path: str, most: int) -> bytes | None:
         return None if path == first[1] else read(destination, path, most)
 
-    monkeypatch.setattr(pushgrid.dead_letters, "read", deleted)
+    monkeypatch.setattr(pushgrid._app.dead_letters, "read", deleted)
 
     job = replayed(pushgrid)
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.deployment import Pushgrid
-from pushgrid.testing.topic import Refused, Subscriber
+from pushgrid.testing.driven_app import Refused
+from pushgrid.testing.topic import Subscriber
 from shared.engine.ports import Queue, Table
 from shared.engine.replaying import jobs, step
 from shared.errors import Conflict
@@ -26,7 +27,7 @@ class Killed(BaseException):
 @pytest.fixture
 def on_put(pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch) -> OnPut:
     """Give what sets a function to call before a row of replays is put: partition, document."""
-    put = pushgrid.resources.put
+    put = pushgrid._app.resources.put
 
     def on(before: Callable[[str, Any], object]) -> None:
         def watched(table: Table, partition: str, name: str, document: Any, etag: Any) -> Any:
@@ -34,7 +35,7 @@ def on_put(pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch) -> OnPut:
                 before(partition, document)
             return put(table, partition, name, document, etag)
 
-        monkeypatch.setattr(pushgrid.resources, "put", watched)
+        monkeypatch.setattr(pushgrid._app.resources, "put", watched)
 
     return on
 
@@ -92,7 +93,7 @@ def test_a_job_that_is_cancelled_in_a_step_ends_with_what_it_has_put(
 def test_a_cancellation_that_loses_its_race_is_tried_again(
     pushgrid: Pushgrid, crm: Subscriber, on_put: OnPut, logged: Logged
 ):
-    pushgrid.dead_letters.away.add("testing")
+    pushgrid._app.dead_letters.away.add("testing")
     job = pushgrid.arm("POST", "replays", {})
     on_put(once(lambda _, document: document.get("state") == "Cancelled", conflict))
 
@@ -114,7 +115,7 @@ def test_a_job_that_has_ended_can_not_be_cancelled(
 def test_of_two_that_start_at_once_one_is_refused_and_leaves_nothing(
     pushgrid: Pushgrid, crm: Subscriber, on_put: OnPut
 ):
-    pushgrid.dead_letters.away.add("testing")
+    pushgrid._app.dead_letters.away.add("testing")
     first: list[Any] = []
     on_put(
         once(
@@ -127,7 +128,7 @@ def test_of_two_that_start_at_once_one_is_refused_and_leaves_nothing(
         pushgrid.arm("POST", "replays", {"rate": 8})
 
     assert [each["rate"] for each in pushgrid.arm("GET", "replays")["value"]] == [7]
-    pushgrid.dead_letters.away.clear()
+    pushgrid._app.dead_letters.away.clear()
     pushgrid.advance(minutes=5)
     assert pushgrid.arm("GET", f"replays/{first[0]['id']}")["state"] == "Done"
     assert len(ids(crm)) == 3
@@ -139,7 +140,7 @@ def test_a_process_that_ends_before_it_claims_its_job_leaves_that_to_the_first_s
     def kill() -> None:
         raise Killed
 
-    pushgrid.dead_letters.away.add("testing")
+    pushgrid._app.dead_letters.away.add("testing")
     on_put(once(lambda partition, _: partition == STATE, kill))
     with pytest.raises(Killed):
         pushgrid.arm("POST", "replays", {})
@@ -147,7 +148,7 @@ def test_a_process_that_ends_before_it_claims_its_job_leaves_that_to_the_first_s
 
     with pytest.raises(Refused, match="is running"):
         pushgrid.arm("POST", "replays", {})
-    pushgrid.dead_letters.away.clear()
+    pushgrid._app.dead_letters.away.clear()
     pushgrid.advance(minutes=5)
 
     assert [each["state"] for each in pushgrid.arm("GET", "replays")["value"]] == ["Done"]
@@ -157,7 +158,7 @@ def test_a_process_that_ends_before_it_claims_its_job_leaves_that_to_the_first_s
 def test_a_job_whose_start_failed_halfway_is_deleted_by_the_next(
     pushgrid: Pushgrid, crm: Subscriber
 ):
-    pushgrid.resources.fail_next("put", after=True)
+    pushgrid._app.resources.fail_next("put", after=True)
     with pytest.raises(Refused, match="safe to retry"):
         pushgrid.arm("POST", "replays", {"rate": 7})
     assert [each["rate"] for each in pushgrid.arm("GET", "replays")["value"]] == [7]
@@ -165,7 +166,7 @@ def test_a_job_whose_start_failed_halfway_is_deleted_by_the_next(
     assert replayed(pushgrid, rate=8)["state"] == "Done"
 
     assert [each["rate"] for each in pushgrid.arm("GET", "replays")["value"]] == [8]
-    assert pushgrid.queues.texts(Queue.RETRIES) == []
+    assert pushgrid._app.queues.texts(Queue.RETRIES) == []
     assert len(ids(crm)) == 3
 
 
@@ -187,7 +188,7 @@ def test_an_account_may_be_away_again_and_again(
     crm.topic.publish(PLACED)
     pushgrid.advance(hours=1)
     crm.answer(200)
-    read, away = pushgrid.dead_letters.read, pushgrid.dead_letters.away
+    read, away = pushgrid._app.dead_letters.read, pushgrid._app.dead_letters.away
     monkeypatch.setattr(step, "MAX_BLOBS", 1)
 
     def last(*given: Any) -> Any:
@@ -195,7 +196,7 @@ def test_an_account_may_be_away_again_and_again(
         away.add("testing")
         return found
 
-    monkeypatch.setattr(pushgrid.dead_letters, "read", last)
+    monkeypatch.setattr(pushgrid._app.dead_letters, "read", last)
     job = pushgrid.arm("POST", "replays", {})
     for _ in range(2):
         pushgrid.advance(minutes=50)
@@ -212,7 +213,7 @@ def test_events_whose_put_was_not_answered_are_repeated_and_told(
     on_put(
         once(
             lambda partition, job: partition == JOB and job.get("batches", 0) > 0,
-            lambda: pushgrid.queues.fail_next("put", after=True),
+            lambda: pushgrid._app.queues.fail_next("put", after=True),
         )
     )
 
@@ -225,14 +226,14 @@ def test_events_whose_put_was_not_answered_are_repeated_and_told(
 def test_the_time_that_a_step_takes_is_part_of_the_rate(
     pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch
 ):
-    read = pushgrid.dead_letters.read
+    read = pushgrid._app.dead_letters.read
     monkeypatch.setattr(step, "MAX_BLOBS", 1)
 
     def slow(*given: Any) -> Any:
-        pushgrid.clock.advance(2 * SECOND)  # for two events
+        pushgrid._app.clock.advance(2 * SECOND)  # for two events
         return read(*given)
 
-    monkeypatch.setattr(pushgrid.dead_letters, "read", slow)
+    monkeypatch.setattr(pushgrid._app.dead_letters, "read", slow)
     job = pushgrid.arm("POST", "replays", {"rate": 1})
     pushgrid.advance()
 
@@ -244,13 +245,13 @@ def test_the_time_that_a_step_takes_is_part_of_the_rate(
 def test_a_step_lasts_a_while_and_no_longer(
     pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch
 ):
-    read = pushgrid.dead_letters.read
+    read = pushgrid._app.dead_letters.read
 
     def slow(*given: Any) -> Any:
-        pushgrid.clock.advance(step.RUN_FOR)
+        pushgrid._app.clock.advance(step.RUN_FOR)
         return read(*given)
 
-    monkeypatch.setattr(pushgrid.dead_letters, "read", slow)
+    monkeypatch.setattr(pushgrid._app.dead_letters, "read", slow)
     job = pushgrid.arm("POST", "replays", {})
 
     assert pushgrid.arm("GET", f"replays/{job['id']}")["blobs"] == 1

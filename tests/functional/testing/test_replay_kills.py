@@ -33,12 +33,12 @@ class Killer:
     def __init__(self, app: Pushgrid, kills: set[int]) -> None:
         self.requests = 0
         self._kills = kills  # numbers of requests, which are done: so the next ones are not
-        self._steps, self._is_on = app.replay, False
-        app.replay = self  # type: ignore[assignment]
+        self._steps, self._is_on = app._app.replay, False
+        app._app.replay = self  # type: ignore[assignment]
         for store, verbs in REQUESTS.items():
             for verb in verbs:
-                act = getattr(getattr(app, store), verb)
-                setattr(getattr(app, store), verb, self._guarded(act))
+                act = getattr(getattr(app._app, store), verb)
+                setattr(getattr(app._app, store), verb, self._guarded(act))
 
     def run(self, asked: ReplayStep) -> None:
         self._is_on = True
@@ -106,7 +106,7 @@ def test_a_batch_that_was_recorded_is_not_repeated(
     crm.topic.publish(EVENTS)
     pushgrid.advance(hours=1)
     crm.answer(200)
-    put, kills = pushgrid.resources.put, iter([True])
+    put, kills = pushgrid._app.resources.put, iter([True])
 
     def killed(table: Table, partition: str, *rest: Any) -> Any:
         found = put(table, partition, *rest)
@@ -114,7 +114,7 @@ def test_a_batch_that_was_recorded_is_not_repeated(
             raise Killed
         return found
 
-    monkeypatch.setattr(pushgrid.resources, "put", killed)
+    monkeypatch.setattr(pushgrid._app.resources, "put", killed)
 
     job = replayed(pushgrid)
 
@@ -131,10 +131,10 @@ def test_a_step_that_comes_twice_starts_no_second_line_of_steps(
     pushgrid.advance(hours=1)
     job = pushgrid.arm("POST", "replays", {"rate": 1})
     first = ReplayStep(job=job["id"], number=1)
-    pushgrid.queues.put(Queue.RETRIES, encode_step(first))
+    pushgrid._app.queues.put(Queue.RETRIES, encode_step(first))
 
     pushgrid.advance(seconds=1)
-    waiting = [text for text in pushgrid.queues.texts(Queue.RETRIES) if '"job"' in text]
+    waiting = [text for text in pushgrid._app.queues.texts(Queue.RETRIES) if '"job"' in text]
 
     assert len(waiting) == 1
 
@@ -148,14 +148,14 @@ def test_who_starts_a_job_and_its_first_step_may_claim_it_at_once(
     pushgrid.advance(hours=1)
     if has_run_before:
         replayed(pushgrid, dryRun=True)
-    put, claims = pushgrid.resources.put, iter([True])
+    put, claims = pushgrid._app.resources.put, iter([True])
 
     def raced(table: Table, partition: str, *rest: Any) -> Any:
         if (table, partition) == (Table.REPLAYS, "state") and next(claims, False):
             put(table, partition, *rest)
         return put(table, partition, *rest)
 
-    monkeypatch.setattr(pushgrid.resources, "put", raced)
+    monkeypatch.setattr(pushgrid._app.resources, "put", raced)
 
     job = replayed(pushgrid)
 

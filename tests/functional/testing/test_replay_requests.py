@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.deployment import Pushgrid
-from pushgrid.testing.topic import Refused, Subscriber
+from pushgrid.testing.driven_app import Refused
+from pushgrid.testing.topic import Subscriber
 from shared.engine.manage import replays_api
 from shared.engine.ports import Table
 from tests.functional.deployment import Logged
@@ -26,7 +27,7 @@ def test_who_began_and_ended_it_is_logged(pushgrid: Pushgrid, crm: Subscriber, l
 
 @pytest.mark.usefixtures("crm")
 def test_a_given_container_is_named_in_the_log_and_by_its_fault(pushgrid: Pushgrid, logged: Logged):
-    pushgrid.dead_letters.missing.add("azure")
+    pushgrid._app.dead_letters.missing.add("azure")
 
     job = replayed(pushgrid, container="azure", to=CRM)
 
@@ -52,7 +53,7 @@ def test_a_replay_of_nothing_blocks_no_other(pushgrid: Pushgrid, member: str, mo
 
 
 def test_one_replay_runs_at_a_time(pushgrid: Pushgrid, crm: Subscriber):
-    pushgrid.dead_letters.away.add("testing")
+    pushgrid._app.dead_letters.away.add("testing")
     first = pushgrid.arm("POST", "replays", {})
 
     with pytest.raises(Refused, match=first["id"]):
@@ -60,14 +61,14 @@ def test_one_replay_runs_at_a_time(pushgrid: Pushgrid, crm: Subscriber):
     cancelled = pushgrid.arm("POST", f"replays/{first['id']}/cancel")
 
     assert cancelled["state"] == "Cancelled"
-    pushgrid.dead_letters.away.clear()
+    pushgrid._app.dead_letters.away.clear()
     assert replayed(pushgrid)["replayed"] == 3
     assert len(ids(crm)) == 3
 
 
 def test_a_subscription_whose_row_can_t_be_read_is_a_fault(pushgrid: Pushgrid, crm: Subscriber):
     crm.topic.subscribe("erp")
-    pushgrid.resources.damage(Table.EVENT_SUBSCRIPTIONS, "orders", "erp", {})
+    pushgrid._app.resources.damage(Table.EVENT_SUBSCRIPTIONS, "orders", "erp", {})
 
     job = replayed(pushgrid, topic="orders")
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from pushgrid.testing.deployment import GROUP, Pushgrid
+from pushgrid.testing import Pushgrid
+from pushgrid.testing.driven_app import GROUP
 from pushgrid.testing.topic import Subscriber
 from shared.delivery.messages.message import ReplayStep
 from shared.delivery.messages.message_writer import encode_step
@@ -26,7 +27,7 @@ QUEUE = {
 
 
 def test_each_event_goes_to_its_subscription_anew(pushgrid: Pushgrid, crm: Subscriber):
-    blobs = dict(pushgrid.dead_letters.blobs)
+    blobs = dict(pushgrid._app.dead_letters.blobs)
 
     job = replayed(pushgrid, topic="orders", subscription="crm")
 
@@ -35,7 +36,7 @@ def test_each_event_goes_to_its_subscription_anew(pushgrid: Pushgrid, crm: Subsc
     assert crm.received[0]["eventTime"] == AT
     assert "deadLetterReason" not in crm.received[0]
     assert {each.request.headers["aeg-delivery-count"] for each in crm.attempts} == {"0"}
-    assert pushgrid.dead_letters.blobs == blobs
+    assert pushgrid._app.dead_letters.blobs == blobs
 
 
 def test_a_queue_gets_them_when_it_is_resumed(pushgrid: Pushgrid):
@@ -62,7 +63,7 @@ def test_a_queue_gets_them_when_it_is_resumed(pushgrid: Pushgrid):
 def test_a_header_names_the_job_if_a_setting_says_so(
     pushgrid: Pushgrid, crm: Subscriber, *, is_on: bool
 ):
-    pushgrid.push = replace(pushgrid.push, has_replay_header=is_on)
+    pushgrid._app.push = replace(pushgrid._app.push, has_replay_header=is_on)
     crm.topic.publish({**PLACED, "id": "fresh"})
 
     job = replayed(pushgrid)
@@ -139,21 +140,21 @@ def test_what_is_dead_lettered_while_a_replay_runs_is_not_part_of_it(
     pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch
 ):
     crm.answer(400)
-    _, second = sorted(pushgrid.dead_letters.blobs)
-    read, until = pushgrid.dead_letters.read, pushgrid.now + timedelta(minutes=20)
+    _, second = sorted(pushgrid._app.dead_letters.blobs)
+    read, until = pushgrid._app.dead_letters.read, pushgrid.now + timedelta(minutes=20)
 
     def late(destination: Any, path: str, most: int) -> bytes | None:
         if path == second[1] and pushgrid.now < until:
             raise StorageUnreachable
         return read(destination, path, most)
 
-    monkeypatch.setattr(pushgrid.dead_letters, "read", late)
+    monkeypatch.setattr(pushgrid._app.dead_letters, "read", late)
     job = pushgrid.arm("POST", "replays", {})
     pushgrid.advance(minutes=30)
 
     job = pushgrid.arm("GET", f"replays/{job['id']}")
     assert (job["state"], job["blobs"], job["events"]) == ("Done", 2, 3)
-    assert len(pushgrid.dead_letters.blobs) > 3
+    assert len(pushgrid._app.dead_letters.blobs) > 3
 
 
 def test_a_subscription_that_was_created_again_gets_the_events(pushgrid: Pushgrid, crm: Subscriber):
@@ -216,7 +217,7 @@ def test_converted_events_go_to_the_topic_that_is_their_source(pushgrid: Pushgri
     for each in (billing, shipping):
         each.topic.publish({**PLACED, "id": each.topic.name})
         pushgrid.advance(hours=1)
-    pushgrid.dead_letters.summaries.clear()  # as earlier versions wrote them
+    pushgrid._app.dead_letters.summaries.clear()  # as earlier versions wrote them
 
     job = replayed(pushgrid, topic="billing", subscription="erp")
 
@@ -232,7 +233,7 @@ def test_cloud_events_go_only_to_the_topic_that_their_blob_proves(pushgrid: Push
         pushgrid.advance(hours=1)
 
     proven = replayed(pushgrid, topic="billing")
-    pushgrid.dead_letters.summaries.clear()
+    pushgrid._app.dead_letters.summaries.clear()
     refused = replayed(pushgrid, topic="billing", again=True)
 
     assert (proven["skipped"], proven["replayed"]) == ({"AnotherTopic": 1}, 1)
@@ -257,7 +258,7 @@ def test_a_topic_that_is_gone_keeps_its_dead_letters_from_others(pushgrid: Pushg
     billing, shipping = two_that_share_a_folder(pushgrid)
     shipping.topic.publish({**PLACED, "id": "s-1"})
     pushgrid.advance(hours=1)
-    pushgrid.dead_letters.summaries.clear()
+    pushgrid._app.dead_letters.summaries.clear()
     shipping.delete()
     pushgrid.arm("DELETE", "topics/shipping")
     pushgrid.advance(minutes=1)
@@ -270,7 +271,7 @@ def test_a_topic_that_is_gone_keeps_its_dead_letters_from_others(pushgrid: Pushg
 def test_dead_letters_of_azure_in_any_container_go_to_a_given_subscription(pushgrid: Pushgrid):
     azure = pushgrid.topic("orders", inputSchema="CloudEventSchemaV1_0").subscribe("crm")
     letters = [EVENT | ADDED, CLOUD_EVENT | CLOUD_ADDED, NAMESPACE]
-    pushgrid.dead_letters.write(
+    pushgrid._app.dead_letters.write(
         AZURE,
         "ORDERS-TO-CRM/2025/1/2/3/5b0c.json",
         json.dumps(letters).encode(),
@@ -288,7 +289,7 @@ def test_dead_letters_of_azure_in_any_container_go_to_a_given_subscription(pushg
 
 
 def test_the_own_account_is_the_same_with_and_without_its_name(pushgrid: Pushgrid, crm: Subscriber):
-    pushgrid.dead_letters.write(AZURE, "1.json", json.dumps([EVENT | ADDED]).encode())
+    pushgrid._app.dead_letters.write(AZURE, "1.json", json.dumps([EVENT | ADDED]).encode())
     pushgrid.advance(minutes=1)
 
     named = replayed(pushgrid, container="azure", account="testing", to=CRM)
@@ -300,15 +301,15 @@ def test_the_own_account_is_the_same_with_and_without_its_name(pushgrid: Pushgri
 def test_steps_of_an_unknown_job_and_earlier_steps_do_nothing(pushgrid: Pushgrid, crm: Subscriber):
     job = replayed(pushgrid, rate=1)
     for name in ("unknown", job["id"]):
-        pushgrid.queues.put(Queue.RETRIES, encode_step(ReplayStep(job=name, number=1)))
+        pushgrid._app.queues.put(Queue.RETRIES, encode_step(ReplayStep(job=name, number=1)))
     pushgrid.advance(minutes=5)
 
     assert len(ids(crm)) == 3
-    assert pushgrid.queues.texts(Queue.RETRIES) == []
+    assert pushgrid._app.queues.texts(Queue.RETRIES) == []
 
 
 def crm_destination(pushgrid: Pushgrid, crm: Subscriber) -> dict[str, Any]:
     """Return the destination of the subscription's dead letters, for another one."""
-    destination = pushgrid.new_container()
+    destination = pushgrid._app.new_container()
     destination["properties"]["blobContainerName"] = crm.container
     return destination

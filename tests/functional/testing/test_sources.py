@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from pushgrid.testing.deployment import ACCOUNT, GROUP, Pushgrid
+from pushgrid.testing import Pushgrid
+from pushgrid.testing.driven_app import ACCOUNT, GROUP
 from pushgrid.testing.subscriber import Endpoint
 from pushgrid.testing.topic import Subscriber
 from shared.deadletter.notice import WrittenBlob, blob_event
@@ -31,8 +32,8 @@ def run(
 def subscribe(pushgrid: Pushgrid, run: Run, answers: list[int]) -> Endpoint:
     """Subscribe ``ops`` to the storage account, as an operator does."""
     ops = Endpoint(answers, None, is_asked_to_consent=False)
-    pushgrid.endpoints.connect(URL, ops)
-    container = pushgrid.new_container()["properties"]["blobContainerName"]
+    pushgrid._app.endpoints.connect(URL, ops)
+    container = pushgrid._app.new_container()["properties"]["blobContainerName"]
     where = f"--topic {TOPIC} --endpoint {URL} --dead-letter-container {container}"
     created = run("subscription", "create", "ops", *where.split())
     assert created.code == 0, created
@@ -64,7 +65,7 @@ def test_a_lost_event_is_told_of_and_a_lost_notice_can_be_replayed(
     (told,) = [each.request.events[0] for each in ops.attempts]
     assert told["eventType"] == "Microsoft.Storage.BlobCreated"
     assert told["topic"] == SOURCE
-    assert len(pushgrid.dead_letters.blobs) == 2
+    assert len(pushgrid._app.dead_letters.blobs) == 2
 
     job = replayed(pushgrid, topic=TOPIC, subscription="ops")
 
@@ -109,8 +110,6 @@ def test_a_test_tells_of_blobs(pushgrid: Pushgrid) -> None:
 def test_a_change_of_a_blob_is_one_of_event_grid_s(pushgrid: Pushgrid) -> None:
     with pytest.raises(ValueError, match="PutBlob, PutBlockList"):
         pushgrid.storage_account.change("in", "x", api="PutBlock")
-    with pytest.raises(TypeError, match="only storage publishes"):
-        pushgrid.storage_account.publish({})
 
 
 def test_the_sequencer_orders_microseconds(pushgrid: Pushgrid) -> None:
@@ -127,7 +126,7 @@ def test_the_sequencer_orders_microseconds(pushgrid: Pushgrid) -> None:
 def test_nobody_else_publishes_to_an_account(pushgrid: Pushgrid, run: Run) -> None:
     subscribe(pushgrid, run, [200])
 
-    answer = pushgrid.http("POST", f"/topics/{TOPIC}/api/events", {"aeg-sas-key": "x"}, b"[]")
+    answer = pushgrid._app.http("POST", f"/topics/{TOPIC}/api/events", {"aeg-sas-key": "x"}, b"[]")
 
     assert answer.status == 404
 
@@ -168,8 +167,8 @@ def test_dead_letters_of_a_system_topics_subscription_are_listed(
 ) -> None:
     properties = {"source": SOURCE, "topicType": "Microsoft.Storage.StorageAccounts"}
     pushgrid.arm("PUT", "systemTopics/blobs", {"properties": properties})
-    pushgrid.endpoints.connect(URL, Endpoint([400], None, is_asked_to_consent=False))
-    container = pushgrid.new_container()["properties"]["blobContainerName"]
+    pushgrid._app.endpoints.connect(URL, Endpoint([400], None, is_asked_to_consent=False))
+    container = pushgrid._app.new_container()["properties"]["blobContainerName"]
     options = f"--topic systemTopics/blobs --endpoint {URL} --dead-letter-container {container}"
     run("subscription", "create", "nested", *options.split())
     lose_an_event(pushgrid)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from pushgrid.testing.deployment import GROUP, Pushgrid
+from pushgrid.testing import Pushgrid
+from pushgrid.testing.driven_app import GROUP
 from pushgrid.testing.subscriber import Endpoint
 from pushgrid.testing.topic import Topic
 from tests.commands import Run, runner
@@ -129,7 +130,7 @@ def changed_by(pushgrid: Pushgrid, run: Run, topic: Topic, option: str) -> dict[
     """Update the subscription; return the settings that have other values now."""
     path = f"{topic.path}/eventSubscriptions/crm"
     before = stored(pushgrid, path)
-    pushgrid.endpoints.connect("https://new.example/", CONSENTING)
+    pushgrid._app.endpoints.connect("https://new.example/", CONSENTING)
 
     name = f"shop.{topic.name}" if topic.namespace else topic.name
     printed = run("subscription", "update", "crm", "-t", name, *option.split(" "))
@@ -166,7 +167,7 @@ def test_an_update_removes_dead_letters(
     pushgrid: Pushgrid, run: Run, namespace: str | None, identity: Any
 ):
     topic = pushgrid.topic("orders", namespace=namespace)
-    destination: Any = pushgrid.new_container()
+    destination: Any = pushgrid._app.new_container()
     member = "deadLetterDestination"
     if identity:
         destination = {"identity": identity, member: destination}
@@ -230,7 +231,7 @@ def test_a_whole_number_is_shown_as_one(pushgrid: Pushgrid, run: Run):
 def test_another_of_the_same_name_is_replaced_only_if_asked_for(pushgrid: Pushgrid, run: Run):
     orders = pushgrid.topic("orders")
     orders.subscribe("crm", **OF_TOPIC)
-    pushgrid.endpoints.connect("https://new.example/", CONSENTING)
+    pushgrid._app.endpoints.connect("https://new.example/", CONSENTING)
     path = f"{orders.path}/eventSubscriptions/crm"
     before = stored(pushgrid, path)
     create = ("subscription", "create", "CRM", "-t", "orders", "--endpoint", "https://new.example/")
@@ -254,8 +255,8 @@ def test_another_of_the_same_name_is_replaced_only_if_asked_for(pushgrid: Pushgr
 @pytest.mark.parametrize("action", ["create --replace", "update"])
 def test_a_missing_container_is_told(pushgrid: Pushgrid, run: Run, action: str):
     pushgrid.topic("orders").subscribe("crm")
-    pushgrid.dead_letters.missing.add("gone")
-    pushgrid.endpoints.connect("https://new.example/", CONSENTING)
+    pushgrid._app.dead_letters.missing.add("gone")
+    pushgrid._app.endpoints.connect("https://new.example/", CONSENTING)
 
     given = ("-t", "orders", "--endpoint", "https://new.example/", "--dead-letter-container")
     missing = run("subscription", *action.split(), "crm", *given, "gone")
@@ -285,7 +286,7 @@ def test_a_queue_receives_the_events(pushgrid: Pushgrid, run: Run):
             },
         }
     listed = run("subscription", "list")
-    pushgrid.endpoints.connect("https://new.example/", CONSENTING)
+    pushgrid._app.endpoints.connect("https://new.example/", CONSENTING)
     back = run(
         "subscription", "update", "crm", "-t", "orders", "--endpoint", "https://new.example/"
     )

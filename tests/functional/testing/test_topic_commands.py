@@ -67,7 +67,7 @@ def test_a_deletion_asks_and_says_what_would_be_lost(
         topic.subscribe("crm")
         one, three = ({Series(Metric.DELIVERY_SUCCESS): ONE}, {Series(Metric.MATCHED): THREE})
         row = CountRow(Span.MINUTE, pushgrid.now, name, "crm", "i-1", {**one, **three})
-        pushgrid.counts.write([row])
+        pushgrid._app.counts.write([row])
     orders.subscribe("erp")
     pushgrid.advance(minutes=2)
     show = arguments.replace("delete", "show").split()
@@ -159,7 +159,7 @@ def test_with_a_readers_key_commands_read_and_say_what_they_may_not_do(
 ):
     pushgrid.topic("orders").subscribe("crm")
     monkeypatch.delenv("PUSHGRID_ADMIN_KEY")
-    monkeypatch.setenv("PUSHGRID_READER_KEY", pushgrid.reader_key)
+    monkeypatch.setenv("PUSHGRID_READER_KEY", pushgrid._app.reader_key)
 
     for reads in (
         "topic list",
