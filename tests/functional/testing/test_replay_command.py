@@ -93,8 +93,8 @@ def test_the_timeline_tells_a_replay_from_the_publishing(pushgrid: Pushgrid, run
     out = run("timeline", "-t", "orders", "-s", "crm", "--since", "2026-02-09T12:00").out
 
     first, second = [line for line in out.splitlines() if line.startswith("e-17")]
-    assert first.startswith("e-17  published 2026-02-09 12:00:00, 1:05:00 ago")
-    assert second.startswith("e-17  replayed 2026-02-09 13:00:00, 0:05:00 ago")
+    assert first.startswith("e-17  Shop.OrderPlaced  published 2026-02-09 12:00:00, 1:05:00 ago")
+    assert second.startswith("e-17  Shop.OrderPlaced  replayed 2026-02-09 13:00:00, 0:05:00 ago")
     assert "replay" not in first
     assert second.endswith(f", replay {job})")
 

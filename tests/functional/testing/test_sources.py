@@ -183,7 +183,7 @@ def test_dead_letters_of_a_system_topics_subscription_are_listed(
 
 def test_the_command_and_the_lists_know_the_deployment(pushgrid: Pushgrid, run: Run) -> None:
     topic = "system-this-deployment"
-    pushgrid.endpoints.connect(URL, Endpoint([200], None, is_asked_to_consent=False))
+    pushgrid._app.endpoints.connect(URL, Endpoint([200], None, is_asked_to_consent=False))
 
     created = run("subscription", "create", "ops", "--topic", topic, "--endpoint", URL)
 

@@ -343,7 +343,7 @@ def test_an_update_does_not_mix_destinations(
     pushgrid: Pushgrid, run: Run, destination: str, options: str, kind: str
 ):
     orders = pushgrid.topic("orders")
-    pushgrid.endpoints.connect("https://new.example/", CONSENTING)
+    pushgrid._app.endpoints.connect("https://new.example/", CONSENTING)
     made = run("subscription", "create", "crm", "-t", "orders", *destination.split())
     before = pushgrid.arm("GET", f"{orders.path}/eventSubscriptions/crm")
 
@@ -369,7 +369,7 @@ def test_deliveries_are_signed_with_a_secret_that_is_printed_once(
     pushgrid: Pushgrid, run: Run, namespace: str | None
 ):
     topic = pushgrid.topic("orders", namespace=namespace)
-    pushgrid.endpoints.connect("https://new.example/", CONSENTING)
+    pushgrid._app.endpoints.connect("https://new.example/", CONSENTING)
     name = f"{namespace}.orders" if namespace else "orders"
     of = ("crm", "-t", name)
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from pushgrid.testing.deployment import GROUP, Pushgrid
+from pushgrid.testing.deployment import Pushgrid
+from pushgrid.testing.driven_app import GROUP
 from pushgrid.testing.topic import StorageAccount, Subscriber
 from shared.adapters.resource_cache import ResourceCache
 from shared.deadletter.selection import Selection
@@ -29,9 +30,9 @@ MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 @pytest.fixture
 def ops(pushgrid: Pushgrid) -> Subscriber:
     """Who is told of troubles, from a minute on."""
-    source = StorageAccount(pushgrid, "this-deployment", SOURCE)
+    source = StorageAccount(pushgrid._app, "this-deployment", SOURCE)
     subscriber = source.subscribe("ops")
-    pushgrid.trouble_notices.run(pushgrid.now + MINUTE)
+    pushgrid._app.trouble_notices.run(pushgrid.now + MINUTE)
     pushgrid.advance(minutes=1)
     return subscriber
 
@@ -45,12 +46,12 @@ def count(
     for span, start in starts.items():
         instance = f"{metric}{d}{now}"
         row = CountRow(span, start, topic, name, instance, {series: Sum(by, 1, by, by)})
-        pushgrid.counts.write([row])
+        pushgrid._app.counts.write([row])
 
 
 def tell(pushgrid: Pushgrid, minutes: float = 2) -> None:
     pushgrid.advance(minutes=minutes)
-    pushgrid.trouble_notices.run(pushgrid.now + MINUTE)
+    pushgrid._app.trouble_notices.run(pushgrid.now + MINUTE)
     pushgrid.advance()
 
 
@@ -107,14 +108,14 @@ def test_minutes_are_told_apart_and_a_repeated_run_sends_the_same_events(
     for _ in range(2):
         count(pushgrid, Metric.DROPPED, 1, DropReason="X")
         pushgrid.advance(minutes=1)
-    row = pushgrid.resources.get(Table.TOPICS, "state", "troubles")
+    row = pushgrid._app.resources.get(Table.TOPICS, "state", "troubles")
     assert row is not None
 
     tell(pushgrid)
     first = [each["id"] for each in ops.received]
-    again = pushgrid.resources.get(Table.TOPICS, "state", "troubles")
+    again = pushgrid._app.resources.get(Table.TOPICS, "state", "troubles")
     assert again is not None
-    pushgrid.resources.put(Table.TOPICS, "state", "troubles", row.document, again.etag)
+    pushgrid._app.resources.put(Table.TOPICS, "state", "troubles", row.document, again.etag)
     anew(pushgrid).run(pushgrid.now + MINUTE)
     pushgrid.advance()
 
@@ -124,7 +125,7 @@ def test_minutes_are_told_apart_and_a_repeated_run_sends_the_same_events(
 
 def anew(pushgrid: Pushgrid) -> TroubleNotices:
     """Return the job of a process that knows nothing."""
-    return replace(pushgrid.trouble_notices, _told=None)
+    return replace(pushgrid._app.trouble_notices, _told=None)
 
 
 def test_what_is_told_is_never_about_who_is_told(pushgrid: Pushgrid, ops: Subscriber) -> None:
@@ -145,10 +146,10 @@ def test_while_nobody_subscribes_nothing_is_read_but_who_does(
     count(pushgrid, Metric.DROPPED, 1, DropReason="X")
     pushgrid.advance(minutes=3)
     for port, method in (
-        (pushgrid.counts, "hours"),
-        (pushgrid.counts, "minutes"),
-        (pushgrid.attempts, "read"),
-        (pushgrid.resources, "get"),
+        (pushgrid._app.counts, "hours"),
+        (pushgrid._app.counts, "minutes"),
+        (pushgrid._app.attempts, "read"),
+        (pushgrid._app.resources, "get"),
     ):
         port.fail_next(method)
     asked: list[str] = []
@@ -159,10 +160,10 @@ def test_while_nobody_subscribes_nothing_is_read_but_who_does(
         return read(cache, topic)
 
     monkeypatch.setattr(ResourceCache, "of_topic", of_topic)
-    pushgrid.trouble_notices.run(pushgrid.now + MINUTE)
+    pushgrid._app.trouble_notices.run(pushgrid.now + MINUTE)
 
     assert asked == ["system-this-deployment"]
-    assert pushgrid.queues.texts(Queue.DELIVERIES) == []
+    assert pushgrid._app.queues.texts(Queue.DELIVERIES) == []
 
 
 def test_after_a_time_without_runs_no_more_than_a_quarter_of_an_hour_is_told(
@@ -180,12 +181,12 @@ def test_after_a_time_without_runs_no_more_than_a_quarter_of_an_hour_is_told(
 def test_what_storage_refuses_is_told_by_the_next_run(pushgrid: Pushgrid, ops: Subscriber) -> None:
     count(pushgrid, Metric.DROPPED, 1, DropReason="X")
     pushgrid.advance(minutes=2)
-    pushgrid.counts.fail_next("hours")
+    pushgrid._app.counts.fail_next("hours")
 
     with pytest.raises(StorageUnavailable):
-        pushgrid.trouble_notices.run(pushgrid.now + MINUTE)
+        pushgrid._app.trouble_notices.run(pushgrid.now + MINUTE)
     assert ops.received == []
-    pushgrid.trouble_notices.run(pushgrid.now + MINUTE)
+    pushgrid._app.trouble_notices.run(pushgrid.now + MINUTE)
     pushgrid.advance()
 
     assert len(ops.received) == 1
@@ -217,7 +218,7 @@ def test_a_replay_that_ended_is_told_of_with_its_number_of_events(
         job("r4", **{**ended, "is_dry_run": True}),
         job("r5", **{**ended, "to": SubscriptionKey("system-this-deployment", "ops")}),
     ):
-        pushgrid.replays.save(each, None)
+        pushgrid._app.replays.save(each, None)
 
     tell(pushgrid)
 
