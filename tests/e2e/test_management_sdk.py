@@ -88,6 +88,28 @@ def test_a_storage_queue_as_destination(client: Any, name: str):
         operations.get_full_url(*where)
 
 
+def test_the_secret_that_signs_deliveries_is_not_lost_by_a_client_that_writes_back(
+    client: Any, subscriber: Callable[..., Subscriber], name: str
+):
+    topic = client.topics.begin_create_or_update(GROUP, name, m.Topic(location="x")).result()
+    operations, where, endpoint = client.event_subscriptions, (topic.id, "crm"), subscriber()
+    signed = m.StaticDeliveryAttributeMapping(
+        name="webhook-signature", value="Generated", is_secret=True
+    )
+    destination = webhook(endpoint, delivery_attribute_mappings=[signed])
+    wanted = m.EventSubscription(destination=destination)
+
+    operations.begin_create_or_update(*where, wanted).result()
+    (made,) = operations.get_delivery_attributes(*where).value
+    read = operations.get(*where)
+    read.destination.endpoint_url = destination.endpoint_url  # is never shown
+    operations.begin_create_or_update(*where, read).result()
+
+    assert read.destination.delivery_attribute_mappings[0].value == HIDDEN
+    assert made.value.startswith("whsec_")
+    assert operations.get_delivery_attributes(*where).value == [made]
+
+
 @pytest.mark.parametrize("form", ["nested", "extension"])
 def test_event_subscriptions(
     client: Any, subscriber: Callable[..., Subscriber], name: str, form: str

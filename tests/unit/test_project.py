@@ -123,6 +123,8 @@ def test_updates_are_proposed_for_every_pin():
         ("github-actions", ""),
         ("docker", "/docker"),
         ("docker-compose", ""),
+        ("gomod", "/tests/clients/go"),
+        ("maven", "/tests/clients/java"),
     }
 
 

@@ -1,0 +1,192 @@
+"""The receivers of docs/receiving.md, with their languages' packages: what they refuse."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import requests
+
+from shared.delivery.requests.push_batch import Loaded, PushBatch
+from shared.delivery.requests.push_request import push_request
+from shared.delivery.requests.signature import with_signature
+from shared.http import OutboundRequest
+from shared.subscriptions.handshake import build_challenge
+from shared.subscriptions.subscription import Batching
+from testbed.subscriber import PATIENCE
+from tests.builders import a_delivery, a_subscription, terms, text
+from tests.package_list import ROOT
+
+CLIENTS = Path(__file__).parent
+PAGE = ROOT / "docs/receiving.md"
+OLD, NEW, FOREIGN = (f"whsec_{letter * 40}" for letter in "onf")
+
+
+class Language(NamedTuple):
+    """
+    A language of the page: its *tool*, without which the test is skipped, and the program's *file*.
+
+    *command* returns what runs it in a folder, after what has to be fetched or built.
+    """
+
+    fence: str
+    tool: str
+    file: str
+    command: Callable[[Path], list[str]]
+
+
+def _built(folder: Path, *command: str) -> None:
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _python(folder: Path) -> list[str]:
+    return [sys.executable, str(folder / "receiver.py")]
+
+
+def _javascript(folder: Path) -> list[str]:
+    modules = CLIENTS / "javascript/node_modules"
+    assert (modules / "standardwebhooks").is_dir(), "set up by `make clients`"
+    (folder / "node_modules").symlink_to(modules)
+    beside_python = Path(sys.executable).with_name("node")
+    node = str(beside_python) if beside_python.exists() else "node"
+    return [node, str(folder / "receiver.mjs")]
+
+
+def _go(folder: Path) -> list[str]:
+    for name in ("go.mod", "go.sum"):
+        shutil.copy(CLIENTS / "go" / name, folder)
+    _built(folder, "go", "build", "-o", "receiver", ".")
+    return [str(folder / "receiver")]
+
+
+def _java(folder: Path) -> list[str]:
+    pom = str(CLIENTS / "java/pom.xml")
+    output = f"-DoutputDirectory={folder}"
+    _built(folder, "mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies", output)
+    return ["java", "-cp", str(folder / "*"), str(folder / "Receiver.java")]
+
+
+LANGUAGES = [
+    Language("python", "python", "receiver.py", _python),
+    Language("javascript", "node", "receiver.mjs", _javascript),
+    Language("go", "go", "main.go", _go),
+    Language("java", "mvn", "Receiver.java", _java),
+]
+
+
+@pytest.fixture(scope="module", params=LANGUAGES, ids=lambda each: each.fence)
+def receiver(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """Run the page's program; return its URL."""
+    language: Language = request.param
+    beside_python = Path(sys.executable).with_name(language.tool)
+    if not (shutil.which(language.tool) or beside_python.exists()):
+        pytest.skip(f"{language.tool} is not installed")
+    folder = tmp_path_factory.mktemp(language.fence)
+    found = re.search(rf"```{language.fence}\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    assert found
+    (folder / language.file).write_text(found[1], encoding="utf-8")
+    with _running(language.command(folder)) as url:
+        yield url
+
+
+@contextmanager
+def _running(command: list[str]) -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    environ = os.environ | {"PORT": str(port), "SIGNING_SECRET": NEW}
+    process = subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL)
+    try:
+        until = time.monotonic() + PATIENCE
+        while True:
+            assert process.poll() is None, "it has ended"
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                assert time.monotonic() < until, "it does not listen"
+                time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}/"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def signed(*secrets: str, events: int = 1, age: timedelta = timedelta()) -> OutboundRequest:
+    """Return a delivery as it is sent."""
+    subscription = a_subscription(signing=secrets)
+    batch: PushBatch = tuple(
+        Loaded(a_delivery(number), text(id=f"e-{number}", subject="grüße ☃ 💶"))
+        for number in range(events)
+    )
+    asked = push_request(subscription, terms(batching=Batching(max_events=10)), batch)
+    return with_signature(asked, subscription, batch, datetime.now(UTC) - age)
+
+
+def answer(url: str, request: OutboundRequest) -> requests.Response:
+    return requests.post(url, data=request.body, headers=dict(request.headers), timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("secrets", [(NEW,), (OLD, NEW), (NEW, OLD)])
+@pytest.mark.parametrize("events", [1, 3])
+def test_it_takes_what_its_secret_has_signed(
+    receiver: str, secrets: tuple[str, ...], events: int
+) -> None:
+    assert answer(receiver, signed(*secrets, events=events)).status_code == 200
+
+
+REFUSED = {
+    "a changed byte": lambda: _with_body(signed(NEW), signed(NEW).body.replace(b"e-0", b"e-1")),
+    "an old timestamp": lambda: signed(NEW, age=timedelta(minutes=6)),
+    "a timestamp ahead": lambda: signed(NEW, age=timedelta(minutes=-6)),
+    "a foreign secret": lambda: signed(FOREIGN, OLD),
+    "another id": lambda: _with_header(signed(NEW), "webhook-id", "other"),
+    "another timestamp": lambda: _with_header(
+        signed(NEW), "webhook-timestamp", str(int(time.time()) - 60)
+    ),
+    "no signature": signed,
+    "a signature that is none": lambda: _with_header(signed(NEW), "webhook-signature", "v1,x"),
+}
+
+
+def _with_body(request: OutboundRequest, body: bytes) -> OutboundRequest:
+    assert body != request.body
+    return request._replace(body=body)
+
+
+def _with_header(request: OutboundRequest, name: str, value: str) -> OutboundRequest:
+    return request._replace(headers={**request.headers, name: value})
+
+
+@pytest.mark.parametrize("make", REFUSED.values(), ids=REFUSED)
+def test_it_refuses(receiver: str, make: Callable[[], OutboundRequest]) -> None:
+    assert answer(receiver, make()).status_code == 503
+    assert answer(receiver, signed(NEW)).status_code == 200
+
+
+def test_it_consents_to_the_handshake_which_is_not_signed(receiver: str) -> None:
+    now = datetime.now(UTC)
+    challenge = build_challenge(
+        a_subscription(signing=(NEW,)), code="c0de", event_id="v-1", now=now, link=None
+    )
+
+    said = answer(receiver, challenge.request)
+
+    assert "webhook-signature" not in challenge.request.headers
+    assert (said.status_code, json.loads(said.content)) == (200, {"validationResponse": "c0de"})
