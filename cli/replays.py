@@ -91,6 +91,12 @@ def replay(
         )
         job = _wait(deployment, job)
     _print(job, as_json=as_json)
+    if job["state"] == DONE and job["replayed"] and not dry_run:
+        say(
+            f"{counted(job['replayed'], 'event')} replayed: 'pushgrid dead-letters jobs' tells "
+            "how many have failed again",
+            err=True,
+        )
     return 0 if job["state"] in {_RUNNING, DONE} else REFUSED
 
 
@@ -182,6 +188,8 @@ def _row(job: Mapping[str, Any]) -> dict[str, object]:
     skipped = [f"{why} ({count})" for why, count in job["skipped"].items()]
     # A source that was given up fails a job; the events of others were read.
     state = "Done in part" if job["state"] == _FAILED and job["events"] else job["state"]
+    if again := job["failedAgain"]:
+        state = f"{state}, {again} failed again"
     return {
         "JOB": job["id"],
         "STATE": f"{state}, dry run" if job["dryRun"] else state,

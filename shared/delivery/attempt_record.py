@@ -48,6 +48,11 @@ class AttemptRecord:
     event: str | None = None
 
     @property
+    def is_delivered(self) -> bool:
+        """Whether the endpoint has accepted the event by this."""
+        return self.state is EndState.DELIVERED
+
+    @property
     def clipped(self) -> AttemptRecord:
         """The record as it is stored: a hundred stay far below the 4 MiB of a transaction."""
         return replace(

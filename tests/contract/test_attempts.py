@@ -16,7 +16,7 @@ from shared.adapters.storage.attempts import StorageAttempts
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.outcome import EndpointAnswer, Outcome
 from shared.delivery.policy import EndReason, EndState
-from shared.engine.ports import AttemptLog
+from shared.engine.ports import AttemptChoice, AttemptLog
 from tests.builders import TRACE, a_record, an_outcome
 
 HOUR = timedelta(hours=1)
@@ -88,14 +88,21 @@ def test_a_record_comes_back_as_it_was(log: ReadableLog) -> None:
     assert read(log) == EVERY_KIND
 
 
+def test_those_of_a_replay_are_read_alone(log: ReadableLog) -> None:
+    theirs = a_record(number=2, replay_of="20260209120000-5b0c6a0e")
+    log.write([a_record(), theirs])
+
+    assert read(log, chosen=AttemptChoice(replay_of="20260209120000-5b0c6a0e")) == [theirs]
+
+
 def test_attempts_since_a_time_are_selected_by_when_they_were_made(log: ReadableLog) -> None:
     """Not by when their event was published, hours before."""
     early, late = (a_record(number=number, at=START + number * HOUR) for number in (1, 2))
     log.write([early, late])
 
-    assert read(log, attempted_since=late.at) == [late]
-    assert read(log, attempted_since=early.at) == [early, late]
-    assert read(log, attempted_since=late.at + HOUR) == []
+    assert read(log, chosen=AttemptChoice(since=late.at)) == [late]
+    assert read(log, chosen=AttemptChoice(since=early.at)) == [early, late]
+    assert read(log, chosen=AttemptChoice(since=late.at + HOUR)) == []
 
 
 def test_nothing_is_there_before_the_first_write(log: ReadableLog) -> None:
@@ -139,7 +146,7 @@ def test_one_event_can_be_asked_for(log: ReadableLog) -> None:
     odd = "it's /an\\id#? " + "x" * 20
     log.write([a_record(), a_record(system_id=str(uuid.UUID(int=9)), event_id=odd)])
 
-    assert [each.event_id for each in read(log, event_id=odd)] == [odd]
+    assert [each.event_id for each in read(log, chosen=AttemptChoice(odd))] == [odd]
 
 
 @on_storage
@@ -157,12 +164,12 @@ def test_long_texts_are_clipped_and_the_event_is_found_all_the_same(log: Readabl
 
     log.write([record])
 
-    (found,) = read(log, event_id=longest)
+    (found,) = read(log, chosen=AttemptChoice(longest))
     clipped = "e" * 511 + "…"
     assert found.outcome
     assert (found.event_id, found.why, found.outcome.detail) == (clipped, clipped, clipped)
-    assert read(log, event_id=clipped) == [found]
-    assert read(log, event_id="e" * 511) == []
+    assert read(log, chosen=AttemptChoice(clipped)) == [found]
+    assert read(log, chosen=AttemptChoice("e" * 511)) == []
 
 
 @on_storage
@@ -181,7 +188,7 @@ def test_more_than_a_transaction_can_hold_is_written(log: ReadableLog) -> None:
 
     log.write(records)
 
-    found = read(log, event_id=longest)
+    found = read(log, chosen=AttemptChoice(longest))
     assert len(found) == 250
     assert {len(each.event_id or "") for each in found} == {512}
 

@@ -11,7 +11,7 @@ from typing import Any
 from pushgrid.testing.memory.faults import Faulty
 from shared.clip import clip
 from shared.delivery.attempt_record import AttemptRecord
-from shared.engine.ports import Resource, Table
+from shared.engine.ports import ALL_ATTEMPTS, AttemptChoice, Resource, Table
 from shared.errors import Conflict, InvalidDocument
 
 MAX_DOCUMENT = 500_000  # characters, about as many as a row can have
@@ -113,11 +113,10 @@ class MemoryAttempts(Faulty):
         topic: str,
         subscription: str,
         since: datetime,
-        event_id: str | None = None,
-        attempted_since: datetime | None = None,
+        chosen: AttemptChoice = ALL_ATTEMPTS,
     ) -> Iterator[Sequence[AttemptRecord]]:
         first = since.replace(minute=0, second=0, microsecond=0)
-        wanted_id = event_id and clip(event_id)
+        wanted_id = chosen.event_id and clip(chosen.event_id)
         keys = [
             key
             for key in sorted(self._rows)
@@ -129,6 +128,7 @@ class MemoryAttempts(Faulty):
                 each
                 for each in found
                 if wanted_id in {None, each.event_id}
-                and (attempted_since is None or each.at >= attempted_since)
+                and (chosen.since is None or each.at >= chosen.since)
+                and chosen.replay_of in {None, each.replay_of}
             ]:
                 yield wanted

@@ -20,6 +20,7 @@ from shared.adapters.storage.errors import none_if_code, storage_errors
 from shared.clip import clip
 from shared.clock import Clock
 from shared.delivery.attempt_record import AttemptRecord
+from shared.engine.ports import ALL_ATTEMPTS, AttemptChoice
 
 Row = dict[str, Any]
 
@@ -49,20 +50,22 @@ class StorageAttempts:
         topic: str,
         subscription: str,
         since: datetime,
-        event_id: str | None = None,
-        attempted_since: datetime | None = None,
+        chosen: AttemptChoice = ALL_ATTEMPTS,
     ) -> Iterator[Sequence[AttemptRecord]]:
         with storage_errors():
             names = [name for name, day in self._days.days() if day >= since.astimezone(UTC).date()]
         first, end = partitions_since(topic, subscription, since)
         wanted = "PartitionKey ge @first and PartitionKey lt @end"
         values: dict[str, Any] = {"first": first, "end": end}
-        if event_id is not None:
+        if chosen.event_id is not None:
             wanted += " and EventId eq @event"
-            values["event"] = clip(event_id)
-        if attempted_since is not None:
+            values["event"] = clip(chosen.event_id)
+        if chosen.since is not None:
             wanted += " and At ge @attempted"
-            values["attempted"] = attempted_since
+            values["attempted"] = chosen.since
+        if chosen.replay_of is not None:
+            wanted += " and ReplayOf eq @job"
+            values["job"] = chosen.replay_of
         for name in reversed(names):
             query = partial(self._account.table(name).query_entities, wanted, parameters=values)
             with storage_errors():

@@ -13,7 +13,7 @@ from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.page import read_time, read_top
 from shared.engine.manage.subscriptions import Subscriptions
 from shared.engine.operations import event_timeline, subscription_state
-from shared.engine.ports import Document, Resource, Table
+from shared.engine.ports import AttemptChoice, Document, Resource, Table
 from shared.errors import NotFound
 from shared.http import HttpAnswer
 
@@ -30,7 +30,7 @@ def attempts_of(form: Subscriptions) -> Callable[[ManagePorts, Call], HttpAnswer
         since = read_time(call, "since") or now - KEPT_FOR
         event, top = call.query.get("event"), read_top(call, _MAX_TOP)
         topic, name = form.topics.topic_name(ports, call), call.names["name"]
-        days = ports.attempts.read(topic, name, since, event)
+        days = ports.attempts.read(topic, name, since, AttemptChoice(event_id=event))
         timelines = event_timeline.latest(days, top)
         find = _find if timelines else stored_subscription
         stored = find(ports, form, call)
@@ -60,7 +60,7 @@ def failures_of(form: Subscriptions) -> Callable[[ManagePorts, Call], HttpAnswer
         now = ports.clock.now()
         since = read_time(call, "since") or now - _RECENT
         topic, name = form.topics.topic_name(ports, call), call.names["name"]
-        days = ports.attempts.read(topic, name, now - _A_DAY, attempted_since=since)
+        days = ports.attempts.read(topic, name, now - _A_DAY, AttemptChoice(since=since))
         records = (each for day in days for each in day)
         failures = event_timeline.failure_documents(
             records, read_top(call, _MAX_TOP), with_answers=not call.is_reader

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from shared.arm.arm_json import answer, read_json
 from shared.arm.dead_letter_codec import check_container
@@ -11,8 +11,9 @@ from shared.arm.sections import Section, document, raise_faults
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.deadletter.batching import MAX_PATH, dead_letter_folder
 from shared.deadletter.selection import Selection
+from shared.delivery.attempt_record import KEPT_FOR
 from shared.engine.manage.call import Call, ManagePorts
-from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, Resource, Table
+from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, AttemptChoice, Resource, Table
 from shared.engine.replaying.job import Fault, ReplayJob, Source
 from shared.engine.replaying.job_document import shown
 from shared.errors import UNREADABLE, InvalidDocument, NotFound, UnreadableDocument
@@ -26,6 +27,7 @@ from shared.subscriptions.subscription import (
 
 DEFAULT_RATE, MAX_RATE = 50, 1000  # events a second
 MAX_SOURCES = 200
+MOST_FOLLOWED = 5  # jobs of a list, and subscriptions of a job, whose attempts are read
 _WHERE = (
     "topic",
     "subscription",
@@ -75,13 +77,15 @@ def start_replay(ports: ManagePorts, call: Call) -> HttpAnswer:
         again=wanted.again,
         unproven=wanted.unproven,
     )
-    return answer(202, shown(ports.replays.start(job.with_faults(*faults))))
+    return answer(202, _followed(ports, ports.replays.start(job.with_faults(*faults))))
 
 
 def list_replays(ports: ManagePorts, call: Call) -> HttpAnswer:
     """Answer the latest replays, the latest first."""
     del call
-    return answer(200, {"value": [shown(each) for each in ports.replays.list()]})
+    jobs = ports.replays.list()
+    followed = [_followed(ports, each) for each in jobs[:MOST_FOLLOWED]]
+    return answer(200, {"value": followed + [shown(each) for each in jobs[MOST_FOLLOWED:]]})
 
 
 def get_replay(ports: ManagePorts, call: Call) -> HttpAnswer:
@@ -89,12 +93,33 @@ def get_replay(ports: ManagePorts, call: Call) -> HttpAnswer:
     stored = ports.replays.find(call.names["replay"])
     if stored is None:
         raise NotFound(f"There is no replay '{call.names['replay']}'.")
-    return answer(200, shown(stored.job))
+    return answer(200, _followed(ports, stored.job))
 
 
 def cancel_replay(ports: ManagePorts, call: Call) -> HttpAnswer:
     """Cancel a replay; events that it has put by then are delivered."""
-    return answer(200, shown(ports.replays.cancel(call.names["replay"], call.by)))
+    return answer(200, _followed(ports, ports.replays.cancel(call.names["replay"], call.by)))
+
+
+def _followed(ports: ManagePorts, job: ReplayJob) -> dict[str, Any]:
+    """
+    Return a job as it is shown, with how many of its events have failed again.
+
+    That is read from the recorded attempts: ``None`` if there are too many subscriptions, or if the
+    attempts are gone.
+    """
+    targets = {job.to} if job.to else {each.key for each in job.sources}
+    is_old = ports.clock.now() - job.started_at > KEPT_FOR
+    if is_old or len(targets) > MOST_FOLLOWED:
+        return shown(job)
+    latest = {
+        (key, each.system_id): each
+        for key in (targets if job.progress.put and not job.is_dry_run else ())
+        for day in ports.attempts.read(*key, job.started_at, AttemptChoice(replay_of=job.id))
+        for each in day
+    }
+    failed = [each for each in latest.values() if not each.is_delivered]
+    return shown(job, failed_again=len(failed))
 
 
 def _request(ports: ManagePorts, body: Section) -> _Request:

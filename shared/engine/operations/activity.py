@@ -10,7 +10,7 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from shared.engine.operations.event_timeline import failure_documents
-from shared.engine.ports import AttemptReader, CountReader, ResourceStore
+from shared.engine.ports import AttemptChoice, AttemptReader, CountReader, ResourceStore
 from shared.engine.timers.waiting_events import read_offsets, waiting_events
 from shared.metrics import Counts, Metric, count_of, most_frequent_error, total_of
 from shared.subscriptions.subscription import SubscriptionKey
@@ -168,7 +168,7 @@ def _with_failure(
     hour, and events wait, the next attempt is far away: all fail since.
     """
     since = found.failed_at - _MINUTE if found.failed_at else now - _DAY
-    days = attempts.read(*key, now - _DAY, attempted_since=since)
+    days = attempts.read(*key, now - _DAY, AttemptChoice(since=since))
     latest = failure_documents((each for day in days for each in day), 1)
     if not latest:
         return found

@@ -14,6 +14,7 @@ from shared.engine.operations.event_timeline import failure_documents
 from shared.engine.operations.subscription_state import read_availability
 from shared.engine.operations.troubles import REMEDIES, Kind, failure_cause, held_why
 from shared.engine.ports import (
+    AttemptChoice,
     AttemptReader,
     CountReader,
     HealthStore,
@@ -150,7 +151,7 @@ class TroubleNotices:
     def _cause(self, key: SubscriptionKey, since: datetime) -> str:
         """Return the cause of the latest failed attempt, with the endpoint's words."""
         at_first = since - LOOKED_BACK
-        days = self.attempts.read(*key, since - _DAY, attempted_since=at_first)
+        days = self.attempts.read(*key, since - _DAY, AttemptChoice(since=at_first))
         latest = failure_documents((each for day in days for each in day), 1)
         return failure_cause(latest[0]) if latest else ""
 

@@ -46,6 +46,8 @@ from shared.engine.ports.queues import (
     Sender,
 )
 from shared.engine.ports.records import (
+    ALL_ATTEMPTS,
+    AttemptChoice,
     AttemptLog,
     AttemptReader,
     Attempts,
@@ -57,10 +59,12 @@ from shared.engine.ports.records import (
 from shared.engine.ports.tokens import TokenVerifier
 
 __all__ = [
+    "ALL_ATTEMPTS",
     "CUSTOM_TOPICS",
     "NAMESPACES",
     "NAMESPACE_TOPICS",
     "SYSTEM_TOPICS",
+    "AttemptChoice",
     "AttemptLog",
     "AttemptReader",
     "Attempts",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from shared.delivery.attempt_record import AttemptRecord
 from shared.metrics import CountRow, Counts, Metric, Sum
@@ -38,6 +38,17 @@ class Attempts(Protocol):
         """Do as `AttemptLog.write`."""
 
 
+class AttemptChoice(NamedTuple):
+    """Selects attempts: of an event, made since a time, or of a replay's job; ``None``: of all."""
+
+    event_id: str | None = None
+    since: datetime | None = None
+    replay_of: str | None = None
+
+
+ALL_ATTEMPTS = AttemptChoice()
+
+
 class AttemptReader(Protocol):
     """Reads recorded attempts. Names are case-insensitive."""
 
@@ -46,14 +57,13 @@ class AttemptReader(Protocol):
         topic: str,
         subscription: str,
         since: datetime,
-        event_id: str | None = None,
-        attempted_since: datetime | None = None,
+        chosen: AttemptChoice = ALL_ATTEMPTS,
     ) -> Iterator[Sequence[AttemptRecord]]:
         """
         Yield the records of events published since the hour of *since*: a day at a time, the last
         day first, within a day by hour, event and attempt.
 
-        *event_id* and *attempted_since* select among them.
+        *event_id*, *attempted_since* and *replay_of*, a job, select among them.
 
         Raises:
             StorageUnavailable: storage did not answer.

@@ -78,8 +78,8 @@ def to_job(document: Mapping[str, Any]) -> ReplayJob:
     return checked(ReplayJob(**members))
 
 
-def shown(job: ReplayJob) -> dict[str, Any]:
-    """Return a job as the API shows it."""
+def shown(job: ReplayJob, failed_again: int | None = None) -> dict[str, Any]:
+    """Return a job as the API shows it; *failed_again* ``None``: that was not read."""
     selection, progress = job.selection, job.progress
     return {
         "id": job.id,
@@ -104,6 +104,7 @@ def shown(job: ReplayJob) -> dict[str, Any]:
         "events": progress.events,
         "replayed": progress.put,
         "repeated": progress.repeated,
+        "failedAgain": failed_again,
         "skipped": progress.skipped,
         "faults": [each._asdict() for each in job.faults],
         "moreFaults": job.more_faults,

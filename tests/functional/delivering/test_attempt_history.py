@@ -15,7 +15,7 @@ from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.outcome import EndpointAnswer, Outcome
 from shared.delivery.policy import EndReason, EndState
 from shared.engine.delivering.attempt_history import QUIET_FOR, AttemptHistory
-from shared.engine.ports import Queue
+from shared.engine.ports import AttemptChoice, Queue
 from shared.errors import StorageUnavailable
 from shared.http import Failure, NotAnswered
 from shared.settings import AttemptLogging
@@ -101,7 +101,7 @@ def test_of_a_long_id_the_beginning_is_logged_and_kept(
     told = [json.loads(line)["event"] for line in lines]
     assert (told.count("delivery.attempted"), told.count("delivery.dropped")) == (1, events)
     assert all("i" * 512 not in line for line in lines)
-    found = [each for day in app.attempts.read(*CRM, START, longest) for each in day]
+    found = [each for day in app.attempts.read(*CRM, START, AttemptChoice(longest)) for each in day]
     assert {each.event_id for each in found} == {"i" * 511 + "…"}
 
 

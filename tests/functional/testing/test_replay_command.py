@@ -46,6 +46,27 @@ def test_a_replay_is_waited_for(run: Run, crm: Subscriber):
     assert row[6:12] == ["orders/crm", "-", "2026-02-09", "13:00:00", "2026-02-09", "13:00:00"]
 
 
+def test_a_replay_whose_events_fail_again_is_not_just_done(pushgrid: Pushgrid, run: Run):
+    orders = pushgrid.topic("orders")
+    crm = orders.subscribe("crm", answers=[400, 400, 400, 200, 400])
+    for number in range(3):
+        orders.publish({"id": f"e-{number}", "eventType": "Shop.OrderPlaced"})
+    pushgrid.advance(hours=1)
+
+    _, out, err = run("dead-letters", "replay", "-t", "orders", "-s", "crm", "--since", "7000d")
+    pushgrid.advance(minutes=1)
+    listed = run("dead-letters", "jobs")
+    job = run("dead-letters", "jobs", "--json").document[0]
+
+    assert "Done" in out
+    assert "3 events replayed: 'pushgrid dead-letters jobs' tells how many have failed again" in err
+    assert (job["state"], job["replayed"], job["failedAgain"]) == ("Done", 3, 2)
+    assert len(crm.received) == 1
+    assert "Done, 2 failed again" in listed.out
+    pushgrid.advance(days=8)
+    assert run("dead-letters", "jobs", "--json").document[0]["failedAgain"] is None
+
+
 def test_a_replay_of_all_asks_first(run: Run, crm: Subscriber):
     """What is chosen, counted only, or agreed to is not asked about."""
     replay = ("dead-letters", "replay", "--no-wait")
