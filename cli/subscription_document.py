@@ -252,12 +252,18 @@ def account_of(arm_id: str) -> str | None:
     return found[1] if found else None
 
 
+def deployment_of(arm_id: str) -> str | None:
+    """Return the deployment that is the source in an ARM id."""
+    found = _DEPLOYMENT.search(arm_id)
+    return found[1] if found else None
+
+
 def topic_of(arm_id: str) -> str:
     """Return the topic in an ARM id; if there is none, the text as it is."""
     if account := account_of(arm_id):
         return f"system-{account}"
-    if deployment := _DEPLOYMENT.search(arm_id):
-        return f"system-{deployment[1]}"
+    if deployment := deployment_of(arm_id):
+        return f"system-{deployment}"
     found = _TOPIC.search(arm_id)
     return ".".join(filter(None, found.groups())) if found else arm_id
 

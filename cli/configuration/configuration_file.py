@@ -49,6 +49,7 @@ def _resources(document: Mapping[str, Any], root: Place) -> Iterator[Resource]:
         ("topics", ids.topic_id, _resource),
         ("systemTopics", ids.system_topic_id, _resource),
         ("storageAccounts", ids.account_id, _contents),
+        ("deployments", ids.deployment_id, _contents),
         ("namespaces", ids.namespace_id, _resource),
     ):
         for name, inner in (document.get(member) or {}).items():

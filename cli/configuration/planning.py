@@ -14,13 +14,14 @@ from cli.configuration.resources import (
     Resource,
     ResourceId,
     account_id,
+    deployment_id,
     namespace_id,
     system_topic_id,
     topic_id,
 )
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
-from cli.subscription_document import account_of
+from cli.subscription_document import account_of, deployment_of
 
 _ACTIONS = {"Create": Action.CREATE, "Modify": Action.UPDATE, "NoChange": Action.UNCHANGED}
 
@@ -125,6 +126,8 @@ def _existing(deployment: Deployment) -> Iterator[ResourceId]:
     for each in deployment.list(SUBSCRIPTIONS):
         if account := account_of(each["id"]):
             yield account_id(account).child(SUBSCRIPTIONS, each["name"])
+        elif deployment_name := deployment_of(each["id"]):
+            yield deployment_id(deployment_name).child(SUBSCRIPTIONS, each["name"])
     for name in _names(deployment, "namespaces"):
         own = namespace_id(name)
         yield own

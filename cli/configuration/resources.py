@@ -12,7 +12,8 @@ from cli.configuration.source import FileFaults, Place
 # The members of an ARM document that a PUT sends; what identifies the resource is its path.
 SENT = ("location", "tags", "identity", "sku", "kind", "properties")
 _TOPICS, _NAMESPACES, SUBSCRIPTIONS = "topics", "namespaces", "eventSubscriptions"
-_SYSTEM_TOPICS, _ACCOUNTS = "systemTopics", "storageAccounts"
+_SYSTEM_TOPICS, _ACCOUNTS, _DEPLOYMENTS = "systemTopics", "storageAccounts", "deployments"
+_PROVIDERS = {_ACCOUNTS: "Microsoft.Storage", _DEPLOYMENTS: "Pushgrid"}  # of other sources
 _KINDS = {
     (_TOPICS,): "topic",
     (_SYSTEM_TOPICS,): "system topic",
@@ -21,6 +22,7 @@ _KINDS = {
     (_TOPICS, SUBSCRIPTIONS): "event subscription",
     (_SYSTEM_TOPICS, SUBSCRIPTIONS): "event subscription of system topic",
     (_ACCOUNTS, SUBSCRIPTIONS): "event subscription",
+    (_DEPLOYMENTS, SUBSCRIPTIONS): "event subscription",
     (_NAMESPACES, _TOPICS, SUBSCRIPTIONS): "event subscription",
 }
 
@@ -29,7 +31,7 @@ class ResourceId(NamedTuple):
     """
     Identifies a resource of Microsoft.EventGrid: ``("topics", "eventSubscriptions")``, names.
 
-    ``storageAccounts`` stands for those of Microsoft.Storage, which are no resources here.
+    ``storageAccounts`` and ``deployments`` are sources of other providers: no resources here.
     """
 
     types: tuple[str, ...]
@@ -45,7 +47,7 @@ class ResourceId(NamedTuple):
         names = list(self.names)
         if self.types[:2] == (_NAMESPACES, _TOPICS):
             names[:2] = [".".join(names[:2])]
-        if self.types[0] == _ACCOUNTS:
+        if self.types[0] in _PROVIDERS:
             names[0] = f"system-{names[0]}"
         return "/".join(names)
 
@@ -54,8 +56,8 @@ class ResourceId(NamedTuple):
         """The ARM path below the provider."""
         pairs = zip(self.types, self.names, strict=True)
         first, *inner = (f"{kind}/{quote(name, safe='')}" for kind, name in pairs)
-        if self.types[0] == _ACCOUNTS:
-            first = f"Microsoft.Storage/{first}/providers/Microsoft.EventGrid"
+        if provider := _PROVIDERS.get(self.types[0]):
+            first = f"{provider}/{first}/providers/Microsoft.EventGrid"
         return "/".join((first, *inner))
 
     @property
@@ -93,6 +95,11 @@ def system_topic_id(name: str) -> ResourceId:
 def account_id(name: str) -> ResourceId:
     """Return the id of a storage account, which only its event subscriptions stand in."""
     return ResourceId((_ACCOUNTS,), (name,))
+
+
+def deployment_id(name: str) -> ResourceId:
+    """Return the id of a deployment, which only its event subscriptions stand in."""
+    return ResourceId((_DEPLOYMENTS,), (name,))
 
 
 def namespace_id(name: str) -> ResourceId:

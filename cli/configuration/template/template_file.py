@@ -26,7 +26,7 @@ from cli.configuration.template.scope import Scope, TemplateFault
 
 _SCHEMA = "deploymenttemplate.json"
 _PROVIDER = "microsoft.eventgrid"
-_ACCOUNT = ["microsoft.storage", "storageaccounts"]  # its event subscriptions are extensions
+_SOURCES = (["microsoft.storage", "storageaccounts"], ["pushgrid", "deployments"])  # of extensions
 _MODULE = "microsoft.resources/deployments"
 _MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
 _EXTENSION = "eventsubscriptions"
@@ -268,7 +268,7 @@ def _types(declared: _Declared, parent: ResourceId | None) -> tuple[str, ...] | 
     provider, *types = str(declared.definition["type"]).lower().split("/")
     if provider == _PROVIDER:
         return tuple(types)
-    if [provider, *types] == [*_ACCOUNT, "providers", _EXTENSION]:
+    if [provider, *types[:1]] in _SOURCES and types[1:] == ["providers", _EXTENSION]:
         return tuple(types)
     return (*parent.types, provider, *types) if parent and "." not in provider else None
 
@@ -284,8 +284,8 @@ def _identify(
         place = declared.place.below("scope")
         extended = str(scope.resolve(declared.definition["scope"], place))
         provider, *parts = extended.rpartition("/providers/")[2].split("/")
-        is_account = [provider.lower(), *(each.lower() for each in parts[:1])] == _ACCOUNT
-        if provider.lower() != _PROVIDER and not is_account:
+        is_source = [provider.lower(), *(each.lower() for each in parts[:1])] in _SOURCES
+        if provider.lower() != _PROVIDER and not is_source:
             return None
         types, names = (*parts[::2], *types), (*parts[1::2], *names)
     if "providers" in types:  # the extension form without a scope: TOPIC/Microsoft.EventGrid/NAME

@@ -67,6 +67,7 @@ SOURCES: dict[str, Any] = {
         }
     },
     "storageAccounts": {"acct": {"eventSubscriptions": {"scoped": secret("s3cret")}}},
+    "deployments": {"this-deployment": {"eventSubscriptions": {"ops": hook()}}},
 }
 Apply = Callable[..., list[Change]]
 
@@ -211,6 +212,7 @@ def test_storage_accounts_and_system_topics_are_sources(api: ArmApi, apply: Appl
 
     assert [(each.kind, each.name) for each in first] == [
         ("system topic", "blobs"),
+        ("event subscription", "system-this-deployment/ops"),
         ("event subscription", "system-acct/scoped"),
         ("event subscription of system topic", "blobs/nested"),
     ]
@@ -221,8 +223,10 @@ def test_storage_accounts_and_system_topics_are_sources(api: ArmApi, apply: Appl
     assert summary(apply(SOURCES)) == [("unchanged", each.name) for each in first]
     assert dict(api.resources._rows) == rows
 
-    assert summary(apply(SOURCES | {"storageAccounts": {}}, prune=True)[2:]) == [
-        ("delete", "system-acct/scoped")
+    pruned = apply({"systemTopics": SOURCES["systemTopics"]}, prune=True)
+    assert sorted(summary(pruned)[2:]) == [
+        ("delete", "system-acct/scoped"),
+        ("delete", "system-this-deployment/ops"),
     ]
     assert summary(apply({}, prune=True)) == [("delete", "blobs/nested"), ("delete", "blobs")]
     assert api.json("GET", f"{GROUP}/eventSubscriptions")["value"] == []
