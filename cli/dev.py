@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from ipaddress import IPv4Address
@@ -20,6 +20,7 @@ from cli.failure import REFUSED, CommandFailed
 from cli.local_deployment import LocalRun, own_settings, running_deployment
 from cli.options import NameValue, Number, WholeNumber
 from cli.screen import Screen
+from cli.topics import ensure_topic
 from cli.watched_file import WatchedFile
 from devhost.errors import HostError
 from devhost.http.server import LOOPBACK, reserved_port
@@ -51,6 +52,7 @@ class Options(NamedTuple):
     host: str = LOOPBACK
     workers: int = 1
     blob_events: bool = False
+    topics: Sequence[str] = ()
 
 
 @click.command("dev")
@@ -74,6 +76,13 @@ class Options(NamedTuple):
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Configuration file; the default is pushgrid.json, pushgrid.yaml or pushgrid.yml in the "
     "working directory, now or later.",
+)
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="TOPIC",
+    help="Create this topic, or NAMESPACE.TOPIC, unless there is one.",
 )
 @click.option(
     "--data",
@@ -110,6 +119,7 @@ def dev(
     host: IPv4Address,
     port: int,
     file: Path | None,
+    topics: tuple[str, ...],
     data: Path | None,
     tls: bool,
     blob_events: bool,
@@ -132,7 +142,9 @@ def dev(
     end_on_signals()
     try:
         with ExitStack() as stack:
-            given = Options(port, file, data, tls, settings, str(host), workers, blob_events)
+            given = Options(
+                port, file, data, tls, settings, str(host), workers, blob_events, topics
+            )
             _run(given, screen, stack)
     except HostError as error:
         raise CommandFailed(str(error), REFUSED) from None
@@ -160,6 +172,8 @@ def _run(options: Options, screen: Screen, stack: ExitStack) -> None:
         )
     )
     _introduce(run, options, screen)
+    for name in options.topics:
+        ensure_topic(run.api, name)
     # On a thread, since Ctrl-C must not wait for an endpoint's handshake.
     following = _Following(file, run, screen)
     following.start()

@@ -67,6 +67,24 @@ def show(deployment: Deployment, name: str, as_json: bool) -> None:
     print_json(deployment.get(topic_path(name).removesuffix("/providers/Microsoft.EventGrid")))
 
 
+def ensure_topic(deployment: Deployment, name: str) -> bool:
+    """
+    Create a topic, with its namespace, unless there is one; return whether there was none.
+
+    Raises:
+        CommandFailed: the deployment refused.
+    """
+    namespace, dot, _ = name.partition(".")
+    documents: dict[str, Any] = {topic_path(name): {"location": "local", "properties": {}}}
+    if dot:
+        parent = {namespace_path(namespace): {"location": "local"}}
+        documents = {**parent, topic_path(name): {"properties": {}}}
+    missing = [path for path in documents if not deployment.has(path)]
+    for path in missing:
+        deployment.put(path, documents[path])
+    return bool(missing)
+
+
 @topic.command("create")
 @click.argument("name")
 @click.option(

@@ -1,5 +1,5 @@
 """
-Plays the first event with an installed Pushgrid: `dev`, `listen`, and three commands.
+Plays the first event with an installed Pushgrid, by the commands of the README.
 
 As a program, `python -m tests.first_event`, it carries out the steps of the Dockerfiles first, in
 folders and empty environments: the wheel is built and installed, and its dependencies, Node and
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -24,9 +25,15 @@ from tests.package_list import ROOT
 
 _BEGAN = time.monotonic()
 _LOCAL, _PRODUCTION = (ROOT / f"docker/{name}.Dockerfile" for name in ("dev", "production"))
-_TOPIC = ("topic", "create", "orders")
-_SUBSCRIPTION = ("subscription", "create", "crm", "--topic", "orders", "--endpoint")
-_EVENT = ("publish", "orders", "--type", "Shop.OrderPlaced", "--subject", "/orders/17")
+_COMMAND = re.compile(r"^(?:\.venv/bin/)?pushgrid (.*)$", re.MULTILINE)
+
+
+def commands(page: str, heading: str) -> list[list[str]]:
+    """Return the arguments of the `pushgrid` commands in a section's first block of them."""
+    text = (ROOT / page).read_text("utf-8").split(f"## {heading}\n")[1]
+    blocks = (each.partition("```")[0] for each in text.split("```sh\n")[1:])
+    block = next(each for each in blocks if _COMMAND.search(each))
+    return [shlex.split(each, comments=True) for each in _COMMAND.findall(block)]
 
 
 def play(
@@ -37,32 +44,27 @@ def play(
     while_it_runs: Callable[[str], object] = lambda _: None,
 ) -> list[str]:
     """
-    Have an event delivered; return what `dev` and `listen` have printed.
+    Have an event delivered as the README says; return what `dev` and `listen` have printed.
 
     *while_it_runs* is called with the deployment's URL.
     """
     with ExitStack() as stack:
 
-        def start(*arguments: str) -> Command:
-            command = Command([str(program), *arguments], folder, environ)
+        def start(*arguments: str, **variables: str) -> Command:
+            command = Command([str(program), *arguments], folder, {**environ, **variables})
             stack.callback(command.end)
             return command
 
-        def run(*arguments: str) -> None:
-            surroundings = {**environ, "PUSHGRID_URL": url}
-            ended = subprocess.run([program, *arguments], cwd=folder, env=surroundings, check=False)
-            assert ended.returncode == 0, "\n".join([f"{arguments} failed:", *dev.lines])
-
-        dev = start("dev", "--port", "0", *dev_options)
+        serving, listening, publishing = commands("README.md", "Your own topic")
+        dev = start(*serving, "--port", "0", *dev_options)
         url = dev.see("ready http").split()[1]
-        listen = start("listen", "--port", "0")
-        endpoint = listen.see("listening at").split()[-1]
-        run(*_TOPIC)
-        run(*_SUBSCRIPTION, endpoint)
-        run(*_EVENT)
-        listen.see("CRM, attempt 1, answered 200")
+        listen = start(*listening, "--port", "0", PUSHGRID_URL=url)
+        listen.see("subscribed to orders")
+        publish = start(*publishing, PUSHGRID_URL=url)
+        publish.see("published event", "1 event subscription matched")
+        listen.see("attempt 1, answered 200")
         listen.see('"subject": "/orders/17"')
-        dev.see("delivered", "orders/crm")
+        dev.see("delivered", "orders/listen-")
         while_it_runs(url)
     return [*dev.lines, *listen.lines]
 
@@ -83,7 +85,7 @@ def main(arguments: list[str]) -> None:
             *command, code = local.arguments("HEALTHCHECK")
             build.command([*command, re.sub("http://[^/]+", url, code)])
 
-        _say("first event, in five commands")
+        _say("first event, with the commands of the README")
         lines = play(
             build.programs / "pushgrid",
             build.folder,

@@ -86,7 +86,15 @@ def test_a_folder_with_a_file_becomes_a_deployment(
         (tmp_path / "shop/pushgrid.json").write_text(file)
         key = secrets.token_hex(16)
         dev = start(
-            "--tls", "--workers", "2", "--time-scale", "100", "--env", f"PUSHGRID_ADMIN_KEY={key}"
+            *("--tls", "--workers", "2", "--time-scale", "100"),
+            *(
+                "--topic",
+                "orders",
+                "--topic",
+                "shop.invoices",
+                "--env",
+                f"PUSHGRID_ADMIN_KEY={key}",
+            ),
         )
         url = dev.see("ready https://").split()[1]
         beside = children(dev.process.pid)
@@ -122,6 +130,7 @@ def test_a_folder_with_a_file_becomes_a_deployment(
         assert sorted(names(json.loads(pushgrid("topic", "list", "--json")))) == [
             "billing",
             "by-hand",
+            "invoices",
         ]
 
         dev.process.send_signal(signal.SIGINT)

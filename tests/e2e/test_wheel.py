@@ -19,7 +19,7 @@ from packaging.utils import NormalizedName, canonicalize_name
 
 from shared import VERSION
 from tests.dockerfiles import context, copy_context
-from tests.first_event import play
+from tests.first_event import commands, play
 from tests.installed import Installed, install, run_suites, with_their_own
 from tests.package_list import ROOT, imported_modules, plant, requirements, tracked
 
@@ -228,7 +228,13 @@ def test_our_own_tests_pass_on_the_installed_fixture(installed: Installed) -> No
     assert re.search(r"^\d\d+ passed", ended.stdout, re.MULTILINE), ended.stdout
 
 
-def test_the_first_event_takes_five_commands(installed: Installed) -> None:
+def test_the_first_event_takes_four_commands(installed: Installed) -> None:
+    """`make setup`, or its installation, and three more; both pages name the same."""
+    readme = commands("README.md", "Your own topic")
+    assert [each[0] for each in readme] == ["dev", "listen", "publish"]
+    assert [each[:3] for each in commands("docs/install.md", "The wheel")] == [
+        each[:3] for each in readme
+    ]
     # Another address of this machine shows that --host is followed; only Linux has it.
     address = "127.0.0.2" if sys.platform == "linux" else "127.0.0.1"
     program = installed.programs / "pushgrid"
