@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
@@ -38,6 +39,7 @@ _NO_DESTINATION = (
     "events that are given up are dropped."
 )
 _PAGE = 100
+_MOST_DATA = 200  # characters of an event beside its answer; --json has it whole
 _MOST_EVENTS = 1000  # whose attempts are read beside a page of dead letters
 
 
@@ -216,6 +218,9 @@ def _record_row(record: Mapping[str, Any]) -> dict[str, object]:
         "EVENT": _clipped(event.get("id")),
         "TYPE": _clipped(event.get("eventType") or event.get("type")),
         "SUBJECT": _clipped(event.get("subject")),
+        "DATA": clip(json.dumps(event["data"], ensure_ascii=False), _MOST_DATA)
+        if "data" in event
+        else None,
         "REASON": f"unreadable: {record['fault']}" if record["fault"] else record["reason"],
         "ATTEMPTS": record.get("attempts"),
         "LAST OUTCOME": f"{outcome} ({status})" if status else outcome,

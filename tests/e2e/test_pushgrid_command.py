@@ -213,7 +213,7 @@ def test_the_timeline_tells_each_attempt(
 
     assert nothing.code == 1
     assert "No failed attempt is recorded for subscription 'crm'" in nothing.out
-    assert table.out.startswith(f"{event}  published ")
+    assert table.out.startswith(f"{event}  Placed  published ")
     assert "503 Busy" in table.out
     assert "minimum for 503" in table.out
     assert [each["eventId"] for each in document["value"]] == [event]

@@ -6,15 +6,23 @@ import json
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pushgrid.testing.memory import START
+from shared.clock import timestamp
 from shared.delivery.health.endpoint_health import Held
 from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.messages.message_writer import encode
-from shared.engine.operations.activity import Activities, read_activities
+from shared.delivery.outcome import EndpointAnswer, Outcome
+from shared.engine.operations.activity import (
+    MOST_FAILURES_READ,
+    MOST_READ,
+    Activities,
+    read_activities,
+)
 from shared.engine.operations.holds import held_subscriptions
 from shared.engine.operations.operator_authorization import Operators
 from shared.engine.operations.status import LATE, Status, take_snapshot
@@ -26,7 +34,7 @@ from shared.engine.timers.queue_watch import WatchQueues
 from shared.errors import StorageUnavailable
 from shared.http import HttpAnswer, HttpRequest
 from shared.metrics import CountRow, Metric, Series, Span, Sum
-from tests.builders import a_message
+from tests.builders import a_message, a_record, an_outcome
 from tests.functional.deployment import Deployment, Logged
 from tests.functional.manage.arm_api import CRM, ORDERS, ArmApi, hook
 from tests.functional.manage.holding import hold
@@ -339,13 +347,97 @@ def test_a_clock_that_is_set_back_does_not_silence_the_queues(
     assert len(logged("queue.depth")) == 2
 
 
-def test_endpoints_that_get_nothing_are_shown_with_the_reason(statuses: Statuses) -> None:
+@pytest.fixture
+def crm(statuses: Statuses) -> ArmApi:
+    """The management of the same deployment, with a subscription."""
     api = ArmApi(resources=statuses.app.resources, clock=statuses.app.clock)
     api.json("PUT", ORDERS, {"location": "x"}, status=201)
     api.json("PUT", CRM, hook(), status=201)
+    return api
+
+
+FAILED = Series(Metric.ATTEMPT_FAIL, (("Error", "BadRequest"), ("ErrorType", "ClientError")))
+
+
+def count(app: Deployment, name: str, values: dict[Series, float], ago: int = 0) -> None:
+    """Store what a process has counted, so many minutes ago."""
+    at = app.clock.now() - ago * MINUTE
+    counts = {series: Sum(value, 1, value, value) for series, value in values.items()}
+    hour = at.replace(minute=0, second=0, microsecond=0)
+    app.counts.write([CountRow(Span.MINUTE, at, "orders", name, "a", counts)])
+    app.counts.write([CountRow(Span.HOUR, hour, "orders", name, f"a{ago}", counts)])
+
+
+@pytest.mark.usefixtures("crm")
+def test_an_endpoint_that_refuses_all_is_failing(statuses: Statuses) -> None:
+    """It is never held for a 400: the event is at fault, as far as Event Grid knows."""
+    app = statuses.app
+    app.clock.advance(30 * MINUTE)
+    refused = an_outcome(Outcome.BAD_REQUEST, 400)
+    answer = EndpointAnswer("s-1", {}, "no such customer")
+    at = app.clock.now()
+    record = a_record(at=at, published_at=at, outcome=replace(refused, answer=answer))
+    app.attempts.write([record])
+    count(app, "crm", {Series(Metric.MATCHED): 3, FAILED: 3, Series(Metric.EVENT_AGE): 40_000})
+
+    found = json.loads(statuses.get("topics", KEY).body)
+    seen = statuses.samples()
+
+    [trouble] = found["troubles"]
+    assert (trouble["kind"], trouble["why"]) == (
+        "failing",
+        "400 BadRequest at 12:30:00: no such customer",
+    )
+    assert (trouble["since"], trouble["waiting"]) == (timestamp(at), 3)
+    assert found["waiting"] == {"events": 3, "oldestSeenSeconds": 40.0}
+    [topic] = found["value"]
+    assert topic["subscriptions"][0]["waiting"] == 3
+    assert seen["pushgrid_waiting_events", "orders", "crm"] == 3
+    assert seen["pushgrid_oldest_seen_event_age_seconds", "orders", "crm"] == 40
+
+    count(app, "crm", {Series(Metric.DELIVERY_SUCCESS): 4})
+    assert json.loads(statuses.get("topics", KEY).body)["troubles"] == []
+
+
+@pytest.mark.usefixtures("crm")
+def test_who_waits_for_a_far_attempt_is_failing_though_nothing_was_tried_for_an_hour(
+    statuses: Statuses,
+) -> None:
+    app = statuses.app
+    at = app.clock.now()
+    app.attempts.write([a_record(at=at, published_at=at, outcome=an_outcome())])
+    count(app, "crm", {Series(Metric.MATCHED): 1, FAILED: 1})
+    app.clock.advance(5 * HOUR)
+
+    [trouble] = json.loads(statuses.get("topics", KEY).body)["troubles"]
+
+    assert (trouble["kind"], trouble["since"]) == ("failing", timestamp(at))
+    assert trouble["why"] == "503 Busy at 12:00:00"
+
+
+def test_the_minutes_of_few_are_read_however_many_fail(
+    statuses: Statuses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = statuses.app
+    for number in range(MOST_READ + 20):
+        count(app, f"s-{number}", {FAILED: number + 1})
+    minutes, read = Mock(wraps=app.counts.minutes), Mock(wraps=app.attempts.read)
+    monkeypatch.setattr(app.counts, "minutes", minutes)
+    monkeypatch.setattr(app.attempts, "read", read)
+
+    found = statuses.activities()
+
+    assert (minutes.call_count, read.call_count) == (MOST_READ, MOST_FAILURES_READ)
+    assert minutes.call_args_list[0].args[1] == f"s-{MOST_READ + 19}"
+    assert len(found) == MOST_READ + 20
+
+
+def test_endpoints_that_get_nothing_are_shown_with_the_reason(
+    statuses: Statuses, crm: ArmApi
+) -> None:
     assert held_samples(statuses) == {}
 
-    api.json("POST", f"{CRM}/pause")
+    crm.json("POST", f"{CRM}/pause")
 
     assert held_samples(statuses) == {("orders", "crm", "Pause"): 1}
 

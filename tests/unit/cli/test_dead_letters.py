@@ -20,7 +20,11 @@ def test_the_last_answer_stands_beside_the_event(
 ) -> None:
     """As far as the attempts of the event are still recorded; of another with its id it is not."""
     attempt = {"detail": None, "answer": ANSWER}
-    letters = [LETTER | {"event": {"id": name}} for name in ("e-1", "e-2")] + [{"fault": "broken"}]
+    letters = [
+        LETTER | {"event": {"id": "e-1", "data": {"total": 7, "note": "x" * 300}}},
+        LETTER | {"event": {"id": "e-2"}},
+        {"fault": "broken"},
+    ]
     asked: list[dict[str, Any]] = []
 
     def pages(_: Deployment, path: str, **_query: object) -> Iterator[dict[str, Any]]:
@@ -42,4 +46,6 @@ def test_the_last_answer_stands_beside_the_event(
 
     rows = capsys.readouterr().out.splitlines()
     assert [("no such customer" in row) for row in rows[-3:]] == [True, False, False]
+    assert '{"total": 7, "note": "xxx' in rows[-3]
+    assert "x" * 200 not in rows[-3]
     assert asked == [{"since": AT, "$top": 1000}]
