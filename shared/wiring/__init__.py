@@ -62,7 +62,7 @@ async def publish(request: HttpRequest) -> HttpAnswer:
     worker_log.begin_invocation()
     if misconfigured := settings.misconfigured_publish():
         return misconfigured.run(request)
-    return await publishing.publish().run(request)
+    return await publishing.answer()(request)
 
 
 async def deliver(body: bytes) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import random
 import secrets
 import time
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
 
 from shared.adapters.off_loop import OffLoopAttempts, OffLoopHealth, Threads
 from shared.adapters.storage.health_table import TableHealth
@@ -15,14 +18,17 @@ from shared.engine.delivering.budget import MESSAGES, PUSHES, Budget, Places
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.delivering.endpoint import Surroundings
 from shared.engine.delivering.endpoints import Endpoints
+from shared.engine.delivering.in_flight import Request
 from shared.engine.delivering.parts import Parts
 from shared.engine.delivering.push import Push
 from shared.engine.delivering.record import Shortages
+from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Queue
 from shared.wiring import local_host, storage
 from shared.wiring.outbound import pusher
 from shared.wiring.process import CLOCK, descriptors, once, spare_what_lasts
 from shared.wiring.settings import settings
+from shared.wiring.tracing import spans
 
 THREADS = 4  # for what waits for storage's SDKs; while they compute, the event loop waits
 ROW_THREADS = 1  # for attempt rows
@@ -43,13 +49,7 @@ def deliver() -> Deliver:
     budget = Budget(pushes=min(PUSHES, descriptors() // 2))
     around = Surroundings(
         budget=budget,
-        push=Push(
-            pusher=pusher(),
-            clock=CLOCK,
-            new_span_id=_new_span_id if settings().trace_context else None,
-            has_replay_header=settings().replay_header,
-            keeps_answers=settings().endpoint_answers,
-        ),
+        push=_push(),
         current_pause=lambda subscription: off_loop(lambda: parts.current_pause(subscription)),
         log_shortage=Shortages(CLOCK),
         clock=CLOCK,
@@ -82,6 +82,18 @@ def deliver() -> Deliver:
     )
     spare_what_lasts()
     return composed
+
+
+def _push() -> Callable[[Request], Coroutine[Any, Any, Attempted | Shortage]]:
+    push = Push(
+        pusher=pusher(),
+        clock=CLOCK,
+        new_span_id=_new_span_id if settings().trace_context else None,
+        has_replay_header=settings().replay_header,
+        keeps_answers=settings().endpoint_answers,
+    )
+    traced = spans()
+    return partial(traced.attempt, push) if traced else push
 
 
 def _replay(step: ReplayStep) -> None:

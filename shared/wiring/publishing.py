@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
 from shared.adapters.group_commit import GroupCommit
 from shared.adapters.off_loop import OffLoopPayloads, Threads
+from shared.engine.ports import Commits
 from shared.engine.publishing.commit import Commit
 from shared.engine.publishing.gathering import MAX_UNDER_WAY
 from shared.engine.publishing.publish import Publish
 from shared.engine.publishing.publish_report import PublishReport
 from shared.engine.publishing.publisher_authorization import PublisherAuthorization
+from shared.http import HttpAnswer, HttpRequest
 from shared.wiring import storage
 from shared.wiring.entra import publisher_tokens
 from shared.wiring.process import CLOCK, bridge, new_request_id, once
 from shared.wiring.settings import settings
+from shared.wiring.tracing import spans
 
 THREADS = 6  # for requests that are large, or wait for storage or keys
+
+
+@once
+def answer() -> Callable[[HttpRequest], Coroutine[Any, Any, HttpAnswer]]:
+    """Return what answers publish requests, with a span for each where these are wanted."""
+    traced = spans()
+    return partial(traced.publication, publish().run) if traced else publish().run
+
+
+def _counted(commits: Commits) -> Commits:
+    if spans() is None:
+        return commits
+    from shared.adapters.otel import CountingCommits
+
+    return CountingCommits(commits)
 
 
 @once
@@ -31,13 +53,15 @@ def publish() -> Publish:
         ),
         topics=storage.resource_cache(),
         subscriptions=storage.resource_cache(),
-        commits=GroupCommit(
-            Commit(
-                payloads=OffLoopPayloads(storage.payloads(), of_commits),
-                sender=storage.sender(),
-                off_loop=of_commits,
-                report=report.published,
-            ).run
+        commits=_counted(
+            GroupCommit(
+                Commit(
+                    payloads=OffLoopPayloads(storage.payloads(), of_commits),
+                    sender=storage.sender(),
+                    off_loop=of_commits,
+                    report=report.published,
+                ).run
+            )
         ),
         clock=CLOCK,
         new_id=new_request_id,

@@ -21,7 +21,7 @@ def with_trace(
     A request is in one trace only: events of several traces have none in common. Custom headers of
     the same names are kept.
     """
-    trace = _common_trace(batch)
+    trace = common_trace(batch)
     if trace is None or not {PARENT, STATE}.isdisjoint(map(str.lower, request.headers)):
         return request
     return request._replace(headers={**request.headers, **trace.headers(new_span_id())})
@@ -38,7 +38,14 @@ def distinct(ids: Iterable[str | None]) -> list[str] | None:
     return list(dict.fromkeys(filter(None, islice(ids, MAX_IDS)))) or None
 
 
-def _common_trace(batch: PushBatch) -> TraceContext | None:
+def traces_of(batch: PushBatch) -> list[TraceContext]:
+    """Return the different traces of a batch's events, in their order."""
+    found = (delivery.trace(text) for delivery, text in batch)
+    return list(dict.fromkeys(each for each in found if each))
+
+
+def common_trace(batch: PushBatch) -> TraceContext | None:
+    """Return the trace that all events of a batch are in, if there is one."""
     delivery, text = batch[0]
     trace = delivery.trace(text)
     if trace is None or any(trace_id(*each) != trace.trace_id for each in batch[1:]):
