@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from shared.clock import Clock, timestamp
 from shared.engine.delivering.clock_records import STATE
 from shared.engine.operations.event_timeline import failure_documents
 from shared.engine.operations.subscription_state import read_availability
-from shared.engine.operations.troubles import REMEDIES, Kind, failure_cause, held_why
+from shared.engine.operations.troubles import REMEDIES, Kind, failure_cause, held_why, words_of
 from shared.engine.ports import (
     AttemptChoice,
     AttemptReader,
@@ -131,12 +132,13 @@ class TroubleNotices:
         known = self.subscriptions.subscription(key)
         topic, name = known.key if known else key
         first = min(minute for minute, _ in found)
-        cause = ""
+        failure = None
         if wants_cause and any(kind in _WITH_CAUSE for _, kind in found):
-            cause = self._cause(key, first)
+            failure = self._failure(key, first)
         for (minute, kind), reasons in sorted(found.items()):
-            words = [self._held(known)] if kind is TroubleKind.HOLD_BEGAN else []
-            words += [cause] if kind in _WITH_CAUSE else []
+            cause = failure_cause(failure) if failure and kind in _WITH_CAUSE else ""
+            if kind is TroubleKind.HOLD_BEGAN:
+                cause = self._held(known, words_of(failure)) or cause
             yield TroubleNotice(
                 kind=kind,
                 topic=topic,
@@ -144,24 +146,24 @@ class TroubleNotices:
                 minute=minute,
                 count=sum(reasons.values()),
                 reasons={reason: count for reason, count in reasons.items() if reason},
-                cause="; ".join(filter(None, words)),
+                cause=cause,
                 remedy=_remedy(kind, topic, name, known),
             )
 
-    def _cause(self, key: SubscriptionKey, since: datetime) -> str:
-        """Return the cause of the latest failed attempt, with the endpoint's words."""
+    def _failure(self, key: SubscriptionKey, since: datetime) -> Mapping[str, Any] | None:
+        """Return the latest failed attempt."""
         at_first = since - LOOKED_BACK
         days = self.attempts.read(*key, since - _DAY, AttemptChoice(since=at_first))
         latest = failure_documents((each for day in days for each in day), 1)
-        return failure_cause(latest[0]) if latest else ""
+        return latest[0] if latest else None
 
-    def _held(self, known: EventSubscription | None) -> str:
-        """Return why an endpoint is held now; nothing if it no longer is."""
+    def _held(self, known: EventSubscription | None, words: str) -> str:
+        """Return why an endpoint is held now, with its *words*; nothing if it no longer is."""
         if known is None:
             return ""
         if known.pause:
             return f"paused by {known.pause.by}"
-        return held_why(read_availability(known, self.health, self.clock.now()), "")
+        return held_why(read_availability(known, self.health, self.clock.now()), words)
 
     def _ended_replays(self, since: datetime, until: datetime) -> Iterator[TroubleNotice]:
         ended: dict[tuple[SubscriptionKey, datetime], list[ReplayJob]] = defaultdict(list)

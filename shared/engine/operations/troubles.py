@@ -201,7 +201,7 @@ def _explained_state(
         return known.expires_at, "its expiration time is over: it gets no more events"
     if kind is Kind.PENDING:
         return None, "the endpoint has not completed the validation handshake: it gets no events"
-    return facts.held_since, held_why(facts.availability, _words(facts.activity.failure))
+    return facts.held_since, held_why(facts.availability, words_of(facts.activity.failure))
 
 
 def held_why(found: Availability, words: str) -> str:
@@ -234,11 +234,11 @@ def _cause(activity: Activity) -> str:
 def failure_cause(failure: Mapping[str, Any]) -> str:
     """Return the cause of a failed attempt, when it was, and what the endpoint said."""
     at = datetime.fromisoformat(failure["at"])
-    words = _words(failure)
+    words = words_of(failure)
     return f"{failure['cause']} at {at:%H:%M:%S}" + (f": {words}" if words else "")
 
 
-def _words(failure: Mapping[str, Any] | None) -> str:
+def words_of(failure: Mapping[str, Any] | None) -> str:
     """Return in one line what the endpoint said to a failed attempt, or why it said nothing."""
     if failure is None:
         return ""
