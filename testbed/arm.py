@@ -60,7 +60,14 @@ class Arm:
 
     def create_account_subscription(self, account: str, name: str, endpoint: str) -> dict[str, Any]:
         """Create a subscription whose scope is a storage account."""
-        scope = f"{_GROUP.rpartition('/')[0]}/Microsoft.Storage/storageAccounts/{account}"
+        return self._of_source(f"Microsoft.Storage/storageAccounts/{account}", name, endpoint)
+
+    def create_deployment_subscription(self, name: str, endpoint: str) -> dict[str, Any]:
+        """Create a subscription whose scope is the deployment."""
+        return self._of_source("Pushgrid/deployments/this-deployment", name, endpoint)
+
+    def _of_source(self, source: str, name: str, endpoint: str) -> dict[str, Any]:
+        scope = f"{_GROUP.rpartition('/')[0]}/{source}"
         body = {"properties": _destination(endpoint, None)}
         path = f"/eventSubscriptions/{name}"
         return self._call("PUT", path, body, f"{scope}/providers/Microsoft.EventGrid")

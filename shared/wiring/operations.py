@@ -36,6 +36,7 @@ def status() -> Status:
     from shared.events.topic import DEPLOYMENT
     from shared.wiring import storage
     from shared.wiring.entra import operators
+    from shared.wiring.replaying import jobs
     from shared.wiring.settings import settings
     from shared.wiring.timers import timer_runs
 
@@ -72,5 +73,6 @@ def status() -> Status:
             seen,
         ),
         activities=activities,
+        replays=lambda: jobs().list(),
         operators=operators(),
     )

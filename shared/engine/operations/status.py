@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from shared.engine.operations.holds import HeldSubscription
 from shared.engine.operations.operator_authorization import Operators
 from shared.engine.operations.prometheus import CONTENT_TYPE, Gauge, exposition
 from shared.engine.ports import CountReader, Queue, QueueWatch
+from shared.engine.replaying.job import ReplayJob
 from shared.engine.timers.last_runs import LastRun, TimerRuns, last_runs
 from shared.engine.timers.queue_watch import QueueState, states
 from shared.errors import AppError, MethodNotAllowed, NotFound, StorageUnavailable
@@ -53,7 +54,8 @@ class Status:
 
     *snapshot* returns a `take_snapshot` that may be some seconds old, since anybody may ask; *held*
     returns `held_subscriptions`, and *activities* `read_activities`, likewise. *topics* returns
-    `topic_states` of now with these. *operators* authorizes callers; the health is open to all.
+    `topic_states` of now with these. *replays* are the latest jobs. *operators* authorizes callers;
+    the health is open to all.
     """
 
     counts: CountReader
@@ -61,6 +63,7 @@ class Status:
     held: Callable[[], Sequence[HeldSubscription]]
     topics: Callable[[Activities], Mapping[str, Any]]
     activities: Callable[[], Activities]
+    replays: Callable[[], Sequence[ReplayJob]]
     operators: Operators
 
     def run(self, request: HttpRequest) -> HttpAnswer:
@@ -89,7 +92,7 @@ class Status:
             return answer(200, {"access": "full", **self.topics(seen)})
         totals = self.counts.totals()
         gauges = [*_gauges(self.snapshot()), _held(self.held()), *_waiting(seen)]
-        text = exposition(totals, gauges)
+        text = exposition(totals, [*gauges, _ended(self.replays())])
         return HttpAnswer(status=200, headers={"Content-Type": CONTENT_TYPE}, body=text.encode())
 
 
@@ -184,6 +187,20 @@ def _held(found: Sequence[HeldSubscription]) -> Gauge:
             for each in found
             for reason in each.reasons
         },
+    )
+
+
+def _ended(jobs: Iterable[ReplayJob]) -> Gauge:
+    last: dict[tuple[str, ...], float] = {}
+    for each in jobs:
+        if each.ended_at and not each.is_dry_run:
+            state = (each.state.value,)
+            last[state] = max(last.get(state, 0.0), each.ended_at.timestamp())
+    return Gauge(
+        "replay_last_end_timestamp_seconds",
+        "Unix time at which the latest replay of dead letters ended in a state.",
+        ("state",),
+        last,
     )
 
 

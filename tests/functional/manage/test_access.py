@@ -178,6 +178,7 @@ class App:
                     self.api.resources, self.api.clock.now(), (), seen
                 ),
                 activities=lambda: {SubscriptionKey("orders", "crm"): self.activity()},
+                replays=list,
                 operators=OPERATORS,
             )
             return status.run(replace(request, params={"what": name.partition("/")[2]}))

@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pushgrid.testing.memory import START
 from shared.clock import timestamp
+from shared.deadletter.selection import Selection
 from shared.delivery.health.endpoint_health import Held
 from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.messages.message_writer import encode
@@ -28,6 +29,7 @@ from shared.engine.operations.operator_authorization import Operators
 from shared.engine.operations.status import LATE, Status, take_snapshot
 from shared.engine.operations.topic_states import topic_states
 from shared.engine.ports import Queue, Table
+from shared.engine.replaying.job import ReplayJob, State
 from shared.engine.timers.jobs import TimerJobs
 from shared.engine.timers.last_runs import JobsFailed, RecordedTimer, TimerRuns, last_runs
 from shared.engine.timers.queue_watch import WatchQueues
@@ -56,6 +58,7 @@ class Statuses:
             held=lambda: held_subscriptions(app.resources, app.clock.now()),
             topics=lambda seen: topic_states(app.resources, app.clock.now(), (), seen),
             activities=self.activities,
+            replays=app.replays.list,
             operators=Operators(admin_key=KEY),
         )
 
@@ -293,7 +296,7 @@ def test_totals_are_shown_as_prometheus_reads_them(app: Deployment, statuses: St
     assert found["pushgrid_timer_last_run_timestamp_seconds", "wake"] == START.timestamp()
     assert found["pushgrid_storage_up", "queue"] == 1
     text = statuses.get("metrics", KEY).body.decode()
-    assert text.count("# TYPE pushgrid_") == len(Metric) + 7
+    assert text.count("# TYPE pushgrid_") == len(Metric) + 8
 
 
 def test_counters_never_go_back_when_hours_are_added_up(
@@ -445,3 +448,33 @@ def test_endpoints_that_get_nothing_are_shown_with_the_reason(
 def held_samples(statuses: Statuses) -> dict[tuple[str, ...], float]:
     found = statuses.samples()
     return {key[1:]: value for key, value in found.items() if key[0] == "pushgrid_endpoint_held"}
+
+
+def test_when_a_replay_ended_is_shown_by_its_state(app: Deployment, statuses: Statuses) -> None:
+    for name, state, hours, is_dry_run in (
+        ("a", State.DONE, 1, False),
+        ("b", State.DONE, 2, False),
+        ("c", State.DONE, 3, True),
+        ("d", State.RUNNING, 4, False),
+        ("e", State.FAILED, 5, False),
+    ):
+        job = ReplayJob(
+            id=name,
+            by="x",
+            started_at=START,
+            sources=(),
+            selection=Selection(),
+            to=None,
+            rate=1,
+            is_dry_run=is_dry_run,
+            again=False,
+        )
+        ended = START + hours * HOUR
+        app.replays.save(job if state is State.RUNNING else job.ended(state, ended), None)
+
+    name = "pushgrid_replay_last_end_timestamp_seconds"
+    found = {key[1]: value for key, value in statuses.samples().items() if key[0] == name}
+    assert found == {
+        "Done": (START + 2 * HOUR).timestamp(),
+        "Failed": (START + 5 * HOUR).timestamp(),
+    }
