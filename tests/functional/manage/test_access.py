@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import re
 from collections.abc import Iterator
@@ -276,6 +277,22 @@ def test_who_changed_something_is_named_by_the_key(api: ArmApi) -> None:
     answer = api.call("POST", f"{CRM}/pause", headers={"authorization": "Bearer key-two"})
 
     assert json.loads(answer.body)["paused"]["by"] == "the second admin key"
+
+
+@pytest.mark.parametrize("text", ["key-one", "key-two", "key-reads", "another", ""])
+def test_each_key_is_compared_in_constant_time_whichever_it_is(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    compared, compare = [], hmac.compare_digest
+
+    def compare_digest(one: bytes, other: bytes) -> bool:
+        compared.append(other)
+        return compare(one, other)
+
+    monkeypatch.setattr(hmac, "compare_digest", compare_digest)
+    OPERATORS.with_key(text)
+
+    assert compared == [b"key-one", b"key-two", b"key-reads"]
 
 
 @pytest.mark.parametrize(

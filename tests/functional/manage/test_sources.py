@@ -323,9 +323,29 @@ def test_the_deployment_is_a_source_in_both_forms(api: ArmApi) -> None:
     assert "Pushgrid.HoldBegan" in [each["name"] for each in of_type]
     error = api.error("PUT", f"{scope}/nested", hook(), status=409)
     assert "nested" in error["message"]
-    other = DEPLOYMENT.replace("this-deployment", "other")
-    error = api.error("PUT", f"{other}/{PROVIDER}/eventSubscriptions/x", hook(), status=400)
-    assert "deployments/this-deployment" in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("scope", "document", "message"),
+    [
+        (DEPLOYMENT.replace("this-", "other-"), hook(), "deployments/this-deployment"),
+        (DEPLOYMENT.replace("this-", "This-"), hook(), "deployments/this-deployment"),
+        (DEPLOYMENT, hook("http://127.0.0.1/"), "https"),
+        (DEPLOYMENT, hook(eventDeliverySchema="CustomInputSchema"), "EventDeliverySchema"),
+        (DEPLOYMENT, hook(filter={"includedEventTypes": [5]}), "includedEventTypes"),
+        (DEPLOYMENT, hook(retryPolicy={"maxDeliveryAttempts": 31}), "maxDeliveryAttempts"),
+    ],
+)
+def test_a_wrong_subscription_of_the_deployment_is_refused(
+    api: ArmApi, scope: str, document: Any, message: str
+) -> None:
+    path = f"{scope}/{PROVIDER}/eventSubscriptions/ops"
+    error = api.error("PUT", path, document, status=400)
+
+    said = [error["message"], *(each["message"] for each in error["details"])]
+    assert message in " ".join(said)
+    assert list(api.resources.list_all(Table.EVENT_SUBSCRIPTIONS)) == []
+    assert api.pusher.sent == []
 
 
 def test_actions_and_metrics_work_in_both_forms(blobs: ArmApi) -> None:
