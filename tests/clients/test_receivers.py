@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -27,9 +26,16 @@ from shared.subscriptions.handshake import build_challenge
 from shared.subscriptions.subscription import Batching
 from testbed.subscriber import PATIENCE
 from tests.builders import a_delivery, a_subscription, terms, text
+from tests.clients.packages import (
+    BESIDE_PYTHON,
+    provide_go,
+    provide_java,
+    provide_javascript,
+    require,
+    run,
+)
 from tests.package_list import ROOT
 
-CLIENTS = Path(__file__).parent
 PAGE = ROOT / "docs/receiving.md"
 OLD, NEW, FOREIGN = (f"whsec_{letter * 40}" for letter in "onf")
 
@@ -47,38 +53,25 @@ class Language(NamedTuple):
     command: Callable[[Path], list[str]]
 
 
-def _built(folder: Path, *command: str) -> None:
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 def _python(folder: Path) -> list[str]:
     return [sys.executable, str(folder / "receiver.py")]
 
 
 def _javascript(folder: Path) -> list[str]:
-    modules = CLIENTS / "javascript/node_modules"
-    assert (modules / "standardwebhooks").is_dir(), "set up by `make clients`"
-    (folder / "node_modules").symlink_to(modules)
-    beside_python = Path(sys.executable).with_name("node")
-    node = str(beside_python) if beside_python.exists() else "node"
-    return [node, str(folder / "receiver.mjs")]
+    provide_javascript(folder)
+    node = BESIDE_PYTHON / "node"
+    return [str(node) if node.exists() else "node", str(folder / "receiver.mjs")]
 
 
 def _go(folder: Path) -> list[str]:
-    for name in ("go.mod", "go.sum"):
-        shutil.copy(CLIENTS / "go" / name, folder)
-    _built(folder, "go", "build", "-o", "receiver", ".")
+    provide_go(folder)
+    run(folder, "go", "build", "-o", "receiver", ".")
     return [str(folder / "receiver")]
 
 
 def _java(folder: Path) -> list[str]:
-    pom = str(CLIENTS / "java/pom.xml")
-    output = f"-DoutputDirectory={folder}"
-    _built(folder, "mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies", output)
-    return ["java", "-cp", str(folder / "*"), str(folder / "Receiver.java")]
+    provide_java(folder)
+    return ["java", "-cp", str(folder / "lib/*"), str(folder / "Receiver.java")]
 
 
 LANGUAGES = [
@@ -95,9 +88,7 @@ def receiver(
 ) -> Iterator[str]:
     """Run the page's program; return its URL."""
     language: Language = request.param
-    beside_python = Path(sys.executable).with_name(language.tool)
-    if not (shutil.which(language.tool) or beside_python.exists()):
-        pytest.skip(f"{language.tool} is not installed")
+    require(language.tool)
     folder = tmp_path_factory.mktemp(language.fence)
     found = re.search(rf"```{language.fence}\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     assert found
