@@ -41,7 +41,8 @@ def read_troubles(deployment: Deployment) -> Troubles:
     """
     found = deployment.status("topics")
     if "troubles" not in found:
-        raise CommandFailed(found["error"]["message"], REFUSED, 503)
+        error = found.get("error", {}).get("message", "an earlier version runs there")
+        raise CommandFailed(error, REFUSED, 503)
     return Troubles(found["waiting"], found["troubles"])
 
 

@@ -123,3 +123,19 @@ def test_it_is_healthy_only_if_nothing_is_wrong(
             "  pushgrid timeline --topic orders --subscription crm",
         ]
     )
+
+
+def test_a_deployment_of_an_earlier_version_is_not_called_healthy(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def request(_: str, url: str, **__: Any) -> requests.Response:
+        answer = requests.Response()
+        answer.status_code = 200
+        answer._content = json.dumps(HEALTH if url.endswith("health") else {"value": []}).encode()
+        return answer
+
+    monkeypatch.setattr(requests, "request", request)
+
+    assert main(["status", "--url", "http://127.0.0.1:1", "--key", "k"]) == 1
+
+    assert "is not known: an earlier version runs there" in capsys.readouterr().out
