@@ -1,13 +1,16 @@
-"""`pushgrid explain`: prints when an event is attempted, and the rule behind every time."""
+"""`pushgrid explain`: prints why an event is attempted when it is, or which filter refuses it."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 import click
 
+from cli.deployment import Deployment
+from cli.event_matches import matches_text, read_matches
+from cli.options import calls_deployment
 from cli.terminal import print_json, say
 from shared.delivery.delivery_profile import DeliveryProfile, Feature
 from shared.delivery.forecast import Forecast, forecast
@@ -18,6 +21,7 @@ from shared.subscriptions.subscription import DeadLetterDestination
 
 _ANY_CONTAINER = DeadLetterDestination(container="")
 _MINUTE = timedelta(minutes=1)
+_NO_MATCH = 1  # exit code
 _LONGEST_ANSWER = 86400  # seconds: a day, longer than any timeout
 
 
@@ -38,7 +42,6 @@ _LONGEST_ANSWER = 86400  # seconds: a day, longer than any timeout
 )
 @click.option(
     "--answers",
-    required=True,
     metavar="A,B,…",
     help="The endpoint's answers: status codes, timeout, refused, dns, tls, unsendable, no-token. "
     "The last repeats.",
@@ -54,13 +57,49 @@ _LONGEST_ANSWER = 86400  # seconds: a day, longer than any timeout
     show_default=True,
     help="Time that the endpoint takes to answer.",
 )
+@click.option(
+    "--event",
+    type=click.File("r", encoding="utf-8-sig"),
+    metavar="FILE",
+    help="Say instead which event subscriptions match the event in FILE; '-' is standard input.",
+)
+@click.option("--topic", "-t", help="Topic of the event, or NAMESPACE.TOPIC.")
+@click.option("--subscription", "-s", help="Only this event subscription.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; times are in seconds.")
-def explain(profile: str, answers: str, as_json: bool, **given: Any) -> None:
+@calls_deployment
+def explain(
+    deployment: Deployment,
+    profile: str,
+    answers: str | None,
+    event: TextIO | None,
+    topic: str | None,
+    subscription: str | None,
+    as_json: bool,
+    **given: Any,
+) -> int:
     """
-    Forecast when an event is attempted, and why.
+    Forecast when an event is attempted, and why; or say which filter refuses it.
 
-    Times count from publish, without jitter.
+    With --answers, times count from publish, without jitter, and no deployment is asked.
+
+    With --event and --topic, nothing is published, and the exit code is 1 if nothing matches.
     """
+    if event:
+        if answers or not topic:
+            raise click.UsageError("--event needs --topic, and no --answers.")
+        found = read_matches(deployment, topic, event, subscription)
+        if as_json:
+            print_json(found, indent=None)
+        else:
+            say(matches_text(topic, found))
+        return 0 if any(each["matched"] for each in found) else _NO_MATCH
+    if not answers:
+        raise click.UsageError("Give --answers, or --event and --topic.")
+    _explain_answers(profile, answers, as_json=as_json, **given)
+    return 0
+
+
+def _explain_answers(profile: str, answers: str, *, as_json: bool, **given: Any) -> None:
     chosen = PROFILES[profile]
     try:
         expected = forecast(

@@ -120,6 +120,18 @@ def publish(
         say(f"warning: no event subscription matched; {why}", err=True, colour="yellow")
 
 
+def completed_events(deployment: Deployment, topic: str, file: TextIO) -> list[dict[str, Any]]:
+    """
+    Read the events in *file* as `publish` would send them to *topic*, nothing missing.
+
+    Raises:
+        CommandFailed: there are none, or the topic can't be read.
+    """
+    properties = {} if "." in topic else deployment.get(topic_path(topic))["properties"]
+    schema = properties.get("inputSchema") or (CLOUD_EVENTS if "." in topic else EVENT_GRID)
+    return [_completed(each, schema, "/pushgrid/cli") for each in _read(file)]
+
+
 def _matched(
     deployment: Deployment, topic: str, events: Sequence[dict[str, Any]]
 ) -> Sequence[_Match]:

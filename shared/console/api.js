@@ -23,9 +23,14 @@ export class Api {
     this.#token = token;
   }
 
-  /** Return all topics with the states of their subscriptions. */
-  topics(signal) {
-    return this.#send("GET", "status/topics", { signal });
+  /** Return all topics with the states of their subscriptions, and what is wrong with each. */
+  async topics(signal) {
+    const found = await this.#send("GET", "status/topics", { signal });
+    const troubles = new Map(found.troubles.map((each) => [`${each.topic}/${each.subscription}`, each]));
+    for (const topic of found.value) {
+      for (const each of topic.subscriptions) each.trouble = troubles.get(`${topic.name}/${each.name}`);
+    }
+    return found;
   }
 
   /** Return queues, timers and what is wrong; also if the deployment is unhealthy. */
@@ -57,6 +62,11 @@ export class Api {
     return this.#arm("GET", `${path}/deadLetters/records`, { query, parse: parseRecords });
   }
 
+  /** Say which subscriptions of a topic an event, given as JSON, matches; nothing is published. */
+  matches(topic, event) {
+    return this.#arm("POST", `${topic.id}/matches`, { body: `[${event}]` });
+  }
+
   /** Publish an event, given as JSON, to a topic, with a key that the operator may read. */
   async publish(topic, event) {
     const { key1 } = await this.act(topic.id, "listKeys");
@@ -82,7 +92,7 @@ export class Api {
     return this.#send(method, segments.join("/"), {
       query: { "api-version": API_VERSION, ...query },
       ...options,
-      ...(body && { body: JSON.stringify(body), headers: { "Content-Type": JSON_TYPE } }),
+      ...(body && { body: typeof body === "string" ? body : JSON.stringify(body), headers: { "Content-Type": JSON_TYPE } }),
     });
   }
 
@@ -94,6 +104,7 @@ export class Api {
   }
 }
 
+const LONGEST_READ = 20_000; // milliseconds
 const JSON_TYPE = "application/json";
 const CLOUD_EVENTS = "application/cloudevents-batch+json";
 
@@ -109,7 +120,8 @@ async function request(method, path, { query, headers, body, signal }) {
     if (value !== undefined) url.searchParams.set(name, value);
   }
   try {
-    return await fetch(url, { method, headers, body, signal, cache: "no-store", credentials: "omit" });
+    const timely = method === "GET" ? AbortSignal.any([AbortSignal.timeout(LONGEST_READ), ...(signal ? [signal] : [])]) : signal;
+    return await fetch(url, { method, headers, body, signal: timely, cache: "no-store", credentials: "omit" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Refused(0, "The deployment does not answer.");

@@ -1,10 +1,10 @@
 // Chooses the view that the address names, and draws it.
 
 import { overview, overviewReads } from "./overview.js";
-import { pathOf } from "./parts.js";
+import { moment, pathOf } from "./parts.js";
 import { h, render } from "./preact.mjs";
 import { signInForm } from "./sign_in.js";
-import { change, drawWith, keepReading, signOut, state } from "./store.js";
+import { change, closeNotice, drawWith, keepReading, signOut, state } from "./store.js";
 import { subscriptionReads, subscriptionView } from "./subscription.js";
 import { topicReads, topicView } from "./topic.js";
 
@@ -60,6 +60,7 @@ function page() {
       h("span", { class: "quiet" }, location.host),
       h("button", { type: "button", onClick: () => signOut() }, "Sign out"),
     ),
+    h("div", { class: "banner", role: "alert" }, staleness()),
     h(
       "main",
       { id: "content", tabIndex: -1 },
@@ -70,6 +71,8 @@ function page() {
   ];
 }
 
+const NOTICES = { good: "Done", warn: "Attention", bad: "Failed" };
+
 /** Where the view is: the way back to the overview and the topic. */
 function trail({ topic, subscription }) {
   return [
@@ -79,6 +82,14 @@ function trail({ topic, subscription }) {
   ];
 }
 
+/** Since when the deployment gives no answer. */
+function staleness() {
+  const stale = Object.values(state.reads).filter((each) => each.isUnreachable && each.at);
+  if (!stale.length) return null;
+  const since = new Date(Math.min(...stale.map((each) => each.at)));
+  return h("p", null, "The deployment has not answered since ", moment(since), ". What is shown is as it was then, and may be wrong now.");
+}
+
 function skip(event) {
   event.preventDefault();
   document.getElementById("content").focus();
@@ -86,16 +97,12 @@ function skip(event) {
 
 function notice() {
   if (!state.notice) return null;
-  const { text, isFault } = state.notice;
-  const close = () => {
-    state.pressed?.focus({ preventScroll: true });
-    change({ notice: null });
-  };
+  const { text, look } = state.notice;
   return h(
     "p",
-    { class: isFault ? "fault" : "" },
-    h("span", null, text),
-    h("button", { type: "button", onClick: close }, "Close"),
+    { class: look },
+    h("span", null, h("strong", null, `${NOTICES[look]}: `), text),
+    h("button", { type: "button", title: "Escape", onClick: closeNotice }, "Close"),
   );
 }
 
@@ -121,4 +128,7 @@ function isInView(element) {
 
 drawWith(draw);
 addEventListener("hashchange", follow);
+addEventListener("keydown", ({ key }) => {
+  if (key === "Escape" && state.notice && !document.querySelector("dialog[open]")) closeNotice();
+});
 follow();

@@ -3,8 +3,8 @@
 import { isExact, textOf } from "./exact_json.js";
 import { button, counted, labelOf, moment, paged, row, table } from "./parts.js";
 import { h } from "./preact.mjs";
-import { startReplay } from "./replays.js";
-import { run, state } from "./store.js";
+import { resend, startReplay } from "./replays.js";
+import { run, setInView, state } from "./store.js";
 import { answered } from "./timeline.js";
 
 const PAGE = 20;
@@ -41,7 +41,7 @@ export function deadLetters(path, route) {
       "There are no dead letters.",
     ),
     older.nextLink && button("Show older ones", more),
-    state.view.records && records(state.view.records),
+    state.view.records && records(state.view.records, route),
   ];
 }
 
@@ -73,7 +73,7 @@ function blobRow(path, route, { blob, writtenAt, events, reasons, fault }) {
   );
 }
 
-function records({ path, blob, value, nextLink }) {
+function records({ path, blob, value, nextLink }, route) {
   const { shown, pager } = paged("recordPage", value);
   const more = () =>
     run("more records", async (show) => {
@@ -87,13 +87,13 @@ function records({ path, blob, value, nextLink }) {
     { role: "group", "aria-label": "Dead letters in the blob", key: blob },
     h("h3", null, blob),
     !isExact() && h("p", { class: "quiet" }, "This browser shows numbers as JavaScript rounds them."),
-    shown.map(record),
+    shown.map((each, number) => record(each, number, route, blob)),
     pager,
     nextLink && button("Read more of the blob", more),
   );
 }
 
-function record({ fault, reason, attempts, lastOutcome, lastStatus, lastAttemptAt, publishedAt, event }, number) {
+function record({ fault, reason, attempts, lastOutcome, lastStatus, lastAttemptAt, publishedAt, event }, number, route, blob) {
   if (fault) return h("p", { class: "fault", key: number }, fault);
   const last = [lastStatus, lastOutcome].filter(Boolean).join(" ");
   return h(
@@ -114,8 +114,21 @@ function record({ fault, reason, attempts, lastOutcome, lastStatus, lastAttemptA
       ),
     ),
     lastAnswer(event.id, publishedAt),
+    typeof event.id === "string" &&
+      h(
+        "div",
+        { class: "buttons" },
+        button(labelOf("Resend", event.id), () => run(`resend ${event.id}`, () => resend(route, event.id, blob))),
+        button(labelOf("Check", event.id), () => check(event)),
+      ),
     h("pre", { tabIndex: 0, "aria-label": `Event ${number + 1}` }, JSON.stringify(event, null, 2)),
   );
+}
+
+/** Put an event into the form that says whether it matches. */
+function check(event) {
+  setInView("candidate", JSON.stringify(event, null, 2));
+  document.querySelector("[aria-labelledby=panel-does-it-match-] textarea").focus();
 }
 
 /** What the endpoint answered last, if the attempts of the event are among the latest that are shown. */

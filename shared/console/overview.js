@@ -1,8 +1,9 @@
-// Draws the overview: health, queues, topics and all subscriptions.
+// Draws the overview: what is wrong, rates, failures, topics and all subscriptions; queues and timers folded.
 
 import { charts, readCharts, together } from "./charts.js";
-import { badge, duration, link, moment, panel, pathOf, row, stateOf, table } from "./parts.js";
+import { badge, counted, duration, isStale, link, moment, panel, pathOf, row, stateOf, table, troubleState } from "./parts.js";
 import { h } from "./preact.mjs";
+import { readEndpoints } from "./rates.js";
 import { state } from "./store.js";
 import { everySubscription, subscriptionList } from "./subscriptions.js";
 import { timelines } from "./timeline.js";
@@ -10,6 +11,7 @@ import { timelines } from "./timeline.js";
 const MOST_TOPICS = 10; // whose rates are read
 const MOST_SUBSCRIPTIONS = 20; // whose failures are read
 const MOST_FAILURES = 10; // that are shown
+const MOST_TROUBLES = 20; // that are shown
 const LOOKS = { healthy: "good", degraded: "warn", unhealthy: "bad" };
 
 export function overviewReads(api) {
@@ -17,6 +19,7 @@ export function overviewReads(api) {
     topics: [(signal) => api.topics(signal), 5],
     health: [(signal) => api.health(signal), 5],
     rates: [(signal) => readRates(api, signal), 10],
+    endpoints: [(signal) => readEndpoints(api, readableTopics().slice(0, MOST_TOPICS), signal), 10],
     failures: [(signal) => readFailures(api, signal), 10],
   };
 }
@@ -63,7 +66,7 @@ function byEvent(attempts) {
 export function overview() {
   const topics = state.reads.topics?.value?.value ?? [];
   return [
-    panel("Health", ["health"], health(state.reads.health?.value)),
+    panel("What is wrong", ["health", "topics"], wrong(state.reads.health, state.reads.topics)),
     panel("The last hour", ["rates"], rates(topics)),
     panel("Latest failures", ["failures"], failures(state.reads.failures?.value)),
     panel("Topics", ["topics"], topicTable(topics)),
@@ -72,6 +75,7 @@ export function overview() {
       ["topics"],
       subscriptionList(everySubscription(topics), { hasTopic: true }),
     ),
+    panel("Queues and timers", ["health"], machinery(state.reads.health?.value)),
   ];
 }
 
@@ -94,7 +98,47 @@ function failures(found) {
   ];
 }
 
-function health(found) {
+/** What is wrong, the most harmful first; a subscription's troubles and health are one word together. */
+function wrong(health, topics) {
+  if (!health?.value || !topics?.value) return null;
+  const { status, reasons } = health.value;
+  const { troubles, waiting } = topics.value;
+  const word = troubles.length && status === "healthy" ? "degraded" : status;
+  const shown = isStale(health) || isStale(topics) ? `was ${word}` : word;
+  const more = troubles.length - MOST_TROUBLES;
+  return [
+    h("p", null, badge({ word: shown, look: LOOKS[word] ?? "warn" }), " ", waitingText(waiting.events, waiting.oldestSeenSeconds)),
+    reasons.length > 0 && h("ul", null, reasons.map((each) => h("li", { key: each }, each))),
+    troubles.length > 0 && h("ol", { class: "troubles" }, troubles.slice(0, MOST_TROUBLES).map(trouble)),
+    more > 0 && h("p", { class: "quiet" }, `${more} more: see the subscriptions below that are not delivering.`),
+  ];
+}
+
+function trouble({ topic, subscription, kind, also, since, why, waiting, oldestSeenSeconds, remedy }) {
+  return h(
+    "li",
+    { key: `${topic}/${subscription}` },
+    h(
+      "p",
+      null,
+      [kind, ...also].map((each) => [badge(troubleState(each)), " "]),
+      h("strong", null, link(pathOf(topic, subscription), `${topic}/${subscription}`)),
+      since && [" since ", moment(since)],
+      "; ",
+      waitingText(waiting, oldestSeenSeconds),
+    ),
+    why && h("p", { class: "url" }, why),
+    h("p", { class: "quiet" }, "Remedy: ", h("code", null, remedy)),
+  );
+}
+
+function waitingText(events, oldest) {
+  const text = `${counted(events, "event")} ${events === 1 ? "waits" : "wait"}`;
+  return oldest === null ? text : `${text}, the oldest seen is ${duration(oldest)} old`;
+}
+
+/** Queues and timers, which matter where what is wrong is not an endpoint. */
+function machinery(found) {
   if (!found) return null;
   const queues = Object.entries(found.queues ?? {}).map(([name, each]) =>
     row(name, name, each.messages, each.oldestSeconds === null ? "–" : duration(each.oldestSeconds)),
@@ -102,16 +146,17 @@ function health(found) {
   const timers = Object.entries(found.timers ?? {}).map(([name, each]) =>
     row(name, name, moment(each.lastRun), each.failed.join(", ") || "–"),
   );
-  return [
-    h("p", null, badge({ word: found.status, look: LOOKS[found.status] ?? "warn" })),
-    found.reasons.length > 0 && h("ul", null, found.reasons.map((each) => h("li", null, each))),
+  return h(
+    "details",
+    null,
+    h("summary", null, `${counted(queues.length, "queue")}, ${counted(timers.length, "timer")}`),
     h(
       "div",
       { class: "columns" },
       table("Queues", ["Queue", "Messages", "Oldest overdue by"], queues, "There are no queues yet."),
       table("Timers", ["Timer", "Last recorded run", "Failed"], timers, "No timer has run yet."),
     ),
-  ];
+  );
 }
 
 function topicTable(topics) {

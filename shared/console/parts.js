@@ -17,8 +17,16 @@ export function stateOf(subscription) {
     return { word: "paused", look: "warn", why: ["since ", moment(paused.since), ` by ${paused.by}`] };
   }
   if (held) return { word: "held", look: "bad", why: whyHeld(held) };
+  if (subscription.trouble) return { ...troubleState(subscription.trouble.kind), why: subscription.trouble.why };
   return { word: "delivering", look: "good", why: "" };
 }
+
+/** How a kind of trouble is shown. */
+export function troubleState(kind) {
+  return { word: kind === "deadLettering" ? "dead-lettering" : kind, look: LOOKS[kind] ?? "warn" };
+}
+
+const LOOKS = { damaged: "bad", failing: "bad", held: "bad", dropping: "bad", expired: "off" };
 
 function whyHeld(held) {
   return held.until ? ["until ", moment(held.until), `: ${held.why}`] : held.why;
@@ -75,18 +83,23 @@ export function panel(title, reads, ...children) {
   const id = `panel-${title.toLowerCase().replaceAll(/[^a-z]+/g, "-")}`;
   return h(
     "section",
-    { class: "panel", "aria-labelledby": id, key: id },
+    { class: reads.some((name) => isStale(state.reads[name])) ? "panel stale" : "panel", "aria-labelledby": id, key: id },
     h("h2", { id }, title),
     reads.map((name) => freshness(state.reads[name])),
     reads.some((name) => state.reads[name]?.value !== undefined) || !reads.length ? children : null,
   );
 }
 
+/** Whether what is shown may be wrong by now. */
+export function isStale(read) {
+  return Boolean(read?.error);
+}
+
 /** Say that something is being read, or can't be. */
 function freshness(read) {
   if (!read) return h("p", { class: "quiet" }, "Reading …");
   if (!read.error) return null;
-  const shown = read.at ? ["Showing data from ", moment(read.at), "."] : null;
+  const shown = read.at ? ["Stale since ", moment(read.at), "."] : null;
   return h("p", { class: "fault" }, `This can't be read: ${read.error} `, shown);
 }
 

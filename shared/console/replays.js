@@ -39,6 +39,19 @@ export async function startReplay({ topic, subscription }, prefix, isDryRun = fa
   return `${isDryRun ? "Dry run" : "Replay"} ${job.id} started.`;
 }
 
+/** Send the dead letters of one event again, also if they were before; blob: only the one in it. */
+export async function resend({ topic, subscription }, event, blob = "") {
+  const job = await state.api.act(providerOf(topic), "replays", {
+    topic: readableTopic(topic).name,
+    subscription,
+    prefix: blob,
+    event,
+    again: true,
+    unproven: Boolean(state.view.unproven),
+  });
+  return `Replay ${job.id} sends it again.`;
+}
+
 export function replays(route) {
   const jobs = state.reads.replays?.value;
   if (!jobs) return null;

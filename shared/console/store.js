@@ -5,13 +5,15 @@ export const state = {
   api: null, // null: signed out
   signInFault: "",
   route: { view: "overview" },
-  reads: {}, // by name: { value, error, at }
+  reads: {}, // by name: { value, at, error, isUnreachable }; at: when the value was read
   view: {}, // what the operator has typed, chosen or asked for on this view
   running: "", // the action under way
   pressed: null, // the button that has begun the latest action
-  notice: null, // { text, isFault }: its result
+  notice: null, // { text, look }: its result; look: good, warn or bad
+  examples: null, // what the subscription that was shown last takes
 };
 
+const GOOD_STAYS = 10_000; // milliseconds
 const SHARED = ["topics", "health"]; // reads that are of the whole deployment
 let draw = () => {};
 let isScheduled = false;
@@ -90,7 +92,7 @@ async function readOnce(name, load, signal, isCurrent) {
   } catch (error) {
     if (signal.aborted) return;
     if (error.status === 401) signOut(error.message);
-    else keep(name, { ...state.reads[name], error: error.message });
+    else keep(name, { ...state.reads[name], error: error.message, isUnreachable: error.status === 0 });
   }
 }
 
@@ -105,12 +107,25 @@ function whenVisible(read) {
 /** Forget the key and everything read with it. */
 export function signOut(fault = "") {
   current.stop.abort();
-  change({ api: null, reads: {}, view: {}, notice: null, running: "", signInFault: fault });
+  change({ api: null, reads: {}, view: {}, notice: null, running: "", examples: null, signInFault: fault });
+}
+
+/** Show a result; a good one goes by itself. */
+function tell(notice) {
+  change({ running: "", notice });
+  if (notice.look === "good") setTimeout(() => state.notice === notice && closeNotice(), GOOD_STAYS);
+}
+
+/** Close the notice; if it has the focus, the button that it is about gets it. */
+export function closeNotice() {
+  if (document.activeElement.closest(".notice")) state.pressed?.focus({ preventScroll: true });
+  change({ notice: null });
 }
 
 /**
  * Run what a button asks for, tell its result, and read again.
- * action: gets a function that shows what it found in the view. Another view is told and shown nothing.
+ * action: gets a function that shows what it found in the view; returns the result's text, or { text, look }.
+ * Another view is told and shown nothing.
  */
 export async function run(name, action) {
   if (state.running) return;
@@ -121,11 +136,12 @@ export async function run(name, action) {
   change({ running: name, notice: null, pressed });
   let notice;
   try {
-    notice = { text: await action(show), isFault: false };
+    const result = await action(show);
+    notice = { look: "good", ...(typeof result === "string" ? { text: result } : result) };
   } catch (error) {
-    notice = { text: error.message, isFault: true };
+    notice = { text: error.message, look: "bad" };
     if (error.status === 401 && !signal.aborted) signOut(error.message);
   }
-  if (!signal.aborted) change({ running: "", notice });
+  if (!signal.aborted) tell(notice);
   current.repeat(); // everything on the screen
 }

@@ -1,13 +1,16 @@
-// Draws a subscription: its state, buttons, rates, events, forecast and dead letters.
+// Draws a subscription: its state, buttons, rates, events, configuration, forecast and dead letters.
 
 import { buttons, testResult } from "./actions.js";
 import { charts, readCharts } from "./charts.js";
+import { configuration, examplesOf, read } from "./configuration.js";
 import { deadLetters, readDeadLetters } from "./dead_letters.js";
 import { forecast } from "./forecast.js";
-import { badge, choice, endpointOf, panel, stateOf } from "./parts.js";
+import { matching } from "./matching.js";
+import { badge, button, choice, endpointOf, labelOf, panel, stateOf } from "./parts.js";
 import { h } from "./preact.mjs";
-import { readReplays, replays, replaysPause } from "./replays.js";
-import { state } from "./store.js";
+import { endpointRates, readEndpoints } from "./rates.js";
+import { readReplays, replays, replaysPause, resend } from "./replays.js";
+import { change, run, state } from "./store.js";
 import { hasFailed, timelines } from "./timeline.js";
 import { readableTopic, topicOf, unknownTopic } from "./topic.js";
 
@@ -24,8 +27,19 @@ export function subscriptionReads(api, route) {
   const rates = (signal) =>
     readCharts(api, "subscription", readableTopic(route.topic), pathTo(route), signal);
   const blobs = (signal) => readDeadLetters(api, pathTo(route), signal);
+  const configured = async (signal) => {
+    const found = read(await api.get(pathTo(route), {}, signal));
+    const { name } = readableTopic(route.topic);
+    const known = state.reads.configuration?.value?.examples;
+    const examples = { topic: name, name: route.subscription, ...known, ...examplesOf(found) };
+    change({ examples });
+    return { found, examples };
+  };
+  const endpoints = (signal) => readEndpoints(api, [readableTopic(route.topic)], signal);
   return {
     topics: [(signal) => api.topics(signal), 5],
+    configuration: [configured, 10],
+    endpoints: [endpoints, 10],
     events: [events, 3],
     rates: [rates, 10],
     deadLetters: [blobs, 5],
@@ -40,8 +54,10 @@ export function subscriptionView(route) {
   const path = topic.isReadable && listed ? pathTo(route) : null;
   return [
     panel("State", ["topics"], now(path, listed, route)),
-    listed && panel("The last hour", ["rates"], charts(state.reads.rates?.value ?? [])),
-    (listed || state.reads.events?.value) && panel("Latest events", ["events"], eventList()),
+    listed && panel("The last hour", ["rates", "endpoints"], rates(topic, listed)),
+    (listed || state.reads.events?.value) && panel("Latest events", ["events"], eventList(path && route)),
+    path && panel("Configuration", ["configuration"], configured(topic, listed)),
+    path && panel("Does it match?", ["configuration"], matches(topic, listed)),
     path && panel("Forecast", [], forecast(path)),
     path && panel("Dead letters", ["deadLetters"], deadLetters(path, route)),
     path && panel("Replays", ["replays"], replays(route)),
@@ -50,6 +66,24 @@ export function subscriptionView(route) {
 
 function sameName(one, other) {
   return one.toLowerCase() === other.toLowerCase();
+}
+
+function rates(topic, { name }) {
+  const { success, answers } = endpointRates(topic.name, name);
+  return [
+    h("dl", null, fact("Attempts that succeeded", success), fact("Time to answer", answers)),
+    charts(state.reads.rates?.value ?? []),
+  ];
+}
+
+function configured(topic, { name }) {
+  const found = state.reads.configuration?.value?.found;
+  return found && configuration(found, { topic: topic.name, subscription: name });
+}
+
+function matches(topic, { name }) {
+  const examples = state.reads.configuration?.value?.examples;
+  return examples && matching(topic, name, examples);
 }
 
 function now(path, listed, { topic, subscription }) {
@@ -89,7 +123,8 @@ function whereTo(destination) {
   return destination ? `container ${destination.container} of ${destination.account}` : "none: events that end are dropped";
 }
 
-function eventList() {
+/** The latest events; route: null if none can be sent again. */
+function eventList(route) {
   const found = (state.reads.events?.value?.value ?? []).toReversed();
   const isWanted = state.view.events === "failed" ? hasFailed : () => true;
   const events = found.filter(isWanted).map((event) => ({ event, where: null }));
@@ -99,11 +134,19 @@ function eventList() {
       ["failed", "with failed attempts"],
     ]),
     events.length
-      ? timelines(events, (event) => event === found.find(hasFailed))
+      ? timelines(
+          events,
+          (event) => event === found.find(hasFailed),
+          (event) => route && event.end?.state === "deadLettered" && resendButton(route, event.eventId),
+        )
       : h(
           "p",
           { class: "quiet" },
           "Nothing is recorded. Events delivered at once are recorded only if PUSHGRID_ATTEMPT_LOG is all.",
         ),
   ];
+}
+
+function resendButton(route, id) {
+  return button(labelOf("Resend", id), () => run(`resend ${id}`, () => resend(route, id)));
 }

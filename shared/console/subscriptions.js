@@ -2,9 +2,10 @@
 
 import { badge, choice, endpointOf, field, link, paged, pathOf, row, stateOf, table } from "./parts.js";
 import { h } from "./preact.mjs";
+import { endpointRates } from "./rates.js";
 import { state } from "./store.js";
 
-const STATES = ["delivering", "paused", "held", "awaiting validation", "damaged", "expired"];
+const STATES = ["delivering", "paused", "held", "failing", "slow", "dropping", "dead-lettering", "awaiting validation", "damaged", "expired"];
 
 /** Return [topic, subscription] of all. */
 export function everySubscription(topics) {
@@ -21,7 +22,7 @@ export function subscriptionList(pairs, { hasTopic }) {
     return isWanted && `${topic.name}/${each.name} ${endpointOf(each)}`.toLowerCase().includes(sought);
   });
   const { shown, pager } = paged("page", found);
-  const columns = ["Subscription", ...(hasTopic ? ["Topic"] : []), "State", "Endpoint"];
+  const columns = ["Subscription", ...(hasTopic ? ["Topic"] : []), "State", "Waiting", "Succeeded", "Answers in", "Endpoint"];
   return [
     h(
       "form",
@@ -46,11 +47,15 @@ export function subscriptionList(pairs, { hasTopic }) {
 
 function subscriptionRow(topic, subscription, hasTopic) {
   const found = stateOf(subscription);
+  const { success, answers } = endpointRates(topic.name, subscription.name);
   return row(
     `${topic.name}/${subscription.name}`,
     link(pathOf(topic.name, subscription.name), subscription.name),
     ...(hasTopic ? [link(pathOf(topic.name), topic.name)] : []),
     [badge(found), " ", h("span", { class: "why" }, found.why)],
+    subscription.waiting ?? "–",
+    success,
+    answers,
     h("span", { class: "url" }, endpointOf(subscription)),
   );
 }

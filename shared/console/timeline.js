@@ -5,12 +5,15 @@ import { h } from "./preact.mjs";
 
 const ENDS = { delivered: "good", deadLettered: "bad", dropped: "bad" };
 
-/** Events as `…/attempts` answers them; where: null, or { name, path } of their subscription. */
-export function timelines(events, isOpen = () => false) {
-  return events.map(({ event, where }) => timeline(event, where, isOpen(event)));
+/**
+ * Events as `…/attempts` answers them; where: null, or { name, path } of their subscription.
+ * more: what is drawn below an event.
+ */
+export function timelines(events, isOpen = () => false, more = () => null) {
+  return events.map(({ event, where }) => timeline(event, where, isOpen(event), more(event)));
 }
 
-function timeline(event, where, isOpen) {
+function timeline(event, where, isOpen, more) {
   const state = latestState(event);
   return h(
     "details",
@@ -34,6 +37,7 @@ function timeline(event, where, isOpen) {
     ),
     h("ol", { class: "timeline" }, event.attempts.map(attempt), event.end && end(event.end)),
     state.next && h("p", null, "The next attempt is due at ", moment(state.next), "."),
+    more,
   );
 }
 

@@ -4,6 +4,7 @@ import { charts, readCharts } from "./charts.js";
 import { link, panel } from "./parts.js";
 import { h } from "./preact.mjs";
 import { publishForm } from "./publish.js";
+import { readEndpoints } from "./rates.js";
 import { state } from "./store.js";
 import { subscriptionList } from "./subscriptions.js";
 
@@ -35,7 +36,8 @@ export function topicReads(api, { topic }) {
     const found = readableTopic(topic);
     return readCharts(api, "topic", found, found.id, signal);
   };
-  return { topics: [(signal) => api.topics(signal), 5], rates: [rates, 10] };
+  const endpoints = (signal) => readEndpoints(api, [readableTopic(topic)], signal);
+  return { topics: [(signal) => api.topics(signal), 5], rates: [rates, 10], endpoints: [endpoints, 10] };
 }
 
 /** Whether it is the topic of a storage account, to which nobody publishes. */

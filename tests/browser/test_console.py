@@ -54,7 +54,7 @@ def test_the_story_of_the_demo(
     console.shows("Attempt 3", "200 Delivered", "Delivered: 1 in the last hour")
     page.get_by_role("button", name="Forecast").click()
     console.shows("minimum for 503: 30 s", "delivered after", "All waits are 300 times shorter")
-    page.get_by_role("button", name="Close").click()
+    page.keyboard.press("Escape")
     console.screenshot("subscription")
 
     page.get_by_role("link", name=name).click()
@@ -209,10 +209,38 @@ def test_what_can_not_be_read_is_said_and_what_was_read_stays(
     fault = {"error": {"code": "ServiceUnavailable", "message": "Storage is away."}}
     page.route("**/status/*", lambda route: route.fulfill(status=503, body=json.dumps(fault)))
 
-    console.shows("This can't be read: Storage is away.", "Showing data from")
+    console.shows("This can't be read: Storage is away.", "Stale since")
     assert page.get_by_role("link", name=name).first.is_visible()
     page.unroute("**/status/*")
     page.get_by_text("This can't be read").first.wait_for(state="detached")
+
+
+def test_nothing_old_stays_green_without_the_deployment(
+    console: Console, arm: Arm, subscriber: Start, name: str
+) -> None:
+    arm.create_topic(name)
+    arm.create_subscription(name, "crm", subscriber().url)
+    console.sign_in()
+    page = console.page
+    console.shows("delivering")
+    (green,) = set(colours(page, ".badge.good"))
+
+    page.route("**/*", lambda route: route.abort())
+    page.get_by_role("alert").filter(has_text="has not answered since").wait_for()
+    console.shows("was ")
+    page.wait_for_function("() => !document.querySelector('section:not(.stale) .badge.good')")
+
+    assert green not in colours(page, ".badge")
+    page.unroute("**/*")
+    page.get_by_text("has not answered since").wait_for(state="detached")
+    page.locator("section.stale").first.wait_for(state="detached")
+    assert green in colours(page, ".badge.good")
+
+
+def colours(page: Any, selector: str) -> list[str]:
+    """Return the grounds of what *selector* finds."""
+    grounds = "(found) => found.map((each) => getComputedStyle(each).backgroundColor)"
+    return list(page.locator(selector).evaluate_all(grounds))
 
 
 def test_a_failure_is_told_beside_newer_events_that_were_delivered(

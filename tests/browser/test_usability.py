@@ -154,7 +154,7 @@ def press(console: Console, name: str, result: str) -> None:
     console.says(result)
     assert page.evaluate("(button) => button === document.activeElement", handle)
     assert is_shown(handle)
-    page.get_by_role("button", name="Close").click()
+    page.keyboard.press("Escape")
     assert page.evaluate("(button) => button === document.activeElement", handle)
 
 
@@ -202,6 +202,36 @@ def test_what_is_read_later_does_not_hide_the_pressed_button(
 
     assert is_shown(publish)
     assert page.evaluate("() => document.querySelector('header').getBoundingClientRect().top") == 0
+
+
+def test_notices_differ_and_a_good_one_goes_by_itself(
+    console: Console, arm: Arm, subscriber: Start, name: str
+) -> None:
+    arm.create_topic(name)
+    page = console.page
+    page.clock.install()
+    console.sign_in(f"/topics/{name}")
+    notice, publish = page.locator(".notice p"), page.get_by_role("button", name="Publish")
+    publish.click()
+    console.says("Attention: Published event")
+    console.says("the topic has no event subscription")
+    page.clock.fast_forward(60_000)
+    assert notice.is_visible()
+    page.get_by_label("Data (JSON)").fill("{")
+    publish.click()
+    console.says("Failed: The data is not valid JSON")
+    page.clock.fast_forward(60_000)
+    assert notice.is_visible()
+    page.keyboard.press("Escape")
+    notice.wait_for(state="hidden")
+
+    arm.create_subscription(name, "crm", subscriber().url)
+    page.get_by_label("Data (JSON)").fill("{}")
+    publish.click()
+    console.says("Done: Published event")
+    page.clock.fast_forward(60_000)
+    notice.wait_for(state="hidden")
+    assert page.locator(":focus").inner_text() == "Publish"
 
 
 def focused(page: Any) -> str:

@@ -135,3 +135,23 @@ def test_a_range_keeps_events_without_the_member(pushgrid: Pushgrid, run: Run):
             run("publish", "orders", "--type", "Placed", "--data", data)
 
     assert [each["data"] for each in kept.received] == [{"total": 5}, {}, {"total": 5}]
+
+
+def test_explain_says_which_condition_refuses_an_event(
+    pushgrid: Pushgrid, run: Run, tmp_path: Path
+):
+    orders = pushgrid.topic("orders")
+    all_of_them = orders.subscribe("all")
+    orders.subscribe("large", filter={"advancedFilters": [over(10)]})
+    file = tmp_path / "event.json"
+    file.write_text('{"type": "Placed", "data": {"total": 3}}')
+    asked = ("explain", "--topic", "orders", "--event", str(file))
+
+    told, large, unknown = run(*asked), run(*asked, "-s", "large"), run(*asked, "-s", "larg")
+
+    why = "large: no match: data.total NumberGreaterThan 10; the event has 3"
+    assert (told.code, told.out) == (0, f"all: matches\n{why}\n")
+    assert (large.code, large.out) == (1, f"{why}\n")
+    assert "has no event subscription 'larg', but all, large" in unknown.err
+    assert not all_of_them.received
+    assert run("explain", "--event", str(file)).code == 2

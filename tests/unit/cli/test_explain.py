@@ -200,5 +200,10 @@ def test_the_command_runs_as_a_process_and_names_every_option() -> None:
         "max-attempts",
         "dead-letter",
         "response-seconds",
+        "event",
         "json",
+        "url",
+        "key",
+        "entra",
+        "scope",
     }
