@@ -35,14 +35,14 @@ class Push:
 
 
 class Reply(NamedTuple):
-    """An answer to a handshake."""
+    """An answer to a handshake, or to a push whose headers or body matter."""
 
     status: int
     body: bytes = b""
     headers: Mapping[str, str] = {}
 
 
-Answer = Callable[[Push], int]
+Answer = Callable[[Push], int | Reply]
 Consent = Callable[[Push], Reply]
 
 
@@ -72,7 +72,7 @@ class Subscriber:
     notices: list[Push] = field(default_factory=list)
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
-    def receive(self, push: Push) -> int:
+    def receive(self, push: Push) -> int | Reply:
         with self._changed:
             self.pushes.append(push)
             self._changed.notify_all()
@@ -84,7 +84,7 @@ class Subscriber:
             return self._changed.wait_for(lambda: enough(self.pushes), seconds)
 
 
-def answers(*statuses: int) -> Answer:
+def answers(*statuses: int) -> Callable[[Push], int]:
     """Answer an event's first push with the first status, and so on; the last one repeats."""
 
     def answer(push: Push) -> int:
@@ -168,7 +168,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self.server.subscriber.take_notice(push)
                 self._reply(200, b"", {})
             case _:
-                self._reply(self.server.subscriber.receive(push), b"", {})
+                found = self.server.subscriber.receive(push)
+                self._reply(*(found if isinstance(found, Reply) else Reply(found)))
 
     def _consent(self, asked: Push) -> None:
         self.server.subscriber.handshakes.append(asked)

@@ -68,7 +68,7 @@ class Console:
     def screenshot(self, name: str) -> None:
         """Save the view for the README, if the variable SCREENSHOTS names a folder."""
         if folder := os.environ.get("SCREENSHOTS"):
-            self.page.evaluate("() => scrollTo(0, 0)")
+            self.page.evaluate("() => document.getElementById('content').scrollTo(0, 0)")
             self.page.screenshot(path=f"{folder}/console-{name}.png")
 
     def watch(self) -> None:

@@ -54,8 +54,6 @@ def test_the_story_of_the_demo(
     console.shows("Attempt 3", "200 Delivered", "Delivered: 1 in the last hour")
     page.get_by_role("button", name="Forecast").click()
     console.shows("minimum for 503: 30 s", "delivered after", "All waits are 300 times shorter")
-    page.keyboard.press("Escape")
-    console.screenshot("subscription")
 
     page.get_by_role("link", name=name).click()
     page.get_by_role("link", name="refusing").click()
@@ -68,7 +66,6 @@ def test_the_story_of_the_demo(
     page.get_by_role("link", name="Pushgrid").click()
     console.shows("Published: ", "Latest failures", f"{name}/refusing", f"{name}/recovering")
     page.locator("summary").filter(has_text="refusing").click()
-    console.screenshot("overview")
 
 
 def test_a_queue_is_shown_by_its_name_and_account(

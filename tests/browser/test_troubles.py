@@ -1,0 +1,126 @@
+"""Total failure at a glance: the overview names each subscription that is in trouble, and why."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from azure.eventgrid import EventGridEvent
+
+from devhost.azurite import Azurite
+from devhost.process import RunningHost, running_host
+from testbed.arm import Arm
+from testbed.host_settings import host_settings
+from testbed.subscriber import PATIENCE, Push, Reply, Subscriber
+from tests.browser.conftest import Console
+from tests.browser.test_usability import NARROW, suits_everybody
+from tests.e2e.dead_letters import DeadLetters
+from tests.e2e.publishing import send
+
+Start = Callable[..., Subscriber]
+MANY = 3000
+ORDER = ["refusing", "hanging", "paused", "expired", "slow"]
+REMEDIES = {
+    "refusing": "pushgrid timeline --topic orders --subscription refusing",
+    "paused": "pushgrid subscription resume paused --topic orders",
+    "expired": "pushgrid subscription update expired --topic orders --expires TIME",
+    "slow": "pushgrid subscription update slow --topic orders --batch 100",
+}
+CAUSES = {
+    "refusing": "400 BadRequest",
+    "hanging": "TimedOut",
+    "paused": "by the admin key",
+    "expired": "expired",
+}
+
+
+@pytest.fixture(scope="module")
+def host(own_azurite: Azurite) -> Iterator[RunningHost]:
+    """A host that waits as Event Grid does: what fails stays so while it is looked at."""
+    with running_host(host_settings(own_azurite, PUSHGRID_ATTEMPT_LOG="all")) as running:
+        yield running
+
+
+def refuses(_: Push) -> Reply:
+    return Reply(400, b'{"error": "there is no customer 4711"}')
+
+
+def allows_little(_: Push) -> Reply:
+    return Reply(200, headers={"WebHook-Allowed-Origin": "*", "WebHook-Allowed-Rate": "60"})
+
+
+def test_the_overview_names_all_that_is_wrong_in_order_of_harm(
+    console: Console, arm: Arm, subscriber: Start, own_azurite: Azurite
+) -> None:
+    end = threading.Event()
+
+    def hang(_: Push) -> int:
+        end.wait(PATIENCE)
+        return 200
+
+    letters = DeadLetters.into_a_new_container(own_azurite)
+    soon = (datetime.now(UTC) + timedelta(seconds=5)).isoformat()
+    endpoints: dict[str, tuple[Subscriber, dict[str, Any]]] = {
+        "refusing": (subscriber(refuses), {"deadLetterDestination": letters.destination}),
+        "hanging": (subscriber(hang), {}),
+        "paused": (subscriber(), {}),
+        "expired": (subscriber(), {"expirationTimeUtc": soon}),
+        "slow": (
+            subscriber(consent=allows_little),
+            {"eventDeliverySchema": "CloudEventSchemaV1_0"},
+        ),
+    }
+    arm.create_topic("orders")
+    for each, (receiver, properties) in endpoints.items():
+        only = {"includedEventTypes": [each]}
+        arm.create_subscription("orders", each, receiver.url, filter=only, **properties)
+    arm.act("orders", "paused", "pause")
+    for each, count in {"refusing": 3, "hanging": 2, "paused": 4, "slow": MANY}.items():
+        events = [EventGridEvent(f"/orders/{n}", each, {}, "1.0") for n in range(count)]
+        send(console.url, "orders", arm.key("orders"), events)
+
+    try:
+        console.sign_in()
+        page = console.page
+        wrong = page.get_by_role("region", name="What is wrong")
+        troubles = wrong.get_by_role("listitem")
+        wrong.locator("li:nth-child(5)").filter(has_text="slow").wait_for()
+        troubles.filter(has_text="orders/paused").filter(has_text="4 events wait").wait_for()
+        troubles.filter(has_text="orders/hanging").filter(has_text="TimedOut").wait_for()
+        shown = troubles.all_inner_texts()
+        judge_the_views(console)
+    finally:
+        end.set()
+
+    named = [next(each for each in ORDER if f"orders/{each}" in text) for text in shown]
+    assert (set(named[:2]), named[2:]) == (set(ORDER[:2]), ORDER[2:])
+    by_name = dict(zip(named, shown, strict=True))
+    for each, cause in CAUSES.items():
+        assert cause in by_name[each]
+    assert "there is no customer 4711" in by_name["refusing"]
+    for each, remedy in REMEDIES.items():
+        assert f"Remedy: {remedy}" in by_name[each]
+
+
+def judge_the_views(console: Console) -> None:
+    """Save the pictures, and check that everybody can read them."""
+    page = console.page
+    console.shows("degraded", "Succeeded", "0 % of 3")
+    row = page.get_by_role("row").filter(has_text="orders").filter(has_text="refusing")
+    assert "failing" in row.inner_text()
+    console.screenshot("overview")
+    page.emulate_media(color_scheme="dark")
+    console.screenshot("overview-dark")
+    page.set_viewport_size(NARROW)
+    suits_everybody(console)
+    page.emulate_media(color_scheme="light")
+    console.screenshot("overview-narrow")
+    suits_everybody(console)
+    page.set_viewport_size({"width": 1200, "height": 1000})
+    page.get_by_role("link", name="orders/refusing").click()
+    console.shows("there is no customer 4711", "failing", "Configuration", "Attempt 1", "Failed attempts: 3")
+    console.screenshot("subscription")
+    suits_everybody(console)
