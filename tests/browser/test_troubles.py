@@ -121,6 +121,8 @@ def judge_the_views(console: Console) -> None:
     suits_everybody(console)
     page.set_viewport_size({"width": 1200, "height": 1000})
     page.get_by_role("link", name="orders/refusing").click()
-    console.shows("there is no customer 4711", "failing", "Configuration", "Attempt 1", "Failed attempts: 3")
+    console.shows(
+        "there is no customer 4711", "failing", "Configuration", "Attempt 1", "Failed attempts: 3"
+    )
     console.screenshot("subscription")
     suits_everybody(console)
