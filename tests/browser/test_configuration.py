@@ -146,7 +146,7 @@ def test_one_event_is_sent_again(
     assert receiver.wait_for(lambda pushes: len(pushes) == 2)
     events = page.get_by_role("region", name="Latest events")
     events.get_by_role("button", name=f"Resend {letter['id']}").first.click()
-    assert receiver.wait_for(lambda pushes: pushes[2:])
+    assert receiver.wait_for(lambda pushes: len(pushes) > 2)
 
     assert {push.events[0]["id"] for push in receiver.pushes} == {letter["id"]}
     console.shows("% of 3", "Resend")
