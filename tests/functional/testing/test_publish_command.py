@@ -147,11 +147,11 @@ def test_explain_says_which_condition_refuses_an_event(
     file.write_text('{"type": "Placed", "data": {"total": 3}}')
     asked = ("explain", "--topic", "orders", "--event", str(file))
 
-    told, large, unknown = run(*asked), run(*asked, "-s", "large"), run(*asked, "-s", "larg")
+    told, large, unknown = run(*asked), run(*asked, "-s", "large"), run(*asked, "-s", "small")
 
     why = "large: no match: data.total NumberGreaterThan 10; the event has 3"
     assert (told.code, told.out) == (0, f"all: matches\n{why}\n")
     assert (large.code, large.out) == (1, f"{why}\n")
-    assert "has no event subscription 'larg', but all, large" in unknown.err
+    assert "has no event subscription 'small', but all, large" in unknown.err
     assert not all_of_them.received
     assert run("explain", "--event", str(file)).code == 2
