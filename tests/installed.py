@@ -143,7 +143,8 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         installed = install(options.wheel.absolute(), Path(folder))
         ended = run_suites(installed, "tests/functional", "tests/contract")
-        sys.stdout.write(ended.stdout)
+        text = ended.stdout if ended.returncode else ended.stdout.rstrip().rpartition("\n")[2]
+        sys.stdout.write(f"{text}\n")
     return ended.returncode
 
 
