@@ -138,7 +138,7 @@ soak: setup ## attack a deployment for half an hour: kills, faults, outages, sho
 	@$(PY) -m bench $(or $(OF),soak) $(ARGS)
 
 clean: ## remove everything that setup and tests created
-	@rm -rf $(VENV) $(WORKER) $(CELERY) $(PRICE) $(AZ) $(AUDIT) $(OLDER) node_modules $(JAVASCRIPT)/node_modules $(BROWSER)/node_modules $(BULLMQ)/node_modules $(CORE_TOOLS)/node_modules .infra-schemas .soak dist *.egg-info .hypothesis .coverage .*_cache .import-linter.log
+	@rm -rf $(VENV) $(WORKER) $(CELERY) $(PRICE) $(AZ) $(AUDIT) $(OLDER) node_modules $(JAVASCRIPT)/node_modules $(BROWSER)/node_modules $(BULLMQ)/node_modules $(CORE_TOOLS)/node_modules .soak dist *.egg-info .hypothesis .coverage .*_cache .import-linter.log
 	@find $(CODE) -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean ## also remove local.settings.json, .azurite/ and the files in scratch/

@@ -16,7 +16,6 @@ from tools.bicepcheck.problems import Report
 from tools.bicepcheck.reading.folder import Folder
 from tools.bicepcheck.rules.roles import ROLES, _role_id
 from tools.bicepcheck.score import ROOT, copied
-from tools.bicepcheck.types.declared import Types
 
 RENAMES = [
     ("setting in the code", "shared/settings.py", '"PUSHGRID_PROFILE"', '"PUSHGRID_EDITION"'),
@@ -147,7 +146,7 @@ def test_a_function_that_is_renamed_is_missed_by_the_alert(copy: Path) -> None:
 def test_the_app_takes_the_settings_that_are_deployed() -> None:
     """As they come, with every switch turned, and with every choice; none stops the app."""
     folder = Folder(ROOT / "infra", Report())
-    for deployment in deployments(folder, Types(folder)):
+    for deployment in deployments(folder):
         (settings,) = (
             one.at("properties")
             for one in deployment.of("Microsoft.Web/sites/config")

@@ -14,7 +14,6 @@ from tools.bicepcheck.problems import Report
 from tools.bicepcheck.reading.folder import Folder
 from tools.bicepcheck.rules import azure
 from tools.bicepcheck.score import ROOT
-from tools.bicepcheck.types.declared import Types
 
 WRITERS = {
     "b7e6dc6d-f1e8-4753-8033-0f276bb0955b": "Storage Blob Data Owner",
@@ -27,7 +26,7 @@ PACKAGE = "app-package"
 @pytest.fixture(scope="module")
 def deployed() -> list[Deployment]:
     folder = Folder(ROOT / "infra", Report())
-    return list(deployments(folder, Types(folder)))
+    return list(deployments(folder))
 
 
 def test_nothing_is_published_with_a_password(deployed: list[Deployment]) -> None:

@@ -12,32 +12,28 @@ from tools.bicepcheck.rules import (
     agreement,
     app,
     conditions,
-    linter,
     naming,
     network,
     parameters,
     policy,
     queries,
     references,
+    resources,
     roles,
     secrets,
-    suppressions,
     usage,
 )
-from tools.bicepcheck.rules.declarations import Declarations
-from tools.bicepcheck.types.declared import Types
-from tools.bicepcheck.types.infer import Inference
-from tools.bicepcheck.types.schema import prefetch
 
 LIMITS = (
+    "what the Bicep compiler reports and no rule here needs: build the templates with it",
     "what only Azure knows: regions, quotas, names that are taken, the deployer's permissions",
     "the results of queries: they are read for names, not run",
     "values that Azure computes, in expressions that use them",
-    "the linter's rules of style, and in azure.yaml everything except the service's name",
+    "in azure.yaml everything except the service's name",
 )
 """What this checker never checks."""
 
-_OF_FILES = (usage.check, conditions.check, linter.check)
+_OF_FILES = (usage.check, conditions.check, secrets.check_declarations)
 _OF_DEPLOYMENTS = (
     secrets.check,
     policy.check,
@@ -54,29 +50,21 @@ def check(root: Path) -> Report:
     """
     Return the problems of the templates in *root*, which contains `main.bicep`.
 
-    The rules about a deployment need templates without other problems: they come last.
-
-    Raises:
-        NoSchemas: the resource types can't be read.
+    Each step needs templates that the one before it can read.
     """
     report = Report(unchecked=set(LIMITS))
     folder = Folder(root, report)
-    types = Types(folder)
-    resources = [one for file in folder.readable for one in file.all(s.Resource)]
-    kinds = {one.type.split("@")[0] for one in resources}
-    prefetch(kind for kind in kinds if "." in kind)  # nested ones are named after their parent
-    for file in folder.readable:
-        Declarations(file, types, Inference(file, types, report)).check()
     for rule in _OF_FILES:
         report.problems.update(rule(folder))
-    report.problems.update(parameters.check(folder, types))
-    suppressions.apply(folder)
+    if not report.problems:
+        report.problems.update(parameters.check(folder))
+        evaluated = deployments(folder)
+        report.problems.update(one for each in evaluated for one in resources.check(each))
     if report.problems:
         report.unchecked.add("the deployment: the problems above come first")
         return report
-    report.problems.update(secrets.check_declarations(folder))
     names = app.of_folder(folder.root, _texts(folder))
-    for deployment in deployments(folder, types):
+    for deployment in evaluated:
         for of_deployment in _OF_DEPLOYMENTS:
             report.problems.update(of_deployment(deployment, names))
     return report

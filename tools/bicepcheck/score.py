@@ -108,7 +108,7 @@ def score(entries: Iterable[Entry]) -> dict[str, Score]:
     """Check all entries; return the score of each set."""
     entries = list(entries)
     for folder in (EXAMPLE, ROOT / "infra"):
-        check(folder)  # the processes below start with the schemas and files that this reads
+        check(folder)  # the processes below start with the files that this reads
     scores: dict[str, Score] = {}
     with ProcessPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         results = pool.map(problems_of, entries, chunksize=8)

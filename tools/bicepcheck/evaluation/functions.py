@@ -161,3 +161,42 @@ _RULES: dict[str, Callable[..., Any]] = {
     "max": max,
     "min": min,
 }
+
+_SYMBOLIC = frozenset(
+    {
+        "base64", "base64ToJson", "base64ToString", "cidrHost", "cidrSubnet", "createObject",
+        "dataUri", "dateTimeAdd", "dateTimeFromEpoch", "dateTimeToEpoch", "deployer", "deployment",
+        "environment", "extensionResourceId", "fail", "groupBy", "guid", "indexOf", "intersection",
+        "lastIndexOf", "loadFileAsBase64", "loadJsonContent", "loadTextContent", "loadYamlContent",
+        "managementGroup", "managementGroupResourceId", "nameof", "newGuid", "padLeft",
+        "parseCidr", "pickZones", "providers", "reference", "resourceGroup", "resourceId",
+        "subscription", "subscriptionResourceId", "substring", "tenant", "tenantResourceId",
+        "toLogicalZone", "tryGet", "uniqueString", "uriComponent", "uriComponentToString", "utcNow",
+    }
+)  # fmt: skip
+"""Functions whose result needs Azure, or is of no interest to a rule."""
+
+FUNCTIONS = frozenset(_RULES) | _SYMBOLIC
+
+_TEXTS = ("uniqueString", "guid")
+"""Functions of which every argument is a string."""
+_FIRST = {
+    "array": "map filter sort reduce flatten toObject shallowMerge",
+    "object": "items objectKeys mapValues",
+    "string": "toLower toUpper trim split replace startsWith endsWith",
+    "string array object": "empty length contains",
+}
+"""The kinds of the first argument, and functions that take no other."""
+
+
+def misfit(name: str, kinds: list[str | None]) -> str | None:
+    """Return why a function does not take arguments of these kinds (``None``: unknown)."""
+    known = [kind for kind in kinds if kind]
+    if name in _TEXTS and set(known) - {"string"}:
+        return "its arguments must be strings"
+    for allowed, names in _FIRST.items():
+        if kinds and kinds[0] and name in names.split() and kinds[0] not in allowed.split():
+            return f"it does not take an argument of type {kinds[0]}"
+    if name in {"concat", "union"} and "array" in known and set(known) != {"array"}:
+        return "it joins an array only with arrays"
+    return None

@@ -72,6 +72,19 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+def operands(op: str, left: str | None, right: str | None) -> str | None:
+    """Return why an operator does not take values of two kinds; ``None``: it may."""
+    known = {left, right} - {None}
+    if op in {"&&", "||"}:
+        allowed = [{"bool"}]
+    elif op in _ARITHMETIC:
+        allowed = [{"int"}, {"string"}] if op in {"<", "<=", ">", ">="} else [{"int"}]
+    else:
+        return None
+    fits = any(known <= one for one in allowed)
+    return None if fits else f"{op} does not take {' and '.join(sorted(map(str, known)))}"
+
+
 def binary(op: str, left: Any, right: Any) -> Any:
     """Return the result of an operator on two values."""
     if op == "??":

@@ -8,17 +8,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from tools.bicepcheck.evaluation.deployment import Deployment
+from tools.bicepcheck.evaluation.shapes import Shape, declared, faults, params, typed
 from tools.bicepcheck.evaluation.values import Input
 from tools.bicepcheck.reading import nodes as s
 from tools.bicepcheck.reading.folder import File, Folder
-from tools.bicepcheck.types import kinds as t
-from tools.bicepcheck.types.declared import Types
 
 PARAMETERS_FILE = "main.parameters.json"
 _VARIABLE = re.compile(r"\$\{(\w+)(?:=([^}]*))?\}")
 
 
-def deployments(folder: Folder, types: Types) -> list[Deployment]:
+def deployments(folder: Folder) -> list[Deployment]:
     """
     Return the deployment with its default parameters, and with others.
 
@@ -29,65 +28,49 @@ def deployments(folder: Folder, types: Types) -> list[Deployment]:
     main = folder.main
     if main is None:
         return [Deployment(folder, {})]
-    everything = _everything(main, types) | _parameters_file(folder, main, types)
-    return [Deployment(folder, params) for params in ({}, everything, *_limits(main, types))]
+    everything = _everything(main) | _parameters_file(folder, main)
+    return [Deployment(folder, params) for params in ({}, everything, *_limits(main, everything))]
 
 
-def _optional(main: File, types: Types) -> Iterator[tuple[s.Param, Any, t.Type]]:
-    """Yield the parameters of main.bicep with a literal default, the default and the type."""
+def _optional(main: File) -> Iterator[tuple[s.Param, Any, Shape]]:
+    """Yield the parameters of main.bicep with a literal default, the default and the shape."""
     for one in main.all(s.Param):
         if isinstance(one.default, s.Literal):
-            yield one, one.default.value, types.of_declaration(one, main)
+            yield one, one.default.value, declared(one.type, main, one.decorators)
 
 
-def _limits(main: File, types: Types) -> Iterator[dict[str, Any]]:
+def _limits(main: File, others: dict[str, Any]) -> Iterator[dict[str, Any]]:
     choices: dict[str, list[Any]] = {}
-    for one, _, kind in _optional(main, types):
-        if isinstance(kind, t.Int):
-            values: list[Any] = [kind.minimum, kind.maximum]
-        else:
-            of = kind.of if isinstance(kind, t.Union) else ()
-            values = [part.value for part in of if isinstance(part, t.Int | t.Str)]
-        choices[one.name] = [value for value in values if value is not None]
+    for one, _, shape in _optional(main):
+        limits = (shape.low, shape.high) if shape.kind == "int" and not shape.values else ()
+        choices[one.name] = [value for value in shape.values or limits if value is not None]
     for at in range(max(map(len, choices.values()), default=0)):
-        yield {name: values[at] for name, values in choices.items() if at < len(values)}
+        yield others | {name: values[at] for name, values in choices.items() if at < len(values)}
 
 
-def _everything(main: File, types: Types) -> dict[str, Any]:
+def _everything(main: File) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for one, default, kind in _optional(main, types):
+    for one, default, shape in _optional(main):
         if default == "":
-            found[one.name] = Input(one.name, one.has("secure"))
+            found[one.name] = Input(one.name, one.has("secure"), kind=shape.kind)
         elif isinstance(default, bool):
             found[one.name] = not default
-        elif default == 0 and t.mismatch(t.Int(value=1), kind) is None:
+        elif default == 0 and not [*faults(1, shape)]:
             found[one.name] = 1
     return found
 
 
-def _parameters_file(folder: Folder, main: File, types: Types) -> dict[str, Any]:
+def _parameters_file(folder: Folder, main: File) -> dict[str, Any]:
     """Return the values that main.parameters.json sets where no variable does."""
     found: dict[str, Any] = {}
-    expected = types.params(main).fields
+    expected = params(main).members or {}
     for name, entry in (parameters(folder) or {}).items():
         value = entry.get("value") if isinstance(entry, dict) else None
         if isinstance(value, str) and (names := variables(value)):
             value = names[0][1]
-        if value in (None, "", "0", "false", 0) or name not in expected:
-            continue
-        kind = typed(str(value), expected[name].type)
-        found[name] = kind.value if isinstance(kind, t.Int | t.Bool | t.Str) else value
+        if value not in (None, "", "0", "false", 0) and name in expected:
+            found[name] = typed(str(value), expected[name].shape)
     return found
-
-
-def typed(text: str, expected: t.Type) -> t.Type:
-    """Return the type of a text as azd passes it: as a number or a bool where one is expected."""
-    kinds = {type(one) for one in t.parts(expected)}
-    if t.Int in kinds and re.fullmatch(r"-?\d+", text):
-        return t.Int(value=int(text))
-    if t.Bool in kinds and text.lower() in {"true", "false"}:
-        return t.Bool(value=text.lower() == "true")
-    return t.Str(value=text)
 
 
 def variables(text: str) -> list[tuple[str, str | None]]:

@@ -23,12 +23,14 @@ class Input:
     """
     The value of a parameter, which the deployer chooses.
 
-    *secret*: the template marks it so; *max_length*: the characters that it allows.
+    *secret*: the template marks it so; *max_length*: the characters that it allows; *kind*: of its
+    value, if it is declared.
     """
 
     name: str
     secret: bool = False
     max_length: int | None = None
+    kind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

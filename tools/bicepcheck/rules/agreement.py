@@ -9,6 +9,7 @@ from typing import Any
 
 from devhost.timer.ncrontab import ScheduleError, parse
 from tools.bicepcheck.evaluation.deployment import Deployment
+from tools.bicepcheck.evaluation.shapes import suggestion
 from tools.bicepcheck.evaluation.values import (
     Deployed,
     Input,
@@ -23,7 +24,6 @@ from tools.bicepcheck.evaluation.values import (
 from tools.bicepcheck.problems import Problem
 from tools.bicepcheck.rules import azure
 from tools.bicepcheck.rules.app import App
-from tools.bicepcheck.types.kinds import suggestion
 
 FORBIDDEN = frozenset(
     {

@@ -1,4 +1,4 @@
-"""Rules about inverted conditions, and about where a location comes from."""
+"""Rules about inverted conditions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tools.bicepcheck.reading.folder import Folder
 
 
 def check(folder: Folder) -> Iterator[Problem]:
-    """Check all conditions and locations of a folder."""
+    """Check all conditions of a folder."""
     for file in folder.readable:
         for ternary in file.all(s.Ternary):
             if _ternary_is_inverted(ternary):
@@ -22,13 +22,6 @@ def check(folder: Folder) -> Iterator[Problem]:
             if _condition_is_inverted(one):
                 message = f"'{one.name}' is deployed only when a value that it uses is empty"
                 yield file.problem(one, "condition", f"{message}: negate the condition")
-        for declaration in file.declarations:
-            for member in s.walk(declaration, s.Member):
-                match member:
-                    case s.Member(name="location", of=s.Call(name="resourceGroup" | "deployment")):
-                        if not isinstance(declaration, s.Param):
-                            message = "only the default of a parameter may read a location: use one"
-                            yield file.problem(member, "location", message)
 
 
 def _ternary_is_inverted(node: s.Ternary) -> bool:

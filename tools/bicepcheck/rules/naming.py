@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tools.bicepcheck.evaluation.deployment import Deployment
+from tools.bicepcheck.evaluation.shapes import of_resource
 from tools.bicepcheck.evaluation.values import (
     Computed,
     Deployed,
@@ -17,8 +18,6 @@ from tools.bicepcheck.evaluation.values import (
 from tools.bicepcheck.problems import Problem
 from tools.bicepcheck.rules import azure
 from tools.bicepcheck.rules.app import App
-from tools.bicepcheck.types import kinds as t
-from tools.bicepcheck.types import resource_types
 
 _FUNCTION_LENGTHS = {"uniqueString": 13, "guid": 36, "newGuid": 36}
 _DEFAULT = (7, 7, r"default")
@@ -126,9 +125,8 @@ def _location(one: Deployed) -> Iterator[Problem]:
 
 
 def _tags(one: Deployed, app: App) -> Iterator[Problem]:
-    found = resource_types.known(one.type)
-    body, tags = found.body if found else None, one.at("tags")
-    if not isinstance(body, t.Obj) or "tags" not in body.fields or one.type == azure.SECRET:
+    shape, tags = of_resource(one.type), one.at("tags")
+    if not shape or "tags" not in (shape.members or {}) or one.type == azure.SECRET:
         return
     if isinstance(tags, Computed | Input):
         return

@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from tools.bicepcheck.evaluation.scenarios import PARAMETERS_FILE, parameters, typed, variables
+from tools.bicepcheck.evaluation.scenarios import PARAMETERS_FILE, parameters, variables
+from tools.bicepcheck.evaluation.shapes import Shape, faults, params, suggestion, typed
 from tools.bicepcheck.problems import Problem
 from tools.bicepcheck.reading import nodes as s
 from tools.bicepcheck.reading.folder import File, Folder
-from tools.bicepcheck.types import kinds as t
-from tools.bicepcheck.types.declared import Types
 
 AZD = {
     "environmentName": "AZURE_ENV_NAME",
@@ -25,44 +24,45 @@ _PREFIX = "PUSHGRID_"
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
 
 
-def check(folder: Folder, types: Types) -> Iterator[Problem]:
+def check(folder: Folder) -> Iterator[Problem]:
     """Check names, variables and values of the file."""
     path = folder.root / PARAMETERS_FILE
     if folder.main is None or not path.exists():
         return
     lines = path.read_text(encoding="utf-8").splitlines()
-    for name, message in _problems(parameters(folder), types.params(folder.main)):
+    for name, message in _problems(parameters(folder), params(folder.main)):
         line = next((at for at, text in enumerate(lines, 1) if f'"{name}"' in text), 1)
         yield Problem(PARAMETERS_FILE, line, "parameters", message)
-    yield from _generated(folder.main, types.params(folder.main))
+    yield from _generated(folder.main, params(folder.main))
 
 
-def _problems(given: dict[str, Any] | None, expected: t.Obj) -> Iterator[tuple[str, str]]:
+def _problems(given: dict[str, Any] | None, expected: Shape) -> Iterator[tuple[str, str]]:
     """Yield the name of a parameter, and what is wrong with it."""
     if given is None:
         yield "", "can't be read: it must be JSON with 'parameters'"
         return
     seen: dict[str, str] = {}
+    members = expected.members or {}
     for name, entry in given.items():
-        if name not in expected.fields:
-            yield name, f"main.bicep has no parameter '{name}'{t.suggestion(name, expected.fields)}"
+        if name not in members:
+            yield name, f"main.bicep has no parameter '{name}'{suggestion(name, members)}"
         elif not isinstance(entry, dict) or set(entry) != {"value"}:
             yield name, f"'{name}' must be an object with 'value'"
-        elif why := _value(name, entry["value"], expected.fields[name].type):
+        elif why := _value(name, entry["value"], members[name].shape):
             yield name, f"{name}: {why}"
         text = str(entry.get("value")) if isinstance(entry, dict) else ""
         for variable, _ in variables(text):
             if variable in seen:
                 yield name, f"{variable} sets '{seen[variable]}' already; use another variable"
             seen[variable] = name
-    for name, field in expected.fields.items():
+    for name, field in members.items():
         if name not in given and (field.required or name in AZD):
             yield "parameters", f"'{name}' is missing; add it"
 
 
-def _value(name: str, value: Any, expected: t.Type) -> str | None:
+def _value(name: str, value: Any, expected: Shape) -> str | None:
     if not isinstance(value, str) or "$" not in value:
-        return t.mismatch(typed(str(value), expected), expected)
+        return _fault(typed(str(value), expected), expected)
     found = variables(value)
     if len(found) != 1 or not value.startswith("${") or not value.endswith("}"):
         return f"'{value}' must be exactly one variable, such as ${{NAME}} or ${{NAME=default}}"
@@ -70,10 +70,14 @@ def _value(name: str, value: Any, expected: t.Type) -> str | None:
     wanted = AZD.get(name) or _PREFIX + "_".join(_WORDS.findall(name)).upper()
     if variable != wanted:
         return f"the variable must be {wanted}, not {variable}"
-    return None if default is None else t.mismatch(typed(default, expected), expected)
+    return None if default is None else _fault(typed(default, expected), expected)
 
 
-def _generated(main: File, expected: t.Obj) -> Iterator[Problem]:
+def _fault(value: Any, expected: Shape) -> str | None:
+    return next((message for _, _, message in faults(value, expected)), None)
+
+
+def _generated(main: File, expected: Shape) -> Iterator[Problem]:
     """A value that azd generates, as `@metadata()` asks, fits the parameter."""
     for one in main.all(s.Param):
         for decorator in one.decorators:
@@ -82,10 +86,11 @@ def _generated(main: File, expected: t.Obj) -> Iterator[Problem]:
                 for node in s.walk(decorator, s.Property)
                 if node.key == "length" and isinstance(node.value, s.Literal)
             ]
-            if decorator.name == "metadata" and lengths and isinstance(lengths[0], int):
-                value = t.Str(value="x" * lengths[0])
-                if t.mismatch(value, expected.fields[one.name].type):
-                    message = (
-                        f"azd generates {lengths[0]} characters, which {one.name} does not allow"
-                    )
-                    yield main.problem(decorator, "parameters", message)
+            shape = (expected.members or {})[one.name].shape
+            if (
+                decorator.name == "metadata"
+                and lengths
+                and _fault("x" * int(lengths[0] or 0), shape)
+            ):
+                message = f"azd generates {lengths[0]} characters, which {one.name} does not allow"
+                yield main.problem(decorator, "parameters", message)

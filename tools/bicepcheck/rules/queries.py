@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tools.bicepcheck.evaluation.deployment import Deployment
+from tools.bicepcheck.evaluation.shapes import suggestion
 from tools.bicepcheck.evaluation.values import (
     Deployed,
     Located,
@@ -19,7 +20,6 @@ from tools.bicepcheck.problems import Problem
 from tools.bicepcheck.rules import azure
 from tools.bicepcheck.rules.app import App
 from tools.bicepcheck.rules.monitor import COLUMNS, COMMON_COLUMNS, KEYWORDS, METRICS
-from tools.bicepcheck.types.kinds import suggestion
 
 _DURATION = re.compile(r"P(?:(\d+)D|T(\d+)H|T(\d+)M)")
 _FREQUENCIES = frozenset({1, 5, 10, 15, 30, 60, 120, 180, 240, 300, 360, 1440})

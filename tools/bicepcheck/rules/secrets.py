@@ -12,7 +12,6 @@ from tools.bicepcheck.reading import nodes as s
 from tools.bicepcheck.reading.folder import File, Folder
 from tools.bicepcheck.rules import azure
 from tools.bicepcheck.rules.app import App
-from tools.bicepcheck.types.functions import PARAM_DEFAULT_FUNCTIONS
 
 _SECRET_FUNCTIONS = ("listKeys", "listAccountSas", "listServiceSas", "listSas", "getSecret")
 _SECRET_MEMBERS = (
@@ -28,6 +27,10 @@ _SECRET_NAME = re.compile(r"(key|secret|password|connectionString|token|sas)$", 
 def check_declarations(folder: Folder) -> Iterator[Problem]:
     """Check parameters and outputs, and what modules receive."""
     for file in folder.readable:
+        for call in file.all(s.Call):
+            if call.name in {"newGuid", "utcNow"}:
+                message = f"{call.name}() changes at each deployment; use a fixed value"
+                yield file.problem(call, "changes-each-time", message)
         for param in file.all(s.Param):
             yield from _param(file, param)
         for output in file.all(s.Output):
@@ -72,10 +75,10 @@ def _param(file: File, one: s.Param) -> Iterator[Problem]:
     if text and not one.has("secure") and _SECRET_NAME.search(one.name):
         message = f"'{one.name}' has the name of a secret; mark it with @secure()"
         yield file.problem(one, "secret", message)
-    for call in s.walk(one.default, s.Call):
-        if call.name in PARAM_DEFAULT_FUNCTIONS:
-            message = f"'{one.name}': {call.name}() changes at each deployment; use a fixed value"
-            yield file.problem(call, "changes-each-time", message)
+    empty = isinstance(one.default, s.Literal) and one.default.value == ""
+    if one.has("secure") and one.default is not None and not empty:
+        message = f"the secret '{one.name}' has a default, which anyone can read; delete it"
+        yield file.problem(one, "secret-default", message)
 
 
 def _output(file: File, one: s.Output) -> Iterator[Problem]:

@@ -1,22 +1,35 @@
-"""Rules about names: what nothing uses, what depends on itself, what is known too late."""
+"""Rules about names: types that are not declared, what nothing uses, what is known too late."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tools.bicepcheck.evaluation.shapes import declared
 from tools.bicepcheck.problems import Problem
 from tools.bicepcheck.reading import nodes as s
 from tools.bicepcheck.reading.folder import File, Folder
-from tools.bicepcheck.types.infer import KNOWN_BEFOREHAND
+
+_KNOWN_BEFOREHAND = frozenset({"id", "name", "type", "apiVersion"})
+"""Members of a resource that are known before it is deployed."""
 
 
 def check(folder: Folder) -> Iterator[Problem]:
     """Check all files of a folder."""
     for file in folder.readable:
+        yield from _unknown_types(file)
         yield from _unused(file)
-        yield from _cycles(file)
         yield from _known_too_late(file)
         yield from _unread_members(file, folder)
+
+
+def _unknown_types(file: File) -> Iterator[Problem]:
+    for one in file.declarations:
+        kind = getattr(one, "type", None)
+        if isinstance(kind, s.Node):
+            try:
+                declared(kind, file)
+            except LookupError as error:
+                yield file.problem(one, "unknown-type", str(error))
 
 
 def _references(node: s.Node) -> Iterator[s.Name | s.Call]:
@@ -32,6 +45,7 @@ def _names(node: s.Node) -> set[str]:
 
 def _unused(file: File) -> Iterator[Problem]:
     used: set[str] = set()
+    lines = file.text.splitlines()
     for one in file.declarations:
         used |= _names(one) - {one.name if isinstance(one, s.Declaration) else ""}
     for one in file.declarations:
@@ -43,7 +57,8 @@ def _unused(file: File) -> Iterator[Problem]:
                         yield file.problem(one, "unused", message)
             case s.Param() | s.Var() | s.TypeAlias() | s.Function() | s.Resource():
                 deploys = isinstance(one, s.Resource) and not one.existing
-                if one.name not in used and not one.has("export") and not deploys:
+                silenced = "#disable-next-line no-unused" in ["", *lines][one.line - 1]
+                if not (one.name in used or one.has("export") or deploys or silenced):
                     message = f"nothing uses '{one.name}'; delete it"
                     yield file.problem(one, "unused", message)
 
@@ -68,26 +83,6 @@ def _passed_whole(file: File, kind: s.TypeAlias, owners: set[int]) -> bool:
     typed = {one.name for one in file.all(s.Param) if names & _names(one.type)}
     inner = any(one is not kind and names & _names(one.type) for one in file.all(s.TypeAlias))
     return inner or any(node.name in typed and id(node) not in owners for node in file.all(s.Name))
-
-
-def _dependencies(one: s.Declaration) -> Iterator[str]:
-    """Yield the names that a declaration depends on: a nested resource may name the outer one."""
-    nested = one.nested if isinstance(one, s.Resource) else ()
-    inside = {id(node) for inner in nested for node in inner.tree}
-    for node in _references(one):
-        if id(node) not in inside or node.name != one.name:
-            yield node.name
-
-
-def _cycles(file: File) -> Iterator[Problem]:
-    needs = {
-        one.name: set(_dependencies(one)) & set(file.symbols)
-        for one in file.declarations
-        if isinstance(one, s.Declaration) and not isinstance(one, s.Output)
-    }
-    for one in file.declarations:
-        if isinstance(one, s.Declaration) and one.name in reachable(one.name, needs):
-            yield file.problem(one, "cycle", f"'{one.name}' depends on itself; break the cycle")
 
 
 def reachable(name: str, needs: dict[str, set[str]]) -> set[str]:
@@ -119,7 +114,7 @@ def _late(file: File, node: s.Node, seen: frozenset[str]) -> str | None:
         while isinstance(owner, s.Index | s.NonNull):
             owner = owner.of
         declared = file.symbols.get(owner.name) if isinstance(owner, s.Name) else None
-        if isinstance(declared, s.Deployable) and node.name not in KNOWN_BEFOREHAND:
+        if isinstance(declared, s.Deployable) and node.name not in _KNOWN_BEFOREHAND:
             return declared.name
     if isinstance(node, s.Name) and node.name not in seen:
         declared = file.symbols.get(node.name)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
 from tools.bicepcheck.check import check
 from tools.bicepcheck.reading.modern import rewritten
-from tools.bicepcheck.rules.catalog import RULES
-from tools.bicepcheck.score import EXAMPLE, HERE, problems_of
+from tools.bicepcheck.score import EXAMPLE, problems_of
 
 ACCOUNT = """param location string
 resource st 'Microsoft.Storage/storageAccounts@2025-01-01' = {
@@ -32,52 +30,38 @@ FAULTS = [
     ("output a string = b", "unknown-name"),
     ("var a = { ...b }\noutput c object = a", "unknown-name"),
     ("output a string = toUppper('b')", "unknown-function"),
-    ("output a string = toUpper('b', 'c')", "arguments"),
     ("output a string = toUpper(1)", "type"),
     ("output a strin = 'b'", "unknown-type"),
     ("output a int = 'b'", "type"),
     ("output a bool = 1 > 'b'", "type"),
     ("var a int = 'b'\noutput c int = a", "type"),
     (f"param a {SKU} = 'Standard_LRS'\noutput e int = a", "type"),
-    ("var a = { b: 1 }\nparam c { b: string }\noutput d { b: string } = { ...a }\n", "type"),
-    ("output a bool = 'x' == 1", "never-equal"),
-    ("output a string = environment().name.x", "unknown-member"),
     ("output a string = newGuid()", "changes-each-time"),
     ("param a string = newGuid()\noutput b string = a", "changes-each-time"),
     ("param a string\noutput b string = 'c'", "unused"),
     ("#disable-next-line no-unused-vars\nvar a = 1\nvar b = 2\noutput c int = 3", "unused"),
     ("type a = {\n  b: int\n  c: int\n}\nparam d a\noutput e int = d.b", "unused"),
     ("param a string\nparam a int\noutput b string = a", "declared-twice"),
-    ("@minimum(1)\nparam a int\noutput b int = a", "unknown-decorator"),
-    ("@minValue(1)\nparam a string\noutput b string = a", "decorator"),
-    ("@minValue(3)\n@maxValue(2)\nparam a int\noutput b int = a", "range"),
-    ("@minValue(3)\nparam a int = 2\noutput b int = a", "type"),
     ("@secure()\nparam a string = 'b'\nvar c = length(a)\noutput d int = c", "secret-default"),
     ("param a 'b' | 'c' = 'd'\noutput e string = a", "value"),
     ("type a = ('b' | 'c')\nparam d a = 'e'\noutput f string = d", "value"),
-    ("param a { b: string }\noutput c string = a.d", "unknown-member"),
-    ("type a = { b: string }\nparam c a?\nvar d = c.b\noutput e string = d", "may-be-null"),
     ("var a = b\nvar b = a\noutput c string = b", "cycle"),
     ("targetScope = 'group'\noutput a string = 'b'", "scope"),
     ("import { a } from 'no.bicep'\noutput b a = 'c'", "no-file"),
     ("output a object = loadJsonContent('no.json')", "no-file"),
     ("module a 'no.bicep' = {}", "no-file"),
     ("module a 'main.bicep' = {}", "cycle"),
-    ("output a string = 'https://x.blob.core.windows.net'", "hard-coded-url"),
     (ACCOUNT.replace("storageAccounts@", "storageAccount@"), "resource-type"),
-    (ACCOUNT.replace("2025-01-01", "2024-13-01"), "api-version"),
     (ACCOUNT.replace("allowSharedKeyAccess", "allowSharedKey"), "unknown-property"),
     (ACCOUNT.replace("Standard_LRS", "Standard_XRS"), "value"),
     (ACCOUNT.replace("  kind: 'StorageV2'\n", ""), "missing"),
     (ACCOUNT.replace("false", "'no'"), "type"),
     (ACCOUNT.replace("  kind", "  id: 'x'\n  kind"), "read-only"),
     (ACCOUNT.replace("st.name", "st.properties.endpoint"), "unknown-member"),
-    (ACCOUNT.replace("'stpushgrid'", "st.id"), "cycle"),
     ("targetScope = 'subscription'\n" + ACCOUNT, "scope"),
     (ACCOUNT, "policy"),
     (ACCOUNT.replace("stpushgrid", "st-pushgrid"), "name"),
     ("@maxLength(25)\nparam n string\n" + ACCOUNT.replace("'stpushgrid'", "n"), "name"),
-    (ACCOUNT.replace("location: location", "location: resourceGroup().location"), "location"),
 ]
 
 VALID = [
@@ -94,7 +78,6 @@ VALID = [
     "param a { b: { c: string }? }\noutput e string = a.?b.?c ?? ''",
     f"param a {SKU} = 'Standard_LRS'\noutput e string = a",
     "#disable-next-line no-unused-vars\nvar a = 1\noutput b int = 2",
-    "#disable-diagnostics no-unused-vars\nvar a = 1\n#restore-diagnostics BCP037\noutput b int = 2",
     "output a string = '... and ${toUpper('b')}... // no comment'",
     "output a string = '''\n...b: {0}\n// kept\n'''",
     "func f(a int) int => a + 1\noutput b int[] = map([1, 2], x => f(x))",
@@ -158,18 +141,3 @@ def test_rewritten_syntax_keeps_its_lines() -> None:
     plain, typed = rewritten(text)
     assert plain.count("\n") == text.count("\n")
     assert typed == {"a"}
-
-
-def test_the_catalog_lists_every_rule() -> None:
-    """Every code in the catalog is reported somewhere, and every code reported is there."""
-    code = "".join(path.read_text() for path in HERE.rglob("*.py") if "tests" not in path.parts)
-    code = code.replace((HERE / "rules/catalog.py").read_text(), "")
-    for rule in RULES:
-        assert f'"{rule.code}"' in code, rule.code
-        assert (HERE / f"{rule.module.replace('.', '/')}.py").is_file()
-    reported = re.findall(
-        r"(?:[. ]problem|report\.add|Problem)\(\s*(?:[\w.]+, )*\"([\w-]+)\"", code
-    )
-    assert len(set(reported)) > 40
-    assert set(reported) <= {rule.code for rule in RULES}
-    assert len(RULES) == len({rule.code for rule in RULES})
