@@ -188,7 +188,7 @@ def test_events_of_each_schema_are_published(
     if schema == "CustomEventSchema":
         console.page.get_by_label("Event (JSON").fill('{"order": 17, "id": 1e3}')
     console.page.get_by_role("button", name="Publish").click()
-    console.says("Published event 1e3." if schema == "CustomEventSchema" else "Published event ")
+    console.says("Published event 1e3;" if schema == "CustomEventSchema" else "Published event ")
 
     assert receiver.wait_for(lambda pushes: len(pushes) == 1)
     (event,) = receiver.pushes[0].events
