@@ -78,7 +78,7 @@ def explain(
     **given: Any,
 ) -> int:
     """
-    Forecast when an event is attempted, or which filter refuses it.
+    Forecast when an event is attempted, or say what refuses it.
 
     With --answers, times count from publish, without jitter, and no deployment is asked.
 
