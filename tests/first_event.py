@@ -1,14 +1,14 @@
 """
 Plays the first event with an installed Pushgrid, by the commands of the README.
 
-As a program, `python -m tests.first_event`, it carries out the steps of the Dockerfiles first, in
-folders and empty environments: the wheel is built and installed, and its dependencies, Node and
-Azurite are downloaded.
+As a program, `python -m tests.first_event`, it first builds and installs as the Dockerfiles do, in
+empty environments: the dependencies, Node and Azurite are downloaded. CI builds the images.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shlex
 import subprocess
@@ -20,11 +20,17 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.commands import Command
-from tests.dockerfiles import Build, Stage, copy_context, stages
+from tests.dockerfiles import copy_context, stages
 from tests.package_list import ROOT
 
 _BEGAN = time.monotonic()
-_LOCAL, _PRODUCTION = (ROOT / f"docker/{name}.Dockerfile" for name in ("dev", "production"))
+_DOCKERFILES = {
+    "local": ROOT / "docker/dev.Dockerfile",
+    "production": ROOT / "docker/production.Dockerfile",
+}
+_NO_CACHE = ("--no-cache-dir", "--quiet")
+#: Variables of this machine and its user that the images don't have.
+_UNSET = ("AzureWebJobs", "PUSHGRID_", "PYTHON", "VIRTUAL_ENV", "XDG_")
 _COMMAND = re.compile(r"^(?:\.venv/bin/)?pushgrid (.*)$", re.MULTILINE)
 
 
@@ -76,36 +82,48 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        wheel, local = stages(_LOCAL)
-        sources = {"": copy_context(_LOCAL, folder / "context"), wheel.name: folder / wheel.name}
-        _carry_out(wheel, folder / wheel.name, options.python, sources)
-        build = _carry_out(local, folder / "local", options.python, sources)
+        local, production = (_environment(folder / each, options.python) for each in _DOCKERFILES)
+        source = copy_context(_DOCKERFILES["local"], folder / "source")
+        wheels = folder / "wheels"
+        _run(local, "pip", "wheel", *_NO_CACHE, "--no-deps", "--wheel-dir", wheels, source)
+        (wheel,) = wheels.iterdir()
+        _run(local, "pip", "install", *_NO_CACHE, f"{wheel}[local]")
+        _run(local, "pushgrid", "demo", "--once")
 
         def check_health(url: str) -> None:
-            *command, code = local.arguments("HEALTHCHECK")
-            build.command([*command, re.sub("http://[^/]+", url, code)])
+            program, *arguments, code = stages(_DOCKERFILES["local"])[-1].arguments("HEALTHCHECK")
+            _run(local, program, *arguments, re.sub("http://[^/]+", url, code))
 
         _say("first event, with the commands of the README")
-        lines = play(
-            build.programs / "pushgrid",
-            build.folder,
-            build.surroundings(),
-            while_it_runs=check_health,
-        )
+        program = local / "bin/pushgrid"
+        lines = play(program, local, _surroundings(local), while_it_runs=check_health)
         sys.stdout.write("".join(f"  {line}\n" for line in lines))
-        (production,) = stages(_PRODUCTION)
-        sources = {"": copy_context(_PRODUCTION, folder / "production-context")}
-        _carry_out(production, folder / "production", options.python, sources)
+        pins = copy_context(_DOCKERFILES["production"], folder / "app") / "requirements.txt"
+        _run(production, "pip", "install", *_NO_CACHE, "--require-hashes", "--requirement", pins)
         _say("done")
 
 
-def _carry_out(stage: Stage, root: Path, python: str, sources: Mapping[str, Path]) -> Build:
-    environment = root / "venv"
-    _say(f"FROM {stage.base}: an empty environment instead")
-    subprocess.run([python, "-m", "venv", str(environment)], check=True)
-    build = Build(root=root, programs=environment / "bin", sources=sources)
-    build.run(stage, "WORKDIR", "COPY", "RUN", say=_say)
-    return build
+def _environment(folder: Path, python: str) -> Path:
+    _say(f"{folder.name}: an empty environment")
+    subprocess.run([python, "-m", "venv", str(folder)], check=True)
+    return folder
+
+
+def _surroundings(environment: Path) -> dict[str, str]:
+    """Return variables with which only the environment's own programs are found."""
+    kept = {name: text for name, text in os.environ.items() if not name.startswith(_UNSET)}
+    return kept | {"HOME": str(environment), "PATH": str(environment / "bin")}
+
+
+def _run(environment: Path, program: str, *arguments: str | Path) -> None:
+    _say(shlex.join(map(str, (program, *arguments))))
+    subprocess.run(
+        [environment / "bin" / program, *arguments],
+        cwd=environment,
+        env=_surroundings(environment),
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
 
 
 def _say(text: str) -> None:
