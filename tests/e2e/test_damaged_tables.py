@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
 from azure.data.tables import TableClient, UpdateMode
 
 from devhost.azurite import Azurite, running_azurite
@@ -24,9 +23,8 @@ def table_of(azurite: Azurite, name: str) -> TableClient:
     return TableClient.from_connection_string(azurite.connection_string, name)
 
 
-@pytest.mark.parametrize("damage", ["{", "[1]", '{"properties":{}}'])
 def test_an_unreadable_row_and_a_missing_table_lose_nothing(
-    subscriber: Callable[..., Subscriber], name: str, damage: str
+    subscriber: Callable[..., Subscriber], name: str
 ):
     crm, audit = subscriber(), subscriber()
     first, second = an_event(1), an_event(2)
@@ -38,7 +36,7 @@ def test_an_unreadable_row_and_a_missing_table_lose_nothing(
             key = arm.key(name)
             for each, receiver in (("crm", crm), ("audit", audit)):
                 arm.create_subscription(name, each, receiver.url)
-            row = {"PartitionKey": name, "RowKey": "crm", "document": damage}
+            row = {"PartitionKey": name, "RowKey": "crm", "document": "{"}
             table.update_entity(row, UpdateMode.REPLACE)
 
             send(host.url, name, key, [first])

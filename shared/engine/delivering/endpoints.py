@@ -34,6 +34,11 @@ class Endpoints:
         """Return the number of known endpoints."""
         return len(self._known)
 
+    @property
+    def are_idle(self) -> bool:
+        """Whether nothing waits for any of them, or is under way."""
+        return all(endpoint.is_idle for endpoint in self._known.values())
+
     def of(self, subscription: EventSubscription) -> Endpoint:
         """Return the endpoint of a subscription; a corrected endpoint begins anew."""
         key, id_ = subscription.key.folded, endpoint_id(subscription)

@@ -13,14 +13,12 @@ from pushgrid.testing.memory import answered
 from shared.delivery.delivery import Delivery
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason
-from shared.engine.ports import Queue
 from shared.http import Failure, HttpAnswer, HttpRequest, NotAnswered
 from shared.metrics import Metric
 from shared.subscriptions.advanced_filter import AdvancedFilter, Operator
 from shared.subscriptions.filters import EventFilter
 from shared.subscriptions.subscription import Batching, Pause
 from tests.builders import CRM, DEAD, KEY, PARKED, URL, a_delivery, a_message, compact, members
-from tests.functional.delivering.late import answer_late
 from tests.functional.deployment import Deployment, Logged
 
 BUSY = ("Busy", "ServerError", "orders", "crm")
@@ -215,35 +213,6 @@ def test_what_meets_a_hold_is_not_counted(app: Deployment) -> None:
     app.run(a_message([a_delivery(1)]))
 
     assert counted(app) == before
-
-
-def test_a_late_success_that_cancels_the_retry_is_a_delivery(app: Deployment) -> None:
-    app.subscribe()
-    app.pusher.script(URL, NotAnswered(Failure.TIMED_OUT, "late", 30.0))
-    app.run(a_message())
-
-    answer_late(app, seconds=60)
-
-    assert app.on(Queue.RETRIES) == []
-    assert counted(app) == {
-        (Metric.ATTEMPT_FAIL, Outcome.TIMED_OUT, "NoAnswer", *CRM): 1,
-        (Metric.DELIVERY_SUCCESS, *CRM): 1,
-        (Metric.ANSWERED_LATE, *CRM): 1,
-    }
-
-
-def test_a_late_success_that_comes_too_late_is_not_counted(app: Deployment) -> None:
-    """The retry has begun: its success is counted, and it is one event."""
-    app.subscribe()
-    app.pusher.script(URL, NotAnswered(Failure.TIMED_OUT, "late", 30.0), answered(200))
-    app.run(a_message())
-    app.clock.advance(timedelta(minutes=10))
-    (retry,) = app.queues.receive(Queue.RETRIES, timedelta(minutes=1))
-
-    answer_late(app, seconds=60)
-    app.work(retry.text)
-
-    assert app.metrics.of(Metric.DELIVERY_SUCCESS) == {CRM: 1}
 
 
 def test_a_failed_attempt_has_event_grids_record_in_its_line(

@@ -34,12 +34,8 @@ def _nothing_is_left(app: Deployment) -> Iterator[None]:
     """At the end nothing is under way, waits, or is counted anywhere."""
     yield
     app.loop.advance(2 * MINUTE)
-    around = app.deliver.endpoints.around
-    assert all(endpoint.is_idle for endpoint in app.deliver.endpoints._known.values())
-    budget = around.budget
-    assert (budget._under_way, budget._not_quick) == (0, 0)
-    assert not any(budget._unpacked.values())
-    assert not budget._waiting
+    assert app.deliver.endpoints.are_idle
+    assert app.deliver.endpoints.around.budget.is_idle
     for places in app.deliver.places.values():
         assert places.in_flight == 0
 
@@ -538,7 +534,7 @@ def test_events_wait_for_memory_in_the_order_of_their_messages() -> None:
                 tasks[ends].cancel()
             await settled()
             assert taken == now_taken
-        assert not any(budget._unpacked.values())
+        assert budget.is_idle
 
     async def settled() -> None:
         for _ in range(10):

@@ -231,7 +231,7 @@ def test_large_events_for_an_endpoint_that_hangs_leave_memory_to_others(
     held.let_go()
     app.loop.settle()
     assert all(each.done() for each in hanging)
-    assert not any(budget._unpacked.values())
+    assert budget.is_idle
 
 
 def test_messages_that_wait_for_tokens_have_half_of_the_places(app: Deployment) -> None:

@@ -57,7 +57,8 @@ def test_a_late_success_takes_the_retry_back(app: Deployment, logged: Logged) ->
             "cancelled": True,
         }.items()
     )
-    assert app.metrics.of(Metric.ANSWERED_LATE) == {("orders", "crm"): 1}
+    for metric in (Metric.ANSWERED_LATE, Metric.DELIVERY_SUCCESS):
+        assert app.metrics.of(metric) == {("orders", "crm"): 1}
 
 
 @pytest.mark.parametrize("status", [503, 206])
@@ -149,6 +150,7 @@ def test_what_somebody_has_received_is_left_alone(app: Deployment, logged: Logge
     assert [positions for _, positions in app.waiting(Queue.RETRIES)] == [[0, 1]]
     assert [line["cancelled"] for line in logged("delivery.answered_late")] == [False, False]
     assert [each.state for each in app.attempts.records] == [None, None]
+    assert app.metrics.of(Metric.DELIVERY_SUCCESS) == {}  # The retry's own success is counted.
 
 
 def test_dead_letters_shrink_and_keep_their_time(app: Deployment) -> None:

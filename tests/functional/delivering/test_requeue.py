@@ -139,22 +139,6 @@ def test_what_is_too_large_is_refused_at_once(store: Store) -> None:
     assert store.slept == []
 
 
-def test_late_answers_shrink_a_message_one_after_another(store: Store) -> None:
-    """Of several subscriptions; it is hidden as long as before, and goes with its last one."""
-    (queued,) = store.at_due(*of_three(due=START + MINUTE))
-    store.clock.advance(10 * SECOND)
-    for left in (["a", "c"], ["c"]):
-        parts = [part for part in queued.parts if part.subscription in left]
-        found = finished(store.requeue.shrink(queued, parts))
-        assert found
-        queued = found
-        assert sorted(each.subscription for each in store.on(Queue.RETRIES)) == left
-        assert store.queues.waits(Queue.RETRIES) == [50 * SECOND]
-
-    assert finished(store.requeue.shrink(queued, []))
-    assert store.queues.texts(Queue.RETRIES) == []
-
-
 def test_what_was_received_is_not_changed(store: Store) -> None:
     (queued,) = store.at_due(*of_three())
     store.queues.receive(Queue.RETRIES, MINUTE)

@@ -92,31 +92,32 @@ def test_nothing_is_done_behind_a_redirect(server: _Server, pushgrid: Run, comma
     assert "/elsewhere" not in [path for _, path in server.requests]
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "topic list",
-        "topic create orders",
-        "topic keys orders",
-        "publish orders --type Placed",
-        "subscription list",
-        "dead-letters jobs",
-        "namespace list",
-        "status",
-        "status --json",
-        "top --once",
-    ],
+_COMMANDS = (
+    "topic list",
+    "topic create orders",
+    "topic keys orders",
+    "publish orders --type Placed",
+    "subscription list",
+    "dead-letters jobs",
+    "namespace list",
+    "status",
+    "status --json",
+    "top --once",
 )
+#: What an answer of success holds is read by each command; all others are read in one place.
+_SUCCESSES = (b"<html>\x1b[2J</html>", b"[]", b"null", b'{"other": 1}')
+_OTHERS = (
+    (400, b'{"error": "x"}'),
+    (503, b"<html></html>"),
+    (503, b'{"error": {"code": "x"}}'),
+)
+
+
 @pytest.mark.parametrize(
-    ("status", "body"),
+    ("command", "status", "body"),
     [
-        (200, b"<html>\x1b[2J</html>"),
-        (200, b"[]"),
-        (200, b"null"),
-        (200, b'{"other": 1}'),
-        (400, b'{"error": "x"}'),
-        (503, b"<html></html>"),
-        (503, b'{"error": {"code": "x"}}'),
+        *((command, 200, body) for command in _COMMANDS for body in _SUCCESSES),
+        *((_COMMANDS[0], *answer) for answer in _OTHERS),
     ],
 )
 def test_what_is_no_answer_of_pushgrid_is_told_in_words(
