@@ -29,7 +29,7 @@ from tools.bicepcheck.evaluation.values import (
 )
 from tools.bicepcheck.reading import nodes as s
 from tools.bicepcheck.reading.folder import SCOPES, File, Folder
-from tools.bicepcheck.reading.modern import SPREAD
+from tools.bicepcheck.reading.parse import SPREAD
 
 Locals = Mapping[str, Any]
 NO_LOCALS: Locals = {}

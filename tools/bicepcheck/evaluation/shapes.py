@@ -19,7 +19,6 @@ from tools.bicepcheck.evaluation.values import (
     PartialText,
     Ref,
 )
-from tools.bicepcheck.reading import modern
 from tools.bicepcheck.reading import nodes as s
 from tools.bicepcheck.reading.folder import File
 
@@ -126,8 +125,7 @@ def _declared(node: s.Node, file: File) -> Shape:
         case s.Literal(value=None):
             return Shape("null", nullable=True)
         case s.Literal(value=value):
-            known = modern.resource_type(str(value)) is None
-            return Shape(kind_of(value) or "any", values=(value,)) if known else ANY
+            return Shape(kind_of(value) or "any", values=(value,))
         case s.NullableType():
             return replace(_declared(node.of, file), nullable=True)
         case s.ArrayType():

@@ -91,8 +91,7 @@ class Folder:
             self.report.add(where, line, "no-file", f"can't read {name}; is the path right?")
             return None
         except Unreadable as unreadable:
-            for at, message in unreadable.faults:
-                self.report.add(name, at, "syntax", message)
+            self.report.add(name, unreadable.line, "syntax", unreadable.message)
             return None
         file = File(path=path, name=name, text=text, declarations=declarations)
         self.files[path] = file

@@ -99,12 +99,6 @@ class UnionType(Node):
     of: tuple[Node, ...]
 
 
-class Parentheses(Node):
-    """An expression in parentheses; exists only while the tree is built."""
-
-    of: Node
-
-
 class NestedAccess(Node):
     """``of::name``, a resource declared within another."""
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tools.bicepcheck.check import check
-from tools.bicepcheck.reading.modern import rewritten
 from tools.bicepcheck.score import EXAMPLE, problems_of
 
 ACCOUNT = """param location string
@@ -134,10 +133,3 @@ def test_a_fault_of_a_deployment_has_its_file_and_line(
 
 def test_the_example_has_no_problem() -> None:
     assert not check(EXAMPLE).problems
-
-
-def test_rewritten_syntax_keeps_its_lines() -> None:
-    text = "var a string = 'x'\nvar b = {\n  ...c\n}\ntype d = (1 | 2)\nparam e int?\n"
-    plain, typed = rewritten(text)
-    assert plain.count("\n") == text.count("\n")
-    assert typed == {"a"}
