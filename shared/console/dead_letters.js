@@ -4,7 +4,7 @@ import { isExact, textOf } from "./exact_json.js";
 import { button, counted, labelOf, moment, paged, row, table } from "./parts.js";
 import { h } from "./preact.mjs";
 import { resend, startReplay } from "./replays.js";
-import { run, setInView, state } from "./store.js";
+import { isOperator, run, setInView, state } from "./store.js";
 import { answered } from "./timeline.js";
 
 const PAGE = 20;
@@ -36,7 +36,7 @@ export function deadLetters(path, route) {
     h("p", { class: "quiet" }, `Container ${newest.container} of storage account ${newest.account}`),
     table(
       "Dead letters",
-      ["Written", "Events", "Reasons", "Blob", "Actions"],
+      ["Written", "Events", "Reasons", "Blob", isOperator() && "Actions"].filter(Boolean),
       blobs.map((each) => blobRow(path, route, each)),
       "There are no dead letters.",
     ),
@@ -58,18 +58,19 @@ function blobRow(path, route, { blob, writtenAt, events, reasons, fault }) {
     });
   const replay = () => run(`replay ${blob}`, () => startReplay(route, blob));
   const told = Object.entries(reasons).map(([reason, count]) => `${reason} (${count})`);
+  const actions = h(
+    "div",
+    { class: "buttons" },
+    button(labelOf("Show", blob), open, { isOff: Boolean(fault) }),
+    button(labelOf("Replay", blob), replay, { isOff: Boolean(fault) }),
+  );
   return row(
     blob,
     moment(writtenAt),
     events ?? "unknown",
     fault ? h("span", { class: "fault" }, fault) : told.join(", "),
     h("span", { class: "url" }, blob),
-    h(
-      "div",
-      { class: "buttons" },
-      button(labelOf("Show", blob), open, { isOff: Boolean(fault) }),
-      button(labelOf("Replay", blob), replay, { isOff: Boolean(fault) }),
-    ),
+    ...(isOperator() ? [actions] : []),
   );
 }
 

@@ -2,7 +2,7 @@
 
 import { badge, button, counted, field, labelOf, moment, row, table } from "./parts.js";
 import { h } from "./preact.mjs";
-import { run, setInView, state } from "./store.js";
+import { isOperator, run, setInView, state } from "./store.js";
 import { readableTopic } from "./topic.js";
 
 const DEFAULT_RATE = 50; // events a second
@@ -56,7 +56,7 @@ export function replays(route) {
   const jobs = state.reads.replays?.value;
   if (!jobs) return null;
   return [
-    form(route),
+    isOperator() && form(route),
     table(
       "Replays",
       ["Started", "State", "Blobs", "Events", "Sent", "Skipped", "By", "Actions"],
@@ -171,6 +171,7 @@ function jobRow(topic, job) {
     ],
     job.by,
     job.state === RUNNING &&
+      isOperator() &&
       h("div", { class: "buttons" }, button(labelOf("Cancel", job.id), cancel)),
   );
 }

@@ -13,7 +13,7 @@ export function signInForm() {
     h(
       "form",
       { class: "panel", onSubmit: signIn },
-      h("label", { for: "key" }, "Admin key, or access token of Entra ID"),
+      h("label", { for: "key" }, "Admin key, reader’s key, or access token of Entra ID"),
       h("input", {
         id: "key",
         type: "password",

@@ -34,6 +34,11 @@ export function change(changes) {
   });
 }
 
+/** Whether the key allows more than reading, as `status/topics` says. */
+export function isOperator() {
+  return state.reads.topics?.value?.access !== "read";
+}
+
 export function setInView(name, value) {
   change({ view: { ...state.view, [name]: value } });
 }

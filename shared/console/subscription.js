@@ -10,7 +10,7 @@ import { badge, button, choice, endpointOf, labelOf, panel, stateOf } from "./pa
 import { h } from "./preact.mjs";
 import { endpointRates, readEndpoints } from "./rates.js";
 import { readReplays, replays, replaysPause, resend } from "./replays.js";
-import { change, run, state } from "./store.js";
+import { change, isOperator, run, state } from "./store.js";
 import { hasFailed, timelines } from "./timeline.js";
 import { readableTopic, topicOf, unknownTopic } from "./topic.js";
 
@@ -57,7 +57,7 @@ export function subscriptionView(route) {
     listed && panel("The last hour", ["rates", "endpoints"], rates(topic, listed)),
     (listed || state.reads.events?.value) && panel("Latest events", ["events"], eventList(path && route)),
     path && panel("Configuration", ["configuration"], configured(topic, listed)),
-    path && panel("Does it match?", ["configuration"], matches(topic, listed)),
+    path && isOperator() && panel("Does it match?", ["configuration"], matches(topic, listed)),
     path && panel("Forecast", [], forecast(path)),
     path && panel("Dead letters", ["deadLetters"], deadLetters(path, route)),
     path && panel("Replays", ["replays"], replays(route)),
@@ -93,7 +93,7 @@ function now(path, listed, { topic, subscription }) {
   const found = stateOf(latest);
   return [
     h("p", null, badge(found), " ", h("span", { class: "why" }, found.why)),
-    path && buttons(path, latest),
+    path && isOperator() && buttons(path, latest),
     testResult(),
     h(
       "dl",
@@ -138,7 +138,7 @@ function eventList(route) {
       ? timelines(
           events,
           (event) => event === found.find(hasFailed),
-          (event) => route && event.end?.state === "deadLettered" && resendButton(route, event.eventId),
+          (event) => route && isOperator() && event.end?.state === "deadLettered" && resendButton(route, event.eventId),
         )
       : h(
           "p",

@@ -5,7 +5,7 @@ import { link, panel } from "./parts.js";
 import { h } from "./preact.mjs";
 import { publishForm } from "./publish.js";
 import { readEndpoints } from "./rates.js";
-import { state } from "./store.js";
+import { isOperator, state } from "./store.js";
 import { subscriptionList } from "./subscriptions.js";
 
 /** The topic of a name as `status/topics` answers it, ignoring case. */
@@ -52,6 +52,6 @@ export function topicView({ topic }) {
   return [
     panel("The last hour", ["rates"], charts(state.reads.rates?.value ?? [])),
     panel("Subscriptions", ["topics"], subscriptionList(pairs, { hasTopic: false })),
-    found.isReadable && !isAccount(found) && panel("Publish a test event", [], publishForm(found)),
+    found.isReadable && !isAccount(found) && isOperator() && panel("Publish a test event", [], publishForm(found)),
   ];
 }

@@ -21,6 +21,7 @@ from testbed.arm import ADMIN_KEY, Arm
 from testbed.host_settings import host_settings
 from testbed.subscriber import PATIENCE
 
+READER_KEY = "the-reader-s-key-of-tests"
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 _DRIVER = ROOT / ".clients" / "playwright"
@@ -140,6 +141,7 @@ def host(own_azurite: Azurite) -> Iterator[RunningHost]:
         own_azurite,
         PUSHGRID_TIME_SCALE="300",
         PUSHGRID_ATTEMPT_LOG="all",
+        PUSHGRID_READER_KEY=READER_KEY,
     )
     with running_host(settings) as running:
         yield running

@@ -9,7 +9,7 @@ from typing import Any
 
 from testbed.arm import Arm
 from testbed.subscriber import Subscriber, answers
-from tests.browser.conftest import Console
+from tests.browser.conftest import READER_KEY, Console
 
 Start = Callable[..., Subscriber]
 AT = "2026-02-09T12:00:00Z"
@@ -208,3 +208,26 @@ def test_times_to_answer_are_averaged_over_topics(console: Console) -> None:
     )
 
     assert values == [40, 20]
+
+
+def test_a_reader_sees_no_button_that_would_be_refused(
+    console: Console, arm: Arm, subscriber: Start, name: str
+) -> None:
+    arm.create_topic(name)
+    arm.create_subscription(name, "crm", subscriber().url)
+    page = console.page
+
+    console.sign_in(f"/topics/{name}/crm", READER_KEY)
+    console.shows("Configuration", "Dead letters", "There are no replays")
+
+    assert page.get_by_role("button").all_inner_texts() == ["Sign out", "Forecast"]
+    page.get_by_role("link", name=name, exact=True).first.click()
+    console.shows("Subscriptions", "crm")
+    assert page.get_by_role("button").all_inner_texts() == ["Sign out"]
+
+    page.get_by_role("button", name="Sign out").click()
+    console.sign_in(f"/topics/{name}/crm")
+    console.shows("Does it match?")
+    expected = ["Pause", "Release", "Send a test event to the endpoint", "Replay all …"]
+    assert {*expected} <= {*page.get_by_role("button").all_inner_texts()}
+    assert console.faults == []
