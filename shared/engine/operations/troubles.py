@@ -184,7 +184,8 @@ def _explained(kind: Kind, facts: Facts, now: datetime) -> tuple[datetime | None
         found = activity.dropped if kind is Kind.DROPPING else activity.dead_lettered
         return (found.since, _given_up_why(found, activity)) if found else (None, "")
     if kind is Kind.SLOW:
-        took = f", at {activity.seconds:.1f} s a request" if (activity.seconds or 0) >= 0.05 else ""
+        seconds = round(activity.seconds or 0, 1)
+        took = f", at {seconds} s a request" if seconds else ""
         why = f"{activity.delivered_lately} events delivered in two minutes{took}"
         return now - (activity.oldest_seen or timedelta()), why
     if known is None or kind is Kind.FAILING:
