@@ -28,16 +28,20 @@ BESIDE := -n 6 --dist loadfile --no-loadscope-reorder
 # Setup that is interrupted in its second half keeps what its first half has installed.
 .PRECIOUS: $(VENV)/.stamp
 FORCE:
-.PHONY: FORCE help setup run wheel azurite worker clients test check static $(QUICK) infra fmt az audit coretools bench soak clean distclean
+.PHONY: FORCE help setup develop run wheel azurite worker clients test check static $(QUICK) infra fmt az audit coretools bench soak clean distclean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
 
-setup: $(VENV)/.stamp local.settings.json ## install everything that local runs and tests need
+setup: $(VENV)/.stamp local.settings.json ## install what running needs; `make check` and `make test` install the rest
 
 # setup.sh checks each time whether something is missing.
 $(VENV)/.stamp: FORCE
 	@PYTHON="$(PYTHON)" sh setup.sh
+
+# What checks, tests and measurements need as well.
+develop: setup
+	@PYTHON="$(PYTHON)" sh setup.sh develop
 
 # Changes with the environment, so that whatever depends on it is rebuilt.
 $(VENV)/pyvenv.cfg: $(VENV)/.stamp ;
@@ -79,10 +83,10 @@ $(PRICE)/.stamp: bench/price/requirements.txt $(VENV)/pyvenv.cfg
 run: setup ## run an end-to-end demo on real components (ONCE=1: exit when it is complete)
 	@$(PY) -m cli demo $(if $(ONCE),--once)
 
-check: setup ## check format, lint, types and imports; run unit and functional tests
-	@$(MAKE) --no-print-directory -o setup -j 3 -O static $(QUICK)
+check: develop ## check format, lint, types and imports; run unit and functional tests
+	@$(MAKE) --no-print-directory -o develop -j 3 -O static $(QUICK)
 
-static: setup
+static: develop
 	@$(PY) -m ruff format --check --quiet $(CODE)
 	@$(PY) -m ruff check --quiet $(CODE)
 	@$(PY) -m mypy $(CODE)
@@ -90,10 +94,10 @@ static: setup
 	@$(VENV)/bin/codespell $(CODE) docs README.md
 
 # A process each: workers of one run would each collect all tests.
-$(QUICK): setup
+$(QUICK): develop
 	@$(PY) -m pytest -q $(LAWS) $@
 
-infra: setup ## check the Bicep templates without Azure, and score the checker on seeded faults
+infra: develop ## check the Bicep templates without Azure, and score the checker on seeded faults
 	@$(PY) -m tools.bicepcheck infra
 	@$(PY) -m tools.bicepcheck.score
 
@@ -101,23 +105,23 @@ worker: $(WORKER)/.stamp ## install the worker library for tests/worker (part of
 
 clients: $(patsubst tests/clients/%.txt,$(OLDER)/%/.stamp,$(wildcard tests/clients/*.txt)) $(JAVASCRIPT)/node_modules/.stamp $(BROWSER)/node_modules/.stamp ## install other official clients and a browser for the tests (part of `make test`)
 
-test: setup worker clients ## run every check and test, with full property tests
-	@$(MAKE) --no-print-directory -o setup -j 4 -O $(QUICK) infra static LAWS=
+test: develop worker clients ## run every check and test, with full property tests
+	@$(MAKE) --no-print-directory -o develop -j 4 -O $(QUICK) infra static LAWS=
 	@$(PY) -m tests.package_list --size
 	@$(PY) -m pytest -q $(BESIDE) $(addprefix --ignore=,$(QUICK)) tests tools
 
-az: setup $(AZ)/.stamp ## run the examples of docs/az.md with Azure CLI, and record its requests (first installs it: 733 MB, some minutes)
+az: develop $(AZ)/.stamp ## run the examples of docs/az.md with Azure CLI, and record its requests (first installs it: 733 MB, some minutes)
 	@$(PY) -m tests.az
 
-audit: setup $(AUDIT)/.stamp ## ask the advisories of PyPI and npm about every pinned package; needs their services
+audit: develop $(AUDIT)/.stamp ## ask the advisories of PyPI and npm about every pinned package; needs their services
 	@failed=; for file in $(PINNED); do echo "$$file"; $(AUDIT)/bin/pip-audit --progress-spinner off --disable-pip --require-hashes -r "$$file" || failed=1; done; \
 	  PATH="$(CURDIR)/$(VENV)/bin:$$PATH"; for folder in $(LOCKED); do echo "$$folder"; npm audit --prefix "$$folder" || failed=1; done; [ -z "$$failed" ]
 
-coretools: setup $(CORE_TOOLS)/node_modules/.stamp ## run tests/host on Azure Functions Core Tools, which download their host; takes an hour
+coretools: develop $(CORE_TOOLS)/node_modules/.stamp ## run tests/host on Azure Functions Core Tools, which download their host; takes an hour
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" npm rebuild --prefix $(CORE_TOOLS) azure-functions-core-tools
 	@. $(VENV)/bin/activate; HOST_CMD='$(CORE_TOOLS)/node_modules/.bin/func start --script-root {root} --port {port}' python -m pytest tests/host
 
-wheel: setup ## build the wheel into dist/, and prove it: run our suites on it, download and install everything, deliver an event (WITH=python3.13: for another Python)
+wheel: develop ## build the wheel into dist/, and prove it: run our suites on it, download and install everything, deliver an event (WITH=python3.13: for another Python)
 	@rm -rf dist
 	@$(PY) -m hatchling build --directory dist
 	@echo "contract and functional suites on the wheel"; $(PY) -m tests.installed dist/*.whl
@@ -127,14 +131,14 @@ azurite: setup ## run Azurite with its data in .azurite/
 	@umask 077; PATH="$(CURDIR)/$(VENV)/bin:$$PATH" node node_modules/azurite/dist/src/azurite.js \
 	  --silent --location .azurite --skipApiVersionCheck --disableTelemetry
 
-fmt: setup ## format, and fix lint errors that can be fixed automatically
+fmt: develop ## format, and fix lint errors that can be fixed automatically
 	@$(PY) -m ruff check --quiet --fix-only $(CODE)
 	@$(PY) -m ruff format --quiet $(CODE)
 
-bench: setup $(if $(filter peers,$(OF)),$(BULLMQ)/node_modules/.stamp $(CELERY)/.stamp) $(if $(filter price,$(or $(OF),price)),$(PRICE)/.stamp) ## measure what a delivery costs (OF=slow: slow endpoints; OF=isolation: healthy beside failing ones; OF=filters; OF=operations; OF=peers: beside job queues; APP=path: of another checkout)
+bench: develop $(if $(filter peers,$(OF)),$(BULLMQ)/node_modules/.stamp $(CELERY)/.stamp) $(if $(filter price,$(or $(OF),price)),$(PRICE)/.stamp) ## measure what a delivery costs (OF=slow: slow endpoints; OF=isolation: healthy beside failing ones; OF=filters; OF=operations; OF=peers: beside job queues; APP=path: of another checkout)
 	@APP="$(APP)" $(PY) -m bench $(or $(OF),price) $(ARGS)
 
-soak: setup ## attack a deployment for half an hour: kills, faults, outages, shortages; judges each delivery (ARGS="--minutes 5"; OF=ratios: a slow endpoint, an outage)
+soak: develop ## attack a deployment for half an hour: kills, faults, outages, shortages; judges each delivery (ARGS="--minutes 5"; OF=ratios: a slow endpoint, an outage)
 	@$(PY) -m bench $(or $(OF),soak) $(ARGS)
 
 clean: ## remove everything that setup and tests created

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Installs what local runs and tests need. Without arguments, it installs a virtual environment and
-# Azurite if they are missing or out of date. Other parts: `settings`, `worker FOLDER`,
+# Installs what local runs and tests need. Without arguments, it installs what running needs, a virtual
+# environment and Azurite, if they are missing or out of date; `develop` installs what checks and tests
+# need as well. Other parts: `settings`, `worker FOLDER`,
 # `celery FOLDER`, `price FOLDER`, `az FOLDER`, `audit FOLDER`, `client FILE FOLDER` and
 # `javascript FOLDER`.
 set -eu
@@ -54,16 +55,19 @@ pip() { # PYTHON FILE ARGUMENTS...: installs what FILE and the files that it nam
   shift 2
   files=$(sed -n 's/^-r //p' "$file")
   # shellcheck disable=SC2086 # names without spaces
+  [ -z "$files" ] || files="$files $(sed -n 's/^-r //p' $files)"
+  # shellcheck disable=SC2086
   total=$(sed -n 's/==.*//p' "$file" $files | sort -u | wc -l)
   run $((total)) "Python packages" "$python" -m pip install --disable-pip-version-check \
     --progress-bar off "$@" -r "$file"
 }
 
-npm_ci() { # FOLDER: installs what its lock file pins; nothing of it runs meanwhile
+npm_ci() { # FOLDER ARGUMENTS...: installs what its lock file pins; nothing of it runs meanwhile
   folder=$1
+  shift
   total=$(grep -c '"node_modules/' "$folder/package-lock.json")
   run "$total" "Node packages" npm ci --prefix "$folder" \
-    --ignore-scripts --no-progress --loglevel=http
+    --ignore-scripts --no-progress --loglevel=http "$@"
 }
 
 # Prints "ok", the version and the folder of an interpreter, or what is wrong with it.
@@ -120,7 +124,12 @@ fault_of_venv() {
   fi
 }
 
-set_up_python() {
+has() { # STAMP PINS PART: whether that part is installed, alone or with what develops
+  case $(cat "$1" 2>/dev/null) in "$2 $3" | "$2 develop") ;; *) return 1 ;; esac
+}
+
+set_up_python() { # PART: run or develop
+  part=$1
   [ -z "${PYTHON:-}" ] || choose_python
   fault=
   [ ! -d "$venv" ] || fault=$(fault_of_venv)
@@ -131,14 +140,15 @@ set_up_python() {
     rm -rf "$venv"
     "$python" -m venv "$venv" || stop "$python could not create a virtual environment (see the lines above)."
   fi
-  pins=$(cat requirements.txt requirements-dev.txt | cksum)
-  [ "$(cat "$venv/.stamp" 2>/dev/null)" != "$pins" ] || return 0
+  pins=$(cat requirements.txt requirements-run.txt requirements-dev.txt | cksum)
+  ! has "$venv/.stamp" "$pins" "$part" || return 0
   rm -f "$venv/.stamp"
   log=$venv/setup.log
-  pip "$venv/bin/python" requirements-dev.txt
+  case $part in develop) file=requirements-dev.txt ;; *) file=requirements-run.txt ;; esac
+  pip "$venv/bin/python" "$file"
   run 1 "command: $venv/bin/pushgrid" "$venv/bin/python" -m pip install --disable-pip-version-check \
     --progress-bar off --no-build-isolation --no-deps --editable .
-  echo "$pins" >"$venv/.stamp"
+  echo "$pins $part" >"$venv/.stamp"
 }
 
 # Sees to it that `node` and `npm` run, and that they trust the certificates that the system trusts.
@@ -162,11 +172,11 @@ set_up_node() {
   if NODE_OPTIONS=$options node -e 0 2>/dev/null; then export NODE_OPTIONS="$options"; fi
 }
 
-set_up_azurite() {
+set_up_azurite() { # PART: run or develop
   pins=$(cat package.json package-lock.json | cksum)
-  [ "$(cat node_modules/.stamp 2>/dev/null)" != "$pins" ] || return 0
-  npm_ci .
-  echo "$pins" >node_modules/.stamp
+  ! has node_modules/.stamp "$pins" "$1" || return 0
+  case $1 in develop) npm_ci . ;; *) npm_ci . --omit=dev ;; esac
+  echo "$pins $1" >node_modules/.stamp
 }
 
 # Writes local.settings.json with a management key of its own, readable by its owner only.
@@ -211,7 +221,7 @@ case ${1:-} in
     set_up_node
     npm_ci "$2" ;;
   *)
-    set_up_python
+    set_up_python "${1:-run}"
     set_up_node
-    set_up_azurite ;;
+    set_up_azurite "${1:-run}" ;;
 esac

@@ -127,7 +127,8 @@ def test_its_urls_are_those_of_the_repository_that_builds_it(
 
 
 def test_each_dependency_allows_the_version_that_is_pinned_and_tested() -> None:
-    pins = [*requirements("requirements.txt"), *requirements("requirements-dev.txt")]
+    files = ("requirements.txt", "requirements-run.txt", "requirements-dev.txt")
+    pins = [pin for file in files for pin in requirements(file)]
     versions: dict[str, list[str]] = {}
     for pin, _ in pins:
         version = str(pin.specifier).removeprefix("==")

@@ -61,7 +61,8 @@ class SetUp:
         for tool in TOOLS:
             (self.programs / tool).symlink_to(shutil.which(tool) or tool)
         self.write("requirements.txt", "a==1; python_version < '3.13'\na==2\nb==1\n")
-        self.write("requirements-dev.txt", "-r requirements.txt\nc==1\n")
+        self.write("requirements-run.txt", "-r requirements.txt\nc==1\n")
+        self.write("requirements-dev.txt", "-r requirements-run.txt\nd==1\n")
         self.write("package.json", "{}")
         self.write("package-lock.json", '"node_modules/a": {},\n')
         self.program("node", NODE)
@@ -155,6 +156,7 @@ def test_the_newest_suitable_python_is_chosen(checkout: SetUp) -> None:
         ],
     )
     assert "npm --use-system-ca" in checkout.calls()
+    assert "--omit=dev" in "".join(checkout.calls())
 
 
 @pytest.mark.parametrize("part", [(), ("javascript", "browser")])
@@ -207,6 +209,21 @@ def test_what_is_there_is_left_alone(ready: SetUp, given: dict[str, str]) -> Non
     assert {call.split()[0] for call in ready.calls()} == {"node"}
 
 
+def test_checks_install_their_packages_when_they_first_run(ready: SetUp) -> None:
+    """What running needs comes first, and is part of what is there afterwards."""
+    assert ready.run("develop")[1][-2:] == [
+        "1 of 1 command: .venv/bin/pushgrid",
+        "1 of 1 Node packages",
+    ]
+    calls = "\n".join(ready.calls())
+    assert "-r requirements-dev.txt" in calls
+    assert "--omit=dev" not in calls
+    assert ready.run("develop") == ready.run() == (0, [])
+
+    ready.write("requirements-dev.txt", "-r requirements-run.txt\nd==2\n")
+    assert "3 of 3 Python packages" in ready.run()[1]
+
+
 def test_an_environment_whose_python_is_gone_is_recreated(ready: SetUp) -> None:
     (ready.folder / ".venv/bin/python").unlink()
 
@@ -217,7 +234,7 @@ def test_an_environment_whose_python_is_gone_is_recreated(ready: SetUp) -> None:
 
 
 def test_an_environment_whose_setup_failed_is_recreated(ready: SetUp) -> None:
-    ready.write("requirements-dev.txt", "-r requirements.txt\nd==1\n")
+    ready.write("requirements-run.txt", "-r requirements.txt\ne==1\n")
     ready.write("pip-fails", "")
     assert ready.run() == (
         1,
