@@ -10,7 +10,7 @@ from cli.deleting import Doomed, asks_first, delete, subscriptions_of
 from cli.deployment import Deployment, namespace_path
 from cli.failure import REFUSED, CommandFailed
 from cli.groups import Group
-from cli.options import NameValue, calls_deployment, prints_json
+from cli.options import NameValue, calls_deployment, prints_json, regenerates_key
 from cli.output import print_keys, print_result, print_table
 from cli.terminal import print_json
 
@@ -98,9 +98,7 @@ def delete_namespace(deployment: Deployment, name: str, yes: bool, as_json: bool
 
 @namespace.command("keys")
 @click.argument("name")
-@click.option(
-    "--regenerate", type=click.Choice(["key1", "key2"]), help="Regenerate this key first."
-)
+@regenerates_key
 @prints_json
 @calls_deployment
 def keys(deployment: Deployment, name: str, regenerate: str | None, as_json: bool) -> None:

@@ -105,6 +105,12 @@ def prints_json(command: F) -> F:
     return printing  # type: ignore[return-value]
 
 
+def regenerates_key(command: F) -> F:
+    """Give a command the option ``--regenerate``."""
+    names = click.Choice(["key1", "key2"])
+    return click.option("--regenerate", type=names, help="Regenerate this key first.")(command)
+
+
 def shows_most(numbers: WholeNumber, default: int, description: str) -> Callable[[F], F]:
     """Give a command the option ``--most``."""
     return click.option(

@@ -19,6 +19,7 @@ from cli.options import (
     WholeNumber,
     calls_deployment,
     prints_json,
+    regenerates_key,
 )
 from cli.output import print_keys, print_result, print_table
 from cli.subscription_document import given
@@ -189,9 +190,7 @@ def delete_topic(deployment: Deployment, name: str, yes: bool, as_json: bool) ->
 
 @topic.command("keys")
 @click.argument("name")
-@click.option(
-    "--regenerate", type=click.Choice(["key1", "key2"]), help="Regenerate this key first."
-)
+@regenerates_key
 @prints_json
 @calls_deployment
 def keys(deployment: Deployment, name: str, regenerate: str | None, as_json: bool) -> None:
