@@ -59,6 +59,7 @@ from shared.engine.timers.dead_letters import WriteDeadLetters
 from shared.engine.timers.housekeeping import Housekeeping
 from shared.engine.timers.poison import ReturnPoison
 from shared.engine.timers.receiving import Intake
+from shared.engine.timers.source_events import SourceEvents
 from shared.engine.timers.wake import Wake
 from shared.events.event import Event
 from shared.events.topic import Topic
@@ -182,6 +183,7 @@ class InMemoryApp:
         self.wake = Wake(
             intake=self.intake, receiver=self.queues, requeue=blocking_requeue, clock=watched
         )
+        source_events = SourceEvents(topics=directory, subscriptions=directory, accept=self._accept)
         self.write_dead_letters = WriteDeadLetters(
             intake=self.intake,
             receiver=self.queues,
@@ -192,17 +194,14 @@ class InMemoryApp:
             new_id=chance.new_id,
             metrics=self.metrics,
             notices=BlobNotices(
-                topics=directory,
-                subscriptions=directory,
-                accept=self._accept,
+                source_events=source_events,
                 new_id=chance.new_id,
                 account="testing",
             ),
         )
         self.trouble_notices = TroubleNotices(
-            topics=directory,
+            source_events=source_events,
             subscriptions=directory,
-            accept=self._accept,
             counts=self.counts,
             attempts=self.attempts,
             health=TableHealth(resources, clock.monotonic),

@@ -24,13 +24,13 @@ from shared.adapters.http.notifier import ParallelNotifier
 from shared.adapters.resource_cache import InvalidatingStore, ResourceCache
 from shared.adapters.storage.health_table import TableHealth
 from shared.arm.deployment import Deployment, profile_limits
-from shared.deadletter.notice import WrittenBlob
 from shared.delivery.profiles import PROFILES
 from shared.engine.delivering.budget import MESSAGES
 from shared.engine.manage.api import Manage
 from shared.engine.manage.validation_links import Validate
 from shared.engine.operations.operator_authorization import Operators
 from shared.engine.ports import Queue
+from shared.events.blob_event import WrittenBlob
 from shared.http import HttpAnswer, HttpRequest
 
 ACCOUNT = "testing"

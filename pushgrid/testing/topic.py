@@ -14,10 +14,10 @@ from pushgrid.testing.subscriber import Answer, Attempt, Endpoint, Handler, chec
 from pushgrid.testing.unknown_members import refuse_unknown_members
 from shared.clock import timestamp
 from shared.deadletter.batching import dead_letter_folder
-from shared.deadletter.notice import APIS, WrittenBlob
 from shared.delivery.delivery_profile import DeliveryProfile, Feature
 from shared.delivery.profiles import PROFILES
-from shared.events.topic import AccountTopic, InputSchema, TopicName
+from shared.events.blob_event import APIS, WrittenBlob
+from shared.events.topic import InputSchema, SourceTopic, TopicName
 from shared.subscriptions.destination import StorageQueue
 
 _NAMESPACE_API = "api-version=2024-06-01"
@@ -209,7 +209,7 @@ class StorageAccount(_Source):
     @property
     def _data_plane_name(self) -> str:
         """Its name within the app."""
-        return AccountTopic(self.name).joined
+        return SourceTopic(self.name).joined
 
     def change(self, container: str, path: str, *, api: str = "PutBlob", **members: Any) -> None:
         """

@@ -12,7 +12,7 @@ from shared import telemetry
 from shared.adapters.cache import Cache
 from shared.arm.namespace_codec import to_absent_topic, to_namespace_topic
 from shared.arm.subscription_codec import to_subscription_in_force
-from shared.arm.system_topic_codec import to_account_topic, to_system_topic
+from shared.arm.system_topic_codec import to_source_topic, to_system_topic
 from shared.arm.topic_codec import to_topic
 from shared.engine.ports import (
     CUSTOM_TOPICS,
@@ -25,7 +25,7 @@ from shared.engine.ports import (
     Table,
 )
 from shared.errors import UNREADABLE, UnreadableDocument
-from shared.events.topic import AccountTopic, Topic, TopicName
+from shared.events.topic import SourceTopic, Topic, TopicName
 from shared.subscriptions.subscription import (
     UNMATCHED,
     EventSubscription,
@@ -124,9 +124,9 @@ class ResourceCache:
         for cache in (self._topics, self._absent):
             cache.forget_all(f"{namespace.lower()}.")
 
-    def forget_accounts(self) -> None:
-        """Read the topics of storage accounts anew when they are next asked for."""
-        self._topics.forget_all(AccountTopic("").joined)
+    def forget_sources(self) -> None:
+        """Read the topics of sources anew when they are next asked for."""
+        self._topics.forget_all(SourceTopic("").joined)
 
     def _of_topic(self, topic: str) -> _ByName:
         return self._subscriptions.get(
@@ -136,8 +136,8 @@ class ResourceCache:
     def _read_topic(self, name: str) -> Topic | None:
         if of_namespace := TopicName.parse(name):
             return self._read_namespace_topic(of_namespace.namespace, name)
-        if of_account := AccountTopic.parse(name):
-            return self._read_account_topic(of_account)
+        if of_source := SourceTopic.parse(name):
+            return self._read_source_topic(of_source)
         resource = self._store.get(Table.TOPICS, CUSTOM_TOPICS, name)
         if resource is None:
             return None
@@ -167,7 +167,7 @@ class ResourceCache:
         partition = f"{NAMESPACES} or {NAMESPACE_TOPICS}"
         return self._parsed(read, Table.TOPICS, partition, resource)
 
-    def _read_account_topic(self, name: AccountTopic) -> Topic | None:
+    def _read_source_topic(self, name: SourceTopic) -> Topic | None:
         system_topics = []
         for row in self._store.list(Table.TOPICS, SYSTEM_TOPICS):
             with suppress(UnreadableDocument):  # logged; it costs the others nothing
@@ -175,7 +175,7 @@ class ResourceCache:
                 system_topics.append(row.document)
         subscriptions = self._of_topic(name.joined).values()
         sources = (each.topic_id for each in subscriptions if each.generation != UNMATCHED)
-        return to_account_topic(name, system_topics, sources)
+        return to_source_topic(name, system_topics, sources)
 
     def _read_subscriptions(self, topic: str) -> _ByName:
         resources = self._store.list(Table.EVENT_SUBSCRIPTIONS, topic)
@@ -240,7 +240,7 @@ class InvalidatingStore:
         if table is Table.TOPICS and partition == NAMESPACES:
             self._cache.forget_namespace(name)
         elif table is Table.TOPICS and partition == SYSTEM_TOPICS:
-            self._cache.forget_accounts()
+            self._cache.forget_sources()
         else:
             self._cache.forget(name if table is Table.TOPICS else partition)
 

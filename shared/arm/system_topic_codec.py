@@ -18,7 +18,7 @@ from shared.arm.tracked_resource import (
     parse_resource,
     render_tracked,
 )
-from shared.events.topic import DEPLOYMENT, AccountTopic, InputSchema, Topic
+from shared.events.topic import DEPLOYMENT, InputSchema, SourceTopic, Topic
 
 KIND = "systemTopics"
 TYPE = f"{PROVIDER}/{KIND}"
@@ -107,23 +107,23 @@ def render_system_topic(stored: Mapping[str, Any], _: str) -> dict[str, Any]:
 
 
 def source_of(stored: Mapping[str, Any]) -> str:
-    """Return the ARM id of a stored system topic's storage account."""
+    """Return the ARM id of a stored system topic's source."""
     return str(stored["properties"]["source"])
 
 
-def topic_of(source: str) -> AccountTopic:
-    """Return the topic of the storage account *source*, an ARM id."""
-    return AccountTopic(account_of(source))
+def topic_of(source: str) -> SourceTopic:
+    """Return the topic of *source*, an ARM id."""
+    return SourceTopic(account_of(source))
 
 
-def to_account_topic(
-    name: AccountTopic, system_topics: Iterable[Mapping[str, Any]], sources: Iterable[str]
+def to_source_topic(
+    name: SourceTopic, system_topics: Iterable[Mapping[str, Any]], sources: Iterable[str]
 ) -> Topic | None:
     """
-    Return the topic of a storage account; ``None`` if nobody subscribes to it, or could.
+    Return the topic of a source; ``None`` if nobody subscribes to it, or could.
 
-    Of the *system_topics* one may be the account's: its tags name the delivery profile. *sources*
-    are the ARM ids under which the account's event subscriptions name it.
+    Of the *system_topics* one may be the source's: its tags name the delivery profile. *sources*
+    are the ARM ids under which its event subscriptions name it.
     """
     own = next((each for each in system_topics if topic_of(source_of(each)) == name), None)
     source = source_of(own) if own else next(iter(sources), None)
@@ -147,11 +147,11 @@ def to_system_topic(stored: Mapping[str, Any]) -> Topic | None:
     Raises:
         UNREADABLE: the document has another form.
     """
-    return to_account_topic(topic_of(source_of(stored)), [stored], ())
+    return to_source_topic(topic_of(source_of(stored)), [stored], ())
 
 
-def to_account_parent(stored: Mapping[str, Any], deployment: Deployment) -> ParentTopic:
-    """Turn a storage account into the value that event subscriptions of its scope depend on."""
+def to_source_parent(stored: Mapping[str, Any], deployment: Deployment) -> ParentTopic:
+    """Turn a source into the value that event subscriptions of its scope depend on."""
     return _parent(stored["id"], f"{stored['id']}/providers/{PROVIDER}", stored, deployment)
 
 

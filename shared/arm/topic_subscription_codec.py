@@ -77,7 +77,7 @@ def render_extension(stored: Mapping[str, Any], limits: ProfileLimits) -> dict[s
     return _render(stored, limits, {"id": shown_id, "type": EXTENSION_TYPE}, _lower_cased(topic))
 
 
-def render_of_account(stored: Mapping[str, Any], limits: ProfileLimits) -> dict[str, Any]:
+def render_of_source(stored: Mapping[str, Any], limits: ProfileLimits) -> dict[str, Any]:
     """Write a stored subscription whose scope is a storage account."""
     return _render(stored, limits, {"type": EXTENSION_TYPE}, _lower_cased(stored["topicId"]))
 

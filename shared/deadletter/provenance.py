@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shared.deadletter.blob_summary import BlobSummary
 from shared.deadletter.reader import DeadLetter, RecordForm
-from shared.events.topic import AccountTopic, InputSchema, Topic, TopicName
+from shared.events.topic import InputSchema, SourceTopic, Topic, TopicName
 
 
 def topic_id_of(letter: DeadLetter, summary: BlobSummary | None) -> str | None:
@@ -24,7 +24,7 @@ def topic_named(arm_id: str) -> str:
     name = arm_id.rpartition("/")[2]
     kinds = ("/microsoft.storage/storageaccounts/", "/pushgrid/deployments/")
     is_source = any(each in arm_id.casefold() for each in kinds)
-    return AccountTopic(name).joined if is_source else name
+    return SourceTopic(name).joined if is_source else name
 
 
 def is_of(topic: Topic, letter: DeadLetter, summary: BlobSummary | None) -> bool | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shared.errors import InvalidEvents
-from shared.events.topic import AccountTopic, TopicName
+from shared.events.topic import SourceTopic, TopicName
 from shared.http import HttpRequest
 
 MAX_REQUEST_EVENTS = 5000  # Event Grid "Quotas and limits" (2023-11-15)
@@ -72,7 +72,7 @@ def topic_name(request: HttpRequest) -> str | None:
     if data_plane(request) is CUSTOM:
         name = request.params["topic"]
         # Namespace topics have their own route, and nobody publishes to a storage account's topic.
-        return None if TopicName.parse(name) or AccountTopic.parse(name) else name
+        return None if TopicName.parse(name) or SourceTopic.parse(name) else name
     topic, _, action = request.params["action"].rpartition(":")
     if action in _PULL:
         message = f"Pull delivery, '{action}', is not included here. Instead, subscribe a webhook."

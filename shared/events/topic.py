@@ -48,18 +48,18 @@ class TopicName(NamedTuple):
         return cls(namespace, topic) if stop else None
 
 
-class AccountTopic(NamedTuple):
-    """The topic of the events of a storage account, or of `DEPLOYMENT`; only Pushgrid publishes."""
+class SourceTopic(NamedTuple):
+    """The topic of a source, a storage account or `DEPLOYMENT`; only Pushgrid publishes."""
 
-    account: str
+    source: str
 
     @property
     def joined(self) -> str:
         """Its name on the data plane; unique, since no other topic's name begins so."""
-        return f"{_SYSTEM}{self.account}"
+        return f"{_SYSTEM}{self.source}"
 
     @classmethod
-    def parse(cls, name: str) -> AccountTopic | None:
+    def parse(cls, name: str) -> SourceTopic | None:
         """Parse a name of the data plane; ``None`` if it is that of another kind of topic."""
         is_one = name.lower().startswith(_SYSTEM)
         return cls(name[len(_SYSTEM) :].lower()) if is_one else None

@@ -78,8 +78,3 @@ def trouble_event(topic: Topic, notice: TroubleNotice) -> Event:
         "metadataVersion": "1",
     }
     return build_event(members, topic)
-
-
-def publish_id(events: Sequence[Event]) -> str:
-    """Return the id of the publication of *events*; a repeat of the same ones has the same."""
-    return uuid.uuid5(_IDS, " ".join(str(each.members["id"]) for each in events)).hex

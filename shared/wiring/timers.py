@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 from shared.adapters.off_loop import Threads
-from shared.deadletter.notice import WrittenBlob
 from shared.engine.timers.blob_notices import BlobNotices
 from shared.engine.timers.dead_letters import WriteDeadLetters
 from shared.engine.timers.housekeeping import Housekeeping
@@ -17,8 +16,10 @@ from shared.engine.timers.last_runs import RecordedTimer, TimerRuns
 from shared.engine.timers.poison import ReturnPoison
 from shared.engine.timers.queue_watch import WatchQueues
 from shared.engine.timers.receiving import Intake
+from shared.engine.timers.source_events import SourceEvents
 from shared.engine.timers.waiting_events import WatchWaiting
 from shared.engine.timers.wake import Wake
+from shared.events.blob_event import WrittenBlob
 from shared.events.event import Event
 from shared.events.topic import Topic
 from shared.wiring import storage
@@ -67,9 +68,8 @@ def deadletter_timer() -> RecordedTimer:
             queues=queues, counts=storage.counts(), state=storage.resources(), clock=CLOCK
         ),
         "troubles": TroubleNotices(
-            topics=storage.resource_cache(),
+            source_events=_source_events(),
             subscriptions=storage.resource_cache(),
-            accept=_accept,
             counts=storage.counts(),
             attempts=storage.attempts(),
             health=TableHealth(storage.resources(), time.monotonic),
@@ -93,9 +93,7 @@ def deadletter_timer() -> RecordedTimer:
 @once
 def blob_notices() -> BlobNotices:
     return BlobNotices(
-        topics=storage.resource_cache(),
-        subscriptions=storage.resource_cache(),
-        accept=_accept,
+        source_events=_source_events(),
         new_id=new_id,
         account=storage.account().account_name,
     )
@@ -109,6 +107,11 @@ async def blob_changed(blob: Mapping[str, Any]) -> None:
 @once
 def _blob_threads() -> Threads:
     return Threads(_BLOB_THREADS, "blobs")
+
+
+def _source_events() -> SourceEvents:
+    cache = storage.resource_cache()
+    return SourceEvents(topics=cache, subscriptions=cache, accept=_accept)
 
 
 def _accept(topic: Topic, events: Sequence[Event], publish_id: str) -> None:

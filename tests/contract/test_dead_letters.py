@@ -14,10 +14,10 @@ from pushgrid.testing.memory import MemoryDeadLetters
 from shared.adapters.storage.account import POISON, StorageAccount
 from shared.adapters.storage.blobs import StorageDeadLetters
 from shared.deadletter.blob_summary import BlobSummary
-from shared.deadletter.notice import WrittenBlob
 from shared.deadletter.reader import UnreadableBlob
 from shared.engine.ports import DeadLetterReader, DeadLetterStore, NoContainer
 from shared.errors import StorageUnavailable
+from shared.events.blob_event import WrittenBlob
 from shared.subscriptions.subscription import DeadLetterDestination
 
 PATH = "orders/new/2026/2/9/12/8a5f9e5c.json"

@@ -11,9 +11,9 @@ from zlib import crc32
 from pushgrid.testing.memory.clock import FakeClock
 from pushgrid.testing.memory.faults import Faulty
 from shared.deadletter.blob_summary import BlobSummary
-from shared.deadletter.notice import WrittenBlob
 from shared.engine.ports import Listing, NoContainer, StoredBlob
 from shared.errors import StorageUnavailable, StorageUnreachable
+from shared.events.blob_event import WrittenBlob
 from shared.subscriptions.subscription import DeadLetterDestination
 
 

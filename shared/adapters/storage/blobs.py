@@ -17,10 +17,10 @@ from shared.adapters.storage.account import PAYLOADS, POISON, StorageAccount
 from shared.adapters.storage.errors import create_if_missing, has_code, none_if_code, storage_errors
 from shared.clock import Clock
 from shared.deadletter.blob_summary import BlobSummary
-from shared.deadletter.notice import WrittenBlob
 from shared.deadletter.reader import UnreadableBlob
 from shared.engine.ports import Listing, NoContainer, StoredBlob
 from shared.errors import StorageUnavailable
+from shared.events.blob_event import WrittenBlob
 from shared.settings import NAMES
 from shared.subscriptions.subscription import DeadLetterDestination
 

@@ -17,7 +17,7 @@ from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, AttemptChoice, 
 from shared.engine.replaying.job import Fault, ReplayJob, Source
 from shared.engine.replaying.job_document import shown
 from shared.errors import UNREADABLE, InvalidDocument, NotFound, UnreadableDocument
-from shared.events.topic import AccountTopic
+from shared.events.topic import SourceTopic
 from shared.http import HttpAnswer
 from shared.subscriptions.subscription import (
     DeadLetterDestination,
@@ -224,7 +224,7 @@ def _nothing(ports: ManagePorts, wanted: _Request, *, are_found: bool) -> str:
     """Return why no event subscription is a source; *are_found*: some are without destination."""
     topic, name = wanted.topic, wanted.subscription
     partition = NAMESPACE_TOPICS if "." in topic else CUSTOM_TOPICS
-    has_row = topic and not AccountTopic.parse(topic)
+    has_row = topic and not SourceTopic.parse(topic)
     if has_row and ports.resources.get(Table.TOPICS, partition, topic) is None:
         return f"There is no topic '{topic}'."
     what = "event subscription" + (f" '{name}'" if name else "")

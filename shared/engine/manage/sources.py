@@ -2,14 +2,14 @@
 Manages sources of events, which are storage accounts and the deployment: system topics, and event
 subscriptions of a source's scope.
 
-Both forms of event subscriptions are stored under the account's one topic (`AccountTopic`), where
+Both forms of event subscriptions are stored under the source's one topic (`SourceTopic`), where
 their names are unique; each belongs to the form in which it was created.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from shared.arm.storage_accounts import account_of
 from shared.arm.subscription_codec import is_readable
@@ -20,8 +20,8 @@ from shared.arm.system_topic_codec import (
     render_system_topic,
     source_fault,
     source_of,
-    to_account_parent,
-    to_account_topic,
+    to_source_parent,
+    to_source_topic,
     to_system_parent_topic,
     to_system_topic,
     topic_of,
@@ -29,7 +29,7 @@ from shared.arm.system_topic_codec import (
 from shared.arm.topic_subscription_codec import (
     parse_subscription,
     patched_subscription,
-    render_of_account,
+    render_of_source,
     render_of_system_topic,
 )
 from shared.arm.tracked_resource import ArmPath, patched_resource
@@ -40,22 +40,24 @@ from shared.engine.manage.subscriptions import Subscriptions
 from shared.engine.ports import SYSTEM_TOPICS as PARTITION
 from shared.engine.ports import Document, Resource, Table
 from shared.errors import InvalidDocument, NotFound
-from shared.events.topic import DEPLOYMENT, AccountTopic
+from shared.events.topic import DEPLOYMENT, SourceTopic
 
 
-class _Accounts:
-    """The storage accounts that the deployment knows; they have no rows."""
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """Sources of one ARM *type*: storage accounts, or the deployment; they have no rows."""
 
+    type: str
     partition = PARTITION
     parent = None
 
     def arm_id(self, call: Call) -> str:
         group = f"/subscriptions/{call.names['subscription']}/resourceGroups/{call.names['group']}"
-        return f"{group}/providers/Microsoft.Storage/storageAccounts/{call.names['account']}"
+        return f"{group}/providers/{self.type}/{call.names['account']}"
 
     def find(self, ports: ManagePorts, call: Call) -> Resource:
         """
-        Return the storage account of the path.
+        Return the source of the path.
 
         Raises:
             InvalidDocument: the deployment does not know it.
@@ -64,7 +66,7 @@ class _Accounts:
         asked, name = self.arm_id(call), self.topic_name(ports, call)
         if fault := source_fault(asked, ports.deployment):
             raise InvalidDocument(fault)
-        known = account(ports, topic_of(asked))
+        known = _source(ports, topic_of(asked))
         if known is None:
             known = {"id": asked, "name": name, "location": LOCATION, "tags": None}
         if fault := _elsewhere(known["id"], asked):
@@ -78,33 +80,25 @@ class _Accounts:
 
     def topic_name(self, ports: ManagePorts, call: Call) -> str:
         del ports
-        return AccountTopic(call.names["account"]).joined
+        return SourceTopic(call.names["account"]).joined
 
     def not_found(self, call: Call) -> NotFound:
         return not_found(call, self.arm_id(call))
 
 
-class _ThisDeployment(_Accounts):
-    """The deployment, which tells of its own troubles."""
-
-    def arm_id(self, call: Call) -> str:
-        group = f"/subscriptions/{call.names['subscription']}/resourceGroups/{call.names['group']}"
-        return f"{group}/providers/Pushgrid/deployments/{call.names['account']}"
-
-
 class _SystemTopics(Resources):
-    """The system topics; an account has at most one."""
+    """The system topics; a source has at most one."""
 
     def topic_name(self, ports: ManagePorts, call: Call) -> str:
         return self.name_of(self.named(ports, call).document)
 
 
-def account(ports: ManagePorts, name: AccountTopic) -> Document | None:
-    """Return a storage account that has event subscriptions or a system topic."""
+def _source(ports: ManagePorts, name: SourceTopic) -> Document | None:
+    """Return a source that has event subscriptions or a system topic."""
     system_topics = [each.document for each in _system_topics(ports)]
     subscriptions = ports.resources.list(Table.EVENT_SUBSCRIPTIONS, name.joined)
     sources = (each.document["topicId"] for each in subscriptions if is_readable(each.document))
-    found = to_account_topic(name, system_topics, sources)
+    found = to_source_topic(name, system_topics, sources)
     if found is None:
         return None
     own = [each for each in system_topics if source_of(each) == found.arm_id]
@@ -119,13 +113,13 @@ def account(ports: ManagePorts, name: AccountTopic) -> Document | None:
 def accounts(ports: ManagePorts) -> Iterator[Document]:
     """Yield the storage accounts that have event subscriptions or a system topic."""
     for each in ports.deployment.known_accounts:
-        if found := account(ports, AccountTopic(each)):
+        if found := _source(ports, SourceTopic(each)):
             yield found
 
 
 def deployments(ports: ManagePorts) -> Iterator[Document]:
     """Yield the deployment if it has event subscriptions or a system topic."""
-    if found := account(ports, AccountTopic(DEPLOYMENT)):
+    if found := _source(ports, SourceTopic(DEPLOYMENT)):
         yield found
 
 
@@ -135,7 +129,7 @@ def _system_topics(ports: ManagePorts) -> Sequence[Resource]:
 
 
 def _elsewhere(known: str, asked: str) -> str | None:
-    """Say that the account of an *asked* id is *known* under another one."""
+    """Say that the source of an *asked* id is *known* under another one."""
     if known.casefold() == asked.casefold():
         return None
     return (
@@ -151,7 +145,7 @@ def _parse(ports: ManagePorts, call: Call, body: object, existing: Document | No
     path = _path(call)
     stored = parse_system_topic(path, body, ports.deployment, ports.new_id, existing)
     source = source_of(stored)
-    known = account(ports, topic_of(source))
+    known = _source(ports, topic_of(source))
     if known and (fault := _elsewhere(known["id"], source)):
         raise InvalidDocument(fault, target="properties.source")
     for each in _system_topics(ports):
@@ -166,13 +160,14 @@ def _parse(ports: ManagePorts, call: Call, body: object, existing: Document | No
 
 
 def _clear(ports: ManagePorts, topic: str) -> None:
-    """Delete the event subscriptions of the account's system topic, and no others."""
-    if AccountTopic.parse(topic):
+    """Delete the event subscriptions of the source's system topic, and no others."""
+    if SourceTopic.parse(topic):
         marker = f"/{KIND}/".casefold()
         delete_subscriptions(ports, topic, lambda each: marker in str(each.get("id")).casefold())
 
 
-ACCOUNTS, THIS_DEPLOYMENT = _Accounts(), _ThisDeployment()
+ACCOUNTS = _Sources("Microsoft.Storage/storageAccounts")
+THIS_DEPLOYMENT = _Sources("Pushgrid/deployments")
 SYSTEM_TOPICS = _SystemTopics(
     noun="system_topic",
     partition=PARTITION,
@@ -190,10 +185,10 @@ SYSTEM_TOPICS = _SystemTopics(
 
 ACCOUNT_SUBSCRIPTIONS = Subscriptions(
     topics=ACCOUNTS,
-    parent_of=to_account_parent,
+    parent_of=to_source_parent,
     parse=parse_subscription,
     patched=patched_subscription,
-    render=lambda stored, topic: render_of_account(stored, topic.limits),
+    render=lambda stored, topic: render_of_source(stored, topic.limits),
     patch_status=201,
 )
 DEPLOYMENT_SUBSCRIPTIONS = replace(ACCOUNT_SUBSCRIPTIONS, topics=THIS_DEPLOYMENT)

@@ -24,7 +24,7 @@ from shared.engine.operations.troubles import (
 )
 from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, Resource, ResourceStore, Table
 from shared.errors import UNREADABLE
-from shared.events.topic import AccountTopic, InputSchema, TopicName
+from shared.events.topic import InputSchema, SourceTopic, TopicName
 from shared.subscriptions.endpoint_rules import base_url
 from shared.subscriptions.subscription import SubscriptionKey
 
@@ -51,7 +51,7 @@ def topic_states(
         for row in resources.list(Table.TOPICS, partition):
             its = resources.list(Table.EVENT_SUBSCRIPTIONS, row.name)
             topics.append({**_topic(row), "subscriptions": states.of(row.name, its)})
-    for name in (AccountTopic(each).joined for each in accounts):
+    for name in (SourceTopic(each).joined for each in accounts):
         if its := resources.list(Table.EVENT_SUBSCRIPTIONS, name):
             subscriptions = states.of(name, its)
             topics.append({**_account_topic(name, its), "subscriptions": subscriptions})

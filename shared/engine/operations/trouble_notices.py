@@ -23,13 +23,12 @@ from shared.engine.ports import (
     ResourceStore,
     SubscriptionReader,
     Table,
-    TopicReader,
 )
 from shared.engine.replaying.job import ReplayJob
-from shared.engine.timers.blob_notices import Accept
-from shared.errors import UNREADABLE, Conflict, StorageUnavailable
-from shared.events.topic import DEPLOYMENT, AccountTopic, Topic
-from shared.events.trouble_event import TroubleKind, TroubleNotice, publish_id, trouble_event
+from shared.engine.timers.source_events import SourceEvents
+from shared.errors import UNREADABLE, Conflict
+from shared.events.topic import DEPLOYMENT, SourceTopic
+from shared.events.trouble_event import TroubleKind, TroubleNotice, trouble_event
 from shared.metrics import Counts, Metric
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
@@ -39,6 +38,7 @@ MOST_TOLD = 500  # subscriptions in a run
 MOST_CAUSES = 50  # subscriptions of whose attempts the latest is read
 _MINUTE, _DAY = timedelta(minutes=1), timedelta(days=1)
 _ROW = (Table.TOPICS, STATE, "troubles")
+_SOURCE = SourceTopic(DEPLOYMENT)
 _KINDS = {
     Metric.HOLDS_BEGAN: TroubleKind.HOLD_BEGAN,
     Metric.HOLDS_ENDED: TroubleKind.HOLD_ENDED,
@@ -66,9 +66,8 @@ class TroubleNotices:
     While nobody subscribes it asks once a run who does, and nothing else. *replays* lists the jobs.
     """
 
-    topics: TopicReader
+    source_events: SourceEvents
     subscriptions: SubscriptionReader
-    accept: Accept
     counts: CountReader
     attempts: AttemptReader
     health: HealthStore
@@ -88,29 +87,19 @@ class TroubleNotices:
         until = (now - SETTLED_AFTER).replace(second=0, microsecond=0)
         if now >= deadline or (self._told and self._told >= until):
             return
-        topic = self._topic()
+        topic = self.source_events.topic(_SOURCE)
         if topic is None:
             return
         stored = self.state.get(*_ROW)
         since = max(_told_until(stored) or until, until - LOOKED_BACK)
         events = [trouble_event(topic, each) for each in self._notices(since, until)]
         if events:
-            self.accept(topic, events, publish_id(events))
+            self.source_events.publish(topic, events)
         if since < until or stored is None:
             with suppress(Conflict):  # Another instance has told of them.
                 document = {"until": timestamp(until)}
                 self.state.put(*_ROW, document, stored.etag if stored else None)
         self._told = until
-
-    def _topic(self) -> Topic | None:
-        """Return the topic of the deployment; ``None`` if nobody subscribes: one query."""
-        name = AccountTopic(DEPLOYMENT).joined
-        if not self.subscriptions.of_topic(name):
-            return None
-        topic = self.topics.topic(name)
-        if topic is None:
-            raise StorageUnavailable(f"no event subscription of '{name}' can be read")
-        return topic
 
     def _notices(self, since: datetime, until: datetime) -> Iterator[TroubleNotice]:
         if since >= until:
@@ -190,7 +179,7 @@ class TroubleNotices:
 
 def _is_told_of(key: SubscriptionKey) -> bool:
     """Tell whether troubles of a subscription are told of: not those of who is told."""
-    return key.topic.lower() != AccountTopic(DEPLOYMENT).joined
+    return key.topic.lower() != _SOURCE.joined
 
 
 def _counted(counts: Counts) -> dict[TroubleKind, Counter[str]]:

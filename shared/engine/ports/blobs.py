@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from shared.deadletter.blob_summary import BlobSummary
-from shared.deadletter.notice import WrittenBlob
 from shared.errors import NotFound
+from shared.events.blob_event import WrittenBlob
 from shared.subscriptions.subscription import DeadLetterDestination
 
 

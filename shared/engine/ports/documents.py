@@ -16,7 +16,7 @@ Document = Mapping[str, Any]  # in ARM's form, as members
 CUSTOM_TOPICS = "topic"
 NAMESPACES = "namespace"
 NAMESPACE_TOPICS = "namespacetopic"  # named {namespace}.{topic}, as on the data plane
-SYSTEM_TOPICS = "systemtopic"  # by their own names; those of the data plane are `AccountTopic`'s
+SYSTEM_TOPICS = "systemtopic"  # by their own names; those of the data plane are `SourceTopic`'s
 
 
 class Table(StrEnum):

@@ -1,4 +1,4 @@
-"""Tells who subscribes to a storage account of the blobs that are written or deleted there."""
+"""Notifies who subscribes to a storage account of blobs that are written or deleted there."""
 
 from __future__ import annotations
 
@@ -6,34 +6,26 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from shared.arm.dead_letter_codec import is_told_of
-from shared.deadletter.notice import (
+from shared.engine.timers.source_events import SourceEvents
+from shared.events.blob_event import (
     WrittenBlob,
     blob_created,
     blob_event,
     is_notice,
-    publish_id,
 )
-from shared.engine.ports import SubscriptionReader, TopicReader
-from shared.errors import StorageUnavailable
-from shared.events.event import Event
-from shared.events.topic import AccountTopic, Topic
+from shared.events.topic import SourceTopic, Topic
 from shared.subscriptions.subscription import DeadLetterDestination
-
-# Stores events as a publication of a topic, under a publish id; raises StorageUnavailable.
-Accept = Callable[[Topic, Sequence[Event], str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobNotices:
     """
-    Publishes the events of blobs, as any publisher's events are published.
+    Publishes the events of blobs.
 
     *account* is the name of the app's own storage account.
     """
 
-    topics: TopicReader
-    subscriptions: SubscriptionReader
-    accept: Accept
+    source_events: SourceEvents
     new_id: Callable[[], str]
     account: str
 
@@ -44,13 +36,7 @@ class BlobNotices:
         Raises:
             StorageUnavailable: who subscribes can't be read.
         """
-        name = AccountTopic(destination.account or self.account).joined
-        if not self.subscriptions.of_topic(name):
-            return None
-        topic = self.topics.topic(name)
-        if topic is None:
-            raise StorageUnavailable(f"no event subscription of '{name}' can be read")
-        return topic
+        return self.source_events.topic(SourceTopic(destination.account or self.account))
 
     def publish(self, topic: Topic, blobs: Sequence[WrittenBlob]) -> None:
         """
@@ -60,7 +46,7 @@ class BlobNotices:
             StorageUnavailable: they may or may not be stored.
         """
         events = [blob_created(topic, each, self.new_id) for each in blobs]
-        self.accept(topic, events, publish_id(events))
+        self.source_events.publish(topic, events)
 
     def changed(self, blob: WrittenBlob) -> None:
         """
@@ -72,7 +58,7 @@ class BlobNotices:
         own = DeadLetterDestination(container=blob.container)
         if is_told_of(blob.container) and (topic := self.topic(own)):
             event = blob_event(topic, blob, self.new_id(), self.new_id)
-            self.accept(topic, [event], publish_id([event]))
+            self.source_events.publish(topic, [event])
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from shared.clock import Clock
 from shared.deadletter.batching import batches, blob_body, dead_letter_path, numbered_path
 from shared.deadletter.blob_summary import BlobSummary
 from shared.deadletter.namespace_record import namespace_reason, namespace_record
-from shared.deadletter.notice import WrittenBlob
 from shared.deadletter.record import record
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message_writer import with_blob
@@ -37,6 +36,7 @@ from shared.engine.timers.blob_notices import BlobNotices, NoticesOfRun, is_news
 from shared.engine.timers.blob_target import BlobTarget, note_of
 from shared.engine.timers.receiving import HIDDEN_FOR, Intake, ReadMessage
 from shared.errors import StorageUnavailable, StorageUnreachable
+from shared.events.blob_event import WrittenBlob
 from shared.events.event_ids import event_names
 from shared.events.topic import TopicName
 from shared.metrics import Metric

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import START, answered
-from shared.deadletter.notice import WrittenBlob, blob_created
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
+from shared.events.blob_event import WrittenBlob, blob_created
 from shared.subscriptions.filters import EventFilter
 from shared.subscriptions.subscription import DeadLetterDestination, DeliverySchema
 from tests.builders import a_delivery, a_message, a_note, a_topic, compact, members

@@ -11,10 +11,10 @@ import pytest
 
 from pushgrid.testing.memory import START
 from shared.deadletter.blob_summary import BlobSummary
-from shared.deadletter.notice import WrittenBlob
 from shared.delivery.policy import EndReason
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
+from shared.events.blob_event import WrittenBlob
 from shared.subscriptions.subscription import DeadLetterDestination
 from tests.builders import ORIGIN, a_delivery, a_message, a_note, text
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import START
-from shared.deadletter.notice import WrittenBlob
 from shared.engine.ports import Queue
 from shared.engine.timers.receiving import MAX_RECEIVES
 from shared.errors import StorageUnavailable, Unstorable
+from shared.events.blob_event import WrittenBlob
 from shared.subscriptions.subscription import DeadLetterDestination
 from tests.builders import ORIGIN, a_delivery, a_message, a_note, compact, noise, text
 from tests.functional.deployment import MINUTE, Deployment, Logged

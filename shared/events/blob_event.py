@@ -1,4 +1,4 @@
-"""Builds the events that tell of blobs: ``Microsoft.Storage.BlobCreated`` and ``BlobDeleted``."""
+"""Builds the events about blobs: ``Microsoft.Storage.BlobCreated`` and ``BlobDeleted``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shared.clock import timestamp
 from shared.events.event import Event
 from shared.events.eventgrid_schema import build_event
 from shared.events.literals import loads
-from shared.events.topic import DEPLOYMENT, AccountTopic, Topic
+from shared.events.topic import DEPLOYMENT, SourceTopic, Topic
 
 CREATED = "Microsoft.Storage.BlobCreated"
 DELETED = "Microsoft.Storage.BlobDeleted"
@@ -91,11 +91,6 @@ def blob_event(topic: Topic, blob: WrittenBlob, event_id: str, new_id: Callable[
     return build_event(members, topic)
 
 
-def publish_id(events: list[Event]) -> str:
-    """Return the id of the publication of *events*; a repeat of the same ones has the same."""
-    return uuid.uuid5(_IDS, " ".join(str(each.members["id"]) for each in events)).hex
-
-
 def is_notice(topic: str, text: str) -> bool:
     """
     Tell whether an event of a *topic* is one of ``blob_created``, which have such an id, or one of
@@ -104,10 +99,10 @@ def is_notice(topic: str, text: str) -> bool:
     A blob in which all dead letters are such notices is not told of: so a notice that can't be
     delivered causes no other.
     """
-    account = AccountTopic.parse(topic)
-    if account is None:
+    source = SourceTopic.parse(topic)
+    if source is None:
         return False
-    if account.account == DEPLOYMENT:
+    if source.source == DEPLOYMENT:
         return True
     event = loads(text)
     subject = event.get("subject")
