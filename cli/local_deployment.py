@@ -38,7 +38,7 @@ class LocalRun:
 
     @property
     def connection_string(self) -> str:
-        """The storage for other programs: what they do to blobs is told, if the host does that."""
+        """The storage for other programs; the host may report what they do to blobs."""
         seen = self.host.blob_url or self.azurite.blob_url
         return self.azurite.connection_string.replace(self.azurite.blob_url, seen)
 
@@ -98,7 +98,7 @@ def running_deployment(
     Run the app with *settings*, which override all others, at *host* until the block ends.
 
     Without an admin key among its settings it gets a new one. With a *data* folder its storage is
-    kept there. With *blob_events* it tells of what other programs change in its blobs.
+    kept there. With *blob_events* it reports what other programs change in its blobs.
 
     Raises:
         HostError: it cannot be started.

@@ -29,8 +29,8 @@ class RunningHost:
     A running host.
 
     *url* is its base URL; *variables* are what clients need in their environment if that is https.
-    *blob_url* is that of the blob service for programs whose changes the app is told of. *lines*
-    are the last 20,000 lines of its output, oldest first.
+    *blob_url* is that of the blob service for programs whose changes the app gets. *lines* are the
+    last 20,000 lines of its output, oldest first.
     """
 
     process: subprocess.Popen[str]

@@ -50,7 +50,7 @@ class Plan:
     starts_by_hand: bool = True
     #: Whether other processes listen on the port as well.
     shares_port: bool = False
-    #: Whether the app is told what clients of the blob service change.
+    #: Whether changes by clients of the blob service are reported to the app.
     blob_events: bool = False
 
 

@@ -1,1 +1,1 @@
-"""Stands in front of Azurite's blob service, and tells the app what changes there."""
+"""Stands in front of Azurite's blob service, and reports to the app what changes there."""

@@ -1,8 +1,8 @@
 """
-An ASGI application in front of Azurite's blob service: it passes requests on, and tells of changes.
+An ASGI application in front of Azurite's blob service: passes requests on, and reports changes.
 
-A change is told after it is made and before the client has its answer. Nothing is kept in memory
-but one part of a body, and batches.
+A change is reported after it is made and before the client has its answer. Only one part of a body,
+and batches, are kept in memory.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from devhost.blobs.upstream import exchange
 from devhost.errors import HostError
 from devhost.storage.account import StorageAccount
 
-#: Tells the app of a change: the members of its record of a blob.
-Tell = Callable[[Mapping[str, Any]], Awaitable[None]]
+#: Reports a change to the app: the members of its record of a blob.
+Report = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 _REFUSED = 300  # statuses from here on: nothing was changed
 _MOST_BATCH = 4 * 1024 * 1024  # bytes, as storage has it
@@ -46,13 +46,13 @@ Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 class BlobProxy:
     """
-    Passes requests on to the blob service of *account*, and *tell*s of what they change.
+    Passes requests on to the blob service of *account*, and *report*s what they change.
 
     Raises:
         HostError: the account is not Azurite's.
     """
 
-    def __init__(self, account: StorageAccount, tell: Tell) -> None:
+    def __init__(self, account: StorageAccount, report: Report) -> None:
         parts = urlsplit(account.blob_url)
         if parts.scheme != "http" or parts.path != f"/{account.name}" or not account.key:
             raise HostError(
@@ -62,7 +62,7 @@ class BlobProxy:
         self._host, self._port = parts.hostname or "", parts.port or 80
         self._authority = parts.netloc
         self._account = account
-        self._tell = tell
+        self._report = report
         self._latest = datetime.min.replace(tzinfo=UTC)
         # By blob, while somebody changes it.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -108,7 +108,7 @@ class BlobProxy:
             if changes and answer.status_code < _REFUSED:
                 whole = b"".join([part async for part in body])
                 try:
-                    await self._tell_all(request, changes, before, answer, whole)
+                    await self._report_all(request, changes, before, answer, whole)
                 except Exception:  # noqa: BLE001 - the app's own
                     _log.exception("no event may be stored of %s", [each[:3] for each in changes])
                     await _refuse(send, 503)
@@ -117,7 +117,7 @@ class BlobProxy:
             request.is_answered = True
             await _answer(send, answer, body)
 
-    async def _tell_all(
+    async def _report_all(
         self,
         request: _Request,
         changes: Sequence[Change],
@@ -134,7 +134,7 @@ class BlobProxy:
                 continue
             found = before[each] if each in before else await self._look_up(each)
             self._latest = max(datetime.now(UTC), self._latest + _TICK)
-            await self._tell(
+            await self._report(
                 {
                     "api": each.api,
                     "container": each.container,

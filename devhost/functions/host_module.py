@@ -16,7 +16,7 @@ from typing import Any
 
 NAME = "__host__"
 
-#: Is told the members of the app's record of a blob that has changed.
+#: Takes the members of the app's record of a blob that has changed.
 TakesBlob = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 _log = logging.getLogger(__name__)

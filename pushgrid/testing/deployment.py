@@ -82,7 +82,7 @@ class Pushgrid:
 
     @property
     def storage_account(self) -> StorageAccount:
-        """The storage account of the deployment, whose events tell of blobs."""
+        """The storage account of the deployment, whose events announce changes of blobs."""
         if self._storage_account is None:
             self._storage_account = StorageAccount(self._app, ACCOUNT, ACCOUNT_ID)
         return self._storage_account

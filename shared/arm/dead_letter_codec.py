@@ -72,7 +72,7 @@ def check_account(blob: Section, resource_id: str, deployment: Deployment, what:
         )
 
 
-def is_told_of(container: str) -> bool:
+def is_announced(container: str) -> bool:
     """Tell whether blobs of a *container* in the app's account have events: they are of others."""
     return not _OWN_CONTAINER.fullmatch(container) and container not in _SYSTEM_CONTAINERS
 

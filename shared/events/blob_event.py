@@ -60,7 +60,7 @@ def blob_event(topic: Topic, blob: WrittenBlob, event_id: str, new_id: Callable[
     """
     Return the event of a change in the storage account of *topic*.
 
-    What storage no longer tells is *new_id*.
+    Ids of requests that storage no longer knows are *new_id*.
 
     Source: "Azure Blob Storage as an Event Grid source" (2025-10).
     """
@@ -96,7 +96,7 @@ def is_notice(topic: str, text: str) -> bool:
     Tell whether an event of a *topic* is one of ``blob_created``, which have such an id, or one of
     the deployment about itself.
 
-    A blob in which all dead letters are such notices is not told of: so a notice that can't be
+    A blob in which all dead letters are such notices is not announced: so a notice that can't be
     delivered causes no other.
     """
     source = SourceTopic.parse(topic)

@@ -1,4 +1,4 @@
-"""Builds the events by which a deployment tells of its own troubles."""
+"""Builds the events by which a deployment reports its own troubles."""
 
 from __future__ import annotations
 

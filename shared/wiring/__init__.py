@@ -43,7 +43,7 @@ def read_settings() -> None:
 
 
 def take_blob_changes() -> None:
-    """Have the local host tell what other programs do to the blobs of the app's account."""
+    """Have the local host report what other programs do to the blobs of the app's account."""
     from shared.wiring import local_host
 
     local_host.at_blob_change(_blob_changed)

@@ -100,7 +100,7 @@ def blob_notices() -> BlobNotices:
 
 
 async def blob_changed(blob: Mapping[str, Any]) -> None:
-    """Publish what the local host tells of a blob: the members of ``WrittenBlob``."""
+    """Publish what the local host reports of a blob: the members of ``WrittenBlob``."""
     await _blob_threads()(partial(blob_notices().changed, WrittenBlob(**blob)))
 
 

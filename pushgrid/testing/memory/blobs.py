@@ -99,7 +99,7 @@ class MemoryDeadLetters(Faulty):
             return self._described(destination, path)
 
     def _described(self, destination: DeadLetterDestination, path: str) -> WrittenBlob:
-        """Return what storage tells of a blob at any time."""
+        """Return what storage knows of a blob at any time."""
         key = destination.container, path
         account = destination.account or "testing"
         return WrittenBlob(

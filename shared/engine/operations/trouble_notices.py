@@ -34,7 +34,7 @@ from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
 SETTLED_AFTER = timedelta(minutes=1)  # by then processes have stored their counts of a minute
 LOOKED_BACK = timedelta(minutes=15)  # at most, after a time without runs
-MOST_TOLD = 500  # subscriptions in a run
+MOST_REPORTED = 500  # subscriptions in a run
 MOST_CAUSES = 50  # subscriptions of whose attempts the latest is read
 _MINUTE, _DAY = timedelta(minutes=1), timedelta(days=1)
 _ROW = (Table.TOPICS, STATE, "troubles")
@@ -61,7 +61,7 @@ Counted = dict[tuple[datetime, TroubleKind], Counter[str]]  # a minute's, by rea
 @dataclass(slots=True, kw_only=True)
 class TroubleNotices:
     """
-    A job of the dead-letter timer: publishes what the counts of finished minutes tell.
+    A job of the dead-letter timer: publishes what the counts of finished minutes show.
 
     While nobody subscribes it asks once a run who does, and nothing else. *replays* lists the jobs.
     """
@@ -74,48 +74,48 @@ class TroubleNotices:
     replays: Callable[[], Sequence[ReplayJob]]
     state: ResourceStore
     clock: Clock
-    _told: datetime | None = field(default=None)  # all minutes before it are
+    _until: datetime | None = field(default=None)  # all minutes before it are reported
 
     def run(self, deadline: datetime) -> None:
         """
-        Tell of each minute once; a run that is repeated sends the same events again.
+        Report each minute once; a run that is repeated sends the same events again.
 
         Raises:
             StorageUnavailable: the next run tries again.
         """
         now = self.clock.now()
         until = (now - SETTLED_AFTER).replace(second=0, microsecond=0)
-        if now >= deadline or (self._told and self._told >= until):
+        if now >= deadline or (self._until and self._until >= until):
             return
         topic = self.source_events.topic(_SOURCE)
         if topic is None:
             return
         stored = self.state.get(*_ROW)
-        since = max(_told_until(stored) or until, until - LOOKED_BACK)
+        since = max(_reported_until(stored) or until, until - LOOKED_BACK)
         events = [trouble_event(topic, each) for each in self._notices(since, until)]
         if events:
             self.source_events.publish(topic, events)
         if since < until or stored is None:
-            with suppress(Conflict):  # Another instance has told of them.
+            with suppress(Conflict):  # Another instance has reported them.
                 document = {"until": timestamp(until)}
                 self.state.put(*_ROW, document, stored.etag if stored else None)
-        self._told = until
+        self._until = until
 
     def _notices(self, since: datetime, until: datetime) -> Iterator[TroubleNotice]:
         if since >= until:
             return
         hours = self.counts.hours(since)
-        troubled = [key for key in sorted(hours) if _is_told_of(key) and _counted(hours[key])]
-        for number, key in enumerate(troubled[:MOST_TOLD]):
+        troubled = [key for key in sorted(hours) if _is_reported(key) and _counted(hours[key])]
+        for number, key in enumerate(troubled[:MOST_REPORTED]):
             found: Counted = defaultdict(Counter)
             for minute, counts in self.counts.minutes(*key, since, until):
                 for kind, reasons in _counted(counts).items():
                     found[(minute, kind)].update(reasons)
             if found:
-                yield from self._told_of(key, found, wants_cause=number < MOST_CAUSES)
+                yield from self._of_subscription(key, found, wants_cause=number < MOST_CAUSES)
         yield from self._ended_replays(since, until)
 
-    def _told_of(
+    def _of_subscription(
         self, key: SubscriptionKey, found: Counted, *, wants_cause: bool
     ) -> Iterator[TroubleNotice]:
         known = self.subscriptions.subscription(key)
@@ -161,7 +161,7 @@ class TroubleNotices:
                 minute = job.ended_at.replace(second=0, microsecond=0)
                 ended[(_place(job), minute)].append(job)
         for (key, minute), jobs in sorted(ended.items()):
-            if not _is_told_of(key):
+            if not _is_reported(key):
                 continue
             whys = [each.why for each in jobs if each.why]
             yield TroubleNotice(
@@ -177,8 +177,8 @@ class TroubleNotices:
             )
 
 
-def _is_told_of(key: SubscriptionKey) -> bool:
-    """Tell whether troubles of a subscription are told of: not those of who is told."""
+def _is_reported(key: SubscriptionKey) -> bool:
+    """Tell whether troubles of a subscription are reported: not those of who gets reports."""
     return key.topic.lower() != _SOURCE.joined
 
 
@@ -208,10 +208,10 @@ def _place(job: ReplayJob) -> SubscriptionKey:
     return job.sources[0].key if len(job.sources) == 1 else SubscriptionKey("", "")
 
 
-def _told_until(stored: Resource | None) -> datetime | None:
+def _reported_until(stored: Resource | None) -> datetime | None:
     if stored is None:
         return None
     try:
         return datetime.fromisoformat(stored.document["until"])
     except UNREADABLE:
-        return None  # as if it was never told
+        return None  # as if nothing was ever reported

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from shared.arm.dead_letter_codec import is_told_of
+from shared.arm.dead_letter_codec import is_announced
 from shared.engine.timers.source_events import SourceEvents
 from shared.events.blob_event import (
     WrittenBlob,
@@ -56,7 +56,7 @@ class BlobNotices:
             StorageUnavailable: it may or may not be stored.
         """
         own = DeadLetterDestination(container=blob.container)
-        if is_told_of(blob.container) and (topic := self.topic(own)):
+        if is_announced(blob.container) and (topic := self.topic(own)):
             event = blob_event(topic, blob, self.new_id(), self.new_id)
             self.source_events.publish(topic, [event])
 
@@ -69,13 +69,13 @@ class NoticesOfRun:
     _topics: dict[str, Topic | None] = field(default_factory=dict)
 
     def has_subscriber(self, destination: DeadLetterDestination) -> bool:
-        """Tell whether anybody is to be told; raises StorageUnavailable as `BlobNotices.topic`."""
+        """Tell whether anybody subscribes; raises StorageUnavailable as `BlobNotices.topic`."""
         if destination.account not in self._topics:
             self._topics[destination.account] = self.notices.topic(destination)
         return self._topics[destination.account] is not None
 
     def publish(self, destination: DeadLetterDestination, blobs: Sequence[WrittenBlob]) -> None:
-        """Tell of *blobs*, if there are any and anybody subscribes; raises StorageUnavailable."""
+        """Announce *blobs*, if there are any and anybody subscribes; raises StorageUnavailable."""
         if (
             blobs
             and self.has_subscriber(destination)
@@ -85,5 +85,5 @@ class NoticesOfRun:
 
 
 def is_news(topic: str, texts: Iterable[str | None]) -> bool:
-    """Tell whether a blob with these dead letters of *topic* is told of: one is no notice."""
+    """Tell whether a blob with these dead letters of *topic* is announced: one is no notice."""
     return not all(text is not None and is_notice(topic, text) for text in texts)

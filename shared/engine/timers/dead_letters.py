@@ -89,7 +89,7 @@ class WriteDeadLetters:
         """
         Write all visible dead letters; delete messages only after their blob is stored.
 
-        Before that, too, the event is stored that tells who subscribes to the account of the blob.
+        Before that, too, the notice for subscribers of the blob's account is stored.
 
         Raises:
             StorageUnavailable, Exception: what failed stays, or became a record.
@@ -156,7 +156,7 @@ class WriteDeadLetters:
         """
         Delete messages whose blob a run has written that ended before it could delete them.
 
-        It may have told nobody of the blob: it is told of again.
+        It may not have announced the blob: it is announced again.
         """
         named = {each.message.blob for each in left.values()} - {""}
         with self._at(target):
@@ -347,9 +347,9 @@ def _parts(batch: list[_Ready]) -> list[list[tuple[_Record, EndReason]]]:
 
 def _path_of_several(batch: list[_Ready]) -> str:
     """
-    Return the path that an earlier run told a message which fills several blobs.
+    Return the path that an earlier run stored with a message which fills several blobs.
 
-    Such a message is a batch of its own, so no other was told that path, and its blobs are written
+    Such a message is a batch of its own, so no other has that path, and its blobs are written
     again under the same names.
     """
     return batch[0].source.message.blob if len(_parts(batch)) > 1 else ""

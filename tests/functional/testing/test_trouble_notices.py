@@ -125,7 +125,7 @@ def test_minutes_are_told_apart_and_a_repeated_run_sends_the_same_events(
 
 def anew(pushgrid: Pushgrid) -> TroubleNotices:
     """Return the job of a process that knows nothing."""
-    return replace(pushgrid._app.trouble_notices, _told=None)
+    return replace(pushgrid._app.trouble_notices, _until=None)
 
 
 def test_what_is_told_is_never_about_who_is_told(pushgrid: Pushgrid, ops: Subscriber) -> None:
