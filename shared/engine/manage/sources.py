@@ -8,7 +8,7 @@ their names are unique; each belongs to the form in which it was created.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from shared.arm.storage_accounts import account_of
@@ -40,7 +40,7 @@ from shared.engine.manage.subscriptions import Subscriptions
 from shared.engine.ports import SYSTEM_TOPICS as PARTITION
 from shared.engine.ports import Document, Resource, Table
 from shared.errors import InvalidDocument, NotFound
-from shared.events.topic import DEPLOYMENT, SourceTopic
+from shared.events.topic import SourceTopic
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +97,8 @@ def _source(ports: ManagePorts, name: SourceTopic) -> Document | None:
     """Return a source that has event subscriptions or a system topic."""
     system_topics = [each.document for each in _system_topics(ports)]
     subscriptions = ports.resources.list(Table.EVENT_SUBSCRIPTIONS, name.joined)
-    sources = (each.document["topicId"] for each in subscriptions if is_readable(each.document))
-    found = to_source_topic(name, system_topics, sources)
+    ids = (each.document["topicId"] for each in subscriptions if is_readable(each.document))
+    found = to_source_topic(name, system_topics, ids)
     if found is None:
         return None
     own = [each for each in system_topics if source_of(each) == found.arm_id]
@@ -110,17 +110,11 @@ def _source(ports: ManagePorts, name: SourceTopic) -> Document | None:
     }
 
 
-def accounts(ports: ManagePorts) -> Iterator[Document]:
-    """Yield the storage accounts that have event subscriptions or a system topic."""
-    for each in ports.deployment.known_accounts:
+def sources(ports: ManagePorts, names: Iterable[str]) -> Iterator[Document]:
+    """Yield the sources of these *names* that have event subscriptions or a system topic."""
+    for each in names:
         if found := _source(ports, SourceTopic(each)):
             yield found
-
-
-def deployments(ports: ManagePorts) -> Iterator[Document]:
-    """Yield the deployment if it has event subscriptions or a system topic."""
-    if found := _source(ports, SourceTopic(DEPLOYMENT)):
-        yield found
 
 
 def _system_topics(ports: ManagePorts) -> Sequence[Resource]:

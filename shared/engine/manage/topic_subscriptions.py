@@ -20,12 +20,12 @@ from shared.engine.manage.page import answer_page
 from shared.engine.manage.sources import (
     ACCOUNT_SUBSCRIPTIONS,
     DEPLOYMENT_SUBSCRIPTIONS,
-    accounts,
-    deployments,
+    sources,
 )
 from shared.engine.manage.subscriptions import Subscriptions, listed
 from shared.engine.manage.topics import TOPICS
 from shared.engine.ports import CUSTOM_TOPICS, Document, Resource, Table
+from shared.events.topic import DEPLOYMENT
 from shared.http import HttpAnswer
 
 _TOPIC_TYPE_NAME = TOPIC_TYPE.replace("/", ".")
@@ -57,8 +57,8 @@ def list_in_scope(ports: ManagePorts, call: Call) -> HttpAnswer:
     holders: dict[str, tuple[Subscriptions, ParentTopic]] = {}  # by the id of a subscription
     for kind, form, topics in (
         (_TOPIC_TYPE_NAME, EXTENSION, _custom_topics(ports)),
-        (SOURCE_TYPE, ACCOUNT_SUBSCRIPTIONS, accounts(ports)),
-        (DEPLOYMENT_TYPE, DEPLOYMENT_SUBSCRIPTIONS, deployments(ports)),
+        (SOURCE_TYPE, ACCOUNT_SUBSCRIPTIONS, sources(ports, ports.deployment.known_accounts)),
+        (DEPLOYMENT_TYPE, DEPLOYMENT_SUBSCRIPTIONS, sources(ports, [DEPLOYMENT])),
     ):
         if wanted_type not in ("", kind.casefold()):
             continue

@@ -32,13 +32,13 @@ from shared.subscriptions.subscription import SubscriptionKey
 def topic_states(
     resources: ResourceStore,
     now: datetime,
-    accounts: Iterable[str] = (),
+    sources: Iterable[str] = (),
     activities: Activities = MappingProxyType({}),
 ) -> dict[str, Any]:
     """
     Return all topics by name, as JSON members; of a row that can't be read only its name.
 
-    Those of the storage *accounts* are among them if they have event subscriptions. ``troubles``
+    Those of the *sources* are among them if they have event subscriptions. ``troubles``
     has what is wrong with subscriptions, the most harmful first, as `troubles.document` writes it;
     ``waiting`` the events that wait for any of them, and the age of the oldest that was seen.
 
@@ -51,10 +51,10 @@ def topic_states(
         for row in resources.list(Table.TOPICS, partition):
             its = resources.list(Table.EVENT_SUBSCRIPTIONS, row.name)
             topics.append({**_topic(row), "subscriptions": states.of(row.name, its)})
-    for name in (SourceTopic(each).joined for each in accounts):
+    for name in (SourceTopic(each).joined for each in sources):
         if its := resources.list(Table.EVENT_SUBSCRIPTIONS, name):
             subscriptions = states.of(name, its)
-            topics.append({**_account_topic(name, its), "subscriptions": subscriptions})
+            topics.append({**_source_topic(name, its), "subscriptions": subscriptions})
     topics.sort(key=lambda each: each["name"].lower())
     return {
         "at": timestamp(now),
@@ -77,7 +77,7 @@ def _topic(row: Resource) -> dict[str, Any]:
         return {"name": row.name, "isReadable": False}
 
 
-def _account_topic(name: str, its: Sequence[Resource]) -> dict[str, Any]:
+def _source_topic(name: str, its: Sequence[Resource]) -> dict[str, Any]:
     ids = (each.document.get("topicId") for each in its)
     source = next((each for each in ids if isinstance(each, str)), None)
     if source is None:
