@@ -168,12 +168,21 @@ def _with_failure(
     hour, and events wait, the next attempt is far away: all fail since.
     """
     since = found.failed_at - _MINUTE if found.failed_at else now - _DAY
+    latest = latest_failure(key, attempts, now, since)
+    if latest is None:
+        return found
+    failing_since = found.failing_since if found.attempts else datetime.fromisoformat(latest["at"])
+    return replace(found, failure=latest, failing_since=failing_since)
+
+
+def latest_failure(
+    key: SubscriptionKey, attempts: AttemptReader, now: datetime, since: datetime
+) -> Mapping[str, Any] | None:
+    """
+    Return the latest failed attempt after *since*, as `failure_documents` has it.
+
+    Events are those that were published on the day before *now* or later.
+    """
     days = attempts.read(*key, now - _DAY, AttemptChoice(since=since))
     latest = failure_documents((each for day in days for each in day), 1)
-    if not latest:
-        return found
-    failed_at = datetime.fromisoformat(latest[0]["at"])
-    is_long_ago = not found.attempts
-    return replace(
-        found, failure=latest[0], failing_since=failed_at if is_long_ago else found.failing_since
-    )
+    return latest[0] if latest else None

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
 from shared.clock import Clock, timestamp
 from shared.engine.delivering.clock_records import STATE
-from shared.engine.operations.event_timeline import failure_documents
+from shared.engine.operations.activity import latest_failure
 from shared.engine.operations.subscription_state import read_availability
 from shared.engine.operations.troubles import REMEDIES, Kind, failure_cause, held_why, words_of
 from shared.engine.ports import (
-    AttemptChoice,
     AttemptReader,
     CountReader,
     HealthStore,
@@ -36,7 +34,6 @@ SETTLED_AFTER = timedelta(minutes=1)  # by then processes have stored their coun
 LOOKED_BACK = timedelta(minutes=15)  # at most, after a time without runs
 MOST_REPORTED = 500  # subscriptions in a run
 MOST_CAUSES = 50  # subscriptions of whose attempts the latest is read
-_MINUTE, _DAY = timedelta(minutes=1), timedelta(days=1)
 _ROW = (Table.TOPICS, STATE, "troubles")
 _SOURCE = SourceTopic(DEPLOYMENT)
 _KINDS = {
@@ -123,7 +120,7 @@ class TroubleNotices:
         first = min(minute for minute, _ in found)
         failure = None
         if wants_cause and any(kind in _WITH_CAUSE for _, kind in found):
-            failure = self._failure(key, first)
+            failure = latest_failure(key, self.attempts, first, first - LOOKED_BACK)
         for (minute, kind), reasons in sorted(found.items()):
             cause = failure_cause(failure) if failure and kind in _WITH_CAUSE else ""
             if kind is TroubleKind.HOLD_BEGAN:
@@ -138,13 +135,6 @@ class TroubleNotices:
                 cause=cause,
                 remedy=_remedy(kind, topic, name, known),
             )
-
-    def _failure(self, key: SubscriptionKey, since: datetime) -> Mapping[str, Any] | None:
-        """Return the latest failed attempt."""
-        at_first = since - LOOKED_BACK
-        days = self.attempts.read(*key, since - _DAY, AttemptChoice(since=at_first))
-        latest = failure_documents((each for day in days for each in day), 1)
-        return latest[0] if latest else None
 
     def _held(self, known: EventSubscription | None, words: str) -> str:
         """Return why an endpoint is held now, with its *words*; nothing if it no longer is."""
