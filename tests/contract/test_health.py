@@ -30,6 +30,7 @@ HEALTH = Health(
         delays=2,
         probe_until=START + timedelta(seconds=50),
         probe_changes=3,
+        began_at=START - timedelta(minutes=1),
     ),
     released_at=START - timedelta(seconds=1),
     failures=10,

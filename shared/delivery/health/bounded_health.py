@@ -26,6 +26,7 @@ def _bounded(hold: Hold, bounds: Bounds) -> Hold:
     return replace(
         hold,
         since=bounds(what, hold.since),
+        began_at=hold.began_at and bounds(what, hold.began_at),
         sent_at=bounds(what, hold.sent_at),
         until=bounds(what, hold.until, longest),
         probation_until=hold.probation_until and bounds(what, hold.probation_until, longest),

@@ -32,6 +32,9 @@ class Hold:
     """
     A time from *since* until *until* in which nothing is sent; one probe follows it.
 
+    A failed probe extends a hold, and *since* is the latest failure of one: no success that was
+    sent earlier ends it. *began_at* is when the first failure was; ``None``: *since*.
+
     *sent_at* is when the push was sent whose failure began or last extended the hold.
     *probation* is the outcome of a probation in it, which may end sooner (*probation_until*);
     ``None``: the hold is delayed delivery alone. *delays* counts consecutive holds of delayed
@@ -48,6 +51,11 @@ class Hold:
     delays: int = 0
     probe_until: datetime | None = None
     probe_changes: int = 0
+    began_at: datetime | None = None
+
+    @property
+    def began(self) -> datetime:
+        return self.began_at or self.since
 
     @property
     def reason(self) -> HoldReason:
@@ -208,6 +216,7 @@ def _hold(health: Health, seen: Observation, terms: DeliveryTerms) -> Hold | Non
     old = health.hold
     goes_on = old is not None and not seen.is_probe and seen.ended_at < old.until
     since = old.since if old and goes_on else seen.ended_at
+    began = min(old.began, seen.ended_at) if old else seen.ended_at
     hold: Hold | None = None
     probation = terms.profile.probation.get(seen.outcome)
     if probation and not seen.is_isolated:
@@ -219,6 +228,7 @@ def _hold(health: Health, seen: Observation, terms: DeliveryTerms) -> Hold | Non
             sent_at=seen.sent_at,
             probation=seen.outcome,
             probation_until=until,
+            began_at=began,
         )
     rule = terms.profile.delayed_delivery
     delays = old.delays if old else 0
@@ -230,6 +240,7 @@ def _hold(health: Health, seen: Observation, terms: DeliveryTerms) -> Hold | Non
             why=_why(f"delayed delivery: {in_words(wait)}", seen),
             sent_at=seen.sent_at,
             delays=delays + 1,
+            began_at=began,
         )
         hold = _longer(hold, delayed)
     return hold
@@ -260,6 +271,7 @@ def _longer(one: Hold | None, other: Hold | None) -> Hold | None:
         probation=on_probation.probation,
         probation_until=on_probation.probation_until,
         since=max(one.since, other.since),
+        began_at=min(one.began, other.began),
         sent_at=max(one.sent_at, other.sent_at),
         delays=max(one.delays, other.delays),
     )

@@ -44,6 +44,7 @@ def health_of(document: Mapping[str, Any]) -> Health:
 def _hold(hold: Hold) -> Mapping[str, Any]:
     return {
         "since": _text(hold.since),
+        "beganAt": _text(hold.began_at),
         "sentAt": _text(hold.sent_at),
         "why": hold.why,
         "probation": hold.probation,
@@ -66,6 +67,7 @@ def _hold_of(wire: Mapping[str, Any], until: datetime) -> Hold:
         delays=int(wire["delays"]),
         probe_until=_time(wire["probeUntil"]),
         probe_changes=int(wire["turn"]),
+        began_at=_time(wire.get("beganAt")),  # an earlier version did not store it
     )
 
 

@@ -53,7 +53,7 @@ class HoldRecords(NamedTuple):
         """Record what a write of an endpoint's shared health has changed about its hold."""
         ended, began = transition(before, after)
         if ended:
-            lasted = now - ended.hold.since
+            lasted = now - ended.hold.began
             self.ended(ended.hold.reason, ended.because, lasted=lasted)
         if began:
             self.began(began.reason, began.why, until=began.until)

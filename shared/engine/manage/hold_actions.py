@@ -78,7 +78,7 @@ class _HoldActions:
         hold = _release(ports, subscription)
         said = "Its endpoint was not held."
         if hold:
-            lasted = ports.clock.now() - hold.since
+            lasted = ports.clock.now() - hold.began
             telemetry.info(
                 "subscription.changed", **subscription.key._asdict(), action="release", by=call.by
             )

@@ -129,7 +129,7 @@ class _States:
                 key=found.key,
                 subscription=found,
                 availability=available,
-                held_since=health.hold.since if health and health.hold else None,
+                held_since=health.hold.began if health and health.hold else None,
                 activity=activity,
             )
         )

@@ -206,15 +206,12 @@ def _explained_state(
 
 
 def held_why(found: Availability, words: str) -> str:
-    """Return why an endpoint is held, with the endpoint's *words*; nothing if it is not."""
-    said = f": {words}" if words else ""
-    match found:
-        case Held(why=why, until=until):
-            return f"{why}{said}; until {until:%Y-%m-%d %H:%M:%S}"
-        case NeedsProbe(why=why):
-            return f"{why}{said}; a probe is due"
-        case _:
-            return ""
+    """Return until when an endpoint is held and why, with its *words*; nothing if it is not."""
+    if isinstance(found, Open):
+        return ""
+    until = f"until {found.until:%Y-%m-%d %H:%M:%S}" if isinstance(found, Held) else "a probe is due"
+    said = f": {words}" if words and words not in found.why else ""
+    return f"{until}: {found.why}{said}"
 
 
 def _given_up_why(found: GivenUp, activity: Activity) -> str:

@@ -67,6 +67,12 @@ def test_a_hold_that_goes_on_is_told_once(app: Deployment, logged: Logged) -> No
         "500 GenericError at 12:00:00 (delayed delivery: 1 min)",
     )
     assert logged("hold.ended") == []
+    another_process(app)
+    app.clock.advance(8 * MINUTE)
+    app.pusher.script(URL, answered(200))
+    app.run(a_message([a_delivery(2)]))
+    [ended] = logged("hold.ended")
+    assert ended["seconds"] == (1 + 2 + 4 + 8) * 60.0
 
 
 def test_two_instances_that_see_the_same_tell_it_once(app: Deployment, logged: Logged) -> None:

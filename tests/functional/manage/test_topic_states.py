@@ -62,7 +62,10 @@ def test_there_is_one_state_for_each_subscription(orders: ArmApi) -> None:
 def test_a_hold_is_shown_with_its_reason(orders: ArmApi) -> None:
     add(orders, "crm")
     subscription = orders.in_force()
-    hold = Hold(since=START, until=START + MINUTE, why="probation", sent_at=START)
+    began = START - MINUTE
+    hold = Hold(
+        since=START, began_at=began, until=START + MINUTE, why="probation", sent_at=START
+    )
     health = Health(endpoint=endpoint_id(subscription), hold=hold)
     TableHealth(orders.resources, lambda: 0.0).write(subscription.key, health, None)
 
@@ -70,6 +73,8 @@ def test_a_hold_is_shown_with_its_reason(orders: ArmApi) -> None:
         return subscriptions(orders)["crm"]["held"]
 
     assert held() == {"until": timestamp(START + MINUTE), "why": "probation"}
+    [trouble] = topic_states(orders.resources, orders.clock.now())["troubles"]
+    assert (trouble["kind"], trouble["since"]) == ("held", timestamp(began))
     orders.clock.advance(2 * MINUTE)
     assert held() == {"until": None, "why": "probation; a probe is due"}
     orders.json("PUT", CRM, hook("https://other.example/"), status=201)

@@ -36,6 +36,10 @@ HELD: dict[str, Any] = {
     "availability": Held(START + MINUTE, "503 Busy at 12:00:03"),
     "held_since": START,
 }
+PROBED: dict[str, Any] = {
+    "availability": NeedsProbe("503 busy at 12:00:03"),
+    "held_since": START,
+}
 
 
 def facts(
@@ -93,7 +97,13 @@ def test_what_is_wrong_is_named_the_worst_first(found: Facts, kinds: list[str]) 
         (
             facts({"failure": REFUSED}, **HELD),
             START,
-            "503 Busy at 12:00:03: no such customer; until 2026-02-09 12:01:00",
+            "until 2026-02-09 12:01:00: 503 Busy at 12:00:03: no such customer",
+            "pushgrid subscription test crm --topic orders",
+        ),
+        (
+            facts({"failure": {**REFUSED, "answer": {"body": "503 busy"}}}, **PROBED),
+            START,
+            "a probe is due: 503 busy at 12:00:03",
             "pushgrid subscription test crm --topic orders",
         ),
         (

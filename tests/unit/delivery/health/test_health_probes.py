@@ -60,6 +60,15 @@ def test_a_probe_at_fault_itself_leaves_the_claim_to_another(outcome: Outcome) -
     assert return_probe(health) == health
 
 
+def test_a_hold_that_failed_probes_extend_has_begun_with_the_first_failure() -> None:
+    health = after(seen(Outcome.BUSY, 3), seen(Outcome.BUSY, 13, is_probe=True))
+    anew = after(seen(Outcome.DELIVERED, 23), seen(Outcome.BUSY, 33), health=health)
+
+    assert health.hold and anew.hold
+    assert (health.hold.began, health.hold.since) == (at(3), at(13))
+    assert anew.hold.began == at(33)
+
+
 def test_a_failure_during_the_probe_outlives_it() -> None:
     """A slow push fails while the probe is under way: its hold began after the probe was sent."""
     claimed = claim_probe(after(seen(Outcome.BUSY)), LATEST, at(10))
