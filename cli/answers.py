@@ -87,7 +87,7 @@ def raise_if_refused(answer: requests.Response, *, wants_admin: bool = True) -> 
             Fault(_in_short(each["message"]), each.get("target")) for each in details or [error]
         ]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        message = _beginning(answer)
+        message = f"{_beginning(answer)}: is --url or PUSHGRID_URL the address of a deployment?"
     if wants_admin and answer.status_code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
         message += "\n  Give the admin key with --admin-key or PUSHGRID_ADMIN_KEY, or use --entra."
     raise CommandFailed(
@@ -120,4 +120,6 @@ def _not_there(path: Sequence[str]) -> str:
 
 
 def _beginning(answer: requests.Response) -> str:
-    return answer.text[:_SHOWN] or str(answer.reason)
+    """Return what was answered, in one line; of a page for browsers only the status has words."""
+    text = "" if answer.text.lstrip().startswith("<") else " ".join(answer.text[:_SHOWN].split())
+    return text or str(answer.reason)

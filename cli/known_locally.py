@@ -59,7 +59,7 @@ def deployment_url(given: str | None) -> str:
     if not url.lower().startswith(("http://", "https://")):
         scheme, slashes, rest = url.partition("://")
         hint = f"write http://{rest if slashes else scheme}"
-        raise CommandFailed(f"--url must begin with http:// or https://: {hint}")
+        raise CommandFailed(f"--url, or PUSHGRID_URL, must begin with http:// or https://: {hint}")
     return url
 
 

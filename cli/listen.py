@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import secrets
 import threading
 import time
@@ -113,7 +114,9 @@ def listen(
         try:
             subscriber = stack.enter_context(running)
         except OSError as error:
-            raise CommandFailed(f"port {port}: {error.strerror}", REFUSED) from None
+            is_taken = error.errno == errno.EADDRINUSE
+            why = "is in use: choose another with --port" if is_taken else f": {error.strerror}"
+            raise CommandFailed(f"port {port} {why}", REFUSED) from None
         url = subscriber.url.removesuffix("hook")
         say(f"listening at {url}", err=as_json)
         name = stack.enter_context(_subscribed(deployment, topic, url))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any, TypeVar
 
 import click
@@ -22,6 +23,16 @@ from cli.options import (
 
 F = TypeVar("F", bound=Callable[..., Any])
 FILTERS = "\b\n" + HELP.strip().replace("\n\n", "\n\n\b\n")  # below the options
+
+
+def _moment(_: click.Context, __: click.Parameter, given: str | None) -> str | None:
+    if given:
+        try:
+            datetime.fromisoformat(given)
+        except ValueError:
+            example = "write 2027-01-31T00:00:00Z"
+            raise click.BadParameter(f"'{given}' is not a time: {example}") from None
+    return given
 
 
 def _event_types(_: click.Context, __: click.Parameter, given: Sequence[str]) -> Sequence[str]:
@@ -135,7 +146,12 @@ def describes_subscription(command: F) -> F:
                 help="Schema in which events are delivered.",
             ),
             click.option("--label", "labels", multiple=True, help="Add a label."),
-            click.option("--expires", metavar="TIME", help="When it ends: 2027-01-31T00:00:00Z."),
+            click.option(
+                "--expires",
+                callback=_moment,
+                metavar="TIME",
+                help="When it ends: 2027-01-31T00:00:00Z.",
+            ),
             click.option(
                 "--show-json", is_flag=True, help="Print the ARM document instead of sending it."
             ),

@@ -116,9 +116,8 @@ class WatchedFile:
         ]
         self._named |= ids
         done: list[Change] = []
-        carry_out(api, changes, lambda change: self._take(change, done))
+        carry_out(api, changes, lambda change: self._take(change, done, make))
         has_changed = any(each.changes_something for each in done)
-        self._make_places(done, make)
         if refused := [each for each in done if each.faults]:
             self._again_at = self._monotonic() + _AGAIN_SECONDS
             faults = [fault for each in refused for fault in each.faults]
@@ -129,17 +128,17 @@ class WatchedFile:
             self._tell(Activity("applied", self.path.name, "nothing to change"))
         return has_changed
 
-    def _take(self, change: Change, done: list[Change]) -> None:
+    def _take(self, change: Change, done: list[Change], make: Make) -> None:
         done.append(change)
         if change.changes_something:
             what = "; ".join((f"{change.action.done} {change.kind}", *change.differences))
             self._tell(Activity("applied", change.name, what, entry=change.document))
+        stored = change.resource.document if change.resource and not change.faults else None
+        places = sorted(set(_local_places(stored)))
         for warning in change.warnings:
-            self._tell(Activity("warning", change.name, warning))
-
-    def _make_places(self, done: Sequence[Change], make: Make) -> None:
-        stored = [each.resource.document for each in done if each.resource and not each.faults]
-        for kind, name in sorted({place for each in stored for place in _local_places(each)}):
+            if not any(f"no {kind} '{name}'" in warning for kind, name in places):
+                self._tell(Activity("warning", change.name, warning))
+        for kind, name in places:
             if make(kind, name):
                 self._tell(Activity("applied", name, f"created {kind} of the local storage"))
 

@@ -122,6 +122,7 @@ def test_a_folder_with_a_file_becomes_a_deployment(
         dev.see("applied", "archive", "created container")
         text = dev.environment["AZURE_STORAGE_CONNECTION_STRING"]
         assert ContainerClient.from_connection_string(text, "archive").exists()
+        assert not [line for line in dev.lines if "there is no container" in line]
         assert requests.head(f"{url}/console", verify=bundle, timeout=60).status_code == 200
         assert len([line for line in dev.lines if "/topics/billing/api/" in line]) == 1
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from shared.clip import clip
 from shared.clock import optional_timestamp
-from shared.delivery.health.endpoint_health import Availability, Held, NeedsProbe, Open
+from shared.delivery.health.endpoint_health import Availability, Held, Open
 from shared.engine.operations.activity import NOTHING, Activity, GivenUp
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
@@ -209,7 +209,9 @@ def held_why(found: Availability, words: str) -> str:
     """Return until when an endpoint is held and why, with its *words*; nothing if it is not."""
     if isinstance(found, Open):
         return ""
-    until = f"until {found.until:%Y-%m-%d %H:%M:%S}" if isinstance(found, Held) else "a probe is due"
+    until = "a probe is due"
+    if isinstance(found, Held):
+        until = f"until {found.until:%Y-%m-%d %H:%M:%S}"
     said = f": {words}" if words and words not in found.why else ""
     return f"{until}: {found.why}{said}"
 

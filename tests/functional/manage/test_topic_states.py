@@ -63,9 +63,7 @@ def test_a_hold_is_shown_with_its_reason(orders: ArmApi) -> None:
     add(orders, "crm")
     subscription = orders.in_force()
     began = START - MINUTE
-    hold = Hold(
-        since=START, began_at=began, until=START + MINUTE, why="probation", sent_at=START
-    )
+    hold = Hold(since=START, began_at=began, until=START + MINUTE, why="probation", sent_at=START)
     health = Health(endpoint=endpoint_id(subscription), hold=hold)
     TableHealth(orders.resources, lambda: 0.0).write(subscription.key, health, None)
 

@@ -51,7 +51,7 @@ NEW --event-types ,|2|an event type is missing
 NEW --max-attempts 99|2|'99' is not a whole number from 1 to 30
 NEW --time-to-live soon|2|write 90m, 6h or 2d
 NEW --batch 0|1|between 1 and 5000
-NEW --expires tomorrow|1|ISO 8601
+NEW --expires tomorrow|2|'tomorrow' is not a time: write 2027-01-31T00:00:00Z
 NEW --schema xml|2|custom (CustomInputSchema)
 NEW --header nothing|2|write name=value
 subscription create new -t shop.invoices --endpoint https://a.example/ --label x|2|have none

@@ -130,6 +130,7 @@ def test_what_is_no_answer_of_pushgrid_is_told_in_words(
     assert found.code == 1
     assert found.err.startswith("pushgrid: ")
     assert "\x1b" not in found.err
+    assert "<html>" not in found.err
 
 
 @pytest.mark.parametrize(
@@ -155,7 +156,10 @@ def test_a_url_without_a_scheme_is_told_as_that(pushgrid: Run, command: str) -> 
     done = pushgrid(*command.split(), "--url", "127.0.0.1:7071")
 
     assert done.code == 2
-    assert "--url must begin with http:// or https://: write http://127.0.0.1:7071" in done.err
+    assert (
+        "--url, or PUSHGRID_URL, must begin with http:// or https://: write http://127.0.0.1:7071"
+        in done.err
+    )
 
 
 def test_that_nothing_listens_comes_before_a_missing_key(

@@ -30,6 +30,15 @@ def test_an_invalid_option_is_refused(capsys, option, words):
     assert words in printed.err
 
 
+def test_a_port_in_use_is_told_with_what_to_do(capsys):
+    with running_subscriber(answers(200)) as other:
+        port = other.url.split(":")[2].split("/")[0]
+
+        assert main(["listen", f"--port={port}"]) == 1
+
+    assert f"port {port} is in use: choose another with --port" in capsys.readouterr().err
+
+
 def test_each_subscription_gets_the_answers_in_order_and_the_last_for_ever():
     script = Script("503, reset,200")
 

@@ -64,7 +64,8 @@ def test_a_hold_that_failed_probes_extend_has_begun_with_the_first_failure() -> 
     health = after(seen(Outcome.BUSY, 3), seen(Outcome.BUSY, 13, is_probe=True))
     anew = after(seen(Outcome.DELIVERED, 23), seen(Outcome.BUSY, 33), health=health)
 
-    assert health.hold and anew.hold
+    assert health.hold
+    assert anew.hold
     assert (health.hold.began, health.hold.since) == (at(3), at(13))
     assert anew.hold.began == at(33)
 
