@@ -17,7 +17,7 @@ from shared.events.topic import Topic
 _IDS = uuid.UUID("7b1c7d0e-3c56-4d0b-9c0f-5f4f3c1d9a20")
 
 
-class TroubleKind(StrEnum):
+class NoticeKind(StrEnum):
     """The types of these events."""
 
     HOLD_BEGAN = "Pushgrid.HoldBegan"
@@ -37,7 +37,7 @@ class TroubleNotice:
     *cause* may have the endpoint's own words, *remedy* is what to do. *replays* are ids of jobs.
     """
 
-    kind: TroubleKind
+    kind: NoticeKind
     topic: str
     subscription: str
     minute: datetime

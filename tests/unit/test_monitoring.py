@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from shared.engine.operations.activity import Activity
 from shared.engine.operations.prometheus import _LABELS, Gauge, exposition
 from shared.engine.operations.status import _ended, _gauges, _held, _waiting
-from shared.events.trouble_event import TroubleKind
+from shared.events.trouble_event import NoticeKind
 from shared.metrics import DEFINITIONS, Series, Sum
 from shared.subscriptions.subscription import SubscriptionKey
 
@@ -78,7 +78,7 @@ def test_each_metric_and_label_that_is_asked_for_is_shown() -> None:
 
 
 def test_there_is_a_rule_for_each_kind() -> None:
-    assert {f"Pushgrid{kind.rpartition('.')[2]}" for kind in TroubleKind} <= set(alerts())
+    assert {f"Pushgrid{kind.rpartition('.')[2]}" for kind in NoticeKind} <= set(alerts())
     for name, rule in alerts().items():
         assert {"summary", "remedy"} == set(rule["annotations"]), name  # type: ignore[call-overload]
 

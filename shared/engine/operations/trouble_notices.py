@@ -26,7 +26,7 @@ from shared.engine.replaying.job import ReplayJob
 from shared.engine.timers.source_events import SourceEvents
 from shared.errors import UNREADABLE, Conflict
 from shared.events.topic import DEPLOYMENT, SourceTopic
-from shared.events.trouble_event import TroubleKind, TroubleNotice, trouble_event
+from shared.events.trouble_event import NoticeKind, TroubleNotice, trouble_event
 from shared.metrics import Counts, Metric
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
@@ -37,22 +37,22 @@ MOST_CAUSES = 50  # subscriptions of whose attempts the latest is read
 _ROW = (Table.TOPICS, STATE, "troubles")
 _SOURCE = SourceTopic(DEPLOYMENT)
 _KINDS = {
-    Metric.HOLDS_BEGAN: TroubleKind.HOLD_BEGAN,
-    Metric.HOLDS_ENDED: TroubleKind.HOLD_ENDED,
-    Metric.DEAD_LETTERED: TroubleKind.DEAD_LETTERED,
-    Metric.DROPPED: TroubleKind.DROPPED,
-    Metric.ANSWERED_LATE: TroubleKind.ANSWERED_LATE,
+    Metric.HOLDS_BEGAN: NoticeKind.HOLD_BEGAN,
+    Metric.HOLDS_ENDED: NoticeKind.HOLD_ENDED,
+    Metric.DEAD_LETTERED: NoticeKind.DEAD_LETTERED,
+    Metric.DROPPED: NoticeKind.DROPPED,
+    Metric.ANSWERED_LATE: NoticeKind.ANSWERED_LATE,
 }
-_WITH_CAUSE = {TroubleKind.HOLD_BEGAN, TroubleKind.DEAD_LETTERED, TroubleKind.DROPPED}
+_WITH_CAUSE = {NoticeKind.HOLD_BEGAN, NoticeKind.DEAD_LETTERED, NoticeKind.DROPPED}
 _REMEDIES = {
-    TroubleKind.HOLD_BEGAN: REMEDIES[Kind.HELD],
-    TroubleKind.HOLD_ENDED: "nothing: what waited is delivered within minutes",
-    TroubleKind.DEAD_LETTERED: REMEDIES[Kind.DEAD_LETTERING],
-    TroubleKind.DROPPED: REMEDIES[Kind.DROPPING],
-    TroubleKind.REPLAY_ENDED: "pushgrid dead-letters jobs",
-    TroubleKind.ANSWERED_LATE: "answer at once, and work after it: events come twice otherwise",
+    NoticeKind.HOLD_BEGAN: REMEDIES[Kind.HELD],
+    NoticeKind.HOLD_ENDED: "nothing: what waited is delivered within minutes",
+    NoticeKind.DEAD_LETTERED: REMEDIES[Kind.DEAD_LETTERING],
+    NoticeKind.DROPPED: REMEDIES[Kind.DROPPING],
+    NoticeKind.REPLAY_ENDED: "pushgrid dead-letters jobs",
+    NoticeKind.ANSWERED_LATE: "answer at once, and work after it: events come twice otherwise",
 }
-Counted = dict[tuple[datetime, TroubleKind], Counter[str]]  # a minute's, by reason
+Counted = dict[tuple[datetime, NoticeKind], Counter[str]]  # a minute's, by reason
 
 
 @dataclass(slots=True, kw_only=True)
@@ -123,7 +123,7 @@ class TroubleNotices:
             failure = latest_failure(key, self.attempts, first, first - LOOKED_BACK)
         for (minute, kind), reasons in sorted(found.items()):
             cause = failure_cause(failure) if failure and kind in _WITH_CAUSE else ""
-            if kind is TroubleKind.HOLD_BEGAN:
+            if kind is NoticeKind.HOLD_BEGAN:
                 cause = self._held(known, words_of(failure)) or cause
             yield TroubleNotice(
                 kind=kind,
@@ -155,14 +155,14 @@ class TroubleNotices:
                 continue
             whys = [each.why for each in jobs if each.why]
             yield TroubleNotice(
-                kind=TroubleKind.REPLAY_ENDED,
+                kind=NoticeKind.REPLAY_ENDED,
                 topic=key.topic,
                 subscription=key.subscription,
                 minute=minute,
                 count=sum(each.progress.put for each in jobs),
                 reasons=dict(Counter(each.state.value for each in jobs)),
                 cause="; ".join(whys),
-                remedy=_REMEDIES[TroubleKind.REPLAY_ENDED],
+                remedy=_REMEDIES[NoticeKind.REPLAY_ENDED],
                 replays=[each.id for each in jobs],
             )
 
@@ -172,9 +172,9 @@ def _is_reported(key: SubscriptionKey) -> bool:
     return key.topic.lower() != _SOURCE.joined
 
 
-def _counted(counts: Counts) -> dict[TroubleKind, Counter[str]]:
+def _counted(counts: Counts) -> dict[NoticeKind, Counter[str]]:
     """Return what was counted of each kind, by reason; the empty one if it has none."""
-    found: dict[TroubleKind, Counter[str]] = defaultdict(Counter)
+    found: dict[NoticeKind, Counter[str]] = defaultdict(Counter)
     for series, sum_ in counts.items():
         if series.metric in _KINDS and (count := round(sum_.total)):
             reason = series.dimensions[0][1] if series.dimensions else ""
@@ -182,11 +182,11 @@ def _counted(counts: Counts) -> dict[TroubleKind, Counter[str]]:
     return found
 
 
-def _remedy(kind: TroubleKind, topic: str, name: str, known: EventSubscription | None) -> str:
+def _remedy(kind: NoticeKind, topic: str, name: str, known: EventSubscription | None) -> str:
     remedy = _REMEDIES[kind]
-    if kind is TroubleKind.HOLD_BEGAN and known and known.pause:
+    if kind is NoticeKind.HOLD_BEGAN and known and known.pause:
         remedy = REMEDIES[Kind.PAUSED]
-    elif kind is TroubleKind.DROPPED and known and known.dead_letter:
+    elif kind is NoticeKind.DROPPED and known and known.dead_letter:
         remedy = REMEDIES[Kind.FAILING]
     return remedy.format(topic=topic, subscription=name)
 

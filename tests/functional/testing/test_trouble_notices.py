@@ -19,7 +19,7 @@ from shared.engine.ports import Queue, Table
 from shared.engine.replaying.job import Progress, ReplayJob, Source, State
 from shared.engine.timers.blob_notices import is_news
 from shared.errors import StorageUnavailable
-from shared.events.trouble_event import TroubleKind
+from shared.events.trouble_event import NoticeKind
 from shared.metrics import CountRow, Metric, Series, Span, Sum
 from shared.subscriptions.subscription import SubscriptionKey
 
@@ -80,7 +80,7 @@ def test_each_kind_is_told_once_a_subscription_and_minute(
     told = {(each["eventType"], each["data"]["subscription"]): each for each in ops.received}
     assert len(told) == len(ops.received) == 6
     kinds = {kind for kind, _ in told}
-    assert kinds == {kind.value for kind in TroubleKind} - {"Pushgrid.ReplayEnded"}
+    assert kinds == {kind.value for kind in NoticeKind} - {"Pushgrid.ReplayEnded"}
     dead = told["Pushgrid.EventsDeadLettered", "crm"]
     assert dead["topic"] == SOURCE
     assert dead["subject"] == "/topics/orders/eventSubscriptions/crm"
