@@ -1,8 +1,7 @@
 """
-Lists, shows and replays a blob; prints how far memory rises above idle, in MB.
+Lists, shows and replays blobs; prints how far memory rises above idle, in MB.
 
-It runs in a process of its own. The blob is in the container that the environment variable
-``CONTAINER`` names, in the storage of which ``STORAGE`` has the connection string.
+Each line on standard input is a blob's storage and container, and has a process of its own.
 """
 
 from __future__ import annotations
@@ -65,8 +64,9 @@ def _get(pushgrid: Pushgrid, target: str) -> str:
     return found[1].decode().removeprefix(pushgrid.url) if found else ""
 
 
-def main() -> None:
-    account = StorageAccount({"": os.environ["STORAGE"]})
+def measure(connection: str, container: str) -> None:
+    """List, show and replay the blob in *container*, and print by how much memory has risen."""
+    account = StorageAccount({"": connection})
     storage = StorageDeadLetters(account, {"testing": account})
 
     def listed(destination: DeadLetterDestination, folder: str) -> Listing:
@@ -78,7 +78,6 @@ def main() -> None:
         pushgrid = Pushgrid(until_end)
         pushgrid._app.dead_letters.list = listed  # type: ignore[method-assign]
         pushgrid._app.dead_letters.read = storage.read  # type: ignore[method-assign]
-        container = os.environ["CONTAINER"]
         destination = dead_letter_destination("testing", container)
         crm = pushgrid.topic("orders").subscribe("crm", deadLetterDestination=destination)
         pushgrid.advance(minutes=1)
@@ -100,7 +99,17 @@ def main() -> None:
         pushgrid.advance(minutes=5)
         risen["replay"] = _memory("VmHWM") - idle
         job = pushgrid.arm("GET", f"replays/{job['id']}")
-        sys.stdout.write(json.dumps(risen | {"state": job["state"]}))
+        sys.stdout.write(json.dumps(risen | {"state": job["state"]}) + "\n")
+        sys.stdout.flush()
+
+
+def main() -> None:
+    """Measure each in a child, which has imported everything and whose memory is its own."""
+    for line in sys.stdin:
+        if not os.fork():
+            measure(*json.loads(line))
+            os._exit(0)
+        os.wait()
 
 
 if __name__ == "__main__":

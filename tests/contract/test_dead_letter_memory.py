@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -21,21 +21,32 @@ def kind() -> str:
     return "azurite"
 
 
+@pytest.fixture(scope="module")
+def measuring() -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.contract.dead_letter_memory"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        yield process
+        process.communicate()  # which ends it
+
+
 @pytest.mark.parametrize("shape", SHAPES)
-def test_no_blob_takes_much_memory(shape: str, account: StorageAccount, azurite: Azurite):
+def test_no_blob_takes_much_memory(
+    shape: str, account: StorageAccount, azurite: Azurite, measuring: subprocess.Popen[str]
+):
     container = account.container("dead")
     container.create_container()
     container.upload_blob(PATH, SHAPES[shape]())
-    named = {"STORAGE": azurite.connection_string, "CONTAINER": container.container_name}
+    assert measuring.stdin
+    assert measuring.stdout
 
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.contract.dead_letter_memory"],
-        env={**os.environ, **named},
-        stdout=subprocess.PIPE,
-        check=True,
-        timeout=120,
-    )
+    where = [azurite.connection_string, container.container_name]
+    measuring.stdin.write(json.dumps(where) + "\n")
+    measuring.stdin.flush()
+    risen = json.loads(measuring.stdout.readline())
 
-    risen = json.loads(done.stdout)
     assert risen.pop("state") == "Done"
     assert max(risen.values()) < MOST, risen
