@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
@@ -55,6 +56,7 @@ def test_status_names_all_that_is_wrong_in_order_of_harm(
         assert pushgrid("publish", name, "-", given=lines).code == 0
 
     def waiting() -> dict[str, int]:
+        time.sleep(0.5)  # Looking costs the host more than what it has to do.
         found = pushgrid("status", "--json").document["troubles"]
         return {each["subscription"]: each["waiting"] for each in found}
 
