@@ -284,7 +284,8 @@ def gets_secret(before: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> 
 
     def shown(document: Mapping[str, Any]) -> str | None:
         try:
-            return secrets_of(destination_of(document["properties"])["properties"][_HEADERS] or ())
+            properties = destination_of(document["properties"])["properties"]
+            return secrets_of(properties.get(_HEADERS) or ())
         except (LookupError, TypeError, AttributeError):  # a file can have any form
             return None
 

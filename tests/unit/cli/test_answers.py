@@ -14,9 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from cli import waiting
+from cli.answers import document_of
 from cli.home import HOME
+from cli.subscription_document import gets_secret
 from tests.commands import Run, runner
 from tests.serving import serving
 
@@ -326,3 +329,13 @@ def test_a_full_disk_is_told() -> None:
 
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "No space left" in done.stderr
+
+
+def test_a_subscription_without_headers_gets_a_secret() -> None:
+    """A read answer refuses a missing member that is needed; this one may be missing."""
+    answer = requests.Response()
+    answer._content = b'{"properties": {"destination": {"properties": {}}}}'
+    attribute = {"name": "webhook-signature", "properties": {"value": "Generated"}}
+    wanted = {"destination": {"properties": {"deliveryAttributeMappings": [attribute]}}}
+
+    assert gets_secret(document_of(answer), {"properties": wanted})
