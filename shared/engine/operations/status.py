@@ -22,9 +22,8 @@ from shared.engine.timers.queue_watch import QueueState, states
 from shared.errors import AppError, MethodNotAllowed, NotFound, StorageUnavailable
 from shared.http import HttpAnswer, HttpRequest
 
-LATE = timedelta(
-    minutes=15
-)  # a message that waits longer, or a timer that has not run for longer, is late
+# A message that waits longer, or a timer that has not run for longer, is late.
+LATE = timedelta(minutes=15)
 _SECOND = timedelta(seconds=1)
 _AT_WORK = (Queue.DELIVERIES, Queue.RETRIES, Queue.WAITING, Queue.DEADLETTERS)
 

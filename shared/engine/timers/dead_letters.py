@@ -294,11 +294,10 @@ class WriteDeadLetters:
                         Metric.DEAD_LETTERED, *named, by=times, DeadLetterReason=reason
                     )
             else:
-                reason_to_drop = EndReason.CONTAINER_NOT_FOUND
                 log_dropped(
                     self.metrics,
                     named,
-                    reason_to_drop,
+                    EndReason.CONTAINER_NOT_FOUND,
                     texts,
                     **target.destination_fields,
                     **traces,
