@@ -81,7 +81,7 @@ def test_a_hold_and_a_dead_letter(app: Deployment, told: Callable[[], list[Activ
     kinds = [each.kind for each in (retry, began, held, dead)]
     assert kinds == ["retry", "held", "held", "dead-lettered"]
     assert began.text.startswith("endpoint gets nothing before ")
-    assert began.text.endswith(": 503 Busy at 12:00:00 (probation for Busy: 10 s)")
+    assert began.text.endswith(": 503 Busy at 12:00:00Z (probation for Busy: 10 s)")
     assert held.text.startswith("2 events until ")
     assert dead.text.startswith("1 event in dead/CRM/")
 

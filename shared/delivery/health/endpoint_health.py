@@ -248,7 +248,7 @@ def _hold(health: Health, seen: Observation, terms: DeliveryTerms) -> Hold | Non
 
 def _why(rule: str, seen: Observation) -> str:
     """Name the failure, when it was, and the rule by which a hold follows."""
-    return f"{seen.cause} at {seen.ended_at:%H:%M:%S} ({rule})" if seen.cause else rule
+    return f"{seen.cause} at {seen.ended_at:%H:%M:%SZ} ({rule})" if seen.cause else rule
 
 
 def _with_probe(hold: Hold, until: datetime | None) -> Hold:

@@ -144,7 +144,7 @@ def document(trouble: Trouble) -> dict[str, Any]:
          "id": "/subscriptions/…/eventSubscriptions/crm",       null: its row is damaged
          "kind": "failing", "also": ["dropping"],               values of `Kind`
          "since": "2026-02-09T11:58:00Z",                       null: not known
-         "why": "400 BadRequest at 11:59:41: no such customer", one line, with others' words
+         "why": "400 BadRequest at 11:59:41Z: no such customer", one line, with others' words
          "waiting": 12,                                         events
          "oldestSeenSeconds": 95.0,                             null: none was seen for ten minutes
          "remedy": "pushgrid timeline --topic orders --subscription crm"}
@@ -211,7 +211,7 @@ def held_why(found: Availability, words: str) -> str:
         return ""
     until = "a probe is due"
     if isinstance(found, Held):
-        until = f"until {found.until:%Y-%m-%d %H:%M:%S}"
+        until = f"until {found.until:%Y-%m-%d %H:%M:%SZ}"
     said = f": {words}" if words and words not in found.why else ""
     return f"{until}: {found.why}{said}"
 
@@ -227,7 +227,7 @@ def _cause(activity: Activity) -> str:
     if activity.failure:
         return failure_cause(activity.failure)
     if activity.failed_at:
-        return f"{activity.error} at {activity.failed_at:%H:%M}"
+        return f"{activity.error} at {activity.failed_at:%H:%MZ}"
     return ""
 
 
@@ -235,7 +235,7 @@ def failure_cause(failure: Mapping[str, Any]) -> str:
     """Return the cause of a failed attempt, when it was, and what the endpoint said."""
     at = datetime.fromisoformat(failure["at"])
     words = words_of(failure)
-    return f"{failure['cause']} at {at:%H:%M:%S}" + (f": {words}" if words else "")
+    return f"{failure['cause']} at {at:%H:%M:%SZ}" + (f": {words}" if words else "")
 
 
 def words_of(failure: Mapping[str, Any] | None) -> str:

@@ -36,7 +36,7 @@ def test_a_probation_is_told_when_it_begins_and_when_it_ends(
         "subscription": "crm",
         "reason": "Probation",
         "cause": "404 NotFound",
-        "why": "404 NotFound at 12:00:00 (probation for NotFound: 5 min)",
+        "why": "404 NotFound at 12:00:00Z (probation for NotFound: 5 min)",
         "until": "2026-02-09T12:05:00.0000000Z",
     }
     assert ended == {
@@ -64,7 +64,7 @@ def test_a_hold_that_goes_on_is_told_once(app: Deployment, logged: Logged) -> No
     [line] = logged("hold.began")
     assert (line["reason"], line["why"]) == (
         "DelayedDelivery",
-        "500 GenericError at 12:00:00 (delayed delivery: 1 min)",
+        "500 GenericError at 12:00:00Z (delayed delivery: 1 min)",
     )
     assert logged("hold.ended") == []
     another_process(app)

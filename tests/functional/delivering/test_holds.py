@@ -34,7 +34,7 @@ def test_what_meets_probation_is_held_and_is_no_attempt(app: Deployment, logged:
     line = logged("delivery.run")[-1]
     assert (line["held"], line["held_because"]) == (
         1,
-        "503 Busy at 12:00:00 (probation for Busy: 10 s)",
+        "503 Busy at 12:00:00Z (probation for Busy: 10 s)",
     )
     assert line["held_until"] == "2026-02-09T12:00:10.0000000Z"
 

@@ -389,7 +389,7 @@ def test_an_endpoint_that_refuses_all_is_failing(statuses: Statuses) -> None:
     [trouble] = found["troubles"]
     assert (trouble["kind"], trouble["why"]) == (
         "failing",
-        "400 BadRequest at 12:30:00: no such customer",
+        "400 BadRequest at 12:30:00Z: no such customer",
     )
     assert (trouble["since"], trouble["waiting"]) == (timestamp(at), 3)
     assert found["waiting"] == {"events": 3, "oldestSeenSeconds": 40.0}
@@ -415,7 +415,7 @@ def test_who_waits_for_a_far_attempt_is_failing_though_nothing_was_tried_for_an_
     [trouble] = json.loads(statuses.get("topics", KEY).body)["troubles"]
 
     assert (trouble["kind"], trouble["since"]) == ("failing", timestamp(at))
-    assert trouble["why"] == "503 Busy at 12:00:00"
+    assert trouble["why"] == "503 Busy at 12:00:00Z"
 
 
 def test_the_minutes_of_few_are_read_however_many_fail(

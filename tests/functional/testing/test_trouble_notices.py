@@ -86,7 +86,7 @@ def test_each_kind_is_told_once_a_subscription_and_minute(
     assert dead["subject"] == "/topics/orders/eventSubscriptions/crm"
     assert datetime.fromisoformat(dead["eventTime"]) == minute
     cause = dead["data"].pop("cause")  # of the latest attempt
-    assert re.fullmatch(r"503 Busy at 12:\d\d:\d\d: we are closed", cause)
+    assert re.fullmatch(r"503 Busy at 12:\d\d:\d\dZ: we are closed", cause)
     assert dead["data"] == {
         "topic": "orders",
         "subscription": "crm",

@@ -33,11 +33,11 @@ SLOW: dict[str, Any] = {
     "seconds": 4.04,
 }
 HELD: dict[str, Any] = {
-    "availability": Held(START + MINUTE, "503 Busy at 12:00:03"),
+    "availability": Held(START + MINUTE, "503 Busy at 12:00:03Z"),
     "held_since": START,
 }
 PROBED: dict[str, Any] = {
-    "availability": NeedsProbe("503 busy at 12:00:03"),
+    "availability": NeedsProbe("503 busy at 12:00:03Z"),
     "held_since": START,
 }
 
@@ -85,25 +85,25 @@ def test_what_is_wrong_is_named_the_worst_first(found: Facts, kinds: list[str]) 
         (
             facts(FAILING),
             START - MINUTE,
-            "400 BadRequest at 11:59:59: no such customer",
+            "400 BadRequest at 11:59:59Z: no such customer",
             "pushgrid timeline --topic orders --subscription crm",
         ),
         (
             facts({"failing_since": START, "failed_at": START, "error": "Busy"}),
             START,
-            "Busy at 12:00",
+            "Busy at 12:00Z",
             "pushgrid timeline --topic orders --subscription crm",
         ),
         (
             facts({"failure": REFUSED}, **HELD),
             START,
-            "until 2026-02-09 12:01:00: 503 Busy at 12:00:03: no such customer",
+            "until 2026-02-09 12:01:00Z: 503 Busy at 12:00:03Z: no such customer",
             "pushgrid subscription test crm --topic orders",
         ),
         (
             facts({"failure": {**REFUSED, "answer": {"body": "503 busy"}}}, **PROBED),
             START,
-            "a probe is due: 503 busy at 12:00:03",
+            "a probe is due: 503 busy at 12:00:03Z",
             "pushgrid subscription test crm --topic orders",
         ),
         (
@@ -121,7 +121,7 @@ def test_what_is_wrong_is_named_the_worst_first(found: Facts, kinds: list[str]) 
         (
             facts({"dropped": LOST, "failure": REFUSED}),
             START - MINUTE,
-            "3 UndeliverableDueToHttpBadRequest; 400 BadRequest at 11:59:59: no such customer",
+            "3 UndeliverableDueToHttpBadRequest; 400 BadRequest at 11:59:59Z: no such customer",
             "pushgrid subscription update crm --topic orders --dead-letter-container NAME",
         ),
         (

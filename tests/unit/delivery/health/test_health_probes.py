@@ -90,7 +90,7 @@ def test_the_cause_of_a_hold_survives_until_its_probe() -> None:
     """With its time; that a probe is due or under way comes after it."""
     cause = replace(seen(Outcome.SOCKET_ERROR, sent=3), cause="Connection refused")
     rule = f"probation for SocketError: {in_words(LATEST.profile.probation[Outcome.SOCKET_ERROR])}"
-    why = f"Connection refused at 12:00:03 ({rule})"
+    why = f"Connection refused at 12:00:03Z ({rule})"
     held = after(cause)
     assert held.hold
     over = held.hold.until
