@@ -138,10 +138,10 @@ def _parse_signature(
     properties = mapping.section("properties")
     value = properties.required_text("value")
     if kind != "Static":
-        mapping.refuse("type", f"{mapping.target('type')} must be Static: its value are secrets.")
+        mapping.refuse("type", f"{mapping.target('type')} must be Static: its value is secret.")
     if not properties.flag("isSecret"):
         target = properties.target("isSecret")
-        properties.refuse("isSecret", f"{target} must be true: the value are secrets.")
+        properties.refuse("isSecret", f"{target} must be true: the value is secret.")
     if value == HIDDEN:
         value = _kept(properties, known)
     elif value == GENERATED:

@@ -206,14 +206,14 @@ def _explained_state(
 
 
 def held_why(found: Availability, words: str) -> str:
-    """Return until when an endpoint is held and why, with its *words*; nothing if it is not."""
+    """Return why an endpoint is held and until when, then its *words*; nothing if it is not."""
     if isinstance(found, Open):
         return ""
     until = "a probe is due"
     if isinstance(found, Held):
         until = f"until {found.until:%Y-%m-%d %H:%M:%SZ}"
     said = f": {words}" if words and words not in found.why else ""
-    return f"{until}: {found.why}{said}"
+    return f"{found.why}; {until}{said}"
 
 
 def _given_up_why(found: GivenUp, activity: Activity) -> str:

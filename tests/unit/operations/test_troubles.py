@@ -97,13 +97,13 @@ def test_what_is_wrong_is_named_the_worst_first(found: Facts, kinds: list[str]) 
         (
             facts({"failure": REFUSED}, **HELD),
             START,
-            "until 2026-02-09 12:01:00Z: 503 Busy at 12:00:03Z: no such customer",
+            "503 Busy at 12:00:03Z; until 2026-02-09 12:01:00Z: no such customer",
             "pushgrid subscription test crm --topic orders",
         ),
         (
             facts({"failure": {**REFUSED, "answer": {"body": "503 busy"}}}, **PROBED),
             START,
-            "a probe is due: 503 busy at 12:00:03Z",
+            "503 busy at 12:00:03Z; a probe is due",
             "pushgrid subscription test crm --topic orders",
         ),
         (
