@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 DELETE = "DeleteBlob"
 _STATUS = re.compile(r"HTTP/1\.1 (\d{3})\b")
+_NUMBER = re.compile(r"0|[1-9][0-9]*")
 _BLOB = 4  # parts of a path: nothing, account, container, blob
 
 
@@ -53,7 +54,7 @@ def change_of(
 
 
 def _api(method: str, query: Mapping[str, str], headers: Mapping[str, str]) -> str | None:
-    match method, query.get("comp"):
+    match method, query.get("comp") or None:
         case "PUT", "blocklist":
             return "PutBlockList"
         case "PUT", None if "x-ms-blob-type" in headers:
@@ -78,13 +79,21 @@ def is_batch(method: str, target: str) -> bool:
 
 
 def changes_in(batch: bytes, content_type: str) -> Sequence[Change]:
-    """Return what the requests in the body of a *batch* change."""
-    found = []
+    """
+    Return what the requests in the body of a *batch* change.
+
+    Raises:
+        ValueError: a request has no number of its own, by which its answer could be found.
+    """
+    found = dict[str, Change | None]()
     for number, line, headers in _parts(batch, content_type):
         method, _, rest = line.partition(" ")
-        target = rest.rpartition(" ")[0]
-        found.append(change_of(method, target, headers, number))
-    return [each for each in found if each]
+        if not rest:
+            continue
+        if number in found or not _NUMBER.fullmatch(number):
+            raise ValueError("each request of a batch needs a number of its own as its Content-ID")
+        found[number] = change_of(method, rest.rpartition(" ")[0], headers, number)
+    return [each for each in found.values() if each]
 
 
 def outcomes_in(batch: bytes, content_type: str) -> Mapping[str, Outcome]:

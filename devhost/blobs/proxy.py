@@ -13,8 +13,9 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 from weakref import WeakValueDictionary
+from xml.sax.saxutils import escape
 
 import h11
 
@@ -37,6 +38,7 @@ Report = Callable[[Mapping[str, Any]], Awaitable[None]]
 _REFUSED = 300  # statuses from here on: nothing was changed
 _MOST_BATCH = 4 * 1024 * 1024  # bytes, as storage has it
 _HOP_BY_HOP = frozenset({b"connection", b"expect", b"keep-alive", b"proxy-connection"})
+_NOT_STORED = "The blob is changed, but its event may not be stored."
 _TICK = timedelta(microseconds=1)
 _log = logging.getLogger(__name__)
 
@@ -72,18 +74,19 @@ class BlobProxy:
         request = _Request(scope, receive)
         try:
             await self._pass_on(request, send)
-        except h11.LocalProtocolError as fault:
-            _log.warning("blob request %.160r is malformed: %s", request.target, fault)
-            await _refuse(send, 400)
+        except (h11.LocalProtocolError, ValueError) as fault:
+            _log.warning("blob request %.160r is refused: %s", request.target, fault)
+            await _refuse(send, 400, "InvalidInput", str(fault))
         except _Gone:
             return
         except (OSError, h11.RemoteProtocolError) as fault:
             _log.warning("the blob service does not answer: %r", fault)
             if request.is_answered:
                 raise  # The client sees that the answer is cut off.
-            await _refuse(send, 502)
+            await _refuse(send, 502, "InternalError", "The blob service does not answer.")
 
     async def _pass_on(self, request: _Request, send: Send) -> None:
+        self._check_address(request)
         parts, changes = request.parts(), request.changes()
         if is_batch(request.method, request.target):
             batch = await _whole(parts)
@@ -111,11 +114,18 @@ class BlobProxy:
                     await self._report_all(request, changes, before, answer, whole)
                 except Exception:  # noqa: BLE001 - the app's own
                     _log.exception("no event may be stored of %s", [each[:3] for each in changes])
-                    await _refuse(send, 503)
+                    await _refuse(send, 503, "ServerBusy", _NOT_STORED)
                     return
                 body = _one(whole)
             request.is_answered = True
             await _answer(send, answer, body)
+
+    def _check_address(self, request: _Request) -> None:
+        """Refuse what names its account in the host, or another: its changes would not be seen."""
+        name, host = self._account.name, request.headers.get("host", "")
+        account = unquote(urlsplit(request.target).path).split("/")[1:2]
+        if account not in ([name], [f"{name}-secondary"]) or host.lower().startswith(f"{name}."):
+            raise ValueError(f"with --blob-events, a blob's address is http://HOST/{name}/…")
 
     async def _report_all(
         self,
@@ -231,7 +241,14 @@ async def _answer(send: Send, answer: h11.Response, body: AsyncIterator[bytes]) 
     await send({"type": "http.response.body", "body": b""})
 
 
-async def _refuse(send: Send, status: int) -> None:
-    headers = [(b"content-length", b"0")]
+async def _refuse(send: Send, status: int, code: str, message: str) -> None:
+    """Answer as storage does: clients show code and message."""
+    error = f"<Error><Code>{code}</Code><Message>{escape(message)}</Message></Error>"
+    body = f'<?xml version="1.0" encoding="utf-8"?>{error}'.encode()
+    headers = [
+        (b"content-length", b"%d" % len(body)),
+        (b"content-type", b"application/xml"),
+        (b"x-ms-error-code", code.encode()),
+    ]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": b""})
+    await send({"type": "http.response.body", "body": body})

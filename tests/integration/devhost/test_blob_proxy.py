@@ -200,6 +200,54 @@ def test_a_large_upload_that_is_refused_says_why(proxy: Proxy, container: Contai
     assert not proxy.told.changes
 
 
+@pytest.mark.parametrize(
+    ("host", "path"),
+    [
+        (f"{ACCOUNT}.blob.localhost", "/{container}/folder/x"),
+        (f"{ACCOUNT}.blob.localhost", f"/{ACCOUNT}/x"),
+        ("127.0.0.1", "/another/{container}/x"),
+    ],
+)
+def test_an_address_without_the_account_is_refused(
+    proxy: Proxy, container: ContainerClient, host: str, path: str
+) -> None:
+    """Azurite finds an account in the host, too: what is a container, and what a blob, differs."""
+    client = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=60)
+    target = f"{path.format(container=container.container_name)}?{writable(container, 'folder/x')}"
+    headers = {"Host": f"{host}:{proxy.port}", "x-ms-blob-type": "BlockBlob"}
+    client.request("PUT", target, b"1", headers)
+    answer = client.getresponse()
+    text = answer.read().decode()
+    client.close()
+
+    assert answer.status == 400
+    assert f"a blob's address is http://HOST/{ACCOUNT}/" in text
+    assert not proxy.told.changes
+    assert not list(container.list_blobs())
+
+
+def test_a_batch_whose_answers_could_not_be_told_apart_is_refused(
+    proxy: Proxy, container: ContainerClient
+) -> None:
+    container.upload_blob("x", b"1")
+    target = f"/{ACCOUNT}/{container.container_name}/x?{writable(container, 'x')}"
+    parts = [
+        "--b\r\nContent-Type: application/http\r\nContent-ID: 0\r\n\r\n"
+        f"DELETE {each} HTTP/1.1\r\n\r\n"
+        for each in (target, target)
+    ]
+    client = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=60)
+    headers = {"Content-Type": "multipart/mixed; boundary=b"}
+    client.request("POST", f"/{ACCOUNT}/?comp=batch", "".join(parts) + "--b--\r\n", headers)
+    answer = client.getresponse()
+    text = answer.read().decode()
+    client.close()
+
+    assert (answer.status, answer.headers["x-ms-error-code"]) == (400, "InvalidInput")
+    assert "a number of its own as its Content-ID" in text
+    assert proxy.told.apis == [("PutBlob", "x")]
+
+
 def test_a_client_that_is_slow_holds_up_no_other(proxy: Proxy, container: ContainerClient) -> None:
     name = container.container_name
     slow = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=60)
@@ -260,6 +308,7 @@ def test_an_app_that_can_store_no_event_is_an_error_to_the_client(
     ):
         blob.upload_blob(b"1")
     assert caught.value.status_code == 503
+    assert "its event may not be stored" in str(caught.value)
 
     proxy.told.fault = None
     container.upload_blob("x", b"1", overwrite=True)

@@ -23,6 +23,7 @@ COPY = {"x-ms-copy-source": "http://127.0.0.1/devstoreaccount1/in/c"}
         ("DELETE", "", {"x-ms-delete-snapshots": "include"}, "DeleteBlob"),
         ("DELETE", "", {"x-ms-delete-snapshots": "only"}, None),
         ("DELETE", "?snapshot=2026-02-09T12:00:00.0000000Z", {}, None),
+        ("PUT", "?comp=", PUT, "PutBlob"),
         ("PUT", "?comp=block&blockid=eA==", {}, None),
         ("PUT", "?comp=block&blockid=eA==", COPY, None),
         ("PUT", "?comp=metadata", {}, None),
@@ -82,6 +83,13 @@ def test_a_batch_deletes() -> None:
         "0": Outcome(202, "r-0"),
         "1": Outcome(404, "r-1"),
     }
+
+
+@pytest.mark.parametrize("number", [b"0", b"a", b"01", b""])
+def test_each_request_of_a_batch_has_a_number_of_its_own(number: bytes) -> None:
+    """Azurite says neither which of two it means, nor what else than a number it was given."""
+    with pytest.raises(ValueError, match="a number of its own as its Content-ID"):
+        changes_in(BATCH.replace(b"ID: 2", b"ID: " + number), "multipart/mixed; boundary=b")
 
 
 @pytest.mark.parametrize(
