@@ -119,7 +119,7 @@ class TroubleNotices:
         topic, name = known.key if known else key
         first = min(minute for minute, _ in found)
         failure = None
-        if wants_cause and any(kind in _WITH_CAUSE for _, kind in found):
+        if known and wants_cause and any(kind in _WITH_CAUSE for _, kind in found):
             failure = latest_failure(key, self.attempts, first, first - LOOKED_BACK)
         for (minute, kind), reasons in sorted(found.items()):
             cause = failure_cause(failure) if failure and kind in _WITH_CAUSE else ""
@@ -183,10 +183,12 @@ def _counted(counts: Counts) -> dict[NoticeKind, Counter[str]]:
 
 
 def _remedy(kind: NoticeKind, topic: str, name: str, known: EventSubscription | None) -> str:
+    if known is None:
+        return "nothing: the event subscription was deleted"
     remedy = _REMEDIES[kind]
-    if kind is NoticeKind.HOLD_BEGAN and known and known.pause:
+    if kind is NoticeKind.HOLD_BEGAN and known.pause:
         remedy = REMEDIES[Kind.PAUSED]
-    elif kind is NoticeKind.DROPPED and known and known.dead_letter:
+    elif kind is NoticeKind.DROPPED and known.dead_letter:
         remedy = REMEDIES[Kind.FAILING]
     return remedy.format(topic=topic, subscription=name)
 

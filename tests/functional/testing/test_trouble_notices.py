@@ -73,12 +73,13 @@ def test_each_kind_is_told_once_a_subscription_and_minute(
         count(pushgrid, Metric.DELIVERY_SUCCESS, 6)
         pushgrid.advance(seconds=1)
     count(pushgrid, Metric.DROPPED, 1, name="billing", DropReason="TimeToLiveExceeded")
+    count(pushgrid, Metric.DROPPED, 1, name="gone", DropReason="SubscriptionDeleted")
 
     tell(pushgrid)
     tell(pushgrid)
 
     told = {(each["eventType"], each["data"]["subscription"]): each for each in ops.received}
-    assert len(told) == len(ops.received) == 6
+    assert len(told) == len(ops.received) == 7
     kinds = {kind for kind, _ in told}
     assert kinds == {kind.value for kind in NoticeKind} - {"Pushgrid.ReplayEnded"}
     dead = told["Pushgrid.EventsDeadLettered", "crm"]
@@ -100,6 +101,8 @@ def test_each_kind_is_told_once_a_subscription_and_minute(
     assert "we are closed" in told["Pushgrid.HoldBegan", "crm"]["data"]["cause"]
     dropped = told["Pushgrid.EventsDropped", "Billing"]["data"]
     assert (dropped["count"], dropped["cause"]) == (1, "")
+    gone = told["Pushgrid.EventsDropped", "gone"]["data"]
+    assert gone["remedy"] == "nothing: the event subscription was deleted"
 
 
 def test_minutes_are_told_apart_and_a_repeated_run_sends_the_same_events(
