@@ -53,5 +53,5 @@ def test_what_the_counts_of_a_minute_say_is_pushed(
         "count": 3,
         "reasons": {"TimeToLiveExceeded": 3},
         "cause": "",
-        "remedy": f"pushgrid subscription update crm --topic {name} --dead-letter-container NAME",
+        "remedy": "nothing: the event subscription was deleted",
     }

@@ -32,16 +32,16 @@ def test_status_names_all_that_is_wrong_in_order_of_harm(
         return 200
 
     endpoints = {
+        "expired": subscriber(),
         "refusing": subscriber(answers(400)),
         "hanging": subscriber(hang),
         "paused": subscriber(),
-        "expired": subscriber(),
         "slow": subscriber(consent=allows_little),
     }
     pushgrid("topic", "create", name)
     well = pushgrid("status")
     assert (well.code, "is healthy" in well.out, "0 events wait" in well.out) == (0, True, True)
-    soon = (datetime.now(UTC) + timedelta(seconds=5)).isoformat()
+    soon = (datetime.now(UTC) + timedelta(seconds=10)).isoformat()
     options = {
         "refusing": ("--dead-letter-container", "dead"),
         "expired": ("--expires", soon),

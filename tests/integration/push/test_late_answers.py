@@ -188,7 +188,7 @@ def test_a_dribbling_peer_costs_next_to_nothing(
     monkeypatch.setattr(HttpConnection, "_read", counted)
     begun = time.monotonic()
     with Server(script) as server:
-        waiting.send(server.url, timedelta(seconds=0.1), until=timedelta(seconds=1))
+        waiting.send(server.url, timedelta(seconds=1), until=timedelta(seconds=2))
         assert eventually(lambda: not waits(waiting.pusher))
 
     # A read for each byte would be thousands a second.
