@@ -14,8 +14,6 @@ from urllib.parse import unquote, urlsplit
 
 from devhost import azurite
 from devhost.errors import BadFunctionError
-from devhost.storage.identity import identity_of
-from devhost.storage.setting import storage_setting
 
 API_VERSION = "2024-11-04"
 _URL = re.compile(r"https?://[!-~]+", re.IGNORECASE)
@@ -23,6 +21,16 @@ _URL = re.compile(r"https?://[!-~]+", re.IGNORECASE)
 _HOST = re.compile(r"(?!.*[^.]{64})[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?|[0-9a-f:.]*:[0-9a-f:.]*")
 _SAS = re.compile(r"[!-~]*")
 _SCOPE = "https://storage.azure.com/.default"
+# What names a managed identity, and azure.identity's word for it.
+_IDENTITIES = {
+    "clientid": "client_id",
+    "managedidentityclientid": "client_id",
+    "managedidentityresourceid": "resource_id",
+    "managedidentityobjectid": "object_id",
+}
+# Seconds, where the library would take minutes: the host tries again by itself.
+_TOKEN_LIMITS: dict[str, Any] = {"connection_timeout": 2, "read_timeout": 5, "retry_total": 0}
+_PREFIXES = ("ConnectionStrings:AzureWebJobs", "AzureWebJobs", "ConnectionStrings:", "")
 _DEVELOPMENT = (
     f"AccountName={azurite.ACCOUNT};AccountKey={azurite.KEY};"
     f"BlobEndpoint=http://127.0.0.1:10000/{azurite.ACCOUNT};"
@@ -87,12 +95,36 @@ def find_account(connection: str, environ: Mapping[str, str]) -> StorageAccount:
     Raises:
         BadFunctionError: the setting is missing or malformed.
     """
-    setting = storage_setting(connection, environ)
+    setting = connection_setting(connection, environ)
     if text := setting.get(""):
         return _from_connection_string(text, connection)
     if setting:
         return _from_section(setting, connection)
     raise BadFunctionError(f"setting {connection} (the storage account) is missing")
+
+
+def connection_setting(connection: str, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """
+    Return a connection string under ``''``, or the members of a section in lower case.
+
+    Names are case-insensitive, ``:`` and ``__`` mean the same, and an empty value is not set. The
+    first prefix that has a value wins, and there a string before a section.
+
+    Source: azure-webjobs-sdk, IConfigurationExtensions.GetWebJobsConnectionSection.
+    """
+    settings = {
+        name.replace("__", ":").lower(): text.strip()
+        for name, text in environ.items()
+        if text.strip()
+    }
+    for prefix in _PREFIXES:
+        name = f"{prefix}{connection}".lower()
+        if name in settings:
+            return {"": settings[name]}
+        below = [each for each in settings if each.startswith(f"{name}:")]
+        if below:
+            return {each.removeprefix(f"{name}:"): settings[each] for each in below}
+    return {}
 
 
 def _from_connection_string(text: str, setting: str) -> StorageAccount:
@@ -141,7 +173,7 @@ def _from_section(section: Mapping[str, str], connection: str) -> StorageAccount
     if not queue_url:
         raise BadFunctionError(f"setting {connection}__queueServiceUri is missing")
     try:
-        identity = identity_of(section)
+        credential = _credential(section)
     except ValueError as fault:
         raise BadFunctionError(f"setting {connection}__credential: {fault}") from None
     queue_url, blob_url = (url and _url(url, connection) for url in (queue_url, blob_url))
@@ -152,8 +184,47 @@ def _from_section(section: Mapping[str, str], connection: str) -> StorageAccount
         name=account or _account_name(queue_url),
         queue_url=queue_url,
         blob_url=blob_url,
-        credential=identity.credential(),
+        credential=credential,
     )
+
+
+def _credential(section: Mapping[str, str]) -> Any:
+    """
+    Return the credential that a section names.
+
+    Raises:
+        ValueError: it names no known identity, or more than one.
+
+    Source: Microsoft.Extensions.Azure, ClientFactory.CreateCredential (2026).
+    """
+    import azure.identity as entra  # half a second's work
+
+    given = {_IDENTITIES[name]: text for name, text in section.items() if name in _IDENTITIES}
+    tenant, client = section.get("tenantid"), section.get("clientid")
+    match section.get("credential", "").lower():
+        case "managedidentity":
+            if sum(name in section for name in _IDENTITIES) > 1:
+                raise ValueError("more than one identity is named")
+            client = given.pop("client_id", None)
+            return entra.ManagedIdentityCredential(
+                client_id=client, identity_config=given, **_TOKEN_LIMITS
+            )
+        case "workloadidentity":
+            return entra.WorkloadIdentityCredential(
+                tenant_id=tenant,
+                client_id=client,
+                token_file_path=section.get("tokenfilepath"),
+                **_TOKEN_LIMITS,
+            )
+        case "" if tenant and client and (secret := section.get("clientsecret")):
+            return entra.ClientSecretCredential(
+                tenant_id=tenant, client_id=client, client_secret=secret, **_TOKEN_LIMITS
+            )
+        case "" if not given.keys() - {"client_id"}:
+            client = section.get("managedidentityclientid") or client
+            chosen = {"managed_identity_client_id": client} if client else {}
+            return entra.DefaultAzureCredential(**chosen, **_TOKEN_LIMITS)
+    raise ValueError("not one of managedidentity, workloadidentity")
 
 
 def _url(text: str, setting: str) -> str:

@@ -1,14 +1,19 @@
-"""Which variables are the connection: what the host would take."""
+"""Which variables are the connection: the app and the local host take what the real host would."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 
+from devhost.storage.account import connection_setting
 from shared.storage_setting import storage_setting
 
+Read = Callable[[str, Mapping[str, str]], Mapping[str, str]]
+both = pytest.mark.parametrize("read", [storage_setting, connection_setting])
 
+
+@both
 @pytest.mark.parametrize(
     ("environ", "setting"),
     [
@@ -38,19 +43,26 @@ from shared.storage_setting import storage_setting
         ),
     ],
 )
-def test_what_is_the_connection(environ: Mapping[str, str], setting: Mapping[str, str]) -> None:
-    assert storage_setting("AzureWebJobsStorage", environ) == setting
+def test_what_is_the_connection(
+    environ: Mapping[str, str], setting: Mapping[str, str], read: Read
+) -> None:
+    assert read("AzureWebJobsStorage", environ) == setting
 
 
+@both
 @pytest.mark.parametrize(
     ("environ", "text"),
     [
         ({"Storage": "bare"}, "bare"),
         ({"Storage": "bare", "AzureWebJobsStorage": "prefixed"}, "prefixed"),
         ({"Storage": "bare", "ConnectionStrings:Storage": "listed"}, "listed"),
+        (
+            {"AzureWebJobsStorage": "late", "ConnectionStrings:AzureWebJobsStorage": "early"},
+            "early",
+        ),
     ],
 )
 def test_the_name_of_a_connection_may_lack_its_prefix(
-    environ: Mapping[str, str], text: str
+    environ: Mapping[str, str], text: str, read: Read
 ) -> None:
-    assert storage_setting("Storage", environ) == {"": text}
+    assert read("Storage", environ) == {"": text}

@@ -125,23 +125,6 @@ def test_no_token_is_an_outage_and_not_the_end_of_the_host(fault):
 
 
 @pytest.mark.parametrize(
-    ("host", "app"),
-    [
-        ("identity.py", "adapters/storage/identity.py"),
-        ("setting.py", "storage_setting.py"),
-    ],
-)
-def test_the_app_and_the_local_host_read_identities_alike(host, app):
-    """They must not import each other, so each has a copy of the same code."""
-    ours, theirs = (
-        path.read_text().partition("\n")[2]
-        for path in (ROOT / "devhost/storage" / host, ROOT / "shared" / app)
-    )
-
-    assert ours == theirs
-
-
-@pytest.mark.parametrize(
     "url",
     [
         "notaurl",

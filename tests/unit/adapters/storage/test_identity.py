@@ -8,69 +8,89 @@ from typing import Any
 import azure.identity
 import pytest
 
+from devhost.errors import BadFunctionError
+from devhost.storage.account import find_account
 from shared.adapters.storage.identity import identity_of
 
 MANAGED = {"credential": "managedidentity"}
 SECRET = {"tenantid": "t", "clientid": "c", "clientsecret": "s"}
 
 
-@pytest.mark.parametrize(
-    ("section", "kind", "arguments"),
-    [
-        (MANAGED, "ManagedIdentityCredential", {}),
-        ({"credential": "ManagedIdentity"}, "ManagedIdentityCredential", {}),
-        ({**MANAGED, "clientid": "c"}, "ManagedIdentityCredential", {"client_id": "c"}),
-        (
-            {**MANAGED, "managedidentityclientid": "c"},
-            "ManagedIdentityCredential",
-            {"client_id": "c"},
-        ),
-        (
-            {**MANAGED, "managedidentityresourceid": "/r"},
-            "ManagedIdentityCredential",
-            {"identity_config": {"resource_id": "/r"}},
-        ),
-        (
-            {**MANAGED, "managedidentityobjectid": "o"},
-            "ManagedIdentityCredential",
-            {"identity_config": {"object_id": "o"}},
-        ),
-        # A managed identity has no secret: what says so is not for it.
-        ({**MANAGED, **SECRET}, "ManagedIdentityCredential", {"client_id": "c"}),
-        (
-            {"credential": "workloadidentity", "tenantid": "t", "clientid": "c"},
-            "WorkloadIdentityCredential",
-            {"tenant_id": "t", "client_id": "c"},
-        ),
-        (
-            SECRET,
-            "ClientSecretCredential",
-            {"tenant_id": "t", "client_id": "c", "client_secret": "s"},
-        ),
-        # An application is all three.
-        (
-            {"clientid": "c", "clientsecret": "s"},
-            "DefaultAzureCredential",
-            {"managed_identity_client_id": "c"},
-        ),
-        ({}, "DefaultAzureCredential", {}),
-        ({"clientid": "c"}, "DefaultAzureCredential", {"managed_identity_client_id": "c"}),
-        (
-            {"tenantid": "t", "clientid": "c"},
-            "DefaultAzureCredential",
-            {"managed_identity_client_id": "c"},
-        ),
-        (
-            {"clientid": "c", "managedidentityclientid": "m"},
-            "DefaultAzureCredential",
-            {"managed_identity_client_id": "m"},
-        ),
-    ],
-)
+IDENTITIES = [
+    (MANAGED, "ManagedIdentityCredential", {}),
+    ({"credential": "ManagedIdentity"}, "ManagedIdentityCredential", {}),
+    ({**MANAGED, "clientid": "c"}, "ManagedIdentityCredential", {"client_id": "c"}),
+    (
+        {**MANAGED, "managedidentityclientid": "c"},
+        "ManagedIdentityCredential",
+        {"client_id": "c"},
+    ),
+    (
+        {**MANAGED, "managedidentityresourceid": "/r"},
+        "ManagedIdentityCredential",
+        {"identity_config": {"resource_id": "/r"}},
+    ),
+    (
+        {**MANAGED, "managedidentityobjectid": "o"},
+        "ManagedIdentityCredential",
+        {"identity_config": {"object_id": "o"}},
+    ),
+    # A managed identity has no secret: what says so is not for it.
+    ({**MANAGED, **SECRET}, "ManagedIdentityCredential", {"client_id": "c"}),
+    (
+        {"credential": "workloadidentity", "tenantid": "t", "clientid": "c"},
+        "WorkloadIdentityCredential",
+        {"tenant_id": "t", "client_id": "c"},
+    ),
+    (
+        SECRET,
+        "ClientSecretCredential",
+        {"tenant_id": "t", "client_id": "c", "client_secret": "s"},
+    ),
+    # An application is all three.
+    (
+        {"clientid": "c", "clientsecret": "s"},
+        "DefaultAzureCredential",
+        {"managed_identity_client_id": "c"},
+    ),
+    ({}, "DefaultAzureCredential", {}),
+    ({"clientid": "c"}, "DefaultAzureCredential", {"managed_identity_client_id": "c"}),
+    (
+        {"tenantid": "t", "clientid": "c"},
+        "DefaultAzureCredential",
+        {"managed_identity_client_id": "c"},
+    ),
+    (
+        {"clientid": "c", "managedidentityclientid": "m"},
+        "DefaultAzureCredential",
+        {"managed_identity_client_id": "m"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("section", "kind", "arguments"), IDENTITIES)
 def test_who_we_are(section: Mapping[str, str], kind: str, arguments: Mapping[str, Any]) -> None:
     identity = identity_of({"accountname": "acc", **section})
 
     assert (identity.kind, identity.arguments) == (kind, arguments)
+
+
+@pytest.mark.parametrize(("section", "kind", "arguments"), IDENTITIES)
+def test_the_local_host_is_the_same_one(
+    section: Mapping[str, str],
+    kind: str,
+    arguments: Mapping[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[dict[str, Any]] = []
+    monkeypatch.setattr(azure.identity, kind, lambda **given: made.append(given) or kind)
+
+    account = find_account("S", {"S__accountName": "acc", **_variables(section)})
+
+    assert account.credential == kind
+    limits = {"connection_timeout": 2, "read_timeout": 5, "retry_total": 0}
+    given = {name: each for name, each in made[0].items() if each not in (None, {})}
+    assert given == {**arguments, **limits}
 
 
 @pytest.mark.parametrize(
@@ -91,6 +111,12 @@ def test_who_we_are(section: Mapping[str, str], kind: str, arguments: Mapping[st
 def test_what_names_no_identity_is_refused(section: Mapping[str, str], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         identity_of(section)
+    with pytest.raises(BadFunctionError, match="setting S__credential: "):
+        find_account("S", {"S__accountName": "acc", **_variables(section)})
+
+
+def _variables(section: Mapping[str, str]) -> dict[str, str]:
+    return {f"S__{name}": text for name, text in section.items()}
 
 
 @pytest.mark.parametrize(
