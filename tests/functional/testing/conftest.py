@@ -5,6 +5,7 @@ import pytest
 from pushgrid.testing.deployment import Pushgrid
 from pushgrid.testing.plugin import pushgrid
 from pushgrid.testing.topic import Subscriber
+from tests.commands import Run, runner
 from tests.functional.testing.replaying import AT, PLACED
 
 __all__ = ["pushgrid"]
@@ -20,3 +21,14 @@ def crm(pushgrid: Pushgrid) -> Subscriber:
     orders.publish({**PLACED, "id": "e-3"})
     pushgrid.advance(hours=1)
     return subscriber
+
+
+@pytest.fixture
+def run(
+    pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    """Run the command on the deployment, as an operator does who has its key."""
+    monkeypatch.setenv("PUSHGRID_URL", pushgrid.url)
+    monkeypatch.setenv("PUSHGRID_ADMIN_KEY", pushgrid.admin_key)
+    monkeypatch.setattr("cli.replays._POLL", 0.01)
+    return runner(monkeypatch, capsys)

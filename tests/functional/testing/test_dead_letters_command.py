@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from pushgrid.testing.deployment import Pushgrid
 from pushgrid.testing.topic import Subscriber
 from shared.deadletter.blob_summary import BlobSummary
-from tests.commands import Printed, Run, runner
+from tests.commands import Printed, Run
+from tests.functional.testing.replaying import PLACED
 
-PLACED = {"id": "e-17", "eventType": "Shop.OrderPlaced", "subject": "/orders/17"}
-
-
-class Command:
-    """Runs the command on a deployment."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-
-    def __call__(self, *arguments: str) -> Printed:
-        return self._run("dead-letters", *arguments)
-
-    def blobs(self, *options: str) -> list[str]:
-        return [each["blob"] for each in self("list", "--json", *options).document]
+Command = Callable[..., Printed]
 
 
 @pytest.fixture
-def command(
-    pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Command:
-    monkeypatch.setenv("PUSHGRID_URL", pushgrid.url)
-    monkeypatch.setenv("PUSHGRID_ADMIN_KEY", pushgrid.admin_key)
-    return Command(runner(monkeypatch, capsys))
+def command(run: Run) -> Command:
+    return partial(run, "dead-letters")
+
+
+def blobs(command: Command, *options: str) -> list[str]:
+    return [each["blob"] for each in command("list", "--json", *options).document]
 
 
 @pytest.fixture
@@ -92,7 +82,7 @@ def test_all_blobs_are_listed_newest_first(command: Command):
     ],
 )
 def test_some_are_chosen(command: Command, options: tuple[str, ...], folders: list[str]):
-    assert [blob.partition("/")[0] for blob in command.blobs(*options)] == folders
+    assert [blob.partition("/")[0] for blob in blobs(command, *options)] == folders
 
 
 def test_more_than_a_page_is_read(pushgrid: Pushgrid, crm: Subscriber, command: Command):
@@ -100,13 +90,13 @@ def test_more_than_a_page_is_read(pushgrid: Pushgrid, crm: Subscriber, command: 
         crm.topic.publish(PLACED)
         pushgrid.advance(minutes=5)
 
-    assert len(command.blobs("--most", "120")) == 120
-    assert len(command.blobs("--most", "1000")) == 131
+    assert len(blobs(command, "--most", "120")) == 120
+    assert len(blobs(command, "--most", "1000")) == 131
 
 
 @pytest.mark.usefixtures("crm")
 def test_a_blob_is_shown(command: Command):
-    (blob,) = command.blobs()
+    (blob,) = blobs(command)
 
     printed = command("show", blob)
     (record,) = command("show", blob, "--json").document
@@ -127,7 +117,7 @@ def test_long_ids_types_and_subjects_are_clipped_but_for_programs(
     orders.subscribe("crm", answers=[400])
     orders.publish({"id": "i" * 600, "eventType": "t" * 600, "subject": "s" * 600})
     pushgrid.advance(minutes=5)
-    (blob,) = command.blobs()
+    (blob,) = blobs(command)
 
     printed = command("show", blob).out
     (record,) = command("show", blob, "--json").document
@@ -140,7 +130,7 @@ def test_long_ids_types_and_subjects_are_clipped_but_for_programs(
 
 @pytest.mark.usefixtures("invoices")
 def test_a_blob_of_a_namespace_is_shown(command: Command):
-    (blob,) = command.blobs("-t", "shop.invoices")
+    (blob,) = blobs(command, "-t", "shop.invoices")
 
     assert "i-1" in command("show", blob).out
     assert "i-1" in command("show", blob, "-t", "shop.invoices", "-s", "mail").out

@@ -9,30 +9,45 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.deployment import Pushgrid
-from tests.commands import Run, runner
-
-
-@pytest.fixture
-def run(
-    pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Run:
-    monkeypatch.setenv("PUSHGRID_URL", pushgrid.url)
-    monkeypatch.setenv("PUSHGRID_ADMIN_KEY", pushgrid.admin_key)
-    return runner(monkeypatch, capsys)
+from tests.commands import Run
 
 
 def over(least: float) -> dict[str, Any]:
     return {"operatorType": "NumberGreaterThan", "key": "data.total", "value": least}
 
 
-def test_a_namespace_gets_as_many_events_in_a_request_as_it_takes(
-    pushgrid: Pushgrid, run: Run, tmp_path: Path
+@pytest.mark.parametrize(
+    ("namespace", "events"),
+    [
+        ("shop", [{"type": "Placed"}] * 2001),
+        (None, [{"type": "Placed", "data": "x" * 1000}] * 1500),
+    ],
+    ids=["by number", "by size"],
+)
+def test_a_file_takes_as_many_requests_as_it_needs(
+    pushgrid: Pushgrid, run: Run, namespace: str | None, events: list[Any]
 ):
-    pushgrid.topic("orders", namespace="shop")
-    file = tmp_path / "events.json"
-    file.write_text(json.dumps([{"type": "Shop.OrderPlaced"}] * 2001))
+    pushgrid.topic("orders", namespace=namespace)
+    name = f"{namespace}.orders" if namespace else "orders"
 
-    assert run("publish", "shop.orders", str(file), "--json").code == 0
+    sent = run("publish", name, "-", given="\n".join(map(json.dumps, events)))
+
+    assert sent.out == f"published {len(events)} events to {name}; 0 event subscriptions matched\n"
+
+
+def test_events_of_an_own_schema_are_published_as_they_are(pushgrid: Pushgrid, run: Run):
+    constant = {"id": {"sourceField": "order"}, "eventType": {"defaultValue": "Shop.Placed"}}
+    constant |= {member: {"defaultValue": "1"} for member in ("subject", "dataVersion")}
+    mapping = {"inputSchemaMappingType": "Json", "properties": constant}
+    crm = pushgrid.topic(
+        "orders", inputSchema="CustomEventSchema", inputSchemaMapping=mapping
+    ).subscribe("crm")
+
+    sent = run("publish", "orders", "-", given='{"order": "7"}')
+    described = run("publish", "orders", "--type", "Placed")
+
+    assert sent.out == "published 1 event to orders; 1 event subscription matched\n"
+    assert (described.code, crm.received) == (2, [{"order": "7"}])
 
 
 PUBLISH = ("--type", "Placed", "--subject", "/orders/1", "--id", "e-1", "--data")

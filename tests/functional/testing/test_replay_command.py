@@ -9,17 +9,7 @@ import pytest
 from pushgrid.testing.deployment import Pushgrid
 from pushgrid.testing.topic import Subscriber
 from shared.engine.ports import Table
-from tests.commands import Run, runner
-
-
-@pytest.fixture
-def run(
-    pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Run:
-    monkeypatch.setenv("PUSHGRID_URL", pushgrid.url)
-    monkeypatch.setenv("PUSHGRID_ADMIN_KEY", pushgrid.admin_key)
-    monkeypatch.setattr("cli.replays._POLL", 0.01)
-    return runner(monkeypatch, capsys)
+from tests.commands import Run
 
 
 @pytest.fixture

@@ -12,21 +12,12 @@ from pushgrid.testing.subscriber import Endpoint
 from pushgrid.testing.topic import Subscriber
 from shared.events.blob_event import WrittenBlob, blob_event
 from tests.builders import a_topic
-from tests.commands import Run, runner
+from tests.commands import Run
 from tests.functional.testing.replaying import PLACED, replayed
 
 URL = "https://ops.example/"
 SOURCE = f"{GROUP}/providers/Microsoft.Storage/storageAccounts/{ACCOUNT}"
 TOPIC = f"system-{ACCOUNT}"
-
-
-@pytest.fixture
-def run(
-    pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Run:
-    monkeypatch.setenv("PUSHGRID_URL", pushgrid.url)
-    monkeypatch.setenv("PUSHGRID_ADMIN_KEY", pushgrid.admin_key)
-    return runner(monkeypatch, capsys)
 
 
 def subscribe(pushgrid: Pushgrid, run: Run, answers: list[int]) -> Endpoint:

@@ -10,7 +10,7 @@ from pushgrid.testing import Pushgrid
 from pushgrid.testing.driven_app import GROUP
 from pushgrid.testing.subscriber import Endpoint
 from pushgrid.testing.topic import Topic
-from tests.commands import Run, runner
+from tests.commands import Run
 
 WEBHOOK = {
     "endpointUrl": "https://crm.example/?code=secret",
@@ -40,6 +40,13 @@ OF_TOPIC: dict[str, Any] = {
     "retryPolicy": {"maxDeliveryAttempts": 7, "eventTimeToLiveInMinutes": 120},
     "labels": ["one", "two"],
     "expirationTimeUtc": "2030-01-31T00:00:00Z",
+}
+STORAGE = f"{GROUP}/providers/Microsoft.Storage/storageAccounts/testing"
+DEAD: dict[str, Any] = {
+    "deadLetterDestination": {
+        "endpointType": "StorageBlob",
+        "properties": {"resourceId": STORAGE, "blobContainerName": "dead"},
+    }
 }
 OF_NAMESPACE: dict[str, Any] = {
     "deliveryConfiguration": {
@@ -99,15 +106,6 @@ NAMESPACE_ONLY = [
 ]
 
 
-@pytest.fixture
-def run(
-    pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Run:
-    monkeypatch.setenv("PUSHGRID_URL", pushgrid.url)
-    monkeypatch.setenv("PUSHGRID_ADMIN_KEY", pushgrid.admin_key)
-    return runner(monkeypatch, capsys)
-
-
 def stored(pushgrid: Pushgrid, path: str) -> dict[str, Any]:
     """Return all settings, secrets in clear text: the path of each, its headers by name."""
     properties = pushgrid.arm("GET", path)["properties"]
@@ -159,6 +157,27 @@ def test_an_update_of_a_namespace_topics_subscription_keeps_its_identity_too(
     invoices.subscribe("crm", **OF_NAMESPACE)
 
     assert changed_by(pushgrid, run, invoices, option) == expected
+
+
+def test_the_options_of_a_creation_say_what_a_document_says(pushgrid: Pushgrid, run: Run):
+    orders = pushgrid.topic("orders")
+    path = orders.subscribe("crm", **OF_TOPIC, **DEAD).path
+    by_document = stored(pushgrid, path)
+    options = (
+        f"--endpoint {by_document['.url']} --event-types A,B --subject-begins-with /orders/ "
+        "--subject-ends-with .json --case-sensitive --filter data.total>10 --max-attempts 7 "
+        "--time-to-live 2h --batch 10 --batch-kilobytes 500 --header X-A=a "
+        "--secret-header X-Key=s3cret --header-from X-Id=data.id --dead-letter-container dead "
+        "--label one --label two --expires 2030-01-31T00:00:00Z"
+    ).split()
+
+    made = run("subscription", "create", "crm", "-t", "orders", "--replace", *options)
+
+    assert made.code == 0, made.err
+    without_options = {".minimumTlsVersionAllowed", ".enableAdvancedFilteringOnArrays"}
+    assert stored(pushgrid, path) == {
+        name: value for name, value in by_document.items() if name not in without_options
+    }
 
 
 @pytest.mark.parametrize("namespace", [None, "shop"])
@@ -271,7 +290,6 @@ def test_a_queue_receives_the_events(pushgrid: Pushgrid, run: Run):
     """Its account is the deployment's own, unless it is named; a webhook's options are left."""
     orders = pushgrid.topic("orders")
     orders.subscribe("crm", destination=DESTINATION)
-    account = f"{GROUP}/providers/Microsoft.Storage/storageAccounts/testing"
 
     for action in ("create --replace", "update"):
         done = run("subscription", *action.split(), "crm", "-t", "orders", "--queue", "inbox")
@@ -280,7 +298,7 @@ def test_a_queue_receives_the_events(pushgrid: Pushgrid, run: Run):
         assert shown["destination"] == {
             "endpointType": "StorageQueue",
             "properties": {
-                "resourceId": account,
+                "resourceId": STORAGE,
                 "queueName": "inbox",
                 "queueMessageTimeToLiveInSeconds": None,
             },

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pushgrid.testing.deployment import Pushgrid
-from tests.commands import runner
+from tests.commands import Run
 
 NEW = "subscription create new -t orders --endpoint https://a.example/"
 # What is typed | the exit code | what is printed
@@ -20,22 +20,27 @@ topic show|2|Missing argument 'NAME'
 topic show nix|1|there is no topic 'nix': see 'pushgrid topic list'
 topic show nix.nix|1|there is no topic 'nix.nix': see 'pushgrid topic list'
 topic show ''|2|a name is empty
+topic show a?b=c|1|pushgrid: 40
 topic create orders|1|there is already a topic 'orders'
 topic create orders.|2|a name is empty
 topic create k|1|3-50 letters
 topic create new --input-schema xml|2|none of eventgrid (EventGridSchema)
 topic create new --tag team|2|write name=value
 topic create shop.inv --profile 2019|2|only custom topics have these
+topic create shop.inv --tag x=y|2|only custom topics have these
+topic create shop.new --key wrong|1|pushgrid: 401
 topic create new --profile 1999|1|There is no delivery profile '1999'
 topic create shop.inv --retention-days 9|2|is not a whole number from 1 to 7
 topic update orders|2|nothing to change
 topic update orders --set colour=red|1|a topic has no such property
 topic update orders --set disableLocalAuth=perhaps|1|must be true or false
 topic delete nix|1|there is no topic 'nix'
+topic delete nix --yes --key wrong|1|pushgrid: 401
 topic delete orders|2|add --yes
 topic delete '' --yes|2|a name is empty
 topic keys orders --regenerate key3|2|'key3' is not one of
 namespace show nix|1|there is no namespace 'nix': see 'pushgrid namespace list'
+namespace show a/topics/b|1|pushgrid: 40
 namespace delete shop|2|add --yes
 namespace delete '' --yes|2|a name is empty
 subscription create new|2|Missing option '--topic'
@@ -46,19 +51,25 @@ subscription create new -t orders --endpoint localhost:9000|2|write http://local
 subscription create new -t orders --endpoint ftp://a.example/|1|it does not begin with https://
 subscription create new -t orders --endpoint https://nobody.example/|1|is the endpoint running?
 NEW --filter 'total over 3'|2|Write it like
+NEW --filter data.x|2|is not a filter
 NEW --filter 'data.x > big'|2|'big' is not a number
 NEW --event-types ,|2|an event type is missing
 NEW --max-attempts 99|2|'99' is not a whole number from 1 to 30
 NEW --time-to-live soon|2|write 90m, 6h or 2d
+NEW --time-to-live 9999999999d|2|write 90m, 6h or 2d
+NEW --time-to-live 0m|2|--time-to-live
+NEW --event-types a,,b|2|an event type is missing
 NEW --batch 0|1|between 1 and 5000
 NEW --expires tomorrow|2|'tomorrow' is not a time: write 2027-01-31T00:00:00Z
 NEW --schema xml|2|custom (CustomInputSchema)
 NEW --header nothing|2|write name=value
 subscription create new -t shop.invoices --endpoint https://a.example/ --label x|2|have none
+subscription create new -t shop.a --endpoint https://a.example/ --subject-ends-with y|2|use --filter
 subscription update crm -t orders|2|nothing to change
 subscription update crm -t orders --endpoint ''|2|needs one of them
 subscription update nix -t orders --batch 3|1|there is no event subscription 'nix' of 'orders'
 subscription delete crm -t orders|2|add --yes
+subscription delete crm -t nix|1|there is no event subscription 'crm'
 subscription delete '' -t orders --yes|2|a name is empty
 subscription pause nix -t orders|1|see 'pushgrid subscription list'
 publish orders|2|Give a FILE, or --type
@@ -69,6 +80,8 @@ publish orders --type a --key wrong|1|The key is not one of the topic's
 publish orders --type a --key schlüssel|2|no request can carry
 timeline -t nix -s crm|1|There is no topic 'nix'
 timeline -t orders -s crm --since yesterday|2|write 6h, 2d
+timeline -t orders -s crm --most 0|2|'--most'
+timeline -t orders -s a#b|1|pushgrid: 40
 dead-letters list --since 1h --until 2h|2|--until must be later
 dead-letters show nix|1|no event subscription has a dead-letter blob
 dead-letters replay|2|add --yes
@@ -87,26 +100,21 @@ status --url 127.0.0.1:7071|2|write http://127.0.0.1:7071
 status --url https://user:pass@a.example|2|leave it out
 topic list --url http://127.0.0.1:1|2|Connection refused
 topic list --key wrong|1|Give the admin key with --admin-key
+status --key wrong|1|PUSHGRID_ADMIN_KEY
 topic list -o xml|2|is not one of 'json', 'table'
 """
 
 
 @pytest.mark.parametrize("row", TABLE.strip().splitlines())
 def test_wrong_input_is_told_in_words(
-    pushgrid: Pushgrid,
-    row: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    pushgrid: Pushgrid, run: Run, row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("PUSHGRID_URL", pushgrid.url)
-    monkeypatch.setenv("PUSHGRID_ADMIN_KEY", pushgrid.admin_key)
     monkeypatch.chdir(tmp_path)
     for topic in (pushgrid.topic("orders"), pushgrid.topic("invoices", namespace="shop")):
         topic.subscribe("crm")
     typed, code, words = row.replace("NEW", NEW).split("|")
 
-    found = runner(monkeypatch, capsys)(*shlex.split(typed))
+    found = run(*shlex.split(typed))
 
     assert (found.code, found.out) == (int(code), "")
     assert words in found.err
