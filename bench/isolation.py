@@ -25,8 +25,8 @@ from typing import Any
 import requests
 
 from bench.load import Case, Sink, deployment, publish, running_sink, subscribed
-from bench.report import Measure, Row, run
-from devhost.certificate import local_certificate
+from bench.report import Measure, PhaseResult, run
+from devhost.certificate_files import local_certificate
 from testbed.arm import Arm
 from testbed.name_server import running_name_server
 
@@ -47,7 +47,7 @@ _AT_ONCE: Phase = ("all answer at once", {"status": 200, "after": 0})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
+class Disturbance:
     """
     So many *others* as get *rate* events a second, and what they answer in each phase.
 
@@ -69,27 +69,27 @@ class Trouble:
     descriptors: str = ""
 
 
-def _slow_then_hanging(others: int) -> Trouble:
+def _slow_then_hanging(others: int) -> Disturbance:
     phases = (_ALONE, ("beside", {"after": 0.9}), ("beside, all hang", {"after": _HANGS}))
-    return Trouble(others=others, rate=180 / others, phases=phases)
+    return Disturbance(others=others, rate=180 / others, phases=phases)
 
 
-def _hanging(others: int, rate: float, **more: Any) -> Trouble:
+def _hanging(others: int, rate: float, **more: Any) -> Disturbance:
     phases = (_ALONE, ("beside", {"after": 20.0}))
-    return Trouble(others=others, rate=rate, phases=phases, judges_slowest=True, **more)
+    return Disturbance(others=others, rate=rate, phases=phases, judges_slowest=True, **more)
 
 
-def _sharing(others: int, rate: float, **more: Any) -> Trouble:
+def _sharing(others: int, rate: float, **more: Any) -> Disturbance:
     phases = (_AT_ONCE, ("beside", {"after": 29.0}))
-    return Trouble(others=others, rate=rate, phases=phases, is_shared=True, **more)
+    return Disturbance(others=others, rate=rate, phases=phases, is_shared=True, **more)
 
 
 _FAILING: Phase = ("beside", {"status": 503})
 TROUBLES = {
     "6 endpoints of 0.9 s, 180/s": _slow_then_hanging(6),
     "20 endpoints of 0.9 s, 180/s": _slow_then_hanging(20),
-    "100 that answer 503, 500/s": Trouble(others=100, rate=5, phases=(_ALONE, _FAILING)),
-    "500 that answer 503, 500/s": Trouble(others=500, rate=1, phases=(_AT_ONCE, _FAILING)),
+    "100 that answer 503, 500/s": Disturbance(others=100, rate=5, phases=(_ALONE, _FAILING)),
+    "500 that answer 503, 500/s": Disturbance(others=500, rate=1, phases=(_AT_ONCE, _FAILING)),
     "6 that hang for 20 s, 240/s": _hanging(6, 40),
     "64 that hang, lone publishes": _hanging(64, 64, topic_each=True),
     "retries beside 6 that hang for 20 s, 240/s": _hanging(6, 40, is_flaky=True),
@@ -101,7 +101,7 @@ TROUBLES = {
 }
 
 
-def beside(trouble: Trouble, *, is_quick: bool) -> Iterator[Row]:
+def beside(trouble: Disturbance, *, is_quick: bool) -> Iterator[PhaseResult]:
     """Measure the healthy subscriptions in each phase."""
     control: dict[str, float] = {}
     # Who shares a topic with others is measured beside such as were never better.
@@ -112,11 +112,13 @@ def beside(trouble: Trouble, *, is_quick: bool) -> Iterator[Row]:
             if figures is not control:
                 ratios = {each: figures[f"{each} ms"] / control[f"{each} ms"] for each in _COMPARED}
                 figures |= {f"{each} : control": value for each, value in ratios.items()}
-            yield Row(phase=phase, figures=figures, wanted=limits(trouble, figures, control))
+            yield PhaseResult(
+                phase=phase, figures=figures, wanted=limits(trouble, figures, control)
+            )
 
 
 def _measured(
-    trouble: Trouble, phases: Sequence[Phase], seconds: int
+    trouble: Disturbance, phases: Sequence[Phase], seconds: int
 ) -> Iterator[tuple[str, dict[str, float]]]:
     """Measure phases on one host; yield the name of each, and its figures."""
     with ExitStack() as stack:
@@ -179,7 +181,7 @@ def _figures(healthy: Sink, deliveries: int) -> dict[str, float]:
 
 
 def limits(
-    trouble: Trouble, figures: Mapping[str, float], control: Mapping[str, float]
+    trouble: Disturbance, figures: Mapping[str, float], control: Mapping[str, float]
 ) -> dict[str, float]:
     """Return the most that the figures of a phase may be."""
     if figures is control:
@@ -196,7 +198,7 @@ def limits(
     return {name: most for name, most in wanted.items() if name in figures}
 
 
-def deletion(*, is_quick: bool) -> Iterator[Row]:
+def deletion(*, is_quick: bool) -> Iterator[PhaseResult]:
     """Measure how long the deletion of a topic takes whose subscriptions fail."""
     count = 50 if is_quick else 500
     with running_sink() as sink, deployment() as host:
@@ -207,10 +209,10 @@ def deletion(*, is_quick: bool) -> Iterator[Row]:
         began = time.monotonic()
         Arm(host.url).delete_topic("failing")
         figures = {"subscriptions": count, "seconds": time.monotonic() - began}
-        yield Row(phase="", figures=figures, wanted={"seconds": 5})
+        yield PhaseResult(phase="", figures=figures, wanted={"seconds": 5})
 
 
-def waiting(*, is_quick: bool) -> Iterator[Row]:
+def waiting(*, is_quick: bool) -> Iterator[PhaseResult]:
     """Measure the host's peak memory while events of 1 KB wait for retry."""
     count = 1000 if is_quick else 10_000
     with running_sink() as sink, deployment() as host:
@@ -219,7 +221,7 @@ def waiting(*, is_quick: bool) -> Iterator[Row]:
         publish(*target, Case("", count, 100, 4, 1))
         await_first_attempts(lambda: messages(host.url))
         time.sleep(5)
-        yield Row(phase="", figures=_process(host.process.pid), wanted={"peak MB": 90})
+        yield PhaseResult(phase="", figures=_process(host.process.pid), wanted={"peak MB": 90})
 
 
 def await_first_attempts(depths: Callable[[], Mapping[str, int]], seconds: float = 120.0) -> None:
@@ -246,7 +248,7 @@ def messages(url: str) -> dict[str, int]:
     return {name: each["messages"] for name, each in queues.items()}
 
 
-def under_way(*, is_tls: bool, is_quick: bool) -> Iterator[Row]:
+def under_way(*, is_tls: bool, is_quick: bool) -> Iterator[PhaseResult]:
     """Measure the host when 2,000 pushes wait for their answers."""
     count = 200 if is_quick else 2000
     endpoints = count // 10  # each is unproven: ten of its sixteen events are enough
@@ -257,7 +259,7 @@ def under_way(*, is_tls: bool, is_quick: bool) -> Iterator[Row]:
         sink = stack.enter_context(running_sink(certificate))
         host = stack.enter_context(deployment(**trusted))
         target = subscribed(host, "hanging", [f"{sink.url}/{each}" for each in range(endpoints)])
-        yield Row(phase="before", figures=_process(host.process.pid))
+        yield PhaseResult(phase="before", figures=_process(host.process.pid))
         sink.say(after=28)
         publish(*target, Case("", 16, 16, 1, endpoints))
         stats = sink.wait_for("under_way", count, 27)
@@ -265,7 +267,7 @@ def under_way(*, is_tls: bool, is_quick: bool) -> Iterator[Row]:
         wanted = (
             {"under way": count} if is_tls else {"under way": count, "peak MB": 130, "threads": 24}
         )
-        yield Row(phase="under way", figures=figures, wanted=wanted)
+        yield PhaseResult(phase="under way", figures=figures, wanted=wanted)
 
 
 def _process(pid: int) -> dict[str, float]:

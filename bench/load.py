@@ -17,9 +17,9 @@ from typing import Any
 
 import requests
 
-from bench.publisher import Load, Published
+from bench.publisher import Published, PublishLoad
 from devhost.azurite import Azurite, running_azurite
-from devhost.certificate import Certificate
+from devhost.certificate_files import CertificateFiles
 from devhost.process import RunningHost, running_host
 from testbed.arm import Arm
 from testbed.host_settings import host_settings
@@ -71,7 +71,7 @@ class Sink:
 
 
 @contextmanager
-def running_sink(certificate: Certificate | None = None) -> Iterator[Sink]:
+def running_sink(certificate: CertificateFiles | None = None) -> Iterator[Sink]:
     """Run a sink as a process until the block ends: it ends when its input is closed."""
     command = [sys.executable, str(_ROOT / "bench" / "sink.py")]
     command += [str(certificate.server)] if certificate else []
@@ -148,7 +148,7 @@ def publish(
     Raises:
         RuntimeError: a request was refused, or its connection closed.
     """
-    load = Load(
+    load = PublishLoad(
         targets=[(url, key), *others],
         events=case.events,
         batch=case.batch,

@@ -27,7 +27,7 @@ _EVENT = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class PublishLoad:
     """
     What to publish: *events* in requests of *batch* over so many connections as *publishers*.
 
@@ -68,7 +68,7 @@ def fillers() -> list[bytes]:
 class _Publisher:
     """Gives each connection its next request until all are answered."""
 
-    def __init__(self, load: Load) -> None:
+    def __init__(self, load: PublishLoad) -> None:
         self.load = load
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.published = Published(began=time.time())
@@ -163,9 +163,9 @@ class _Connection(asyncio.Protocol):
             self._publisher.fail(f"a connection was closed: {error}")
 
 
-async def _run(load: Load) -> Published:
+async def _run(load: PublishLoad) -> Published:
     return await _Publisher(load).run()
 
 
 if __name__ == "__main__":
-    print(json.dumps(asdict(asyncio.run(_run(Load(**json.load(sys.stdin)))))))
+    print(json.dumps(asdict(asyncio.run(_run(PublishLoad(**json.load(sys.stdin)))))))

@@ -22,7 +22,7 @@ _AT_LEAST = ("delivered/s", "answered", "under way")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class PhaseResult:
     """
     What was measured in one *phase* of a case.
 
@@ -46,7 +46,7 @@ class Row:
         ]
 
 
-Measure = Callable[..., Iterator[Row]]  # called with is_quick, whether it is only tried
+Measure = Callable[..., Iterator[PhaseResult]]  # called with is_quick, whether it is only tried
 
 
 class OthersTime:
@@ -111,7 +111,7 @@ def run(
     if not chosen:
         return no_case(options.case, cases)
     progress(f"app: {os.environ.get('APP') or 'this checkout'}")
-    rows: list[Row] = []
+    rows: list[PhaseResult] = []
     failed: list[str] = []
     for name in chosen:
         progress(name)
@@ -142,7 +142,7 @@ def no_case(text: str, names: Iterable[str]) -> int:
     return 2
 
 
-def table(rows: Sequence[Row], failed: Sequence[str] = ()) -> str:
+def table(rows: Sequence[PhaseResult], failed: Sequence[str] = ()) -> str:
     """Return rows as a Markdown table; a figure that is not as wanted has its limit beside it."""
     names = list(dict.fromkeys(name for row in rows for name in row.figures))
     phases = ["phase"] if any(row.phase for row in rows) else []
@@ -154,7 +154,7 @@ def table(rows: Sequence[Row], failed: Sequence[str] = ()) -> str:
     return "\n".join([*markdown(cells), *(f"failed: {each}" for each in failed)])
 
 
-def _cell(row: Row, name: str) -> str:
+def _cell(row: PhaseResult, name: str) -> str:
     missed = f" (wanted {number(row.wanted[name])})" if name in row.missed else ""
     return number(row.figures[name]) + missed
 

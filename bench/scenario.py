@@ -23,7 +23,7 @@ from azure.storage.queue import QueueServiceClient
 from bench.report import processor_seconds
 from devhost.azurite import ACCOUNT, Azurite, running_azurite
 from devhost.process import RunningHost, running_host
-from shared.adapters.storage.account import PAYLOADS, POISON
+from shared.adapters.storage.clients import PAYLOADS, POISON
 from shared.engine.ports import Queue, Table
 from testbed.arm import Arm, dead_letter_destination
 from testbed.host_settings import host_settings
@@ -65,7 +65,7 @@ class Scenario:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class ScenarioResult:
     """
     What a scenario caused: storage *operations* by kind, and *pushes* received.
 
@@ -141,7 +141,7 @@ SCENARIOS = (
 )
 
 
-def play(scenario: Scenario) -> Counted:
+def play(scenario: Scenario) -> ScenarioResult:
     """
     Play one scenario on its own host and storage.
 
@@ -165,7 +165,7 @@ def play(scenario: Scenario) -> Counted:
         time.sleep(scenario.watched)
         _await(scenario, subscriber.pushes, proxy.requests)
         time.sleep(0 if scenario.watched else _QUIET)
-        return Counted(
+        return ScenarioResult(
             scenario=scenario,
             operations=Counter(proxy.requests),
             pushes=len(subscriber.pushes),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from bench.load import Case, deployment, publish, running_sink, subscribed
-from bench.report import Measure, Row, run
+from bench.report import Measure, PhaseResult, run
 
 _PUBLISHERS = 16
 _WARM = 200  # events for another endpoint: what is measured is no start of the app
@@ -46,7 +46,7 @@ BURSTS = {
 }
 
 
-def burst(of: Burst, *, is_quick: bool) -> Iterator[Row]:
+def burst(of: Burst, *, is_quick: bool) -> Iterator[PhaseResult]:
     """Measure a burst from a cold start and, if all of it was answered, the next one."""
     events = of.deliveries // of.endpoints // (5 if is_quick else 1)
     deliveries, within = events * of.endpoints, 30.0 if is_quick else of.within
@@ -66,12 +66,12 @@ def burst(of: Burst, *, is_quick: bool) -> Iterator[Row]:
             took = stats["answered_at"] - published.began if answered == deliveries else within
             figures = {"delivered/s": answered / took, "answered": answered, "of": deliveries}
             wanted = {"delivered/s": of.wanted[number]} if of.wanted else {"answered": deliveries}
-            yield Row(phase=phase, figures=figures | {"seconds": took}, wanted=wanted)
+            yield PhaseResult(phase=phase, figures=figures | {"seconds": took}, wanted=wanted)
             if answered < deliveries:
                 return
 
 
-def paced(*, is_quick: bool) -> Iterator[Row]:
+def paced(*, is_quick: bool) -> Iterator[PhaseResult]:
     """Measure the delay of 30 events a second for an endpoint that answers at once."""
     seconds = 5 if is_quick else 30
     case = Case("", 30 * seconds, 1, 4, 1, rate=30)
@@ -85,7 +85,7 @@ def paced(*, is_quick: bool) -> Iterator[Row]:
         figures = {f"{name} ms": stats[name] * 1000 for name in ("p50", "p99")}
         figures |= {"answered": stats["answered"], "of": case.events}
         wanted = {"p50 ms": 15, "p99 ms": 40, "answered": case.events}
-        yield Row(phase="", figures=figures, wanted=wanted)
+        yield PhaseResult(phase="", figures=figures, wanted=wanted)
 
 
 CASES: dict[str, Measure] = {name: partial(burst, each) for name, each in BURSTS.items()} | {

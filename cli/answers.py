@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import requests
 
-from cli.failure import REFUSED, CommandFailed, Fault
+from cli.failure import REFUSED, CommandFailed, DocumentFault
 
 _SHOWN = 500  # characters of an answer
 
@@ -74,7 +74,7 @@ def raise_if_refused(answer: requests.Response, *, wants_admin: bool = True) -> 
             REFUSED,
             answer.status_code,
         )
-    faults: list[Fault] = []
+    faults: list[DocumentFault] = []
     try:
         error = answer.json()["error"]
         details = error.get("details") or ()
@@ -84,7 +84,8 @@ def raise_if_refused(answer: requests.Response, *, wants_admin: bool = True) -> 
             dict.fromkeys(_in_short(each) for each in said)
         )
         faults = [
-            Fault(_in_short(each["message"]), each.get("target")) for each in details or [error]
+            DocumentFault(_in_short(each["message"]), each.get("target"))
+            for each in details or [error]
         ]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         message = f"{_beginning(answer)}: is --url or PUSHGRID_URL the address of a deployment?"

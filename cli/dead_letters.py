@@ -13,7 +13,7 @@ import click
 from cli.deployment import Deployment, subscription_path, topic_path
 from cli.event_timeline import said
 from cli.failure import REFUSED, CommandFailed
-from cli.groups import Group
+from cli.groups import CommandGroup
 from cli.options import (
     WholeNumber,
     calls_deployment,
@@ -52,7 +52,7 @@ class _Subscription(NamedTuple):
         return subscription_path(self.topic, self.name)
 
 
-@click.group("dead-letters", cls=Group)
+@click.group("dead-letters", cls=CommandGroup)
 def dead_letters() -> None:
     """
     Show undelivered events, and send them again.

@@ -34,7 +34,7 @@ _NARRATED = frozenset({"published", "retry", "given up"})
 _STEPS_SECONDS = 50.0
 
 
-class Options(NamedTuple):
+class DemoOptions(NamedTuple):
     """What the command line says."""
 
     once: bool
@@ -46,7 +46,7 @@ class Options(NamedTuple):
 @click.option("--port", type=int, default=0, help="Port of the host; the default is a free one.")
 def demo(once: bool, port: int) -> int:
     """Run an end-to-end demo on real components, and narrate it."""
-    options = Options(once, port)
+    options = DemoOptions(once, port)
     end_on_signals()
     try:
         with ExitStack() as stack:
@@ -78,7 +78,7 @@ class _Narrator:
             self.say(f"{who:<12} {activity.text}")
 
 
-def _run(options: Options, stack: ExitStack) -> int:
+def _run(options: DemoOptions, stack: ExitStack) -> int:
     say("Starting storage (Azurite) and the Functions host …")
     narrator = _Narrator()
     run = stack.enter_context(

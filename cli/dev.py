@@ -18,7 +18,7 @@ import click
 from cli.deployment import Deployment
 from cli.failure import REFUSED, CommandFailed
 from cli.local_deployment import LocalRun, own_settings, running_deployment
-from cli.options import NameValue, Number, WholeNumber
+from cli.options import NameValue, NumberRange, WholeNumber
 from cli.screen import Screen
 from cli.topics import ensure_topic
 from cli.watched_file import WatchedFile
@@ -41,7 +41,7 @@ _DEFAULT_PORT = 7071
 _POLL_SECONDS = 0.25
 
 
-class Options(NamedTuple):
+class DevOptions(NamedTuple):
     """What the command line says; *settings* are the app's."""
 
     port: int
@@ -98,7 +98,7 @@ class Options(NamedTuple):
 )
 @click.option(
     "--time-scale",
-    type=Number(1, 100_000),
+    type=NumberRange(1, 100_000),
     metavar="N",
     help="Make all waits N times shorter than Event Grid's.",
 )
@@ -142,7 +142,7 @@ def dev(
     end_on_signals()
     try:
         with ExitStack() as stack:
-            given = Options(
+            given = DevOptions(
                 port, file, data, tls, settings, str(host), workers, blob_events, topics
             )
             _run(given, screen, stack)
@@ -153,7 +153,7 @@ def dev(
     return 0
 
 
-def _run(options: Options, screen: Screen, stack: ExitStack) -> None:
+def _run(options: DevOptions, screen: Screen, stack: ExitStack) -> None:
     """Start everything and serve until a signal or a fault ends it."""
     file = WatchedFile(options.file, Path(), screen.tell)
     file.read()  # a faulty one is reported before anything is started
@@ -224,7 +224,7 @@ class _Following(threading.Thread):
         self._shown = frozenset(topics)
 
 
-def _settings(options: Options) -> dict[str, str]:
+def _settings(options: DevOptions) -> dict[str, str]:
     own = {**own_settings(), **options.settings}
     defaults = {name: text for name, text in _DEFAULTS.items() if name not in own}
     if any(name.startswith("PUSHGRID_ENTRA_") for name in own):
@@ -248,7 +248,7 @@ def _scale_in_words(scale: str) -> str:
     return f"{scale}: waits are so many times shorter than Event Grid's"
 
 
-def _introduce(run: LocalRun, options: Options, screen: Screen) -> None:
+def _introduce(run: LocalRun, options: DevOptions, screen: Screen) -> None:
     is_default = urlsplit(run.api.url).port == _DEFAULT_PORT
     screen.show("address", run.api.url)
     screen.show("console", f"{run.api.url}/console  (asks for the admin key)")

@@ -6,13 +6,13 @@ import click
 
 from cli.deployment import Deployment
 from cli.failure import REFUSED, CommandFailed
-from cli.groups import Group
+from cli.groups import CommandGroup
 from cli.options import calls_deployment, prints_json
 from cli.output import print_result
 from cli.replays import DONE, followed
 
 
-@click.group("events", cls=Group)
+@click.group("events", cls=CommandGroup)
 def events() -> None:
     """Send single events again."""
 

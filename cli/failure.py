@@ -12,7 +12,7 @@ from cli.terminal import say
 REFUSED, NOT_CALLED = 1, 2  # exit codes: the deployment said no; it was not asked
 
 
-class Fault(NamedTuple):
+class DocumentFault(NamedTuple):
     """A fault of a document; *target* is the path of the member at fault, if it is one's."""
 
     message: str
@@ -31,7 +31,7 @@ class CommandFailed(click.ClickException):
         message: str,
         exit_code: int = NOT_CALLED,
         status: HTTPStatus | int | None = None,
-        faults: tuple[Fault, ...] = (),
+        faults: tuple[DocumentFault, ...] = (),
     ) -> None:
         super().__init__(message)
         self.code = exit_code

@@ -18,7 +18,7 @@ _OTHERS = {
 }
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """A group of commands."""
 
     def resolve_command(

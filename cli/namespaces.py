@@ -9,13 +9,13 @@ import click
 from cli.deleting import Doomed, asks_first, delete, subscriptions_of
 from cli.deployment import Deployment, namespace_path
 from cli.failure import REFUSED, CommandFailed
-from cli.groups import Group
+from cli.groups import CommandGroup
 from cli.options import NameValue, calls_deployment, prints_json, regenerates_key
 from cli.output import print_keys, print_result, print_table
 from cli.terminal import print_json
 
 
-@click.group("namespace", cls=Group)
+@click.group("namespace", cls=CommandGroup)
 def namespace() -> None:
     """Manage namespaces. Their topics are managed by 'pushgrid topic', as NAMESPACE.TOPIC."""
 

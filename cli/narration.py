@@ -26,7 +26,7 @@ _WAITS = ("next_attempt_at", "until", "held_until")
 PAUSED = "paused since"  # how the reason of a manual pause begins
 
 
-class Activity(NamedTuple):
+class NarratedLine(NamedTuple):
     """
     What happened, on one line.
 
@@ -47,20 +47,20 @@ def narrates_wait(entry: Entry) -> bool:
     return not is_paused and any(entry.get(name) for name in _WAITS)
 
 
-def narrate(line: str) -> Activity | None:
+def narrate(line: str) -> NarratedLine | None:
     """Return what a line of the host's log says, or None if nobody waits to hear it."""
     entry = _entry(line)
     if entry and (told := _told(entry)):
         return told
     if record := _RECORD.match(line):
         kind = _LEVELS.get(record[1])
-        return Activity(kind, "", printable(record[2]), entry=entry or {}) if kind else None
+        return NarratedLine(kind, "", printable(record[2]), entry=entry or {}) if kind else None
     of_host = _OF_HOST.match(line)
     text = of_host[1] if of_host else line
     is_expected = text.startswith(_EXPECTED) or _SUCCESS.match(text) or _LISTED.match(text)
     if is_expected or not text.strip():
         return None
-    return Activity("error", "", text.expandtabs())
+    return NarratedLine("error", "", text.expandtabs())
 
 
 def _entry(line: str) -> Entry | None:
@@ -74,7 +74,7 @@ def _entry(line: str) -> Entry | None:
     return entry
 
 
-def _told(entry: Entry) -> Activity | None:
+def _told(entry: Entry) -> NarratedLine | None:
     kind, tell = _NARRATED.get(entry["event"], ("", None))
     try:
         text = tell(entry) if tell else None
@@ -85,7 +85,7 @@ def _told(entry: Entry) -> Activity | None:
     about = "/".join(str(entry[name]) for name in ("topic", "subscription") if name in entry)
     if kind == "retry" and entry["decision"] == "end":
         kind = "given up"
-    return Activity(kind, printable(about), printable(text), _events(entry), entry)
+    return NarratedLine(kind, printable(about), printable(text), _events(entry), entry)
 
 
 def _events(entry: Entry) -> str:

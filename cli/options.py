@@ -178,7 +178,7 @@ class WholeNumber(click.IntRange):
             self.fail(f"'{value}' is not a whole number {_bounds(self)}", param, ctx)
 
 
-class Number(click.FloatRange):
+class NumberRange(click.FloatRange):
     """A number in a range; what is none is told with the range."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from cli.failure import REFUSED, CommandFailed
-from cli.groups import Group
+from cli.groups import CommandGroup
 from cli.terminal import say
 from shared import VERSION
 
@@ -42,7 +42,7 @@ _BEYOND: dict[type[Exception], str] = {
 }
 
 
-class _Commands(Group):
+class _Commands(CommandGroup):
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
         return sorted(_COMMANDS)

@@ -26,7 +26,7 @@ _JSON_BEGINS = ("{", "[", '"')
 _MOST_BYTES = 1_000_000  # of one request
 
 
-class _Target(NamedTuple):
+class _PublishUrl(NamedTuple):
     url: str
     key_header: tuple[str, str]
     schema: str
@@ -152,7 +152,7 @@ def _matched(
 
 
 def _send(
-    deployment: Deployment, target: _Target, events: Sequence[dict[str, Any]], most: int
+    deployment: Deployment, target: _PublishUrl, events: Sequence[dict[str, Any]], most: int
 ) -> None:
     """Publish events in as few requests as the limits allow."""
     many = "application/cloudevents-batch+json"
@@ -172,29 +172,29 @@ def _send(
             raise
 
 
-def _target(deployment: Deployment, topic: str, schema: str | None) -> _Target:
+def _target(deployment: Deployment, topic: str, schema: str | None) -> _PublishUrl:
     """Find where and in which schema a topic is published to, and its key."""
     path = topic_path(topic)
     document = deployment.get(path)
     key = deployment.post(f"{path}/listKeys")["key1"]
     url = deployment.publish_url(topic)
     if "." in topic:
-        return _Target(url, ("Authorization", f"SharedAccessKey {key}"), CLOUD_EVENTS)
+        return _PublishUrl(url, ("Authorization", f"SharedAccessKey {key}"), CLOUD_EVENTS)
     properties = document["properties"]
     found = schema or properties.get("inputSchema") or EVENT_GRID
-    return _Target(url, ("aeg-sas-key", key), found)
+    return _PublishUrl(url, ("aeg-sas-key", key), found)
 
 
-def _keyed_target(deployment: Deployment, topic: str, schema: str | None, key: str) -> _Target:
+def _keyed_target(deployment: Deployment, topic: str, schema: str | None, key: str) -> _PublishUrl:
     """Return where a topic is published to with a key or a signature, which nobody checks here."""
     if not (key.isascii() and key.isprintable()):
         raise CommandFailed("the key has characters that no request can carry")
     url = deployment.publish_url(topic)
     if "." in topic:
-        return _Target(url, ("Authorization", f"SharedAccessKey {key}"), CLOUD_EVENTS)
+        return _PublishUrl(url, ("Authorization", f"SharedAccessKey {key}"), CLOUD_EVENTS)
     is_signature = key.startswith("r=") and "&s=" in key
     header = "aeg-sas-token" if is_signature else "aeg-sas-key"
-    return _Target(url, (header, key), schema or EVENT_GRID)
+    return _PublishUrl(url, (header, key), schema or EVENT_GRID)
 
 
 def _read(file: TextIO) -> list[dict[str, Any]]:

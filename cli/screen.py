@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.text import Text
 
-from cli.narration import PAUSED, Activity, counted, narrate, narrates_wait
+from cli.narration import PAUSED, NarratedLine, counted, narrate, narrates_wait
 from cli.output import Console
 from cli.terminal import printable_json
 
@@ -64,14 +64,14 @@ class Screen:
     def on_host_line(self, line: str) -> None:
         """Tell what a line of the host's log says."""
         if self._verbose:
-            self._print(Activity("log", "", line), Text(line, style="dim"))
+            self._print(NarratedLine("log", "", line), Text(line, style="dim"))
         activity = narrate(line)
         if activity and (told := self._without_repeats(activity)):
             is_scaled = self._time_scale != "1" and narrates_wait(told.entry)
             scale = f"; time scale {self._time_scale}" if is_scaled else ""
             self.tell(told._replace(text=f"{told.text}{scale}"))
 
-    def _without_repeats(self, activity: Activity) -> Activity | None:
+    def _without_repeats(self, activity: NarratedLine) -> NarratedLine | None:
         """
         Return what is told of *activity*: a hold when it begins and when it ends.
 
@@ -95,7 +95,7 @@ class Screen:
                 return None if is_told else activity
         return activity
 
-    def tell(self, activity: Activity) -> None:
+    def tell(self, activity: NarratedLine) -> None:
         """Print what happened, after the time of day."""
         kind, about, text, events, _ = activity
         style = _STYLES.get(kind, "")
@@ -112,22 +112,22 @@ class Screen:
 
     def show(self, kind: str, text: str) -> None:
         """Print a fact about the deployment, under its name."""
-        self._print(Activity(kind, "", text), Text(f"  {kind:<{_KIND}} {text}"))
+        self._print(NarratedLine(kind, "", text), Text(f"  {kind:<{_KIND}} {text}"))
 
     def ready(self, url: str) -> None:
         """Tell people and programs that requests are accepted at *url*."""
-        self._print(Activity("ready", "", url), Text(f"ready {url}", style="bold"))
+        self._print(NarratedLine("ready", "", url), Text(f"ready {url}", style="bold"))
 
     def say(self, text: str) -> None:
         """Print a sentence for people."""
-        self._print(Activity("note", "", text), Text(text))
+        self._print(NarratedLine("note", "", text), Text(text))
 
-    def _print(self, activity: Activity, line: Text) -> None:
+    def _print(self, activity: NarratedLine, line: Text) -> None:
         with self._lock, suppress(SystemExit):  # which rich raises when the reader has gone
             self._console.print(Text(_json(activity)) if self._as_json else line)
 
 
-def _json(activity: Activity) -> str:
+def _json(activity: NarratedLine) -> str:
     kind, about, text, _, entry = activity
     document: dict[str, Any] = {
         "at": datetime.now(UTC).isoformat(timespec="milliseconds"),

@@ -11,7 +11,7 @@ import click
 from cli.deleting import Doomed, asks_first, delete
 from cli.deployment import Deployment, subscription_path, topic_path
 from cli.failure import REFUSED, CommandFailed
-from cli.groups import Group
+from cli.groups import CommandGroup
 from cli.holds import Hold, consent_text, hold_text, read_holds
 from cli.missing_container import missing_container
 from cli.new_secret import new_secret
@@ -33,7 +33,7 @@ from cli.terminal import print_json, say
 _DEAD_LETTER = "deadLetterDestination"
 
 
-@click.group("subscription", cls=Group)
+@click.group("subscription", cls=CommandGroup)
 def subscription() -> None:
     """
     Manage event subscriptions.

@@ -19,7 +19,7 @@ from rich.text import Text
 from cli.deployment import Deployment
 from cli.event_timeline import about_text, said
 from cli.failure import CommandFailed
-from cli.options import Number, calls_deployment, prints_json
+from cli.options import NumberRange, calls_deployment, prints_json
 from cli.output import Console, as_table, moment, print_parts
 from cli.readings import Failure, Reading, Readings
 from cli.status import queue_rows
@@ -46,7 +46,7 @@ _RECORDED_WITHIN = timedelta(seconds=15)  # of its time: the next attempt, if it
 @click.option("--once", is_flag=True, help="Print one snapshot and exit (no rates).")
 @click.option(
     "--interval",
-    type=Number(min=1),
+    type=NumberRange(min=1),
     default=5.0,
     metavar="SECONDS",
     show_default=True,

@@ -10,7 +10,7 @@ import click
 from cli.deleting import Doomed, asks_first, delete, subscriptions_of
 from cli.deployment import Deployment, namespace_path, topic_path
 from cli.failure import REFUSED, CommandFailed
-from cli.groups import Group
+from cli.groups import CommandGroup
 from cli.options import (
     CLOUD_EVENTS,
     EVENT_GRID,
@@ -26,7 +26,7 @@ from cli.subscription_document import given
 from cli.terminal import print_json, say
 
 
-@click.group("topic", cls=Group)
+@click.group("topic", cls=CommandGroup)
 def topic() -> None:
     """Manage topics. A namespace topic is NAMESPACE.TOPIC, a system topic systemTopics/NAME."""
 

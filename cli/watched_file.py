@@ -12,7 +12,7 @@ from cli.configuration import Action, Change, carry_out, plan, read_configuratio
 from cli.configuration.resources import Configuration, ResourceId
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
-from cli.narration import Activity
+from cli.narration import NarratedLine
 from devhost.azurite import ACCOUNT
 
 _NAMES = ("pushgrid.json", "pushgrid.yaml", "pushgrid.yml")
@@ -41,7 +41,7 @@ class WatchedFile:
         self,
         path: Path | None,
         folder: Path,
-        tell: Callable[[Activity], None],
+        tell: Callable[[NarratedLine], None],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._path = path
@@ -125,28 +125,28 @@ class WatchedFile:
             return has_changed
         self._named, self._wanted, self._told = ids, None, None
         if not has_changed and self.path:
-            self._tell(Activity("applied", self.path.name, "nothing to change"))
+            self._tell(NarratedLine("applied", self.path.name, "nothing to change"))
         return has_changed
 
     def _take(self, change: Change, done: list[Change], make: Make) -> None:
         done.append(change)
         if change.changes_something:
             what = "; ".join((f"{change.action.done} {change.kind}", *change.differences))
-            self._tell(Activity("applied", change.name, what, entry=change.document))
+            self._tell(NarratedLine("applied", change.name, what, entry=change.document))
         stored = change.resource.document if change.resource and not change.faults else None
         places = sorted(set(_local_places(stored)))
         for warning in change.warnings:
             if not any(f"no {kind} '{name}'" in warning for kind, name in places):
-                self._tell(Activity("warning", change.name, warning))
+                self._tell(NarratedLine("warning", change.name, warning))
         for kind, name in places:
             if make(kind, name):
-                self._tell(Activity("applied", name, f"created {kind} of the local storage"))
+                self._tell(NarratedLine("applied", name, f"created {kind} of the local storage"))
 
     def _tell_faults(self, about: object, faults: Sequence[str]) -> None:
         """Tell *faults*, unless those told last were about the same."""
         if about != self._told:
             for fault in faults:
-                self._tell(Activity("file", "", fault))
+                self._tell(NarratedLine("file", "", fault))
         self._told = about
 
 

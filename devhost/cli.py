@@ -36,7 +36,7 @@ def main(
 ) -> int:
     """Run the host, then *at_end* while its storage still exists; return the exit code."""
     options = _parser().parse_args(arguments)
-    console = log.Console()
+    console = log.LineOutput()
     log.configure(console, {})
     # Python leaves it ignored in a shell's background jobs.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -67,13 +67,13 @@ def _end_with_stdin() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-async def _serve(plan: Plan, options: argparse.Namespace, console: log.Console) -> None:
+async def _serve(plan: Plan, options: argparse.Namespace, console: log.LineOutput) -> None:
     is_alone = options.worker is None
-    started = console if is_alone else log.Console(os.fdopen(options.worker, "w"))
+    started = console if is_alone else log.LineOutput(os.fdopen(options.worker, "w"))
     await Host(plan, console, started).run()
 
 
-async def _supervise(plan: Plan, options: argparse.Namespace, console: log.Console) -> int:
+async def _supervise(plan: Plan, options: argparse.Namespace, console: log.LineOutput) -> int:
     with reserved_port(plan.port, plan.address) as alone:  # nobody else shares it
         port = alone.getsockname()[1]
     with reserved_port(port, plan.address, is_shared=True):  # also while no worker runs
@@ -168,8 +168,10 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-def _plan(options: argparse.Namespace, console: log.Console, stack: contextlib.ExitStack) -> Plan:
-    said = console if options.worker is None else log.Console(io.StringIO())  # once, for all
+def _plan(
+    options: argparse.Namespace, console: log.LineOutput, stack: contextlib.ExitStack
+) -> Plan:
+    said = console if options.worker is None else log.LineOutput(io.StringIO())  # once, for all
     if options.blob_events and options.workers > 1:
         raise HostError("--blob-events needs one process: leave --workers out")
     root = options.root.resolve()
@@ -213,8 +215,8 @@ def _plan(options: argparse.Namespace, console: log.Console, stack: contextlib.E
     )
 
 
-def _certificate(console: log.Console) -> Path:
-    from devhost.certificate import local_certificate, user_folder
+def _certificate(console: log.LineOutput) -> Path:
+    from devhost.certificate_files import local_certificate, user_folder
 
     found = local_certificate(user_folder())
     for name, value in found.variables.items():

@@ -22,7 +22,7 @@ from devhost.functions.metadata import BadFunction
 from devhost.http.admin import Admin
 from devhost.http.app import BODY_LIMIT, BODY_LIMIT_SETTING, HttpApp
 from devhost.http.server import HttpServer, reachable, reserved_port
-from devhost.log import Console
+from devhost.log import LineOutput
 from devhost.settings import STORAGE
 from devhost.storage.account import find_account
 from devhost.triggers import Plan, Triggers
@@ -42,7 +42,7 @@ _NO_SETTINGS = (
 class Host:
     """Runs one app until it is stopped; *started* gets the lines of its start."""
 
-    def __init__(self, plan: Plan, console: Console, started: Console) -> None:
+    def __init__(self, plan: Plan, console: LineOutput, started: LineOutput) -> None:
         self._plan = plan
         self._console = console
         self._started = started
@@ -129,7 +129,7 @@ class Host:
         """Return what stands in front of the blob service, for clients of this machine alone."""
         if self._module.blob_changed is None:
             raise HostError("--blob-events: this app takes no events about blobs")
-        from devhost.blobs.proxy import BlobProxy  # for the few that ask for it
+        from devhost.blobs.blob_proxy import BlobProxy  # for the few that ask for it
 
         account = find_account(STORAGE, self._plan.environ)
         proxy = BlobProxy(account, self._module.blob_changed)
@@ -234,7 +234,7 @@ def _nothing_in(root: Path) -> str:
     return f"no functions: no folder in {root} has a function.json"
 
 
-def _whole(name: str, low: int, plan: Plan, console: Console) -> int | None:
+def _whole(name: str, low: int, plan: Plan, console: LineOutput) -> int | None:
     text = plan.environ.get(name)
     if not text:
         return None

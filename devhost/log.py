@@ -20,7 +20,7 @@ _CATEGORY_OF_INVOCATIONS = "function"
 _NOT_THE_APPS = ("azure.functions", "azure_functions_worker")
 
 
-class Console:
+class LineOutput:
     """
     Writes whole lines to a terminal or a pipe.
 
@@ -50,7 +50,7 @@ class Console:
 class LogLines(logging.Handler):
     """Prints the app's log records as lines, their tracebacks to stderr."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: LineOutput) -> None:
         super().__init__()
         self._console = console
 
@@ -70,7 +70,7 @@ class LogLines(logging.Handler):
             self.handleError(record)
 
 
-def configure(console: Console, levels: Mapping[str, int]) -> None:
+def configure(console: LineOutput, levels: Mapping[str, int]) -> None:
     """
     Send all logging to *console* at host.json's *levels*.
 

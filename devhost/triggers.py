@@ -21,13 +21,13 @@ from devhost.functions.loader import Function
 from devhost.functions.metadata import HttpTrigger, QueueTrigger, TimerTrigger
 from devhost.host_json import HostOptions
 from devhost.http import app as http_app
-from devhost.http.app import Endpoint
-from devhost.http.request import Request
+from devhost.http.app import HttpFunction
+from devhost.http.request import HostRequest
 from devhost.queue import message as queue_message
 from devhost.queue.listener import INVISIBILITY, QueueListener, Queues, poison_queue_name
 from devhost.queue.storage import ReceivedMessage, RestQueue
 from devhost.settings import STORAGE
-from devhost.storage.account import StorageAccount, find_account
+from devhost.storage.account import AccountConnection, find_account
 from devhost.timer.listener import TimerListener, timer_datum
 
 _STORAGE_THREADS = 16
@@ -63,7 +63,7 @@ class Triggers:
         self._threads = ThreadPoolExecutor(_STORAGE_THREADS, "storage")
         self._account = functools.cache(functools.partial(find_account, environ=plan.environ))
         self._queues: list[RestQueue] = []
-        self.endpoints: list[Endpoint] = []
+        self.endpoints: list[HttpFunction] = []
         self.listeners: list[QueueListener] = []
         self.timers: list[TimerListener] = []
 
@@ -116,7 +116,7 @@ class Triggers:
                 await self._invoker.invoke(function, body, given)
             case HttpTrigger():
                 url = f"/admin/functions/{function.metadata.name}"
-                request = Request(method="POST", path=url[1:], url=url, headers={}, query={})
+                request = HostRequest(method="POST", path=url[1:], url=url, headers={}, query={})
                 await self._invoker.invoke(function, request.datum({}, text.encode()), None)
             case TimerTrigger():
                 await self._invoker.invoke(function, timer_datum(None, past_due=False), None)
@@ -147,7 +147,7 @@ class Triggers:
         self.listeners.append(listener)
         return f"queue  {trigger.queue}"
 
-    def _queue(self, account: StorageAccount, name: str) -> RestQueue:
+    def _queue(self, account: AccountConnection, name: str) -> RestQueue:
         queue = RestQueue(account, name, self._threads)
         self._queues.append(queue)
         return queue

@@ -10,7 +10,7 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import Sequence
 from datetime import timedelta
 
-from devhost.log import Console
+from devhost.log import LineOutput
 
 _FIRST_DELAY, _LONGEST_DELAY = 1.0, 30.0
 _STEADY_SECONDS = 60.0
@@ -31,7 +31,7 @@ class Workers:
     """
 
     def __init__(
-        self, command: Sequence[str], count: int, console: Console, invisibility: timedelta
+        self, command: Sequence[str], count: int, console: LineOutput, invisibility: timedelta
     ) -> None:
         self._command, self._count, self._console = command, count, console
         self._invisibility = invisibility

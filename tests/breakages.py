@@ -17,9 +17,9 @@ from random import Random
 from typing import NamedTuple
 
 from bench.soak import operators
-from bench.soak.deployment import Attacked, Deployment, Stage, Step, running_deployment
 from bench.soak.kills import killed_at, one_after_the_other
-from bench.soak.ledger import Row
+from bench.soak.ledger import LedgerSums
+from bench.soak.soak_deployment import Attacked, SoakDeployment, Stage, Step, running_deployment
 from bench.soak.state import table
 from tests.package_list import ROOT, package_list
 
@@ -36,7 +36,7 @@ class Breakage(NamedTuple):
     steps: Sequence[Step]
 
 
-def _publish(deployment: Deployment) -> Attacked:
+def _publish(deployment: SoakDeployment) -> Attacked:
     with deployment.traffic.flowing():
         time.sleep(_SECONDS)
     return Attacked(1)
@@ -132,7 +132,7 @@ def broken(breakage: Breakage, folder: Path) -> None:
     file.write_text(file.read_text().replace(breakage.old, breakage.new))
 
 
-def play(breakage: Breakage) -> list[Row]:
+def play(breakage: Breakage) -> list[LedgerSums]:
     """Play the steps on an app that is broken."""
     with tempfile.TemporaryDirectory() as name:
         broken(breakage, Path(name))

@@ -12,7 +12,7 @@ from typing import Any
 from pushgrid.testing.memory import START
 from shared.deadletter.reader import Record, elements, read_record
 from shared.delivery.attempt_record import AttemptRecord
-from shared.delivery.delivery import Attempt, Delivery, Origin
+from shared.delivery.delivery import Delivery, LastAttempt, Origin
 from shared.delivery.messages.message import DeadLetterNote, DeliveryMessage
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.policy import DeliveryTerms, EndReason
@@ -98,8 +98,8 @@ def a_subscription(**overrides: Any) -> EventSubscription:
     return EventSubscription(**{"destination": webhook} | values | overrides)
 
 
-def an_attempt(outcome: Outcome = Outcome.BUSY, status: int | None = 503) -> Attempt:
-    return Attempt(outcome, status, START)
+def an_attempt(outcome: Outcome = Outcome.BUSY, status: int | None = 503) -> LastAttempt:
+    return LastAttempt(outcome, status, START)
 
 
 def a_delivery(position: int = 0, **overrides: Any) -> Delivery:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from shared.adapters.bridge import Bridge
 from shared.adapters.off_loop import OnLoopSender, Threads
-from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.sender import StorageSender
 from shared.wiring.outbound import storage_pusher
 
@@ -16,7 +16,7 @@ THREADS = Threads(4, "test")
 
 
 @contextmanager
-def sender_of(account: StorageAccount) -> Iterator[OnLoopSender]:
+def sender_of(account: StorageClients) -> Iterator[OnLoopSender]:
     """Give a sender whose puts run on the loop of `BRIDGE`."""
     pusher = storage_pusher()
     try:

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START
-from shared.delivery.delivery import Attempt, Delivery, Origin
+from shared.delivery.delivery import Delivery, LastAttempt, Origin
 from shared.delivery.health.endpoint_health import (
     Health,
     NeedsProbe,
@@ -47,7 +47,7 @@ event_texts = st.builds(
 moments = st.integers(-(10**9), 10**14).map(lambda micros: START + timedelta(microseconds=micros))
 names = st.from_regex(r"[A-Za-z0-9-]{3,64}", fullmatch=True)
 attempts = st.builds(
-    Attempt, st.sampled_from(Outcome), st.none() | st.integers(100, 599), at=moments
+    LastAttempt, st.sampled_from(Outcome), st.none() | st.integers(100, 599), at=moments
 )
 _hex = st.integers(0, 2**128 - 1).map(lambda number: uuid.UUID(int=number).hex)
 traces = st.sampled_from([None, None, TRACE, TRACE._replace(state=""), LONGEST_TRACE])

@@ -16,7 +16,7 @@ FIGURES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredCase:
     """
     A case and the *figures* that the table shows of it.
 
@@ -46,11 +46,11 @@ _OPERATIONS = (
 
 CASES = (
     *(
-        Measured(case=case, standard=case.name)
+        MeasuredCase(case=case, standard=case.name)
         for case in (_SINGLE, _SINGLE_TO_TEN, _HUNDREDS, _HUNDREDS_TO_TEN)
     ),
-    Measured(case=_BATCHED, standard=_SINGLE.name, is_ours=True),
-    Measured(case=_PACED, figures=("p50", "p99")),
-    Measured(case=_LONE, figures=("ack",)),
-    *(Measured(case=case, figures=("operations",), is_ours=True) for case in _OPERATIONS),
+    MeasuredCase(case=_BATCHED, standard=_SINGLE.name, is_ours=True),
+    MeasuredCase(case=_PACED, figures=("p50", "p99")),
+    MeasuredCase(case=_LONE, figures=("ack",)),
+    *(MeasuredCase(case=case, figures=("operations",), is_ours=True) for case in _OPERATIONS),
 )

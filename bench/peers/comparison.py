@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.load import progress
 from bench.peers.bullmq import BULLMQ
-from bench.peers.cases import CASES, Measured
+from bench.peers.cases import CASES, MeasuredCase
 from bench.peers.celery import CELERY
 from bench.peers.measuring import SECONDS, Figures, measure
 from bench.peers.pushgrid import PUSHGRID, count
@@ -25,7 +25,7 @@ _FAULTS = (SystemFailedError, HostError, RuntimeError, OSError, subprocess.Subpr
 _BESIDE = 5.0  # seconds that a measurement takes beside publishing
 
 
-def compare(systems: Sequence[System], cases: Sequence[Measured], repetitions: int) -> Results:
+def compare(systems: Sequence[System], cases: Sequence[MeasuredCase], repetitions: int) -> Results:
     """Measure each case in turns on the systems; ``None`` stands where a system failed."""
     results: Results = {each.case.name: {} for each in cases}
     for repetition in range(1, repetitions + 1):
@@ -37,8 +37,8 @@ def compare(systems: Sequence[System], cases: Sequence[Measured], repetitions: i
 
 
 def pairs(
-    systems: Sequence[System], cases: Sequence[Measured]
-) -> Iterator[tuple[Measured, System]]:
+    systems: Sequence[System], cases: Sequence[MeasuredCase]
+) -> Iterator[tuple[MeasuredCase, System]]:
     """Yield each case with each system on which it is measured."""
     for measured in cases:
         for system in systems:
@@ -46,7 +46,7 @@ def pairs(
                 yield measured, system
 
 
-def _measure(system: System, measured: Measured) -> Figures | None:
+def _measure(system: System, measured: MeasuredCase) -> Figures | None:
     try:
         if "operations" in measured.figures:
             return count(measured.case)
@@ -56,7 +56,7 @@ def _measure(system: System, measured: Measured) -> Figures | None:
         return None
 
 
-def estimate(systems: Sequence[System], cases: Sequence[Measured], repetitions: int) -> float:
+def estimate(systems: Sequence[System], cases: Sequence[MeasuredCase], repetitions: int) -> float:
     """Return about how many minutes a comparison takes."""
     once = [system.seconds + SECONDS + _BESIDE for _, system in pairs(systems, cases)]
     return repetitions * sum(once) / 60

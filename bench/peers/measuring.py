@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, replace
 
 from bench.load import Case, Sink, publish, running_sink
-from bench.peers.system import System, Target
+from bench.peers.system import PublishTarget, System
 
 SECONDS = 5.0  # of publishing, if a system keeps up
 _AT_MOST = 1.6  # times these seconds all is delivered in, as far as the warm-up tells
@@ -46,7 +46,7 @@ def measure(system: System, case: Case) -> Figures:
         return load(target, case, sink, warm_up(target, case, sink), SECONDS)
 
 
-def load(target: Target, case: Case, sink: Sink, rate: float, seconds: float) -> Figures:
+def load(target: PublishTarget, case: Case, sink: Sink, rate: float, seconds: float) -> Figures:
     """Publish for some seconds to a system that delivers *rate* events a second."""
     if case.rate:
         return play(target, replace(case, events=_fill(case.rate * seconds * _PACED, case)), sink)
@@ -54,7 +54,7 @@ def load(target: Target, case: Case, sink: Sink, rate: float, seconds: float) ->
     return play(target, replace(case, events=events), sink, seconds=seconds)
 
 
-def warm_up(target: Target, case: Case, sink: Sink) -> float:
+def warm_up(target: PublishTarget, case: Case, sink: Sink) -> float:
     """Publish two bursts; return how many events a second were delivered of the second one."""
     burst = replace(case, events=_fill(_FEW / case.subscriptions, case), rate=None)
     for _ in range(2):
@@ -68,7 +68,7 @@ def _fill(events: float, case: Case) -> int:
     return max(1, round(events / case.batch)) * case.batch
 
 
-def play(target: Target, case: Case, sink: Sink, *, seconds: float | None = None) -> Figures:
+def play(target: PublishTarget, case: Case, sink: Sink, *, seconds: float | None = None) -> Figures:
     """Publish a case and wait for its deliveries."""
     sink.stats(reset=True)
     published = publish(target.url, target.key, case, seconds=seconds)

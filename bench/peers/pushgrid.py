@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.load import Case, running_app, running_sink, settings, subscribed
 from bench.peers.measuring import SECONDS, Figures, play, warm_up
-from bench.peers.system import System, Target
+from bench.peers.system import PublishTarget, System
 from devhost.azurite import running_azurite
 from devhost.process import RunningHost
 from testbed.storage_proxy import running_storage_proxy
@@ -29,15 +29,15 @@ def _versions() -> dict[str, str]:
 
 
 @contextmanager
-def _start(case: Case, sink: str) -> Iterator[Target]:
+def _start(case: Case, sink: str) -> Iterator[PublishTarget]:
     with running_azurite() as azurite, running_app(settings(azurite)) as host:
         yield target_of(host, case, sink)
 
 
-def target_of(host: RunningHost, case: Case, sink: str) -> Target:
+def target_of(host: RunningHost, case: Case, sink: str) -> PublishTarget:
     """Create a topic with the subscriptions of *case* to a sink's URL."""
     endpoints = [f"{sink}/hook/{number}" for number in range(case.subscriptions)]
-    return Target(*subscribed(host, "orders", endpoints, batching=case.batching))
+    return PublishTarget(*subscribed(host, "orders", endpoints, batching=case.batching))
 
 
 def count(case: Case) -> Figures:

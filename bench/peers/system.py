@@ -34,7 +34,7 @@ class SystemFailedError(Exception):
     """A system did not start; the text is one line."""
 
 
-class Target(NamedTuple):
+class PublishTarget(NamedTuple):
     """Where to publish, and the topic's key."""
 
     url: str
@@ -60,7 +60,7 @@ class System:
     name: str
     needs: tuple[Need, ...]
     versions: Callable[[], dict[str, str]]
-    start: Callable[[Case, str], AbstractContextManager[Target]]
+    start: Callable[[Case, str], AbstractContextManager[PublishTarget]]
     seconds: float
 
     def missing(self) -> list[str]:

@@ -15,7 +15,7 @@ OURS, STANDARD = "Pushgrid", "BullMQ"
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class FigureRange:
     """Median and range of what was measured repeatedly."""
 
     median: float
@@ -24,7 +24,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class ComparedFigure:
     """
     One figure of a case.
 
@@ -32,17 +32,17 @@ class Row:
     """
 
     title: str
-    spreads: dict[str, Spread | None]
-    ratio: Spread | None
+    spreads: dict[str, FigureRange | None]
+    ratio: FigureRange | None
 
 
-def spread(values: Sequence[float | None]) -> Spread | None:
+def spread(values: Sequence[float | None]) -> FigureRange | None:
     """Return the median and range of what is known, if anything is."""
     known = [each for each in values if each is not None]
-    return Spread(statistics.median(known), min(known), max(known)) if known else None
+    return FigureRange(statistics.median(known), min(known), max(known)) if known else None
 
 
-def rows(results: Results) -> list[Row]:
+def rows(results: Results) -> list[ComparedFigure]:
     """Return a row for each figure that was measured."""
     found = []
     for each in CASES:
@@ -50,7 +50,7 @@ def rows(results: Results) -> list[Row]:
         standard = results.get(each.standard, {}).get(STANDARD, [])
         for figure in each.figures if runs else ():
             ours, theirs = _values(runs.get(OURS, []), figure), _values(standard, figure)
-            row = Row(
+            row = ComparedFigure(
                 title=": ".join(filter(None, (each.case.name, FIGURES[figure]))),
                 spreads={name: spread(_values(those, figure)) for name, those in runs.items()},
                 ratio=spread(_ratios(ours, theirs)),
@@ -81,7 +81,7 @@ def table(results: Results, versions: dict[str, str]) -> str:
     return "\n".join([*markdown(cells), "", *_faults(results), named])
 
 
-def _cell(spread: Spread | None) -> str:
+def _cell(spread: FigureRange | None) -> str:
     if spread is None:
         return "-"
     return f"{number(spread.median)} ({number(spread.least)}-{number(spread.most)})"

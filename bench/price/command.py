@@ -12,14 +12,14 @@ from bench.peers.cases import CASES as PEERS
 from bench.peers.measuring import SECONDS, load, warm_up
 from bench.peers.pushgrid import target_of
 from bench.price.profiler import ProfilerError, sampled
-from bench.report import Measure, Row, processor_seconds, run
+from bench.report import Measure, PhaseResult, processor_seconds, run
 from devhost.azurite import running_azurite
 
 _PROFILER = Path(__file__).parents[2] / ".venv-price" / "bin" / "py-spy"
 _SAMPLED = 2  # times as long as the load that is timed
 
 
-def price(case: Case, options: Sequence[str] = (), *, is_quick: bool) -> Iterator[Row]:
+def price(case: Case, options: Sequence[str] = (), *, is_quick: bool) -> Iterator[PhaseResult]:
     """Measure a case on a host of its own with these *options*; times are those of a delivery."""
     seconds = 1.0 if is_quick else SECONDS
     with (
@@ -45,7 +45,7 @@ def price(case: Case, options: Sequence[str] = (), *, is_quick: bool) -> Iterato
             row |= shares
         except ProfilerError as fault:
             progress(f"the shares are left out: {fault}")
-        yield Row(phase="", figures=row)
+        yield PhaseResult(phase="", figures=row)
 
 
 CASES: dict[str, Measure] = {

@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 from bench.load import progress
 from bench.soak import crashes, faults, kills, operators, outages, poison
-from bench.soak.deployment import Stage, Step, running_deployment
-from bench.soak.ledger import Row
-from bench.soak.state import State, occurrences, read, table
+from bench.soak.ledger import LedgerSums
+from bench.soak.soak_deployment import Stage, Step, running_deployment
+from bench.soak.state import SoakState, occurrences, read, table
 
 FOLDER = Path(__file__).parents[2] / ".soak"
 
@@ -28,7 +28,7 @@ FOLDER = Path(__file__).parents[2] / ".soak"
 Steps = Callable[[Random], list[Step]]
 
 
-class Scenario(NamedTuple):
+class SoakScenario(NamedTuple):
     """Steps on one deployment after the other; *brief* are those of the short form, if it is in."""
 
     stage: Stage
@@ -38,18 +38,18 @@ class Scenario(NamedTuple):
 
 #: The short ones first: the last two take most of half an hour.
 SCENARIOS = {
-    "operators": Scenario(Stage(hosts=2), operators.steps),
-    "storage": Scenario(Stage(is_on_disk=True), outages.storage_steps, operators.brief_steps),
-    "crashes": Scenario(Stage(is_on_disk=True), crashes.steps),
-    "twins": Scenario(Stage(hosts=2), outages.twin_steps, outages.twin_steps),
-    "missing": Scenario(Stage(), outages.missing_steps),
-    "late": Scenario(kills.LATE_STAGE, kills.late_steps),
-    "shortages": Scenario(
+    "operators": SoakScenario(Stage(hosts=2), operators.steps),
+    "storage": SoakScenario(Stage(is_on_disk=True), outages.storage_steps, operators.brief_steps),
+    "crashes": SoakScenario(Stage(is_on_disk=True), crashes.steps),
+    "twins": SoakScenario(Stage(hosts=2), outages.twin_steps, outages.twin_steps),
+    "missing": SoakScenario(Stage(), outages.missing_steps),
+    "late": SoakScenario(kills.LATE_STAGE, kills.late_steps),
+    "shortages": SoakScenario(
         Stage(has_names=True), outages.shortage_steps, outages.brief_shortage_steps
     ),
-    "poison": Scenario(poison.STAGE, poison.steps, poison.steps),
-    "faults": Scenario(faults.STAGE, faults.steps, faults.brief_steps),
-    "kill": Scenario(kills.STAGE, kills.steps, kills.brief_steps),
+    "poison": SoakScenario(poison.STAGE, poison.steps, poison.steps),
+    "faults": SoakScenario(faults.STAGE, faults.steps, faults.brief_steps),
+    "kill": SoakScenario(kills.STAGE, kills.steps, kills.brief_steps),
 }
 
 
@@ -57,7 +57,7 @@ SCENARIOS = {
 class Soak:
     """A run of scenarios; *saved* is called after each step."""
 
-    state: State
+    state: SoakState
     ends_at: float
     saved: Callable[[], object] = lambda: None
     is_over: threading.Event = field(default_factory=threading.Event)
@@ -111,9 +111,9 @@ class Soak:
             raise
 
 
-def play_brief(seed: int) -> State:
+def play_brief(seed: int) -> SoakState:
     """Play the short form of all scenarios that have one, side by side."""
-    soak = Soak(state=State(seed=seed), ends_at=float("inf"))
+    soak = Soak(state=SoakState(seed=seed), ends_at=float("inf"))
     parts = [(name, each.stage, each.brief) for name, each in SCENARIOS.items() if each.brief]
     with ThreadPoolExecutor(len(parts)) as threads:
         for future in [threads.submit(soak.play, *part) for part in parts]:
@@ -121,7 +121,7 @@ def play_brief(seed: int) -> State:
     return soak.state
 
 
-def _line(row: Row) -> str:
+def _line(row: LedgerSums) -> str:
     counts = row._asdict()
     return f"{counts.pop('scenario')}: " + ", ".join(f"{n} {each}" for each, n in counts.items())
 
@@ -138,7 +138,7 @@ def main(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     file = FOLDER / "state.json"
-    state = State(seed=options.seed)
+    state = SoakState(seed=options.seed)
     if options.resume:
         try:
             state = read(file)

@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 
-from bench.soak.deployment import Attacked, Deployment, Step, wait_until
 from bench.soak.ledger import DELIVERIES
+from bench.soak.soak_deployment import Attacked, SoakDeployment, Step, wait_until
 from bench.soak.traffic import new_event
 from testbed.arm import Arm
 
@@ -29,10 +29,10 @@ def steps(_: Random) -> list[Step]:
     ]
 
 
-def _crash(wait: Callable[[list[float]], object]) -> Callable[[Deployment], Attacked]:
+def _crash(wait: Callable[[list[float]], object]) -> Callable[[SoakDeployment], Attacked]:
     """Make an attack that *waits* before the kill; it is given the times of saves as they come."""
 
-    def attack(deployment: Deployment) -> Attacked:
+    def attack(deployment: SoakDeployment) -> Attacked:
         name, is_over, ledger = f"c-{uuid.uuid4().hex[:12]}", threading.Event(), deployment.ledger
         arm, url = Arm(deployment.url), f"{deployment.traffic.hook}/{name}"
         arm.create_topic(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from bench.soak.deployment import Attacked, Deployment, Stage, Step, wait_until
+from bench.soak.soak_deployment import Attacked, SoakDeployment, Stage, Step, wait_until
 from testbed.storage_proxy import HANGING, Attack, Failure, StorageRequest
 
 VERBS = {
@@ -38,14 +38,14 @@ def brief_steps(chance: Random) -> list[Step]:
 
 def failing(
     failure: Failure | None, verb: str | None, seed: int
-) -> Callable[[Deployment], Attacked]:
+) -> Callable[[SoakDeployment], Attacked]:
     """Make an attack that fails requests; without *failure* and *verb* all, but for timeouts."""
     kinds = [failure] if failure else [each for each in Failure if each not in HANGING]
     verbs = VERBS[verb] if verb else set().union(*VERBS.values())
     share = SHARE if failure else 0.5
     enough = _TIMEOUTS if failure in HANGING else _HITS if failure else 10 * _HITS
 
-    def attack(deployment: Deployment) -> Attacked:
+    def attack(deployment: SoakDeployment) -> Attacked:
         chance, hits = Random(seed), [0]
 
         def at(request: StorageRequest) -> Attack | None:

@@ -12,7 +12,7 @@ from random import Random
 from azure.core.exceptions import ResourceExistsError
 from azure.data.tables import TableServiceClient
 
-from bench.soak.deployment import Attacked, Deployment, Stage, Step, wait_until
+from bench.soak.soak_deployment import Attacked, SoakDeployment, Stage, Step, wait_until
 from devhost.process import RunningHost
 from testbed.storage_proxy import Attack, Failure, StorageRequest
 from testbed.subscriber import Push
@@ -87,21 +87,21 @@ def brief_steps(chance: Random) -> list[Step]:
 
 
 def one_after_the_other(
-    attacks: Sequence[Callable[[Deployment], Attacked]],
-) -> Callable[[Deployment], Attacked]:
+    attacks: Sequence[Callable[[SoakDeployment], Attacked]],
+) -> Callable[[SoakDeployment], Attacked]:
     """Make one attack of several, between which nothing is awaited."""
 
-    def attack(deployment: Deployment) -> Attacked:
+    def attack(deployment: SoakDeployment) -> Attacked:
         done = [each(deployment) for each in attacks]
         return Attacked(sum(each.runs for each in done), sum(each.messages for each in done))
 
     return attack
 
 
-def killed_at(kind: str, side: str, place: int) -> Callable[[Deployment], Attacked]:
+def killed_at(kind: str, side: str, place: int) -> Callable[[SoakDeployment], Attacked]:
     """Make an attack that kills the host at the request of *kind* with this *place*, from 1."""
 
-    def attack(deployment: Deployment) -> Attacked:
+    def attack(deployment: SoakDeployment) -> Attacked:
         def arm() -> None:
             deployment.storage.proxy.attack = _kill_at(kind, side, place, deployment.hosts[0])
             _let_housekeeping_run(deployment)
@@ -130,10 +130,10 @@ def _kill_at(
     return at
 
 
-def killed_at_push(place: int) -> Callable[[Deployment], Attacked]:
+def killed_at_push(place: int) -> Callable[[SoakDeployment], Attacked]:
     """Make an attack that kills the host when a push has arrived: others are half answered."""
 
-    def attack(deployment: Deployment) -> Attacked:
+    def attack(deployment: SoakDeployment) -> Attacked:
         left, lock, victim = [place], threading.Lock(), deployment.hosts[0]
 
         def at(_: Push) -> None:
@@ -156,10 +156,10 @@ def late_steps(_: Random) -> list[Step]:
     return [Step("kill -9: late answer, queue delete retries", one_after_the_other(attacks))]
 
 
-def killed_at_late_answer(side: str) -> Callable[[Deployment], Attacked]:
+def killed_at_late_answer(side: str) -> Callable[[SoakDeployment], Attacked]:
     """Make an attack that kills the host at the request that a late answer causes."""
 
-    def attack(deployment: Deployment) -> Attacked:
+    def attack(deployment: SoakDeployment) -> Attacked:
         is_held, victim = threading.Event(), deployment.hosts[0]
 
         def hold(push: Push) -> None:
@@ -177,7 +177,7 @@ def killed_at_late_answer(side: str) -> Callable[[Deployment], Attacked]:
     return attack
 
 
-def _killed(deployment: Deployment, arm: Callable[[], None]) -> Attacked:
+def _killed(deployment: SoakDeployment, arm: Callable[[], None]) -> Attacked:
     """Publish, arm the attack, and publish until the first host is dead."""
     victim, accepted = deployment.hosts[0], deployment.ledger.accepted
     before = len(accepted)
@@ -188,7 +188,7 @@ def _killed(deployment: Deployment, arm: Callable[[], None]) -> Attacked:
     return _after(deployment, victim, 0)
 
 
-def _after(deployment: Deployment, victim: RunningHost, seconds: float) -> Attacked:
+def _after(deployment: SoakDeployment, victim: RunningHost, seconds: float) -> Attacked:
     """Wait until the *victim* is dead, and start another."""
     is_reached = wait_until(lambda: victim.process.poll() is not None, seconds)
     deployment.storage.proxy.attack = deployment.on_push = None
@@ -197,7 +197,7 @@ def _after(deployment: Deployment, victim: RunningHost, seconds: float) -> Attac
     return Attacked(int(is_reached), messages * is_reached)
 
 
-def _let_housekeeping_run(deployment: Deployment) -> None:
+def _let_housekeeping_run(deployment: SoakDeployment) -> None:
     """Let the last housekeeping be two hours ago, and leave a payload that has expired."""
     with deployment.storage.blobs() as blobs:
         payloads = blobs.get_container_client("payloads")

@@ -42,7 +42,7 @@ class Occurrence(StrEnum):
     BIG = "big events"
 
 
-class Row(NamedTuple):
+class LedgerSums(NamedTuple):
     """
     What one or more runs of a scenario came to, in deliveries.
 
@@ -76,9 +76,9 @@ class Row(NamedTuple):
         judged = (self.waiting, self.lost, self.wrong_ends, self.changed, self.strays)
         return sum((*judged, self.while_paused, self.beyond))
 
-    def plus(self, other: Row) -> Row:
+    def plus(self, other: LedgerSums) -> LedgerSums:
         sums = (one + another for one, another in zip(self[1:], other[1:], strict=True))
-        return Row(self.scenario, *sums)
+        return LedgerSums(self.scenario, *sums)
 
 
 class _Sent(NamedTuple):
@@ -223,7 +223,7 @@ class Ledger:
         with self._lock:
             return len(self.accepted) + self._delivered.total() + self._dead.total()
 
-    def row(self, scenario: str, *, runs: int, messages: int, is_queue_empty: bool) -> Row:
+    def row(self, scenario: str, *, runs: int, messages: int, is_queue_empty: bool) -> LedgerSums:
         """
         Close the run: what is open is lost if no queue has a message any more.
 
@@ -233,7 +233,7 @@ class Ledger:
         ends = self._delivered + self._dead
         unsaved = len(left & self._unsaved) if is_queue_empty else 0
         repeated = sum(ends[each] - 1 for each in self.accepted if each in ends)
-        return Row(
+        return LedgerSums(
             scenario=scenario,
             runs=runs,
             accepted=len(self.accepted),

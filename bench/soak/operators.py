@@ -8,8 +8,8 @@ from random import Random
 
 import requests
 
-from bench.soak.deployment import Attacked, Deployment, Step, wait_until
 from bench.soak.outages import storage_steps
+from bench.soak.soak_deployment import Attacked, SoakDeployment, Step, wait_until
 from bench.soak.traffic import REPLAYED, TOPIC, container_of
 from testbed.arm import Arm
 
@@ -32,7 +32,7 @@ def brief_steps(chance: Random) -> list[Step]:
     return [*storage_steps(chance), *steps(chance)]
 
 
-def kill_during_pause(deployment: Deployment) -> Attacked:
+def kill_during_pause(deployment: SoakDeployment) -> Attacked:
     """Publish in a pause: nothing of that may be pushed before the subscription is resumed."""
     with deployment.traffic.flowing():
         time.sleep(_SECONDS)
@@ -49,7 +49,7 @@ def kill_during_pause(deployment: Deployment) -> Attacked:
     return Attacked(1, messages)
 
 
-def kill_during_replay(deployment: Deployment) -> Attacked:
+def kill_during_replay(deployment: SoakDeployment) -> Attacked:
     """Replay all dead letters of a subscription to another one, which gets each of them."""
     with deployment.traffic.flowing():
         time.sleep(2 * _SECONDS)
@@ -65,7 +65,7 @@ def kill_during_replay(deployment: Deployment) -> Attacked:
     return Attacked(1, messages)
 
 
-def replay_again(deployment: Deployment) -> Attacked:
+def replay_again(deployment: SoakDeployment) -> Attacked:
     """Replay the same once more, which sends nothing: what came would be a stray."""
     _wait(deployment, _replay(deployment))
     with deployment.traffic.flowing():
@@ -73,16 +73,16 @@ def replay_again(deployment: Deployment) -> Attacked:
     return Attacked(1)
 
 
-def _act(deployment: Deployment, action: str) -> None:
+def _act(deployment: SoakDeployment, action: str) -> None:
     Arm(deployment.url).act(TOPIC, _PAUSED, action)
 
 
-def _replay(deployment: Deployment) -> str:
+def _replay(deployment: SoakDeployment) -> str:
     to = {"topic": TOPIC, "subscription": REPLAYED}
     return Arm(deployment.url).replay(container=container_of(_SOURCE), to=to, rate=1000)
 
 
-def _wait(deployment: Deployment, job: str) -> None:
+def _wait(deployment: SoakDeployment, job: str) -> None:
     def has_ended() -> bool:
         try:
             return Arm(deployment.url).replay_state(job) != "Running"

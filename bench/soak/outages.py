@@ -12,21 +12,21 @@ from random import Random
 
 from azure.data.tables import TableServiceClient
 
-from bench.soak.deployment import Attacked, Deployment, Step
 from bench.soak.kills import one_after_the_other
+from bench.soak.soak_deployment import Attacked, SoakDeployment, Step
 from testbed.storage_proxy import Attack, Failure, StorageRequest
 
 SECONDS = 5.0  # of an outage, of what comes before it, and of what comes after it
 _DESCRIPTORS = 6  # that a starved host may open beyond those that it has
 _TABLES = ("eventsubscriptions", "topics", "endpointhealth")
 
-Outage = Callable[[Deployment], AbstractContextManager[None]]
+Outage = Callable[[SoakDeployment], AbstractContextManager[None]]
 
 
-def during(outage: Outage, *, ends_host: bool = False) -> Callable[[Deployment], Attacked]:
+def during(outage: Outage, *, ends_host: bool = False) -> Callable[[SoakDeployment], Attacked]:
     """Make an attack in which publishers go on before, during and after an *outage*."""
 
-    def attack(deployment: Deployment) -> Attacked:
+    def attack(deployment: SoakDeployment) -> Attacked:
         with deployment.traffic.flowing():
             time.sleep(SECONDS)
             messages = deployment.storage.messages() if ends_host else 0
@@ -39,7 +39,7 @@ def during(outage: Outage, *, ends_host: bool = False) -> Callable[[Deployment],
 
 
 @contextmanager
-def stopped_storage(deployment: Deployment) -> Iterator[None]:
+def stopped_storage(deployment: SoakDeployment) -> Iterator[None]:
     """Stop Azurite, and start it with the data that it has on disk."""
     deployment.storage.stop()
     try:
@@ -52,7 +52,7 @@ def missing_table(name: str) -> Outage:
     """Delete a table and restore it; no host reaches it while it is copied or half restored."""
 
     @contextmanager
-    def closed(deployment: Deployment) -> Iterator[None]:
+    def closed(deployment: SoakDeployment) -> Iterator[None]:
         def busy(request: StorageRequest) -> Attack | None:
             is_refused = request.service == "table" and request.kind.endswith((name, "batch"))
             return Attack(Failure.BUSY) if is_refused else None
@@ -65,7 +65,7 @@ def missing_table(name: str) -> Outage:
             deployment.storage.proxy.attack = None
 
     @contextmanager
-    def outage(deployment: Deployment) -> Iterator[None]:
+    def outage(deployment: SoakDeployment) -> Iterator[None]:
         connection = deployment.storage.azurite.connection_string
         with TableServiceClient.from_connection_string(connection) as tables, closed(deployment):
             rows = list(tables.get_table_client(name).list_entities())
@@ -84,7 +84,7 @@ def missing_table(name: str) -> Outage:
     return outage
 
 
-def delete_queues(deployment: Deployment) -> Attacked:
+def delete_queues(deployment: SoakDeployment) -> Attacked:
     """Delete all queues, which are empty, and publish."""
     deployment.storage.delete_queues()
     with deployment.traffic.flowing():
@@ -93,7 +93,7 @@ def delete_queues(deployment: Deployment) -> Attacked:
 
 
 @contextmanager
-def killed_twin(deployment: Deployment) -> Iterator[None]:
+def killed_twin(deployment: SoakDeployment) -> Iterator[None]:
     """Kill one of two hosts, and start another in its place."""
     deployment.hosts[0].kill()
     try:
@@ -103,7 +103,7 @@ def killed_twin(deployment: Deployment) -> Iterator[None]:
 
 
 @contextmanager
-def few_descriptors(deployment: Deployment) -> Iterator[None]:
+def few_descriptors(deployment: SoakDeployment) -> Iterator[None]:
     """Let the host open few files and connections more."""
     import resource
 
@@ -118,7 +118,7 @@ def few_descriptors(deployment: Deployment) -> Iterator[None]:
 
 
 @contextmanager
-def silent_names(deployment: Deployment) -> Iterator[None]:
+def silent_names(deployment: SoakDeployment) -> Iterator[None]:
     """Leave all questions for the endpoints' names unanswered."""
     deployment.ledger.cut_off()
     deployment.is_silent.set()
@@ -129,7 +129,7 @@ def silent_names(deployment: Deployment) -> Iterator[None]:
 
 
 @contextmanager
-def frozen_host(deployment: Deployment) -> Iterator[None]:
+def frozen_host(deployment: SoakDeployment) -> Iterator[None]:
     """Stop the host's process until its messages have become visible again."""
     pid = deployment.hosts[0].process.pid
     os.kill(pid, signal.SIGSTOP)

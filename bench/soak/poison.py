@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from bench.soak.deployment import Attacked, Deployment, Stage, Step
 from bench.soak.ledger import digest
+from bench.soak.soak_deployment import Attacked, SoakDeployment, Stage, Step
 from testbed.storage_proxy import StorageRequest
 
 QUEUES = ("deliveries", "retries", "waiting", "deadletters", "deliveries-poison")
@@ -46,7 +46,7 @@ def damaged(genuine: str, mark: str) -> Iterator[str]:
 def steps(chance: Random) -> list[Step]:
     """Return the only step."""
 
-    def attack(deployment: Deployment) -> Attacked:
+    def attack(deployment: SoakDeployment) -> Attacked:
         genuine: list[str] = []
 
         def at(request: StorageRequest) -> None:

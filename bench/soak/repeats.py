@@ -31,8 +31,8 @@ from devhost.process import running_host
 from shared.adapters.group_commit import GroupCommit
 from shared.adapters.off_loop import OffLoopPayloads, Threads
 from shared.adapters.resource_cache import ResourceCache
-from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.blobs import StoragePayloads
+from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.message_put import NO_RECEIPT, Send
 from shared.adapters.storage.sender import StorageSender
 from shared.adapters.storage.tables import StorageResources
@@ -61,7 +61,7 @@ PATIENCE = 120.0  # seconds in which nothing is delivered
 REPEATED_AFTER = 0.5  # seconds after a refusal
 
 
-class Fault(NamedTuple):
+class PutFault(NamedTuple):
     """What happens to the first *tries* of a put that is attacked."""
 
     name: str
@@ -70,15 +70,15 @@ class Fault(NamedTuple):
 
 
 FAULTS = (
-    Fault("hangs, not stored", Failure.TIMEOUT),
-    Fault("hangs, stored", Failure.STALLED),
-    Fault("hangs twice, not stored", Failure.TIMEOUT, 2),
-    Fault("hangs twice, stored", Failure.STALLED, 2),
-    Fault("201, then cut off", Failure.TRUNCATED),
+    PutFault("hangs, not stored", Failure.TIMEOUT),
+    PutFault("hangs, stored", Failure.STALLED),
+    PutFault("hangs twice, not stored", Failure.TIMEOUT, 2),
+    PutFault("hangs twice, stored", Failure.STALLED, 2),
+    PutFault("201, then cut off", Failure.TRUNCATED),
 )
 
 
-class Row(NamedTuple):
+class RepeatResult(NamedTuple):
     """
     What one way made of one fault, in events unless it says otherwise.
 
@@ -101,7 +101,7 @@ class Row(NamedTuple):
 class _RefusingSender(StorageSender):
     """Puts that are not repeated after a hang, and that count only if their answer is complete."""
 
-    def __init__(self, account: StorageAccount, send: Send, off_loop: OffLoop) -> None:
+    def __init__(self, account: StorageClients, send: Send, off_loop: OffLoop) -> None:
         super().__init__(account, send, off_loop)
         self._message_put.hangs = 0
 
@@ -117,7 +117,7 @@ class Lane:
     """One way and one fault: its publishers have a topic, and a proxy before the storage."""
 
     topic: str
-    fault: Fault
+    fault: PutFault
     is_repeating: bool
     accepted: set[str] = field(default_factory=set)
     received: Counter[str] = field(default_factory=Counter)
@@ -148,10 +148,10 @@ class Lane:
         """Publish everything, until it is accepted."""
         with running_storage_proxy(azurite) as proxy:
             proxy.attack = self.attack
-            account = StorageAccount({"": proxy.azurite.connection_string})
+            account = StorageClients({"": proxy.azurite.connection_string})
             asyncio.run(self._publish_all(account, wanted_by))
 
-    def _store(self, account: StorageAccount, send: Send) -> Commit:
+    def _store(self, account: StorageClients, send: Send) -> Commit:
         off_loop = Threads(4, self.topic)
         sender = StorageSender if self.is_repeating else _RefusingSender
         return Commit(
@@ -162,7 +162,7 @@ class Lane:
         )
 
     async def _publish_all(
-        self, account: StorageAccount, wanted_by: Sequence[EventSubscription]
+        self, account: StorageClients, wanted_by: Sequence[EventSubscription]
     ) -> None:
         pusher = storage_pusher()
         try:
@@ -198,8 +198,8 @@ class Lane:
             self.longest = max(self.longest, time.monotonic() - began)
         return True
 
-    def row(self) -> Row:
-        return Row(
+    def row(self) -> RepeatResult:
+        return RepeatResult(
             fault=self.fault.name,
             way="repeat" if self.is_repeating else "refuse",
             attacked=min(self._puts // EVERY, HITS),
@@ -244,7 +244,7 @@ def _subscribed(azurite: Azurite, lanes: Sequence[Lane]) -> Iterator[ResourceCac
         for lane in lanes:
             Arm(host.url).create_topic(lane.topic)
             Arm(host.url).create_subscription(lane.topic, "all", f"{hook}/{lane.topic}")
-        account = StorageAccount({"": azurite.connection_string})
+        account = StorageClients({"": azurite.connection_string})
         yield ResourceCache(
             StorageResources(account), cache_for=timedelta(hours=1), clock=time.monotonic
         )
@@ -263,7 +263,7 @@ def _await_deliveries(azurite: Azurite, lanes: Sequence[Lane]) -> None:
             time.sleep(1)
 
 
-def compare(faults: Sequence[Fault]) -> list[Row]:
+def compare(faults: Sequence[PutFault]) -> list[RepeatResult]:
     """Play all faults in both ways, side by side."""
     lanes = [
         Lane(
@@ -291,5 +291,5 @@ def main(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
     """Print the table; returns 1 if an accepted event was lost."""
     parser.parse_args(arguments)
     rows = compare(FAULTS)
-    print(markdown(Row._fields, rows))
+    print(markdown(RepeatResult._fields, rows))
     return 1 if any(row.lost for row in rows) else 0

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.soak.ledger import Occurrence, Row
+from bench.soak.ledger import LedgerSums, Occurrence
 
 
 @dataclass(slots=True, kw_only=True)
-class State:
+class SoakState:
     """
     What has been done with a *seed*, in how many *seconds*.
 
@@ -24,15 +24,17 @@ class State:
     seed: int
     seconds: float = 0.0
     done: dict[str, int] = field(default_factory=dict)
-    rows: dict[str, Row] = field(default_factory=dict)
+    rows: dict[str, LedgerSums] = field(default_factory=dict)
     seen: Counter[str] = field(default_factory=Counter)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def add(self, part: str, row: Row, seen: Mapping[Occurrence, int]) -> None:
+    def add(self, part: str, row: LedgerSums, seen: Mapping[Occurrence, int]) -> None:
         """Enter the next step of a part, and what it has *seen*."""
         with self.lock:
             self.done[part] = self.done.get(part, 0) + 1
-            self.rows[row.scenario] = self.rows.get(row.scenario, Row(row.scenario)).plus(row)
+            self.rows[row.scenario] = self.rows.get(row.scenario, LedgerSums(row.scenario)).plus(
+                row
+            )
             self.seen.update(seen)
 
     @property
@@ -55,24 +57,24 @@ class State:
             part.replace(file)
 
 
-def read(file: Path) -> State:
+def read(file: Path) -> SoakState:
     """Return what *file* has; raises OSError, ValueError, KeyError or TypeError."""
     document = json.loads(file.read_text())
-    return State(
+    return SoakState(
         seed=document["seed"],
         seconds=document["seconds"],
         done=document["done"],
         seen=Counter(document["seen"]),
-        rows={row["scenario"]: Row(**row) for row in document["rows"]},
+        rows={row["scenario"]: LedgerSums(**row) for row in document["rows"]},
     )
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[LedgerSums]) -> str:
     """Return the rows and their sum as a Markdown table."""
-    total = Row("all")
+    total = LedgerSums("all")
     for row in rows:
         total = total.plus(row)
-    return markdown([each.replace("_", " ") for each in Row._fields], [*rows, total])
+    return markdown([each.replace("_", " ") for each in LedgerSums._fields], [*rows, total])
 
 
 def markdown(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from cli.configuration.resources import SUBSCRIPTIONS, Resource, ResourceId
+from cli.configuration.resources import SUBSCRIPTIONS, ResourceId, WantedResource
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
 from cli.holds import consent_text
@@ -55,7 +55,7 @@ class Change:
     action: Action
     id: ResourceId
     differences: tuple[str, ...] = ()
-    resource: Resource | None = None
+    resource: WantedResource | None = None
     keys: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[st
     return tuple(_differences(before, after, "")) or (_HIDDEN,)
 
 
-def faults_of(error: CommandFailed, resource: Resource) -> tuple[str, ...]:
+def faults_of(error: CommandFailed, resource: WantedResource) -> tuple[str, ...]:
     """
     Return the faults that the deployment found in a *resource*, with their lines.
 

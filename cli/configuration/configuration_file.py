@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.configuration import resources as ids
-from cli.configuration.resources import SENT, Configuration, Resource, ResourceId, ordered
+from cli.configuration.resources import SENT, Configuration, ResourceId, WantedResource, ordered
 from cli.configuration.schema import check_schema
 from cli.configuration.source import FileFaults, Place, read_source
 from cli.configuration.template.resource_ids import group_of
@@ -44,7 +44,7 @@ def _read(path: Path, parameters: Mapping[str, Any], scope: str) -> Configuratio
     return ordered(list(_resources(source.value, source.root)))
 
 
-def _resources(document: Mapping[str, Any], root: Place) -> Iterator[Resource]:
+def _resources(document: Mapping[str, Any], root: Place) -> Iterator[WantedResource]:
     for member, identify, read in (
         ("topics", ids.topic_id, _resource),
         ("systemTopics", ids.system_topic_id, _resource),
@@ -56,9 +56,11 @@ def _resources(document: Mapping[str, Any], root: Place) -> Iterator[Resource]:
             yield from read(identify(name), inner or {}, root.below(member, name))
 
 
-def _resource(own: ResourceId, document: Mapping[str, Any], place: Place) -> Iterator[Resource]:
+def _resource(
+    own: ResourceId, document: Mapping[str, Any], place: Place
+) -> Iterator[WantedResource]:
     """Yield a resource, and those that stand in it."""
-    yield Resource(
+    yield WantedResource(
         id=own,
         place=place,
         document={name: document[name] for name in SENT if name in document},
@@ -68,7 +70,9 @@ def _resource(own: ResourceId, document: Mapping[str, Any], place: Place) -> Ite
     yield from _contents(own, document, place)
 
 
-def _contents(own: ResourceId, document: Mapping[str, Any], place: Place) -> Iterator[Resource]:
+def _contents(
+    own: ResourceId, document: Mapping[str, Any], place: Place
+) -> Iterator[WantedResource]:
     for member in _CHILDREN:
         for name, inner in (document.get(member) or {}).items():
             yield from _resource(own.child(member, name), inner or {}, place.below(member, name))

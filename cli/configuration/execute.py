@@ -11,7 +11,7 @@ from itertools import groupby
 from threading import Thread
 
 from cli.configuration.changes import CONSENT, Action, Change, faults_of, warnings_of
-from cli.configuration.resources import Resource, ResourceId
+from cli.configuration.resources import ResourceId, WantedResource
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
 from cli.new_secret import new_secret
@@ -84,11 +84,11 @@ def _at_once(carry: Callable[[Change], Change], changes: Sequence[Change]) -> It
         left.clear()
 
 
-def _untried(resource: Resource, parent: ResourceId) -> str:
+def _untried(resource: WantedResource, parent: ResourceId) -> str:
     return resource.place.fault(f"not tried, because {parent.kind} {parent.name} has faults")
 
 
-def _put(deployment: Deployment, change: Change, resource: Resource) -> Change:
+def _put(deployment: Deployment, change: Change, resource: WantedResource) -> Change:
     headers = CONSENT if resource.is_consent_assumed else None
     path, said = resource.id.path, change.differences
     try:
@@ -107,7 +107,7 @@ def _put(deployment: Deployment, change: Change, resource: Resource) -> Change:
     return done
 
 
-def _set_key(deployment: Deployment, change: Change, resource: Resource, name: str) -> Change:
+def _set_key(deployment: Deployment, change: Change, resource: WantedResource, name: str) -> Change:
     body = {"keyName": name, "keyValue": resource.keys[name]}
     try:
         deployment.post(f"{resource.id.path}/regenerateKey", body)

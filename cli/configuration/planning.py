@@ -11,8 +11,8 @@ from cli.configuration.changes import CONSENT, Action, Change, differences, faul
 from cli.configuration.resources import (
     SUBSCRIPTIONS,
     Configuration,
-    Resource,
     ResourceId,
+    WantedResource,
     account_id,
     deployment_id,
     namespace_id,
@@ -53,13 +53,13 @@ def plan(
     return tuple(changes)
 
 
-def _creation(resource: Resource) -> Change:
+def _creation(resource: WantedResource) -> Change:
     return Change(
         action=Action.CREATE, id=resource.id, resource=resource, keys=tuple(resource.keys)
     )
 
 
-def _compared(deployment: Deployment, resource: Resource) -> Change:
+def _compared(deployment: Deployment, resource: WantedResource) -> Change:
     headers = CONSENT if resource.is_consent_assumed else None
     try:
         answer = deployment.post(f"{resource.id.path}/whatIf", resource.document, headers)
@@ -91,7 +91,7 @@ def _exists(deployment: Deployment, own: ResourceId) -> bool:
         return False
 
 
-def _differing_keys(deployment: Deployment, resource: Resource) -> tuple[str, ...]:
+def _differing_keys(deployment: Deployment, resource: WantedResource) -> tuple[str, ...]:
     if not resource.keys:
         return ()
     known = deployment.keys(resource.id.path, None)

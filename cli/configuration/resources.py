@@ -108,7 +108,7 @@ def namespace_id(name: str) -> ResourceId:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resource:
+class WantedResource:
     """
     A resource as the file at *place* wants it: the *document* of its PUT.
 
@@ -127,18 +127,18 @@ class Resource:
 class Configuration:
     """The *resources* of a file, parents first, and what the file has beside them."""
 
-    resources: tuple[Resource, ...]
+    resources: tuple[WantedResource, ...]
     left_out: tuple[str, ...] = ()
 
 
-def ordered(resources: list[Resource], left_out: tuple[str, ...] = ()) -> Configuration:
+def ordered(resources: list[WantedResource], left_out: tuple[str, ...] = ()) -> Configuration:
     """
     Return the configuration of *resources*, parents first.
 
     Raises:
         FileFaults: a resource is named twice.
     """
-    first: dict[ResourceId, Resource] = {}
+    first: dict[ResourceId, WantedResource] = {}
     faults = []
     for each in resources:
         known = first.setdefault(each.id.folded, each)

@@ -12,8 +12,8 @@ from typing import Any
 
 from jsonschema import Draft7Validator, ValidationError
 
-from cli.configuration.limits import MAX_FAULTS
-from cli.configuration.source import FileFaults, Place, Source
+from cli.configuration.document_limits import MAX_FAULTS
+from cli.configuration.source import FileFaults, Place, SourceFile
 
 SCHEMA = Path(__file__).parents[1] / "data" / "pushgrid.schema.json"
 _TYPES = {
@@ -26,7 +26,7 @@ _TYPES = {
 }
 
 
-def check_schema(source: Source) -> None:
+def check_schema(source: SourceFile) -> None:
     """
     Check the value of a file.
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import yaml
 
-from cli.configuration.limits import MAX_CHARACTERS, MAX_DEPTH, BeyondLimits, size_of
+from cli.configuration.document_limits import MAX_CHARACTERS, MAX_DEPTH, BeyondLimits, size_of
 from cli.failure import CommandFailed
 from cli.terminal import printable, say
 from shared.clip import LONGEST, clip
@@ -59,7 +59,7 @@ class FileFaults(CommandFailed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class SourceFile:
     """A file: its *value*, and the line of each member, which count from 1."""
 
     path: Path
@@ -74,7 +74,7 @@ class Source:
 class Place(NamedTuple):
     """A member of a file."""
 
-    source: Source
+    source: SourceFile
     members: Members
 
     def below(self, *members: Member) -> Place:
@@ -103,7 +103,7 @@ class Place(NamedTuple):
         return "".join(parts).removeprefix(".")
 
 
-def read_source(path: Path) -> Source:
+def read_source(path: Path) -> SourceFile:
     """
     Read a file: YAML if its name says so, otherwise JSON.
 
@@ -120,7 +120,7 @@ def read_source(path: Path) -> Source:
         raise FileFaults(f"{path}: the file has more than {MAX_CHARACTERS:,} characters")
     if path.suffix.lower() in YAML_SUFFIXES:
         value, lines = _read_yaml(path, text)
-        return Source(path=path, value=value, lines=lines)
+        return SourceFile(path=path, value=value, lines=lines)
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
@@ -133,7 +133,7 @@ def read_source(path: Path) -> Source:
     # JSON is YAML but for these two, which change no line.
     as_yaml = _SURROGATE.sub(r"\\u0020", text.replace("\t", " "))
     _, lines = _read_yaml(path, as_yaml, "this JSON can't be read", _LONG_NAME)
-    return Source(path=path, value=value, lines=lines)
+    return SourceFile(path=path, value=value, lines=lines)
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cli.costs.data import measured, prices
-from cli.costs.model import REQUESTS, Traffic, Usage, dollars, fixed_costs, grants, groups, usage
+from cli.costs.model import REQUESTS, Arrivals, Usage, dollars, fixed_costs, grants, groups, usage
 from cli.costs.workload import Work, Workload, work_of
 
 _MILLION = 1_000_000
@@ -43,7 +43,7 @@ class Comparison:
 
     work: Work
     memory_mb: int
-    bills: Mapping[Traffic, Bill]
+    bills: Mapping[Arrivals, Bill]
     run_seconds: Mapping[str, float]
     event_grid: float
     event_grid_total: float
@@ -60,22 +60,22 @@ def compare(workload: Workload, memory_mb: int = 2048) -> Comparison:
     stored_byte = found.runs["stored byte"]
     work = work_of(workload, stored_byte)
     works = {
-        Traffic.SPREAD: work,
-        Traffic.BURSTS: work_of(workload, stored_byte, at_a_time=REQUESTS),
+        Arrivals.SPREAD: work,
+        Arrivals.BURSTS: work_of(workload, stored_byte, at_a_time=REQUESTS),
     }
     counted = work.event_grid_operations
     meter = list_prices["event_grid"]
     return Comparison(
         work=work,
         memory_mb=memory_mb,
-        bills={traffic: _bill(works[traffic], traffic, memory_mb) for traffic in Traffic},
+        bills={traffic: _bill(works[traffic], traffic, memory_mb) for traffic in Arrivals},
         run_seconds={each.name: each.seconds for each in groups(work, found) if each.runs},
         event_grid=meter.of(counted),
         event_grid_total=meter.of(max(0.0, counted - meter.free)),
     )
 
 
-def _bill(work: Work, traffic: Traffic, memory_mb: int) -> Bill:
+def _bill(work: Work, traffic: Arrivals, memory_mb: int) -> Bill:
     found, list_prices = measured(), prices()
     used = usage(work, found, traffic, memory_mb)
     fixed = fixed_costs(found, memory_mb, list_prices)

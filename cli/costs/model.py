@@ -28,7 +28,7 @@ _IDLE_LOG_GB = 0.2  # that timers and host write in a month; assumed
 ALERTS = {"log_alert": 8, "metric_alert": 1}  # infra/modules/alerts.bicep
 
 
-class Traffic(StrEnum):
+class Arrivals(StrEnum):
     """How a month's work arrives: all at once, or at random times all month long."""
 
     BURSTS = "bursts"
@@ -36,7 +36,7 @@ class Traffic(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class FunctionRuns:
     """
     Runs of one function, on instances of its own.
 
@@ -52,7 +52,7 @@ class Group:
     pushes: float = 0.0
     queue: bool = False
 
-    def busy(self, traffic: Traffic, cores: float) -> float:
+    def busy(self, traffic: Arrivals, cores: float) -> float:
         """
         Return the instance-seconds that are billed.
 
@@ -61,14 +61,14 @@ class Group:
         it wakes for one run, or for the few that coincide; at least a second is billed.
         """
         full = self.runs * max(self.seconds / self.at_a_time, self.cpu / cores, self.pushes)
-        if traffic is Traffic.BURSTS:
+        if traffic is Arrivals.BURSTS:
             return full
         alone = max(self.seconds, self.cpu / cores, _LEAST_SECONDS)
         return max(full, _covered(self.runs, alone))
 
-    def awake(self, traffic: Traffic, cores: float) -> float:
+    def awake(self, traffic: Arrivals, cores: float) -> float:
         """Return the seconds in which an instance is there, and polls its queue if it has one."""
-        if traffic is Traffic.BURSTS:
+        if traffic is Arrivals.BURSTS:
             return self.busy(traffic, cores)
         return max(self.busy(traffic, cores), _covered(self.runs, _LINGERS))
 
@@ -89,7 +89,7 @@ class Usage:
     log_gb: float
 
 
-def groups(work: Work, measured: Measured) -> tuple[Group, ...]:
+def groups(work: Work, measured: Measured) -> tuple[FunctionRuns, ...]:
     """Return publishing, delivering and retrying."""
     times, batch = measured.runs, work.workload.batch
     first, later = work.waves[0], work.waves[1:]
@@ -97,9 +97,9 @@ def groups(work: Work, measured: Measured) -> tuple[Group, ...]:
     parts = first.messages / work.requests
     pushes = min(PUSHES, MOST * work.workload.fanout)
 
-    def delivering(name: str, messages: float, attempts: float) -> Group:
+    def delivering(name: str, messages: float, attempts: float) -> FunctionRuns:
         together = attempts / messages if messages else 1.0
-        return Group(
+        return FunctionRuns(
             name=name,
             runs=messages,
             seconds=times["deliver"] + times["deliver event"] * (together - 1),
@@ -109,7 +109,7 @@ def groups(work: Work, measured: Measured) -> tuple[Group, ...]:
             queue=True,
         )
 
-    publishing = Group(
+    publishing = FunctionRuns(
         name="publish",
         runs=work.requests,
         seconds=times["publish"]
@@ -148,7 +148,7 @@ def work_operations(work: Work, steps: Mapping[str, Mapping[str, float]]) -> dic
     return operations
 
 
-def usage(work: Work, measured: Measured, traffic: Traffic, memory_mb: int) -> Usage:
+def usage(work: Work, measured: Measured, traffic: Arrivals, memory_mb: int) -> Usage:
     """Compute what a month's work uses."""
     cores = CORES[memory_mb]
     active = [group for group in groups(work, measured) if group.runs]
@@ -156,7 +156,7 @@ def usage(work: Work, measured: Measured, traffic: Traffic, memory_mb: int) -> U
     for group in active:
         awake = dict(measured.steps["second awake"])
         # A full instance always finds something: what it asks is counted with the messages.
-        polls = awake.pop("queue get") if group.queue and traffic is Traffic.SPREAD else 0.0
+        polls = awake.pop("queue get") if group.queue and traffic is Arrivals.SPREAD else 0.0
         awake.pop("queue get", None)
         _add(operations, awake | {f"queue get {group.name}": polls}, group.awake(traffic, cores))
     busy = {group.name: group.busy(traffic, cores) for group in active}

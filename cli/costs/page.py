@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cli.costs.bill import Comparison, compare
 from cli.costs.data import measured, prices, scenarios
-from cli.costs.model import MONTH, Traffic, fixed_costs, saved_by_a_slower_schedule
+from cli.costs.model import MONTH, Arrivals, fixed_costs, saved_by_a_slower_schedule
 from cli.costs.report import money, text
 from cli.costs.workload import Workload
 
@@ -135,7 +135,7 @@ def _million() -> str:
     for name, load in kinds:
         large, small = (_compared(*load, memory) for memory in (_LARGE, _SMALL))
         figures = [
-            money(side.bills[traffic].work) for traffic in Traffic for side in (large, small)
+            money(side.bills[traffic].work) for traffic in Arrivals for side in (large, small)
         ]
         rows.append((name, *figures, money(large.event_grid)))
     head = ("in bursts, 2,048 MB", "512 MB", "spread out, 2,048 MB", "512 MB", "Event Grid")
@@ -163,7 +163,7 @@ def _compared(
 
 
 def _totals(comparison: Comparison) -> tuple[str, ...]:
-    ours = (comparison.bills[traffic].total for traffic in Traffic)
+    ours = (comparison.bills[traffic].total for traffic in Arrivals)
     return tuple(map(money, (*ours, comparison.event_grid_total)))
 
 

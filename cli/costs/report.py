@@ -7,7 +7,7 @@ from typing import Any
 
 from cli.costs.bill import Bill, Comparison
 from cli.costs.data import measured, prices
-from cli.costs.model import Traffic
+from cli.costs.model import Arrivals
 
 _WITHOUT_CENTS = 100  # dollars from which cents are not shown
 _ROUNDS_TO_ZERO = 0.005  # dollars
@@ -35,7 +35,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
             "payload_blobs": work.requests if work.parked else 0,
             "run_seconds": dict(comparison.run_seconds),
         },
-        "pushgrid": {traffic.value: _bill(comparison.bills[traffic]) for traffic in Traffic},
+        "pushgrid": {traffic.value: _bill(comparison.bills[traffic]) for traffic in Arrivals},
         "event_grid": {
             "operations": work.event_grid_operations,
             "dollars": comparison.event_grid,
@@ -74,7 +74,7 @@ def _by_operation(bill: Bill) -> dict[str, float]:
 
 def text(comparison: Comparison) -> str:
     """Return the comparison as text of at most 100 columns."""
-    burst, spread = (comparison.bills[each] for each in Traffic)
+    burst, spread = (comparison.bills[each] for each in Arrivals)
     names = {line: _words(line) for line in burst.lines}
     lines = [_about(comparison), "", f"{'dollars a month':<44}{'in bursts':>12}{'spread out':>12}"]
     lines += [_row(names[line], burst.lines[line], spread.lines[line]) for line in names]
@@ -154,7 +154,7 @@ def _busy(bill: Bill) -> str:
 
 
 def _verdict(comparison: Comparison) -> str:
-    totals = [comparison.bills[each].total for each in Traffic]
+    totals = [comparison.bills[each].total for each in Arrivals]
     theirs = comparison.event_grid_total
     by = _between(*(abs(each - theirs) for each in totals))
     if theirs < min(totals):

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from devhost.errors import InvocationError
 from devhost.functions.loader import Function
 from devhost.http.origin import is_cross_site
-from devhost.http.request import Request
-from devhost.http.response import Response
+from devhost.http.request import HostRequest
+from devhost.http.response import HostResponse
 
 #: Runs a function with a text as its input.
 RunByHand = Callable[[Function, str], Awaitable[None]]
@@ -48,14 +48,14 @@ class Admin:
     ) -> None:
         self._functions = {each.metadata.name.lower(): each for each in functions}
         self._run = run
-        self._home = Response(status=204) if routes is None else _home(routes)
+        self._home = HostResponse(status=204) if routes is None else _home(routes)
         self._running: set[asyncio.Task[None]] = set()
 
-    def answer(self, request: Request, body: bytes) -> Response | None:
+    def answer(self, request: HostRequest, body: bytes) -> HostResponse | None:
         """Return the host's answer to *request*, or None if the request is for a function."""
         parts = request.path.lower().rstrip("/").split("/")
         if parts[0] in _RESERVED and is_cross_site(request.headers):
-            return Response(status=403)
+            return HostResponse(status=403)
         match request.method, parts:
             case "GET", [""]:
                 return self._home
@@ -64,28 +64,28 @@ class Admin:
             case "POST", ["admin", "functions", name] if name in self._functions:
                 if self._run is None:
                     _log.info(_STARTING_IS_OFF)
-                    return Response(status=404)
+                    return HostResponse(status=404)
                 return self._start(self._run, self._functions[name], body)
             case _:
-                return Response(status=404) if parts[0] in _RESERVED else None
+                return HostResponse(status=404) if parts[0] in _RESERVED else None
 
     async def drain(self) -> None:
         """Wait for the functions that were started by hand."""
         if self._running:
             await asyncio.wait(self._running)
 
-    def _start(self, run: RunByHand, function: Function, body: bytes) -> Response:
+    def _start(self, run: RunByHand, function: Function, body: bytes) -> HostResponse:
         try:
             document = json.loads(body) if body.strip() else {}
             given = document.get("input") if isinstance(document, dict) else None
             text = given if isinstance(given, str) else "" if given is None else json.dumps(given)
             text.encode()
         except (ValueError, RecursionError):
-            return Response(status=400)
+            return HostResponse(status=400)
         task = asyncio.create_task(_run_by_hand(run, function, text))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-        return Response(status=202)
+        return HostResponse(status=202)
 
 
 async def _run_by_hand(run: RunByHand, function: Function, text: str) -> None:
@@ -94,10 +94,10 @@ async def _run_by_hand(run: RunByHand, function: Function, text: str) -> None:
         await run(function, text)
 
 
-def _home(routes: Iterable[object]) -> Response:
+def _home(routes: Iterable[object]) -> HostResponse:
     page = _HOME.format(routes=html.escape("\n".join(map(str, routes))))
     return _page(b"text/html", page.encode())
 
 
-def _page(content_type: bytes, body: bytes) -> Response:
-    return Response(status=200, headers=((b"content-type", content_type),), body=body)
+def _page(content_type: bytes, body: bytes) -> HostResponse:
+    return HostResponse(status=200, headers=((b"content-type", content_type),), body=body)

@@ -16,8 +16,8 @@ from devhost.http import origin, routes
 from devhost.http import request as http_request
 from devhost.http import response as http_response
 from devhost.http.admin import Admin
-from devhost.http.request import Request
-from devhost.http.response import Response
+from devhost.http.request import HostRequest
+from devhost.http.response import HostResponse
 
 #: Bytes; the default of FUNCTIONS_REQUEST_BODY_SIZE_LIMIT on Azure.
 BODY_LIMIT = 104_857_600
@@ -30,23 +30,23 @@ _WRONG_HOST = (
     "PUSHGRID_PUBLIC_URL: send requests to one of them, or start the host with "
     "--env PUSHGRID_PUBLIC_URL=URL."
 )
-_NOT_FOUND = Response(status=404)
+_NOT_FOUND = HostResponse(status=404)
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
+class HttpFunction:
     """An HTTP function and its route."""
 
     function: Function
     trigger: HttpTrigger
-    route: routes.Route
+    route: routes.RouteTemplate
 
     def __str__(self) -> str:
         methods = ",".join(sorted(self.trigger.methods)) or "any method"
         return f"/{self.route.template}  [{methods}]"
 
-    def hides(self, later: Endpoint) -> bool:
+    def hides(self, later: HttpFunction) -> bool:
         """Return whether this endpoint takes every request for *later*."""
         mine, theirs = self.trigger.methods, later.trigger.methods
         return self.route.template.lower() == later.route.template.lower() and (
@@ -54,7 +54,7 @@ class Endpoint:
         )
 
 
-def endpoint(function: Function, prefix: str) -> Endpoint:
+def endpoint(function: Function, prefix: str) -> HttpFunction:
     """
     Return the endpoint of an HTTP function.
 
@@ -68,7 +68,7 @@ def endpoint(function: Function, prefix: str) -> Endpoint:
     route = routes.parse("/".join(part for part in (prefix, own.strip("/")) if part))
     if route.template.strip("/").split("/")[0].lower() in ("admin", "runtime"):
         raise BadFunctionError(f"route {route.template!r} is reserved for the host")
-    return Endpoint(function=function, trigger=trigger, route=route)
+    return HttpFunction(function=function, trigger=trigger, route=route)
 
 
 class HttpApp:
@@ -81,7 +81,7 @@ class HttpApp:
     def __init__(
         self,
         *,
-        endpoints: Iterable[Endpoint],
+        endpoints: Iterable[HttpFunction],
         invoker: Invoker,
         admin: Admin,
         public_url: str = "",
@@ -102,7 +102,7 @@ class HttpApp:
     ) -> None:
         """Answer one request."""
         if not http_request.names_its_host(scope):
-            await Response(status=400).send(send)
+            await HostResponse(status=400).send(send)
             return
         request = http_request.read_request(scope)
         host = request.headers.get("host")
@@ -123,7 +123,7 @@ class HttpApp:
         response = await self._answer(request, body)
         await response.send(send)
 
-    async def _answer(self, request: Request, body: bytes) -> Response:
+    async def _answer(self, request: HostRequest, body: bytes) -> HostResponse:
         own = self._admin.answer(request, body)
         if own is not None:
             return own
@@ -134,7 +134,9 @@ class HttpApp:
         _log.info("404: no function answers %.160r; GET / lists all routes", line)
         return _NOT_FOUND
 
-    def _find_endpoint(self, method: str, path: str) -> tuple[Endpoint, Mapping[str, str]] | None:
+    def _find_endpoint(
+        self, method: str, path: str
+    ) -> tuple[HttpFunction, Mapping[str, str]] | None:
         for each in self._endpoints:
             if not each.trigger.methods or method in each.trigger.methods:
                 params = each.route.match(path)
@@ -143,16 +145,16 @@ class HttpApp:
         return None
 
     async def _call(
-        self, chosen: Endpoint, params: Mapping[str, str], request: Request, body: bytes
-    ) -> Response:
+        self, chosen: HttpFunction, params: Mapping[str, str], request: HostRequest, body: bytes
+    ) -> HostResponse:
         try:
             datum = await self._invoker.invoke(
                 chosen.function, request.datum(params, body), trigger_metadata=None
             )
             return http_response.from_datum(datum)
         except InvocationError:
-            return Response(status=500)
+            return HostResponse(status=500)
         except (ValueError, UnicodeEncodeError) as fault:
             name = chosen.function.metadata.name
             _log.error("%s returned a response that cannot be sent: %s", name, fault)
-            return Response(status=500)
+            return HostResponse(status=500)

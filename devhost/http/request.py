@@ -26,7 +26,7 @@ class BodyTooLargeError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class HostRequest:
     """An HTTP request without its body."""
 
     method: str
@@ -64,7 +64,7 @@ def names_its_host(scope: Mapping[str, Any]) -> bool:
     return hosts == 1 or not (hosts or needed)
 
 
-def read_request(scope: Mapping[str, Any]) -> Request:
+def read_request(scope: Mapping[str, Any]) -> HostRequest:
     """Read all of an ASGI *scope*'s request but the body."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
@@ -75,7 +75,7 @@ def read_request(scope: Mapping[str, Any]) -> Request:
     query_string = raw_query.decode("latin-1")
     path = raw_path.decode("latin-1")
     host = headers.get("host", "localhost")
-    return Request(
+    return HostRequest(
         method=scope["method"],
         path=_decode_path(path),
         url=f"{scope['scheme']}://{host}{path}" + (f"?{query_string}" if query_string else ""),

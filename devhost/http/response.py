@@ -29,7 +29,7 @@ _COOKIE_TIME = "%a, %d %b %Y %H:%M:%S GMT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Response:
+class HostResponse:
     """A response, ready to be sent."""
 
     status: int
@@ -50,13 +50,13 @@ class Response:
         await send({"type": "http.response.body", "body": b"" if bodiless else self.body})
 
 
-def from_text(status: int, text: str) -> Response:
+def from_text(status: int, text: str) -> HostResponse:
     """Return a response of plain text."""
     headers = ((b"content-type", b"text/plain; charset=utf-8"),)
-    return Response(status=status, headers=headers, body=text.encode())
+    return HostResponse(status=status, headers=headers, body=text.encode())
 
 
-def from_datum(datum: Datum | None) -> Response:
+def from_datum(datum: Datum | None) -> HostResponse:
     """
     Return the response for what a function gave to `$return`.
 
@@ -64,7 +64,7 @@ def from_datum(datum: Datum | None) -> Response:
         ValueError: its status or a header cannot be sent; the real host answers 500.
     """
     if datum is None:
-        return Response(status=200)
+        return HostResponse(status=200)
     if datum.type == "string":
         return from_text(200, datum.value)
     answer = datum.value
@@ -76,7 +76,7 @@ def from_datum(datum: Datum | None) -> Response:
         for name, each in answer["headers"].items()
         if each.value or name.lower() != "content-type"  # the real host sends no empty one
     ]
-    return Response(
+    return HostResponse(
         status=status,
         headers=(
             *(header for header in headers if header[0].lower() not in _SET_BY_SERVER),

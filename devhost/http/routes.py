@@ -18,7 +18,7 @@ _PARAMETER = re.compile(r"\{(?P<rest>\*?)(?P<name>[A-Za-z_]\w*)\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class RouteTemplate:
     """A parsed template; *names* are those of its parameters, in order."""
 
     template: str
@@ -34,7 +34,7 @@ class Route:
         return {name: text for name, text in zip(self.names, found.groups(), strict=True) if text}
 
 
-def parse(template: str) -> Route:
+def parse(template: str) -> RouteTemplate:
     """
     Parse a route template.
 
@@ -58,7 +58,7 @@ def parse(template: str) -> Route:
         pattern += "(?:/(.*))?" if parameter["rest"] else "/([^/]+)"
     pattern += "/?"
     flags = re.IGNORECASE | re.DOTALL
-    return Route(template=template, pattern=re.compile(pattern, flags), names=tuple(names))
+    return RouteTemplate(template=template, pattern=re.compile(pattern, flags), names=tuple(names))
 
 
 def _refusal(template: str, segment: str) -> str:

@@ -14,7 +14,7 @@ _CONNECT_SECONDS, _ANSWER_SECONDS = 5.0, 60.0
 _PORTS = {"http": 80, "https": 443}
 
 
-class Answer(NamedTuple):
+class StorageAnswer(NamedTuple):
     """An answer; the names of *headers* are lower-case."""
 
     status: int
@@ -46,7 +46,7 @@ class Connections:
 
     async def request(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes
-    ) -> Answer:
+    ) -> StorageAnswer:
         """
         Send a request and return its answer, with the whole body.
 
@@ -82,7 +82,7 @@ class Connections:
             )
         return connection
 
-    async def _exchange(self, connection: _Connection, data: bytes) -> Answer:
+    async def _exchange(self, connection: _Connection, data: bytes) -> StorageAnswer:
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 answer = await connection.ask(data)
@@ -99,9 +99,9 @@ class _Connection(asyncio.Protocol):
 
     def __init__(self) -> None:
         self.is_open = True
-        self._answer: asyncio.Future[Answer] | None = None
+        self._answer: asyncio.Future[StorageAnswer] | None = None
 
-    def ask(self, data: bytes) -> asyncio.Future[Answer]:
+    def ask(self, data: bytes) -> asyncio.Future[StorageAnswer]:
         """Send a request; its answer, or a ConnectionError, is in the future."""
         self._answer = asyncio.get_running_loop().create_future()
         self._parser = httptools.HttpResponseParser(self)
@@ -149,4 +149,4 @@ class _Connection(asyncio.Protocol):
         answer, self._answer = self._answer, None
         if answer is not None and not answer.done():
             status = self._parser.get_status_code()
-            answer.set_result(Answer(status, self._headers, b"".join(self._parts)))
+            answer.set_result(StorageAnswer(status, self._headers, b"".join(self._parts)))

@@ -22,8 +22,8 @@ from xml.sax.saxutils import escape
 
 from azure.core.exceptions import AzureError
 
-from devhost.queue.connections import Answer, Connections
-from devhost.storage.account import StorageAccount
+from devhost.queue.connections import Connections, StorageAnswer
+from devhost.storage.account import AccountConnection
 from devhost.storage.errors import (
     QueueGoneError,
     StaleReceiptError,
@@ -57,7 +57,7 @@ class RestQueue:
     Every method may raise QueueGoneError, StorageBusyError and StorageRefusedError.
     """
 
-    def __init__(self, account: StorageAccount, name: str, threads: Executor) -> None:
+    def __init__(self, account: AccountConnection, name: str, threads: Executor) -> None:
         self._account = account
         self._threads = threads
         self._path = f"{urlsplit(account.queue_url).path}/{name}"
@@ -102,7 +102,7 @@ class RestQueue:
 
     async def _run(
         self, method: str, path: str, query: Mapping[str, str], body: bytes = b""
-    ) -> Answer:
+    ) -> StorageAnswer:
         path = self._path + path
         headers = await self._sign(method, path, query, len(body))
         target = f"{path}?{urlencode(query, quote_via=quote, safe='')}" if query else path

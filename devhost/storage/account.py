@@ -39,7 +39,7 @@ _DEVELOPMENT = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StorageAccount:
+class AccountConnection:
     """One account; exactly one of *key*, *sas* and *credential* is set."""
 
     name: str
@@ -88,7 +88,7 @@ class StorageAccount:
         return self.credential
 
 
-def find_account(connection: str, environ: Mapping[str, str]) -> StorageAccount:
+def find_account(connection: str, environ: Mapping[str, str]) -> AccountConnection:
     """
     Return the account of the setting or section *connection*.
 
@@ -127,7 +127,7 @@ def connection_setting(connection: str, environ: Mapping[str, str]) -> Mapping[s
     return {}
 
 
-def _from_connection_string(text: str, setting: str) -> StorageAccount:
+def _from_connection_string(text: str, setting: str) -> AccountConnection:
     if text.replace(" ", "").rstrip(";").lower() == "usedevelopmentstorage=true":
         text = _DEVELOPMENT
     fields = {
@@ -144,7 +144,7 @@ def _from_connection_string(text: str, setting: str) -> StorageAccount:
     sas = fields.get("sharedaccesssignature", "").lstrip("?")
     if not _SAS.fullmatch(sas):
         raise BadFunctionError(f"setting {setting}: the SharedAccessSignature is malformed")
-    return StorageAccount(
+    return AccountConnection(
         name=name or _account_name(queue_url),
         queue_url=_url(queue_url, setting),
         blob_url=_url(blob_url, setting),
@@ -162,7 +162,7 @@ def _key(text: str | None, setting: str) -> bytes | None:
         raise BadFunctionError(f"setting {setting}: the AccountKey is not base64") from fault
 
 
-def _from_section(section: Mapping[str, str], connection: str) -> StorageAccount:
+def _from_section(section: Mapping[str, str], connection: str) -> AccountConnection:
     account = section.get("accountname")
     queue_url, blob_url = (
         f"https://{account}.{service}.core.windows.net"
@@ -180,7 +180,7 @@ def _from_section(section: Mapping[str, str], connection: str) -> StorageAccount
     for url in (queue_url, blob_url):
         if url and not url.lower().startswith("https://"):
             raise BadFunctionError(f"setting {connection} is not https, which tokens require")
-    return StorageAccount(
+    return AccountConnection(
         name=account or _account_name(queue_url),
         queue_url=queue_url,
         blob_url=blob_url,

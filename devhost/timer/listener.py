@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class TimerStatus:
     """A timer's state, kept between two runs of the host."""
 
     #: None: the timer has not run on this schedule.
@@ -48,10 +48,10 @@ class Status:
 class StatusStore(Protocol):
     """Keeps the status; both methods may raise StorageBusyError or StorageRefusedError."""
 
-    async def read(self) -> Status | None:
+    async def read(self) -> TimerStatus | None:
         """Return the status, or None if there is none."""
 
-    async def write(self, status: Status) -> None:
+    async def write(self, status: TimerStatus) -> None:
         """Store *status*."""
 
 
@@ -177,7 +177,7 @@ class TimerListener:
             if due := await self._wait_until(due):
                 status = await self._fire(due, status, past_due=False)
 
-    async def _read_status(self, now: datetime) -> Status | None:
+    async def _read_status(self, now: datetime) -> TimerStatus | None:
         if self._statuses is None:
             return None
         known = await self._retry(self._statuses.read)
@@ -193,18 +193,20 @@ class TimerListener:
                 expected = self._next_after(now)
             initial = replace(known, last=None, next=expected, last_updated=now)
         else:
-            initial = Status(last=None, next=self._next_after(now), last_updated=now)
+            initial = TimerStatus(last=None, next=self._next_after(now), last_updated=now)
         await self._write(initial)
         return initial
 
-    async def _fire(self, at: datetime, status: Status | None, *, past_due: bool) -> Status | None:
+    async def _fire(
+        self, at: datetime, status: TimerStatus | None, *, past_due: bool
+    ) -> TimerStatus | None:
         seen = timer_datum(status if self._statuses else None, past_due=past_due)
         # The failure has been reported and does not end the schedule.
         with contextlib.suppress(InvocationError):
             await self._invoke(self._function, seen, None)
         if self._statuses is None:
             return None
-        done = Status(last=at, next=self._next_after(at), last_updated=at)
+        done = TimerStatus(last=at, next=self._next_after(at), last_updated=at)
         await self._write(done)
         return done
 
@@ -215,7 +217,7 @@ class TimerListener:
         # The UTC offset at the due time may differ from *moment*'s.
         return self._local(due.replace(tzinfo=None))
 
-    async def _write(self, status: Status) -> None:
+    async def _write(self, status: TimerStatus) -> None:
         statuses = self._statuses
         if statuses is not None:
             await self._retry(lambda: statuses.write(status))
@@ -253,14 +255,14 @@ class TimerListener:
                 return result
 
 
-def timer_datum(status: Status | None, *, past_due: bool) -> Datum:
+def timer_datum(status: TimerStatus | None, *, past_due: bool) -> Datum:
     """Return a timer function's input; *status*: the one before this run, if one is kept."""
     shown = status_json(status) if status else None
     data = {"Schedule": {"AdjustForDST": True}, "ScheduleStatus": shown, "IsPastDue": past_due}
     return Datum(json.dumps(data), "json")
 
 
-def status_json(status: Status) -> dict[str, str]:
+def status_json(status: TimerStatus) -> dict[str, str]:
     """Return *status* as the real host stores it and passes it to the function."""
     return {
         "Last": _json_time(status.last),

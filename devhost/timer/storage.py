@@ -28,9 +28,9 @@ from azure.core.exceptions import (
 from azure.storage.blob import BlobClient, BlobServiceClient
 
 from devhost.host_json import LockOptions
-from devhost.storage.account import StorageAccount
+from devhost.storage.account import AccountConnection
 from devhost.storage.errors import StorageBusyError, StorageRefusedError
-from devhost.timer.listener import Status, status_json
+from devhost.timer.listener import TimerStatus, status_json
 
 CONTAINER = "azure-webjobs-hosts"
 
@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 class HostBlobs:
     """The container in which hosts keep their own blobs."""
 
-    def __init__(self, account: StorageAccount, host_id: str, threads: Executor) -> None:
+    def __init__(self, account: AccountConnection, host_id: str, threads: Executor) -> None:
         self._service: Any = BlobServiceClient(
             account.blob_url,
             credential=account.sdk_credential(),
@@ -104,16 +104,16 @@ class BlobStatus:
         self._blobs = blobs
         self._blob = blobs.blob("timers", f"Host.Functions.{function}/status")
 
-    async def read(self) -> Status | None:
+    async def read(self) -> TimerStatus | None:
         """Return the status; None if it is missing or malformed."""
         return await self._blobs.run(self._read)
 
-    async def write(self, status: Status) -> None:
+    async def write(self, status: TimerStatus) -> None:
         """Store *status*."""
         text = json.dumps(status_json(status))
         await self._blobs.run(lambda: self._blob.upload_blob(text, overwrite=True))
 
-    def _read(self) -> Status | None:
+    def _read(self) -> TimerStatus | None:
         try:
             text = self._blob.download_blob().readall()
         except ResourceNotFoundError:
@@ -123,7 +123,7 @@ class BlobStatus:
             updated = _moment(document["LastUpdated"])
             if updated is None:
                 return None
-            return Status(
+            return TimerStatus(
                 last=_moment(document["Last"]), next=_moment(document["Next"]), last_updated=updated
             )
         except (ValueError, KeyError, TypeError):

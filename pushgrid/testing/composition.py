@@ -31,17 +31,17 @@ from shared.clock import WatchedClock
 from shared.delivery.limit import Limit
 from shared.delivery.messages.message import ReplayStep
 from shared.engine.delivering.attempt_history import AttemptHistory
+from shared.engine.delivering.attempt_recorder import Shortages
 from shared.engine.delivering.budget import Budget, Places
 from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.delivering.endpoint import Surroundings
-from shared.engine.delivering.endpoints import Endpoints
-from shared.engine.delivering.in_flight import Request
+from shared.engine.delivering.endpoint_registry import Endpoints
+from shared.engine.delivering.in_flight import InFlightRequest
 from shared.engine.delivering.parts import Parts
 from shared.engine.delivering.poison_records import PoisonRecords
 from shared.engine.delivering.push import Push
-from shared.engine.delivering.record import Shortages
 from shared.engine.delivering.requeue import BlockingRequeue, Requeue
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.operations.trouble_notices import TroubleNotices
@@ -263,7 +263,7 @@ class InMemoryApp:
             clock_records=self.clock_records,
         )
 
-    async def _push(self, request: Request) -> Attempted | Shortage:
+    async def _push(self, request: InFlightRequest) -> Attempted | Shortage:
         return await self.push(request)
 
     def _accept(self, topic: Topic, events: Sequence[Event], publish_id: str) -> None:

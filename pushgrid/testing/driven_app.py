@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pushgrid.testing.composition import Chance, InMemoryApp
-from pushgrid.testing.memory import FakeClock, MemoryResources, Stored
-from pushgrid.testing.subscriber import Endpoints
+from pushgrid.testing.memory import FakeClock, MemoryResources, StoredMessage
+from pushgrid.testing.subscriber import WebhookPusher
 from shared.adapters.bridge import OnLoopPusher
 from shared.adapters.http.notifier import ParallelNotifier
 from shared.adapters.resource_cache import InvalidatingStore, ResourceCache
 from shared.adapters.storage.health_table import TableHealth
-from shared.arm.deployment import Deployment, profile_limits
+from shared.arm.deployment_capabilities import DeploymentCapabilities, profile_limits
 from shared.delivery.profiles import PROFILES
 from shared.engine.delivering.budget import MESSAGES
 from shared.engine.manage.api import Manage
@@ -89,7 +89,7 @@ class DrivenApp(InMemoryApp):
         self._delivering: dict[str, asyncio.Task[None]] = {}  # by their messages
         self._containers = itertools.count(1)
         cache = ResourceCache(resources, cache_for=timedelta(seconds=30), clock=clock.monotonic)
-        self.endpoints = Endpoints(clock)
+        self.endpoints = WebhookPusher(clock)
         chance = Chance(new_id=self.new_id, jitter=self._draw)
         super().__init__(cache, self.endpoints, chance, clock, resources)
         until_end.callback(self.loop.end)
@@ -104,7 +104,7 @@ class DrivenApp(InMemoryApp):
             pusher=OnLoopPusher(self.endpoints, self.loop.run),
             notifier=ParallelNotifier(self.endpoints, self.loop.run),
             clock=clock,
-            deployment=Deployment(
+            deployment=DeploymentCapabilities(
                 account=ACCOUNT,
                 profiles={name: profile_limits(profile) for name, profile in PROFILES.items()},
                 default_profile="latest",
@@ -267,19 +267,19 @@ class DrivenApp(InMemoryApp):
             due.append(_Due(at, lambda: self.write_dead_letters.run(self.now + _WAKE_EVERY)))
         return min(due, key=lambda each: each.at, default=None)
 
-    def _triggered(self) -> tuple[Queue, Stored] | None:
+    def _triggered(self) -> tuple[Queue, StoredMessage] | None:
         """Return the message that triggers a function first."""
         return self.queues.earliest(
             Queue.DELIVERIES, Queue.RETRIES, besides=self._delivering.keys()
         )
 
-    def _not_before_now(self, found: tuple[Queue, Stored]) -> datetime:
+    def _not_before_now(self, found: tuple[Queue, StoredMessage]) -> datetime:
         return max(found[1].visible_at, self.now)
 
-    def _begin(self, queue: Queue, message: Stored) -> None:
+    def _begin(self, queue: Queue, message: StoredMessage) -> None:
         self._delivering[message.identity] = self.loop.create_task(self._deliver(queue, message))
 
-    async def _deliver(self, queue: Queue, message: Stored) -> None:
+    async def _deliver(self, queue: Queue, message: StoredMessage) -> None:
         try:
             await self.deliver.run(message.text.encode(), queue)
             self.queues.stored[queue].remove(message)

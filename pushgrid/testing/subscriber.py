@@ -83,7 +83,7 @@ class Attempt:
         return self.request.events
 
 
-class Endpoint:
+class SubscriberWebhook:
     """
     The webhook of a subscriber.
 
@@ -132,7 +132,7 @@ class Endpoint:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
-class Endpoints:
+class WebhookPusher:
     """
     Pusher to the endpoints of the test, whose handlers run where the loop runs blocking calls.
 
@@ -141,10 +141,10 @@ class Endpoints:
 
     def __init__(self, clock: FakeClock) -> None:
         self._clock = clock
-        self._by_url: dict[str, Endpoint] = {}
+        self._by_url: dict[str, SubscriberWebhook] = {}
         self.failed_assertion: AssertionError | None = None
 
-    def connect(self, url: str, endpoint: Endpoint) -> None:
+    def connect(self, url: str, endpoint: SubscriberWebhook) -> None:
         """Answer requests to *url* at *endpoint* from now on."""
         self._by_url[url] = endpoint
 
@@ -165,7 +165,9 @@ class Endpoints:
             await asyncio.sleep(timeout.total_seconds())
         return exchange
 
-    def _answer(self, endpoint: Endpoint, request: OutboundRequest, timeout: timedelta) -> Exchange:
+    def _answer(
+        self, endpoint: SubscriberWebhook, request: OutboundRequest, timeout: timedelta
+    ) -> Exchange:
         exchange = endpoint.answer(request, timeout, self._clock)
         if isinstance(error := endpoint.attempts[-1].error, AssertionError):
             self.failed_assertion = self.failed_assertion or error

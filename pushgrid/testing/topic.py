@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from pushgrid.testing.driven_app import DrivenApp, Refused
-from pushgrid.testing.subscriber import Answer, Attempt, Endpoint, Handler, checked
+from pushgrid.testing.subscriber import Answer, Attempt, Handler, SubscriberWebhook, checked
 from pushgrid.testing.unknown_members import refuse_unknown_members
 from shared.clock import timestamp
 from shared.deadletter.batching import dead_letter_folder
@@ -74,7 +74,7 @@ class _Source:
             ValueError: *answers* are none.
         """
         subscriber = Subscriber(self._app, self, name)
-        endpoint = Endpoint(answers, handler, is_asked_to_consent=answers_handshake)
+        endpoint = SubscriberWebhook(answers, handler, is_asked_to_consent=answers_handshake)
         subscriber._endpoint = endpoint  # noqa: SLF001 - the same
         document = self._with_destinations(name, properties)
         push = self._push_section(document)
@@ -244,7 +244,7 @@ class Subscriber:
     *path* is its ARM path; *container* that of its dead letters, if it has one.
     """
 
-    _endpoint: Endpoint
+    _endpoint: SubscriberWebhook
     container: str | None
 
     def __init__(self, app: DrivenApp, source: _Source, name: str) -> None:

@@ -17,7 +17,7 @@ MAX_THREADS = 64  # reads that `start` has under way
 V = TypeVar("V")
 
 
-class Reading(Future[V]):
+class PendingRead(Future[V]):
     """A read, under way or done; *began* is in seconds of the cache's clock."""
 
     def __init__(self, began: float) -> None:
@@ -25,7 +25,7 @@ class Reading(Future[V]):
         self.began = began
 
 
-class _Entry(Generic[V]):
+class _CachedValue(Generic[V]):
     """A value; it expires when the cache's clock says *due*."""
 
     def __init__(self, value: V, due: float) -> None:
@@ -55,8 +55,8 @@ class Cache(Generic[V]):
         self._keep_seconds = keep_seconds
         self._max_entries = max_entries
         self._lock = threading.Lock()
-        self._entries: OrderedDict[str, _Entry[V]] = OrderedDict()
-        self._readings: dict[str, Reading[V]] = {}
+        self._entries: OrderedDict[str, _CachedValue[V]] = OrderedDict()
+        self._readings: dict[str, PendingRead[V]] = {}
 
     def get(
         self,
@@ -91,7 +91,7 @@ class Cache(Generic[V]):
             entry = self._entries.get(key)
             return entry.value if entry else None
 
-    def start(self, key: str, read: Callable[[], V]) -> Reading[V]:
+    def start(self, key: str, read: Callable[[], V]) -> PendingRead[V]:
         """
         Return the reading of *key*, which is under way on a thread of its own, or done.
 
@@ -101,7 +101,7 @@ class Cache(Generic[V]):
         with self._lock:
             entry = self._entries.get(key)
             if entry and self._is_current(key, entry):
-                done = Reading[V](self._monotonic())
+                done = PendingRead[V](self._monotonic())
                 done.set_result(entry.value)
                 return done
             return self._readings.get(key) or self._start(key, read)
@@ -133,17 +133,17 @@ class Cache(Generic[V]):
         for key in keys:
             self.forget(key)
 
-    def _is_current(self, key: str, entry: _Entry[V]) -> bool:
+    def _is_current(self, key: str, entry: _CachedValue[V]) -> bool:
         if self._monotonic() >= entry.due:
             return False
         self._entries.move_to_end(key)
         return True
 
-    def _begin(self, key: str) -> Reading[V]:
-        reading = self._readings[key] = Reading(self._monotonic())
+    def _begin(self, key: str) -> PendingRead[V]:
+        reading = self._readings[key] = PendingRead(self._monotonic())
         return reading
 
-    def _start(self, key: str, read: Callable[[], V]) -> Reading[V]:
+    def _start(self, key: str, read: Callable[[], V]) -> PendingRead[V]:
         if len(self._readings) >= MAX_THREADS:
             raise RuntimeError("too many concurrent reads")
         reading = self._begin(key)
@@ -156,7 +156,11 @@ class Cache(Generic[V]):
         return reading
 
     def _read(
-        self, key: str, read: Callable[[], V], reading: Reading[V], fallback: _Entry[V] | None
+        self,
+        key: str,
+        read: Callable[[], V],
+        reading: PendingRead[V],
+        fallback: _CachedValue[V] | None,
     ) -> None:
         try:
             value = read()
@@ -166,10 +170,10 @@ class Cache(Generic[V]):
                 reading.set_exception(error)
                 return
             value = fallback.value
-        self._end(key, reading, _Entry(value, self._monotonic() + self._keep_seconds(value)))
+        self._end(key, reading, _CachedValue(value, self._monotonic() + self._keep_seconds(value)))
         reading.set_result(value)
 
-    def _end(self, key: str, reading: Reading[V], entry: _Entry[V] | None) -> None:
+    def _end(self, key: str, reading: PendingRead[V], entry: _CachedValue[V] | None) -> None:
         with self._lock:
             if self._readings.get(key) is not reading:  # forgotten meanwhile
                 return

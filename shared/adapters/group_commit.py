@@ -9,7 +9,7 @@ from functools import partial
 
 from shared.delivery.messages.publication import Publication
 from shared.engine.publishing.commit import Result
-from shared.engine.publishing.gathering import Gathering, Group
+from shared.engine.publishing.gathering import CommitGroup, Gathering
 from shared.errors import StorageUnavailable
 
 WAIT_SECONDS = 200.0  # Azure's front end gives a request 230
@@ -83,7 +83,7 @@ class GroupCommit:
         for group in self._gathering.begin():
             self._start(group)
 
-    def _start(self, group: Group[_Waiter]) -> None:
+    def _start(self, group: CommitGroup[_Waiter]) -> None:
         storing = self._store([each.publication for each in group.requests])
         # It is no request's own: it has no request's context, and does not end with one.
         task = asyncio.get_running_loop().create_task(storing, context=Context())
@@ -91,7 +91,7 @@ class GroupCommit:
         task.add_done_callback(partial(self._stored, group))
 
     def _stored(
-        self, group: Group[_Waiter], task: asyncio.Task[Sequence[Result | BaseException]]
+        self, group: CommitGroup[_Waiter], task: asyncio.Task[Sequence[Result | BaseException]]
     ) -> None:
         self._under_way.discard(task)
         lost = [StorageUnavailable()] * len(group.requests)  # The process ends.
@@ -105,7 +105,9 @@ class GroupCommit:
         is_complete = len(results) == len(publications)
         return results if is_complete else [ValueError("a result is missing")] * len(publications)
 
-    def _finish(self, group: Group[_Waiter], results: Sequence[Result | BaseException]) -> None:
+    def _finish(
+        self, group: CommitGroup[_Waiter], results: Sequence[Result | BaseException]
+    ) -> None:
         for waiter, result in zip(group.requests, results, strict=True):
             waiter.tell(result)
         self._gathering.finish(group)

@@ -23,7 +23,7 @@ from shared import VERSION
 from shared.delivery.messages.publication import Publication
 from shared.delivery.outcome import Outcome
 from shared.delivery.requests.traces import common_trace, traces_of
-from shared.engine.delivering.in_flight import Request
+from shared.engine.delivering.in_flight import InFlightRequest
 from shared.engine.delivering.push import Push
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Commits
@@ -68,7 +68,7 @@ class Spans:
                 span.set_status(StatusCode.ERROR)
             return found
 
-    async def attempt(self, push: Push, request: Request) -> Attempted | Shortage:
+    async def attempt(self, push: Push, request: InFlightRequest) -> Attempted | Shortage:
         """
         Push a request as a span of its events' trace; the subscriber's spans are its children.
 

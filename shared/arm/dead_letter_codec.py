@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from shared.arm.deployment import Deployment, ProfileLimits
+from shared.arm.deployment_capabilities import DeploymentCapabilities, ProfileLimits
 from shared.arm.sections import Section
 from shared.arm.storage_accounts import ACCOUNT_ID, account_of
 from shared.subscriptions.subscription import DeadLetterDestination
@@ -19,7 +19,7 @@ _SYSTEM_CONTAINERS = ("$logs", "$blobchangefeed")
 
 
 def parse_dead_letter(
-    holder: Section, deployment: Deployment, limits: ProfileLimits
+    holder: Section, deployment: DeploymentCapabilities, limits: ProfileLimits
 ) -> dict[str, Any] | None:
     """Read the ``deadLetterDestination`` of *holder*; ``None`` if there is none."""
     if not holder.has("deadLetterDestination"):
@@ -55,7 +55,9 @@ def to_dead_letter(stored: Mapping[str, Any] | None) -> DeadLetterDestination | 
     )
 
 
-def check_account(blob: Section, resource_id: str, deployment: Deployment, what: str) -> None:
+def check_account(
+    blob: Section, resource_id: str, deployment: DeploymentCapabilities, what: str
+) -> None:
     """Refuse a *resource_id* that names no account to which *what* can go."""
     account = account_of(resource_id)
     if not ACCOUNT_ID.fullmatch(resource_id):

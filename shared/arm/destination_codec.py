@@ -14,7 +14,7 @@ from shared.arm.delivery_attributes_codec import (
     to_headers,
     to_signing,
 )
-from shared.arm.deployment import Deployment, ParentTopic, ProfileLimits
+from shared.arm.deployment_capabilities import DeploymentCapabilities, ParentTopic, ProfileLimits
 from shared.arm.not_included import DESTINATIONS
 from shared.arm.sections import TLS_VERSIONS, Section
 from shared.arm.storage_accounts import account_of
@@ -60,7 +60,7 @@ class LeftOut(NamedTuple):
 
 
 def parse_destination(
-    holder: Section, topic: ParentTopic, deployment: Deployment, left_out: LeftOut
+    holder: Section, topic: ParentTopic, deployment: DeploymentCapabilities, left_out: LeftOut
 ) -> dict[str, Any]:
     """
     Read the ``destination`` of *holder* for events of *topic*; faults are added to *holder*.
@@ -143,7 +143,7 @@ def to_secrets(stored: Mapping[str, Any]) -> tuple[str, ...]:
     return to_signing(stored["properties"].get(MEMBER, ()))
 
 
-def _parse_queue(section: Section, deployment: Deployment) -> dict[str, Any]:
+def _parse_queue(section: Section, deployment: DeploymentCapabilities) -> dict[str, Any]:
     queue = section.section("properties")
     for each in filter(queue.has, _OF_WEBHOOKS):
         queue.refuse(each, f"{queue.target(each)} applies to webhooks, not to a storage queue.")
@@ -178,7 +178,7 @@ def _parse_queue(section: Section, deployment: Deployment) -> dict[str, Any]:
 def _parse_webhook(
     section: Section,
     topic: ParentTopic,
-    deployment: Deployment,
+    deployment: DeploymentCapabilities,
     known: Sequence[Mapping[str, Any]],
     new_key: Callable[[], str],
 ) -> dict[str, Any]:

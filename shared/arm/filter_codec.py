@@ -8,7 +8,7 @@ from typing import Any
 
 from shared.arm.sections import Section
 from shared.events.topic import InputSchema
-from shared.subscriptions.advanced_filter import AdvancedFilter, Operand, Operator, operand_of
+from shared.subscriptions.advanced_filter import AdvancedFilter, FilterOperator, Operand, operand_of
 from shared.subscriptions.event_values import fold_case, key_fault
 from shared.subscriptions.filters import EventFilter
 
@@ -59,7 +59,7 @@ def to_filter(stored: Mapping[str, Any]) -> EventFilter:
 
 def _to_advanced_filter(stored: Mapping[str, Any], *, on_arrays: bool) -> AdvancedFilter:
     first, *names = stored["key"].split(".")
-    operator = Operator(stored["operatorType"])
+    operator = FilterOperator(stored["operatorType"])
     values: Any = []
     if (operand := operand_of(operator)) is not Operand.NOTHING:
         values = _READERS[operand](stored[_member(operand)])
@@ -89,12 +89,12 @@ def _parse_all_advanced(section: Section, name: str, schema: InputSchema) -> lis
 
 
 def _parse_advanced(section: Section, schema: InputSchema) -> dict[str, Any]:
-    kind = section.required_choice("operatorType", tuple(Operator))
+    kind = section.required_choice("operatorType", tuple(FilterOperator))
     stored: dict[str, Any] = {
         "operatorType": kind and str(kind),
         "key": _parse_key(section, schema),
     }
-    operand = operand_of(Operator(kind)) if kind else Operand.NOTHING
+    operand = operand_of(FilterOperator(kind)) if kind else Operand.NOTHING
     if operand is Operand.NOTHING:
         return stored
     member = _member(operand)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from shared.arm.deployment import Deployment, ParentTopic
+from shared.arm.deployment_capabilities import DeploymentCapabilities, ParentTopic
 from shared.arm.network_rules_codec import parse_network_rules, to_networks
 from shared.arm.not_included import CUSTOM_DOMAINS, MQTT
 from shared.arm.patch_body import patched_properties, read_patch
@@ -34,7 +34,7 @@ _MIN_DAYS, _MAX_DAYS = 1, 7  # of retention; the maximum is the default
 def parse_namespace(
     path: ArmPath,
     body: object,
-    deployment: Deployment,
+    deployment: DeploymentCapabilities,
     new_key: Callable[[], str],
     existing: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
@@ -149,7 +149,9 @@ def to_absent_topic(name: str, namespace: Mapping[str, Any] | None) -> Topic:
     return checked(value)
 
 
-def to_namespace_parent_topic(stored: Mapping[str, Any], deployment: Deployment) -> ParentTopic:
+def to_namespace_parent_topic(
+    stored: Mapping[str, Any], deployment: DeploymentCapabilities
+) -> ParentTopic:
     """Turn a stored topic into the value that its event subscriptions depend on."""
     return ParentTopic(
         name=TopicName(stored["namespace"], stored["name"]).joined,

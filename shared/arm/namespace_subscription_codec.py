@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from shared.arm.deployment import ParentTopic
+from shared.arm.deployment_capabilities import ParentTopic
 from shared.arm.destination_codec import render_destination
 from shared.arm.filter_codec import parse_filter
 from shared.arm.identity_codec import DELIVERY, Wrapper, replace_wrapped, wrap

@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from shared.arm.deployment import Deployment
+from shared.arm.deployment_capabilities import DeploymentCapabilities
 from shared.arm.not_included import PRIVATE
 from shared.arm.sections import TLS_VERSIONS, Section
 from shared.events.topic import Network
@@ -15,7 +15,7 @@ MAX_RULES = 128
 _RULES = "inboundIpRules"
 
 
-def parse_network_rules(section: Section, deployment: Deployment) -> dict[str, Any]:
+def parse_network_rules(section: Section, deployment: DeploymentCapabilities) -> dict[str, Any]:
     """Read the network rules; faults are added to *section*."""
     access = section.choice("publicNetworkAccess", ("Enabled",), ("Disabled",))
     if access == "Disabled":

@@ -16,7 +16,7 @@ from typing import Any
 from shared.arm.consent import allowed_rate, in_force
 from shared.arm.dead_letter_codec import parse_dead_letter, to_dead_letter
 from shared.arm.delivery_attributes_codec import MEMBER
-from shared.arm.deployment import Deployment, ParentTopic
+from shared.arm.deployment_capabilities import DeploymentCapabilities, ParentTopic
 from shared.arm.destination_codec import (
     LeftOut,
     parse_destination,
@@ -66,7 +66,7 @@ class SubscriptionRequest:
     name: str
     body: object
     topic: ParentTopic
-    deployment: Deployment
+    deployment: DeploymentCapabilities
     new_id: Callable[[], str]
     new_key: Callable[[], str]
     now: datetime

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from shared.arm.deployment import Deployment, ParentTopic
+from shared.arm.deployment_capabilities import DeploymentCapabilities, ParentTopic
 from shared.arm.not_included import TOPIC_TYPES
 from shared.arm.sections import Section, document, raise_faults
 from shared.arm.storage_accounts import ACCOUNT_ID, DEPLOYMENT_ID, account_of
@@ -32,7 +32,7 @@ _LONGEST = 128  # characters of a system topic's name
 def parse_system_topic(
     path: ArmPath,
     body: object,
-    deployment: Deployment,
+    deployment: DeploymentCapabilities,
     new_id: Callable[[], str],
     existing: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def parse_system_topic(
 
 
 def _parse_source(
-    properties: Section, deployment: Deployment, existing: Mapping[str, Any] | None
+    properties: Section, deployment: DeploymentCapabilities, existing: Mapping[str, Any] | None
 ) -> str | None:
     source = properties.required_text("source")
     if source is not None and (fault := source_fault(source, deployment)):
@@ -81,7 +81,7 @@ def type_of(source: str) -> str:
     return DEPLOYMENT_TYPE if DEPLOYMENT_ID.fullmatch(source) else SOURCE_TYPE
 
 
-def source_fault(source: str, deployment: Deployment) -> str | None:
+def source_fault(source: str, deployment: DeploymentCapabilities) -> str | None:
     """Say why events of *source* can't be had; ``None`` if they can."""
     account = account_of(source)
     if DEPLOYMENT_ID.fullmatch(source):
@@ -150,18 +150,20 @@ def to_system_topic(stored: Mapping[str, Any]) -> Topic | None:
     return to_source_topic(topic_of(source_of(stored)), [stored], ())
 
 
-def to_source_parent(stored: Mapping[str, Any], deployment: Deployment) -> ParentTopic:
+def to_source_parent(stored: Mapping[str, Any], deployment: DeploymentCapabilities) -> ParentTopic:
     """Turn a source into the value that event subscriptions of its scope depend on."""
     return _parent(stored["id"], f"{stored['id']}/providers/{PROVIDER}", stored, deployment)
 
 
-def to_system_parent_topic(stored: Mapping[str, Any], deployment: Deployment) -> ParentTopic:
+def to_system_parent_topic(
+    stored: Mapping[str, Any], deployment: DeploymentCapabilities
+) -> ParentTopic:
     """Turn a stored system topic into the value that its event subscriptions depend on."""
     return _parent(source_of(stored), stored["id"], stored, deployment)
 
 
 def _parent(
-    source: str, holder: str, stored: Mapping[str, Any], deployment: Deployment
+    source: str, holder: str, stored: Mapping[str, Any], deployment: DeploymentCapabilities
 ) -> ParentTopic:
     return ParentTopic(
         name=topic_of(source).joined,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from shared.arm.deployment import Deployment, ParentTopic
+from shared.arm.deployment_capabilities import DeploymentCapabilities, ParentTopic
 from shared.arm.input_mapping_codec import parse_mapping, to_mapping
 from shared.arm.network_rules_codec import parse_network_rules, to_networks
 from shared.arm.passthrough_members import parse_passthrough_properties
@@ -36,7 +36,7 @@ class TopicSecrets(NamedTuple):
 def parse_topic(
     path: ArmPath,
     body: object,
-    deployment: Deployment,
+    deployment: DeploymentCapabilities,
     secrets: TopicSecrets,
     existing: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def to_topic(stored: Mapping[str, Any]) -> Topic:
     return checked(value)
 
 
-def to_parent_topic(stored: Mapping[str, Any], deployment: Deployment) -> ParentTopic:
+def to_parent_topic(stored: Mapping[str, Any], deployment: DeploymentCapabilities) -> ParentTopic:
     """Turn a stored topic into the value that its event subscriptions depend on."""
     return ParentTopic(
         name=stored["name"],
@@ -111,7 +111,7 @@ def _mapping(stored: Mapping[str, Any]) -> Any:
     return stored["properties"].get("inputSchemaMapping")
 
 
-def _properties(section: Section, deployment: Deployment) -> dict[str, Any]:
+def _properties(section: Section, deployment: DeploymentCapabilities) -> dict[str, Any]:
     schema = section.choice("inputSchema", tuple(InputSchema)) or InputSchema.EVENT_GRID
     mapping = parse_mapping(section, is_custom=schema == InputSchema.CUSTOM)
     properties: dict[str, Any] = {

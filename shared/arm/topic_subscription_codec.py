@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shared.arm.deployment import ProfileLimits
+from shared.arm.deployment_capabilities import ProfileLimits
 from shared.arm.destination_codec import render_destination
 from shared.arm.filter_codec import parse_filter
 from shared.arm.identity_codec import DEAD_LETTER, DELIVERY, replace_wrapped, wrap

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from shared.arm.deployment import Deployment
+from shared.arm.deployment_capabilities import DeploymentCapabilities
 from shared.arm.passthrough_members import PASSTHROUGH, parse_passthrough
 from shared.arm.patch_body import patched_properties, read_patch
 from shared.arm.sections import Section
@@ -42,7 +42,10 @@ class ArmPath(NamedTuple):
 
 
 def parse_resource(
-    root: Section, path: ArmPath, deployment: Deployment, existing: Mapping[str, Any] | None
+    root: Section,
+    path: ArmPath,
+    deployment: DeploymentCapabilities,
+    existing: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """
     Read the members of a resource beside its properties; an *existing* one keeps its id.
@@ -142,7 +145,7 @@ def _check_path(root: Section, path: ArmPath) -> None:
         )
 
 
-def _tags(root: Section, deployment: Deployment) -> Mapping[str, str] | None:
+def _tags(root: Section, deployment: DeploymentCapabilities) -> Mapping[str, str] | None:
     tags = root.section("tags")
     if len(tags.members) > _MAX_TAGS:
         root.refuse("tags", f"A resource can have at most {_MAX_TAGS} tags.")
@@ -156,7 +159,9 @@ def _tags(root: Section, deployment: Deployment) -> Mapping[str, str] | None:
     return tags.members or None
 
 
-def _check_profile(tags: Section, name: str, value: str, deployment: Deployment) -> None:
+def _check_profile(
+    tags: Section, name: str, value: str, deployment: DeploymentCapabilities
+) -> None:
     if value not in deployment.profiles:
         known = ", ".join(sorted(deployment.profiles))
         tags.refuse(name, f"There is no delivery profile '{value}'; there are: {known}.")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from shared.arm.deployment import Deployment
+from shared.arm.deployment_capabilities import DeploymentCapabilities
 from shared.arm.sections import Section
 from shared.http import Audience
 from shared.subscriptions.microsoft_services import is_microsoft_service
@@ -25,7 +25,7 @@ _APPLICATION = re.compile(
 _MAX_APPLICATION = 500
 
 
-def parse_audience(webhook: Section, deployment: Deployment) -> dict[str, str]:
+def parse_audience(webhook: Section, deployment: DeploymentCapabilities) -> dict[str, str]:
     """
     Read the audience of a webhook's tokens; faults are added to *webhook*.
 

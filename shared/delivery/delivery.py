@@ -14,7 +14,7 @@ from shared.subscriptions.subscription import SubscriptionKey
 _SYSTEM_IDS = uuid.UUID("6f1c0d0e-6a53-4a3e-9a55-6c3a4b5f7d21")
 
 
-class Attempt(NamedTuple):
+class LastAttempt(NamedTuple):
     """The last attempt of a delivery; before its first, the hold that kept it from one, if any."""
 
     outcome: Outcome
@@ -59,7 +59,7 @@ class Delivery:
     position: int
     text: str | None
     attempts: int = 0
-    last: Attempt | None = None
+    last: LastAttempt | None = None
 
     @property
     def key(self) -> DeliveryKey:
@@ -71,7 +71,7 @@ class Delivery:
 
     def tried(self, outcome: DeliveryOutcome, at: datetime) -> Delivery:
         """Return the delivery with one more attempt, which began *at*."""
-        last = Attempt(outcome.outcome, outcome.status, at)
+        last = LastAttempt(outcome.outcome, outcome.status, at)
         return replace(self, attempts=self.attempts + 1, last=last)
 
     @property

@@ -8,7 +8,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from shared.delivery.outcome import Outcome
-from shared.delivery.retry_schedule import Schedule
+from shared.delivery.retry_schedule import RetrySchedule
 from shared.http import Failure
 from shared.subscriptions.destination import EndpointType
 
@@ -82,7 +82,7 @@ class DeliveryProfile:
     edition: str
     acknowledgement_timeout: timedelta
     success_codes: frozenset[int]
-    schedule: Schedule
+    schedule: RetrySchedule
     limits: Limits
     endpoints: Mapping[EndpointType, EndpointRules]
     features: frozenset[Feature]

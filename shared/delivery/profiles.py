@@ -19,7 +19,7 @@ from shared.delivery.delivery_profile import (
     Limits,
 )
 from shared.delivery.outcome import Outcome
-from shared.delivery.retry_schedule import Schedule
+from shared.delivery.retry_schedule import RetrySchedule
 from shared.http import Failure
 from shared.subscriptions.destination import EndpointType
 
@@ -33,7 +33,7 @@ _SUCCESS = frozenset({200, 201, 202, 203, 204})
 
 # "10 seconds, 30 seconds, 1 minute, 5 minutes, 10 minutes, 30 minutes, 1 hour": in every edition
 # but that of namespaces, and waits after a failure (contract §3.4). "a small randomization" has no
-# published number: the share and the limit of `Schedule` are ours (3.2).
+# published number: the share and the limit of `RetrySchedule` are ours (3.2).
 _FIRST_STEPS = (
     10 * SECOND,
     30 * SECOND,
@@ -74,7 +74,7 @@ _2017 = DeliveryProfile(
     # "200 OK, 202 Accepted"
     success_codes=frozenset({200, 202}),
     # The list ends with 1 hour: the eighth attempt is the last, and waits for its expiry [15].
-    schedule=Schedule(steps=_FIRST_STEPS, tail=None),
+    schedule=RetrySchedule(steps=_FIRST_STEPS, tail=None),
     # "expires all events that are not delivered within two hours"; no number of attempts is named.
     limits=Limits(time_to_live=(2 * HOUR, 2 * HOUR, 2 * HOUR), attempts=None),
     # "Any other response code or a lack of a response indicates a failure. Event Grid retries".
@@ -104,7 +104,7 @@ _2019 = DeliveryProfile(
     acknowledgement_timeout=30 * SECOND,
     success_codes=_SUCCESS,
     # "…, 1 hour, hourly for up to 24 hours"
-    schedule=Schedule(steps=_FIRST_STEPS, tail=1 * HOUR),
+    schedule=RetrySchedule(steps=_FIRST_STEPS, tail=1 * HOUR),
     # "maximum number of delivery attempts (default is 30) and event time-to-live (default 1440
     # minutes)"; the ranges are those of the next editions.
     limits=Limits(time_to_live=(DAY, MINUTE, DAY), attempts=(30, 1, 30)),
@@ -124,7 +124,7 @@ _2020 = replace(
     name="2020",
     edition=f"{_PAGE}, 2020-10-29",  # 001_3623f86e96800501.txt
     # "…, 3 hours, 6 hours, every 12 hours up to 24 hours"
-    schedule=Schedule(steps=(*_FIRST_STEPS, 3 * HOUR, 6 * HOUR), tail=12 * HOUR),
+    schedule=RetrySchedule(steps=(*_FIRST_STEPS, 3 * HOUR, 6 * HOUR), tail=12 * HOUR),
     endpoints={
         # "Webhook: 400, 413, 403, 404, 401"; the 5 minutes of 401 and 404 are for Azure resources
         # [3]. Every one of them ends the event, not only 400 and 413 [4].
@@ -195,7 +195,7 @@ _NS = DeliveryProfile(
     # "(0 seconds, 10 seconds, 30 seconds, 1 minute, 5 minutes, 10 minutes, 15 minutes, 20
     # minutes)": ages, the first attempt at 0 [20]; "continues to retry every 5 minutes". Jitter is
     # not stated: that of the other editions only spreads attempts, and never makes one early.
-    schedule=Schedule(
+    schedule=RetrySchedule(
         steps=(10 * SECOND, 30 * SECOND, 1 * MINUTE, 5 * MINUTE), tail=5 * MINUTE, by_age=True
     ),
     # "an integer between 1 and 10. The default value is 10."; retention "PT1M" to "7 days", by

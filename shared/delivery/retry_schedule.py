@@ -9,7 +9,7 @@ from shared.clock import in_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
+class RetrySchedule:
     """
     When attempts 2, 3, 4 … are due.
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from shared.clip import clip
 from shared.errors import Forbidden, InvalidSignature, Unauthenticated
 from shared.events.data_plane import data_plane
-from shared.events.signature import Signature
+from shared.events.shared_access_signature import Signature
 from shared.events.token_claims import Claims, Role, TokenFault
 from shared.events.topic import Topic
 from shared.http import HttpRequest

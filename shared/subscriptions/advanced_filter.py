@@ -16,7 +16,7 @@ Real = int | float
 _NUMBERS = (int, float)
 
 
-class Operator(StrEnum):
+class FilterOperator(StrEnum):
     """Names of ``operatorType``. Source: "Understand event filtering" (2022-09-09)."""
 
     NUMBER_IN = "NumberIn"
@@ -60,7 +60,7 @@ class AdvancedFilter:
     ``value`` has one. *on_arrays*: an array matches by its elements; otherwise it never matches.
     """
 
-    operator: Operator
+    operator: FilterOperator
     key: tuple[str, ...]
     values: tuple[Any, ...] = ()
     on_arrays: bool = False
@@ -79,7 +79,7 @@ class _Rule(NamedTuple):
     matches_missing: bool = False
 
 
-def operand_of(operator: Operator) -> Operand:
+def operand_of(operator: FilterOperator) -> Operand:
     """Return the kind of operand that *operator* compares with."""
     rule = _RULES.get(operator)
     return rule.operand if rule else Operand.NOTHING
@@ -87,9 +87,9 @@ def operand_of(operator: Operator) -> Operand:
 
 def _compile(advanced: AdvancedFilter) -> Callable[[EventValues], bool]:
     key, on_arrays = advanced.key, advanced.on_arrays
-    if advanced.operator is Operator.IS_NULL_OR_UNDEFINED:
+    if advanced.operator is FilterOperator.IS_NULL_OR_UNDEFINED:
         return lambda values: values.value(key) in (None, MISSING)
-    if advanced.operator is Operator.IS_NOT_NULL:
+    if advanced.operator is FilterOperator.IS_NOT_NULL:
         return lambda values: values.value(key) not in (None, MISSING)
     rule = _RULES[advanced.operator]
     check = rule.check(advanced.values)
@@ -168,23 +168,25 @@ _NUM, _NUMS, _STRINGS = Operand.NUMBER, Operand.NUMBERS, Operand.STRINGS
 # A missing value matches no operator "…, except NumberNotIn and StringNotIn"; that it matches
 # NumberNotInRange is ours.
 _RULES = {
-    Operator.NUMBER_IN: _Rule(_NUMS, _number_in),
-    Operator.NUMBER_NOT_IN: _Rule(_NUMS, _number_in, is_negative=True, matches_missing=True),
-    Operator.NUMBER_LESS_THAN: _Rule(_NUM, _number(compare.lt)),
-    Operator.NUMBER_LESS_THAN_OR_EQUALS: _Rule(_NUM, _number(compare.le)),
-    Operator.NUMBER_GREATER_THAN: _Rule(_NUM, _number(compare.gt)),
-    Operator.NUMBER_GREATER_THAN_OR_EQUALS: _Rule(_NUM, _number(compare.ge)),
-    Operator.NUMBER_IN_RANGE: _Rule(Operand.RANGES, _in_range),
-    Operator.NUMBER_NOT_IN_RANGE: _Rule(
+    FilterOperator.NUMBER_IN: _Rule(_NUMS, _number_in),
+    FilterOperator.NUMBER_NOT_IN: _Rule(_NUMS, _number_in, is_negative=True, matches_missing=True),
+    FilterOperator.NUMBER_LESS_THAN: _Rule(_NUM, _number(compare.lt)),
+    FilterOperator.NUMBER_LESS_THAN_OR_EQUALS: _Rule(_NUM, _number(compare.le)),
+    FilterOperator.NUMBER_GREATER_THAN: _Rule(_NUM, _number(compare.gt)),
+    FilterOperator.NUMBER_GREATER_THAN_OR_EQUALS: _Rule(_NUM, _number(compare.ge)),
+    FilterOperator.NUMBER_IN_RANGE: _Rule(Operand.RANGES, _in_range),
+    FilterOperator.NUMBER_NOT_IN_RANGE: _Rule(
         Operand.RANGES, _in_range, is_negative=True, matches_missing=True
     ),
-    Operator.BOOL_EQUALS: _Rule(Operand.FLAG, _bool_equals),
-    Operator.STRING_IN: _Rule(_STRINGS, _string_in),
-    Operator.STRING_NOT_IN: _Rule(_STRINGS, _string_in, is_negative=True, matches_missing=True),
-    Operator.STRING_CONTAINS: _Rule(_STRINGS, _contains),
-    Operator.STRING_NOT_CONTAINS: _Rule(_STRINGS, _contains, is_negative=True),
-    Operator.STRING_BEGINS_WITH: _Rule(_STRINGS, _begins),
-    Operator.STRING_NOT_BEGINS_WITH: _Rule(_STRINGS, _begins, is_negative=True),
-    Operator.STRING_ENDS_WITH: _Rule(_STRINGS, _ends),
-    Operator.STRING_NOT_ENDS_WITH: _Rule(_STRINGS, _ends, is_negative=True),
+    FilterOperator.BOOL_EQUALS: _Rule(Operand.FLAG, _bool_equals),
+    FilterOperator.STRING_IN: _Rule(_STRINGS, _string_in),
+    FilterOperator.STRING_NOT_IN: _Rule(
+        _STRINGS, _string_in, is_negative=True, matches_missing=True
+    ),
+    FilterOperator.STRING_CONTAINS: _Rule(_STRINGS, _contains),
+    FilterOperator.STRING_NOT_CONTAINS: _Rule(_STRINGS, _contains, is_negative=True),
+    FilterOperator.STRING_BEGINS_WITH: _Rule(_STRINGS, _begins),
+    FilterOperator.STRING_NOT_BEGINS_WITH: _Rule(_STRINGS, _begins, is_negative=True),
+    FilterOperator.STRING_ENDS_WITH: _Rule(_STRINGS, _ends),
+    FilterOperator.STRING_NOT_ENDS_WITH: _Rule(_STRINGS, _ends, is_negative=True),
 }

@@ -14,14 +14,14 @@ from shared.adapters.storage.health_table import TableHealth
 from shared.delivery.limit import Limit
 from shared.delivery.messages.message import ReplayStep
 from shared.engine.delivering.attempt_history import AttemptHistory
+from shared.engine.delivering.attempt_recorder import Shortages
 from shared.engine.delivering.budget import MESSAGES, PUSHES, Budget, Places
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.delivering.endpoint import Surroundings
-from shared.engine.delivering.endpoints import Endpoints
-from shared.engine.delivering.in_flight import Request
+from shared.engine.delivering.endpoint_registry import Endpoints
+from shared.engine.delivering.in_flight import InFlightRequest
 from shared.engine.delivering.parts import Parts
 from shared.engine.delivering.push import Push
-from shared.engine.delivering.record import Shortages
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Queue
 from shared.wiring import local_host, storage
@@ -84,7 +84,7 @@ def deliver() -> Deliver:
     return composed
 
 
-def _push() -> Callable[[Request], Coroutine[Any, Any, Attempted | Shortage]]:
+def _push() -> Callable[[InFlightRequest], Coroutine[Any, Any, Attempted | Shortage]]:
     push = Push(
         pusher=pusher(),
         clock=CLOCK,

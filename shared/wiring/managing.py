@@ -42,7 +42,7 @@ def manage() -> Manage:
     # Validation links need none of these: cold starts.
     from shared.adapters.http.notifier import ParallelNotifier
     from shared.adapters.storage.health_table import TableHealth
-    from shared.arm.deployment import Deployment, profile_limits
+    from shared.arm.deployment_capabilities import DeploymentCapabilities, profile_limits
     from shared.delivery.profiles import PROFILES
     from shared.engine.manage.api import Manage
     from shared.wiring.outbound import app_addresses, blocking_pusher, pusher
@@ -58,7 +58,7 @@ def manage() -> Manage:
         pusher=blocking_pusher(),
         notifier=ParallelNotifier(pusher(), bridge().run),
         clock=CLOCK,
-        deployment=Deployment(
+        deployment=DeploymentCapabilities(
             account=storage.account().account_name,
             profiles={name: profile_limits(profile) for name, profile in PROFILES.items()},
             default_profile=settings().profile,

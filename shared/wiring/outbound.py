@@ -11,9 +11,9 @@ import certifi
 
 from shared.adapters.bridge import OnLoopPusher
 from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens, credential_for
+from shared.adapters.http.http_pusher import HttpPusher
 from shared.adapters.http.outbound_guard import OutboundGuard
 from shared.adapters.http.pool import MAX_IDLE
-from shared.adapters.http.push import HttpPusher
 from shared.adapters.http.resolver import NameServers
 from shared.adapters.http.tls import TlsMaterial, client_tls
 from shared.adapters.off_loop import Threads

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from shared import telemetry
-from shared.adapters.storage.connection import connections_beside
+from shared.adapters.storage.connection_setting import connections_beside
 from shared.delivery.profiles import PROFILES
 from shared.errors import InvalidSettings
 from shared.settings import NAMES, Settings, from_environ, unknown, unresolved

@@ -8,13 +8,13 @@ import time
 import uuid
 
 from shared.adapters.buffered_metrics import BufferedMetrics
-from shared.adapters.http.push import HttpPusher
+from shared.adapters.http.http_pusher import HttpPusher
 from shared.adapters.off_loop import OnLoopSender, Threads
 from shared.adapters.resource_cache import ResourceCache
-from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.attempts import StorageAttempts
 from shared.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
-from shared.adapters.storage.connection import Service, connections_beside
+from shared.adapters.storage.clients import StorageClients
+from shared.adapters.storage.connection_setting import Service, connections_beside
 from shared.adapters.storage.message_put import MessagePut
 from shared.adapters.storage.metrics import StorageMetrics
 from shared.adapters.storage.queues import StorageQueues
@@ -31,8 +31,8 @@ from shared.wiring.settings import settings
 
 
 @once
-def account() -> StorageAccount:
-    return StorageAccount(settings().storage)
+def account() -> StorageClients:
+    return StorageClients(settings().storage)
 
 
 @once
@@ -42,10 +42,10 @@ def on_storage() -> HttpPusher:
 
 
 @once
-def other_accounts() -> dict[str, StorageAccount]:
+def other_accounts() -> dict[str, StorageClients]:
     """Return the accounts that operators have named, by name."""
     others = connections_beside(settings().storage, settings().deadletter_accounts)
-    return {name: StorageAccount(each, services=[Service.BLOB]) for name, each in others.items()}
+    return {name: StorageClients(each, services=[Service.BLOB]) for name, each in others.items()}
 
 
 @once

@@ -12,7 +12,7 @@ import pytest
 from azure.storage.queue import QueueClient
 
 from devhost.azurite import ACCOUNT, Azurite
-from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.health_table import TableHealth
 from shared.adapters.storage.tables import StorageResources
 from shared.arm.subscription_codec import to_subscription_in_force
@@ -126,7 +126,7 @@ def test_a_hold_is_told_and_released(
 ) -> None:
     arm.create_topic(name)
     arm.create_subscription(name, "crm", subscriber().url)
-    resources = StorageResources(StorageAccount({"": own_azurite.connection_string}))
+    resources = StorageResources(StorageClients({"": own_azurite.connection_string}))
     stored = resources.get(Table.EVENT_SUBSCRIPTIONS, name, "crm")
     assert stored
     used = to_subscription_in_force(stored.document)

@@ -10,8 +10,8 @@ import pytest
 from azure.core.exceptions import ResourceNotFoundError
 
 from devhost.azurite import Azurite, running_azurite
-from shared.adapters.storage.account import StorageAccount
-from shared.adapters.storage.connection import Service, connections_beside
+from shared.adapters.storage.clients import StorageClients
+from shared.adapters.storage.connection_setting import Service, connections_beside
 from shared.deadletter_accounts import deadletter_accounts
 from shared.storage_setting import storage_setting
 from tests.managed_identity import SecuredStorage, running_secured_storage
@@ -34,7 +34,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def account(
     kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[StorageAccount | None]:
+) -> Iterator[StorageClients | None]:
     """Give an account with names of its own, which are deleted afterwards; ``None``: memory."""
     if kind == "memory":
         yield None
@@ -47,7 +47,7 @@ def account(
         for name, value in secured.environ.items():
             monkeypatch.setenv(name, value)
         setting = dict(storage_setting("AzureWebJobsStorage", secured.settings))
-    made = StorageAccount(setting, prefix=f"t{uuid.uuid4().hex[:12]}")
+    made = StorageClients(setting, prefix=f"t{uuid.uuid4().hex[:12]}")
     yield made
     _delete_all(made)
 
@@ -68,8 +68,8 @@ def other_secured_azurite(secured_storage: SecuredStorage) -> Iterator[Azurite]:
 
 @pytest.fixture
 def other_account(
-    kind: str, account: StorageAccount | None, request: pytest.FixtureRequest
-) -> Iterator[StorageAccount | None]:
+    kind: str, account: StorageClients | None, request: pytest.FixtureRequest
+) -> Iterator[StorageClients | None]:
     """Give the account `OTHER` as an operator names it for dead letters; ``None``: memory."""
     if account is None:
         yield None
@@ -85,12 +85,12 @@ def other_account(
         named = deadletter_accounts(f"{OTHER}={azurite.blob_url}", {})
     prefix = f"t{uuid.uuid4().hex[:12]}"
     (connection,) = connections_beside(own, named).values()
-    made = StorageAccount(connection, prefix=prefix, services=[Service.BLOB])
+    made = StorageClients(connection, prefix=prefix, services=[Service.BLOB])
     yield made
     _delete_all(made)
 
 
-def _delete_all(account: StorageAccount) -> None:
+def _delete_all(account: StorageClients) -> None:
     """Delete what the test has made: Azurite is slower with every message it holds."""
     for kind, client in list(account._made.items()):
         with contextlib.suppress(ResourceNotFoundError):

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from pushgrid.testing.deployment import Pushgrid
 from pushgrid.testing.memory import START
-from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.blobs import StorageDeadLetters
+from shared.adapters.storage.clients import StorageClients
 from shared.deadletter.reader import MAX_BLOB
 from shared.engine.ports import Listing
 from shared.subscriptions.subscription import DeadLetterDestination
@@ -66,7 +66,7 @@ def _get(pushgrid: Pushgrid, target: str) -> str:
 
 def measure(connection: str, container: str) -> None:
     """List, show and replay the blob in *container*, and print by how much memory has risen."""
-    account = StorageAccount({"": connection})
+    account = StorageClients({"": connection})
     storage = StorageDeadLetters(account, {"testing": account})
 
     def listed(destination: DeadLetterDestination, folder: str) -> Listing:

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import pytest
 
 from pushgrid.testing.memory import START, FakeClock, MemoryAttempts
-from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.attempts import StorageAttempts
+from shared.adapters.storage.clients import StorageClients
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.outcome import EndpointAnswer, Outcome
 from shared.delivery.policy import EndReason, EndState
@@ -30,7 +30,7 @@ class ReadableLog(AttemptLog, Protocol):
 
 
 @pytest.fixture
-def log(account: StorageAccount | None) -> Any:
+def log(account: StorageClients | None) -> Any:
     """Give a log without tables."""
     return StorageAttempts(account, FakeClock()) if account else MemoryAttempts()
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import START, FakeClock, MemoryCounts
-from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.metrics import StorageMetrics
 from shared.metrics import CountRow, Counts, Metric, Series, Span, Sum
 
@@ -21,7 +21,7 @@ FAILED = Series(Metric.ATTEMPT_FAIL, (("Error", "Busy"), ("ErrorType", "ServerEr
 
 
 @pytest.fixture
-def store(account: StorageAccount | None) -> Any:
+def store(account: StorageClients | None) -> Any:
     """Give a store without tables."""
     return StorageMetrics(account, FakeClock()) if account else MemoryCounts()
 

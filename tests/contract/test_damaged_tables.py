@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 from azure.data.tables import TableClient
 
-from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.errors import create_if_missing
 from shared.adapters.storage.metric_rows import TOTALS
 from shared.adapters.storage.tables import StorageResources
@@ -20,13 +20,13 @@ ROWS = Table.EVENT_SUBSCRIPTIONS
 DOCUMENT = {"name": "New"}
 
 
-def _drop(account: StorageAccount, *tables: str) -> None:
+def _drop(account: StorageClients, *tables: str) -> None:
     for table in tables:
         account.table(table).delete_table()
 
 
 @pytest.fixture
-def on_storage(account: StorageAccount | None) -> StorageAccount:
+def on_storage(account: StorageClients | None) -> StorageClients:
     assert account
     return account
 
@@ -34,7 +34,7 @@ def on_storage(account: StorageAccount | None) -> StorageAccount:
 @pytest.mark.parametrize("lost", [Table.EVENT_SUBSCRIPTIONS, Table.TOPICS])
 @pytest.mark.parametrize("also", [(), (Table.EVENT_SUBSCRIPTIONS, Table.TOPICS)])
 def test_a_table_that_was_there_is_an_outage_when_it_is_gone(
-    on_storage: StorageAccount, lost: Table, also: tuple[Table, ...], logged: Logged
+    on_storage: StorageClients, lost: Table, also: tuple[Table, ...], logged: Logged
 ) -> None:
     """It read as "no subscriptions": 59 events were answered 200, and none delivered."""
     store = StorageResources(on_storage)
@@ -65,7 +65,7 @@ def test_a_table_that_was_there_is_an_outage_when_it_is_gone(
 
 @pytest.mark.parametrize("act", ["list", "put"])
 def test_a_table_that_another_process_makes_meanwhile_is_not_missing(
-    on_storage: StorageAccount, act: str, logged: Logged, monkeypatch: pytest.MonkeyPatch
+    on_storage: StorageClients, act: str, logged: Logged, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both timers of a new deployment write at once: the second took the first's for lost."""
     table_of, calls = on_storage.table, count(1)
@@ -85,7 +85,7 @@ def test_a_table_that_another_process_makes_meanwhile_is_not_missing(
     assert logged("table.missing") == []
 
 
-def test_the_first_put_makes_all_tables(on_storage: StorageAccount) -> None:
+def test_the_first_put_makes_all_tables(on_storage: StorageClients) -> None:
     """So the subscriptions of a new topic are none, and no outage."""
     store = StorageResources(on_storage)
 
@@ -96,7 +96,7 @@ def test_the_first_put_makes_all_tables(on_storage: StorageAccount) -> None:
         on_storage.table(table).create_entity({"PartitionKey": "a", "RowKey": "b"})
 
 
-def test_the_table_of_replays_is_made_when_it_is_missing(on_storage: StorageAccount) -> None:
+def test_the_table_of_replays_is_made_when_it_is_missing(on_storage: StorageClients) -> None:
     """A deployment that was made before there were replays lacks it."""
     store = StorageResources(on_storage)
     store.put(Table.TOPICS, "topic", "orders", DOCUMENT, None)
@@ -109,7 +109,7 @@ def test_the_table_of_replays_is_made_when_it_is_missing(on_storage: StorageAcco
 
 
 @pytest.mark.parametrize("made", [0, 1, 2])
-def test_a_first_put_that_died_half_way_is_repeated(on_storage: StorageAccount, made: int) -> None:
+def test_a_first_put_that_died_half_way_is_repeated(on_storage: StorageClients, made: int) -> None:
     for table in (Table.EVENT_SUBSCRIPTIONS, Table.ENDPOINT_HEALTH)[:made]:
         on_storage.table(table).create_table()
     store = StorageResources(on_storage)
@@ -120,7 +120,7 @@ def test_a_first_put_that_died_half_way_is_repeated(on_storage: StorageAccount, 
     assert list(store.list(Table.EVENT_SUBSCRIPTIONS, "orders")) == []
 
 
-def test_the_table_of_health_is_made_again(on_storage: StorageAccount) -> None:
+def test_the_table_of_health_is_made_again(on_storage: StorageClients) -> None:
     """What it holds is known anew within minutes."""
     store = StorageResources(on_storage)
     store.put(Table.TOPICS, "topic", "orders", DOCUMENT, None)
@@ -143,7 +143,7 @@ DAMAGED_ROWS: dict[str, dict[str, object]] = {
 
 @pytest.mark.parametrize("damage", DAMAGED_ROWS)
 def test_a_row_without_a_document_says_so_and_costs_no_other(
-    on_storage: StorageAccount, damage: str
+    on_storage: StorageClients, damage: str
 ) -> None:
     store = StorageResources(on_storage)
     whole = store.put(ROWS, "orders", "new", DOCUMENT, None)

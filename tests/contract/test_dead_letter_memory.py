@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from devhost.azurite import Azurite
-from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.clients import StorageClients
 from tests.contract.dead_letter_memory import PATH, SHAPES
 
 MOST = 100  # MB above idle
@@ -35,7 +35,7 @@ def measuring() -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_blob_takes_much_memory(
-    shape: str, account: StorageAccount, azurite: Azurite, measuring: subprocess.Popen[str]
+    shape: str, account: StorageClients, azurite: Azurite, measuring: subprocess.Popen[str]
 ):
     container = account.container("dead")
     container.create_container()

@@ -11,8 +11,8 @@ import pytest
 from azure.storage.blob import ContentSettings
 
 from pushgrid.testing.memory import MemoryDeadLetters
-from shared.adapters.storage.account import POISON, StorageAccount
 from shared.adapters.storage.blobs import StorageDeadLetters
+from shared.adapters.storage.clients import POISON, StorageClients
 from shared.deadletter.blob_summary import BlobSummary
 from shared.deadletter.reader import UnreadableBlob
 from shared.engine.ports import DeadLetterReader, DeadLetterStore, NoContainer
@@ -44,8 +44,8 @@ class Subject:
 @pytest.fixture(params=["own", "other"])
 def subject(
     request: pytest.FixtureRequest,
-    account: StorageAccount | None,
-    other_account: StorageAccount | None,
+    account: StorageClients | None,
+    other_account: StorageClients | None,
 ) -> Subject:
     """Give a destination in the app's own account, or in another that the operator names."""
     is_own = request.param == "own"
@@ -168,7 +168,7 @@ def test_a_blob_is_read_up_to_a_limit(subject: Subject) -> None:
     assert subject.store.read(subject.destination, "orders/none.json", 4) is None
 
 
-def test_a_compressed_blob_is_not_read(account: StorageAccount | None) -> None:
+def test_a_compressed_blob_is_not_read(account: StorageClients | None) -> None:
     """It could become far larger than its size."""
     if account is None:
         pytest.skip("a fake knows no content encoding")
@@ -205,7 +205,7 @@ def test_poison_is_stored_without_a_container(subject: Subject) -> None:
     assert subject.poison("deliveries/2.json") == b"[]"
 
 
-def test_the_app_s_own_account_may_be_named(account: StorageAccount | None) -> None:
+def test_the_app_s_own_account_may_be_named(account: StorageClients | None) -> None:
     if account is None:
         pytest.skip("a fake has no name of its own")
     container = account.container("dead")
@@ -216,7 +216,7 @@ def test_the_app_s_own_account_may_be_named(account: StorageAccount | None) -> N
 
 
 def test_an_account_that_the_operator_does_not_name_is_away(
-    account: StorageAccount | None,
+    account: StorageClients | None,
 ) -> None:
     """It was named when the subscription was written: its dead letters wait."""
     if account is None:

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from pushgrid.testing.memory import START, FakeClock, MemoryResources
-from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.health_table import TableHealth
 from shared.adapters.storage.tables import StorageResources
 from shared.delivery.health.endpoint_health import Health, Hold
@@ -39,7 +39,7 @@ HEALTH = Health(
 
 
 @pytest.fixture
-def table(account: StorageAccount | None) -> ResourceStore:
+def table(account: StorageClients | None) -> ResourceStore:
     """Give documents without a table for them."""
     return StorageResources(account) if account else MemoryResources()
 

@@ -9,8 +9,8 @@ import pytest
 
 from pushgrid.testing.memory import START, FakeClock, MemoryPayloads
 from shared.adapters.storage import blobs
-from shared.adapters.storage.account import PAYLOADS, StorageAccount
 from shared.adapters.storage.blobs import StoragePayloads
+from shared.adapters.storage.clients import PAYLOADS, StorageClients
 from shared.engine.ports import PayloadStore
 
 HOUR = timedelta(hours=1)
@@ -29,7 +29,7 @@ class Subject(NamedTuple):
 
 
 @pytest.fixture
-def subject(account: StorageAccount | None) -> Subject:
+def subject(account: StorageClients | None) -> Subject:
     """Give a store without its container."""
     clock = FakeClock()
     if account is None:
@@ -108,7 +108,7 @@ class HastyClock(FakeClock):
 
 @on_storage
 def test_deleting_ends_at_the_deadline(
-    account: StorageAccount, monkeypatch: pytest.MonkeyPatch
+    account: StorageClients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blobs, "_BATCH", 7)
     store = StoragePayloads(account, HastyClock(START))
@@ -121,7 +121,7 @@ def test_deleting_ends_at_the_deadline(
 
 
 @on_storage
-def test_blobs_that_are_not_ours_are_left_alone(account: StorageAccount) -> None:
+def test_blobs_that_are_not_ours_are_left_alone(account: StorageClients) -> None:
     store = StoragePayloads(account, FakeClock())
     store.write("publish-1", START, ["a"])
     for name in ("!", "readme.txt"):
@@ -134,7 +134,7 @@ def test_blobs_that_are_not_ours_are_left_alone(account: StorageAccount) -> None
 
 
 @on_storage
-def test_what_was_read_is_remembered_within_limits(account: StorageAccount) -> None:
+def test_what_was_read_is_remembered_within_limits(account: StorageClients) -> None:
     store = StoragePayloads(account, FakeClock(), remembered_bytes=25)
     names = [store.write(f"p-{text}", LATER, [text * 10]) for text in "abc"]
     for number in (0, 1, 0, 2):  # the second is what was used longest ago

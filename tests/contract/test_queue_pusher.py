@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 
 from pushgrid.testing.memory import FakeClock, ScriptedPusher
-from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.message_put import MessagePut
 from shared.adapters.storage.queue_pusher import QueuePusher
 from shared.http import (
@@ -44,7 +44,7 @@ def storage() -> Iterator[ScriptedStorage]:
 
 
 def push(
-    account: StorageAccount,
+    account: StorageClients,
     request: OutboundRequest,
     timeout: timedelta = SOON,
     late: LateAnswerHandler | None = None,
@@ -63,7 +63,7 @@ def put(
 
 @pytest.mark.parametrize(("seconds", "days"), [(3600, 0), (8 * 24 * 3600, 8), (-1, 365)])
 def test_a_body_is_a_message_in_base64_for_its_time(
-    account: StorageAccount | None, seconds: int, days: int
+    account: StorageClients | None, seconds: int, days: int
 ) -> None:
     assert account
     mine = account.queue("mine")
@@ -81,7 +81,7 @@ def test_a_body_is_a_message_in_base64_for_its_time(
     assert message.expires_on - message.inserted_on >= timedelta(days=days, hours=days == 0)
 
 
-def test_a_missing_queue_is_not_made(account: StorageAccount | None) -> None:
+def test_a_missing_queue_is_not_made(account: StorageClients | None) -> None:
     assert account
 
     for _ in range(2):
@@ -91,7 +91,7 @@ def test_a_missing_queue_is_not_made(account: StorageAccount | None) -> None:
 
 
 @pytest.mark.parametrize(("size", "status"), [(48 * 1024, 200), (48 * 1024 + 1, 413)])
-def test_a_message_has_64_kilobytes(account: StorageAccount | None, size: int, status: int) -> None:
+def test_a_message_has_64_kilobytes(account: StorageClients | None, size: int, status: int) -> None:
     assert account
     mine = account.queue("mine")
     mine.create_queue()

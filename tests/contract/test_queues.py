@@ -10,7 +10,7 @@ from typing import Protocol
 import pytest
 
 from pushgrid.testing.memory import FakeClock, MemoryQueues
-from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.queues import StorageQueues
 from shared.engine.ports import BlockingSender, Put, Queue, QueueWatch, Receipt, Received, Receiver
 from shared.errors import StorageUnavailable, Unstorable
@@ -48,7 +48,7 @@ def receipts(puts: Sequence[Put]) -> list[Receipt]:
 
 
 @pytest.fixture
-def subject(account: StorageAccount | None) -> Iterator[Subject]:
+def subject(account: StorageClients | None) -> Iterator[Subject]:
     if account is None:
         clock = FakeClock()
         memory = MemoryQueues(clock)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pushgrid.testing.memory import MemoryResources
-from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.tables import StorageResources
 from shared.engine.ports import ResourceStore, Table
 from shared.errors import Conflict, InvalidDocument
@@ -15,7 +15,7 @@ DOCUMENT = {"name": "New", "properties": {"list": [1, 2.5, None, True], "text": 
 
 
 @pytest.fixture
-def store(account: StorageAccount | None) -> ResourceStore:
+def store(account: StorageClients | None) -> ResourceStore:
     """Give an empty store without tables."""
     return StorageResources(account) if account else MemoryResources()
 

@@ -17,10 +17,10 @@ from azure.core.pipeline.transport import HttpTransport
 
 from pushgrid.testing.memory import START, FakeClock
 from shared.adapters.off_loop import OnLoopSender
-from shared.adapters.storage import bounded_retry, day_tables, limits, message_put
-from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage import bounded_retry, day_tables, message_put, request_limits
 from shared.adapters.storage.attempts import StorageAttempts
 from shared.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
+from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.metrics import StorageMetrics
 from shared.adapters.storage.queues import StorageQueues
 from shared.adapters.storage.tables import StorageResources
@@ -66,74 +66,74 @@ def sender(storage: ScriptedStorage) -> Iterator[OnLoopSender]:
         yield sender
 
 
-def account_at(port: int) -> StorageAccount:
+def account_at(port: int) -> StorageClients:
     services = ("Blob", "Queue", "Table")
     urls = ";".join(f"{service}Endpoint=http://127.0.0.1:{port}/acc" for service in services)
-    return StorageAccount({"": f"AccountName=acc;AccountKey=a2V5;{urls}"})
+    return StorageClients({"": f"AccountName=acc;AccountKey=a2V5;{urls}"})
 
 
-def put_message(account: StorageAccount) -> None:
+def put_message(account: StorageClients) -> None:
     with sender_of(account) as sender:
         sender.put(Queue.WAITING, "one")
 
 
-def delete_message(account: StorageAccount) -> None:
+def delete_message(account: StorageClients) -> None:
     StorageQueues(account).delete(Queue.WAITING, MESSAGE)
 
 
-def read_queue(account: StorageAccount) -> None:
+def read_queue(account: StorageClients) -> None:
     StorageQueues(account).receive(Queue.WAITING, timedelta(seconds=1))
 
 
-def read_table(account: StorageAccount) -> None:
+def read_table(account: StorageClients) -> None:
     StorageResources(account).list(Table.TOPICS, "topic")
 
 
-def write_payload(account: StorageAccount) -> None:
+def write_payload(account: StorageClients) -> None:
     StoragePayloads(account, FakeClock()).write("publish-1", START, ["a"])
 
 
-def read_payload(account: StorageAccount) -> None:
+def read_payload(account: StorageClients) -> None:
     StoragePayloads(account, FakeClock()).read("2026020912/publish-1")
 
 
-def write_dead_letter(account: StorageAccount) -> None:
+def write_dead_letter(account: StorageClients) -> None:
     StorageDeadLetters(account).write(DEAD, "a.json", b"[]")
 
 
-def read_dead_letter(account: StorageAccount) -> None:
+def read_dead_letter(account: StorageClients) -> None:
     StorageDeadLetters(account).read(DEAD, "a.json", 100)
 
 
-def write_attempt(account: StorageAccount) -> None:
+def write_attempt(account: StorageClients) -> None:
     StorageAttempts(account, FakeClock()).write([a_record()])
 
 
-def hide_message(account: StorageAccount) -> None:
+def hide_message(account: StorageClients) -> None:
     StorageQueues(account).hide(Queue.WAITING, MESSAGE, timedelta(seconds=1))
 
 
-def insert_row(account: StorageAccount) -> None:
+def insert_row(account: StorageClients) -> None:
     StorageResources(account).put(Table.TOPICS, "topic", "orders", {}, None)
 
 
-def replace_row(account: StorageAccount) -> None:
+def replace_row(account: StorageClients) -> None:
     StorageResources(account).put(Table.TOPICS, "topic", "orders", {}, "etag")
 
 
-def delete_row(account: StorageAccount) -> None:
+def delete_row(account: StorageClients) -> None:
     StorageResources(account).delete(Table.TOPICS, "topic", "orders")
 
 
-def write_count(account: StorageAccount) -> None:
+def write_count(account: StorageClients) -> None:
     StorageMetrics(account, FakeClock()).write([CountRow(Span.MINUTE, START, "t", "s", "i", {})])
 
 
-def find_dead_letter(account: StorageAccount) -> None:
+def find_dead_letter(account: StorageClients) -> None:
     StorageDeadLetters(account).find(DEAD, "a.json")
 
 
-def delete_payloads(account: StorageAccount) -> None:
+def delete_payloads(account: StorageClients) -> None:
     StoragePayloads(account, FakeClock()).delete_expired(START, START + timedelta(hours=1))
 
 
@@ -160,7 +160,7 @@ def test_what_concerns_one_blob_is_no_outage(
 
 @pytest.mark.parametrize("work", EVERYTHING, ids=lambda work: work.__name__)
 def test_a_repeated_request_leaves_no_connection_open(
-    storage: ScriptedStorage, work: Callable[[StorageAccount], None]
+    storage: ScriptedStorage, work: Callable[[StorageClients], None]
 ) -> None:
     storage.script = [Answer(503, "ServerBusy")]
     with pytest.raises(StorageUnavailable):
@@ -292,7 +292,7 @@ def test_a_message_of_others_is_a_mistake(queues: StorageQueues) -> None:
 def test_storage_that_asks_for_a_minute_gets_no_more_than_its_limit(
     storage: ScriptedStorage,
     slept: list[float],
-    act: Callable[[StorageAccount], None],
+    act: Callable[[StorageClients], None],
     verb: str,
     status: int,
 ) -> None:
@@ -308,8 +308,8 @@ def test_storage_that_asks_for_a_minute_gets_no_more_than_its_limit(
         act(account_at(storage.server_port))
 
     tried = [each for each in storage.requests if "comp=list" not in each]
-    assert [each.split()[0] for each in tried] == [verb] * limits.TRIES
-    assert sum(slept) < limits.LIMIT_SECONDS / 2
+    assert [each.split()[0] for each in tried] == [verb] * request_limits.TRIES
+    assert sum(slept) < request_limits.LIMIT_SECONDS / 2
 
 
 @pytest.mark.parametrize("cut", [1, len(STORED), len(STORED) + 60])
@@ -341,7 +341,7 @@ def test_a_payload_whose_answer_is_cut_off_is_stored(storage: ScriptedStorage) -
     "fault", [Answer(500), Answer(503, "ServerBusy"), Answer(0)], ids=["broken", "busy", "closed"]
 )
 def test_every_service_is_tried_again_but_briefly(
-    storage: ScriptedStorage, act: Callable[[StorageAccount], None], fault: Answer
+    storage: ScriptedStorage, act: Callable[[StorageClients], None], fault: Answer
 ) -> None:
     storage.script = [fault]
 
@@ -367,7 +367,7 @@ def test_every_service_is_tried_again_but_briefly(
 )
 def test_a_request_that_hangs_is_repeated_once_where_that_does_no_harm(
     storage: ScriptedStorage,
-    act: Callable[[StorageAccount], None],
+    act: Callable[[StorageClients], None],
     tries: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -396,7 +396,7 @@ def test_a_request_that_hangs_is_repeated_once_where_that_does_no_harm(
 )
 def test_a_refusal_by_any_service_is_unavailable_and_not_repeated(
     storage: ScriptedStorage,
-    act: Callable[[StorageAccount], None],
+    act: Callable[[StorageClients], None],
     status: int,
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from bench.scenario import Counted, Scenario, play
+from bench.scenario import Scenario, ScenarioResult, play
 from cli.costs.data import measured
 from cli.costs.model import work_operations
 from cli.costs.workload import Workload, work_of
@@ -44,7 +44,7 @@ def test_the_model_predicts_the_storage_operations(
         assert sum(asked.values()) <= MOST * counted.pushes
 
 
-def load_of(counted: Counted) -> Workload:
+def load_of(counted: ScenarioResult) -> Workload:
     """Return the scenario as a workload, with the share of attempts that did fail."""
     played = counted.scenario
     return Workload(

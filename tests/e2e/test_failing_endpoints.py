@@ -12,8 +12,8 @@ from itertools import chain
 
 from devhost.azurite import Azurite
 from devhost.process import RunningHost
-from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.attempts import StorageAttempts
+from shared.adapters.storage.clients import StorageClients
 from shared.clock import SystemClock
 from testbed.arm import Arm
 from testbed.subscriber import Subscriber, answers
@@ -40,7 +40,7 @@ def test_a_busy_endpoint_gets_its_attempts_when_they_are_due(
 
     assert [push.headers["aeg-delivery-count"] for push in receiver.pushes] == ["0", "1", "2"]
     assert len({push.headers["aeg-output-event-id"] for push in receiver.pushes}) == 1
-    log = StorageAttempts(StorageAccount({"": own_azurite.connection_string}), SystemClock())
+    log = StorageAttempts(StorageClients({"": own_azurite.connection_string}), SystemClock())
     since = datetime.now(UTC) - timedelta(hours=1)
     why = ["minimum for 503: 30 s", "schedule step 2: 30 s"]
     eventually(

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from devhost.azurite import running_azurite
 from devhost.process import running_host
-from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.metrics import StorageMetrics
 from shared.adapters.storage.tables import StorageResources
 from shared.clock import SystemClock, timestamp
@@ -28,7 +28,7 @@ def test_what_the_counts_of_a_minute_say_is_pushed(
     minute = now.replace(second=0, microsecond=0) - timedelta(minutes=4)
     starts = {Span.MINUTE: minute, Span.HOUR: minute.replace(minute=0)}
     with running_azurite() as azurite:
-        account = StorageAccount({"": azurite.connection_string})
+        account = StorageClients({"": azurite.connection_string})
         rows = [
             CountRow(span, start, name, "crm", "another", {_DROPPED: Sum(3, 1, 3, 3)})
             for span, start in starts.items()

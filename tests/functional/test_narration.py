@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from cli.narration import Activity, narrate
-from devhost.log import Console, LogLines
+from cli.narration import NarratedLine, narrate
+from devhost.log import LineOutput, LogLines
 from pushgrid.testing.memory import START, answered
 from shared.deadletter.selection import Selection
 from shared.engine.ports import Queue
-from shared.engine.replaying.job import Progress, ReplayJob, Source, State
+from shared.engine.replaying.job import JobState, Progress, ReplayJob, ReplaySource
 from shared.engine.replaying.jobs import log_job
 from shared.settings import AttemptLogging
 from shared.telemetry import LOGGER
@@ -25,10 +25,10 @@ from tests.functional.manage.arm_api import CRM, URL, hook
 
 
 @pytest.fixture
-def told(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[Activity]]]:
+def told(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[NarratedLine]]]:
     """Give what the local host's log tells."""
     logger, out = logging.getLogger(LOGGER), io.StringIO()
-    handler = LogLines(Console(out, io.StringIO()))
+    handler = LogLines(LineOutput(out, io.StringIO()))
     caplog.set_level(logging.INFO, LOGGER)
     logger.addHandler(handler)
     yield lambda: [each for line in out.getvalue().splitlines() if (each := narrate(line))]
@@ -36,7 +36,7 @@ def told(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[Activit
 
 
 def test_a_subscription_from_its_handshake_to_its_end(
-    app: Deployment, told: Callable[[], list[Activity]]
+    app: Deployment, told: Callable[[], list[NarratedLine]]
 ) -> None:
     app.keep_attempts(AttemptLogging.ALL)
     product = a_product(app)
@@ -68,7 +68,7 @@ def test_a_subscription_from_its_handshake_to_its_end(
     ]
 
 
-def test_a_hold_and_a_dead_letter(app: Deployment, told: Callable[[], list[Activity]]) -> None:
+def test_a_hold_and_a_dead_letter(app: Deployment, told: Callable[[], list[NarratedLine]]) -> None:
     app.subscribe()
     app.pusher.script(URL, answered(503))
     app.run(a_message())
@@ -86,8 +86,8 @@ def test_a_hold_and_a_dead_letter(app: Deployment, told: Callable[[], list[Activ
     assert dead.text.startswith("1 event in dead/CRM/")
 
 
-def test_a_replay_and_its_end(told: Callable[[], list[Activity]]) -> None:
-    source = Source("orders", "crm", "dead", "", "CRM")
+def test_a_replay_and_its_end(told: Callable[[], list[NarratedLine]]) -> None:
+    source = ReplaySource("orders", "crm", "dead", "", "CRM")
     job = ReplayJob(
         id="j-1",
         by="the admin key",
@@ -101,7 +101,7 @@ def test_a_replay_and_its_end(told: Callable[[], list[Activity]]) -> None:
     )
 
     log_job("replay.started", job)
-    log_job("replay.ended", replace(job, state=State.DONE, progress=Progress(events=3, put=2)))
+    log_job("replay.ended", replace(job, state=JobState.DONE, progress=Progress(events=3, put=2)))
 
     assert [(each.kind, each.text) for each in told()] == [
         ("replay", "replay started by the admin key: j-1"),

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import h11
 
-from shared.adapters.http.answer import MAX_BODY, Answer
+from shared.adapters.http.answer_reader import MAX_BODY, AnswerReader
 from shared.adapters.http.no_answer import NoAnswer
 from tests.fuzz.answer_draws import Draw
 
@@ -33,7 +33,7 @@ class Read(NamedTuple):
 
 def read_ours(data: bytes, cuts: Random) -> Read:
     """Read *data* in pieces as we do, up to the end of the connection."""
-    answer = Answer()
+    answer = AnswerReader()
     try:
         while data and not answer.is_over:
             size = cuts.choice((1, 7, 40, len(data)))

@@ -9,10 +9,10 @@ import pytest
 from shared.delivery.profiles import PROFILES
 from shared.settings import from_environ
 from tools.bicepcheck.check import check
-from tools.bicepcheck.evaluation.deployment import Deployment
+from tools.bicepcheck.evaluation.evaluated_folder import EvaluatedFolder
 from tools.bicepcheck.evaluation.scenarios import deployments
 from tools.bicepcheck.evaluation.values import shown
-from tools.bicepcheck.problems import Report
+from tools.bicepcheck.problems import ProblemReport
 from tools.bicepcheck.reading.folder import Folder
 from tools.bicepcheck.rules.roles import ROLES, _role_id
 from tools.bicepcheck.score import ROOT, copied
@@ -34,7 +34,7 @@ RENAMES = [
         '"metrictotals"',
         '"sums"',
     ),
-    ("container in the code", "shared/adapters/storage/account.py", '"payloads"', '"bodies"'),
+    ("container in the code", "shared/adapters/storage/clients.py", '"payloads"', '"bodies"'),
     ("container in Bicep", "infra/modules/storage.bicep", "'payloads'", "'bodies'"),
     ("service in azure.yaml", "azure.yaml", "  api:", "  app:"),
     ("service in Bicep", "infra/main.bicep", "'api'", "'app'"),
@@ -99,13 +99,13 @@ def test_a_role_on_another_account_that_has_no_effect_is_red(
 
 
 def test_other_accounts_for_dead_letters_get_a_role_and_are_named() -> None:
-    folder = Folder(ROOT / "infra", Report())
+    folder = Folder(ROOT / "infra", ProblemReport())
     names = ["archive1", "archive2"]
     ids = [
         f"/subscriptions/s/resourceGroups/r/providers/Microsoft.Storage/storageAccounts/{name}"
         for name in names
     ]
-    deployment = Deployment(folder, {"deadletterAccountIds": f" {ids[0]}, {ids[1]},"})
+    deployment = EvaluatedFolder(folder, {"deadletterAccountIds": f" {ids[0]}, {ids[1]},"})
     granted = [
         (one.scope.parent.name, ROLES[_role_id(one)][0])
         for one in deployment.of("Microsoft.Authorization/roleAssignments")
@@ -145,7 +145,7 @@ def test_a_function_that_is_renamed_is_missed_by_the_alert(copy: Path) -> None:
 
 def test_the_app_takes_the_settings_that_are_deployed() -> None:
     """As they come, with every switch turned, and with every choice; none stops the app."""
-    folder = Folder(ROOT / "infra", Report())
+    folder = Folder(ROOT / "infra", ProblemReport())
     for deployment in deployments(folder):
         (settings,) = (
             one.at("properties")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tools.bicepcheck.evaluation.deployment import Deployment
+from tools.bicepcheck.evaluation.evaluated_folder import EvaluatedFolder
 from tools.bicepcheck.evaluation.scenarios import deployments
 from tools.bicepcheck.evaluation.values import Deployed, Ref
-from tools.bicepcheck.problems import Report
+from tools.bicepcheck.problems import ProblemReport
 from tools.bicepcheck.reading.folder import Folder
 from tools.bicepcheck.rules import azure
 from tools.bicepcheck.score import ROOT
@@ -24,12 +24,12 @@ PACKAGE = "app-package"
 
 
 @pytest.fixture(scope="module")
-def deployed() -> list[Deployment]:
-    folder = Folder(ROOT / "infra", Report())
+def deployed() -> list[EvaluatedFolder]:
+    folder = Folder(ROOT / "infra", ProblemReport())
     return list(deployments(folder))
 
 
-def test_nothing_is_published_with_a_password(deployed: list[Deployment]) -> None:
+def test_nothing_is_published_with_a_password(deployed: list[EvaluatedFolder]) -> None:
     for deployment in deployed:
         policies = deployment.of(f"{azure.SITE}/basicPublishingCredentialsPolicies")
         assert {one.name: one.at("properties", "allow") for one in policies} == {
@@ -38,7 +38,7 @@ def test_nothing_is_published_with_a_password(deployed: list[Deployment]) -> Non
         }
 
 
-def test_the_vault_is_private_where_the_network_is(deployed: list[Deployment]) -> None:
+def test_the_vault_is_private_where_the_network_is(deployed: list[EvaluatedFolder]) -> None:
     seen = set()
     for deployment in deployed:
         has_network = bool(deployment.of(azure.NETWORK))
@@ -55,7 +55,7 @@ def test_the_vault_is_private_where_the_network_is(deployed: list[Deployment]) -
     assert seen == {False, True}
 
 
-def endpoints(deployment: Deployment) -> list[Deployed]:
+def endpoints(deployment: EvaluatedFolder) -> list[Deployed]:
     """Return what private endpoints lead to."""
     return [
         connection["properties"]["privateLinkServiceId"].of
@@ -64,7 +64,7 @@ def endpoints(deployment: Deployment) -> list[Deployed]:
     ]
 
 
-def test_the_app_can_not_write_its_package(deployed: list[Deployment]) -> None:
+def test_the_app_can_not_write_its_package(deployed: list[EvaluatedFolder]) -> None:
     """A condition excludes the container; the platform writes it under an identity of its own."""
     for deployment in deployed:
         (site,) = deployment.of(azure.SITE)
@@ -83,7 +83,7 @@ def test_the_app_can_not_write_its_package(deployed: list[Deployment]) -> None:
         )
 
 
-def of_identities(deployment: Deployment) -> Iterator[tuple[Deployed, Any]]:
+def of_identities(deployment: EvaluatedFolder) -> Iterator[tuple[Deployed, Any]]:
     """Yield the assignments of roles that can write blobs of the app's account, with holders."""
     for one in deployment.of(azure.ASSIGNMENT):
         holder = one.at("properties", "principalId")

@@ -13,8 +13,8 @@ import pytest
 from devhost.azurite import Azurite
 from shared.adapters.group_commit import GroupCommit
 from shared.adapters.off_loop import OffLoopPayloads
-from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.blobs import StoragePayloads
+from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.queues import StorageQueues
 from shared.clock import SystemClock
 from shared.delivery.messages.publication import Publication
@@ -77,7 +77,7 @@ def test_only_requests_in_the_failed_put_fail_and_nothing_else_is_lost(
 
     with running_storage_proxy(azurite) as proxy:
         setting = {"": proxy.azurite.connection_string}
-        account = StorageAccount(setting, prefix=f"t{uuid.uuid4().hex[:12]}")
+        account = StorageClients(setting, prefix=f"t{uuid.uuid4().hex[:12]}")
         queues = StorageQueues(account)
         payloads = OffLoopPayloads(StoragePayloads(account, SystemClock()), THREADS)
         proxy.attack = lambda request: BUSY if len(request.body) > MOST_BYTES else None

@@ -20,8 +20,8 @@ from devhost.queue.storage import RestQueue
 from devhost.storage.account import find_account
 from devhost.storage.errors import StorageBusyError, StorageRefusedError
 from shared.adapters.off_loop import OnLoopSender
-from shared.adapters.storage.account import StorageAccount
-from shared.adapters.storage.connection import Service, connections_beside
+from shared.adapters.storage.clients import StorageClients
+from shared.adapters.storage.connection_setting import Service, connections_beside
 from shared.adapters.storage.message_put import MessagePut
 from shared.adapters.storage.queue_pusher import QueuePusher
 from shared.engine.ports import Queue
@@ -60,7 +60,7 @@ def sender_with(storage: SecuredStorage) -> Iterator[SenderWith]:
     assert storage
     with ExitStack() as senders:
         yield lambda settings: senders.enter_context(
-            sender_of(StorageAccount(storage_setting(NAME, settings)))
+            sender_of(StorageClients(storage_setting(NAME, settings)))
         )
 
 
@@ -154,7 +154,7 @@ def test_events_go_into_a_queue_of_another_account_by_the_app_s_identity(storage
         "blobServiceUri": storage.azurite.blob_url,
         "queueServiceUri": storage.azurite.queue_url,
     }
-    other = StorageAccount(
+    other = StorageClients(
         connections_beside(own, {ACCOUNT: addresses})[ACCOUNT], services=[Service.BLOB]
     )
     inbox = other.foreign_queue(f"inbox-{uuid.uuid4().hex[:8]}")

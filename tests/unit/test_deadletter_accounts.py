@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from shared.adapters.storage.account import StorageAccount
-from shared.adapters.storage.connection import Service, connections_beside
+from shared.adapters.storage.clients import StorageClients
+from shared.adapters.storage.connection_setting import Service, connections_beside
 from shared.deadletter_accounts import deadletter_accounts, has_queues
 from shared.errors import InvalidSettings
 from shared.settings import from_environ, unknown, unresolved
@@ -162,7 +162,7 @@ def test_an_endpoint_is_reached_with_the_identity_of_the_app() -> None:
             "clientId": "id",
         }
         for name, connection in found.items():
-            account = StorageAccount(connection, services=[Service.BLOB])
+            account = StorageClients(connection, services=[Service.BLOB])
             assert account.foreign_container("dead").url == (
                 f"https://{name}.blob.core.windows.net/dead"
             )

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from shared import settings
-from shared.adapters.storage import account
+from shared.adapters.storage import clients
 from shared.arm.arm_json import MAX_BODY
 from shared.arm.dead_letter_codec import _OWN_CONTAINER
 from shared.delivery.profiles import PROFILES
@@ -83,7 +83,7 @@ def test_the_containers_are_the_codes_and_one_that_dead_letters_may_go_to() -> N
     made = listed(template("modules/storage.bicep"), "containerNames")
     ours = [name for name in made if _OWN_CONTAINER.fullmatch(name)]
 
-    assert ours == [account.PAYLOADS, account.POISON, "app-package"]
+    assert ours == [clients.PAYLOADS, clients.POISON, "app-package"]
     assert [name for name in made if name not in ours] == ["deadletters"]
 
 

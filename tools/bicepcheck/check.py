@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from tools.bicepcheck.evaluation.scenarios import deployments
-from tools.bicepcheck.problems import Report
+from tools.bicepcheck.problems import ProblemReport
 from tools.bicepcheck.reading import nodes as s
 from tools.bicepcheck.reading.folder import Folder
 from tools.bicepcheck.rules import (
     agreement,
-    app,
     conditions,
+    names_in_code,
     naming,
     network,
     parameters,
@@ -46,13 +46,13 @@ _OF_DEPLOYMENTS = (
 )
 
 
-def check(root: Path) -> Report:
+def check(root: Path) -> ProblemReport:
     """
     Return the problems of the templates in *root*, which contains `main.bicep`.
 
     Each step needs templates that the one before it can read.
     """
-    report = Report(unchecked=set(LIMITS))
+    report = ProblemReport(unchecked=set(LIMITS))
     folder = Folder(root, report)
     for rule in _OF_FILES:
         report.problems.update(rule(folder))
@@ -63,7 +63,7 @@ def check(root: Path) -> Report:
     if report.problems:
         report.unchecked.add("the deployment: the problems above come first")
         return report
-    names = app.of_folder(folder.root, _texts(folder))
+    names = names_in_code.of_folder(folder.root, _texts(folder))
     for deployment in evaluated:
         for of_deployment in _OF_DEPLOYMENTS:
             report.problems.update(of_deployment(deployment, names))

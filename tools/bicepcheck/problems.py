@@ -19,7 +19,7 @@ class Problem:
 
 
 @dataclass(slots=True)
-class Report:
+class ProblemReport:
     """Problems, each once, and what could not be checked."""
 
     problems: set[Problem] = field(default_factory=set)

@@ -13,8 +13,8 @@ from bench.load import Case
 from bench.peers.system import (
     IN_FLIGHT,
     Need,
+    PublishTarget,
     System,
-    Target,
     free_port,
     output_of,
     program,
@@ -36,7 +36,7 @@ def _versions() -> dict[str, str]:
 
 
 @contextmanager
-def _start(case: Case, sink: str) -> Iterator[Target]:
+def _start(case: Case, sink: str) -> Iterator[PublishTarget]:
     redis, port = free_port(), free_port()
     node = program("node") or ""
     with ExitStack() as stack:
@@ -47,7 +47,7 @@ def _start(case: Case, sink: str) -> Iterator[Target]:
         stack.enter_context(running(front, cwd=_FOLDER, port=port))
         worker = [node, "worker.js", str(redis), str(IN_FLIGHT), sink]
         stack.enter_context(running(worker, cwd=_FOLDER))
-        yield Target(f"http://127.0.0.1:{port}/events")
+        yield PublishTarget(f"http://127.0.0.1:{port}/events")
 
 
 BULLMQ = System(

@@ -11,8 +11,8 @@ from bench.load import Case
 from bench.peers.system import (
     IN_FLIGHT,
     Need,
+    PublishTarget,
     System,
-    Target,
     free_port,
     output_of,
     program,
@@ -39,7 +39,7 @@ def _versions() -> dict[str, str]:
 
 
 @contextmanager
-def _start(case: Case, sink: str) -> Iterator[Target]:
+def _start(case: Case, sink: str) -> Iterator[PublishTarget]:
     port = free_port()
     with ExitStack() as stack:
         broker = stack.enter_context(_running_rabbitmq())
@@ -48,7 +48,7 @@ def _start(case: Case, sink: str) -> Iterator[Target]:
         stack.enter_context(running([*gunicorn, *_FRONT], env=env, cwd=_FOLDER, port=port))
         worker = [str(_INSTALLED), "-A", "tasks", "worker", *_WORKER, *_ALONE]
         stack.enter_context(running(worker, env=env, cwd=_FOLDER))
-        yield Target(f"http://127.0.0.1:{port}/events")
+        yield PublishTarget(f"http://127.0.0.1:{port}/events")
 
 
 @contextmanager

@@ -40,14 +40,14 @@ class ExpressionFault(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class Constant:
     """A text or a number."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     """A call of the function *name*, as it is written; its case does not count."""
 
     name: str
@@ -55,14 +55,14 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class MemberAccess:
     """The member *key* of an object, or an element of an array."""
 
     of: Expression
     key: Expression
 
 
-Expression = Literal | Call | Member
+Expression = Constant | FunctionCall | MemberAccess
 
 
 def is_expression(text: str) -> bool:
@@ -88,23 +88,23 @@ def parse(text: str) -> Expression:
 
 @v_args(inline=True)
 class _Builder(Transformer[Token, Expression]):
-    def text(self, token: Token) -> Literal:
-        return Literal(token[1:-1].replace("''", "'"))
+    def text(self, token: Token) -> Constant:
+        return Constant(token[1:-1].replace("''", "'"))
 
-    def number(self, token: Token) -> Literal:
-        return Literal(int(token))
+    def number(self, token: Token) -> Constant:
+        return Constant(int(token))
 
     def name(self, *parts: Token) -> str:
         return ".".join(parts)
 
-    def call(self, name: str, *arguments: Expression | None) -> Call:
-        return Call(name, tuple(each for each in arguments if each is not None))
+    def call(self, name: str, *arguments: Expression | None) -> FunctionCall:
+        return FunctionCall(name, tuple(each for each in arguments if each is not None))
 
-    def member(self, of: Expression, name: Token) -> Member:
-        return Member(of, Literal(str(name)))
+    def member(self, of: Expression, name: Token) -> MemberAccess:
+        return MemberAccess(of, Constant(str(name)))
 
-    def index(self, of: Expression, key: Expression) -> Member:
-        return Member(of, key)
+    def index(self, of: Expression, key: Expression) -> MemberAccess:
+        return MemberAccess(of, key)
 
 
 @cache

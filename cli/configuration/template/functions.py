@@ -18,7 +18,7 @@ from itertools import takewhile
 from typing import Any
 from urllib.parse import quote
 
-from cli.configuration.limits import check_size
+from cli.configuration.document_limits import check_size
 from cli.configuration.template.expressions import ExpressionFault
 from cli.configuration.template.resource_ids import (
     provider_path,

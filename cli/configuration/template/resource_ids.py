@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 _PROVIDERS = "/providers/"
 
 
-class Group(NamedTuple):
+class ResourceGroup(NamedTuple):
     """The resource group that a template is read for."""
 
     subscription: str
@@ -18,18 +18,18 @@ class Group(NamedTuple):
         return f"/subscriptions/{self.subscription}/resourceGroups/{self.name}"
 
 
-def group_of(arm_id: str) -> Group:
+def group_of(arm_id: str) -> ResourceGroup:
     """Return the resource group of an ARM id, ``/subscriptions/ID/resourceGroups/NAME``."""
     parts = arm_id.strip("/").split("/")
-    return Group(*parts[1::2])
+    return ResourceGroup(*parts[1::2])
 
 
-def resource_id(group: Group, *arguments: str) -> str:
+def resource_id(group: ResourceGroup, *arguments: str) -> str:
     """Return an ARM id, as resourceId() does: in *group* unless the arguments name another."""
     names = list(arguments)
     at = next(index for index, each in enumerate(names) if "/" in each)
     given = names[:at]
-    own = Group(
+    own = ResourceGroup(
         given[-2] if len(given) > 1 else group.subscription,
         given[-1] if given else group.name,
     )
@@ -43,7 +43,7 @@ def provider_path(kind: str, names: list[str]) -> str:
     return _PROVIDERS + "/".join([provider, *(f"{one}/{name}" for one, name in pairs)])
 
 
-def resource_group(group: Group) -> dict[str, Any]:
+def resource_group(group: ResourceGroup) -> dict[str, Any]:
     """Return the document of the group."""
     kind = "Microsoft.Resources/resourceGroups"
     return {
@@ -55,7 +55,7 @@ def resource_group(group: Group) -> dict[str, Any]:
     }
 
 
-def subscription(group: Group) -> dict[str, Any]:
+def subscription(group: ResourceGroup) -> dict[str, Any]:
     """Return the document of the Azure subscription that the group is in."""
     own = group.subscription
     return {

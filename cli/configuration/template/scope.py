@@ -7,18 +7,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from cli.configuration.source import Place
-from cli.configuration.template.budget import Budget
+from cli.configuration.template.evaluation_budget import EvaluationBudget
 from cli.configuration.template.expressions import (
-    Call,
+    Constant,
     Expression,
     ExpressionFault,
-    Literal,
-    Member,
+    FunctionCall,
+    MemberAccess,
     is_expression,
     parse,
 )
 from cli.configuration.template.functions import FUNCTIONS, GROUP_FUNCTIONS, call, lookup
-from cli.configuration.template.resource_ids import Group
+from cli.configuration.template.resource_ids import ResourceGroup
 
 _MAX_COPIES = 800  # as Azure
 
@@ -40,8 +40,8 @@ class Scope:
 
     template: Mapping[str, Any]
     place: Place
-    group: Group
-    budget: Budget
+    group: ResourceGroup
+    budget: EvaluationBudget
     given: Mapping[str, Any] = field(default_factory=dict)
     modules: dict[str, Scope] = field(default_factory=dict)
     locals: Mapping[str, Any] = field(default_factory=dict)
@@ -105,9 +105,9 @@ class Scope:
             TemplateFault: something that it refers to can't be.
         """
         with self.budget:
-            if isinstance(expression, Literal):
+            if isinstance(expression, Constant):
                 return expression.value
-            if isinstance(expression, Member):
+            if isinstance(expression, MemberAccess):
                 return self._member(self.evaluate(expression.of), self.evaluate(expression.key))
             if special := _SPECIAL.get(expression.name.lower()):
                 return special(self, expression)
@@ -245,28 +245,28 @@ _CONTEXTUAL: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def _if(scope: Scope, call: Call) -> Any:
+def _if(scope: Scope, call: FunctionCall) -> Any:
     condition, yes, no = call.arguments
     return scope.evaluate(yes if scope.evaluate(condition) else no)
 
 
-def _and(scope: Scope, call: Call) -> bool:
+def _and(scope: Scope, call: FunctionCall) -> bool:
     return all(scope.evaluate(each) for each in call.arguments)
 
 
-def _or(scope: Scope, call: Call) -> bool:
+def _or(scope: Scope, call: FunctionCall) -> bool:
     return any(scope.evaluate(each) for each in call.arguments)
 
 
-def _coalesce(scope: Scope, call: Call) -> Any:
+def _coalesce(scope: Scope, call: FunctionCall) -> Any:
     values = (scope.evaluate(each) for each in call.arguments)
     return next((each for each in values if each is not None), None)
 
 
-def _applied(scope: Scope, call: Call) -> tuple[list[Any], Callable[[Any], Any]]:
+def _applied(scope: Scope, call: FunctionCall) -> tuple[list[Any], Callable[[Any], Any]]:
     """Return the array and the function of a call such as map(…, lambda('x', …))."""
     values, function = call.arguments
-    if not isinstance(function, Call) or function.name.lower() != "lambda":
+    if not isinstance(function, FunctionCall) or function.name.lower() != "lambda":
         raise ExpressionFault(f"{call.name}(): a lambda is expected")
     *names, body = function.arguments
     if len(names) != 1:
@@ -277,18 +277,18 @@ def _applied(scope: Scope, call: Call) -> tuple[list[Any], Callable[[Any], Any]]
     ).evaluate(body)
 
 
-def _map(scope: Scope, call: Call) -> list[Any]:
+def _map(scope: Scope, call: FunctionCall) -> list[Any]:
     values, function = _applied(scope, call)
     return scope.budget.hold([function(each) for each in values])  # type: ignore[no-any-return]
 
 
-def _filter(scope: Scope, call: Call) -> list[Any]:
+def _filter(scope: Scope, call: FunctionCall) -> list[Any]:
     values, function = _applied(scope, call)
     return [each for each in values if function(each)]
 
 
 # These do not evaluate all their arguments, or not in their own scope.
-_SPECIAL: Mapping[str, Callable[[Scope, Call], Any]] = {
+_SPECIAL: Mapping[str, Callable[[Scope, FunctionCall], Any]] = {
     "and": _and,
     "coalesce": _coalesce,
     "filter": _filter,

@@ -9,19 +9,19 @@ from dataclasses import replace
 from operator import gt, lt
 from typing import Any, NamedTuple
 
-from cli.configuration.limits import MAX_FAULTS, BeyondLimits, size_of
+from cli.configuration.document_limits import MAX_FAULTS, BeyondLimits, size_of
 from cli.configuration.resources import (
     SENT,
     Configuration,
-    Resource,
     ResourceId,
+    WantedResource,
     ordered,
     resource_id,
 )
-from cli.configuration.source import FileFaults, Place, Source
-from cli.configuration.template.budget import Budget
+from cli.configuration.source import FileFaults, Place, SourceFile
+from cli.configuration.template.evaluation_budget import EvaluationBudget
 from cli.configuration.template.expressions import ExpressionFault, parse
-from cli.configuration.template.resource_ids import Group
+from cli.configuration.template.resource_ids import ResourceGroup
 from cli.configuration.template.scope import Scope, TemplateFault
 
 _SCHEMA = "deploymenttemplate.json"
@@ -39,14 +39,16 @@ def is_template(value: Any) -> bool:
     return bool(named and _SCHEMA in named and "resources" in value)
 
 
-def read_template(source: Source, parameters: Mapping[str, Any], group: Group) -> Configuration:
+def read_template(
+    source: SourceFile, parameters: Mapping[str, Any], group: ResourceGroup
+) -> Configuration:
     """
     Read a template with its *parameters*, as for the resource *group*.
 
     Raises:
         FileFaults: all faults, each with its line.
     """
-    budget = Budget()
+    budget = EvaluationBudget()
     reader = _Reader(budget)
     parse.cache_clear()  # a process may read one version of a file after the other
     try:
@@ -66,7 +68,7 @@ def read_template(source: Source, parameters: Mapping[str, Any], group: Group) -
     return ordered(reader.resources, tuple(reader.left_out))
 
 
-def _given(source: Source, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def _given(source: SourceFile, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of parameters by folded name; texts are read as their type says."""
     known = source.value.get("parameters") or {}
     folded = {name.casefold(): name for name in known}
@@ -168,9 +170,9 @@ def _declared(resources: Any, place: Place) -> list[_Declared]:
 class _Reader:
     """Collects the resources of a template and its modules, what is left out, and the faults."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: EvaluationBudget) -> None:
         self._budget = budget
-        self.resources: list[Resource] = []
+        self.resources: list[WantedResource] = []
         self.left_out: list[str] = []
         self.faults: list[str] = []
 
@@ -210,7 +212,7 @@ class _Reader:
                 if name in declared.definition
             }
             self._budget.hold(document)
-            self.resources.append(Resource(id=own, place=place, document=document))
+            self.resources.append(WantedResource(id=own, place=place, document=document))
             inner = declared.definition.get("resources")
             self.read(turn, inner, place.below("resources"), own)
 

@@ -14,7 +14,7 @@ from pushgrid.testing.memory.pushing import (
     Sent,
     answered,
 )
-from pushgrid.testing.memory.queues import MemoryQueues, MemorySender, Stored
+from pushgrid.testing.memory.queues import MemoryQueues, MemorySender, StoredMessage
 from pushgrid.testing.memory.tables import MemoryAttempts, MemoryResources
 
 __all__ = [
@@ -36,6 +36,6 @@ __all__ = [
     "ScriptedPusher",
     "Seconds",
     "Sent",
-    "Stored",
+    "StoredMessage",
     "answered",
 ]

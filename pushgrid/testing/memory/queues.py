@@ -18,7 +18,7 @@ MAX_BYTES = 64 * 1024
 
 
 @dataclass(slots=True)
-class Stored:
+class StoredMessage:
     """A message on a queue, from *visible_at* on visible."""
 
     text: str
@@ -35,7 +35,7 @@ class MemoryQueues(Faulty):
     def __init__(self, clock: Clock) -> None:
         super().__init__()
         self._clock = clock
-        self.stored: defaultdict[Queue, list[Stored]] = defaultdict(list)
+        self.stored: defaultdict[Queue, list[StoredMessage]] = defaultdict(list)
 
     def texts(self, queue: Queue) -> list[str]:
         """Return the texts of all messages, hidden ones included, in the order of their puts."""
@@ -46,7 +46,9 @@ class MemoryQueues(Faulty):
         now = self._clock.now()
         return [max(timedelta(), message.visible_at - now) for message in self.stored[queue]]
 
-    def earliest(self, *queues: Queue, besides: Container[str] = ()) -> tuple[Queue, Stored] | None:
+    def earliest(
+        self, *queues: Queue, besides: Container[str] = ()
+    ) -> tuple[Queue, StoredMessage] | None:
         """
         Return what becomes visible first on *queues*: of equals, what was put first.
 
@@ -64,7 +66,7 @@ class MemoryQueues(Faulty):
         with self._at_work("put"):
             if len(text.encode()) > MAX_BYTES:
                 raise Unstorable
-            message = Stored(text, self._in(visible_in), self._clock.now())
+            message = StoredMessage(text, self._in(visible_in), self._clock.now())
             self.stored[queue].append(message)
             return Receipt((message.identity, message.receipt))
 
@@ -128,11 +130,11 @@ class MemoryQueues(Faulty):
             peeked = [Peeked(each.text, each.stored_at) for each in visible]
             return Backlog(len(self.stored[queue]), peeked)
 
-    def _held(self, queue: Queue, handle: object) -> Stored | None:
+    def _held(self, queue: Queue, handle: object) -> StoredMessage | None:
         stored = self.stored[queue]
         return next((each for each in stored if (each.identity, each.receipt) == handle), None)
 
-    def _hide(self, message: Stored, wait: timedelta) -> None:
+    def _hide(self, message: StoredMessage, wait: timedelta) -> None:
         message.visible_at = self._in(wait)
         message.receipt = uuid.uuid4().hex
 

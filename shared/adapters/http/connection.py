@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from shared.adapters.awake_clock import awake_seconds
-from shared.adapters.http.answer import Answer
+from shared.adapters.http.answer_reader import AnswerReader
 from shared.adapters.http.no_answer import NoAnswer, failed
 from shared.http import Failure
 
@@ -51,7 +51,7 @@ class HttpConnection:
         self._ended: NoAnswer | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self.answer: Answer
+        self.answer: AnswerReader
         self.server = server
         self.born = awake_seconds()
         self.expires = 0.0
@@ -123,7 +123,7 @@ class HttpConnection:
 
     def send(self, data: bytes) -> None:
         """Begin to send a request, and to read its answer."""
-        self.answer = Answer()
+        self.answer = AnswerReader()
         self.received = False
         self._reads = 0
         self._rest = memoryview(data)

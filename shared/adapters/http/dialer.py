@@ -12,9 +12,9 @@ from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.http.certificate import parse_certificate
 from shared.adapters.http.connect import MakeRoom, connect, new_socket
 from shared.adapters.http.connection import HttpConnection, Server
+from shared.adapters.http.egress_tunnel import Proxy, no_proxy
 from shared.adapters.http.no_answer import NoAnswer
 from shared.adapters.http.outbound_guard import Address, OutboundGuard
-from shared.adapters.http.proxy import Proxy, no_proxy
 from shared.adapters.http.resolver import Lookup, NameServers, Resolver
 from shared.adapters.http.tls import Tls
 from shared.http import Failure, Peer

@@ -8,13 +8,13 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.attempt_rows import (
     TABLE,
     entity_of,
     partitions_since,
     record_of,
 )
+from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.day_tables import MAX_ROWS, NO_TABLE, DayTables, upsert
 from shared.adapters.storage.errors import none_if_code, storage_errors
 from shared.clip import clip
@@ -28,7 +28,7 @@ Row = dict[str, Any]
 class StorageAttempts:
     """AttemptLog and AttemptReader on Azure tables. A table that is missing is made."""
 
-    def __init__(self, account: StorageAccount, clock: Clock) -> None:
+    def __init__(self, account: StorageClients, clock: Clock) -> None:
         self._account = account
         self._days = DayTables(account, clock, TABLE)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from azure.core.exceptions import HttpResponseError
 
-from shared.adapters.storage.account import PAYLOADS, POISON, StorageAccount
+from shared.adapters.storage.clients import PAYLOADS, POISON, StorageClients
 from shared.adapters.storage.errors import create_if_missing, has_code, none_if_code, storage_errors
 from shared.clock import Clock
 from shared.deadletter.blob_summary import BlobSummary
@@ -54,7 +54,7 @@ class StoragePayloads:
     """
 
     def __init__(
-        self, account: StorageAccount, clock: Clock, *, remembered_bytes: int = REMEMBERED_BYTES
+        self, account: StorageClients, clock: Clock, *, remembered_bytes: int = REMEMBERED_BYTES
     ) -> None:
         self._account = account
         self._clock = clock
@@ -138,7 +138,7 @@ class StorageDeadLetters:
     """
 
     def __init__(
-        self, account: StorageAccount, others: Mapping[str, StorageAccount] = MappingProxyType({})
+        self, account: StorageClients, others: Mapping[str, StorageClients] = MappingProxyType({})
     ) -> None:
         self._account = account
         self._others = others
@@ -184,7 +184,7 @@ class StorageDeadLetters:
                     raise UnreadableBlob(why) from None
                 raise
 
-    def _account_of(self, destination: DeadLetterDestination) -> StorageAccount:
+    def _account_of(self, destination: DeadLetterDestination) -> StorageClients:
         name = destination.account
         if name in ("", self._account.account_name):
             return self._account

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
-from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.errors import create_if_missing, none_if_code, storage_errors
-from shared.adapters.storage.limits import LIMIT
+from shared.adapters.storage.request_limits import LIMIT
 from shared.clock import Clock
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _NO_KEY = re.compile(r"[^a-z0-9-]")
 class DayTables:
     """The tables whose names are *beginning* and a day (UTC)."""
 
-    def __init__(self, account: StorageAccount, clock: Clock, beginning: str) -> None:
+    def __init__(self, account: StorageClients, clock: Clock, beginning: str) -> None:
         self._account = account
         self._clock = clock
         self._beginning = beginning

@@ -24,8 +24,8 @@ from azure.core.pipeline import Pipeline
 from azure.core.pipeline.transport import HttpRequest, HttpResponse, HttpTransport
 from azure.core.utils import case_insensitive_dict
 
-from shared.adapters.storage.account import StorageAccount
-from shared.adapters.storage.limits import LIMIT_SECONDS, READ_SECONDS, Tries
+from shared.adapters.storage.clients import StorageClients
+from shared.adapters.storage.request_limits import LIMIT_SECONDS, READ_SECONDS, Tries
 from shared.engine.ports import OffLoop, Receipt
 from shared.errors import StorageUnavailable, is_shortage
 from shared.http import Answered, Exchange, Failure, NotAnswered, OutboundRequest
@@ -38,7 +38,7 @@ Send = Callable[[OutboundRequest, timedelta], Awaitable[Exchange]]
 SendOnce = Callable[[OutboundRequest], Awaitable[Exchange]]
 
 
-class _Target(NamedTuple):
+class _QueueTarget(NamedTuple):
     """A queue's address, the signature that it may need, and who authorizes requests to it."""
 
     url: str
@@ -60,11 +60,11 @@ class MessagePut:
 
     hangs = 1  # tries without an answer in time that are repeated: each may be a duplicate
 
-    def __init__(self, account: StorageAccount, send: Send, off_loop: OffLoop) -> None:
+    def __init__(self, account: StorageClients, send: Send, off_loop: OffLoop) -> None:
         self._account = account
         self._send = send
         self._off_loop = off_loop
-        self._targets: dict[str, _Target] = {}
+        self._targets: dict[str, _QueueTarget] = {}
 
     async def put(self, queue: str, text: str, *, hidden: int, expires: int) -> Receipt:
         """
@@ -121,11 +121,11 @@ class MessagePut:
         request.set_bytes_body(body)
         return request, target.authorization
 
-    def _target(self, client_of: Callable[[str], Any], queue: str) -> _Target:
+    def _target(self, client_of: Callable[[str], Any], queue: str) -> _QueueTarget:
         client = client_of(queue)
         url, _, signature = client.url.partition("?")
         policy = self._account.authorization_of_queues()
-        return _Target(url, signature, client.api_version, _Authorization(policy))
+        return _QueueTarget(url, signature, client.api_version, _Authorization(policy))
 
     async def _answer(self, request: HttpRequest, authorization: _Authorization) -> HttpResponse:
         """Return the answer to the last try."""

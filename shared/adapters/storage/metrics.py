@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from azure.core.exceptions import HttpResponseError
 
-from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.day_tables import MAX_ROWS, NO_TABLE, DayTables, upsert
 from shared.adapters.storage.errors import has_code, none_if_code, storage_errors
 from shared.adapters.storage.metric_rows import (
@@ -41,7 +41,7 @@ Row = Mapping[str, Any]
 class StorageMetrics:
     """CountSink, CountReader and MetricRetention on Azure tables. A missing table is made."""
 
-    def __init__(self, account: StorageAccount, clock: Clock) -> None:
+    def __init__(self, account: StorageClients, clock: Clock) -> None:
         self._account = account
         self._days = DayTables(account, clock, MINUTES)
 

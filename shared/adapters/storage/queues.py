@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from datetime import timedelta
 
-from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.errors import none_if_code, storage_errors
 from shared.engine.ports import Backlog, Peeked, Queue, Received
 
@@ -19,7 +19,7 @@ GONE = ("MessageNotFound", "PopReceiptMismatch", "QueueNotFound", "QueueBeingDel
 class StorageQueues:
     """Receiver and QueueWatch on Azure queues."""
 
-    def __init__(self, account: StorageAccount) -> None:
+    def __init__(self, account: StorageClients) -> None:
         self._account = account
 
     def receive(self, queue: Queue, hidden_for: timedelta) -> Sequence[Received]:

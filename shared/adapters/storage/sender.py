@@ -10,7 +10,7 @@ from http import HTTPStatus
 
 from azure.core.exceptions import HttpResponseError
 
-from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.errors import none_if_code, storage_errors
 from shared.adapters.storage.message_put import NO_RECEIPT, MessagePut, Send
 from shared.adapters.storage.queues import GONE, handle_of, whole_seconds
@@ -33,7 +33,7 @@ class StorageSender:
 
     def __init__(
         self,
-        account: StorageAccount,
+        account: StorageClients,
         send: Send,
         off_loop: OffLoop,
         visible: Callable[[Queue], object] = lambda _: None,

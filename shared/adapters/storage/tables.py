@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from azure.core.exceptions import HttpResponseError
 
 from shared import telemetry
-from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.errors import create_if_missing, has_code, none_if_code, storage_errors
 from shared.adapters.storage.metric_rows import TOTALS
 from shared.engine.ports import Document, Resource, Table
@@ -46,7 +46,7 @@ class StorageResources:
     missing later is an outage. Those of endpoint health and of replays are made again.
     """
 
-    def __init__(self, account: StorageAccount) -> None:
+    def __init__(self, account: StorageClients) -> None:
         self._account = account
 
     def get(self, table: Table, partition: str, name: str) -> Resource | None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from shared.delivery.delivery import Attempt, Delivery
+from shared.delivery.delivery import Delivery, LastAttempt
 from shared.delivery.health.endpoint_health import Held
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.policy import DeliveryTerms, End, EndReason, before_attempt
 
 _CLIENT_ERRORS = frozenset({Outcome.NOT_FOUND, Outcome.UNAUTHORIZED, Outcome.FORBIDDEN})
 _PROBATION = DeliveryOutcome(outcome=Outcome.PROBATION, status=None, seconds=0.0)
-_UNTRIED = Attempt(Outcome.PROBATION, None, datetime(1970, 1, 1, tzinfo=UTC))  # equal for all
+_UNTRIED = LastAttempt(Outcome.PROBATION, None, datetime(1970, 1, 1, tzinfo=UTC))  # equal for all
 
 
 def hold_back(

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from shared.delivery.delivery import Attempt, Delivery, Origin
+from shared.delivery.delivery import Delivery, LastAttempt, Origin
 from shared.delivery.messages.message import (
     EPOCH,
     VERSION,
@@ -159,8 +159,8 @@ def _origin(
     )
 
 
-def _attempt(outcome: object, status: object, at: object) -> Attempt:
-    return Attempt(
+def _attempt(outcome: object, status: object, at: object) -> LastAttempt:
+    return LastAttempt(
         Outcome(_text(outcome)), None if status is None else _number(status), _moment(at)
     )
 

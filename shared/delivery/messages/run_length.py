@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from shared.delivery.delivery import Attempt, Delivery, Origin
+from shared.delivery.delivery import Delivery, LastAttempt, Origin
 
 
 class RunLength(NamedTuple):
@@ -19,7 +19,7 @@ class RunLength(NamedTuple):
 
     size: int
     attempts: int
-    last: Attempt | None
+    last: LastAttempt | None
 
 
 def run_lengths(deliveries: Sequence[Delivery]) -> list[RunLength]:

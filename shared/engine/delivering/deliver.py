@@ -31,13 +31,13 @@ from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.packing import due_together
 from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.attempt_lines import AttemptLines
+from shared.engine.delivering.attempt_recorder import Record
 from shared.engine.delivering.budget import Budget, Places
 from shared.engine.delivering.clock_records import ClockRecords
-from shared.engine.delivering.endpoints import Endpoints
+from shared.engine.delivering.endpoint_registry import Endpoints
 from shared.engine.delivering.follow import Follow
 from shared.engine.delivering.in_flight import InFlight
 from shared.engine.delivering.parts import Part, Parts, PutBack
-from shared.engine.delivering.record import Record
 from shared.engine.delivering.requeue import NEWER_AGAIN_IN, Requeue, all_stored
 from shared.engine.delivering.stored import Stored
 from shared.engine.ports import Metrics, OffLoop, Queue

@@ -27,7 +27,13 @@ from shared.delivery.requests.line import Entry, Line, entries_of
 from shared.delivery.returns import Accepted, Returns
 from shared.engine.delivering.budget import Budget, Speed
 from shared.engine.delivering.health import SharedHealth
-from shared.engine.delivering.in_flight import InFlight, Pushing, Request, by_part, request_of
+from shared.engine.delivering.in_flight import (
+    InFlight,
+    InFlightRequest,
+    Pushing,
+    by_part,
+    request_of,
+)
 from shared.engine.delivering.parts import Part
 from shared.engine.delivering.results import Attempted, NotNow, Result, Shortage
 from shared.subscriptions.subscription import EventSubscription, Pause, SubscriptionKey
@@ -47,7 +53,7 @@ class Surroundings(NamedTuple):
     """What all endpoints of a process use. *current_pause* reads a subscription's pause anew."""
 
     budget: Budget
-    push: Callable[[Request], Coroutine[Any, Any, Attempted | Shortage]]
+    push: Callable[[InFlightRequest], Coroutine[Any, Any, Attempted | Shortage]]
     current_pause: Callable[[EventSubscription], Coroutine[Any, Any, Pause | None]]
     log_shortage: Callable[[Shortage], None]
     clock: Clock
@@ -87,7 +93,9 @@ class Endpoint:
     _is_probing: bool = False
     _is_ticking: bool = False
     _is_reading_pause: bool = False
-    _begun: dict[Request, _Begun] = field(default_factory=dict)  # under way, the oldest first
+    _begun: dict[InFlightRequest, _Begun] = field(
+        default_factory=dict
+    )  # under way, the oldest first
 
     @property
     def is_quick(self) -> bool:
@@ -171,7 +179,7 @@ class Endpoint:
         now = self.around.clock.now()
         return as_held(self.pause, now) if self.pause else self.health.availability(terms, now)
 
-    def _take(self) -> Request | None:
+    def _take(self) -> InFlightRequest | None:
         """Take the next request; turn it back if it exceeds the rate that the endpoint allows."""
         entries = self.line.take()
         request, rate = request_of(entries), entries[0].owner.part.subscription.rate
@@ -182,7 +190,7 @@ class Endpoint:
                 return None
         return request
 
-    def _begin(self, request: Request) -> None:
+    def _begin(self, request: InFlightRequest) -> None:
         self._count(1)
         self._begun[request] = _Begun(_now(), self.limit.is_half_used(self.under_way))
         self.spawn(self._push(request))
@@ -192,7 +200,7 @@ class Endpoint:
         self.under_way += by
         self.around.budget.count(self, by)
 
-    async def _push(self, request: Request) -> None:
+    async def _push(self, request: InFlightRequest) -> None:
         """Push a request and learn from it; its parts get a result in any case."""
         result: Result | Shortage = RuntimeError("the push was cancelled")
         try:
@@ -202,7 +210,7 @@ class Endpoint:
         finally:
             self._ended(request, result)
 
-    def _ended(self, request: Request, result: Result | Shortage) -> None:
+    def _ended(self, request: InFlightRequest, result: Result | Shortage) -> None:
         began = self._begun.pop(request)
         now = _now()
         try:
@@ -225,7 +233,9 @@ class Endpoint:
         self.pump()
         self.around.budget.next_waiting()
 
-    def _learn(self, request: Request, result: Attempted, began: _Begun, now: float) -> None:
+    def _learn(
+        self, request: InFlightRequest, result: Attempted, began: _Begun, now: float
+    ) -> None:
         seen = Observation(
             outcome=result.outcome.outcome,
             new_events=sum(loaded.delivery.is_new for loaded in request.batch),

@@ -22,9 +22,9 @@ from shared.delivery.policy import Decision, End, EndReason, RetryAt, decide, re
 from shared.delivery.requests.custom_headers import dead_letter_headers
 from shared.delivery.requests.push_batch import Loaded, PushBatch
 from shared.engine.delivering.attempt_history import AttemptHistory
+from shared.engine.delivering.attempt_recorder import Record
 from shared.engine.delivering.in_flight import PartResult
 from shared.engine.delivering.parts import Part
-from shared.engine.delivering.record import Record
 from shared.engine.delivering.requeue import LONG_HOLD, LONG_WAIT, Requeue, all_stored
 from shared.engine.delivering.results import Attempted, NotNow
 from shared.engine.delivering.stored import Put, Stored

@@ -126,7 +126,7 @@ Entries = Sequence[Entry[Pushing]]
 
 
 @dataclass(slots=True, eq=False)
-class Request:
+class InFlightRequest:
     """A request to an endpoint: its events, and whose they are."""
 
     batch: PushBatch
@@ -157,9 +157,9 @@ class Request:
             pushing.report(batch, result, is_first=batch[0] is self.batch[0])
 
 
-def request_of(entries: Entries) -> Request:
+def request_of(entries: Entries) -> InFlightRequest:
     """Return the request that sends *entries*."""
-    return Request(tuple(each.loaded for each in entries), by_part(entries))
+    return InFlightRequest(tuple(each.loaded for each in entries), by_part(entries))
 
 
 def by_part(entries: Entries) -> list[tuple[Pushing, PushBatch]]:

@@ -16,10 +16,10 @@ from shared.delivery.messages.message_writer import encode_parts
 from shared.delivery.messages.publication import wants
 from shared.delivery.policy import DeliveryTerms, End, EndReason, Go, before_attempt
 from shared.delivery.requests.push_batch import Loaded
+from shared.engine.delivering.attempt_recorder import log_dropped
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.delivering.event_texts import texts_of
 from shared.engine.delivering.poison_records import PoisonRecords
-from shared.engine.delivering.record import log_dropped
 from shared.engine.delivering.requeue import LONG_HOLD, LONG_WAIT
 from shared.engine.ports import Metrics, PayloadStore, Queue, SubscriptionReader
 from shared.errors import StorageUnavailable, UnreadableDocument

@@ -14,7 +14,7 @@ from shared.delivery.requests.push_request import push_request
 from shared.delivery.requests.replay_header import with_replay
 from shared.delivery.requests.signature import with_signature
 from shared.delivery.requests.traces import with_trace
-from shared.engine.delivering.in_flight import Request
+from shared.engine.delivering.in_flight import InFlightRequest
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Pusher
 from shared.errors import is_shortage
@@ -36,7 +36,7 @@ class Push:
     has_replay_header: bool = False
     keeps_answers: bool = True
 
-    async def __call__(self, request: Request) -> Attempted | Shortage:
+    async def __call__(self, request: InFlightRequest) -> Attempted | Shortage:
         """Push *request*; whatever is wrong with an event is its outcome."""
         part = request.part
         profile, began_at = part.terms.profile, self.clock.now()
@@ -65,13 +65,13 @@ class Push:
 
 
 def _late_handler(
-    request: Request, until: timedelta | None, began_at: datetime
+    request: InFlightRequest, until: timedelta | None, began_at: datetime
 ) -> LateAnswerHandler | None:
     """Return the handler of an answer after the timeout, if the profile has such a rule."""
     return LateAnswerHandler(until, partial(_answered_late, request, began_at)) if until else None
 
 
-def _answered_late(request: Request, began_at: datetime, answer: Answered) -> None:
+def _answered_late(request: InFlightRequest, began_at: datetime, answer: Answered) -> None:
     """Tell all whose events were in the request that these are delivered."""
     outcome = classify(answer, request.part.terms.profile.success_codes)
     if outcome.outcome is Outcome.DELIVERED:  # Otherwise the attempt counts as failed already.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from shared.arm.deployment import Deployment
+from shared.arm.deployment_capabilities import DeploymentCapabilities
 from shared.clock import Clock
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.manage.request_rate import RequestRate
@@ -44,7 +44,7 @@ class ManagePorts:
     pusher: BlockingPusher
     notifier: Notifier
     clock: Clock
-    deployment: Deployment
+    deployment: DeploymentCapabilities
     terms: DeploymentTerms
     metrics: Metrics
     replays: ReplayJobs

@@ -24,7 +24,7 @@ from shared.engine.operations.metric_names import (
     MetricDefinition,
 )
 from shared.engine.operations.metrics_answer import (
-    Source,
+    SeriesCounts,
     aggregate,
     render_definition,
     render_metric,
@@ -114,7 +114,7 @@ class MonitoredResource:
 
     def _sources(
         self, ports: ManagePorts, call: Call, query: MetricsQuery, counted: Sequence[MonitoredTopic]
-    ) -> Iterator[Source]:
+    ) -> Iterator[SeriesCounts]:
         """Read only what the query needs: a topic's own counts include its subscriptions'."""
         filters = {each.dimension: each for each in query.filters}
         for topic in counted:
@@ -127,7 +127,7 @@ class MonitoredResource:
                 names = [name for name in names if filters[SUBSCRIPTION_DIMENSION].accepts(name)]
             for name in names:
                 values = {TOPIC_DIMENSION: topic.name, SUBSCRIPTION_DIMENSION: name}
-                yield Source(values, _minutes(ports, query, topic.key, name))
+                yield SeriesCounts(values, _minutes(ports, query, topic.key, name))
 
 
 def _minutes(

@@ -14,7 +14,7 @@ from shared.deadletter.selection import Selection
 from shared.delivery.attempt_record import KEPT_FOR
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, AttemptChoice, Resource, Table
-from shared.engine.replaying.job import Fault, ReplayJob, Source
+from shared.engine.replaying.job import ReplayFault, ReplayJob, ReplaySource
 from shared.engine.replaying.job_document import shown
 from shared.errors import UNREADABLE, InvalidDocument, NotFound, UnreadableDocument
 from shared.events.topic import SourceTopic
@@ -42,7 +42,7 @@ _WHERE = (
 _MEMBERS = (*_WHERE, "to", "rate", "dryRun", "again", "unproven")
 
 
-class _Request(NamedTuple):
+class _ReplayBody(NamedTuple):
     """The body of a request that starts a replay; texts that are not given are empty."""
 
     topic: str
@@ -122,7 +122,7 @@ def _followed(ports: ManagePorts, job: ReplayJob) -> dict[str, Any]:
     return shown(job, failed_again=len(failed))
 
 
-def _request(ports: ManagePorts, body: Section) -> _Request:
+def _request(ports: ManagePorts, body: Section) -> _ReplayBody:
     """
     Read the body of a request.
 
@@ -131,7 +131,7 @@ def _request(ports: ManagePorts, body: Section) -> _Request:
     """
     body.refuse_others(*_MEMBERS)
     topic = body.text("topic") or ""
-    wanted = _Request(
+    wanted = _ReplayBody(
         topic=topic,
         subscription=body.text("subscription") or "",
         container=body.text("container") or "",
@@ -167,7 +167,7 @@ def _check_selection(body: Section, selection: Selection) -> None:
         body.refuse("until", "until must not be before since.")
 
 
-def _check_container(ports: ManagePorts, body: Section, wanted: _Request) -> None:
+def _check_container(ports: ManagePorts, body: Section, wanted: _ReplayBody) -> None:
     own = ports.deployment
     if wanted.account not in {"", own.account, *own.dead_letter_accounts}:
         message = f"Storage account '{wanted.account}' is not in PUSHGRID_DEADLETTER_ACCOUNTS."
@@ -194,8 +194,8 @@ def _to(body: Section, topic: str) -> SubscriptionKey | None:
 
 
 def _sources(
-    ports: ManagePorts, call: Call, wanted: _Request
-) -> tuple[Sequence[Source], Sequence[Fault]]:
+    ports: ManagePorts, call: Call, wanted: _ReplayBody
+) -> tuple[Sequence[ReplaySource], Sequence[ReplayFault]]:
     """
     Return where to look: a given container, or the destinations of all wanted subscriptions.
 
@@ -206,7 +206,7 @@ def _sources(
     """
     if wanted.container:
         account = wanted.account or ports.deployment.account  # as subscriptions name it
-        return [Source(wanted.topic, "", wanted.container, account, "")], ()
+        return [ReplaySource(wanted.topic, "", wanted.container, account, "")], ()
     subscriptions, faults = _subscriptions(ports, call, wanted)
     found = [_source(each, each.dead_letter) for each in subscriptions if each.dead_letter]
     if faults and not found:
@@ -220,7 +220,7 @@ def _sources(
     return found, faults
 
 
-def _nothing(ports: ManagePorts, wanted: _Request, *, are_found: bool) -> str:
+def _nothing(ports: ManagePorts, wanted: _ReplayBody, *, are_found: bool) -> str:
     """Return why no event subscription is a source; *are_found*: some are without destination."""
     topic, name = wanted.topic, wanted.subscription
     partition = NAMESPACE_TOPICS if "." in topic else CUSTOM_TOPICS
@@ -236,8 +236,8 @@ def _nothing(ports: ManagePorts, wanted: _Request, *, are_found: bool) -> str:
 
 
 def _subscriptions(
-    ports: ManagePorts, call: Call, wanted: _Request
-) -> tuple[Sequence[EventSubscription], Sequence[Fault]]:
+    ports: ManagePorts, call: Call, wanted: _ReplayBody
+) -> tuple[Sequence[EventSubscription], Sequence[ReplayFault]]:
     """Return the wanted subscriptions, and a fault for each whose row can't be read."""
     found, faults = [], []
     for row in _rows(ports, wanted.topic):
@@ -247,7 +247,7 @@ def _subscriptions(
             found.append(to_subscription_in_force(row.document))
         except UNREADABLE:
             topic = wanted.topic or row.document.get("topicName", "")
-            faults.append(Fault(f"{topic}/{row.name}", "Its row can't be read."))
+            faults.append(ReplayFault(f"{topic}/{row.name}", "Its row can't be read."))
     return [each for each in found if call.covers(each.topic_id)], faults
 
 
@@ -257,6 +257,6 @@ def _rows(ports: ManagePorts, topic: str) -> Sequence[Resource]:
     return ports.resources.list_all(Table.EVENT_SUBSCRIPTIONS)
 
 
-def _source(subscription: EventSubscription, destination: DeadLetterDestination) -> Source:
+def _source(subscription: EventSubscription, destination: DeadLetterDestination) -> ReplaySource:
     folder = dead_letter_folder(subscription.topic, subscription.name)
-    return Source(*subscription.key, destination.container, destination.account, folder)
+    return ReplaySource(*subscription.key, destination.container, destination.account, folder)

@@ -13,7 +13,7 @@ from shared.arm.consent import (
     with_consent,
     with_provisioning_state,
 )
-from shared.arm.deployment import Deployment, ParentTopic
+from shared.arm.deployment_capabilities import DeploymentCapabilities, ParentTopic
 from shared.arm.subscription_codec import (
     SubscriptionRequest,
     delivery_attributes,
@@ -48,7 +48,7 @@ class Subscriptions:
     """
 
     topics: Parents
-    parent_of: Callable[[Document, Deployment], ParentTopic]
+    parent_of: Callable[[Document, DeploymentCapabilities], ParentTopic]
     parse: Callable[[SubscriptionRequest], Document]
     patched: Callable[[Document, object], object]
     render: Callable[[Document, ParentTopic], Document]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from shared.arm.deployment import ParentTopic
+from shared.arm.deployment_capabilities import ParentTopic
 from shared.arm.system_topic_codec import DEPLOYMENT_TYPE, SOURCE_TYPE
 from shared.arm.topic_codec import TYPE as TOPIC_TYPE
 from shared.arm.topic_codec import to_parent_topic

@@ -26,14 +26,14 @@ Points = dict[int, Sum]  # by number of the interval
 Found = dict[str, dict[DimensionValues, Points]]  # by the metrics' names
 
 
-class Source(NamedTuple):
+class SeriesCounts(NamedTuple):
     """The counts of one topic or subscription by minute; *values* are its dimension values."""
 
     values: Mapping[str, str]
     minutes: Iterator[tuple[datetime, Counts]]
 
 
-def aggregate(query: MetricsQuery, sources: Iterable[Source]) -> Found:
+def aggregate(query: MetricsQuery, sources: Iterable[SeriesCounts]) -> Found:
     """Add counts to the metrics, series and points they belong to, in one pass."""
     by_count: dict[Metric, list[MetricDefinition]] = defaultdict(list)
     for each in query.metrics:

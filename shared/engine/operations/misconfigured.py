@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from shared.arm import arm_json
 from shared.clock import Clock
 from shared.errors import InvalidSettings
-from shared.events import answers
+from shared.events import publish_answers
 from shared.http import HttpAnswer, HttpRequest
 
 _RETRY_AFTER_SECONDS = "60"  # a person has to correct the settings
@@ -46,6 +46,6 @@ class MisconfiguredPublish:
 
     def run(self, request: HttpRequest) -> HttpAnswer:
         """Answer 503."""
-        return answers.error_answer(
+        return publish_answers.error_answer(
             request, public_error(self.error), request_id=self.new_id(), now=self.clock.now()
         )

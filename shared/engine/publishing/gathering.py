@@ -32,7 +32,7 @@ class HasPublication(Protocol):
 R = TypeVar("R", bound=HasPublication)
 
 
-class Group(NamedTuple, Generic[R]):
+class CommitGroup(NamedTuple, Generic[R]):
     """The requests of one commit, at least one. Full: what waited has filled it."""
 
     requests: tuple[R, ...]
@@ -56,7 +56,7 @@ class Gathering(Generic[R]):
         self._waiting.setdefault(request.publication.topic, deque()).append((request, load))
         self._load = self._load.plus(load)
 
-    def finish(self, group: Group[R]) -> None:
+    def finish(self, group: CommitGroup[R]) -> None:
         """Note the end of a commit."""
         if group.is_full:
             self._full -= 1
@@ -83,14 +83,14 @@ class Gathering(Generic[R]):
         """Whether what waits fills a commit."""
         return self._load.reaches(self._limit)
 
-    def begin(self) -> list[Group[R]]:
+    def begin(self) -> list[CommitGroup[R]]:
         """Return the commits that begin now."""
         begun = []
         while self._waiting:
             is_full = self.is_full
             if self._full == MAX_UNDER_WAY - 1 if is_full else self._partial:
                 break
-            begun.append(Group(tuple(self._take()), is_full))
+            begun.append(CommitGroup(tuple(self._take()), is_full))
             if is_full:
                 self._full += 1
             else:

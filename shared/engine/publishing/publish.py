@@ -21,9 +21,9 @@ from shared.engine.ports import (
 from shared.engine.publishing.publish_report import PublishReport
 from shared.engine.publishing.publisher_authorization import PublisherAuthorization
 from shared.errors import AppError, MethodNotAllowed, NotFound
-from shared.events.answers import accepted_answer, error_answer, options_answer
 from shared.events.data_plane import data_plane, topic_name
 from shared.events.event import Event
+from shared.events.publish_answers import accepted_answer, error_answer, options_answer
 from shared.events.publish_request import read_events
 from shared.events.schema_rules import Arrival
 from shared.events.topic import Topic

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from shared.deadletter.published_event import NotReplayable, event_text
 from shared.deadletter.reader import DeadLetter, Element, UnreadableRecord, read_record
-from shared.engine.replaying.job import FINISHED, Fault, Position, Progress, Skipped
+from shared.engine.replaying.job import FINISHED, Position, Progress, ReplayFault, Skipped
 from shared.events.topic import Topic
 
 MAX_EVENTS = 64  # of a batch, which is one or a few messages
@@ -27,12 +27,12 @@ class Batch(NamedTuple):
     records: tuple[int, ...]
     texts: tuple[str, ...]
     found: Progress
-    faults: tuple[Fault, ...]
+    faults: tuple[ReplayFault, ...]
     then: Position
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenBatch:
     """The batch that grows."""
 
     records: list[int] = field(default_factory=list)
@@ -40,14 +40,14 @@ class _Open:
     size: int = 0
     events: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[ReplayFault] = field(default_factory=list)
 
     def add(self, number: int, text: str) -> None:
         self.records.append(number)
         self.texts.append(text)
         self.size += len(text)
 
-    def skip(self, why: Skipped, fault: Fault | None = None) -> None:
+    def skip(self, why: Skipped, fault: ReplayFault | None = None) -> None:
         self.skipped[why] += 1
         if fault:
             self.faults.append(fault)
@@ -74,7 +74,7 @@ class BlobBatches:
     def of(self, elements: Iterable[Element], position: Position) -> Iterator[Batch]:
         """Yield the batches of the *elements* from *position* on; the last finishes the blob."""
         first = position.record_in(self.path)
-        blobs, batch = int(position.path != self.path), _Open()
+        blobs, batch = int(position.path != self.path), _OpenBatch()
         for number, element in enumerate(elements, first):
             self._take(batch, number, element)
             if (
@@ -84,14 +84,14 @@ class BlobBatches:
             ):
                 first = number + 1
                 yield batch.closed(blobs, Position(position.source, self.path, number + 1))
-                blobs, batch = 0, _Open()
+                blobs, batch = 0, _OpenBatch()
         yield batch.closed(blobs, Position(position.source, self.path, FINISHED))
 
-    def _take(self, batch: _Open, number: int, element: Element) -> None:
+    def _take(self, batch: _OpenBatch, number: int, element: Element) -> None:
         record = read_record(element)  # here: only one is in memory
         where = f"{self.path} [{number}]"
         if isinstance(record, UnreadableRecord):
-            batch.skip(Skipped.UNREADABLE, Fault(where, record.fault))
+            batch.skip(Skipped.UNREADABLE, ReplayFault(where, record.fault))
             return
         batch.events += 1
         if number in self.replayed:
@@ -102,4 +102,4 @@ class BlobBatches:
             try:
                 batch.add(number, event_text(record, self.topic))
             except NotReplayable as error:
-                batch.skip(Skipped.NOT_REPLAYABLE, Fault(where, str(error)))
+                batch.skip(Skipped.NOT_REPLAYABLE, ReplayFault(where, str(error)))

@@ -16,7 +16,7 @@ from shared.subscriptions.subscription import DeadLetterDestination, Subscriptio
 MAX_FAULTS = 50  # that a job names
 
 
-class State(StrEnum):
+class JobState(StrEnum):
     """The state of a job; only one that is `RUNNING` has a next step."""
 
     RUNNING = "Running"
@@ -37,7 +37,7 @@ class Skipped(StrEnum):
     NOT_REPLAYABLE = "NotReplayable"
 
 
-class Source(NamedTuple):
+class ReplaySource(NamedTuple):
     """
     The blobs below *folder* of a container, which are those of one subscription.
 
@@ -87,7 +87,7 @@ class BatchUnderWay(NamedTuple):
     records: tuple[int, ...]
 
 
-class Fault(NamedTuple):
+class ReplayFault(NamedTuple):
     """A blob, record or source that is left out, and why."""
 
     where: str
@@ -128,20 +128,20 @@ class ReplayJob:
     id: str
     by: str
     started_at: datetime
-    sources: tuple[Source, ...]
+    sources: tuple[ReplaySource, ...]
     selection: Selection
     to: SubscriptionKey | None
     rate: int
     is_dry_run: bool
     again: bool
     unproven: bool = False
-    state: State = State.RUNNING
+    state: JobState = JobState.RUNNING
     number: int = 1
     batches: int = 0
     position: Position = START
     under_way: BatchUnderWay | None = None
     progress: Progress = Progress()
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[ReplayFault, ...] = ()
     more_faults: int = 0
     updated_at: datetime | None = None
     ended_at: datetime | None = None
@@ -149,12 +149,12 @@ class ReplayJob:
     why: str = ""
 
     @property
-    def source(self) -> Source | None:
+    def source(self) -> ReplaySource | None:
         """Where it looks now; ``None`` after the last one."""
         number = self.position.source
         return self.sources[number] if number < len(self.sources) else None
 
-    def with_faults(self, *faults: Fault) -> ReplayJob:
+    def with_faults(self, *faults: ReplayFault) -> ReplayJob:
         room = max(MAX_FAULTS - len(self.faults), 0)
         more = self.more_faults + len(faults[room:])
         named = tuple(each._replace(why=clip(each.why)) for each in faults[:room])
@@ -174,5 +174,5 @@ class ReplayJob:
     def at_next_source(self) -> ReplayJob:
         return replace(self, position=Position(self.position.source + 1), away_since=None)
 
-    def ended(self, state: State, at: datetime) -> ReplayJob:
+    def ended(self, state: JobState, at: datetime) -> ReplayJob:
         return replace(self, state=state, ended_at=at, updated_at=at)

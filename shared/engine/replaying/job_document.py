@@ -13,12 +13,12 @@ from shared.deadletter.selection import Selection
 from shared.delivery.messages.run_length import positions_of, spans_of
 from shared.engine.replaying.job import (
     BatchUnderWay,
-    Fault,
+    JobState,
     Position,
     Progress,
+    ReplayFault,
     ReplayJob,
-    Source,
-    State,
+    ReplaySource,
 )
 from shared.subscriptions.subscription import SubscriptionKey
 
@@ -59,9 +59,9 @@ def to_job(document: Mapping[str, Any]) -> ReplayJob:
     """
     batch, to, selection = document["under_way"], document["to"], document["selection"]
     members = dict(document) | {
-        "state": State(document["state"]),
-        "sources": tuple(Source(*each) for each in document["sources"]),
-        "faults": tuple(Fault(*each) for each in document["faults"]),
+        "state": JobState(document["state"]),
+        "sources": tuple(ReplaySource(*each) for each in document["sources"]),
+        "faults": tuple(ReplayFault(*each) for each in document["faults"]),
         "position": Position(*document["position"]),
         "progress": Progress(**document["progress"]),
         "to": SubscriptionKey(*to) if to else None,

@@ -11,7 +11,7 @@ from shared.clock import Clock
 from shared.delivery.messages.message import ReplayStep
 from shared.delivery.messages.message_writer import encode_step
 from shared.engine.ports import BlockingSender, Queue, Resource, ResourceStore, Table
-from shared.engine.replaying.job import ReplayJob, State
+from shared.engine.replaying.job import JobState, ReplayJob
 from shared.engine.replaying.job_document import to_document, to_job
 from shared.errors import UNREADABLE, Conflict, NotFound, UnreadableDocument
 from shared.races import Backoff, tries
@@ -115,9 +115,9 @@ class ReplayJobs:
             row = self.rows.put(Table.REPLAYS, _JOBS, job.id, to_document(job), etag)
         except Conflict:
             stored = self.find(job.id)
-            if stored is None or stored.job.state is not State.CANCELLED:
+            if stored is None or stored.job.state is not JobState.CANCELLED:
                 raise
-            cancelled = replace(job, state=State.CANCELLED, ended_at=stored.job.ended_at)
+            cancelled = replace(job, state=JobState.CANCELLED, ended_at=stored.job.ended_at)
             self.rows.put(Table.REPLAYS, _JOBS, job.id, to_document(cancelled), stored.etag)
             raise JobEnded from None
         return StoredJob(job, row.etag)
@@ -134,9 +134,9 @@ class ReplayJobs:
             stored = self.find(name)
             if stored is None:
                 raise NotFound(f"There is no replay '{name}'.")
-            if stored.job.state is not State.RUNNING:
+            if stored.job.state is not JobState.RUNNING:
                 return stored.job
-            cancelled = stored.job.ended(State.CANCELLED, self.clock.now())
+            cancelled = stored.job.ended(JobState.CANCELLED, self.clock.now())
             with suppress(Conflict):
                 self.rows.put(
                     Table.REPLAYS, _JOBS, cancelled.id, to_document(cancelled), stored.etag
@@ -151,7 +151,7 @@ class ReplayJobs:
         current = str(row.document.get("job", "")) if row else ""
         if current and current != name:
             stored = self.find(current)
-            if stored and stored.job.state is State.RUNNING:
+            if stored and stored.job.state is JobState.RUNNING:
                 raise Conflict(
                     f"The replay '{current}' is running; wait for it to finish, or cancel it."
                 )
@@ -160,7 +160,7 @@ class ReplayJobs:
     def _delete_old(self, current: ReplayJob) -> None:
         """Delete the oldest, and those whose start has failed halfway: only *current* runs."""
         for place, each in enumerate(self.list()):
-            has_begun = each.id == current.id or each.state is not State.RUNNING
+            has_begun = each.id == current.id or each.state is not JobState.RUNNING
             if place >= KEPT or not has_begun:
                 self.rows.delete(Table.REPLAYS, _JOBS, each.id)
 

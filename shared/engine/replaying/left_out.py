@@ -5,11 +5,11 @@ from __future__ import annotations
 from shared.deadletter.provenance import is_of, topic_id_of, topic_named
 from shared.deadletter.reader import DeadLetter
 from shared.engine.ports import StoredBlob, TopicReader
-from shared.engine.replaying.job import ReplayJob, Skipped, Source
+from shared.engine.replaying.job import ReplayJob, ReplaySource, Skipped
 
 
 def left_out(
-    topics: TopicReader, job: ReplayJob, source: Source, blob: StoredBlob, letter: DeadLetter
+    topics: TopicReader, job: ReplayJob, source: ReplaySource, blob: StoredBlob, letter: DeadLetter
 ) -> Skipped | None:
     """Return why *job* leaves out a dead letter of *blob*; ``None`` if it is sent."""
     if job.selection.event not in {None, letter.event.get("id")}:
@@ -26,7 +26,7 @@ def left_out(
 
 
 def _names_another_topic(
-    topics: TopicReader, source: Source, blob: StoredBlob, letter: DeadLetter
+    topics: TopicReader, source: ReplaySource, blob: StoredBlob, letter: DeadLetter
 ) -> bool:
     """Tell whether an event in a given container names another topic of ours."""
     named = topic_id_of(letter, blob.summary) or ""

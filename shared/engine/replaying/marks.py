@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from shared.delivery.messages.run_length import positions_of, spans_of
 from shared.engine.ports import ResourceStore, Table
-from shared.engine.replaying.job import ReplayJob, Source
+from shared.engine.replaying.job import ReplayJob, ReplaySource
 from shared.engine.replaying.job_document import MAX_RECORDS
 from shared.errors import UNREADABLE, UnreadableDocument
 from shared.subscriptions.subscription import SubscriptionKey
@@ -24,7 +24,7 @@ class Mark:
     The last of them were put by the batch *number* of *job*. *etag* ``None``: it is not stored.
     """
 
-    source: Source
+    source: ReplaySource
     path: str
     to: SubscriptionKey
     records: frozenset[int] = frozenset()
@@ -49,7 +49,7 @@ class Marks:
 
     rows: ResourceStore
 
-    def read(self, source: Source, path: str, to: SubscriptionKey) -> Mark:
+    def read(self, source: ReplaySource, path: str, to: SubscriptionKey) -> Mark:
         """
         Return what was replayed of a blob.
 

@@ -18,7 +18,7 @@ from shared.events.topic import Topic
 from shared.subscriptions.subscription import EventSubscription
 
 
-class Target(NamedTuple):
+class ReplayTarget(NamedTuple):
     """The subscription that gets the events, and its topic."""
 
     subscription: EventSubscription
@@ -34,7 +34,9 @@ class PutEvents:
     terms: DeploymentTerms
     clock: Clock
 
-    def put(self, target: Target, publish_id: str, texts: Sequence[str], delay: timedelta) -> None:
+    def put(
+        self, target: ReplayTarget, publish_id: str, texts: Sequence[str], delay: timedelta
+    ) -> None:
         """
         Store first deliveries of events, due after *delay*; their time to live begins now.
 

@@ -38,17 +38,17 @@ from shared.engine.ports import (
 from shared.engine.replaying.batches import Batch, BlobBatches
 from shared.engine.replaying.job import (
     FINISHED,
-    Fault,
+    JobState,
     Position,
     Progress,
+    ReplayFault,
     ReplayJob,
-    Source,
-    State,
+    ReplaySource,
 )
 from shared.engine.replaying.jobs import JobEnded, ReplayJobs, StoredJob, log_job
 from shared.engine.replaying.left_out import left_out
 from shared.engine.replaying.marks import Mark, Marks
-from shared.engine.replaying.putting import PutEvents, Target
+from shared.engine.replaying.putting import PutEvents, ReplayTarget
 from shared.engine.replaying.walk import TooManyFolders, Walk
 from shared.errors import Conflict, StorageUnavailable
 from shared.subscriptions.subscription import SubscriptionKey
@@ -115,7 +115,7 @@ class ReplaySteps:
         """
         try:
             stored = self.jobs.find(step.job)
-            if stored is None or stored.job.state is not State.RUNNING:
+            if stored is None or stored.job.state is not JobState.RUNNING:
                 return
             if step.number < stored.job.number:
                 return  # A later step goes on.
@@ -157,7 +157,7 @@ class ReplaySteps:
         return timedelta(seconds=ceil(max((next_at - self.clock.now()).total_seconds(), 0)))
 
     def _end(self, run: _StepRun) -> None:
-        state = State.FAILED if run.job.why else State.DONE
+        state = JobState.FAILED if run.job.why else JobState.DONE
         run.job = run.job.ended(state, self.clock.now())
         self.jobs.save(*run.stored)
         log_job("replay.ended", run.job)
@@ -189,19 +189,19 @@ class ReplaySteps:
 
     def _leave_source(self, run: _StepRun, why: str) -> None:
         if source := run.job.source:
-            job = run.job.with_faults(Fault(source.title, why))
+            job = run.job.with_faults(ReplayFault(source.title, why))
             run.job = replace(job.at_next_source(), why=job.why or why)
 
-    def _target(self, key: SubscriptionKey) -> Target:
+    def _target(self, key: SubscriptionKey) -> ReplayTarget:
         found, topic = self.subscriptions.read_uncached(key), self.topics.topic(key.topic)
         named = f"event subscription '{key.subscription}' of topic '{key.topic}'"
         if found is None or topic is None:
             raise _SourceEnded(f"There is no {named}.")
         if not found.has_consented or found.is_expired(self.clock.now()):
             raise _SourceEnded(f"The {named} gets no events: it has not consented, or has expired.")
-        return Target(found, topic)
+        return ReplayTarget(found, topic)
 
-    def _blobs(self, job: ReplayJob, source: Source) -> Iterator[StoredBlob]:
+    def _blobs(self, job: ReplayJob, source: ReplaySource) -> Iterator[StoredBlob]:
         walk = Walk(
             reader=self.reader,
             source=source,
@@ -217,7 +217,9 @@ class ReplaySteps:
         except StorageUnavailable as error:
             raise _Unavailable(str(error)) from None
 
-    def _replay_blob(self, run: _StepRun, source: Source, target: Target, blob: StoredBlob) -> None:
+    def _replay_blob(
+        self, run: _StepRun, source: ReplaySource, target: ReplayTarget, blob: StoredBlob
+    ) -> None:
         run.blobs += 1
         found, faults = self._read(source, blob, run.job.position.record_in(blob.path))
         if found is None:
@@ -241,20 +243,20 @@ class ReplaySteps:
             self._found(run, batch)
 
     def _read(
-        self, source: Source, blob: StoredBlob, first: int
-    ) -> tuple[Iterable[Element] | None, tuple[Fault, ...]]:
+        self, source: ReplaySource, blob: StoredBlob, first: int
+    ) -> tuple[Iterable[Element] | None, tuple[ReplayFault, ...]]:
         """
         Return the elements of a blob from the *first* on.
 
         Without any, return its fault unless it was deleted meanwhile.
         """
         if blob.size > MAX_BLOB:
-            return None, (Fault(blob.path, TOO_LARGE),)
+            return None, (ReplayFault(blob.path, TOO_LARGE),)
         try:
             body = self.reader.read(source.destination, blob.path, MAX_BLOB + 1)
             return None if body is None else elements(body, first), ()
         except UnreadableBlob as error:
-            return None, (Fault(blob.path, str(error)),)
+            return None, (ReplayFault(blob.path, str(error)),)
         except StorageUnavailable as error:
             raise _Unavailable(f"{blob.path}: {error}") from None
 
@@ -267,7 +269,7 @@ class ReplaySteps:
             return mark.records.difference(batch.records)
         return mark.records
 
-    def _put(self, run: _StepRun, target: Target, batch: Batch, mark: Mark) -> Mark:
+    def _put(self, run: _StepRun, target: ReplayTarget, batch: Batch, mark: Mark) -> Mark:
         """Put a batch, unless it is known that a step which was killed has put it."""
         path, delay = batch.then.path, timedelta(seconds=run.put / run.job.rate)
         run.put += len(batch.texts)

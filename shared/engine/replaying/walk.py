@@ -8,7 +8,7 @@ from datetime import datetime
 
 from shared.deadletter.selection import LEVELS, Hour, Selection, hour_of
 from shared.engine.ports import DeadLetterReader, StoredBlob
-from shared.engine.replaying.job import FINISHED, Position, Source
+from shared.engine.replaying.job import FINISHED, Position, ReplaySource
 
 _YEAR, _SHORT = 4, 2  # digits of a year, and at most of the others
 _MOST_DIGITS = 9
@@ -29,7 +29,7 @@ class Walk:
     """The wanted blobs of a source that were written before *written_before*."""
 
     reader: DeadLetterReader
-    source: Source
+    source: ReplaySource
     selection: Selection
     written_before: datetime
     _left: Iterator[int] = field(default_factory=lambda: iter(range(MAX_LISTINGS)))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cli.deployment import Deployment
-from cli.narration import Activity
+from cli.narration import NarratedLine
 from cli.watched_file import WatchedFile
 from devhost.azurite import ACCOUNT
 from shared.http import Failure, NotAnswered
@@ -28,7 +28,7 @@ class Followed:
 
     def __init__(self, folder: Path, api: ArmApi, deployment: Deployment) -> None:
         self.now = 0.0
-        self.told: list[Activity] = []
+        self.told: list[NarratedLine] = []
         self.file = WatchedFile(None, folder, self.told.append, lambda: self.now)
         self._api, self._deployment = api, deployment
         self.made: list[tuple[str, str]] = []

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from pushgrid.testing.memory import Stored, answered
+from pushgrid.testing.memory import StoredMessage, answered
 from shared.adapters.resource_cache import InvalidatingStore, ResourceCache
 from shared.delivery.messages.message_writer import encode
 from shared.engine.delivering.deliver import Deliver
@@ -81,7 +81,7 @@ class Product:
         directory = _directory(self.app)
         return self.app.new_process(replace(self.app.deliver.parts, subscriptions=directory))
 
-    def _soonest(self) -> Stored | None:
+    def _soonest(self) -> StoredMessage | None:
         queues = (Queue.DELIVERIES, Queue.RETRIES, Queue.WAITING)
         stored = [each for queue in queues for each in self.app.queues.stored[queue]]
         return min(stored, key=lambda each: each.visible_at, default=None)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
-from pushgrid.testing.memory import FakeClock, ScriptedPusher, Stored, answered
+from pushgrid.testing.memory import FakeClock, ScriptedPusher, StoredMessage, answered
 from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.profiles import PROFILES
 from shared.engine.delivering.deployment_terms import DeploymentTerms
@@ -102,7 +102,7 @@ class Simulation:
         for body in self.app.dead_letters.blobs.values():
             self.dead_lettered.update(record["id"] for record in json.loads(body))
 
-    def _next(self) -> tuple[Queue, Stored] | None:
+    def _next(self) -> tuple[Queue, StoredMessage] | None:
         """Let the time pass until a message is visible; return it."""
         following = self.app.queues.earliest(*WORKED_OFF)
         if following:
@@ -110,7 +110,7 @@ class Simulation:
             self.app.clock.advance(max(following[1].visible_at - now, timedelta()))
         return following
 
-    def _work(self, queue: Queue, message: Stored) -> None:
+    def _work(self, queue: Queue, message: StoredMessage) -> None:
         if queue is Queue.WAITING:
             self.app.wake.run()
             return

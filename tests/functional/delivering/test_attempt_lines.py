@@ -12,7 +12,7 @@ from datetime import timedelta
 
 import pytest
 
-from devhost.log import Console, LogLines, running
+from devhost.log import LineOutput, LogLines, running
 from pushgrid.testing.memory import START
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.policy import End, EndReason, RetryAt
@@ -35,7 +35,7 @@ SYSTEM_ID = re.compile(r" [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}: ")
 def printed(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[..., str]]:
     """Log an attempt; return what the local host prints of it."""
     logger, out = logging.getLogger(LOGGER), io.StringIO()
-    handler = LogLines(Console(out, io.StringIO()))
+    handler = LogLines(LineOutput(out, io.StringIO()))
     caplog.set_level(logging.INFO, LOGGER)
     logger.addHandler(handler)
     token = running.set("deliver_function")

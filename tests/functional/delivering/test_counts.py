@@ -15,7 +15,7 @@ from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason
 from shared.http import Failure, HttpAnswer, HttpRequest, NotAnswered
 from shared.metrics import Metric
-from shared.subscriptions.advanced_filter import AdvancedFilter, Operator
+from shared.subscriptions.advanced_filter import AdvancedFilter, FilterOperator
 from shared.subscriptions.filters import EventFilter
 from shared.subscriptions.subscription import Batching, Pause
 from tests.builders import CRM, DEAD, KEY, PARKED, URL, a_delivery, a_message, compact, members
@@ -51,7 +51,7 @@ def counted(app: Deployment) -> Mapping[tuple[str, ...], float]:
 
 
 def test_accepted_events_are_counted_where_they_go(app: Deployment) -> None:
-    three = AdvancedFilter(operator=Operator.NUMBER_IN, key=("data", "total"), values=(12.5,))
+    three = AdvancedFilter(operator=FilterOperator.NUMBER_IN, key=("data", "total"), values=(12.5,))
     app.subscribe(filter=EventFilter(subject_ends_with="1"))
     app.subscribe(name="erp", filter=EventFilter(subject_ends_with="2", advanced=(three, three)))
 

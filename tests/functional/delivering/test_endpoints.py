@@ -13,11 +13,11 @@ import pytest
 from pushgrid.testing.memory import answered
 from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.messages.message_writer import encode, encode_together
-from shared.engine.delivering import endpoints as endpoints_module
+from shared.engine.delivering import endpoint_registry as endpoints_module
 from shared.engine.delivering.budget import Budget, Speed
 from shared.engine.delivering.deliver import AT_ONCE
 from shared.engine.delivering.endpoint import TICK, Endpoint
-from shared.engine.delivering.in_flight import Request
+from shared.engine.delivering.in_flight import InFlightRequest
 from shared.engine.delivering.parts import Part, Parts, PutBack
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Queue
@@ -250,7 +250,7 @@ def broken(app: Deployment, error: BaseException, event: int = 1) -> None:
     """Let what pushes *event* raise, once its request is under way."""
     push = app.push
 
-    async def pushing(request: Request) -> Attempted | Shortage:
+    async def pushing(request: InFlightRequest) -> Attempted | Shortage:
         result = await push(request)
         if any(loaded.delivery.position == event for loaded in request.batch):
             raise error

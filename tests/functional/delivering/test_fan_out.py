@@ -12,7 +12,7 @@ import pytest
 from pushgrid.testing.memory import START, answered
 from shared.delivery.messages.message import NewerMessage, ReplayStep
 from shared.delivery.messages.message_reader import decode
-from shared.engine.delivering.in_flight import Request
+from shared.engine.delivering.in_flight import InFlightRequest
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Queue, Receipt
 from shared.errors import StorageUnavailable
@@ -209,7 +209,7 @@ def test_a_part_in_which_we_fail_comes_back_alone(app: Deployment, logged: Logge
     subscribe(app, "one", "two")
     push = app.push
 
-    async def broken(request: Request) -> Attempted | Shortage:
+    async def broken(request: InFlightRequest) -> Attempted | Shortage:
         if request.part.subscription.name == "one":
             raise RuntimeError("a bug")
         return await push(request)

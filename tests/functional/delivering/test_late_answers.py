@@ -6,7 +6,7 @@ import pytest
 
 from pushgrid.testing.memory import START, answered
 from shared.delivery.policy import EndState
-from shared.engine.delivering.in_flight import Request
+from shared.engine.delivering.in_flight import InFlightRequest
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Queue
 from shared.metrics import Metric
@@ -195,7 +195,7 @@ def test_a_fault_of_ours_with_one_subscription_is_not_another_ones(
     app.pusher.script("https://late.example/", TIMEOUT)
     push = app.push
 
-    async def pushing(request: Request) -> Attempted | Shortage:
+    async def pushing(request: InFlightRequest) -> Attempted | Shortage:
         if request.part.subscription.name == "broken":
             raise RuntimeError("a bug")
         return await push(request)

@@ -27,7 +27,7 @@ from shared.adapters.bridge import OnLoopPusher
 from shared.adapters.http.notifier import ParallelNotifier
 from shared.adapters.resource_cache import ResourceCache
 from shared.adapters.storage.health_table import TableHealth
-from shared.arm.deployment import Deployment, profile_limits
+from shared.arm.deployment_capabilities import DeploymentCapabilities, profile_limits
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.delivery.profiles import PROFILES
 from shared.engine.delivering.deployment_terms import DeploymentTerms
@@ -110,7 +110,7 @@ class ArmApi:
             pusher=OnLoopPusher(self.pusher, self.loop.run),
             notifier=ParallelNotifier(self.pusher, self.loop.run),
             clock=self.clock,
-            deployment=Deployment(
+            deployment=DeploymentCapabilities(
                 account="acct",
                 profiles={name: profile_limits(profile) for name, profile in PROFILES.items()},
                 default_profile="latest",

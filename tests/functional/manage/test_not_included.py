@@ -15,7 +15,7 @@ from shared.arm.not_included import (
     PULL,
     RESOURCES,
     TOPIC_TYPES,
-    Feature,
+    ExcludedFeature,
 )
 from tests.functional.manage.arm_api import CRM, GROUP, ORDERS, SHOP, SHOP_CRM, ArmApi
 
@@ -58,7 +58,7 @@ def test_a_path_names_its_feature(orders: ArmApi, method: str, path: str, featur
         ("/subscriptions/s1/resourceGroups/rg/providers/Microsoft.Web/sites/s", TOPIC_TYPES),
     ],
 )
-def test_a_scope_names_its_feature(orders: ArmApi, scope: str, feature: Feature) -> None:
+def test_a_scope_names_its_feature(orders: ArmApi, scope: str, feature: ExcludedFeature) -> None:
     path = f"{scope}/providers/Microsoft.EventGrid/eventSubscriptions/s"
 
     message = orders.error("PUT", path, {}, status=400)["message"]
@@ -78,7 +78,7 @@ def test_a_scope_names_its_feature(orders: ArmApi, scope: str, feature: Feature)
     ],
 )
 def test_a_member_names_its_feature(
-    shop_orders: ArmApi, path: str, properties: dict[str, object], feature: Feature
+    shop_orders: ArmApi, path: str, properties: dict[str, object], feature: ExcludedFeature
 ) -> None:
     rows = dict(shop_orders.resources._rows)
 

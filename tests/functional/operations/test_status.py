@@ -29,10 +29,10 @@ from shared.engine.operations.operator_authorization import Operators
 from shared.engine.operations.status import LATE, Status, take_snapshot
 from shared.engine.operations.topic_states import topic_states
 from shared.engine.ports import Queue, Table
-from shared.engine.replaying.job import ReplayJob, State
-from shared.engine.timers.jobs import TimerJobs
+from shared.engine.replaying.job import JobState, ReplayJob
 from shared.engine.timers.last_runs import JobsFailed, RecordedTimer, TimerRuns, last_runs
 from shared.engine.timers.queue_watch import WatchQueues
+from shared.engine.timers.timer_jobs import TimerJobs
 from shared.errors import StorageUnavailable
 from shared.http import HttpAnswer, HttpRequest
 from shared.metrics import CountRow, Metric, Series, Span, Sum
@@ -452,11 +452,11 @@ def held_samples(statuses: Statuses) -> dict[tuple[str, ...], float]:
 
 def test_when_a_replay_ended_is_shown_by_its_state(app: Deployment, statuses: Statuses) -> None:
     for name, state, hours, is_dry_run in (
-        ("a", State.DONE, 1, False),
-        ("b", State.DONE, 2, False),
-        ("c", State.DONE, 3, True),
-        ("d", State.RUNNING, 4, False),
-        ("e", State.FAILED, 5, False),
+        ("a", JobState.DONE, 1, False),
+        ("b", JobState.DONE, 2, False),
+        ("c", JobState.DONE, 3, True),
+        ("d", JobState.RUNNING, 4, False),
+        ("e", JobState.FAILED, 5, False),
     ):
         job = ReplayJob(
             id=name,
@@ -470,7 +470,7 @@ def test_when_a_replay_ended_is_shown_by_its_state(app: Deployment, statuses: St
             again=False,
         )
         ended = START + hours * HOUR
-        app.replays.save(job if state is State.RUNNING else job.ended(state, ended), None)
+        app.replays.save(job if state is JobState.RUNNING else job.ended(state, ended), None)
 
     name = "pushgrid_replay_last_end_timestamp_seconds"
     found = {key[1]: value for key, value in statuses.samples().items() if key[0] == name}

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.delivery.messages.publication import Load, Publication
-from shared.engine.publishing.gathering import MAX_UNDER_WAY, Gathering, Group
+from shared.engine.publishing.gathering import MAX_UNDER_WAY, CommitGroup, Gathering
 from tests.builders import a_subscription
 from tests.functional.publishing.publications import a_publication
 
@@ -34,8 +34,8 @@ class Schedule:
 
     gathering: Gathering[Request] = field(default_factory=lambda: Gathering[Request](SMALL))
     waiting: list[Request] = field(default_factory=list)
-    under_way: list[Group[Request]] = field(default_factory=list)
-    begun: list[Group[Request]] = field(default_factory=list)
+    under_way: list[CommitGroup[Request]] = field(default_factory=list)
+    begun: list[CommitGroup[Request]] = field(default_factory=list)
     #: By topic that waits: the commits that began without it, one after the other.
     passed_over: Counter[str] = field(default_factory=Counter)
     count: int = 0
@@ -60,7 +60,7 @@ class Schedule:
     def numbers(self) -> list[list[int]]:
         return [[request.number for request in group.requests] for group in self.begun]
 
-    def _begin(self, groups: list[Group[Request]]) -> None:
+    def _begin(self, groups: list[CommitGroup[Request]]) -> None:
         for group in groups:
             load = Load()
             for request in group.requests:

@@ -11,7 +11,7 @@ import pytest
 from pushgrid.testing.memory import answered
 from shared.engine.ports import Queue
 from shared.events.topic import FieldMapping, InputSchema
-from shared.subscriptions.advanced_filter import AdvancedFilter, Operator
+from shared.subscriptions.advanced_filter import AdvancedFilter, FilterOperator
 from shared.subscriptions.filters import EventFilter
 from shared.subscriptions.subscription import Batching, DeliverySchema, DynamicHeader
 from tests.builders import DEAD, URL, a_topic
@@ -124,15 +124,15 @@ def test_an_extension_keeps_its_number(app: Deployment) -> None:
 @pytest.mark.parametrize(
     ("operator", "values", "is_wanted"),
     [
-        (Operator.NUMBER_IN, (1.1,), True),
-        (Operator.NUMBER_GREATER_THAN, (1.1,), False),
-        (Operator.NUMBER_IN_RANGE, ((1.0, 1.2),), True),
-        (Operator.NUMBER_NOT_IN, (1.1,), False),
-        (Operator.STRING_IN, ("1.10",), False),
+        (FilterOperator.NUMBER_IN, (1.1,), True),
+        (FilterOperator.NUMBER_GREATER_THAN, (1.1,), False),
+        (FilterOperator.NUMBER_IN_RANGE, ((1.0, 1.2),), True),
+        (FilterOperator.NUMBER_NOT_IN, (1.1,), False),
+        (FilterOperator.STRING_IN, ("1.10",), False),
     ],
 )
 def test_filters_see_numbers(
-    app: Deployment, operator: Operator, values: Any, *, is_wanted: bool
+    app: Deployment, operator: FilterOperator, values: Any, *, is_wanted: bool
 ) -> None:
     wanted = AdvancedFilter(operator=operator, key=("data", "price"), values=values)
     app.subscribe(filter=EventFilter(advanced=(wanted,)))

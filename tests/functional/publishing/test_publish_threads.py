@@ -17,7 +17,7 @@ from shared.adapters.resource_cache import ResourceCache
 from shared.engine.ports import Resource, Table
 from shared.engine.publishing.publish import QUICK_BODY, QUICK_MATCH
 from shared.http import HttpRequest
-from shared.subscriptions.advanced_filter import AdvancedFilter, Operator
+from shared.subscriptions.advanced_filter import AdvancedFilter, FilterOperator
 from shared.subscriptions.filters import EventFilter
 from tests.functional.deployment import Deployment
 from tests.functional.manage.arm_api import TOPICS, ArmApi, hook
@@ -71,7 +71,7 @@ def test_what_takes_many_comparisons_takes_a_thread(
 ) -> None:
     """Each subscription is one, and so are each of its filters and each of their values."""
     texts = tuple(map(str, range(values)))
-    test = AdvancedFilter(operator=Operator.STRING_CONTAINS, key=("data", "x"), values=texts)
+    test = AdvancedFilter(operator=FilterOperator.STRING_CONTAINS, key=("data", "x"), values=texts)
     wanted = EventFilter(advanced=(test,) if values else ())
     for number in range(subscriptions):
         app.subscribe(name=f"crm-{number}", filter=wanted)

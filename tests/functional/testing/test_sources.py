@@ -8,7 +8,7 @@ import pytest
 
 from pushgrid.testing import Pushgrid
 from pushgrid.testing.driven_app import ACCOUNT, GROUP
-from pushgrid.testing.subscriber import Endpoint
+from pushgrid.testing.subscriber import SubscriberWebhook
 from pushgrid.testing.topic import Subscriber
 from shared.events.blob_event import WrittenBlob, blob_event
 from tests.builders import a_topic
@@ -20,9 +20,9 @@ SOURCE = f"{GROUP}/providers/Microsoft.Storage/storageAccounts/{ACCOUNT}"
 TOPIC = f"system-{ACCOUNT}"
 
 
-def subscribe(pushgrid: Pushgrid, run: Run, answers: list[int]) -> Endpoint:
+def subscribe(pushgrid: Pushgrid, run: Run, answers: list[int]) -> SubscriberWebhook:
     """Subscribe ``ops`` to the storage account, as an operator does."""
-    ops = Endpoint(answers, None, is_asked_to_consent=False)
+    ops = SubscriberWebhook(answers, None, is_asked_to_consent=False)
     pushgrid._app.endpoints.connect(URL, ops)
     container = pushgrid._app.new_container()["properties"]["blobContainerName"]
     where = f"--topic {TOPIC} --endpoint {URL} --dead-letter-container {container}"
@@ -158,7 +158,7 @@ def test_dead_letters_of_a_system_topics_subscription_are_listed(
 ) -> None:
     properties = {"source": SOURCE, "topicType": "Microsoft.Storage.StorageAccounts"}
     pushgrid.arm("PUT", "systemTopics/blobs", {"properties": properties})
-    pushgrid._app.endpoints.connect(URL, Endpoint([400], None, is_asked_to_consent=False))
+    pushgrid._app.endpoints.connect(URL, SubscriberWebhook([400], None, is_asked_to_consent=False))
     container = pushgrid._app.new_container()["properties"]["blobContainerName"]
     options = f"--topic systemTopics/blobs --endpoint {URL} --dead-letter-container {container}"
     run("subscription", "create", "nested", *options.split())
@@ -174,7 +174,7 @@ def test_dead_letters_of_a_system_topics_subscription_are_listed(
 
 def test_the_command_and_the_lists_know_the_deployment(pushgrid: Pushgrid, run: Run) -> None:
     topic = "system-this-deployment"
-    pushgrid._app.endpoints.connect(URL, Endpoint([200], None, is_asked_to_consent=False))
+    pushgrid._app.endpoints.connect(URL, SubscriberWebhook([200], None, is_asked_to_consent=False))
 
     created = run("subscription", "create", "ops", "--topic", topic, "--endpoint", URL)
 

@@ -8,7 +8,7 @@ import pytest
 
 from pushgrid.testing import Pushgrid
 from pushgrid.testing.driven_app import GROUP
-from pushgrid.testing.subscriber import Endpoint
+from pushgrid.testing.subscriber import SubscriberWebhook
 from pushgrid.testing.topic import Topic
 from tests.commands import Run
 
@@ -24,7 +24,7 @@ WEBHOOK = {
     ],
 }
 DESTINATION = {"endpointType": "WebHook", "properties": WEBHOOK}
-CONSENTING = Endpoint([200], None, is_asked_to_consent=False)
+CONSENTING = SubscriberWebhook([200], None, is_asked_to_consent=False)
 FILTERS = [{"operatorType": "NumberGreaterThan", "key": "data.total", "value": 10.0}]
 IDENTITY = {"type": "SystemAssigned", "userAssignedIdentity": None}
 OF_TOPIC: dict[str, Any] = {

@@ -16,7 +16,7 @@ from shared.adapters.resource_cache import ResourceCache
 from shared.deadletter.selection import Selection
 from shared.engine.operations.trouble_notices import LOOKED_BACK, TroubleNotices
 from shared.engine.ports import Queue, Table
-from shared.engine.replaying.job import Progress, ReplayJob, Source, State
+from shared.engine.replaying.job import JobState, Progress, ReplayJob, ReplaySource
 from shared.engine.timers.blob_notices import is_news
 from shared.errors import StorageUnavailable
 from shared.events.trouble_event import NoticeKind
@@ -203,7 +203,7 @@ def test_a_replay_that_ended_is_told_of_with_its_number_of_events(
             "id": name,
             "by": "the admin key",
             "started_at": pushgrid.now,
-            "sources": (Source("orders", "crm", "c", "acct", "f"),),
+            "sources": (ReplaySource("orders", "crm", "c", "acct", "f"),),
             "selection": Selection(),
             "to": None,
             "rate": 50,
@@ -212,8 +212,8 @@ def test_a_replay_that_ended_is_told_of_with_its_number_of_events(
         }
         return ReplayJob(**given | members)
 
-    ended = {"state": State.DONE, "ended_at": pushgrid.now, "progress": Progress(put=12)}
-    failed = {**ended, "state": State.FAILED, "why": "the account is away"}
+    ended = {"state": JobState.DONE, "ended_at": pushgrid.now, "progress": Progress(put=12)}
+    failed = {**ended, "state": JobState.FAILED, "why": "the account is away"}
     for each in (
         job("r1", **ended),
         job("r2", **failed),

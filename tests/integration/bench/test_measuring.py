@@ -9,7 +9,7 @@ import pytest
 from bench.load import Case, running_sink
 from bench.peers import measuring
 from bench.peers.measuring import measure
-from bench.peers.system import System, SystemFailedError, Target, running
+from bench.peers.system import PublishTarget, System, SystemFailedError, running
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ def handing_to(path: str, *, of: str = "") -> System:
         name="Direct",
         needs=(),
         versions=dict,
-        start=lambda _, sink: nullcontext(Target(f"{of or sink}{path}")),
+        start=lambda _, sink: nullcontext(PublishTarget(f"{of or sink}{path}")),
         seconds=0.0,
     )
 

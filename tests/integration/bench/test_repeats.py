@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from bench.soak.repeats import Fault, compare
+from bench.soak.repeats import PutFault, compare
 from testbed.storage_proxy import Failure
 
 
 def test_requests_whose_put_was_answered_201_are_accepted_without_duplicates() -> None:
     """The way of refusing is the control: its publishers repeat what is stored."""
-    refusing, repeating = compare([Fault("cut off", Failure.TRUNCATED)])
+    refusing, repeating = compare([PutFault("cut off", Failure.TRUNCATED)])
 
     assert refusing.attacked == repeating.attacked > 0
     assert refusing.lost == repeating.lost == 0

@@ -24,7 +24,7 @@ from azure.storage.blob import (
 )
 
 from devhost.azurite import ACCOUNT, KEY, Azurite
-from devhost.blobs.proxy import BlobProxy
+from devhost.blobs.blob_proxy import BlobProxy
 from devhost.errors import HostError
 from devhost.http.server import HttpServer, reserved_port
 from devhost.settings import STORAGE

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from devhost.azurite import Azurite
-from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.tables import StorageResources
 from shared.engine.manage import subscriptions
 from shared.engine.ports import Table
@@ -25,7 +25,7 @@ EXTENSION = f"{ORDERS}/providers/Microsoft.EventGrid/eventSubscriptions/crm"
 
 @pytest.fixture
 def api(azurite: Azurite) -> Iterator[ArmApi]:
-    account = StorageAccount({"": azurite.connection_string}, prefix=f"t{uuid.uuid4().hex[:12]}")
+    account = StorageClients({"": azurite.connection_string}, prefix=f"t{uuid.uuid4().hex[:12]}")
     api = ArmApi()
     api.reconfigure(
         resources=StorageResources(account),

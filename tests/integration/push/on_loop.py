@@ -15,7 +15,7 @@ import uvloop
 
 from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.bridge import Bridge
-from shared.adapters.http import push
+from shared.adapters.http import http_pusher
 from shared.adapters.http.connection import HttpConnection, Server
 from shared.http import Exchange, LateAnswerHandler, OutboundRequest
 
@@ -68,10 +68,10 @@ class HttpPusher:
     """An ``HttpPusher`` whose coroutines run on the loop in use, for callers on threads."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
-        self.real = push.HttpPusher(*given, **named)
+        self.real = http_pusher.HttpPusher(*given, **named)
 
     @classmethod
-    def over(cls, real: push.HttpPusher) -> Self:
+    def over(cls, real: http_pusher.HttpPusher) -> Self:
         """Return the face of *real*."""
         made = cls.__new__(cls)
         made.real = real

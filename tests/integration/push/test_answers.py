@@ -7,7 +7,7 @@ from time import monotonic
 
 import pytest
 
-from shared.adapters.http import push as sender
+from shared.adapters.http import http_pusher as sender
 from shared.http import Failure, NotAnswered
 from tests.integration.push.on_loop import HttpPusher
 from tests.integration.push.scripted import (

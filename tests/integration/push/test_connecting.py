@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 
 from shared.adapters.http import connect as connecting
-from shared.adapters.http import push as sender
+from shared.adapters.http import http_pusher as sender
 from shared.adapters.http.outbound_guard import OutboundGuard
 from shared.adapters.http.resolver import by_turns
 from shared.http import Exchange, Failure, NotAnswered

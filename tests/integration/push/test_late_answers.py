@@ -13,7 +13,7 @@ from threading import Event
 
 import pytest
 
-from shared.adapters.http import push as sender
+from shared.adapters.http import http_pusher as sender
 from shared.adapters.http.connection import HttpConnection
 from shared.http import Answered, Exchange, LateAnswerHandler, OutboundRequest
 from tests.integration.push.late import (

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import START
-from shared.arm.deployment import Deployment, ProfileLimits
+from shared.arm.deployment_capabilities import DeploymentCapabilities, ProfileLimits
 from shared.arm.namespace_codec import parse_namespace
 from shared.arm.subscription_codec import SubscriptionRequest
 from shared.arm.topic_codec import TopicSecrets, parse_topic, to_parent_topic
@@ -41,7 +41,7 @@ OLD = ProfileLimits(
     has_batching=False,
     has_custom_headers=False,
 )
-DEPLOYMENT = Deployment(
+DEPLOYMENT = DeploymentCapabilities(
     account="acct",
     profiles={"2017": OLD, "latest": LATEST},
     default_profile="latest",
@@ -83,7 +83,7 @@ def subscription(
     *,
     name: str = "crm",
     of: Mapping[str, Any] | None = None,
-    deployment: Deployment = DEPLOYMENT,
+    deployment: DeploymentCapabilities = DEPLOYMENT,
     existing: Mapping[str, Any] | None = None,
     ids: Iterator[str] | None = None,
     **properties: Any,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START
-from shared.arm.deployment import Deployment
+from shared.arm.deployment_capabilities import DeploymentCapabilities
 from shared.arm.namespace_codec import (
     parse_namespace,
     parse_namespace_topic,
@@ -30,7 +30,7 @@ from shared.events.topic import TopicName
 from tests.strategies import json_values, objects
 from tests.unit.arm.documents import LATEST, accepted, dead_letter, webhook
 
-DEPLOYMENT = Deployment(account="acct", profiles={"ns": LATEST}, default_profile="ns")
+DEPLOYMENT = DeploymentCapabilities(account="acct", profiles={"ns": LATEST}, default_profile="ns")
 PATH = ArmPath("s1", "rg", "namespaces", "shop")
 NAME = TopicName("shop", "orders")
 IDENTITY = st.fixed_dictionaries({"type": st.sampled_from(["systemassigned", "UserAssigned"])})

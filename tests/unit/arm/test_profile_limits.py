@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared.arm.deployment import profile_limits
+from shared.arm.deployment_capabilities import profile_limits
 from shared.arm.subscription_codec import to_subscription
 from shared.arm.topic_subscription_codec import render_subscription
 from shared.delivery.profiles import PROFILES

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench.soak.ledger import Ledger, Occurrence, Row, content, events_in
+from bench.soak.ledger import Ledger, LedgerSums, Occurrence, content, events_in
 
 QUIET: dict[str, Any] = {"runs": 1, "messages": 0, "is_queue_empty": True}
 
@@ -30,9 +30,9 @@ def published(*names: str, to: Sequence[str] = ("crm",), **limits: Any) -> Ledge
     return ledger
 
 
-def faults(row: Row) -> dict[str, int]:
+def faults(row: LedgerSums) -> dict[str, int]:
     """Return the columns that must be 0 and are not."""
-    judged = Row._fields[Row._fields.index("waiting") :]
+    judged = LedgerSums._fields[LedgerSums._fields.index("waiting") :]
     found = {name: getattr(row, name) for name in judged if getattr(row, name)}
     assert row.faults == sum(found.values())
     return found
@@ -186,7 +186,7 @@ def test_what_was_not_answered_is_no_promise():
     ledger.send(event("a"), ["crm"])
     ledger.receive("crm", [event("a"), event("a")], 200)
 
-    assert ledger.row("x", **QUIET) == Row("x", runs=1)
+    assert ledger.row("x", **QUIET) == LedgerSums("x", runs=1)
 
 
 def test_only_what_storage_had_not_saved_may_be_lost():

@@ -13,8 +13,8 @@ from bench.load import Case
 from bench.peers import comparison
 from bench.peers.cases import CASES
 from bench.peers.measuring import Figures
-from bench.peers.system import Need, System, SystemFailedError, Target
-from bench.peers.table import Results, Spread, rows, spread, table
+from bench.peers.system import Need, PublishTarget, System, SystemFailedError
+from bench.peers.table import FigureRange, Results, rows, spread, table
 
 SINGLE = "single events, 1 subscription"
 RUN = Figures(
@@ -35,7 +35,7 @@ def delivering(*rates: float | None) -> list[Figures | None]:
 
 
 def test_a_spread_is_the_median_between_least_and_most_of_what_is_known():
-    assert spread([3.0, None, 1.0, 8.0]) == Spread(3.0, 1.0, 8.0)
+    assert spread([3.0, None, 1.0, 8.0]) == FigureRange(3.0, 1.0, 8.0)
     assert spread([None]) is None
 
 
@@ -45,8 +45,11 @@ def test_ratios_are_those_of_the_same_repetition():
     (row,) = rows(results)
 
     assert row.title == f"{SINGLE}: delivered/s"
-    assert row.spreads == {"Pushgrid": Spread(100, 50, 300), "BullMQ": Spread(200, 25, 400)}
-    assert row.ratio == Spread(0.75, 0.5, 2.0)
+    assert row.spreads == {
+        "Pushgrid": FigureRange(100, 50, 300),
+        "BullMQ": FigureRange(200, 25, 400),
+    }
+    assert row.ratio == FigureRange(0.75, 0.5, 2.0)
 
 
 def test_a_run_that_failed_leaves_the_other_repetitions_in_step():
@@ -54,7 +57,7 @@ def test_a_run_that_failed_leaves_the_other_repetitions_in_step():
 
     (row,) = rows(results)
 
-    assert row.ratio == Spread(0.75, 0.75, 0.75)
+    assert row.ratio == FigureRange(0.75, 0.75, 0.75)
     assert f"Pushgrid, {SINGLE}: 1 failed" in table(results, {})
 
 
@@ -66,7 +69,7 @@ def test_output_batches_are_compared_with_single_events_of_the_job_queue():
 
     assert single.ratio is None
     assert batched.title == f"{batches}: delivered/s"
-    assert batched.ratio == Spread(1.5, 1.5, 1.5)
+    assert batched.ratio == FigureRange(1.5, 1.5, 1.5)
 
 
 @pytest.mark.parametrize(
@@ -87,9 +90,9 @@ def test_the_table_names_losses_repeats_and_versions():
 
 def system(*needs: Need, name: str = "Queue") -> System:
     @contextmanager
-    def start(_: Case, __: str) -> Iterator[Target]:
+    def start(_: Case, __: str) -> Iterator[PublishTarget]:
         raise SystemFailedError("queue does not start: no memory")
-        yield Target("")
+        yield PublishTarget("")
 
     return System(name=name, needs=needs, versions=dict, start=start, seconds=1.0)
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench.report import Row, run, table, ticks_of
+from bench.report import PhaseResult, run, table, ticks_of
 
-SLOW = Row(
+SLOW = PhaseResult(
     case="slow",
     phase="cold start",
     figures={"delivered/s": 23.94, "seconds": 83.5},
@@ -22,7 +22,7 @@ SLOW = Row(
 
 
 def test_a_figure_that_is_not_as_wanted_has_its_limit_beside_it():
-    unjudged = Row(case="paced", phase="", figures={"p50 ms": 60.0})
+    unjudged = PhaseResult(case="paced", phase="", figures={"p50 ms": 60.0})
 
     lines = [line.split("|") for line in table([SLOW, unjudged], ["c: no memory"]).splitlines()]
 
@@ -39,7 +39,8 @@ def test_a_figure_that_is_not_as_wanted_has_its_limit_beside_it():
 )
 def test_rates_and_counts_have_a_least_and_all_else_a_most(figure: str, missed: list[float]):
     rows = [
-        Row(phase="", figures={figure: each}, wanted={figure: 10}) for each in (9.0, 10.0, 11.0)
+        PhaseResult(phase="", figures={figure: each}, wanted={figure: 10})
+        for each in (9.0, 10.0, 11.0)
     ]
 
     assert [row.figures[figure] for row in rows if row.missed] == missed
@@ -51,9 +52,9 @@ def test_rates_and_counts_have_a_least_and_all_else_a_most(figure: str, missed: 
 def test_only_chosen_cases_are_measured_and_judged_unless_they_are_tried(
     limit: float, options: list[str], code: int, capsys: pytest.CaptureFixture[str]
 ):
-    def measured(*, is_quick: bool) -> Iterator[Row]:
+    def measured(*, is_quick: bool) -> Iterator[PhaseResult]:
         assert is_quick is bool(options)
-        yield Row(phase="", figures={"seconds": 20.0}, wanted={"seconds": limit})
+        yield PhaseResult(phase="", figures={"seconds": 20.0}, wanted={"seconds": limit})
 
     cases = {"this one": measured, "that one": measured}
 
@@ -62,8 +63,8 @@ def test_only_chosen_cases_are_measured_and_judged_unless_they_are_tried(
 
 
 def test_a_case_that_fails_ends_no_other(capsys: pytest.CaptureFixture[str]):
-    def failing(*, is_quick: bool) -> Iterator[Row]:
-        yield Row(phase="before", figures={"seconds": 1.0})
+    def failing(*, is_quick: bool) -> Iterator[PhaseResult]:
+        yield PhaseResult(phase="before", figures={"seconds": 1.0})
         raise RuntimeError(f"no memory, {is_quick}")
 
     assert run(argparse.ArgumentParser(), [], {"a": failing, "b": failing}) == 1

@@ -13,9 +13,9 @@ import pytest
 
 from bench.__main__ import main
 from bench.soak import command, kills
-from bench.soak.deployment import Attacked, Stage, Step
-from bench.soak.ledger import Ledger, Occurrence, Row
-from bench.soak.state import State, read, table
+from bench.soak.ledger import Ledger, LedgerSums, Occurrence
+from bench.soak.soak_deployment import Attacked, Stage, Step
+from bench.soak.state import SoakState, read, table
 from bench.soak.traffic import REPLAYED, SUBSCRIPTIONS, new_event
 from tests.breakages import BREAKAGES
 from tests.package_list import ROOT
@@ -35,7 +35,7 @@ def test_subscriptions_want_what_their_filters_say():
 
 
 def test_the_table_ends_with_the_sum():
-    rows = [Row("a", 1, 10, 9, 1, repeated=2, bound=64), Row("b", 2, 5, 4, lost=1)]
+    rows = [LedgerSums("a", 1, 10, 9, 1, repeated=2, bound=64), LedgerSums("b", 2, 5, 4, lost=1)]
 
     assert table(rows).splitlines()[2:] == [
         "| a | 1 | 10 | 9 | 1 | 0 | 2 | 64 | 0 | 0 | 0 | 0 | 0 | 0 | 0 |",
@@ -49,13 +49,13 @@ def test_each_breakage_has_its_place_in_the_app(name: str):
     breakage = BREAKAGES[name]
 
     assert (ROOT / breakage.file).read_text().count(breakage.old) == 1
-    assert breakage.column in Row._fields
+    assert breakage.column in LedgerSums._fields
 
 
 def test_a_state_is_read_as_it_was_saved(tmp_path: Path):
-    state = State(seed=7, seconds=61.0)
+    state = SoakState(seed=7, seconds=61.0)
     for part in ("round 1 kill", "round 2 kill"):
-        state.add(part, Row("kill", 1, 10), {Occurrence.BIG: 2})
+        state.add(part, LedgerSums("kill", 1, 10), {Occurrence.BIG: 2})
     file = tmp_path / ".soak" / "state.json"
 
     state.save(file)
@@ -63,7 +63,7 @@ def test_a_state_is_read_as_it_was_saved(tmp_path: Path):
 
     assert (found.seed, found.seconds) == (7, 61.0)
     assert found.done == {"round 1 kill": 1, "round 2 kill": 1}
-    assert found.rows == {"kill": Row("kill", 2, 20)}
+    assert found.rows == {"kill": LedgerSums("kill", 2, 20)}
     assert found.seen == {Occurrence.BIG: 4}
     assert found.unseen == [each for each in Occurrence if each is not Occurrence.BIG]
 
@@ -90,8 +90,8 @@ class _Deployment:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def play(self, step: Step) -> Row:
-        return Row(step.row, runs=1, accepted=10, delivered=10 - self._lost, lost=self._lost)
+    def play(self, step: Step) -> LedgerSums:
+        return LedgerSums(step.row, runs=1, accepted=10, delivered=10 - self._lost, lost=self._lost)
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def _run(
         return [Step(f"step {n}", lambda _: Attacked(1)) for n in range(4)]
 
     monkeypatch.setattr(command.Soak, "_has_ended", has_ended)
-    monkeypatch.setattr(command, "SCENARIOS", {"kill": command.Scenario(Stage(), unused)})
+    monkeypatch.setattr(command, "SCENARIOS", {"kill": command.SoakScenario(Stage(), unused)})
     monkeypatch.setattr(command, "running_deployment", lambda *_: _Deployment(lost, seen))
     return main(["soak", "--jobs", "1", *options])
 

@@ -19,8 +19,8 @@ from cli.costs.model import (
     ALERTS,
     MONTH,
     REQUESTS,
-    Group,
-    Traffic,
+    Arrivals,
+    FunctionRuns,
     idle_hour,
     storage_dollars,
     work_operations,
@@ -182,23 +182,23 @@ def test_event_grid_counts_events_in_and_attempts_by_64_kb(size, fanout, failure
 
 
 def test_a_full_instance_is_billed_once_for_all_that_it_runs():
-    group = Group(name="g", runs=2400, seconds=0.5, cpu=0.001, at_a_time=24)
+    group = FunctionRuns(name="g", runs=2400, seconds=0.5, cpu=0.001, at_a_time=24)
 
-    assert group.busy(Traffic.BURSTS, 1.0) == pytest.approx(50)
-    assert group.busy(Traffic.BURSTS, 0.25) == pytest.approx(50)
+    assert group.busy(Arrivals.BURSTS, 1.0) == pytest.approx(50)
+    assert group.busy(Arrivals.BURSTS, 0.25) == pytest.approx(50)
 
 
 def test_a_busy_processor_is_the_narrower_place():
-    group = Group(name="g", runs=1000, seconds=0.1, cpu=0.05, at_a_time=24)
+    group = FunctionRuns(name="g", runs=1000, seconds=0.1, cpu=0.05, at_a_time=24)
 
-    assert group.busy(Traffic.BURSTS, 1.0) == pytest.approx(50)
-    assert group.busy(Traffic.BURSTS, 0.25) == pytest.approx(200)
+    assert group.busy(Arrivals.BURSTS, 1.0) == pytest.approx(50)
+    assert group.busy(Arrivals.BURSTS, 0.25) == pytest.approx(200)
 
 
 def test_an_endpoint_gets_so_many_pushes_even_on_a_quick_processor():
     """256 at a time to one subscription: an answer in 0.1 s leaves 2,560 a second."""
     one, many = (
-        compare(a_load(events=64_000, batch=64, size=100, fanout=fanout)).bills[Traffic.BURSTS]
+        compare(a_load(events=64_000, batch=64, size=100, fanout=fanout)).bills[Arrivals.BURSTS]
         for fanout in (1, 4)
     )
 
@@ -207,18 +207,18 @@ def test_an_endpoint_gets_so_many_pushes_even_on_a_quick_processor():
 
 
 def test_a_lone_run_is_billed_a_second_and_no_month_has_more_than_its_seconds():
-    lone = Group(name="g", runs=100, seconds=0.1, cpu=0.01, at_a_time=16)
-    many = Group(name="g", runs=10**7, seconds=0.1, cpu=0.001, at_a_time=16)
+    lone = FunctionRuns(name="g", runs=100, seconds=0.1, cpu=0.01, at_a_time=16)
+    many = FunctionRuns(name="g", runs=10**7, seconds=0.1, cpu=0.001, at_a_time=16)
 
-    assert lone.busy(Traffic.SPREAD, 1.0) == pytest.approx(100, rel=0.001)
-    assert 0.95 * MONTH < many.busy(Traffic.SPREAD, 1.0) <= MONTH
+    assert lone.busy(Arrivals.SPREAD, 1.0) == pytest.approx(100, rel=0.001)
+    assert 0.95 * MONTH < many.busy(Arrivals.SPREAD, 1.0) <= MONTH
 
 
 @given(loads)
 def test_spread_out_is_never_cheaper_than_in_bursts(load: Workload):
     bills = compare(load).bills
 
-    assert bills[Traffic.SPREAD].work >= bills[Traffic.BURSTS].work * (1 - 1e-9)
+    assert bills[Arrivals.SPREAD].work >= bills[Arrivals.BURSTS].work * (1 - 1e-9)
 
 
 @given(loads)
@@ -227,7 +227,7 @@ def test_more_events_and_more_failures_never_cost_less(load: Workload):
     worse = replace(load, failure_rate=min(1.0, load.failure_rate + 0.1))
     now = compare(load)
 
-    for traffic in Traffic:
+    for traffic in Arrivals:
         assert compare(more).bills[traffic].work >= now.bills[traffic].work * (1 - 1e-9)
         assert compare(worse).bills[traffic].work >= now.bills[traffic].work * (1 - 1e-9)
     assert compare(worse).event_grid >= now.event_grid

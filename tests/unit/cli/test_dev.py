@@ -15,11 +15,13 @@ from cli import dev
 from cli.home import HOME
 from cli.known_locally import LocalDeployment, find_local, local_key, recorded
 from cli.local_deployment import ADMIN_KEY
-from cli.narration import Activity
+from cli.narration import NarratedLine
 from cli.program import main
 from cli.screen import Screen
 
-DELIVERED = Activity("delivered", "orders/crm", "attempt 1: 200 in 12 ms", "e-1", {"event": "x"})
+DELIVERED = NarratedLine(
+    "delivered", "orders/crm", "attempt 1: 200 in 12 ms", "e-1", {"event": "x"}
+)
 
 
 @pytest.fixture(autouse=True)
@@ -263,6 +265,6 @@ def test_azure_cli_can_sign_in_unless_entra_id_is_on(
 ) -> None:
     monkeypatch.setattr(dev, "own_settings", dict)
 
-    settings = dev._settings(dev.Options(0, None, None, tls=True, settings=given))
+    settings = dev._settings(dev.DevOptions(0, None, None, tls=True, settings=given))
 
     assert settings.get("PUSHGRID_AZ_LOGIN") == found

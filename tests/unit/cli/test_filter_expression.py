@@ -11,7 +11,7 @@ from cli.filter_expression import HELP, parse_filter_expression
 from shared.arm.filter_codec import parse_filter
 from shared.arm.sections import document
 from shared.events.topic import InputSchema
-from shared.subscriptions.advanced_filter import Operator
+from shared.subscriptions.advanced_filter import FilterOperator
 
 
 def meant(text: str) -> tuple[str, str, object]:
@@ -68,7 +68,7 @@ def test_every_operator_of_event_grid_can_be_written() -> None:
     texts += ["k contains x", "k not contains x", "k = x", "k != x", "k = true"]
     texts += ["k is null", "k is not null"]
 
-    assert {meant(text)[1] for text in texts} == {str(each) for each in Operator}
+    assert {meant(text)[1] for text in texts} == {str(each) for each in FilterOperator}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cli.narration import Activity, narrate
+from cli.narration import NarratedLine, narrate
 
 AT = "12:00:00.000"
 
@@ -44,7 +44,7 @@ RETRY = TRIED | {"decision": "retry", "next_attempt_at": "2026-02-09T12:00:30.25
     [
         (
             line("delivery.attempted", **RETRY, event_id="e-1"),
-            Activity(
+            NarratedLine(
                 "retry",
                 "orders/crm",
                 "attempt 2: 503 Busy; next at 14:00:30.2, because of minimum for 503: 30 s",
@@ -53,7 +53,7 @@ RETRY = TRIED | {"decision": "retry", "next_attempt_at": "2026-02-09T12:00:30.25
         ),
         (
             line("delivery.attempted", **RETRY, detail="refused", event_ids=["a"], count=100),
-            Activity(
+            NarratedLine(
                 "retry",
                 "orders/crm",
                 "attempt 2: 503 Busy (refused); next at 14:00:30.2, because of minimum for 503: "
@@ -63,7 +63,7 @@ RETRY = TRIED | {"decision": "retry", "next_attempt_at": "2026-02-09T12:00:30.25
         ),
         (
             line("delivery.attempted", **TRIED | {"decision": "end", "reason": "TooMany"}),
-            Activity(
+            NarratedLine(
                 "given up",
                 "orders/crm",
                 "attempt 2: 503 Busy; no more attempts (minimum for 503: 30 s): TooMany",
@@ -71,7 +71,7 @@ RETRY = TRIED | {"decision": "retry", "next_attempt_at": "2026-02-09T12:00:30.25
         ),
         (
             line("delivery.succeeded", attempt=1, status=200, duration_ms=12, event_id="\x1b[31m"),
-            Activity(
+            NarratedLine(
                 "delivered",
                 "orders/crm",
                 "attempt 1: 200 in 12 ms",
@@ -80,13 +80,13 @@ RETRY = TRIED | {"decision": "retry", "next_attempt_at": "2026-02-09T12:00:30.25
         ),
         (
             line("delivery.answered_late", status=200, seconds=31.5, cancelled=False),
-            Activity(
+            NarratedLine(
                 "delivered", "orders/crm", "200 after 31.5 s; its retry had begun: a duplicate"
             ),
         ),
         (
             line("delivery.run", held=3, held_until="2026-02-09T12:00:40Z", held_because="Busy"),
-            Activity("held", "orders/crm", "3 events until 14:00:40.0: Busy"),
+            NarratedLine("held", "orders/crm", "3 events until 14:00:40.0: Busy"),
         ),
         (line("delivery.run", delivered=3), None),
         (
@@ -96,11 +96,11 @@ RETRY = TRIED | {"decision": "retry", "next_attempt_at": "2026-02-09T12:00:30.25
                 held_until="2026-02-09T12:00:40Z",
                 held_because="paused since 12:00 by me",
             ),
-            Activity("held", "orders/crm", "events wait: paused since 12:00 by me"),
+            NarratedLine("held", "orders/crm", "events wait: paused since 12:00 by me"),
         ),
         (
             line("replay.started", job="j-1", by="the admin key", dry_run=True, to="orders/erp"),
-            Activity(
+            NarratedLine(
                 "replay",
                 "orders/crm",
                 "dry run of a replay to orders/erp started by the admin key: j-1",
@@ -108,39 +108,39 @@ RETRY = TRIED | {"decision": "retry", "next_attempt_at": "2026-02-09T12:00:30.25
         ),
         (
             line("replay.ended", job="j-1", state="Done", replayed=2, skipped=0, faults=1),
-            Activity("replay", "orders/crm", "Done: 2 events queued, 0 skipped, 1 fault: j-1"),
+            NarratedLine("replay", "orders/crm", "Done: 2 events queued, 0 skipped, 1 fault: j-1"),
         ),
         (
             line("publish.refused", status=413, code="PayloadTooLarge", detail="at most 9"),
-            Activity("refused", "orders/crm", "413 PayloadTooLarge: at most 9"),
+            NarratedLine("refused", "orders/crm", "413 PayloadTooLarge: at most 9"),
         ),
         (
             line("publish.refused", status=400, code="InvalidSas", unknown_topic=True),
-            Activity("refused", "orders/crm", "400 InvalidSas: there is no such topic"),
+            NarratedLine("refused", "orders/crm", "400 InvalidSas: there is no such topic"),
         ),
         (
             line("delivery.dropped", "WARNING", count=1, reason="SubscriptionDeleted"),
-            Activity("dropped", "orders/crm", "1 event: SubscriptionDeleted"),
+            NarratedLine("dropped", "orders/crm", "1 event: SubscriptionDeleted"),
         ),
         (
             line("deadletter_batch", "WARNING", count=2, container="dead", path="o/c/1.json"),
-            Activity("dead-lettered", "orders/crm", "2 events in dead/o/c/1.json"),
+            NarratedLine("dead-lettered", "orders/crm", "2 events in dead/o/c/1.json"),
         ),
-        (line("handshake.granted"), Activity("handshake", "orders/crm", "accepted")),
+        (line("handshake.granted"), NarratedLine("handshake", "orders/crm", "accepted")),
         (
             line("handshake.failed", failure="Unreachable", detail="refused"),
-            Activity("handshake", "orders/crm", "failed: Unreachable (refused)"),
+            NarratedLine("handshake", "orders/crm", "failed: Unreachable (refused)"),
         ),
         (
             line("setting.unknown", "WARNING", setting="PUSHGRID_X", nearest="PUSHGRID_Y"),
-            Activity(
+            NarratedLine(
                 "settings", "orders/crm", "PUSHGRID_X does not exist; did you mean PUSHGRID_Y?"
             ),
         ),
         (line("queue.depth", messages=3), None),
     ],
 )
-def test_what_a_log_entry_says(printed: str, told: Activity | None) -> None:
+def test_what_a_log_entry_says(printed: str, told: NarratedLine | None) -> None:
     found = narrate(printed)
 
     assert (found and found._replace(entry={})) == told

@@ -23,7 +23,7 @@ def published(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     def note(_: Deployment, __: str, ___: object, body: bytes) -> None:
         found.extend(event["data"] for event in json.loads(body))
 
-    target = publish._Target("http://127.0.0.1:1", ("aeg-sas-key", "x"), "EventGridSchema")
+    target = publish._PublishUrl("http://127.0.0.1:1", ("aeg-sas-key", "x"), "EventGridSchema")
     monkeypatch.setattr(publish, "_target", lambda *_: target)
     monkeypatch.setattr(Deployment, "publish", note)
     return found

@@ -12,7 +12,7 @@ from rich.text import Text
 import cli
 from cli.configuration.source import FileFaults
 from cli.failure import CommandFailed
-from cli.narration import Activity
+from cli.narration import NarratedLine
 from cli.output import as_table, print_parts, print_table
 from cli.screen import Screen
 from cli.terminal import print_json, say
@@ -33,7 +33,7 @@ def test_no_control_character_is_printed(capsys: pytest.CaptureFixture[str]) -> 
     for as_json in (False, True):
         screen = Screen(as_json=as_json, verbose=True)
         screen.on_host_line(HOSTILE)
-        screen.tell(Activity("applied", HOSTILE, HOSTILE, HOSTILE, entry={HOSTILE: HOSTILE}))
+        screen.tell(NarratedLine("applied", HOSTILE, HOSTILE, HOSTILE, entry={HOSTILE: HOSTILE}))
         screen.show("topic", HOSTILE)
         screen.ready(HOSTILE)
 

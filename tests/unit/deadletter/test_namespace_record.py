@@ -11,7 +11,7 @@ from hypothesis import given
 
 from pushgrid.testing.memory import START
 from shared.deadletter.namespace_record import namespace_record
-from shared.delivery.delivery import Attempt
+from shared.delivery.delivery import LastAttempt
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason
 from shared.events.topic import InputSchema
@@ -20,7 +20,7 @@ from tests.builders import a_delivery, a_note, compact
 from tests.strategies import json_values
 
 EVENT = {"specversion": "1.0", "id": "a", "source": "/s", "type": "t", "data": {"n": 1}, "x": 5}
-BUSY = Attempt(Outcome.BUSY, 503, START + timedelta(minutes=5, microseconds=765432))
+BUSY = LastAttempt(Outcome.BUSY, 503, START + timedelta(minutes=5, microseconds=765432))
 
 
 def note(**overrides: Any) -> Any:
@@ -31,7 +31,7 @@ def note(**overrides: Any) -> Any:
     return a_note(**schemas | overrides)
 
 
-def letter(last: Attempt | None = BUSY, **overrides: Any) -> dict[str, Any]:
+def letter(last: LastAttempt | None = BUSY, **overrides: Any) -> dict[str, Any]:
     delivery = a_delivery(attempts=10 if last else 0, last=last)
     written = namespace_record(delivery, compact(EVENT), note(**overrides))
     assert written.isascii()
@@ -75,7 +75,7 @@ def test_without_an_attempt_there_is_no_time_of_one() -> None:
 
 def test_where_nothing_was_answered_the_result_is_the_documented_one() -> None:
     """The edition's example has one attempt, and this result."""
-    timed_out = Attempt(Outcome.TIMED_OUT, None, START)
+    timed_out = LastAttempt(Outcome.TIMED_OUT, None, START)
 
     answered, unanswered = (
         letter(last=last)["deadLetterProperties"]

@@ -25,7 +25,7 @@ from shared.deadletter.reader import (
     read_record,
 )
 from shared.deadletter.record import record
-from shared.delivery.delivery import Attempt
+from shared.delivery.delivery import LastAttempt
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason
 from shared.events.literals import dumps
@@ -36,7 +36,7 @@ from tests.builders import a_delivery, a_note, compact, members, read_blob, text
 from tests.strategies import json_values
 
 LATER = START + timedelta(minutes=5, microseconds=765432)
-TRIED = a_delivery(attempts=5, last=Attempt(Outcome.TIMED_OUT, 408, LATER))
+TRIED = a_delivery(attempts=5, last=LastAttempt(Outcome.TIMED_OUT, 408, LATER))
 CLOUD_EVENT = {"specversion": "1.0", "id": "a", "source": "/s", "type": "t", "tenant": "x"}
 
 # As Azure Event Grid writes them: the documents' samples and captured blobs (contract §4.2, §4.3).

@@ -10,14 +10,14 @@ import pytest
 
 from pushgrid.testing.memory import START
 from shared.deadletter.record import record
-from shared.delivery.delivery import Attempt
+from shared.delivery.delivery import LastAttempt
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import DeliverySchema
 from tests.builders import TOPIC_ID, a_delivery, a_note, compact, members, text
 
-TIMED_OUT = Attempt(Outcome.TIMED_OUT, 408, START + timedelta(minutes=5, microseconds=765432))
+TIMED_OUT = LastAttempt(Outcome.TIMED_OUT, 408, START + timedelta(minutes=5, microseconds=765432))
 TRIED = a_delivery(attempts=5, last=TIMED_OUT)
 TO_CLOUD = a_note(delivery_schema=DeliverySchema.CLOUD_EVENTS)
 
@@ -73,7 +73,7 @@ def test_without_an_attempt_there_is_nothing_to_say_of_the_last(note: Any) -> No
 
 
 def test_without_an_answer_there_is_no_status() -> None:
-    refused = a_delivery(attempts=1, last=Attempt(Outcome.SOCKET_ERROR, None, START))
+    refused = a_delivery(attempts=1, last=LastAttempt(Outcome.SOCKET_ERROR, None, START))
 
     found = json.loads(record(refused, text(), a_note()))
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START
-from shared.delivery.delivery import Attempt
+from shared.delivery.delivery import LastAttempt
 from shared.delivery.furthest import (
     LONGEST_PUT_BACK,
     SKEW,
@@ -110,7 +110,7 @@ def test_a_hold_ends_when_its_rule_could_let_it_end(
 
 def test_a_message_is_bounded_by_what_each_time_can_be() -> None:
     ahead = START + 6 * HOUR
-    last = Attempt(Outcome.BUSY, 503, ahead)
+    last = LastAttempt(Outcome.BUSY, 503, ahead)
     origin = ORIGIN._replace(published_at=ahead)
     delivery = a_delivery(origin=origin, attempts=1, last=last)
     note = a_note(keep_until=ahead)

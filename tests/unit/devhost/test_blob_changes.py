@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from devhost.blobs.changes import Change, Outcome, change_of, changes_in, is_batch, outcomes_in
+from devhost.blobs.blob_changes import (
+    BatchItemAnswer,
+    BlobChange,
+    change_of,
+    changes_in,
+    is_batch,
+    outcomes_in,
+)
 
 BLOB = "/devstoreaccount1/in/a/b.txt"
 PUT = {"x-ms-blob-type": "BlockBlob"}
@@ -38,7 +45,7 @@ def test_the_operations_that_create_and_delete(
 ) -> None:
     found = change_of(method, f"{BLOB}{query}", headers)
 
-    assert found == (Change(api, "in", "a/b.txt", BLOB) if api else None)
+    assert found == (BlobChange(api, "in", "a/b.txt", BLOB) if api else None)
 
 
 @pytest.mark.parametrize("path", ["/", "/devstoreaccount1", "/devstoreaccount1/in"])
@@ -77,11 +84,11 @@ def test_a_batch_deletes() -> None:
     assert not is_batch("POST", "/devstoreaccount1?comp=userdelegationkey")
 
     assert changes_in(BATCH, "multipart/mixed; boundary=b") == [
-        Change("DeleteBlob", "in", "a/b.txt", BLOB, "0")
+        BlobChange("DeleteBlob", "in", "a/b.txt", BLOB, "0")
     ]
     assert outcomes_in(ANSWER, 'multipart/mixed; boundary="r"') == {
-        "0": Outcome(202, "r-0"),
-        "1": Outcome(404, "r-1"),
+        "0": BatchItemAnswer(202, "r-0"),
+        "1": BatchItemAnswer(404, "r-1"),
     }
 
 

@@ -12,7 +12,7 @@ import pytest
 import trustme
 from cryptography import x509
 
-from devhost.certificate import Certificate, local_certificate, user_folder
+from devhost.certificate_files import CertificateFiles, local_certificate, user_folder
 from devhost.errors import HostError
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "data" / "tls"
 
 
-def texts(made: Certificate) -> list[str]:
+def texts(made: CertificateFiles) -> list[str]:
     return [path.read_text() for path in (made.server, made.authority, made.bundle)]
 
 
@@ -113,16 +113,16 @@ def test_hosts_that_start_together_serve_what_clients_trust(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other host has made its own after this one found none."""
-    from devhost import certificate
+    from devhost import certificate_files
 
-    issue = certificate._issue
+    issue = certificate_files._issue
 
     def late(server: Path, now: datetime) -> None:
-        monkeypatch.setattr(certificate, "_issue", issue)
+        monkeypatch.setattr(certificate_files, "_issue", issue)
         local_certificate(folder, now)
         issue(server, now)
 
-    monkeypatch.setattr(certificate, "_issue", late)
+    monkeypatch.setattr(certificate_files, "_issue", late)
 
     made = local_certificate(folder, NOW)
 

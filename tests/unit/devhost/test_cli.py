@@ -9,7 +9,7 @@ import pytest
 from devhost.cli import _parser, _plan, main
 from devhost.errors import HostError
 from devhost.http.server import reachable, sole_host
-from devhost.log import Console
+from devhost.log import LineOutput
 
 pytestmark = pytest.mark.usefixtures("untouched_logging")
 
@@ -82,7 +82,7 @@ def test_listening_for_other_machines_is_said(
     (tmp_path / "host.json").write_text('{"version": "2.0"}')
     options = _parser().parse_args(["--root", str(tmp_path), "--host", *arguments])
     with contextlib.ExitStack() as stack:
-        plan = _plan(options, Console(), stack)
+        plan = _plan(options, LineOutput(), stack)
 
     assert (plan.address, plan.starts_by_hand) == (arguments[0], starts_by_hand)
     assert capsys.readouterr().out.count("other machines can send requests") == warnings

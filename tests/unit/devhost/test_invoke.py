@@ -16,9 +16,9 @@ from azure.functions.meta import Datum
 
 from devhost.errors import InvocationError
 from devhost.functions.invoke import Invoker, _others_code, app_traceback
-from devhost.http.request import Request
+from devhost.http.request import HostRequest
 
-REQUEST = Request(
+REQUEST = HostRequest(
     method="GET", path="a", url="http://h/a", headers={"x-a": "1"}, query={"q": "2"}
 ).datum({"id": "3"}, b"body")
 TEXT = Datum("hello", "string")

@@ -24,13 +24,13 @@ class ClosedPipe(io.StringIO):
 def test_lines_carry_the_time_of_day():
     out = io.StringIO()
 
-    log.Console(out, io.StringIO()).line("hello")
+    log.LineOutput(out, io.StringIO()).line("hello")
 
     assert re.fullmatch(r"\d\d:\d\d:\d\d\.\d\d\d hello\n", out.getvalue())
 
 
 def test_a_reader_who_goes_away_does_not_end_the_host():
-    console = log.Console(ClosedPipe(), ClosedPipe())
+    console = log.LineOutput(ClosedPipe(), ClosedPipe())
 
     console.line("one")
     console.line("two")
@@ -39,7 +39,9 @@ def test_a_reader_who_goes_away_does_not_end_the_host():
 
 def test_the_apps_log_becomes_lines_at_host_jsons_levels():
     out, err = io.StringIO(), io.StringIO()
-    log.configure(log.Console(out, err), {"default": logging.INFO, "azure.core": logging.WARNING})
+    log.configure(
+        log.LineOutput(out, err), {"default": logging.INFO, "azure.core": logging.WARNING}
+    )
 
     logging.getLogger("app").info("seen")
     logging.getLogger("app").debug("hidden")

@@ -114,7 +114,7 @@ def test_no_token_is_an_outage_and_not_the_end_of_the_host(fault):
             raise fault("says who")
 
     url = "https://127.0.0.1:1/a"
-    account = storage_account.StorageAccount(
+    account = storage_account.AccountConnection(
         name="a", queue_url=url, blob_url=url, credential=Nobody()
     )
     with ThreadPoolExecutor(1) as threads:
@@ -183,7 +183,7 @@ def test_only_a_local_storage_can_be_started():
 )
 def test_a_response_of_another_service_is_an_outage(answer):
     with same_page(answer) as url, ThreadPoolExecutor(1) as threads:
-        account = storage_account.StorageAccount(name="a", queue_url=url, blob_url=url, key=b"k")
+        account = storage_account.AccountConnection(name="a", queue_url=url, blob_url=url, key=b"k")
         queue = RestQueue(account, "q", threads)
 
         async def ask() -> None:

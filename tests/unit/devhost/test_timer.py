@@ -9,15 +9,15 @@ import pytest
 
 from devhost.errors import BadFunctionError, HostError, InvocationError
 from devhost.storage.errors import StorageBusyError, StorageRefusedError
-from devhost.timer.listener import Status, TimerListener, local_moment, make_schedule
+from devhost.timer.listener import TimerListener, TimerStatus, local_moment, make_schedule
 
 
 class Statuses:
     """The status blob."""
 
     def __init__(self) -> None:
-        self.known: Status | None = None
-        self.writes: list[Status] = []
+        self.known: TimerStatus | None = None
+        self.writes: list[TimerStatus] = []
         self.faults: list[Exception] = []
 
     async def read(self):
@@ -115,7 +115,7 @@ def test_a_rare_timer_remembers_each_run(tick, statuses, runs, loop):
     start = loop.now()
 
     assert tick("0 * * * * *", 130) == [60, 120]
-    assert statuses.known == Status(
+    assert statuses.known == TimerStatus(
         last=start + timedelta(minutes=2),
         next=start + timedelta(minutes=3),
         last_updated=start + timedelta(minutes=2),
@@ -126,18 +126,18 @@ def test_a_rare_timer_remembers_each_run(tick, statuses, runs, loop):
 
 def test_missed_runs_are_made_up_for_once(tick, statuses, runs, loop):
     last = loop.now() - timedelta(minutes=5)
-    statuses.known = Status(last=last, next=last + timedelta(minutes=1), last_updated=last)
+    statuses.known = TimerStatus(last=last, next=last + timedelta(minutes=1), last_updated=last)
 
     assert tick("0 * * * * *", 70) == [0, 60]
     assert [data["IsPastDue"] for _, data in runs] == [True, False]
     start = last + timedelta(minutes=5)
-    after_it = Status(last=start, next=start + timedelta(minutes=1), last_updated=start)
+    after_it = TimerStatus(last=start, next=start + timedelta(minutes=1), last_updated=start)
     assert statuses.writes[0] == after_it
 
 
 def test_a_changed_schedule_is_not_past_due(tick, statuses, loop):
     last = loop.now() - timedelta(minutes=65)
-    statuses.known = Status(last=last, next=last + timedelta(minutes=2), last_updated=last)
+    statuses.known = TimerStatus(last=last, next=last + timedelta(minutes=2), last_updated=last)
 
     assert tick("0 0 * * * *", 70) == []
     assert statuses.known.next == loop.now().replace(hour=13, minute=0, second=0, microsecond=0)
@@ -146,7 +146,7 @@ def test_a_changed_schedule_is_not_past_due(tick, statuses, loop):
 
 def test_nothing_is_past_due_when_monitoring_is_off(tick, statuses, loop):
     last = loop.now() - timedelta(minutes=5)
-    statuses.known = Status(last=last, next=last + timedelta(minutes=1), last_updated=last)
+    statuses.known = TimerStatus(last=last, next=last + timedelta(minutes=1), last_updated=last)
 
     assert tick("0 * * * * *", 70, use_monitor=False) == [60]
 
@@ -263,7 +263,7 @@ def test_a_host_that_lost_the_lock_tries_for_it_again(tick, lock, caplog):
 def test_a_status_that_was_not_read_in_time_is_not_overwritten(tick, statuses, lock, loop):
     """Stopped during an outage, the host leaves the status for the next one."""
     last = loop.now() - timedelta(minutes=5)
-    due = Status(last=last, next=last + timedelta(minutes=1), last_updated=last)
+    due = TimerStatus(last=last, next=last + timedelta(minutes=1), last_updated=last)
     statuses.known = due
     statuses.faults = [StorageBusyError("connection refused")]
 

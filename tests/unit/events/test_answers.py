@@ -15,7 +15,7 @@ from shared.errors import (
     TooLarge,
     Unauthenticated,
 )
-from shared.events.answers import accepted_answer, error_answer, options_answer
+from shared.events.publish_answers import accepted_answer, error_answer, options_answer
 from shared.events.topic import InputSchema
 from tests.unit.events.publishing import NOW, a_request, a_topic
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.events.signature import Signature
+from shared.events.shared_access_signature import Signature
 from tests.builders import KEY
 from tests.unit.events.publishing import KEY2, NOW, URL
 from tests.unit.events.signing import VECTORS, seal, sign

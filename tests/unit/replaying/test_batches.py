@@ -12,14 +12,14 @@ import pytest
 from pushgrid.testing.memory import START, FakeClock, MemoryPayloads
 from shared.deadletter.reader import Element
 from shared.engine.replaying.batches import Batch, BlobBatches
-from shared.engine.replaying.job import FINISHED, Position, Source
+from shared.engine.replaying.job import FINISHED, Position, ReplaySource
 from shared.engine.replaying.job import START as FROM_THE_START
 from shared.engine.replaying.marks import Mark
-from shared.engine.replaying.putting import PutEvents, Target
+from shared.engine.replaying.putting import PutEvents, ReplayTarget
 from shared.subscriptions.subscription import Batching, SubscriptionKey
 from tests.builders import CRM, a_subscription, a_topic, members, noise
 
-MARK = Mark(source=Source("orders", "crm", "dead", "", "CRM"), path="CRM/1.json", to=CRM)
+MARK = Mark(source=ReplaySource("orders", "crm", "dead", "", "CRM"), path="CRM/1.json", to=CRM)
 
 
 def letters(count: int, data: str = "") -> list[Element]:
@@ -96,7 +96,7 @@ def test_events_are_put_in_batches_and_kept_as_long_as_they_live() -> None:
     events = PutEvents(payloads=payloads, requeue=requeue, terms=terms, clock=FakeClock())
     subscription = a_subscription(batching=Batching(max_events=10))
 
-    events.put(Target(subscription, a_topic()), "p-1", [noise(60_000)], timedelta(hours=2))
+    events.put(ReplayTarget(subscription, a_topic()), "p-1", [noise(60_000)], timedelta(hours=2))
 
     ((message,),) = (call.args for call in requeue.at_due.call_args_list)
     (name,) = payloads.blobs

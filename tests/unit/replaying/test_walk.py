@@ -9,12 +9,12 @@ import pytest
 from pushgrid.testing.memory import START, FakeClock, MemoryDeadLetters
 from shared.deadletter.selection import Selection
 from shared.engine.ports import Listing
-from shared.engine.replaying.job import FINISHED, Position, Source
+from shared.engine.replaying.job import FINISHED, Position, ReplaySource
 from shared.engine.replaying.job import START as FROM_THE_START
 from shared.engine.replaying.walk import Walk
 from shared.subscriptions.subscription import DeadLetterDestination
 
-SOURCE = Source("orders", "crm", "dead", "", "CRM")
+SOURCE = ReplaySource("orders", "crm", "dead", "", "CRM")
 NINE, TEN = "CRM/2026/2/9/9/b.json", "CRM/2026/2/9/10/a.json"
 EVERYTHING = Selection()
 LATER = START + timedelta(hours=1)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shared.arm.subscription_codec import to_subscription
 from shared.events.event import Event
 from shared.events.topic import InputSchema
-from shared.subscriptions.advanced_filter import Operator
+from shared.subscriptions.advanced_filter import FilterOperator
 from shared.subscriptions.event_values import EventValues
 from tests.unit.arm.documents import subscription
 
@@ -20,38 +20,46 @@ NOTHING = object()  # the key is missing
 
 # What an operator is given, a value it is true of, one of the same type it is false of, and one of
 # another type. Source: "Understand event filtering" (2022-09-09).
-OPERATORS: dict[Operator, tuple[dict[str, Any], Any, Any, Any]] = {
-    Operator.NUMBER_IN: ({"values": [3, 14.5]}, 14.5, 4, "3"),
-    Operator.NUMBER_NOT_IN: ({"values": [3, 14.5]}, 4, 3, "4"),
-    Operator.NUMBER_LESS_THAN: ({"value": 100}, 99.9, 100, "99"),
-    Operator.NUMBER_LESS_THAN_OR_EQUALS: ({"value": 100}, 100, 100.1, "99"),
-    Operator.NUMBER_GREATER_THAN: ({"value": 20}, 20.1, 20, True),
-    Operator.NUMBER_GREATER_THAN_OR_EQUALS: ({"value": 20}, 20, 19, True),
-    Operator.NUMBER_IN_RANGE: ({"values": [[3, 4], [8, 9]]}, 9, 5, "3"),
-    Operator.NUMBER_NOT_IN_RANGE: ({"values": [[3, 4], [8, 9]]}, 5, 8, "5"),
-    Operator.BOOL_EQUALS: ({"value": True}, True, False, 1),
-    Operator.STRING_IN: ({"values": ["Small", "large"]}, "sMALL", "smal", 1),
-    Operator.STRING_NOT_IN: ({"values": ["Small", "large"]}, "smal", "LARGE", 1),
-    Operator.STRING_CONTAINS: ({"values": ["Ab", "x"]}, "zaBz", "za", 1),
-    Operator.STRING_NOT_CONTAINS: ({"values": ["Ab", "x"]}, "za", "zaBz", 1),
-    Operator.STRING_BEGINS_WITH: ({"values": ["Ab", "x"]}, "aBz", "zab", True),
-    Operator.STRING_NOT_BEGINS_WITH: ({"values": ["Ab", "x"]}, "zab", "abz", True),
-    Operator.STRING_ENDS_WITH: ({"values": ["Ab", "x"]}, "zAB", "abz", 1),
-    Operator.STRING_NOT_ENDS_WITH: ({"values": ["Ab", "x"]}, "abz", "zAB", 1),
-    Operator.IS_NULL_OR_UNDEFINED: ({}, None, "a", 1),
-    Operator.IS_NOT_NULL: ({}, "a", None, None),
+OPERATORS: dict[FilterOperator, tuple[dict[str, Any], Any, Any, Any]] = {
+    FilterOperator.NUMBER_IN: ({"values": [3, 14.5]}, 14.5, 4, "3"),
+    FilterOperator.NUMBER_NOT_IN: ({"values": [3, 14.5]}, 4, 3, "4"),
+    FilterOperator.NUMBER_LESS_THAN: ({"value": 100}, 99.9, 100, "99"),
+    FilterOperator.NUMBER_LESS_THAN_OR_EQUALS: ({"value": 100}, 100, 100.1, "99"),
+    FilterOperator.NUMBER_GREATER_THAN: ({"value": 20}, 20.1, 20, True),
+    FilterOperator.NUMBER_GREATER_THAN_OR_EQUALS: ({"value": 20}, 20, 19, True),
+    FilterOperator.NUMBER_IN_RANGE: ({"values": [[3, 4], [8, 9]]}, 9, 5, "3"),
+    FilterOperator.NUMBER_NOT_IN_RANGE: ({"values": [[3, 4], [8, 9]]}, 5, 8, "5"),
+    FilterOperator.BOOL_EQUALS: ({"value": True}, True, False, 1),
+    FilterOperator.STRING_IN: ({"values": ["Small", "large"]}, "sMALL", "smal", 1),
+    FilterOperator.STRING_NOT_IN: ({"values": ["Small", "large"]}, "smal", "LARGE", 1),
+    FilterOperator.STRING_CONTAINS: ({"values": ["Ab", "x"]}, "zaBz", "za", 1),
+    FilterOperator.STRING_NOT_CONTAINS: ({"values": ["Ab", "x"]}, "za", "zaBz", 1),
+    FilterOperator.STRING_BEGINS_WITH: ({"values": ["Ab", "x"]}, "aBz", "zab", True),
+    FilterOperator.STRING_NOT_BEGINS_WITH: ({"values": ["Ab", "x"]}, "zab", "abz", True),
+    FilterOperator.STRING_ENDS_WITH: ({"values": ["Ab", "x"]}, "zAB", "abz", 1),
+    FilterOperator.STRING_NOT_ENDS_WITH: ({"values": ["Ab", "x"]}, "abz", "zAB", 1),
+    FilterOperator.IS_NULL_OR_UNDEFINED: ({}, None, "a", 1),
+    FilterOperator.IS_NOT_NULL: ({}, "a", None, None),
 }
-NEGATIVE = {each for each in Operator if "Not" in each} - {Operator.IS_NOT_NULL}
-EXISTENCE = {Operator.IS_NULL_OR_UNDEFINED, Operator.IS_NOT_NULL}
+NEGATIVE = {each for each in FilterOperator if "Not" in each} - {FilterOperator.IS_NOT_NULL}
+EXISTENCE = {FilterOperator.IS_NULL_OR_UNDEFINED, FilterOperator.IS_NOT_NULL}
 MATCH_MISSING = {
-    *(Operator.NUMBER_NOT_IN, Operator.STRING_NOT_IN, Operator.NUMBER_NOT_IN_RANGE),
-    Operator.IS_NULL_OR_UNDEFINED,
+    *(
+        FilterOperator.NUMBER_NOT_IN,
+        FilterOperator.STRING_NOT_IN,
+        FilterOperator.NUMBER_NOT_IN_RANGE,
+    ),
+    FilterOperator.IS_NULL_OR_UNDEFINED,
 }
-COMPARING = sorted(set(Operator) - EXISTENCE)
+COMPARING = sorted(set(FilterOperator) - EXISTENCE)
 
 
 def verdict(
-    operator: Operator, value: Any, *, on_arrays: bool = False, given: dict[str, Any] | None = None
+    operator: FilterOperator,
+    value: Any,
+    *,
+    on_arrays: bool = False,
+    given: dict[str, Any] | None = None,
 ) -> bool:
     """Ask the product: a stored subscription with one filter, and an event with one value."""
     document = {"operatorType": operator.lower(), "key": "data.a.b"}
@@ -65,11 +73,11 @@ def verdict(
 
 
 def test_the_table_has_every_operator() -> None:
-    assert (set(OPERATORS), len(OPERATORS)) == (set(Operator), 19)
+    assert (set(OPERATORS), len(OPERATORS)) == (set(FilterOperator), 19)
 
 
 @pytest.mark.parametrize("operator", COMPARING)
-def test_a_value_of_its_type_decides(operator: Operator) -> None:
+def test_a_value_of_its_type_decides(operator: FilterOperator) -> None:
     _, right, wrong, _ = OPERATORS[operator]
 
     assert (verdict(operator, right), verdict(operator, wrong)) == (True, False)
@@ -77,34 +85,34 @@ def test_a_value_of_its_type_decides(operator: Operator) -> None:
 
 @pytest.mark.parametrize("operator", COMPARING)
 @pytest.mark.parametrize("value", ["of another type", {}, {"b": 1}])
-def test_a_value_of_another_type_never_matches(operator: Operator, value: Any) -> None:
+def test_a_value_of_another_type_never_matches(operator: FilterOperator, value: Any) -> None:
     other = OPERATORS[operator][3] if value == "of another type" else value
 
     assert not verdict(operator, other)
 
 
 @pytest.mark.parametrize("value", [NOTHING, None], ids=["missing", "null"])
-@pytest.mark.parametrize("operator", Operator)
-def test_only_some_operators_match_a_missing_value(operator: Operator, value: object) -> None:
+@pytest.mark.parametrize("operator", FilterOperator)
+def test_only_some_operators_match_a_missing_value(operator: FilterOperator, value: object) -> None:
     assert verdict(operator, value) is (operator in MATCH_MISSING)
     assert verdict(operator, value, on_arrays=True) is (operator in MATCH_MISSING)
 
 
 @pytest.mark.parametrize("value", [0, "", False, [], [None], {}])
 def test_every_value_but_null_is_not_null(value: object) -> None:
-    assert verdict(Operator.IS_NOT_NULL, value)
-    assert not verdict(Operator.IS_NULL_OR_UNDEFINED, value)
+    assert verdict(FilterOperator.IS_NOT_NULL, value)
+    assert not verdict(FilterOperator.IS_NULL_OR_UNDEFINED, value)
 
 
 @pytest.mark.parametrize("operator", COMPARING)
-def test_an_array_never_matches_unless_asked_for(operator: Operator) -> None:
+def test_an_array_never_matches_unless_asked_for(operator: FilterOperator) -> None:
     _, right, wrong, other = OPERATORS[operator]
 
     assert not any(verdict(operator, each) for each in ([right], [wrong], [other], []))
 
 
 @pytest.mark.parametrize("operator", COMPARING)
-def test_an_array_matches_by_its_elements(operator: Operator) -> None:
+def test_an_array_matches_by_its_elements(operator: FilterOperator) -> None:
     _, right, wrong, other = OPERATORS[operator]
     is_negative = operator in NEGATIVE
 
@@ -162,10 +170,12 @@ def test_whole_numbers_beyond_doubles_are_compared_as_doubles() -> None:
             given = {"values": [[number, number]]}  # type: ignore[list-item]
         elif "Than" in operator:
             given = {"value": number}  # type: ignore[dict-item]
-        assert verdict(Operator(operator), number, given=given)
-    assert not verdict(Operator.NUMBER_NOT_IN, number, given={"values": [number]})
-    assert not verdict(Operator.NUMBER_NOT_IN, [number], on_arrays=True, given={"values": [number]})
-    assert verdict(Operator.NUMBER_GREATER_THAN, 10**400, given={"value": 1})
+        assert verdict(FilterOperator(operator), number, given=given)
+    assert not verdict(FilterOperator.NUMBER_NOT_IN, number, given={"values": [number]})
+    assert not verdict(
+        FilterOperator.NUMBER_NOT_IN, [number], on_arrays=True, given={"values": [number]}
+    )
+    assert verdict(FilterOperator.NUMBER_GREATER_THAN, 10**400, given={"value": 1})
 
 
 def test_all_filters_must_match_including_those_of_one_key() -> None:
@@ -235,15 +245,15 @@ FLAGS = type("Flags", (), {"__contains__": lambda _, each: isinstance(each, bool
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[Operator, Any, list[Any], bool]:
-    operator = draw(st.sampled_from(Operator))
+def cases(draw: st.DrawFn) -> tuple[FilterOperator, Any, list[Any], bool]:
+    operator = draw(st.sampled_from(FilterOperator))
     if operator in EXISTENCE:
         given: list[Any] = []
     elif "Range" in operator:
         given = draw(
             st.lists(st.lists(NUMBERS, min_size=2, max_size=2).map(sorted), min_size=1, max_size=3)
         )
-    elif operator is Operator.BOOL_EQUALS:
+    elif operator is FilterOperator.BOOL_EQUALS:
         given = [draw(st.booleans())]
     elif operator.startswith("Number"):
         most = 3 if "In" in operator else 1
@@ -254,14 +264,16 @@ def cases(draw: st.DrawFn) -> tuple[Operator, Any, list[Any], bool]:
 
 
 @given(cases())
-@example((Operator.NUMBER_IN, True, [1], True))
-@example((Operator.NUMBER_NOT_IN, [True], [1], True))
-def test_the_product_agrees_with_the_reference(case: tuple[Operator, Any, list[Any], bool]) -> None:
+@example((FilterOperator.NUMBER_IN, True, [1], True))
+@example((FilterOperator.NUMBER_NOT_IN, [True], [1], True))
+def test_the_product_agrees_with_the_reference(
+    case: tuple[FilterOperator, Any, list[Any], bool],
+) -> None:
     operator, value, given, on_arrays = case
     members: dict[str, Any] = {"values": given}
     if operator in EXISTENCE:
         members = {"values": None}
-    elif operator is Operator.BOOL_EQUALS or "Than" in operator:
+    elif operator is FilterOperator.BOOL_EQUALS or "Than" in operator:
         members = {"value": given[0]}
 
     told = verdict(operator, value, on_arrays=on_arrays, given=members)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from tools.bicepcheck.evaluation.deployment import Deployment
+from tools.bicepcheck.evaluation.evaluated_folder import EvaluatedFolder
 from tools.bicepcheck.evaluation.shapes import Shape, declared, faults, params, typed
 from tools.bicepcheck.evaluation.values import Input
 from tools.bicepcheck.reading import nodes as s
@@ -17,7 +17,7 @@ PARAMETERS_FILE = "main.parameters.json"
 _VARIABLE = re.compile(r"\$\{(\w+)(?:=([^}]*))?\}")
 
 
-def deployments(folder: Folder) -> list[Deployment]:
+def deployments(folder: Folder) -> list[EvaluatedFolder]:
     """
     Return the deployment with its default parameters, and with others.
 
@@ -27,9 +27,11 @@ def deployments(folder: Folder) -> list[Deployment]:
     """
     main = folder.main
     if main is None:
-        return [Deployment(folder, {})]
+        return [EvaluatedFolder(folder, {})]
     everything = _everything(main) | _parameters_file(folder, main)
-    return [Deployment(folder, params) for params in ({}, everything, *_limits(main, everything))]
+    return [
+        EvaluatedFolder(folder, params) for params in ({}, everything, *_limits(main, everything))
+    ]
 
 
 def _optional(main: File) -> Iterator[tuple[s.Param, Any, Shape]]:

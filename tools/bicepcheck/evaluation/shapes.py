@@ -39,13 +39,13 @@ class Shape:
     low: int | None = None
     high: int | None = None
     item: Shape | None = None
-    members: Mapping[str, Member] | None = None
+    members: Mapping[str, MemberShape] | None = None
     rest: Shape | None = None
     nullable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class MemberShape:
     """A member of an object; one that is not *writable* is Azure's."""
 
     shape: Shape
@@ -83,7 +83,7 @@ def _of_table(entry: Any) -> Shape:
         return Shape("array", item=_of_table(entry[0]))
     if isinstance(entry, dict):
         members = {
-            key.rstrip("!-"): Member(_of_table(one), key.endswith("!"), not key.endswith("-"))
+            key.rstrip("!-"): MemberShape(_of_table(one), key.endswith("!"), not key.endswith("-"))
             for key, one in entry.items()
             if key != "*"
         }
@@ -97,7 +97,7 @@ def _of_table(entry: Any) -> Shape:
     return Shape(kind, low=int(low) if low else None, high=int(high) if high else None)
 
 
-def declared(node: s.Node, file: File, decorators: tuple[s.Call, ...] = ()) -> Shape:
+def declared(node: s.Node, file: File, decorators: tuple[s.Invocation, ...] = ()) -> Shape:
     """
     Return the shape that a type in a file denotes, narrowed by its decorators.
 
@@ -144,14 +144,14 @@ def _declared(node: s.Node, file: File) -> Shape:
         case s.Object():
             shapes = {one.key: declared(one.value, file, one.decorators) for one in node.properties}
             rest = shapes.pop("*", None)
-            members = {str(key): Member(one, not one.nullable) for key, one in shapes.items()}
+            members = {str(key): MemberShape(one, not one.nullable) for key, one in shapes.items()}
             return Shape("object", members=members, rest=rest)
         case s.Member(of=s.Name(name=owner), name=name) if owner in file.wildcards:
             return _declared(s.Name(line=node.line, name=name), file.wildcards[owner])
     raise LookupError(f"there is no type '{getattr(node, 'name', '?')}'")
 
 
-def limits_of(decorators: tuple[s.Call, ...]) -> dict[str, int]:
+def limits_of(decorators: tuple[s.Invocation, ...]) -> dict[str, int]:
     """Return the numbers that decorators such as `maxLength` set, by decorator name."""
     return {
         one.name: one.args[0].value
@@ -272,5 +272,5 @@ def params(file: File) -> Shape:
     members = {}
     for one in file.all(s.Param):
         shape = declared(one.type, file, one.decorators)
-        members[one.name] = Member(shape, one.default is None and not shape.nullable)
+        members[one.name] = MemberShape(shape, one.default is None and not shape.nullable)
     return Shape("object", members=members)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from tools.bicepcheck.problems import Problem, Report
+from tools.bicepcheck.problems import Problem, ProblemReport
 from tools.bicepcheck.reading import nodes as s
 from tools.bicepcheck.reading.nodes import Kind
 from tools.bicepcheck.reading.parse import Unreadable, parse
@@ -54,7 +54,7 @@ class File:
 class Folder:
     """All files that `main.bicep` uses, directly or not."""
 
-    def __init__(self, root: Path, report: Report) -> None:
+    def __init__(self, root: Path, report: ProblemReport) -> None:
         self.root = root.resolve()
         self.report = report
         self.files: dict[Path, File | None] = {}

@@ -106,7 +106,7 @@ class NestedAccess(Node):
     name: str
 
 
-class Call(Node):
+class Invocation(Node):
     """``name(…)`` or ``of.name(…)``."""
 
     name: str
@@ -147,12 +147,12 @@ class Property(Node):
 
     key: str | Interpolation
     value: Node
-    decorators: tuple[Call, ...] = ()
+    decorators: tuple[Invocation, ...] = ()
 
 
 class Object(Node):
     properties: tuple[Property, ...]
-    resources: tuple[Resource, ...] = ()
+    resources: tuple[ResourceDeclaration, ...] = ()
 
     def get(self, key: str) -> Property | None:
         """Return the member of that name, if there is one."""
@@ -178,7 +178,7 @@ class If(Node):
 
 class Declaration(Node):
     name: str
-    decorators: tuple[Call, ...] = ()
+    decorators: tuple[Invocation, ...] = ()
 
     def has(self, decorator: str) -> bool:
         """Return whether the declaration has a decorator of that name."""
@@ -206,7 +206,7 @@ class TypeAlias(Declaration):
     type: Node
 
 
-class Function(Declaration):
+class FunctionDeclaration(Declaration):
     params: tuple[tuple[str, Node], ...]
     returns: Node
     body: Node
@@ -239,14 +239,14 @@ class Deployable(Declaration):
         return self.body.get(key) if isinstance(self.body, Object) else None
 
 
-class Resource(Deployable):
+class ResourceDeclaration(Deployable):
     """*type* includes the version, except for nested ones: ``'secrets'``."""
 
     type: str
     existing: bool
 
     @property
-    def nested(self) -> tuple[Resource, ...]:
+    def nested(self) -> tuple[ResourceDeclaration, ...]:
         """The resources declared within this one."""
         return self.body.resources if isinstance(self.body, Object) else ()
 

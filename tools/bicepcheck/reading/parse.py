@@ -131,11 +131,11 @@ class _Parser:
             if self.at < len(self.text) and self.text[self.at] != "\n":
                 raise self.fault("a new line")
 
-    def decorators(self) -> tuple[s.Call, ...]:
+    def decorators(self) -> tuple[s.Invocation, ...]:
         found = []
         while self.takes("@"):
             call = self.expression()
-            if not isinstance(call, s.Call):
+            if not isinstance(call, s.Invocation):
                 raise self.fault("a decorator")
             found.append(call)
             self.space(lines=True)
@@ -175,12 +175,14 @@ class _Parser:
                 params = self.items(")", lambda: (self.word(), self.type()), lines=False)
                 returns = self.type()
                 self.needs("=>")
-                return s.Function(params=params, returns=returns, body=self.expression(), **common)
+                return s.FunctionDeclaration(
+                    params=params, returns=returns, body=self.expression(), **common
+                )
         raise Unreadable(line, f"'{keyword}' begins no declaration")
 
-    def resource(self, common: dict[str, Any]) -> s.Resource:
+    def resource(self, common: dict[str, Any]) -> s.ResourceDeclaration:
         kind, existing = self.path(), bool(self.takes("existing"))
-        return s.Resource(type=kind, existing=existing, value=self.value(), **common)
+        return s.ResourceDeclaration(type=kind, existing=existing, value=self.value(), **common)
 
     def value(self) -> s.Node:
         self.needs("=")
@@ -311,7 +313,7 @@ class _Parser:
                 name = self.word()
                 of = s.Member(line=line, of=of, name=name)
                 if self.takes("("):
-                    of = s.Call(line=line, name=name, of=of.of, args=self.arguments())
+                    of = s.Invocation(line=line, name=name, of=of.of, args=self.arguments())
             elif mark := self.takes("[?", "["):
                 self.space(lines=True)
                 at = self.expression()
@@ -344,7 +346,7 @@ class _Parser:
             return self.loop(line) if self.takes("for") else self.array(line)
         if self.takes("{"):
             members = self.items("}", self.member)
-            inside = tuple(one for one in members if isinstance(one, s.Resource))
+            inside = tuple(one for one in members if isinstance(one, s.ResourceDeclaration))
             properties = tuple(one for one in members if isinstance(one, s.Property))
             return s.Object(line=line, properties=properties, resources=inside)
         name = self.word()
@@ -355,7 +357,7 @@ class _Parser:
             self.needs(")")
             return s.If(line=line, test=test, body=self.primary())
         if self.takes("("):
-            return s.Call(line=line, name=name, of=None, args=self.arguments())
+            return s.Invocation(line=line, name=name, of=None, args=self.arguments())
         return s.Name(line=line, name=name)
 
     def array(self, line: int) -> s.Array:
@@ -385,7 +387,7 @@ class _Parser:
         self.needs("]")
         return s.For(line=line, item=item, index=index, source=source, body=body)
 
-    def member(self) -> s.Property | s.Resource:
+    def member(self) -> s.Property | s.ResourceDeclaration:
         decorators, line = self.decorators(), self.line
         if self.takes(SPREAD):
             return s.Property(line=line, key=SPREAD, value=self.expression())

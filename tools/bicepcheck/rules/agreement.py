@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from devhost.timer.ncrontab import ScheduleError, parse
-from tools.bicepcheck.evaluation.deployment import Deployment
+from tools.bicepcheck.evaluation.evaluated_folder import EvaluatedFolder
 from tools.bicepcheck.evaluation.shapes import suggestion
 from tools.bicepcheck.evaluation.values import (
     Deployed,
@@ -23,7 +23,7 @@ from tools.bicepcheck.evaluation.values import (
 )
 from tools.bicepcheck.problems import Problem
 from tools.bicepcheck.rules import azure
-from tools.bicepcheck.rules.app import App
+from tools.bicepcheck.rules.names_in_code import App
 
 FORBIDDEN = frozenset(
     {
@@ -58,7 +58,7 @@ _BLOB_TYPES = ("appendBlob", "blockBlob")
 _SIX_FIELDS = re.compile(r"(\S+ ){5}\S+")
 
 
-def check(deployment: Deployment, app: App) -> Iterator[Problem]:
+def check(deployment: EvaluatedFolder, app: App) -> Iterator[Problem]:
     """Check the names and settings that code and templates share."""
     yield from _created(deployment, "queue", azure.QUEUE, app.queues)
     yield from _created(deployment, "table", azure.TABLE, app.tables)
@@ -76,7 +76,7 @@ def check(deployment: Deployment, app: App) -> Iterator[Problem]:
 
 
 def _created(
-    deployment: Deployment, what: str, kind: str, names: frozenset[str]
+    deployment: EvaluatedFolder, what: str, kind: str, names: frozenset[str]
 ) -> Iterator[Problem]:
     created = deployment.of(kind)
     have = [str(one.name) for one in created]
@@ -225,7 +225,7 @@ def _always_ready(one: Deployed, app: App) -> Iterator[Problem]:
             yield one.problem("function", message, line=entry.line)
 
 
-def _lifecycle(one: Deployed, deployment: Deployment, app: App) -> Iterator[Problem]:
+def _lifecycle(one: Deployed, deployment: EvaluatedFolder, app: App) -> Iterator[Problem]:
     """Rules name containers that the deployment creates, and delete only payloads."""
     created = {str(made.name) for made in deployment.of(azure.CONTAINER)}
     for rule in one.items("properties", "policy", "rules"):

@@ -45,7 +45,7 @@ def _empty_tests(test: s.Node, *, when: bool = True) -> Iterator[tuple[s.Node, b
     match test:
         case s.Unary(op="!"):
             yield from _empty_tests(test.of, when=not when)
-        case s.Call(name="empty", args=(arg,)):
+        case s.Invocation(name="empty", args=(arg,)):
             yield arg, when
         case s.Binary(op="==" | "!=", right=s.Literal(value="" | 0 | None | False)):
             yield test.left, when == (test.op == "==")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from tools.bicepcheck.evaluation.deployment import Deployment
+from tools.bicepcheck.evaluation.evaluated_folder import EvaluatedFolder
 from tools.bicepcheck.evaluation.shapes import of_resource
 from tools.bicepcheck.evaluation.values import (
     Computed,
@@ -17,7 +17,7 @@ from tools.bicepcheck.evaluation.values import (
 )
 from tools.bicepcheck.problems import Problem
 from tools.bicepcheck.rules import azure
-from tools.bicepcheck.rules.app import App
+from tools.bicepcheck.rules.names_in_code import App
 
 _FUNCTION_LENGTHS = {"uniqueString": 13, "guid": 36, "newGuid": 36}
 _DEFAULT = (7, 7, r"default")
@@ -52,7 +52,7 @@ NAMES = {
 _GLOBAL = (azure.ACTION_GROUP, azure.METRIC_ALERT, azure.ZONE, azure.ZONE_LINK)
 
 
-def check(deployment: Deployment, app: App) -> Iterator[Problem]:
+def check(deployment: EvaluatedFolder, app: App) -> Iterator[Problem]:
     """Check names, locations and tags of the resources that the deployment creates."""
     seen: set[Any] = set()
     for one in deployment.deployed:

@@ -6,11 +6,11 @@ import ipaddress
 from collections.abc import Iterator
 from typing import Any
 
-from tools.bicepcheck.evaluation.deployment import Deployment
+from tools.bicepcheck.evaluation.evaluated_folder import EvaluatedFolder
 from tools.bicepcheck.evaluation.values import Deployed, Input, Located, Ref, leaves, shown
 from tools.bicepcheck.problems import Problem
 from tools.bicepcheck.rules import azure
-from tools.bicepcheck.rules.app import App
+from tools.bicepcheck.rules.names_in_code import App
 
 _SERVICES = ("blob", "queue", "table")
 _OWNERS = {
@@ -25,7 +25,7 @@ _MAX_APP_PREFIX = 27  # Flex Consumption takes an address for each instance
 _MAX_PREFIX = 29
 
 
-def check(deployment: Deployment, _app: App) -> Iterator[Problem]:
+def check(deployment: EvaluatedFolder, _app: App) -> Iterator[Problem]:
     """Check networks, endpoints and zones."""
     for network in deployment.of(azure.NETWORK):
         yield from _addresses(network)
@@ -68,7 +68,7 @@ def _services(endpoint: Deployed) -> list[Any]:
     ]
 
 
-def _private_account(account: Deployed, deployment: Deployment) -> Iterator[Problem]:
+def _private_account(account: Deployed, deployment: EvaluatedFolder) -> Iterator[Problem]:
     """Without public access, every service has an endpoint, and its name a zone."""
     endpoints, zones = deployment.of(azure.ENDPOINT), deployment.of(azure.ZONE)
     links = deployment.of(azure.ZONE_LINK)
@@ -102,7 +102,7 @@ def _private_account(account: Deployed, deployment: Deployment) -> Iterator[Prob
         yield account.problem("network", message)
 
 
-def _vault(vault: Deployed, deployment: Deployment) -> Iterator[Problem]:
+def _vault(vault: Deployed, deployment: EvaluatedFolder) -> Iterator[Problem]:
     """A vault has public access or an endpoint."""
     path = ("properties", "publicNetworkAccess")
     public = vault.at(*path) in {None, "Enabled", "enabled"}
@@ -174,7 +174,7 @@ def _range(text: Any) -> ipaddress.IPv4Network | None:
         return None
 
 
-def _app_subnet(site: Deployed, deployment: Deployment) -> Iterator[Problem]:
+def _app_subnet(site: Deployed, deployment: EvaluatedFolder) -> Iterator[Problem]:
     """The app's subnet is delegated to Flex Consumption, and has no private endpoint."""
     subnet = site.at("properties", "virtualNetworkSubnetId")
     if not isinstance(subnet, Ref):

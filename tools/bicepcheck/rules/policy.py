@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tools.bicepcheck.evaluation.deployment import Deployment
+from tools.bicepcheck.evaluation.evaluated_folder import EvaluatedFolder
 from tools.bicepcheck.evaluation.values import Deployed, is_known, members
 from tools.bicepcheck.problems import Problem
 from tools.bicepcheck.rules import azure
-from tools.bicepcheck.rules.app import App
+from tools.bicepcheck.rules.names_in_code import App
 
 _FLEX = "properties.functionAppConfig"
 _CONFIG = "properties.siteConfig"
@@ -93,7 +93,7 @@ _ALWAYS_ENABLED = (
 """Types that have no effect when `enabled` is false."""
 
 
-def check(deployment: Deployment, _app: App) -> Iterator[Problem]:
+def check(deployment: EvaluatedFolder, _app: App) -> Iterator[Problem]:
     """Check all resources that the deployment creates."""
     for one in deployment.deployed:
         for path, (reason, *allowed) in REQUIRED.get(one.type, {}).items():

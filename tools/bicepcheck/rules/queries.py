@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from tools.bicepcheck.evaluation.deployment import Deployment
+from tools.bicepcheck.evaluation.evaluated_folder import EvaluatedFolder
 from tools.bicepcheck.evaluation.shapes import suggestion
 from tools.bicepcheck.evaluation.values import (
     Deployed,
@@ -18,8 +18,8 @@ from tools.bicepcheck.evaluation.values import (
 )
 from tools.bicepcheck.problems import Problem
 from tools.bicepcheck.rules import azure
-from tools.bicepcheck.rules.app import App
 from tools.bicepcheck.rules.monitor import COLUMNS, COMMON_COLUMNS, KEYWORDS, METRICS
+from tools.bicepcheck.rules.names_in_code import App
 
 _DURATION = re.compile(r"P(?:(\d+)D|T(\d+)H|T(\d+)M)")
 _FREQUENCIES = frozenset({1, 5, 10, 15, 30, 60, 120, 180, 240, 300, 360, 1440})
@@ -41,7 +41,7 @@ _ONE_ROW = re.compile(r"\|\s*summarize\b(?!.*\bby\b)[^|]*$")
 _STRING = re.compile(r'"([^"]*)"')
 
 
-def check(deployment: Deployment, app: App) -> Iterator[Problem]:
+def check(deployment: EvaluatedFolder, app: App) -> Iterator[Problem]:
     """Check the alert rules, budgets and diagnostics of a deployment."""
     sites = [site.name for site in deployment.of(azure.SITE)]
     for one in deployment.of(azure.LOG_ALERT):

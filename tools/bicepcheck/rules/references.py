@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tools.bicepcheck.evaluation.deployment import Deployment
+from tools.bicepcheck.evaluation.evaluated_folder import EvaluatedFolder
 from tools.bicepcheck.evaluation.values import (
     Computed,
     Deployed,
@@ -18,7 +18,7 @@ from tools.bicepcheck.evaluation.values import (
 )
 from tools.bicepcheck.problems import Problem
 from tools.bicepcheck.rules import azure
-from tools.bicepcheck.rules.app import App
+from tools.bicepcheck.rules.names_in_code import App
 
 IDS = {
     "serverFarmId": azure.PLAN,
@@ -39,7 +39,7 @@ IDS = {
 _ALERT_SCOPES = {azure.LOG_ALERT: azure.WORKSPACE, azure.METRIC_ALERT: azure.STORAGE}
 
 
-def check(deployment: Deployment, _app: App) -> Iterator[Problem]:
+def check(deployment: EvaluatedFolder, _app: App) -> Iterator[Problem]:
     """Check all references of a deployment's resources."""
     for one in deployment.resources:
         if one.existing:
@@ -86,7 +86,7 @@ def _id(one: Deployed, path: tuple[str, ...], value: Any, kind: str) -> Iterator
     yield one.problem("reference", message, *path)
 
 
-def _existing(one: Deployed, deployment: Deployment) -> Iterator[Problem]:
+def _existing(one: Deployed, deployment: EvaluatedFolder) -> Iterator[Problem]:
     """An existing resource is one that the deployment creates, unless its scope is elsewhere."""
     if isinstance(one.scope, Computed) and one.scope.args:
         return
@@ -114,7 +114,7 @@ def _identities(one: Deployed) -> Iterator[Problem]:
             yield one.problem("reference", message, *path)
 
 
-def _package(one: Deployed, deployment: Deployment) -> Iterator[Problem]:
+def _package(one: Deployed, deployment: EvaluatedFolder) -> Iterator[Problem]:
     """The app's package is in a container that the deployment creates and no rule empties."""
     path = ("properties", "functionAppConfig", "deployment", "storage", "value")
     value = one.at(*path)

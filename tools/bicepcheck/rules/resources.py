@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tools.bicepcheck.evaluation.deployment import Deployment
+from tools.bicepcheck.evaluation.evaluated_folder import EvaluatedFolder
 from tools.bicepcheck.evaluation.shapes import faults, kind_of, of_resource, suggestion, table
 from tools.bicepcheck.evaluation.values import Deployed
 from tools.bicepcheck.problems import Problem
 
 
-def check(deployment: Deployment) -> Iterator[Problem]:
+def check(deployment: EvaluatedFolder) -> Iterator[Problem]:
     """Compare all resources with the table of resource types."""
     scopes = {file.name: file.scope for file in deployment.folder.readable}
     for one in deployment.resources:

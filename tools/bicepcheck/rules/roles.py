@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from tools.bicepcheck.evaluation.deployment import Deployment
+from tools.bicepcheck.evaluation.evaluated_folder import EvaluatedFolder
 from tools.bicepcheck.evaluation.values import Computed, Deployed, Input, Located, Ref, leaves
 from tools.bicepcheck.problems import Problem
 from tools.bicepcheck.reading import nodes as s
 from tools.bicepcheck.reading.folder import Folder
 from tools.bicepcheck.rules import azure
-from tools.bicepcheck.rules.app import App
+from tools.bicepcheck.rules.names_in_code import App
 from tools.bicepcheck.rules.usage import reachable
 
 _DEFINITION = "Microsoft.Authorization/roleDefinitions"
@@ -43,7 +43,7 @@ NEEDED = (
 _GUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-def check(deployment: Deployment, _app: App) -> Iterator[Problem]:
+def check(deployment: EvaluatedFolder, _app: App) -> Iterator[Problem]:
     """Check the role assignments of a deployment."""
     assignments, sites = deployment.of(azure.ASSIGNMENT), deployment.of(azure.SITE)
     granted: set[str] = set()
@@ -148,7 +148,7 @@ def _name(one: Deployed) -> Iterator[Problem]:
             yield one.problem("role", message, "name")
 
 
-def _tables(deployment: Deployment) -> Iterator[Problem]:
+def _tables(deployment: EvaluatedFolder) -> Iterator[Problem]:
     """In tables of roles, which the file loops over, name and id belong together."""
     for environment in deployment.modules.values():
         for symbol in environment.file.symbols:
@@ -173,7 +173,7 @@ def _mislabeled(row: Located) -> str | None:
 
 
 def _order(
-    deployment: Deployment, sites: list[Deployed], assignments: list[Deployed]
+    deployment: EvaluatedFolder, sites: list[Deployed], assignments: list[Deployed]
 ) -> Iterator[Problem]:
     """The app starts after its roles are assigned, which only `dependsOn` ensures."""
     for site in sites:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tools.bicepcheck.evaluation.deployment import Deployment
+from tools.bicepcheck.evaluation.evaluated_folder import EvaluatedFolder
 from tools.bicepcheck.evaluation.values import Computed, Deployed, Input, Ref, leaves
 from tools.bicepcheck.problems import Problem
 from tools.bicepcheck.reading import nodes as s
 from tools.bicepcheck.reading.folder import File, Folder
 from tools.bicepcheck.rules import azure
-from tools.bicepcheck.rules.app import App
+from tools.bicepcheck.rules.names_in_code import App
 
 _SECRET_FUNCTIONS = ("listKeys", "listAccountSas", "listServiceSas", "listSas", "getSecret")
 _SECRET_MEMBERS = (
@@ -27,7 +27,7 @@ _SECRET_NAME = re.compile(r"(key|secret|password|connectionString|token|sas)$", 
 def check_declarations(folder: Folder) -> Iterator[Problem]:
     """Check parameters and outputs, and what modules receive."""
     for file in folder.readable:
-        for call in file.all(s.Call):
+        for call in file.all(s.Invocation):
             if call.name in {"newGuid", "utcNow"}:
                 message = f"{call.name}() changes at each deployment; use a fixed value"
                 yield file.problem(call, "changes-each-time", message)
@@ -39,7 +39,7 @@ def check_declarations(folder: Folder) -> Iterator[Problem]:
             yield from _module(folder, file, module)
 
 
-def check(deployment: Deployment, _app: App) -> Iterator[Problem]:
+def check(deployment: EvaluatedFolder, _app: App) -> Iterator[Problem]:
     """Check outputs and members that contain secrets."""
     for name, value in deployment.outputs.items():
         if any(map(_is_secret, leaves(value))):
@@ -86,7 +86,7 @@ def _output(file: File, one: s.Output) -> Iterator[Problem]:
         match node:
             case s.Name(name=name):
                 reveals = name in file.symbols and file.symbols[name].has("secure")
-            case s.Call(name=name):
+            case s.Invocation(name=name):
                 reveals = name in _SECRET_FUNCTIONS
             case s.Member(name=name):
                 reveals = name in _SECRET_MEMBERS
@@ -108,7 +108,7 @@ def _module(folder: Folder, file: File, module: s.Module) -> Iterator[Problem]:
             continue
         given = [file.symbols.get(node.name) for node in s.walk(one.value, s.Name)]
         from_secret = any(isinstance(found, s.Param) and found.has("secure") for found in given)
-        from_vault = any(call.name == "getSecret" for call in s.walk(one.value, s.Call))
+        from_vault = any(call.name == "getSecret" for call in s.walk(one.value, s.Invocation))
         if param.has("secure") and not from_secret and not from_vault:
             message = f"'{one.key}' is @secure() in {there.name}; pass it a @secure() parameter"
             yield file.problem(one, "secret", message)

@@ -32,10 +32,10 @@ def _unknown_types(file: File) -> Iterator[Problem]:
                 yield file.problem(one, "unknown-type", str(error))
 
 
-def _references(node: s.Node) -> Iterator[s.Name | s.Call]:
+def _references(node: s.Node) -> Iterator[s.Name | s.Invocation]:
     """Yield the nodes that use a declaration."""
     for one in node.tree:
-        if isinstance(one, s.Name) or (isinstance(one, s.Call) and one.of is None):
+        if isinstance(one, s.Name) or (isinstance(one, s.Invocation) and one.of is None):
             yield one
 
 
@@ -55,8 +55,14 @@ def _unused(file: File) -> Iterator[Problem]:
                     if name and name not in used:
                         message = f"nothing uses the import '{name}'; delete it"
                         yield file.problem(one, "unused", message)
-            case s.Param() | s.Var() | s.TypeAlias() | s.Function() | s.Resource():
-                deploys = isinstance(one, s.Resource) and not one.existing
+            case (
+                s.Param()
+                | s.Var()
+                | s.TypeAlias()
+                | s.FunctionDeclaration()
+                | s.ResourceDeclaration()
+            ):
+                deploys = isinstance(one, s.ResourceDeclaration) and not one.existing
                 silenced = "#disable-next-line no-unused" in ["", *lines][one.line - 1]
                 if not (one.name in used or one.has("export") or deploys or silenced):
                     message = f"nothing uses '{one.name}'; delete it"
@@ -99,7 +105,11 @@ def reachable(name: str, needs: dict[str, set[str]]) -> set[str]:
 def _known_too_late(file: File) -> Iterator[Problem]:
     """Names, scopes, conditions and loops must be known before anything is deployed."""
     for one in file.all(s.Deployable):
-        keys = ("name", "scope", "parent") if isinstance(one, s.Resource) else ("name", "scope")
+        keys = (
+            ("name", "scope", "parent")
+            if isinstance(one, s.ResourceDeclaration)
+            else ("name", "scope")
+        )
         members = [member.value for key in keys if (member := one.property(key))]
         for part in (one.loop and one.loop.source, one.test, *members):
             if part is not None and (late := _late(file, part, frozenset())):
@@ -120,6 +130,6 @@ def _late(file: File, node: s.Node, seen: frozenset[str]) -> str | None:
         declared = file.symbols.get(node.name)
         if isinstance(declared, s.Var):
             return _late(file, declared.value, seen | {node.name})
-    if isinstance(node, s.Call) and node.name == "reference":
+    if isinstance(node, s.Invocation) and node.name == "reference":
         return "reference()"
     return next(filter(None, (_late(file, child, seen) for child in node.children)), None)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.adapters.http.answer import MAX_BODY, MAX_HEAD, Answer
+from shared.adapters.http.answer_reader import MAX_BODY, MAX_HEAD, AnswerReader
 from shared.adapters.http.no_answer import NoAnswer
 from shared.http import Failure
 
@@ -35,7 +35,7 @@ class Read(NamedTuple):
 
 def read(data: bytes, cuts: list[int] | None = None) -> Read:
     """Read *data* in pieces of these lengths, and what is left in one."""
-    answer, failure = Answer(), None
+    answer, failure = AnswerReader(), None
     try:
         for size in [*(cuts or []), len(data)]:
             if data and not answer.is_over:
@@ -143,7 +143,7 @@ def test_a_body_has_at_most_64_kib(framing: bytes, size: int, cuts: list[int] | 
     ],
 )
 def test_how_long_the_peer_keeps_a_connection(value: str, seconds: float | None) -> None:
-    answer = Answer()
+    answer = AnswerReader()
     answer.feed(f"HTTP/1.1 200 OK\r\nKeep-Alive: {value}\r\n\r\n".encode())
 
     assert answer.keep_for == seconds

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.adapters.http.answer import Answer
+from shared.adapters.http.answer_reader import AnswerReader
 from tests.fuzz.answers import compare, main
 
 
@@ -23,13 +23,13 @@ def test_answers_are_read_as_h11_reads_them(seed: int) -> None:
 def test_a_reader_that_keeps_too_much_is_found(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    end = Answer.on_message_complete
+    end = AnswerReader.on_message_complete
 
-    def keeping(answer: Answer) -> None:
+    def keeping(answer: AnswerReader) -> None:
         answer._keeps = True
         end(answer)
 
-    monkeypatch.setattr(Answer, "on_message_complete", keeping)
+    monkeypatch.setattr(AnswerReader, "on_message_complete", keeping)
 
     assert main(["--count", "1000"]) == 1
     assert "is_reusable=True" in capsys.readouterr().out

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from shared.adapters.storage.account import StorageAccount
-from shared.adapters.storage.connection import StorageConnection
+from shared.adapters.storage.clients import StorageClients
+from shared.adapters.storage.connection_setting import StorageConnection
 from shared.adapters.storage.queues import whole_seconds
 from shared.errors import InvalidSettings
 
@@ -35,7 +35,7 @@ URIS = {
     ],
 )
 def test_the_account_is_known(storage: Mapping[str, str], account: str) -> None:
-    assert StorageAccount(storage).account_name == account
+    assert StorageClients(storage).account_name == account
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_what_names_no_account_is_refused(storage: Mapping[str, str], complaint:
 def test_clients_go_to_their_services(
     storage: Mapping[str, str], queue: str, blob: str, table: str
 ) -> None:
-    account = StorageAccount(storage)
+    account = StorageClients(storage)
 
     assert account.queue("deliveries").url == queue
     assert account.container("payloads").url == blob

@@ -7,11 +7,14 @@ import sys
 
 import pytest
 
-QUEUE = "import shared.adapters.storage.queues as q, shared.adapters.storage.account as a"
-MADE = f"{QUEUE}\na.StorageAccount({{'': 'UseDevelopmentStorage=true'}}).queue('deliveries')"
+QUEUE = "import shared.adapters.storage.queues as q, shared.adapters.storage.clients as a"
+MADE = f"{QUEUE}\na.StorageClients({{'': 'UseDevelopmentStorage=true'}}).queue('deliveries')"
 
 SECTION = "{'accountName': 'acc', 'credential': 'managedidentity'}"
-READ = f"{QUEUE}\nimport shared.adapters.storage.connection as c\nc.StorageConnection({SECTION})"
+READ = (
+    f"{QUEUE}\nimport shared.adapters.storage.connection_setting as c\n"
+    f"c.StorageConnection({SECTION})"
+)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START
-from shared.delivery.delivery import Attempt, Delivery
+from shared.delivery.delivery import Delivery, LastAttempt
 from shared.delivery.messages.message_writer import encode
 from shared.delivery.messages.packing import EVENT_WIDTH, GAP_WIDTH, most_events
 from shared.delivery.messages.run_length import positions_by_origin, positions_of, run_lengths
@@ -134,7 +134,9 @@ def test_a_failed_batch_comes_back_in_one_message(count: int, seed: int) -> None
 
 
 def test_the_computed_widths_of_a_run_length_are_never_exceeded() -> None:
-    scattered = parked(range(4999, 0, -2), attempts=30, last=Attempt(WIDEST.outcome, 599, START))
+    scattered = parked(
+        range(4999, 0, -2), attempts=30, last=LastAttempt(WIDEST.outcome, 599, START)
+    )
     ((_, spans),) = positions_by_origin(scattered)
     document = wire(a_message(scattered, batch_size=5000))
 

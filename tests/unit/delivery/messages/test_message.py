@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START
-from shared.delivery.delivery import Attempt, Delivery
+from shared.delivery.delivery import Delivery, LastAttempt
 from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.message_writer import (
@@ -140,7 +140,7 @@ def test_a_group_still_fits_at_every_retry() -> None:
 @pytest.mark.parametrize("size", range(600, 720, 10))
 def test_events_of_many_requests_fit_with_their_origins(size: int) -> None:
     """Merged retries: each event comes with a request of its own, every counter at its longest."""
-    widest = Attempt(max(Outcome, key=len), 599, START)
+    widest = LastAttempt(max(Outcome, key=len), 599, START)
     group = [
         a_delivery(
             4999 - number,
@@ -159,7 +159,7 @@ def test_events_of_many_requests_fit_with_their_origins(size: int) -> None:
 
 def test_the_computed_widths_are_never_exceeded() -> None:
     """The longest names there can be, every counter at its longest."""
-    widest = Attempt(max(Outcome, key=len), 599, START)
+    widest = LastAttempt(max(Outcome, key=len), 599, START)
     topic_id = f"/subscriptions/{'s' * 64}/resourceGroups/{'r' * 90}/providers/Microsoft.EventGrid"
     note = a_note(
         reason=max(EndReason, key=len),
@@ -296,7 +296,7 @@ def test_parts_that_are_due_together_share_messages(parts: list[DeliveryMessage]
                 assert sum(tried in map(_tried, piece.deliveries) for piece in own) == 1
 
 
-def _tried(delivery: Delivery) -> tuple[int, Attempt | None]:
+def _tried(delivery: Delivery) -> tuple[int, LastAttempt | None]:
     return delivery.attempts, delivery.last
 
 

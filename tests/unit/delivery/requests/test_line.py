@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START
-from shared.delivery.delivery import Attempt
+from shared.delivery.delivery import LastAttempt
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import DeliveryTerms
 from shared.delivery.requests.line import Line, entries_of
@@ -35,7 +35,7 @@ ASKED = [
     None,
     an_attempt(),
     an_attempt(Outcome.TIMED_OUT, None),
-    Attempt(Outcome.BUSY, 503, START + timedelta(microseconds=1)),
+    LastAttempt(Outcome.BUSY, 503, START + timedelta(microseconds=1)),
 ]
 
 
@@ -49,7 +49,7 @@ def add(
     line.add(entries_of(owner, events, subscription, rules), subscription, rules)
 
 
-def loaded(position: int = 0, last: Attempt | None = None, **members: Any) -> Loaded:
+def loaded(position: int = 0, last: LastAttempt | None = None, **members: Any) -> Loaded:
     attempts = 1 if last else 0
     event = text(id=f"e-{position}", **members)
     return Loaded(a_delivery(position, text=event, attempts=attempts, last=last), event)
@@ -156,7 +156,7 @@ _EVENTS = st.lists(
 
 @given(_EVENTS, st.integers(2, 20), st.integers(1, 4))
 def test_requests_partition_what_is_there_within_the_limits(
-    given_events: list[tuple[int, str, Attempt | None]], most: int, kilobytes: int
+    given_events: list[tuple[int, str, LastAttempt | None]], most: int, kilobytes: int
 ) -> None:
     """Nothing is lost and nothing comes twice, order is kept, one header set for all."""
     events = [
@@ -185,7 +185,7 @@ def test_requests_partition_what_is_there_within_the_limits(
 
 @given(_EVENTS, st.integers(2, 20), st.integers(1, 4))
 def test_a_failed_request_is_made_again_as_it_was(
-    given_events: list[tuple[int, str, Attempt | None]], most: int, kilobytes: int
+    given_events: list[tuple[int, str, LastAttempt | None]], most: int, kilobytes: int
 ) -> None:
     """Also if others of the same message failed at other times, or have been delivered."""
     events = [

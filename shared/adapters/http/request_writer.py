@@ -24,7 +24,7 @@ _PORTS = {"http": 80, "https": 443}
 _MAX_PORT = 65535
 
 
-class Target(NamedTuple):
+class ParsedUrl(NamedTuple):
     """
     Where a URL points to.
 
@@ -40,7 +40,7 @@ class Target(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def parse_url(url: str) -> Target:
+def parse_url(url: str) -> ParsedUrl:
     """
     Take an endpoint's URL apart. The fragment is left out, as always in HTTP.
 
@@ -64,7 +64,7 @@ def parse_url(url: str) -> Target:
         raise _unsendable("port out of range")
     _check_host(parts[1])
     name = parts[1].lower()
-    return Target(
+    return ParsedUrl(
         scheme=scheme,
         host=name.strip("[]"),
         port=port,
@@ -73,7 +73,7 @@ def parse_url(url: str) -> Target:
     )
 
 
-def write_request(request: OutboundRequest, target: Target) -> bytes:
+def write_request(request: OutboundRequest, target: ParsedUrl) -> bytes:
     """
     Write head and body as one piece: sent at once they cost one system call and one packet.
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from bench.soak.ledger import Ledger, Row, digest, events_in
+from bench.soak.ledger import Ledger, LedgerSums, digest, events_in
 from bench.soak.storage import Storage, running_storage
 from bench.soak.traffic import (
     ATTEMPTS,
@@ -73,11 +73,11 @@ class Step(NamedTuple):
     """One run: *attack* is played on a deployment whose publishers are paused."""
 
     row: str
-    attack: Callable[[Deployment], Attacked]
+    attack: Callable[[SoakDeployment], Attacked]
 
 
 @dataclass(slots=True, kw_only=True)
-class Deployment:
+class SoakDeployment:
     """A running deployment; *chance* is that of its scenario and round."""
 
     chance: random.Random
@@ -98,7 +98,7 @@ class Deployment:
         alive = [host for host in self.hosts if host.process.poll() is None]
         return self.chance.choice(alive or self.hosts).url
 
-    def play(self, step: Step) -> Row:
+    def play(self, step: Step) -> LedgerSums:
         """Attack, then wait until everything has come to its end."""
         time_to_live = 24 * 3600 / float(self._settings["PUSHGRID_TIME_SCALE"])
         self.ledger = Ledger(attempts=ATTEMPTS, time_to_live=time_to_live)
@@ -207,13 +207,13 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
 
 
 @contextmanager
-def running_deployment(stage: Stage, chance: random.Random) -> Iterator[Deployment]:
+def running_deployment(stage: Stage, chance: random.Random) -> Iterator[SoakDeployment]:
     """Run a deployment whose topic and subscriptions exist, until the block ends."""
     with ExitStack() as stack:
         storage = stack.enter_context(running_storage(is_on_disk=stage.is_on_disk))
         is_silent = threading.Event()
         names = stack.enter_context(running_name_server(lambda _: is_silent.is_set()))
-        made = Deployment(
+        made = SoakDeployment(
             chance=chance,
             storage=storage,
             is_silent=is_silent,

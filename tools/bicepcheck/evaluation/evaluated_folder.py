@@ -35,7 +35,7 @@ Locals = Mapping[str, Any]
 NO_LOCALS: Locals = {}
 
 
-class Deployment:
+class EvaluatedFolder:
     """
     All resources of a folder under one set of parameters.
 
@@ -79,7 +79,7 @@ class Environment:
 
     def __init__(
         self,
-        deployment: Deployment,
+        deployment: EvaluatedFolder,
         file: File,
         params: Mapping[str, Any],
         elsewhere: Computed | None = None,
@@ -177,7 +177,7 @@ class Environment:
             self._expect(one.test, holds, "bool")
             if truth(holds) is False:
                 return None
-        if isinstance(one, s.Resource):
+        if isinstance(one, s.ResourceDeclaration):
             return self._resource(one, body, outer, local)
         there = self.deployment.folder.module(self.file, one) if isinstance(one, s.Module) else None
         if there is None:
@@ -224,7 +224,7 @@ class Environment:
             self.fault(one, "scope", message)
 
     def _resource(
-        self, one: s.Resource, body: s.Object, outer: Deployed | None, local: Locals
+        self, one: s.ResourceDeclaration, body: s.Object, outer: Deployed | None, local: Locals
     ) -> Deployed:
         kind = one.type.split("@")[0]
         resource = Deployed(
@@ -284,7 +284,7 @@ class Environment:
                 found = [one for one in self.deployment.resources if one.parent is of]
                 unknown = Computed("unknown", (node.name,))
                 return next((one for one in found if one.symbol == node.name), unknown)
-            case s.Call():
+            case s.Invocation():
                 return self._call(node, local)
             case s.Unary():
                 value = self.value(node.of, local)
@@ -375,7 +375,7 @@ class Environment:
             found.lines[key] = one.line
         return found
 
-    def _call(self, node: s.Call, local: Locals) -> Any:
+    def _call(self, node: s.Invocation, local: Locals) -> Any:
         if node.name.startswith("load") and len(node.args) == 1:
             return self._load(node)
         args = [
@@ -401,7 +401,7 @@ class Environment:
 
         return run
 
-    def _load(self, node: s.Call) -> Any:
+    def _load(self, node: s.Invocation) -> Any:
         path = node.args[0].value if isinstance(node.args[0], s.Literal) else None
         try:
             text = self.file.sibling(str(path)).read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"0|[1-9][0-9]*")
 _BLOB = 4  # parts of a path: nothing, account, container, blob
 
 
-class Change(NamedTuple):
+class BlobChange(NamedTuple):
     """
     What a request does to a blob if it succeeds.
 
@@ -33,7 +33,7 @@ class Change(NamedTuple):
     number: str = ""
 
 
-class Outcome(NamedTuple):
+class BatchItemAnswer(NamedTuple):
     """The answer to one request of a batch."""
 
     status: int
@@ -42,7 +42,7 @@ class Outcome(NamedTuple):
 
 def change_of(
     method: str, target: str, headers: Mapping[str, str], number: str = ""
-) -> Change | None:
+) -> BlobChange | None:
     """Return what a request for *target*, path and query, changes; header names in lower case."""
     parts = urlsplit(target)
     path = unquote(parts.path).split("/", _BLOB - 1)
@@ -50,7 +50,7 @@ def change_of(
     if api is None or len(path) < _BLOB or not path[-1]:
         return None
     # Storage takes a backslash in a name for a slash.
-    return Change(api, path[2], path[3].replace("\\", "/"), parts.path, number)
+    return BlobChange(api, path[2], path[3].replace("\\", "/"), parts.path, number)
 
 
 def _api(method: str, query: Mapping[str, str], headers: Mapping[str, str]) -> str | None:
@@ -78,14 +78,14 @@ def is_batch(method: str, target: str) -> bool:
     return method == "POST" and dict(parse_qsl(urlsplit(target).query)).get("comp") == "batch"
 
 
-def changes_in(batch: bytes, content_type: str) -> Sequence[Change]:
+def changes_in(batch: bytes, content_type: str) -> Sequence[BlobChange]:
     """
     Return what the requests in the body of a *batch* change.
 
     Raises:
         ValueError: a request has no number of its own, by which its answer could be found.
     """
-    found = dict[str, Change | None]()
+    found = dict[str, BlobChange | None]()
     for number, line, headers in _parts(batch, content_type):
         method, _, rest = line.partition(" ")
         if not rest:
@@ -96,10 +96,10 @@ def changes_in(batch: bytes, content_type: str) -> Sequence[Change]:
     return [each for each in found.values() if each]
 
 
-def outcomes_in(batch: bytes, content_type: str) -> Mapping[str, Outcome]:
+def outcomes_in(batch: bytes, content_type: str) -> Mapping[str, BatchItemAnswer]:
     """Return the answers in the answer to a *batch*, by the number of their request."""
     return {
-        number: Outcome(int(status[1]), headers.get("x-ms-request-id", ""))
+        number: BatchItemAnswer(int(status[1]), headers.get("x-ms-request-id", ""))
         for number, line, headers in _parts(batch, content_type)
         if (status := _STATUS.match(line))
     }

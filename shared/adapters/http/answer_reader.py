@@ -26,7 +26,7 @@ _NO_CONTENT = 204
 _RESET_CONTENT = 205
 
 
-class Answer:
+class AnswerReader:
     """
     One answer, as far as it has arrived. Informational responses before it are skipped.
 

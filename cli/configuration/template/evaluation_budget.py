@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cli.configuration.limits import BeyondLimits, names_size, size_of
+from cli.configuration.document_limits import BeyondLimits, names_size, size_of
 from cli.configuration.template.expressions import ExpressionFault
 
 MAX_STEPS = 500_000  # seconds; 800 event subscriptions need a quarter of it
@@ -12,7 +12,7 @@ MAX_TOTAL = 64 * 1024 * 1024  # characters of all values
 MAX_LEVELS = 150  # of values and calls in each other
 
 
-class Budget:
+class EvaluationBudget:
     """
     What is left for one template.
 

@@ -29,7 +29,7 @@ _REPLACING = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")  # requests looks for both
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Certificate:
+class CertificateFiles:
     """
     The files of a certificate, each in PEM.
 
@@ -53,14 +53,14 @@ def user_folder() -> Path:
     return Unix("pushgrid").user_data_path / "tls"
 
 
-def local_certificate(folder: Path, now: datetime | None = None) -> Certificate:
+def local_certificate(folder: Path, now: datetime | None = None) -> CertificateFiles:
     """
     Return the certificate in *folder*; it is made if there is none, or it soon expires.
 
     Raises:
         HostError: the folder cannot be used.
     """
-    found = Certificate(
+    found = CertificateFiles(
         server=folder / "server.pem",
         authority=folder / "authority.pem",
         bundle=folder / "bundle.pem",

@@ -21,7 +21,7 @@ from shared.adapters.http.dialer import Dialer
 from shared.adapters.http.no_answer import NoAnswer, failed
 from shared.adapters.http.outbound_guard import OutboundGuard
 from shared.adapters.http.pool import MAX_IDLE, Pool
-from shared.adapters.http.request import Target, parse_url, write_request
+from shared.adapters.http.request_writer import ParsedUrl, parse_url, write_request
 from shared.adapters.http.resolver import Lookup
 from shared.adapters.http.tls import client_tls
 from shared.http import Answered, Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
@@ -33,7 +33,7 @@ _BODY_SECONDS = 2.0
 _STALE = (Failure.SOCKET, Failure.TLS)  # the ends of a connection that the peer gave up
 
 
-class _Call(NamedTuple):
+class _WrittenRequest(NamedTuple):
     """
     A request as bytes, the time it may take once it is on its way, and who waits beyond it.
 
@@ -91,7 +91,7 @@ class HttpPusher:
             data = write_request(request, target)
             self._refuse(target)
             server = Server(target.scheme, target.host, target.port)
-            call = _Call(server, data, timeout.total_seconds(), late, request.wants_body)
+            call = _WrittenRequest(server, data, timeout.total_seconds(), late, request.wants_body)
             if request.examines_peer:
                 return await self._examine(call)
             return await self._exchange(call)
@@ -107,14 +107,14 @@ class HttpPusher:
             self._give_up(connection)
         await self._dialer.close()
 
-    def _refuse(self, target: Target) -> None:
+    def _refuse(self, target: ParsedUrl) -> None:
         refused = self._guard.refuse_scheme(target.scheme) or self._guard.refuse_host(
             target.host, target.port
         )
         if refused:
             raise NoAnswer(Failure.NOT_ALLOWED, refused)
 
-    async def _exchange(self, call: _Call) -> Answered:
+    async def _exchange(self, call: _WrittenRequest) -> Answered:
         connection = self._pool.take(call.server)
         started = awake_seconds()
         if connection is not None:
@@ -128,7 +128,7 @@ class HttpPusher:
         connection = await self._dialer.dial(call.server, min(_CONNECT_SECONDS, call.timeout))
         return await self._converse(connection, call, awake_seconds())
 
-    async def _examine(self, call: _Call) -> Exchange:
+    async def _examine(self, call: _WrittenRequest) -> Exchange:
         """Send over a new connection, and tell who is at its other end."""
         begun, limit, peer = awake_seconds(), min(_CONNECT_SECONDS, call.timeout), None
         try:
@@ -145,7 +145,9 @@ class HttpPusher:
                     connection.close()
             return NotAnswered(none.failure, none.detail, seconds, peer)
 
-    async def _converse(self, connection: HttpConnection, call: _Call, started: float) -> Answered:
+    async def _converse(
+        self, connection: HttpConnection, call: _WrittenRequest, started: float
+    ) -> Answered:
         kept = False
         try:
             connection.send(call.data)

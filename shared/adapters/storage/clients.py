@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from shared.adapters.storage.connection import Service, StorageConnection
+from shared.adapters.storage.connection_setting import Service, StorageConnection
 
 if TYPE_CHECKING:
     from azure.data.tables import TableClient, TableServiceClient
@@ -28,7 +28,7 @@ T = TypeVar("T")
 _TALKATIVE = ("azure.core", "azure.identity", "azure.storage", "azure.data")
 
 
-class StorageAccount:
+class StorageClients:
     """
     Makes the clients when they are first needed; they may be used from any thread.
 

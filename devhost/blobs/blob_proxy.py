@@ -19,10 +19,10 @@ from xml.sax.saxutils import escape
 
 import h11
 
-from devhost.blobs.changes import (
+from devhost.blobs.blob_changes import (
     DELETE,
-    Change,
-    Outcome,
+    BatchItemAnswer,
+    BlobChange,
     change_of,
     changes_in,
     is_batch,
@@ -30,7 +30,7 @@ from devhost.blobs.changes import (
 )
 from devhost.blobs.upstream import exchange
 from devhost.errors import HostError
-from devhost.storage.account import StorageAccount
+from devhost.storage.account import AccountConnection
 
 #: Reports a change to the app: the members of its record of a blob.
 Report = Callable[[Mapping[str, Any]], Awaitable[None]]
@@ -54,7 +54,7 @@ class BlobProxy:
         HostError: the account is not Azurite's.
     """
 
-    def __init__(self, account: StorageAccount, report: Report) -> None:
+    def __init__(self, account: AccountConnection, report: Report) -> None:
         parts = urlsplit(account.blob_url)
         if parts.scheme != "http" or parts.path != f"/{account.name}" or not account.key:
             raise HostError(
@@ -130,13 +130,13 @@ class BlobProxy:
     async def _report_all(
         self,
         request: _Request,
-        changes: Sequence[Change],
-        before: Mapping[Change, Mapping[str, str]],
+        changes: Sequence[BlobChange],
+        before: Mapping[BlobChange, Mapping[str, str]],
         answer: h11.Response,
         body: bytes,
     ) -> None:
         headers = _text(answer.headers)
-        whole = {"": Outcome(answer.status_code, headers.get("x-ms-request-id", ""))}
+        whole = {"": BatchItemAnswer(answer.status_code, headers.get("x-ms-request-id", ""))}
         outcomes = {**whole, **outcomes_in(body, headers.get("content-type", ""))}
         for each in changes:
             outcome = outcomes.get(each.number)
@@ -161,7 +161,7 @@ class BlobProxy:
                 }
             )
 
-    async def _look_up(self, change: Change) -> Mapping[str, str]:
+    async def _look_up(self, change: BlobChange) -> Mapping[str, str]:
         """Return what storage says of a blob; nothing if it is not there."""
         signed = self._account.sign("HEAD", change.path, {}, 0)
         headers = [("Host", self._authority), *signed.items()]
@@ -192,7 +192,7 @@ class _Request:
         headers = [each for each in self._headers if each[0].lower() not in _HOP_BY_HOP]
         return h11.Request(method=self.method, target=self.target, headers=headers)
 
-    def changes(self) -> Sequence[Change]:
+    def changes(self) -> Sequence[BlobChange]:
         found = change_of(self.method, self.target, self.headers)
         return [found] if found else []
 

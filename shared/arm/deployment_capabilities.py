@@ -34,7 +34,7 @@ class ProfileLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deployment:
+class DeploymentCapabilities:
     """
     The settings of this app that limit what documents can ask for.
 
