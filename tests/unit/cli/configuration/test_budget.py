@@ -75,7 +75,7 @@ def test_every_template_is_read_or_refused_within_its_budget(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(evaluation_budget, "MAX_STEPS", _STEPS)
         patch.setattr(evaluation_budget, "MAX_TOTAL", _CHARACTERS)
-        patch.setattr(template_file, "Budget", _Counted)
+        patch.setattr(template_file, "EvaluationBudget", _Counted)
         try:
             found = read_configuration(path)
         except CommandFailed as error:
