@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -167,6 +168,18 @@ def test_every_page_and_tool_names_the_same_pythons():
     assert f"        python: {json.dumps(PYTHONS)}\n" in ci
     assert 'requires-python = ">=3.11,<3.15"' in project
     assert "Python 3.11, 3.12, 3.13 or 3.14" in (ROOT / "README.md").read_text()
+
+
+def test_one_name_names_one_class():
+    """But for `Topic`, which `pushgrid.testing` offers under the name that users know."""
+    named = Counter(
+        name
+        for folder in ("shared", "devhost", "cli", "pushgrid", "bench", "tools")
+        for path in (ROOT / folder).rglob("*.py")
+        for name in re.findall(r"^class ([A-Z]\w*)", path.read_text(), re.MULTILINE)
+    )
+
+    assert {name for name, classes in named.items() if classes > 1} == {"Topic"}
 
 
 def test_the_glossary_names_no_word_twice():

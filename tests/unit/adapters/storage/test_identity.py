@@ -83,7 +83,12 @@ def test_the_local_host_is_the_same_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made: list[dict[str, Any]] = []
-    monkeypatch.setattr(azure.identity, kind, lambda **given: made.append(given) or kind)
+
+    def make(**given: Any) -> str:
+        made.append(given)
+        return kind
+
+    monkeypatch.setattr(azure.identity, kind, make)
 
     account = find_account("S", {"S__accountName": "acc", **_variables(section)})
 
