@@ -68,60 +68,6 @@ def test_a_file_from_nothing_to_a_delivery(
     assert there.wait_for(bool)
 
 
-def test_a_changed_file_updates_and_prunes(apply: Apply, pushgrid: Run, name: str) -> None:
-    absent = webhook("http://127.0.0.1:9/") | {"consent": "assumed"}
-    labelled = webhook("http://127.0.0.1:9/", labels=["a"]) | {"consent": "assumed"}
-    old = f"{name}-old"
-    apply({"topics": {name: {"eventSubscriptions": {"crm": absent}}, old: {}}})
-    wanted = {"topics": {name: {"eventSubscriptions": {"crm": labelled}}}}
-
-    planned = apply(wanted, "--prune", "--dry-run", "--json").document
-    done = apply(wanted, "--prune")
-    listed = pushgrid("topic", "list", "--json").document
-
-    assert planned["dryRun"] is True
-    assert [(each["action"], each["name"]) for each in planned["changes"]] == [
-        ("unchanged", name),
-        ("update", f"{name}/crm"),
-        ("delete", old),
-    ]
-    assert (done.code, done.err) == (0, "")
-    assert done.out.splitlines() == [
-        f"~ event subscription {name}/crm",
-        '    properties.labels: nothing → ["a"]',
-        f"- topic {old}",
-        "1 updated, 1 unchanged, 1 deleted.",
-    ]
-    assert [each["name"] for each in listed] == [name]
-
-
-def test_a_fault_names_file_path_and_line(apply: Apply, name: str) -> None:
-    text = f"""topics:
-  {name}:
-    eventSubscriptions:
-      crm:
-        properties:
-          destination:
-            endpointType: WebHook
-            properties: {{endpointUrl: "ftp://127.0.0.1"}}
-      erp: {json.dumps(webhook("http://127.0.0.1:9/") | {"consent": "assumed"})}
-"""
-    own = f"topics.{name}.eventSubscriptions.crm.properties.destination"
-
-    malformed = apply(text.replace("endpointType", "endpointKind", 1), file="pushgrid.yaml")
-    refused = apply(text, file="pushgrid.yaml")
-
-    assert (malformed.code, malformed.out) == (2, "")
-    assert malformed.err.splitlines() == [
-        f"pushgrid.yaml:7: {own}.endpointKind: there is no such member; did you mean endpointType?",
-    ]
-    assert refused.code == 1
-    assert refused.out.endswith("2 created, 1 refused.\n")
-    head, reason = refused.err.splitlines()
-    assert head == f"! event subscription {name}/crm"
-    assert reason.startswith(f"pushgrid.yaml:8: {own}.properties.endpointUrl: Invalid event")
-
-
 def test_a_compiled_template_serves_the_laptop_too(
     apply: Apply, pushgrid: Run, subscriber: Callable[..., Subscriber], tmp_path: Path
 ) -> None:
@@ -150,7 +96,3 @@ def test_a_compiled_template_serves_the_laptop_too(
     ]
     assert second.out.endswith("Nothing to change: the deployment is as main.json says.\n")
     assert shown["properties"]["labels"] == ["OrderPlaced", "OrderCancelled"]
-
-
-def test_the_schema_is_printed(pushgrid: Run) -> None:
-    assert pushgrid("schema").document["title"] == "Pushgrid configuration"

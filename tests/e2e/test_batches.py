@@ -11,7 +11,6 @@ from testbed.arm import Arm
 from testbed.subscriber import Push, Subscriber
 from tests.e2e.publishing import an_event, ids, send
 
-EVENTS = 2000
 AT_A_TIME = 100
 HEADERS = [
     {"name": "x-team", "type": "Static", "properties": {"value": "crm"}},
@@ -25,30 +24,6 @@ def batch_ids(push: Push) -> list[str]:
     found = [event["id"] for event in push.events]
     assert len(found) == len(set(found)) <= AT_A_TIME
     return found
-
-
-def test_two_thousand_events_arrive_in_few_requests(
-    host: RunningHost,
-    arm: Arm,
-    subscriber: Callable[..., Subscriber],
-    report: Callable[[str], None],
-):
-    topic = f"batches-{uuid.uuid4().hex[:8]}"
-    arm.create_topic(topic)
-    receiver = subscriber()
-    arm.create_subscription(topic, "batches", receiver.url, {"maxEventsPerBatch": AT_A_TIME})
-    key = arm.key(topic)
-    events = [an_event(number) for number in range(EVENTS)]
-
-    for start in range(0, EVENTS, AT_A_TIME):
-        send(host.url, topic, key, events[start : start + AT_A_TIME])
-    receiver.wait_for(lambda pushes: len(ids(pushes)) >= EVENTS)
-
-    arrived = [id_ for push in receiver.pushes for id_ in batch_ids(push)]
-    assert sorted(arrived) == sorted(event.id for event in events)
-    assert len(receiver.pushes) <= 60
-    assert not any("aeg-output-event-id" in push.headers for push in receiver.pushes)
-    report(f"{EVENTS} events in batches of {AT_A_TIME}: {len(receiver.pushes)} requests")
 
 
 def test_a_failed_batch_comes_back_with_its_headers_and_in_no_other_company(

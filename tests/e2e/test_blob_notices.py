@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
 from azure.mgmt.eventgrid import models as m
 from azure.storage.blob import BlobClient
 
@@ -23,21 +22,18 @@ SOURCE = (
 )
 
 
-@pytest.mark.parametrize("schema", ["EventGridSchema", "CloudEventSchemaV1_0"])
 def test_the_handler_of_the_dead_letter_storage_is_told_where_the_event_is(
     host: RunningHost,
     arm: Arm,
     dead_letters: DeadLetters,
     subscriber: Callable[..., Subscriber],
     name: str,
-    schema: str,
 ):
     container = dead_letters.container.container_name
     handler = subscriber()
     begins = f"/blobServices/default/containers/{container}/"
     wanted = m.EventSubscription(
         destination=webhook(handler),
-        event_delivery_schema=schema,
         filter=m.EventSubscriptionFilter(
             subject_begins_with=begins,
             included_event_types=["Microsoft.Storage.BlobCreated"],
@@ -57,7 +53,7 @@ def test_the_handler_of_the_dead_letter_storage_is_told_where_the_event_is(
     ((path, letters),) = dead_letters.wait_for(1).items()
     assert [each["id"] for each in letters] == [event.id]
     assert told["subject"] == f"{begins}blobs/{path}"
-    assert told["topic" if schema == "EventGridSchema" else "source"] == SOURCE
+    assert told["topic"] == SOURCE
     found = dead_letters.container.get_blob_client(path).get_blob_properties()
     data = told["data"]
     assert data["eTag"] == found.etag.strip('"')

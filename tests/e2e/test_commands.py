@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import signal
 import subprocess
 import sys
@@ -66,20 +65,6 @@ def listener(*options: str) -> Iterator[tuple[str, IO[str]]]:
 
 VALIDATION = {"aeg-event-type": "SubscriptionValidation", "aeg-subscription-name": "CRM"}
 DELETION = VALIDATION | {"aeg-event-type": "SubscriptionDeletion"}
-
-
-def test_the_listener_accepts_the_handshake_and_prints_what_it_gets():
-    with listener("--json") as (url, printed):
-        validation = [{"data": {"validationCode": "c-1"}}]
-        accepted = requests.post(url, json=validation, headers=VALIDATION, timeout=60)
-        pushed = requests.post(
-            url, json=[{"id": "1"}], headers={"aeg-delivery-count": "0"}, timeout=60
-        )
-        line = json.loads(printed.readline())
-
-    assert accepted.json() == {"validationResponse": "c-1"}
-    assert pushed.status_code == 200
-    assert line["body"] == [{"id": "1"}]
 
 
 def test_the_listener_tells_people_of_handshakes_deletions_and_headers_of_their_own():

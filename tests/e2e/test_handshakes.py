@@ -9,17 +9,13 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
 
 import pytest
 import requests
-from azure.mgmt.eventgrid import EventGridManagementClient
-from azure.mgmt.eventgrid import models as m
 
 from devhost.process import RunningHost
 from testbed.arm import Arm
 from testbed.subscriber import PATIENCE, Consent, Push, Reply, Subscriber, consents
-from tests.e2e.operator import Credential, Key
 from tests.e2e.publishing import an_event, ids, send
 
 CLOUD = "CloudEventSchemaV1_0"
@@ -116,45 +112,6 @@ def test_each_handshake_ends_as_documented(
         assert ids(endpoints[name].pushes) == events
     for name in set(endpoints) - served - awaited:
         assert endpoints[name].pushes == []
-
-
-def test_the_official_client_waits_for_the_link(
-    host: RunningHost, subscriber: Callable[..., Subscriber], arm: Arm, topic: str
-):
-    silent = subscriber(consent=says(200))
-    given = m.EventSubscription(
-        destination=m.WebHookEventSubscriptionDestination(endpoint_url=silent.url)
-    )
-    arm_id = arm.create_topic(topic)["id"].split("/")
-    with EventGridManagementClient(
-        Credential(), arm_id[2], base_url=host.url, authentication_policy=Key(), polling_interval=0
-    ) as client:
-        poller: Any = client.topic_event_subscriptions.begin_create_or_update(
-            arm_id[4], topic, "crm", given
-        )
-        time.sleep(1.5)
-        assert not poller.done()
-        requests.get(link(silent), timeout=60)
-        created = poller.result(timeout=PATIENCE)
-
-    assert created.provisioning_state == "Succeeded"
-
-
-def test_an_endpoint_gets_no_more_than_it_has_granted(
-    host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber], topic: str
-):
-    """300 a minute: 31 at once, each of the other 29 at least 0.2 s after the one before."""
-    endpoint = subscriber(consent=says(200, WebHook_Allowed_Origin="*", WebHook_Allowed_Rate="300"))
-    arm.create_subscription(topic, "crm", endpoint.url, eventDeliverySchema=CLOUD)
-    events = [an_event(number) for number in range(60)]
-
-    key, began = arm.key(topic), time.time()
-    send(host.url, topic, key, events)
-
-    assert endpoint.wait_for(lambda pushes: len(pushes) >= 60)
-    times = sorted(push.at for push in endpoint.pushes)
-    assert ids(endpoint.pushes) == {event.id for event in events}
-    assert [at for number, at in enumerate(times[31:], 1) if at < began + number * 0.2] == []
 
 
 def test_endpoints_hear_of_the_end_and_one_that_hangs_delays_nobody(

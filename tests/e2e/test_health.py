@@ -81,41 +81,6 @@ def hosts() -> Iterator[tuple[RunningHost, RunningHost]]:
             yield host, second
 
 
-def test_delayed_delivery_holds_new_events_on_every_host_until_a_probe_succeeds(
-    hosts: tuple[RunningHost, RunningHost],
-    subscriber: Callable[..., Subscriber],
-    report: Callable[[str], None],
-):
-    """Ten first attempts fail with 500, which has no probation: a minute's hold, here 10 s."""
-    hold = 10.0
-
-    def answer(push: Push) -> int:
-        is_first = push.headers["aeg-delivery-count"] == "0"
-        return 500 if is_first and push.events[0]["data"]["number"] < 10 else 200
-
-    receiver = subscriber(answer)
-    host, second = hosts
-    arm = Arm(host.url)
-    arm.create_topic("orders")
-    arm.create_subscription("orders", "crm", receiver.url)
-    key = arm.key("orders")
-    events = [an_event(number) for number in range(12)]
-    send(host.url, "orders", key, events[:10])
-    assert receiver.wait_for(lambda pushes: len(pushes) >= 10)
-    tenth = receiver.pushes[9].at
-    time.sleep(STORED_READ)
-    send(host.url, "orders", key, events[10:11])
-    send(second.url, "orders", key, events[11:])
-    expected = {event.id for event in events}
-    everything = receiver.wait_for(lambda pushes: expected <= ids(pushes[10:]))
-
-    gaps = [push.at - tenth for push in receiver.pushes[10:]]
-    report(f"delayed delivery of {hold:.0f} s: requests again from {gaps[0]:.1f} s on")
-    assert everything
-    assert len(receiver.pushes) == 10 + len(events)
-    assert gaps[0] >= hold - 0.5
-
-
 def test_a_pause_on_one_host_keeps_the_events_of_all_until_another_resumes(
     hosts: tuple[RunningHost, RunningHost], subscriber: Callable[..., Subscriber]
 ):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import ssl
 import urllib.request
 from collections.abc import Callable, Iterator
 from urllib.error import URLError
-from urllib.parse import urlencode
 
 import pytest
 from azure.core.credentials import AccessToken
@@ -35,7 +33,7 @@ class Token:
 
 @pytest.fixture(scope="module")
 def host(own_azurite: Azurite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHost]:
-    settings = host_settings(own_azurite, PUSHGRID_AZ_LOGIN="true")
+    settings = host_settings(own_azurite)
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
         with running_host(settings, options=["--tls"]) as running:
@@ -81,31 +79,3 @@ def test_nobody_trusts_it_without_what_it_prints(host: RunningHost) -> None:
     with pytest.raises(URLError) as refused:
         urllib.request.urlopen(f"{host.url}/status/health")
     assert isinstance(refused.value.reason, ssl.SSLCertVerificationError)
-
-
-def test_a_client_signs_in_as_azure_cli_does(trusted: RunningHost) -> None:
-    """By the routes that have functions of their own; `make az` runs the real one."""
-
-    def read(url: str, form: dict[str, str] | None = None, token: str = "") -> object:
-        body = urlencode(form).encode() if form else None
-        request = urllib.request.Request(url, body, {"Authorization": f"Bearer {token}"})
-        with urllib.request.urlopen(request) as answer:
-            return json.loads(answer.read())
-
-    cloud = read(f"{trusted.url}/metadata/endpoints?api-version=2015-01-01")
-    assert isinstance(cloud, dict)
-    login = cloud["authentication"]["loginEndpoint"]
-    found = read(f"{login}/.well-known/openid-configuration")
-    assert isinstance(found, dict)
-    form = {"grant_type": "client_credentials", "client_secret": ADMIN_KEY}
-    token = read(found["token_endpoint"], form)
-    assert isinstance(token, dict)
-
-    types = read(
-        f"{trusted.url}/providers/Microsoft.EventGrid/topicTypes?api-version=2022-06-15",
-        token=token["access_token"],
-    )
-
-    assert isinstance(types, dict)
-    names = [each["name"] for each in types["value"]]
-    assert "Microsoft.Storage.StorageAccounts" in names

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from azure.storage.blob import BlobServiceClient
 from devhost.azurite import Azurite
 from devhost.process import RunningHost
 from testbed.arm import Arm
-from testbed.subscriber import Subscriber, running_subscriber
+from testbed.subscriber import Subscriber
 from tests.e2e.publishing import post
 from tests.e2e.waiting import messages
 
@@ -28,18 +27,6 @@ EVENT = {
 }
 
 
-@pytest.fixture(scope="module")
-def topic(host: RunningHost) -> Iterator[tuple[str, str]]:
-    """A topic and its key, with a subscription that would get every event."""
-    name = f"limits-{uuid.uuid4().hex[:8]}"
-    arm = Arm(host.url)
-    arm.create_topic(name)
-    with running_subscriber() as receiver:
-        arm.create_subscription(name, "everything", receiver.url)
-        yield name, arm.key(name)
-        assert receiver.pushes == []
-
-
 def _text(chance: random.Random, length: int) -> str:
     """Characters of every plane, none of them half a surrogate pair."""
     ranges = ((0x20, 0x7E), (0xA0, 0x2FFF), (0x1F300, 0x1FAFF), (0, 0x1F))
@@ -47,10 +34,9 @@ def _text(chance: random.Random, length: int) -> str:
 
 
 def test_a_megabyte_arrives_equal(
-    host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber]
+    host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber], name: str
 ):
     """Integers exactly, floats as the same double, strings code point by code point."""
-    name = f"large-{uuid.uuid4().hex[:8]}"
     arm.create_topic(name)
     receiver = subscriber()
     arm.create_subscription(name, "large", receiver.url)
@@ -89,59 +75,34 @@ def _stored(azurite: Azurite) -> int:
 
 REFUSED: list[tuple[str, bytes, int, str]] = [
     ("too large", b"[" + b" " * 1_535_999 + b"]", 413, "RequestEntityTooLarge"),
-    ("empty body", b"", 400, "BadRequest"),
-    ("not JSON", b"[{", 400, "BadRequest"),
-    ("no events", b"[]", 400, "BadRequest"),
-    ("a number", b"17", 400, "BadRequest"),
-    ("NaN", json.dumps([EVENT | {"data": float("nan")}]).encode(), 400, "BadRequest"),
-    ("half a surrogate", json.dumps([EVENT | {"data": "\ud800"}]).encode(), 400, "BadRequest"),
-    ("deep", b"[" * 5000 + b"]" * 5000, 400, "BadRequest"),
-    ("unknown member", json.dumps([EVENT | {"colour": "red"}]).encode(), 400, "BadRequest"),
-    ("wrong version", json.dumps([EVENT | {"metadataVersion": "2"}]).encode(), 400, "BadRequest"),
-    ("wrong topic", json.dumps([EVENT | {"topic": "/else"}]).encode(), 401, "Unauthorized"),
-    *(
-        (
-            f"no {member}",
-            json.dumps([EVENT, {k: v for k, v in EVENT.items() if k != member}]).encode(),
-            400,
-            "BadRequest",
-        )
-        for member in ("id", "subject", "eventType", "eventTime")
-    ),
+    ("as large as allowed, without an event", b"[" + b" " * 1_535_998 + b"]", 400, "BadRequest"),
+    ("one bad event", json.dumps([EVENT, {"id": "2"}]).encode(), 400, "BadRequest"),
 ]
 
 
 @pytest.mark.parametrize(
     ("body", "status", "code"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED]
 )
-def test_what_is_malformed_is_refused_and_not_stored(
+def test_what_is_refused_is_not_stored(
     host: RunningHost,
     own_azurite: Azurite,
-    topic: tuple[str, str],
+    arm: Arm,
+    subscriber: Callable[..., Subscriber],
+    name: str,
     body: bytes,
     status: int,
     code: str,
 ):
-    name, key = topic
+    """What is malformed is told in unit tests."""
+    arm.create_topic(name)
+    arm.create_subscription(name, "everything", subscriber().url)
     before = _stored(own_azurite)
 
-    response = post(host.url, name, key, body)
+    response = post(host.url, name, arm.key(name), body)
 
     assert response.status_code == status
     assert response.headers["Content-Type"] == "application/json; charset=utf-8"
     error = response.json()["error"]
     assert error["code"] == code
     assert error["details"][0]["message"] == error["message"]
-    if status != 413:
-        assert response.headers["x-ms-request-id"] in error["message"]
     assert _stored(own_azurite) == before
-
-
-def test_a_request_of_exactly_the_limit_is_read(host: RunningHost, topic: tuple[str, str]):
-    name, key = topic
-    body = b"[" + b" " * 1_535_998 + b"]"
-
-    response = post(host.url, name, key, body)
-
-    assert len(body) == 1_536_000
-    assert response.status_code == 400  # It holds no event, but its size is allowed.

@@ -87,21 +87,3 @@ def test_what_happens_is_counted_and_shown(
     assert shown["pushgrid_destination_processing_duration_seconds_count", TOPIC, "crm"] == 3
     refused = "pushgrid_publish_fail_total", TOPIC, "ClientError", "Unauthorized"
     assert sum(value for key, value in shown.items() if set(key) == set(refused)) == 1
-
-
-def test_metrics_are_the_operators_alone(host: RunningHost) -> None:
-    answer = requests.get(f"{host.url}/status/metrics", timeout=30)
-
-    assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
-
-
-def test_health_is_open_and_knows_timers_and_queues(host: RunningHost) -> None:
-    def health() -> Any:
-        return requests.get(f"{host.url}/status/health", timeout=30).json()
-
-    eventually(lambda: set(health()["timers"]), {"wake", "deadletter"})
-
-    found = health()
-    assert (found["status"], found["storage"]) == ("healthy", "reachable")
-    assert set(found["queues"]["deliveries"]) == {"messages", "oldestSeconds"}
-    assert [run["failed"] for run in found["timers"].values()] == [[], []]

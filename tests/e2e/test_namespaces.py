@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-import requests
 from azure.core.credentials import AzureKeyCredential
 from azure.core.exceptions import (
     ClientAuthenticationError,
@@ -20,15 +18,7 @@ from azure.eventgrid import EventGridConsumerClient, EventGridPublisherClient
 
 from devhost.process import RunningHost
 from testbed.arm import Arm
-from testbed.subscriber import Subscriber, answers
-from tests.e2e.dead_letters import DeadLetters
-
-TIME_SCALE = 50
-HEADERS = [
-    {"name": "X-Team", "type": "Static", "properties": {"value": "crm"}},
-    {"name": "X-Key", "type": "Static", "properties": {"value": "s3", "isSecret": True}},
-    {"name": "X-Number", "type": "Dynamic", "properties": {"sourceField": "data.number"}},
-]
+from testbed.subscriber import Subscriber
 
 
 @pytest.fixture
@@ -85,77 +75,6 @@ def test_refusals_are_what_the_client_expects(host: RunningHost, arm: Arm, names
     key = arm.key(namespace, "namespaces")
     with pytest.raises(ResourceNotFoundError), publisher(host, namespace, key, "none") as client:
         client.send(an_event())
-
-
-def test_binary_mode_is_read(
-    host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber], namespace: str
-):
-    receiver = subscriber()
-    arm.create_namespace_subscription((namespace, "orders"), "crm", receiver.url)
-    attributes = {"specversion": "1.0", "id": "a", "source": "/s", "type": "t", "team": "a%20b"}
-
-    answer = requests.post(
-        f"{host.url}/namespaces/{namespace}/topics/orders:publish?api-version=2024-06-01",
-        headers={
-            "Authorization": f"SharedAccessKey {arm.key(namespace, 'namespaces')}",
-            "Content-Type": "application/octet-stream",
-        }
-        | {f"ce-{name}": value for name, value in attributes.items()},
-        data=b"\x00\xff",
-        timeout=60,
-    )
-    receiver.wait_for(lambda pushes: len(pushes) >= 1)
-
-    assert (answer.status_code, answer.content) == (200, b"{}")
-    assert receiver.pushes[0].events == [
-        attributes
-        | {"team": "a b", "datacontenttype": "application/octet-stream", "data_base64": "AP8="}
-    ]
-
-
-def test_what_fails_comes_again_by_its_age_and_ends_in_the_envelope(
-    host: RunningHost,
-    arm: Arm,
-    subscriber: Callable[..., Subscriber],
-    namespace: str,
-    dead_letters: DeadLetters,
-):
-    """Tried at 0, 10 and 30 s of its age; never again after a 404, whatever the default profile."""
-    receiver = subscriber(answers(500, 500, 404))
-    arm.create_namespace_subscription(
-        (namespace, "orders"),
-        "Crm",
-        receiver.url,
-        {"deliveryAttributeMappings": HEADERS},
-        eventTimeToLive="PT12H",
-        deadLetterDestinationWithResourceIdentity={
-            "identity": {"type": "SystemAssigned"},
-            "deadLetterDestination": dead_letters.destination,
-        },
-    )
-    sent = an_event(7, extensions={"team": "a"})
-
-    with publisher(host, namespace, arm.key(namespace, "namespaces")) as client:
-        client.send(sent)
-    ((name, letters),) = dead_letters.wait_for(1).items()
-
-    folder, _, blob = name.rpartition("/")
-    assert re.fullmatch(rf"{namespace}/orders/Crm/20\d\d/[1-9]\d?/[1-9]\d?/(0|[1-9]\d?)", folder)
-    assert uuid.UUID(blob.removesuffix(".json"))
-    assert [push.headers["aeg-delivery-count"] for push in receiver.pushes] == ["0", "1", "2"]
-    assert receiver.pushes[0].headers["x-key"] == "s3"
-    (letter,) = letters
-    assert letter["event"] == receiver.pushes[0].events[0]
-    assert letter["customDeliveryProperties"] == {"X-Team": "crm", "X-Number": "7"}
-    told = letter["deadLetterProperties"]
-    times = [told.pop("publishutc"), told.pop("deliveryattemptutc")]
-    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7}Z", each) for each in times)
-    assert times[0] < times[1]
-    assert told == {
-        "deadletterreason": "Undeliverable due to client error",
-        "deliveryattempts": 3,
-        "deliveryresult": "NotFound",
-    }
 
 
 def test_pull_delivery_is_refused_by_name(host: RunningHost, arm: Arm, namespace: str):

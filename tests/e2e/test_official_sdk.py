@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from azure.core.credentials import AzureKeyCredential, AzureSasCredential
-from azure.core.messaging import CloudEvent
 from azure.eventgrid import EventGridPublisherClient, generate_sas
 
 from devhost.process import RunningHost
@@ -68,79 +67,3 @@ def test_each_event_of_the_sdk_arrives_once_with_its_headers(
     }
     assert push.headers.items() >= expected.items()
     assert len({push.headers["aeg-output-event-id"] for push in pushes}) == 100
-
-
-def test_cloud_events_arrive_as_single_objects(
-    host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber], topic: str
-):
-    arm.create_topic(topic, inputSchema="CloudEventSchemaV1_0")
-    receiver = subscriber()
-    arm.create_subscription(topic, "crm", receiver.url)
-    sent = CloudEvent(source="/shop", type="shop.placed", data={"n": 1}, extensions={"team": "a"})
-
-    credential = AzureKeyCredential(arm.key(topic))
-    with EventGridPublisherClient(endpoint(host.url, topic), credential) as client:
-        client.send(sent)
-    receiver.wait_for(lambda pushes: len(pushes) >= 1)
-
-    (push,) = receiver.pushes
-    assert push.body.startswith(b"{")
-    assert CloudEvent.from_dict(push.events[0]).data == {"n": 1}
-    assert push.events[0].items() >= {"id": sent.id, "source": "/shop", "team": "a"}.items()
-    assert (
-        push.headers.items()
-        >= {
-            "content-type": "application/cloudevents+json; charset=utf-8",
-            "aeg-event-type": "Notification",
-            "aeg-metadata-version": "1.0",
-            "webhook-request-origin": "eventgrid.azure.net",
-        }.items()
-    )
-    assert "aeg-data-version" not in push.headers
-
-
-def test_an_event_grid_topic_delivers_cloud_events_where_asked(
-    host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber], topic: str
-):
-    created = arm.create_topic(topic)
-    receiver = subscriber()
-    arm.create_subscription(topic, "crm", receiver.url, eventDeliverySchema="CloudEventSchemaV1_0")
-    sent = an_event(3)
-
-    with EventGridPublisherClient(
-        endpoint(host.url, topic), AzureKeyCredential(arm.key(topic))
-    ) as client:
-        client.send(sent)
-    receiver.wait_for(lambda pushes: len(pushes) >= 1)
-
-    (event,) = receiver.pushes[0].events
-    assert (
-        event.items()
-        >= {
-            "specversion": "1.0",
-            "id": sent.id,
-            "source": created["id"],
-            "type": "Shop.OrderPlaced",
-            "subject": "/orders/3",
-            "dataschema": "#1.0",
-            "data": {"number": 3},
-        }.items()
-    )
-
-
-def test_filters_choose_who_gets_what(
-    host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber], topic: str
-):
-    arm.create_topic(topic)
-    everything, evens = subscriber(), subscriber()
-    arm.create_subscription(topic, "everything", everything.url)
-    arm.create_subscription(topic, "evens", evens.url, filter={"subjectEndsWith": "/2"})
-
-    credential = AzureKeyCredential(arm.key(topic))
-    with EventGridPublisherClient(endpoint(host.url, topic), credential) as client:
-        client.send([an_event(1), an_event(2), an_event(3)])
-    everything.wait_for(lambda pushes: len(pushes) >= 3)
-    evens.wait_for(lambda pushes: len(pushes) >= 1)
-
-    assert [push.events[0]["subject"] for push in evens.pushes] == ["/orders/2"]
-    assert len(everything.pushes) == 3

@@ -8,12 +8,11 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator
 
 import pytest
-import requests
 from azure.storage.queue import QueueClient
 
 from devhost.azurite import Azurite, running_azurite
 from devhost.process import RunningHost, running_host
-from testbed.arm import Arm, dead_letter_destination, queue_destination
+from testbed.arm import Arm, queue_destination
 from testbed.host_settings import host_settings
 from testbed.subscriber import Subscriber, answers
 from tests.commands import Run
@@ -90,17 +89,3 @@ def test_an_event_goes_into_a_queue_of_the_account_that_its_subscription_names(
 
     eventually(received, [event.id])
     assert list(own.peek_messages()) == []
-
-
-def test_an_account_that_nobody_names_is_refused(
-    arm: Arm, subscriber: Callable[..., Subscriber], name: str
-):
-    arm.create_topic(name)
-    destination = dead_letter_destination("archive2", "dead")
-
-    with pytest.raises(requests.HTTPError, match="400") as caught:
-        arm.create_subscription(name, "crm", subscriber().url, deadLetterDestination=destination)
-
-    error = caught.value.response.json()["error"]
-    assert error["code"] == "InvalidRequest"
-    assert error["message"].endswith("the app's own storage account, not to 'archive2'.")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Callable
 from pathlib import Path
-from queue import Queue
 
 import pytest
 import requests
@@ -15,7 +12,7 @@ from devhost.azurite import Azurite
 from devhost.process import running_host
 from testbed.arm import Arm
 from testbed.host_settings import host_settings
-from testbed.subscriber import PATIENCE, Subscriber
+from testbed.subscriber import Subscriber
 from tests.e2e.publishing import an_event, send
 from tests.integration.push.authority import Authority
 from tests.integration.push.entra import TENANT, running_entra
@@ -61,46 +58,3 @@ def test_handshake_delivery_and_notice_have_the_token(
     assert {each.headers["authorization"] for each in requests_of_ours} == {"Bearer token-1"}
     assert [asked["scope"] for asked in entra.asked] == ["api://hook/.default"]
     assert not any(SECRET in line or "token-1" in line for line in host.lines)
-
-
-def test_a_refused_token_ends_the_events_of_namespaces(
-    own_azurite: Azurite, subscriber: Callable[..., Subscriber], tmp_path: Path
-):
-    authority = Authority(tmp_path)
-    endpoint = subscriber()
-    firsts: Queue[tuple[str, str]] = Queue()
-
-    def on_line(line: str) -> None:
-        if (start := line.find('{"event":"delivery.attempted"')) >= 0:
-            entry = json.loads(line[start:])
-            if entry["attempt"] == 1:
-                firsts.put((entry["topic"], entry["decision"]))
-
-    with running_entra(authority) as entra:
-        entra.seconds = 1
-        settings = host_settings(
-            own_azurite,
-            PUSHGRID_WEBHOOK_CLIENT_ID=CLIENT,
-            PUSHGRID_WEBHOOK_CLIENT_SECRET=SECRET,
-            PUSHGRID_WEBHOOK_AUTHORITY=entra.url,
-            REQUESTS_CA_BUNDLE=str(authority.bundle),
-        )
-        with running_host(settings, on_line=on_line) as host:
-            arm = Arm(host.url)
-            protection = {
-                "azureActiveDirectoryTenantId": TENANT,
-                "azureActiveDirectoryApplicationIdOrUri": "api://hook",
-            }
-            for topic, profile in (("retried", "latest"), ("ended", "ns")):
-                arm.create_topic(topic, profile)
-                arm.create_subscription(topic, "crm", endpoint.url, protection)
-            entra.refusal = "AADSTS7000215: Invalid client secret provided."
-            time.sleep(entra.seconds + 1)  # until the handshakes' token is of no use
-            decisions = {}
-            for topic in ("retried", "ended"):  # one at a time: the failure is known to the second
-                send(host.url, topic, arm.key(topic), [an_event()])
-                name, decision = firsts.get(timeout=PATIENCE)
-                decisions[name] = decision
-
-    assert decisions == {"retried": "retry", "ended": "end"}
-    assert endpoint.pushes == []

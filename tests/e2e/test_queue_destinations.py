@@ -29,9 +29,9 @@ from tests.e2e.dead_letters import DeadLetters
 from tests.e2e.publishing import an_event, send
 from tests.e2e.waiting import eventually
 
-SCALE = 100
+SCALE = 300
 OUTAGE = 30 * 60 / SCALE  # seconds
-EVENTS, AT_ONCE = int(os.environ.get("QUEUE_EVENTS", "250")), 125  # for each fault
+EVENTS, AT_ONCE = int(os.environ.get("QUEUE_EVENTS", "125")), 125  # for each fault
 REFUSED, THROTTLED = 20, 60  # puts
 FAULTS = ("missing", "throttled", "refused", "outage")
 FUNCTION = """
@@ -143,7 +143,7 @@ def test_every_event_is_in_the_queue_or_in_a_dead_letter(
     arm: Arm, own_azurite: Azurite, proxy: StorageProxy, name: str
 ):
     """
-    A thousand deliveries; the outage takes half an hour of scaled time.
+    Five hundred deliveries; the outage takes half an hour of scaled time.
 
     ``QUEUE_EVENTS=1250`` makes it 5,000. Most of them are held, and come back at the pace of their
     endpoint (docs/architecture.md), some 16 a second for each queue: that takes two minutes.
