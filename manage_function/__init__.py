@@ -3,11 +3,11 @@
 import azure.functions as func
 
 from shared import wiring
-from shared.adapters import functions_http
+from shared.adapters.functions_http import to_request, to_response
 
 wiring.read_settings()  # A fault is the answer to every request.
 
 
 def main(req: func.HttpRequest) -> func.HttpResponse:
     """Answer one management request."""
-    return functions_http.to_response(wiring.manage().run(functions_http.to_request(req)))
+    return to_response(wiring.manage(to_request(req)))

@@ -96,6 +96,7 @@ class Settings:
     client_key: str | None = field(default=None, repr=False)
     client_key_password: str | None = field(default=None, repr=False)
     az_login: bool = False
+    console: bool = True
     entra_tenant: str | None = None
     entra_issuer: tuple[str, ...] = ()
     entra_jwks_url: str | None = None
@@ -320,6 +321,7 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "client_key": ("PUSHGRID_CLIENT_KEY", _secret),
     "client_key_password": ("PUSHGRID_CLIENT_KEY_PASSWORD", _secret),
     "az_login": ("PUSHGRID_AZ_LOGIN", _boolean),
+    "console": ("PUSHGRID_CONSOLE", _boolean),
     "entra_tenant": ("PUSHGRID_ENTRA_TENANT", partial(_guid, whose="a tenant")),
     "entra_issuer": ("PUSHGRID_ENTRA_ISSUER", _texts),
     "entra_jwks_url": ("PUSHGRID_ENTRA_JWKS_URL", _url),

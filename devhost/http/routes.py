@@ -1,7 +1,8 @@
 """
 Matches route templates: literal segments, `{x}` for one segment, `{*x}` for the rest.
 
-ASP.NET's constraints, defaults, optional and partial-segment parameters are refused.
+`{x:regex(…)}` takes a segment in which the expression is found, whatever its case. ASP.NET's other
+constraints, defaults, optional and partial-segment parameters are refused.
 Source: ASP.NET Core routing (2026); azure-functions-host WebScriptHostHttpRoutesManager.cs
 (2024-10).
 """
@@ -9,21 +10,24 @@ Source: ASP.NET Core routing (2026); azure-functions-host WebScriptHostHttpRoute
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from devhost.errors import BadFunctionError
 
 _LITERAL = re.compile(r"[^{}*?]+")
-_PARAMETER = re.compile(r"\{(?P<rest>\*?)(?P<name>[A-Za-z_]\w*)\}")
+_PARAMETER = re.compile(
+    r"\{(?P<rest>\*(?!.*:))?(?P<name>[A-Za-z_]\w*)(:regex\((?P<regex>[^{}\[\]]+)\))?\}"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteTemplate:
-    """A parsed template; *names* are those of its parameters, in order."""
+    """A parsed template; *constraints* has the names of its parameters, in order."""
 
     template: str
     pattern: re.Pattern[str]
-    names: tuple[str, ...]
+    constraints: Mapping[str, re.Pattern[str]]
 
     def match(self, path: str) -> dict[str, str] | None:
         """Return the route parameters in *path* (no leading slash), or None if it does not fit."""
@@ -31,7 +35,10 @@ class RouteTemplate:
         if found is None:
             return None
         # `{*x}` may match nothing, and is no parameter then.
-        return {name: text for name, text in zip(self.names, found.groups(), strict=True) if text}
+        given = zip(self.constraints, found.groups(), strict=True)
+        params = {name: text for name, text in given if text}
+        fits = all(self.constraints[name].search(text) for name, text in params.items())
+        return params if fits else None
 
 
 def parse(template: str) -> RouteTemplate:
@@ -41,7 +48,7 @@ def parse(template: str) -> RouteTemplate:
     Raises:
         BadFunctionError: it is malformed, or has a segment of another form.
     """
-    pattern, names = "", list[str]()
+    pattern, constraints = "", dict[str, re.Pattern[str]]()
     segments = template.strip().strip("/").split("/") if template.strip("/ ") else []
     for position, segment in enumerate(segments, 1):
         parameter = _PARAMETER.fullmatch(segment)
@@ -52,13 +59,21 @@ def parse(template: str) -> RouteTemplate:
             continue
         if parameter["rest"] and position < len(segments):
             raise BadFunctionError(f"route {template!r}: {segment} must come last")
-        if parameter["name"].lower() in map(str.lower, names):
+        if parameter["name"].lower() in map(str.lower, constraints):
             raise BadFunctionError(f"route {template!r}: parameter {parameter['name']} is repeated")
-        names.append(parameter["name"])
+        constraints[parameter["name"]] = _constraint(template, parameter["regex"] or "")
         pattern += "(?:/(.*))?" if parameter["rest"] else "/([^/]+)"
     pattern += "/?"
     flags = re.IGNORECASE | re.DOTALL
-    return RouteTemplate(template=template, pattern=re.compile(pattern, flags), names=tuple(names))
+    whole = re.compile(pattern, flags)
+    return RouteTemplate(template=template, pattern=whole, constraints=constraints)
+
+
+def _constraint(template: str, regex: str) -> re.Pattern[str]:
+    try:
+        return re.compile(regex, re.IGNORECASE)
+    except re.error as error:
+        raise BadFunctionError(f"route {template!r}: {regex!r} can't be read: {error}") from None
 
 
 def _refusal(template: str, segment: str) -> str:
@@ -66,5 +81,5 @@ def _refusal(template: str, segment: str) -> str:
         return f"route {template!r}: two slashes in a row"
     return (
         f"route {template!r}: segment {segment!r} is not supported; "
-        "a segment is plain text, {name} or, at the end, {*name}"
+        "a segment is plain text, {name}, {name:regex(…)} or, at the end, {*name}"
     )

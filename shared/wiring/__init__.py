@@ -8,18 +8,11 @@ uses, for the sake of cold starts. Each part is built once per process.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from shared.engine.timers.last_runs import RecordedTimer
     from shared.http import HttpAnswer, HttpRequest
-
-
-class Answers(Protocol):
-    """Answers requests: while the settings are invalid, each with that error."""
-
-    def run(self, request: HttpRequest) -> HttpAnswer:
-        """Answer *request*; never raises."""
 
 
 def require_settings() -> None:
@@ -97,36 +90,15 @@ def deadletter_timer() -> RecordedTimer:
     return timers.deadletter_timer()
 
 
-def manage() -> Answers:
-    """Return the management API."""
+def manage(request: HttpRequest) -> HttpAnswer:
+    """Answer a management request."""
     from shared.wiring import managing, settings
 
-    return settings.misconfigured_api() or managing.manage()
+    return (settings.misconfigured_api() or managing.manage()).run(request)
 
 
-def az_login() -> Answers:
-    """Return the routes by which Azure CLI signs in."""
-    from shared.wiring import managing, settings
+def web(request: HttpRequest) -> HttpAnswer:
+    """Answer a request for sign-in, the console, status or a validation link."""
+    from shared.wiring import web_routes
 
-    return settings.misconfigured_api() or managing.az_login()
-
-
-def status() -> Answers:
-    """Return the status routes: health, metrics and topics."""
-    from shared.wiring import operations, settings
-
-    return settings.misconfigured_api() or operations.status()
-
-
-def console_files() -> Answers:
-    """Return the files of the console."""
-    from shared.wiring import operations
-
-    return operations.console_files()
-
-
-def validate() -> Answers:
-    """Return the use case of validation links."""
-    from shared.wiring import managing, settings
-
-    return settings.misconfigured_api() or managing.validate()
+    return web_routes.answer(request)

@@ -24,6 +24,7 @@ def host(new_app: Callable[[], App], settings: dict[str, str], storage: Storage)
     app.http("Cfn", "a/list")
     app.http("Number", "things/{id}/{name}")
     app.http("Rest", "files/{*rest}")
+    app.http("Areas", "{area:regex(^(links|pages)$)}/{*rest}")
     app.http("Echo", "Echo")
     app.queue("H09", storage.queue("h09"))
     with running(app, settings) as started:
@@ -64,6 +65,9 @@ def test_h02_of_overlapping_routes_the_first_function_by_name_wins(host):
         ("/things/12/x/y", None, {}),
         ("/files/a/b/c.txt", "Rest", {"rest": "a/b/c.txt"}),
         ("/files", "Rest", {}),
+        ("/Pages/a/b", "Areas", {"area": "Pages", "rest": "a/b"}),
+        ("/links", "Areas", {"area": "links"}),
+        ("/pagesx/a", None, {}),
         ("/a/x%2Fy", "Bfn", {"id": "x%2Fy"}),
         ("/a/x%20y", "Bfn", {"id": "x y"}),
         (f"/a/{quote('ü')}", "Bfn", {"id": "ü"}),
@@ -72,7 +76,7 @@ def test_h02_of_overlapping_routes_the_first_function_by_name_wins(host):
 )
 def test_h03_route_parameters(host, path, function, params):
     """
-    H3: parameters of one segment and of the rest, capitals, `%2F` and spaces.
+    H3: parameters of one segment, also constrained, and of the rest, capitals, `%2F` and spaces.
 
     Source: ASP.NET Core routing; docs, functions-bindings-http-webhook-trigger (2026).
     """

@@ -64,7 +64,7 @@ def manage(method: str, path: str, document: object = None) -> Any:
         query={"api-version": VERSION.partition("=")[2]},
         body=json.dumps(document).encode() if document else b"",
     )
-    answer = wiring.manage().run(request)
+    answer = wiring.manage(request)
     assert answer.status < 300, answer.body
     return json.loads(answer.body)
 

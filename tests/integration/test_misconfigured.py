@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from devhost.http import routes
+
 ROOT = Path(__file__).parents[2]
 WRONG = {
     "AzureWebJobsStorage": "UseDevelopmentStorage=true",
@@ -40,11 +42,11 @@ print(json.dumps([last.status_code, dict(last.headers), last.get_body().decode()
 """
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=ROOT,
-        env=os.environ | WRONG,
+        env=os.environ | WRONG | settings,
         capture_output=True,
         text=True,
         timeout=60,
@@ -55,10 +57,18 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 def ask(
     folder: str, method: str, path: str, params: dict[str, str]
 ) -> tuple[int, dict[str, str], Any, str]:
-    asked = run("-c", ASK, folder, method, path, json.dumps(params))
+    asked = run("-c", ASK, folder, method, path, json.dumps(params or web_params(path)))
     assert asked.returncode == 0, asked.stderr
     status, headers, body = json.loads(asked.stdout)
-    return status, headers, json.loads(body), asked.stderr
+    return status, headers, body and json.loads(body), asked.stderr
+
+
+def web_params(path: str) -> dict[str, str]:
+    """Return the parameters of a path below the route of ``web_function``."""
+    (trigger, _) = json.loads((ROOT / "web_function/function.json").read_text())["bindings"]
+    params = routes.parse(trigger["route"]).match(path.strip("/"))
+    assert params is not None
+    return dict(params)
 
 
 def test_the_local_host_ends_with_one_line() -> None:
@@ -86,11 +96,18 @@ def test_dev_says_once_what_is_wrong() -> None:
             {"namespace": "shop", "action": "orders:publish"},
         ),
         ("manage_function", "PUT", "/subscriptions/s1", {"path": "s1"}),
-        ("providers_function", "GET", "/providers/Microsoft.EventGrid", {}),
-        ("login_function", "POST", "/adfs/oauth2/token", {"path": "oauth2/token"}),
-        ("metadata_function", "GET", "/metadata/endpoints", {}),
-        ("validate_function", "GET", "/validate/a.b.c", {"id": "a.b.c"}),
-        ("status_function", "GET", "/status/metrics", {"what": "metrics"}),
+        *(
+            ("web_function", method, path, {})
+            for method, path in (
+                ("GET", "/providers/Microsoft.EventGrid"),
+                ("POST", "/adfs/oauth2/token"),
+                ("GET", "/metadata/endpoints"),
+                ("GET", "/metadata/endpoints/"),
+                ("GET", "/Validate/a.b.c"),
+                ("POST", "/validate/a.b.c/"),
+                ("GET", "/status/metrics"),
+            )
+        ),
     ],
 )
 def test_every_route_says_that_settings_are_wrong(
@@ -113,7 +130,7 @@ def test_every_route_says_that_settings_are_wrong(
 
 
 def test_health_is_that_nothing_works() -> None:
-    status, _, body, _ = ask("status_function", "GET", "/status/health", {"what": "health"})
+    status, _, body, _ = ask("web_function", "GET", "/status/health", {})
 
     assert (status, body["status"]) == (503, "unhealthy")
     (reason,) = body["reasons"]
@@ -121,14 +138,51 @@ def test_health_is_that_nothing_works() -> None:
     assert "s3cret" not in reason
 
 
-def test_the_console_opens_and_says_what_its_calls_say() -> None:
+@pytest.mark.parametrize(
+    ("settings", "status"),
+    [
+        ({}, 200),
+        ({"PUSHGRID_PROFILE": "latest", "PUSHGRID_WEBHOOK_CLIENT_ID": ""}, 200),
+        (
+            {
+                "PUSHGRID_PROFILE": "latest",
+                "PUSHGRID_WEBHOOK_CLIENT_ID": "",
+                "PUSHGRID_CONSOLE": "false",
+            },
+            404,
+        ),
+    ],
+)
+def test_the_console_opens_unless_it_is_off(settings: dict[str, str], status: int) -> None:
+    """With wrong settings as well: it shows what its calls answer."""
     code = (
-        "import azure.functions as func, console_function as console;"
-        "request = func.HttpRequest('GET', 'http://h/console', body=b'');"
-        "print(console.main(request).status_code)"
+        "import azure.functions as func, web_function as web;"
+        "request = func.HttpRequest('GET', 'http://h/console', route_params={'area': 'console'},"
+        " body=b'');"
+        "print(web.main(request).status_code)"
     )
 
-    assert run("-c", code).stdout == "200\n"
+    assert run("-c", code, **settings).stdout == f"{status}\n"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/providers/Microsoft.EventGrid"),
+        ("HEAD", "/status/health"),
+        ("POST", "/console"),
+        ("HEAD", "/adfs/oauth2/token"),
+        ("GET", "/metadata"),
+        ("GET", "/metadata/endpoints/more"),
+        ("GET", "/validate"),
+        ("GET", "/validate/a.b.c/more"),
+    ],
+)
+def test_what_has_no_row_is_not_found_as_the_host_answers(method: str, path: str) -> None:
+    status, headers, body, _ = ask("web_function", method, path, {})
+
+    assert (status, body) == (404, "")
+    assert headers == {"X-Content-Type-Options": "nosniff"}
 
 
 @pytest.mark.parametrize("folder", ["deliver_function", "retry_function", "wake_function"])

@@ -27,6 +27,7 @@ from shared.engine.ports import Table
 from shared.events.token_claims import Claims
 from shared.http import HttpAnswer, HttpRequest
 from shared.subscriptions.subscription import SubscriptionKey
+from shared.wiring.web_routes import ROUTES as ROUTES_OF_WEB
 from tests.builders import KEY as TOPIC_KEY
 from tests.functional.deployment import Deployment
 from tests.functional.manage.arm_api import CRM, HOST, ORDERS, SHOP, SHOP_ORDERS, ArmApi, hook
@@ -93,6 +94,16 @@ def name_of(segments: tuple[str, ...]) -> str:
     return next(each for each in reversed(segments) if not each.startswith("{"))
 
 
+def web_routes() -> dict[str, set[str]]:
+    """Return the methods of each row of ``web_function``, by its path as a template."""
+    found = {}
+    for area, (methods, path, _) in ROUTES_OF_WEB.items():
+        tail = re.sub(r"\(\?P<(\w+)>\.\*\)", r"{*\1}", path.removesuffix("/?"))
+        tail = re.sub(r"\(\?P<(\w+)>.*\)", r"{\1}", tail).replace(".*", "{*path}")
+        found[f"{area}/{tail}"] = set(methods.split())
+    return found
+
+
 def test_each_route_of_the_code_has_one_row() -> None:
     listed = [(method, name) for named, _ in rows() for method, name in named]
     of_the_app = {(method, name) for method, name in listed if "/" in name}
@@ -101,12 +112,17 @@ def test_each_route_of_the_code_has_one_row() -> None:
     assert set(listed) - of_the_app == managed()
     bindings = [json.loads(each.read_text())["bindings"] for each in ROOT.glob("*_function/*.json")]
     triggers = [each for found in bindings for each in found if each["type"] == "httpTrigger"]
-    whole = {"subscriptions/{*path}", "providers/{*path}"}  # the management API
-    routes = {each["route"] for each in triggers} - whole - {"status/{*what}"}
-    assert {name for _, name in of_the_app if not name.startswith("status/")} == routes
-    for each in triggers:
-        methods = {method for method, name in of_the_app if name == each["route"]}
-        assert {each.lower() for each in methods} <= set(each["methods"])
+    routes = {each["route"]: {*map(str.upper, each["methods"])} for each in triggers}
+    of_web = routes.pop(f"{{area:regex(^({'|'.join(sorted(ROUTES_OF_WEB))})$)}}/{{*path}}")
+    assert of_web == {method for methods in web_routes().values() for method in methods}
+    routes |= web_routes()
+    for whole in ("subscriptions/{*path}", "providers/{*path}"):  # the management API
+        del routes[whole]
+    of_status = {(method, name) for method, name in of_the_app if name.startswith("status/")}
+    assert {method for method, _ in of_status} == routes.pop("status/{*what}")
+    assert {name for _, name in of_the_app - of_status} == set(routes)
+    for method, name in of_the_app - of_status:
+        assert method in routes[name]
 
 
 class App:

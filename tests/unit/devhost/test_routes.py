@@ -1,4 +1,4 @@
-"""Route templates: literal segments, `{x}` and `{*x}`; other forms are refused."""
+"""Route templates: literal segments, `{x}`, `{x:regex(…)}` and `{*x}`; other forms are refused."""
 
 import pytest
 
@@ -29,6 +29,10 @@ from devhost.http import routes
         ("s/{*path}", "t/a", None),
         ("s/{*path}", "sa", None),
         ("{a}/{*b}", "x/y/z", {"a": "x", "b": "y/z"}),
+        ("{a:regex(^(on|off)$)}/{*b}", "Off/y/z", {"a": "Off", "b": "y/z"}),
+        ("{a:regex(^(on|off)$)}/{*b}", "on", {"a": "on"}),
+        ("{a:regex(^(on|off)$)}/{*b}", "only/y", None),
+        ("{a:regex(n)}", "only", {"a": "only"}),
     ],
 )  # fmt: skip
 def test_match(template, path, expected):
@@ -41,10 +45,11 @@ def test_match(template, path, expected):
         ("a//b", "two slashes in a row"),
         ("{*rest}/a", "{*rest} must come last"),
         ("{p}/{P}", "parameter P is repeated"),
+        ("{p:regex(()}", "'(' can't be read: missing )"),
         *(
             (f"a/{segment}", f"segment '{segment}' is not supported")
             for segment in (
-                *("{p:int}", "{p?}", "{p=7}", "{**p}", "{p:range(1,3)}"),
+                *("{p:int}", "{*p:regex(a)}", "{p?}", "{p=7}", "{**p}", "{p:range(1,3)}"),
                 *("v{n}", "{a}-{b}", "{}", "{b", "b?", "b}"),
             )
         ),

@@ -1,4 +1,4 @@
-"""Serves ``adfs/…``: Azure CLI signs in with the admin key."""
+"""Serves what is neither for events nor for resources: sign-in, console, status and links."""
 
 import azure.functions as func
 
@@ -9,5 +9,5 @@ wiring.read_settings()  # A fault is the answer to every request.
 
 
 def main(req: func.HttpRequest) -> func.HttpResponse:
-    """Answer one request of a login."""
-    return to_response(wiring.az_login().run(to_request(req)))
+    """Answer one request."""
+    return to_response(wiring.web(to_request(req)))
