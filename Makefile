@@ -18,8 +18,8 @@ PINNED := $(wildcard requirements*.txt tests/clients/*.txt) tests/az/requirement
 LOCKED := . $(JAVASCRIPT) $(BROWSER) $(BULLMQ) $(CORE_TOOLS)
 CODE := pushgrid shared devhost cli testbed bench tests tools $(wildcard *_function)
 QUICK := tests/unit tests/functional
-# Each law with a few examples; `make test` tries it with as many as usual.
-LAWS := --hypothesis-profile=quick
+# Each law with a few examples, and no test that takes long; `make test` tries all, as usual.
+BRIEF := --hypothesis-profile=quick -m "not slow"
 # Unit and functional tests never wait; the others mostly wait for schedules, timeouts and outages. Each file stays in one process;
 # tests/conftest.py starts the longest files first.
 BESIDE := -n 6 --dist loadfile --no-loadscope-reorder
@@ -95,7 +95,7 @@ static: develop
 
 # A process each: workers of one run would each collect all tests.
 $(QUICK): develop
-	@$(PY) -m pytest -q $(LAWS) $@
+	@$(PY) -m pytest -q $(BRIEF) $@
 
 infra: develop ## check the Bicep templates without Azure, and score the checker on seeded faults
 	@$(PY) -m tools.bicepcheck infra
@@ -106,7 +106,7 @@ worker: $(WORKER)/.stamp ## install the worker library for tests/worker (part of
 clients: $(patsubst tests/clients/%.txt,$(OLDER)/%/.stamp,$(wildcard tests/clients/*.txt)) $(JAVASCRIPT)/node_modules/.stamp $(BROWSER)/node_modules/.stamp ## install other official clients and a browser for the tests (part of `make test`)
 
 test: develop worker clients ## run every check and test, with full property tests
-	@$(MAKE) --no-print-directory -o develop -j 4 -O $(QUICK) infra static LAWS=
+	@$(MAKE) --no-print-directory -o develop -j 4 -O $(QUICK) infra static BRIEF=
 	@$(PY) -m tests.package_list --size
 	@$(PY) -m pytest -q $(BESIDE) $(addprefix --ignore=,$(QUICK)) tests tools
 

@@ -31,6 +31,7 @@ def test_hadolint_has_no_objections() -> None:
     assert (said.returncode, said.stdout, said.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_dclint_has_no_objections() -> None:
     node, _ = node_and_azurite()
     dclint = str(ROOT / "node_modules/dclint/bin/dclint.cjs")

@@ -89,6 +89,7 @@ def damage(product: Product, place: tuple[Table, str, str], document: Document) 
     product.app.clock.advance(5 * SECOND)  # nothing is cached any more
 
 
+@pytest.mark.slow
 def test_an_event_reaches_the_subscription_or_waits_for_it(product: Product) -> None:
     """Publishing answered 500, pushed to no URL, never ended, or forgot the subscription."""
     good = stored(product, SUBSCRIPTION)

@@ -28,6 +28,7 @@ EVERY = 0.1  # seconds between two events for the healthy endpoint
 A_PUT = 0.005  # seconds
 PLACES = 256  # a sixteenth of what a process has, so that less fills it
 HANGS = 60.0  # seconds
+SLOW = pytest.mark.slow
 
 
 class Trouble(NamedTuple):
@@ -158,13 +159,13 @@ def _events(trouble: Trouble, names: list[str]) -> Iterator[tuple[float, str, st
 @pytest.mark.parametrize(
     "trouble",
     [
-        pytest.param(Trouble(20, 0.9, 200, rate=600), id="twenty that take 0.9 s"),
+        pytest.param(Trouble(20, 0.9, 200, 600), id="twenty that take 0.9 s", marks=SLOW),
         pytest.param(Trouble(6, 0.9, 200, 180, begins_to_hang_after=2), id="six that then hang"),
-        pytest.param(Trouble(6, HANGS, 200, rate=240), id="six that hang"),
-        pytest.param(Trouble(64, HANGS, 200, rate=240), id="sixty-four that hang"),
-        pytest.param(Trouble(300, HANGS, 200, rate=600), id="more that hang than may be pushed to"),
+        pytest.param(Trouble(6, HANGS, 200, rate=240), id="six that hang", marks=SLOW),
+        pytest.param(Trouble(64, HANGS, 200, rate=240), id="sixty-four that hang", marks=SLOW),
+        pytest.param(Trouble(300, HANGS, 200, 600), id="more than may be pushed to", marks=SLOW),
         pytest.param(Trouble(1, 0.2, 200, rate=200, limit=4), id="brief pushes, few at a time"),
-        pytest.param(Trouble(100, 0.005, 503, rate=500), id="a hundred that fail"),
+        pytest.param(Trouble(100, 0.005, 503, rate=500), id="a hundred that fail", marks=SLOW),
     ],
 )
 def test_a_healthy_endpoint_does_not_wait_for_others(app: Deployment, trouble: Trouble) -> None:

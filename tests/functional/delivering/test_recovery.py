@@ -43,7 +43,13 @@ class Outage(ScriptedPusher):
         return answered(200, seconds=0)
 
 
-@pytest.mark.parametrize("failure", [answered(503), answered(404)], ids=["503", "404"])
+@pytest.mark.parametrize(
+    "failure",
+    [
+        pytest.param(answered(503), id="503"),
+        pytest.param(answered(404), id="404", marks=pytest.mark.slow),
+    ],
+)
 def test_what_was_held_comes_back_paced(app: Deployment, failure: Exchange) -> None:
     app.subscribe()
     endpoint = Outage(app.clock, failure)
@@ -100,6 +106,7 @@ def in_a_minute(profile: str, seed: int) -> int:
     return sum(at < START + MINUTE for at in endpoint.times)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 16], ids=["none in a row", "twice two"])
 def test_one_busy_answer_in_fifty_costs_next_to_nothing(seed: int) -> None:
     """Only two in a row hold everything for ten seconds; each alone would, it were 370 events."""

@@ -213,7 +213,10 @@ def kill(app: Deployment, monkeypatch: pytest.MonkeyPatch, after: int) -> list[s
     return asked
 
 
-@pytest.mark.parametrize("blobs", [1, 3], ids=["many messages", "many blobs"])
+@pytest.mark.parametrize(
+    "blobs",
+    [pytest.param(1, id="many messages"), pytest.param(3, id="many blobs", marks=pytest.mark.slow)],
+)
 def test_a_run_that_is_killed_anywhere_tells_of_every_blob(blobs: int) -> None:
     """At each request to storage in turn, until a run has no other."""
     for after in range(100):

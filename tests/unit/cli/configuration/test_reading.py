@@ -151,6 +151,7 @@ def test_a_fault_names_its_line(tmp_path: Path, text: str, name: str, fault: str
     assert found.startswith(fault)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "name", "words"),
     [
@@ -218,6 +219,7 @@ def raising(error: Exception) -> Callable[..., Any]:
     return fail
 
 
+@pytest.mark.slow
 def test_a_file_of_countless_values_is_refused(tmp_path: Path) -> None:
     lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
     for number in range(1, 9):

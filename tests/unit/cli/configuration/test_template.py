@@ -582,6 +582,7 @@ def test_resources_of_other_kinds_are_left_out(tmp_path: Path) -> None:
     assert found.resources == ()
 
 
+@pytest.mark.slow
 def test_no_value_anywhere_in_a_template_does_harm(tmp_path: Path) -> None:
     """Each is read, or refused with a line."""
     path = tmp_path / "main.json"
