@@ -51,8 +51,6 @@ from shared.engine.publishing.publish import Publish
 from shared.engine.publishing.publish_report import PublishReport
 from shared.engine.publishing.publisher_authorization import PublisherAuthorization
 from shared.engine.replaying.jobs import ReplayJobs
-from shared.engine.replaying.marks import Marks
-from shared.engine.replaying.putting import PutEvents
 from shared.engine.replaying.step import ReplaySteps
 from shared.engine.timers.blob_notices import BlobNotices
 from shared.engine.timers.dead_letters import WriteDeadLetters
@@ -170,14 +168,13 @@ class InMemoryApp:
         )
         self.replay = ReplaySteps(
             jobs=self.replays,
-            marks=Marks(rows=self.resources),
-            events=PutEvents(
-                payloads=self.payloads, requeue=blocking_requeue, terms=terms, clock=watched
-            ),
+            rows=self.resources,
+            payloads=self.payloads,
             reader=self.dead_letters,
             topics=directory,
             subscriptions=directory,
             requeue=blocking_requeue,
+            terms=terms,
             clock=watched,
         )
         self.wake = Wake(

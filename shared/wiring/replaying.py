@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from shared.engine.replaying.jobs import ReplayJobs
-from shared.engine.replaying.marks import Marks
-from shared.engine.replaying.putting import PutEvents
 from shared.engine.replaying.step import ReplaySteps
 from shared.wiring import storage
 from shared.wiring.managing import backoff
@@ -22,16 +20,12 @@ def jobs() -> ReplayJobs:
 def replay() -> ReplaySteps:
     return ReplaySteps(
         jobs=jobs(),
-        marks=Marks(rows=storage.resources()),
-        events=PutEvents(
-            payloads=storage.payloads(),
-            requeue=storage.blocking_requeue(),
-            terms=storage.deployment_terms(),
-            clock=CLOCK,
-        ),
+        rows=storage.resources(),
+        payloads=storage.payloads(),
         reader=storage.dead_letters(),
         topics=storage.resource_cache(),
         subscriptions=storage.resource_cache(),
         requeue=storage.blocking_requeue(),
+        terms=storage.deployment_terms(),
         clock=CLOCK,
     )

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
+from shared.deadletter.provenance import is_of, topic_id_of, topic_named
 from shared.deadletter.published_event import NotReplayable, event_text
 from shared.deadletter.reader import DeadLetter, Element, UnreadableRecord, read_record
-from shared.engine.replaying.job import FINISHED, Position, Progress, ReplayFault, Skipped
+from shared.engine.ports import StoredBlob, TopicReader
+from shared.engine.replaying.job import (
+    FINISHED,
+    Position,
+    Progress,
+    ReplayFault,
+    ReplayJob,
+    ReplaySource,
+    Skipped,
+)
 from shared.events.topic import Topic
 
 MAX_EVENTS = 64  # of a batch, which is one or a few messages
@@ -17,44 +26,31 @@ MAX_CHARACTERS = 4 * 1024 * 1024  # likewise
 MAX_SEEN = 1000  # records of a batch, most of which may be left out
 
 
-class Batch(NamedTuple):
-    """
-    Records of a blob with the texts of their events, maybe none, and what was found up to *then*.
-
-    *then* is the position after it.
-    """
-
-    records: tuple[int, ...]
-    texts: tuple[str, ...]
-    found: Progress
-    faults: tuple[ReplayFault, ...]
-    then: Position
-
-
 @dataclass(slots=True)
-class _OpenBatch:
-    """The batch that grows."""
+class Batch:
+    """Records of a blob with the texts of their events, maybe none, and the position after it."""
 
+    then: Position
+    blobs: int = 0
+    events: int = 0
     records: list[int] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
-    size: int = 0
-    events: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     faults: list[ReplayFault] = field(default_factory=list)
 
-    def add(self, number: int, text: str) -> None:
-        self.records.append(number)
-        self.texts.append(text)
-        self.size += len(text)
+    @property
+    def found(self) -> Progress:
+        return Progress(
+            blobs=self.blobs, events=self.events, put=len(self.texts), skipped=dict(self.skipped)
+        )
+
+    def is_full(self, most: int) -> bool:
+        return len(self.texts) >= most or sum(map(len, self.texts)) >= MAX_CHARACTERS
 
     def skip(self, why: Skipped, fault: ReplayFault | None = None) -> None:
         self.skipped[why] += 1
         if fault:
             self.faults.append(fault)
-
-    def closed(self, blobs: int, then: Position) -> Batch:
-        found = Progress(blobs=blobs, events=self.events, skipped=dict(self.skipped))
-        return Batch(tuple(self.records), tuple(self.texts), found, tuple(self.faults), then)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,20 +70,18 @@ class BlobBatches:
     def of(self, elements: Iterable[Element], position: Position) -> Iterator[Batch]:
         """Yield the batches of the *elements* from *position* on; the last finishes the blob."""
         first = position.record_in(self.path)
-        blobs, batch = int(position.path != self.path), _OpenBatch()
+        end = Position(position.source, self.path, FINISHED)
+        batch = Batch(end, blobs=int(position.path != self.path))
         for number, element in enumerate(elements, first):
             self._take(batch, number, element)
-            if (
-                len(batch.texts) >= min(self.most, MAX_EVENTS)
-                or batch.size >= MAX_CHARACTERS
-                or number + 1 - first >= MAX_SEEN
-            ):
+            if batch.is_full(min(self.most, MAX_EVENTS)) or number + 1 - first >= MAX_SEEN:
                 first = number + 1
-                yield batch.closed(blobs, Position(position.source, self.path, number + 1))
-                blobs, batch = 0, _OpenBatch()
-        yield batch.closed(blobs, Position(position.source, self.path, FINISHED))
+                batch.then = end._replace(record=first)
+                yield batch
+                batch = Batch(end)
+        yield batch
 
-    def _take(self, batch: _OpenBatch, number: int, element: Element) -> None:
+    def _take(self, batch: Batch, number: int, element: Element) -> None:
         record = read_record(element)  # here: only one is in memory
         where = f"{self.path} [{number}]"
         if isinstance(record, UnreadableRecord):
@@ -100,6 +94,36 @@ class BlobBatches:
             batch.skip(why)
         else:
             try:
-                batch.add(number, event_text(record, self.topic))
+                batch.texts.append(event_text(record, self.topic))
+                batch.records.append(number)
             except NotReplayable as error:
                 batch.skip(Skipped.NOT_REPLAYABLE, ReplayFault(where, str(error)))
+
+
+def left_out(
+    topics: TopicReader, job: ReplayJob, source: ReplaySource, blob: StoredBlob, letter: DeadLetter
+) -> Skipped | None:
+    """Return why *job* leaves out a dead letter of *blob*; ``None`` if it is sent."""
+    if job.selection.event not in {None, letter.event.get("id")}:
+        return Skipped.EVENT
+    if not job.selection.has_reason(letter.reason):
+        return Skipped.REASON
+    if not source.subscription:
+        return Skipped.TOPIC if _names_another_topic(topics, source, blob, letter) else None
+    topic = topics.topic(source.topic)
+    is_of_source = is_of(topic, letter, blob.summary) if topic else None
+    if is_of_source is None and not job.unproven:
+        return Skipped.UNPROVEN
+    return Skipped.TOPIC if is_of_source is False else None
+
+
+def _names_another_topic(
+    topics: TopicReader, source: ReplaySource, blob: StoredBlob, letter: DeadLetter
+) -> bool:
+    """Tell whether an event in a given container names another topic of ours."""
+    named = topic_id_of(letter, blob.summary) or ""
+    name = topic_named(named)
+    if not source.topic or not name or name.casefold() == source.topic.casefold():
+        return False
+    topic = topics.topic(name)
+    return topic is not None and topic.arm_id.casefold() == named.casefold()

@@ -13,7 +13,7 @@ from shared.engine.replaying.job_document import MAX_RECORDS
 from shared.errors import UNREADABLE, UnreadableDocument
 from shared.subscriptions.subscription import SubscriptionKey
 
-_BLOBS = "blob"  # a partition of the table
+_BLOBS = "blob"  # a partition of the table ``replays``, with a row for each blob and subscription
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,48 +42,49 @@ class Mark:
         """Tell whether the latest batch of *job* is the last that was put."""
         return (self.job, self.number) == (job.id, job.batches)
 
+    def replayed(self, job: ReplayJob) -> frozenset[int]:
+        """Return the records that *job* leaves out; its batch under way is not among them."""
+        if job.again:
+            return frozenset()
+        batch = job.under_way
+        if batch and batch.path == self.path and self.has_last(job):
+            return self.records.difference(batch.records)
+        return self.records
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Marks:
-    """The marks in the table ``replays``: a row for each blob and subscription."""
-
-    rows: ResourceStore
-
-    def read(self, source: ReplaySource, path: str, to: SubscriptionKey) -> Mark:
+    def stored(self, rows: ResourceStore) -> Mark:
         """
-        Return what was replayed of a blob.
+        Return the mark with what its row has.
 
         Raises:
-            UnreadableDocument: its row can't be read.
+            UnreadableDocument: the row can't be read.
         """
-        mark = Mark(source=source, path=path, to=to)
-        row = self.rows.get(Table.REPLAYS, _BLOBS, mark.name)
+        row = rows.get(Table.REPLAYS, _BLOBS, self.name)
         if row is None:
-            return mark
+            return self
         try:
             spans, (job, number) = row.document["records"], row.document["last"]
             records = frozenset(positions_of(spans, MAX_RECORDS))
         except UNREADABLE as error:
-            message = f"The replay record of '{path}' can't be read: {error!r}"
+            message = f"The replay record of '{self.path}' can't be read: {error!r}"
             raise UnreadableDocument(message) from None
-        return replace(mark, records=records, job=job, number=number, etag=row.etag)
+        return replace(self, records=records, job=job, number=number, etag=row.etag)
 
-    def add(self, mark: Mark, job: ReplayJob, records: Iterable[int]) -> Mark:
+    def with_latest(self, job: ReplayJob, records: Iterable[int], rows: ResourceStore) -> Mark:
         """
-        Store that the latest batch of *job* was put; return the mark with its *records*.
+        Store that the latest batch of *job* has put *records*.
 
         Raises:
-            Conflict: another process has written it.
+            Conflict: another process has written the row.
             StorageUnavailable: it may or may not be stored.
         """
-        all_records = mark.records.union(records)
+        all_records = self.records.union(records)
         document = {
-            "account": mark.source.account,
-            "container": mark.source.container,
-            "blob": mark.path,
-            "to": list(mark.to),
+            "account": self.source.account,
+            "container": self.source.container,
+            "blob": self.path,
+            "to": list(self.to),
             "records": spans_of(sorted(all_records)),
             "last": [job.id, job.batches],
         }
-        row = self.rows.put(Table.REPLAYS, _BLOBS, mark.name, document, mark.etag)
-        return replace(mark, records=all_records, job=job.id, number=job.batches, etag=row.etag)
+        row = rows.put(Table.REPLAYS, _BLOBS, self.name, document, self.etag)
+        return replace(self, records=all_records, job=job.id, number=job.batches, etag=row.etag)

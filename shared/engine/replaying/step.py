@@ -8,56 +8,54 @@ recorded. The message of the next step is stored before this one's is deleted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from math import ceil
+from typing import NamedTuple
 
 from shared import telemetry
 from shared.clock import Clock
-from shared.deadletter.reader import (
-    MAX_BLOB,
-    TOO_LARGE,
-    Element,
-    UnreadableBlob,
-    elements,
-)
-from shared.delivery.messages.message import ReplayStep
+from shared.deadletter.reader import MAX_BLOB, TOO_LARGE, Element, UnreadableBlob, elements
+from shared.delivery.delivery import Delivery, Origin
+from shared.delivery.messages.message import DeliveryMessage, ReplayStep
 from shared.delivery.messages.message_writer import encode_step
+from shared.delivery.messages.packing import fits_inline
 from shared.delivery.requests.replay_header import replay_publish_id
+from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.delivering.requeue import BlockingRequeue
 from shared.engine.ports import (
     DeadLetterReader,
     NoContainer,
+    PayloadStore,
     Queue,
+    ResourceStore,
     StoredBlob,
     SubscriptionReader,
     TopicReader,
 )
-from shared.engine.replaying.batches import Batch, BlobBatches
-from shared.engine.replaying.job import (
-    FINISHED,
-    JobState,
-    Position,
-    Progress,
-    ReplayFault,
-    ReplayJob,
-    ReplaySource,
-)
+from shared.engine.replaying.batches import Batch, BlobBatches, left_out
+from shared.engine.replaying.job import FINISHED, JobState, Position, ReplayFault, ReplaySource
 from shared.engine.replaying.jobs import JobEnded, ReplayJobs, StoredJob, log_job
-from shared.engine.replaying.left_out import left_out
-from shared.engine.replaying.marks import Mark, Marks
-from shared.engine.replaying.putting import PutEvents, ReplayTarget
+from shared.engine.replaying.marks import Mark
 from shared.engine.replaying.walk import TooManyFolders, Walk
 from shared.errors import Conflict, StorageUnavailable
-from shared.subscriptions.subscription import SubscriptionKey
+from shared.events.topic import Topic
+from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
 SPAN = 10  # seconds of deliveries that a step puts
 RUN_FOR = timedelta(seconds=60)  # of a step, at most
 MAX_BLOBS = 500  # that a step reads
 AGAIN_IN = timedelta(minutes=1)  # after a failure of storage
 GIVE_UP_AFTER = timedelta(hours=1)  # with an account of dead letters that does not answer
+
+
+class ReplayTarget(NamedTuple):
+    """The subscription that gets the events, and its topic."""
+
+    subscription: EventSubscription
+    topic: Topic
 
 
 class _SourceEnded(Exception):
@@ -68,40 +66,18 @@ class _Unavailable(Exception):
     """The account of a source does not answer now."""
 
 
-@dataclass(slots=True)
-class _StepRun:
-    """The job in this step, and what the step has done."""
-
-    stored: StoredJob
-    began_at: datetime
-    put: int = 0
-    blobs: int = 0
-    is_full: bool = False
-
-    @property
-    def job(self) -> ReplayJob:
-        return self.stored.job
-
-    @job.setter
-    def job(self, job: ReplayJob) -> None:
-        self.stored = self.stored._replace(job=job)
-
-    def has_room(self, events: int) -> bool:
-        """Tell whether more events belong to this step."""
-        return self.put == 0 or self.put + events <= self.job.rate * SPAN
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaySteps:
     """The use case of the messages that ask for a step."""
 
     jobs: ReplayJobs
-    marks: Marks
-    events: PutEvents
+    rows: ResourceStore
+    payloads: PayloadStore
     reader: DeadLetterReader
     topics: TopicReader
     subscriptions: SubscriptionReader
     requeue: BlockingRequeue
+    terms: DeploymentTerms
     clock: Clock
 
     def run(self, step: ReplayStep) -> None:
@@ -119,7 +95,9 @@ class ReplaySteps:
                 return
             if step.number < stored.job.number:
                 return  # A later step goes on.
-            self._run_step(stored, step)
+            if step.number == 1:
+                self.jobs.claim(stored.job)
+            _Step(self, stored._replace(job=replace(stored.job, number=step.number))).run()
         except JobEnded:
             return
         except Conflict as error:  # Another process leads, or another job runs; it may end early.
@@ -131,85 +109,128 @@ class ReplaySteps:
             telemetry.error("replay.delayed", job=step.job, number=step.number, detail=str(error))
             self.requeue.put(Queue.RETRIES, encode_step(step), AGAIN_IN)
 
-    def _run_step(self, stored: StoredJob, step: ReplayStep) -> None:
-        if step.number == 1:
-            self.jobs.claim(stored.job)
-        run = _StepRun(stored, self.clock.now())
-        run.job = replace(stored.job, number=step.number)
-        wait = timedelta()
-        try:
-            self._advance(run)
-        except _Unavailable as error:
-            wait = self._wait_for_account(run, str(error))
-        if run.job.source is None:
-            self._end(run)
-            return
-        following = replace(step, number=step.number + 1)
-        self.requeue.put(Queue.RETRIES, encode_step(following), max(wait, self._pace(run)))
-        run.job = replace(run.job, number=following.number)
-        self.jobs.save(*run.stored)
+    def put_events(
+        self, target: ReplayTarget, publish_id: str, texts: Sequence[str], delay: timedelta
+    ) -> None:
+        """
+        Store first deliveries of events, due after *delay*; their time to live begins now.
 
-    def _pace(self, run: _StepRun) -> timedelta:
-        """Return how long the next step has to wait, so that the job keeps its rate."""
-        if run.job.is_dry_run:
-            return timedelta()
-        next_at = run.began_at + timedelta(seconds=run.put / run.job.rate)
-        return timedelta(seconds=ceil(max((next_at - self.clock.now()).total_seconds(), 0)))
+        The same *publish_id* and events give deliveries with the same ``aeg-output-event-id``. The
+        subscription's filter is not asked.
 
-    def _end(self, run: _StepRun) -> None:
-        state = JobState.FAILED if run.job.why else JobState.DONE
-        run.job = run.job.ended(state, self.clock.now())
-        self.jobs.save(*run.stored)
-        log_job("replay.ended", run.job)
-
-    def _wait_for_account(self, run: _StepRun, why: str) -> timedelta:
-        """Wait for an account; after an hour its source is given up."""
+        Raises:
+            StorageUnavailable: some may be stored.
+        """
         now = self.clock.now()
-        since = run.job.away_since or now
-        telemetry.error("replay.delayed", job=run.job.id, detail=why)
+        inline = in_blob = Origin(publish_id, now, None)
+        parked = [text if not fits_inline(text, inline) else "" for text in texts]
+        if any(parked):
+            keep_until = now + delay + self.terms.payloads_kept_for(target.topic)
+            in_blob = inline._replace(payload=self.payloads.write(publish_id, keep_until, parked))
+        subscription = target.subscription
+        message = DeliveryMessage(
+            topic=subscription.topic,
+            subscription=subscription.name,
+            generation=subscription.generation,
+            deliveries=tuple(
+                Delivery(origin=in_blob, position=number, text=None)
+                if parked[number]
+                else Delivery(origin=inline, position=number, text=text)
+                for number, text in enumerate(texts)
+            ),
+            due=now + delay if delay else None,
+            batch_size=subscription.batching.max_events,
+        )
+        self.requeue.at_due(message, patience=timedelta())  # The step is repeated, and tells so.
+
+
+class _Step:
+    """One step: the job as it is by now, and what the step has done."""
+
+    def __init__(self, ports: ReplaySteps, stored: StoredJob) -> None:
+        self._ports = ports
+        self._job, self._etag = stored
+        self._began_at = ports.clock.now()
+        self._put = self._blobs = 0
+        self._is_over = False
+
+    def run(self) -> None:
+        """Go on through the sources until the step has done its share; store what follows."""
+        wait = timedelta()
+        while (source := self._job.source) and not self._is_over:
+            try:
+                self._replay_source(source)
+            except _SourceEnded as error:
+                self._leave(source, str(error))
+            except _Unavailable as error:
+                self._is_over, wait = True, self._wait_for_account(source, str(error))
+        if self._job.source is None:
+            state = JobState.FAILED if self._job.why else JobState.DONE
+            self._job = self._job.ended(state, self._ports.clock.now())
+            self._save()
+            log_job("replay.ended", self._job)
+            return
+        following = replace(self._job, number=self._job.number + 1)
+        message = encode_step(ReplayStep(job=following.id, number=following.number))
+        self._ports.requeue.put(Queue.RETRIES, message, max(wait, self._pace()))
+        self._job = following
+        self._save()
+
+    def _save(self) -> None:
+        self._job, self._etag = self._ports.jobs.save(self._job, self._etag)
+
+    def _pace(self) -> timedelta:
+        """Return how long the next step has to wait, so that the job keeps its rate."""
+        if self._job.is_dry_run:
+            return timedelta()
+        next_at = self._began_at + timedelta(seconds=self._put / self._job.rate)
+        left = (next_at - self._ports.clock.now()).total_seconds()
+        return timedelta(seconds=ceil(max(left, 0)))
+
+    def _wait_for_account(self, source: ReplaySource, why: str) -> timedelta:
+        """Wait for an account; after an hour its source is given up."""
+        now = self._ports.clock.now()
+        since = self._job.away_since or now
+        telemetry.error("replay.delayed", job=self._job.id, detail=why)
         if now - since < GIVE_UP_AFTER:
-            run.job = replace(run.job, away_since=since)
+            self._job = replace(self._job, away_since=since)
             return AGAIN_IN
-        self._leave_source(run, why)
+        self._leave(source, why)
         return timedelta()
 
-    def _advance(self, run: _StepRun) -> None:
-        """Go on through the sources until the step has done its share."""
-        ends_at = run.began_at + RUN_FOR
-        while (source := run.job.source) and not run.is_full:
-            try:
-                target = self._target(run.job.to or source.key)
-                for blob in self._blobs(run.job, source):
-                    self._replay_blob(run, source, target, blob)
-                    if run.is_full or run.blobs >= MAX_BLOBS or self.clock.now() >= ends_at:
-                        return
-                run.job = run.job.at_next_source()
-            except _SourceEnded as error:
-                self._leave_source(run, str(error))
+    def _leave(self, source: ReplaySource, why: str) -> None:
+        job = self._job.with_faults(ReplayFault(source.title, why))
+        self._job = replace(job.at_next_source(), why=job.why or why)
 
-    def _leave_source(self, run: _StepRun, why: str) -> None:
-        if source := run.job.source:
-            job = run.job.with_faults(ReplayFault(source.title, why))
-            run.job = replace(job.at_next_source(), why=job.why or why)
+    def _replay_source(self, source: ReplaySource) -> None:
+        target = self._target(self._job.to or source.key)
+        for blob in self._blobs_of(source):
+            self._replay_blob(source, target, blob)
+            is_late = self._ports.clock.now() >= self._began_at + RUN_FOR
+            self._is_over = self._is_over or is_late or self._blobs >= MAX_BLOBS
+            if self._is_over:
+                return
+        self._job = self._job.at_next_source()
 
     def _target(self, key: SubscriptionKey) -> ReplayTarget:
-        found, topic = self.subscriptions.read_uncached(key), self.topics.topic(key.topic)
+        found = self._ports.subscriptions.read_uncached(key)
+        topic = self._ports.topics.topic(key.topic)
         named = f"event subscription '{key.subscription}' of topic '{key.topic}'"
         if found is None or topic is None:
             raise _SourceEnded(f"There is no {named}.")
-        if not found.has_consented or found.is_expired(self.clock.now()):
+        if not found.has_consented or found.is_expired(self._ports.clock.now()):
             raise _SourceEnded(f"The {named} gets no events: it has not consented, or has expired.")
         return ReplayTarget(found, topic)
 
-    def _blobs(self, job: ReplayJob, source: ReplaySource) -> Iterator[StoredBlob]:
+    def _blobs_of(self, source: ReplaySource) -> Iterator[StoredBlob]:
         walk = Walk(
-            reader=self.reader,
+            reader=self._ports.reader,
             source=source,
-            selection=job.selection,
-            written_before=job.started_at,
+            selection=self._job.selection,
+            written_before=self._job.started_at,
         )
         try:
-            yield from walk.blobs_from(job.position)
+            yield from walk.blobs_from(self._job.position)
         except NoContainer as error:
             raise _SourceEnded(error.message) from None
         except TooManyFolders as error:
@@ -217,75 +238,69 @@ class ReplaySteps:
         except StorageUnavailable as error:
             raise _Unavailable(str(error)) from None
 
-    def _replay_blob(
-        self, run: _StepRun, source: ReplaySource, target: ReplayTarget, blob: StoredBlob
-    ) -> None:
-        run.blobs += 1
-        found, faults = self._read(source, blob, run.job.position.record_in(blob.path))
+    def _replay_blob(self, source: ReplaySource, target: ReplayTarget, blob: StoredBlob) -> None:
+        self._blobs += 1
+        job, found, faults = self._job, None, []
+        try:
+            found = self._elements(source, blob)
+        except UnreadableBlob as error:
+            faults = [ReplayFault(blob.path, str(error))]
         if found is None:
-            then = Position(run.job.position.source, blob.path, FINISHED)
-            self._found(run, Batch((), (), Progress(blobs=len(faults)), faults, then))
+            end = Position(job.position.source, blob.path, FINISHED)
+            self._pass(Batch(end, blobs=len(faults), faults=faults))
             return
-        mark = self.marks.read(source, blob.path, target.subscription.key)
+        mark = Mark(source=source, path=blob.path, to=target.subscription.key)
+        mark = mark.stored(self._ports.rows)
         batches = BlobBatches(
             path=blob.path,
             topic=target.topic,
-            most=run.job.rate,
-            replayed=self._replayed(run.job, mark, blob.path),
-            left_out=partial(left_out, self.topics, run.job, source, blob),
+            most=job.rate,
+            replayed=mark.replayed(job),
+            left_out=partial(left_out, self._ports.topics, job, source, blob),
         )
-        for batch in batches.of(found, run.job.position):
-            if batch.texts and not run.has_room(len(batch.texts)):
-                run.is_full = True
+        for batch in batches.of(found, job.position):
+            count = len(batch.texts)
+            if count and self._put + count > job.rate * SPAN:
+                self._is_over = True
                 return
-            if batch.texts and not run.job.is_dry_run:
-                mark = self._put(run, target, batch, mark)
-            self._found(run, batch)
+            if count and not job.is_dry_run:
+                mark = self._put_batch(target, batch, mark)
+            self._pass(batch)
 
-    def _read(
-        self, source: ReplaySource, blob: StoredBlob, first: int
-    ) -> tuple[Iterable[Element] | None, tuple[ReplayFault, ...]]:
+    def _elements(self, source: ReplaySource, blob: StoredBlob) -> Iterable[Element] | None:
         """
-        Return the elements of a blob from the *first* on.
+        Return the elements of a blob that are not passed yet; ``None`` if it was deleted meanwhile.
 
-        Without any, return its fault unless it was deleted meanwhile.
+        Raises:
+            UnreadableBlob: it is too large, or no list.
         """
         if blob.size > MAX_BLOB:
-            return None, (ReplayFault(blob.path, TOO_LARGE),)
+            raise UnreadableBlob(TOO_LARGE)
         try:
-            body = self.reader.read(source.destination, blob.path, MAX_BLOB + 1)
-            return None if body is None else elements(body, first), ()
-        except UnreadableBlob as error:
-            return None, (ReplayFault(blob.path, str(error)),)
+            body = self._ports.reader.read(source.destination, blob.path, MAX_BLOB + 1)
         except StorageUnavailable as error:
             raise _Unavailable(f"{blob.path}: {error}") from None
+        return None if body is None else elements(body, self._job.position.record_in(blob.path))
 
-    def _replayed(self, job: ReplayJob, mark: Mark, path: str) -> frozenset[int]:
-        """Return the records to leave out; those of the batch under way are not among them."""
-        if job.again:
-            return frozenset()
-        batch = job.under_way
-        if batch and batch.path == path and mark.has_last(job):
-            return mark.records.difference(batch.records)
-        return mark.records
-
-    def _put(self, run: _StepRun, target: ReplayTarget, batch: Batch, mark: Mark) -> Mark:
+    def _put_batch(self, target: ReplayTarget, batch: Batch, mark: Mark) -> Mark:
         """Put a batch, unless it is known that a step which was killed has put it."""
-        path, delay = batch.then.path, timedelta(seconds=run.put / run.job.rate)
-        run.put += len(batch.texts)
-        if run.job.has_under_way(path, batch.records) and mark.has_last(run.job):
+        path, records = batch.then.path, tuple(batch.records)
+        delay = timedelta(seconds=self._put / self._job.rate)
+        self._put += len(batch.texts)
+        if self._job.has_under_way(path, records) and mark.has_last(self._job):
             return mark
-        run.job = job = run.job.with_batch(path, batch.records)
-        run.stored = self.jobs.save(*run.stored)
-        self.events.put(target, replay_publish_id(job.id, job.batches), batch.texts, delay)
-        return self.marks.add(mark, job, batch.records)
+        self._job = self._job.with_batch(path, records)
+        self._save()
+        publish_id = replay_publish_id(self._job.id, self._job.batches)
+        self._ports.put_events(target, publish_id, batch.texts, delay)
+        return mark.with_latest(self._job, records, self._ports.rows)
 
-    def _found(self, run: _StepRun, batch: Batch) -> None:
-        put = Progress(put=len(batch.texts))
-        run.job = replace(
-            run.job.with_faults(*batch.faults),
+    def _pass(self, batch: Batch) -> None:
+        """Note in the job what was found, and that it goes on after the batch."""
+        self._job = replace(
+            self._job.with_faults(*batch.faults),
             position=batch.then,
-            progress=run.job.progress.plus(batch.found).plus(put),
-            under_way=None if batch.texts else run.job.under_way,
+            progress=self._job.progress.plus(batch.found),
+            under_way=None if batch.texts else self._job.under_way,
             away_since=None,
         )

@@ -243,3 +243,4 @@ def test_a_blob_that_is_deleted_meanwhile_is_left_out(
     job = replayed(pushgrid)
 
     assert (job["state"], job["faults"], ids(crm)) == ("Done", [], ["e-3"])
+    assert job["blobs"] == 1

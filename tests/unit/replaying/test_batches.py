@@ -15,7 +15,7 @@ from shared.engine.replaying.batches import Batch, BlobBatches
 from shared.engine.replaying.job import FINISHED, Position, ReplaySource
 from shared.engine.replaying.job import START as FROM_THE_START
 from shared.engine.replaying.marks import Mark
-from shared.engine.replaying.putting import PutEvents, ReplayTarget
+from shared.engine.replaying.step import ReplaySteps, ReplayTarget
 from shared.subscriptions.subscription import Batching, SubscriptionKey
 from tests.builders import CRM, a_subscription, a_topic, members, noise
 
@@ -93,10 +93,13 @@ def test_each_blob_and_target_has_a_row(other: Mark) -> None:
 def test_events_are_put_in_batches_and_kept_as_long_as_they_live() -> None:
     payloads, requeue = MemoryPayloads(FakeClock()), Mock()
     terms = Mock(payloads_kept_for=lambda _: timedelta(hours=30))
-    events = PutEvents(payloads=payloads, requeue=requeue, terms=terms, clock=FakeClock())
-    subscription = a_subscription(batching=Batching(max_events=10))
+    others = dict.fromkeys(("jobs", "rows", "reader", "topics", "subscriptions"), Mock())
+    steps = ReplaySteps(
+        payloads=payloads, requeue=requeue, terms=terms, clock=FakeClock(), **others
+    )
+    target = ReplayTarget(a_subscription(batching=Batching(max_events=10)), a_topic())
 
-    events.put(ReplayTarget(subscription, a_topic()), "p-1", [noise(60_000)], timedelta(hours=2))
+    steps.put_events(target, "p-1", [noise(60_000)], timedelta(hours=2))
 
     ((message,),) = (call.args for call in requeue.at_due.call_args_list)
     (name,) = payloads.blobs
