@@ -8,12 +8,12 @@ from enum import StrEnum
 from hashlib import sha256
 
 from shared.clock import in_words
+from shared.delivery.furthest import LONGEST_PROBE, Bounds, StoredTime, longest_hold
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import DeliveryTerms
 from shared.subscriptions.subscription import EventSubscription
 
 PROBE_MARGIN = timedelta(seconds=10)  # added to the acknowledgement timeout: when a probe has ended
-PROBE_RECHECK = timedelta(seconds=3)  # deliveries return after this during another's probe
 # Refusals of the event itself, which say nothing about the endpoint.
 EVENTS_FAULT = frozenset({Outcome.BAD_REQUEST, Outcome.PAYLOAD_TOO_LARGE})
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -29,29 +29,18 @@ class HoldReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """
-    A time from *since* until *until* in which nothing is sent; one probe follows it.
+    """A time in which nothing is sent; one probe follows it, whose failure extends the hold."""
 
-    A failed probe extends a hold, and *since* is the latest failure of one: no success that was
-    sent earlier ends it. *began_at* is when the first failure was; ``None``: *since*.
-
-    *sent_at* is when the push was sent whose failure began or last extended the hold.
-    *probation* is the outcome of a probation in it, which may end sooner (*probation_until*);
-    ``None``: the hold is delayed delivery alone. *delays* counts consecutive holds of delayed
-    delivery. *probe_until* is the latest end of a probe that is under way; *probe_changes*
-    counts probes begun or returned.
-    """
-
-    since: datetime
+    since: datetime  # the failure that began or last extended it: no success sent earlier ends it
     until: datetime
     why: str
-    sent_at: datetime
-    probation: Outcome | None = None
+    sent_at: datetime  # the start of the push that failed so
+    probation: Outcome | None = None  # without one, the hold is delayed delivery alone
     probation_until: datetime | None = None
-    delays: int = 0
-    probe_until: datetime | None = None
-    probe_changes: int = 0
-    began_at: datetime | None = None
+    delays: int = 0  # consecutive holds of delayed delivery
+    probe_until: datetime | None = None  # the latest end of a probe that is under way
+    probe_changes: int = 0  # probes begun or returned
+    began_at: datetime | None = None  # the first failure, if that was not `since`
 
     @property
     def began(self) -> datetime:
@@ -64,91 +53,33 @@ class Hold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """
-    The health of a subscription's endpoint.
+    """The health of a subscription's endpoint."""
 
-    *endpoint* is its id: health starts again for a corrected endpoint. Holds that began before
-    *released_at* are over. *failures* counts consecutive failed first attempts of different
-    events, since *counted_from*.
-    """
-
-    endpoint: str
+    endpoint: str  # its id: health starts again for a corrected endpoint
     hold: Hold | None = None
-    released_at: datetime | None = None
-    failures: int = 0
-    counted_from: datetime | None = None
+    released_at: datetime | None = None  # holds that began earlier are over
+    failures: int = 0  # consecutive failed first attempts of different events
+    counted_from: datetime | None = None  # since when these are counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """
-    The outcome of a push.
-
-    *new_events* counts its events that were never pushed before. *is_late*: it counted as a
-    failure until its answer came. *is_isolated*: it is a failure among successes, which begins no
-    probation. *cause* is that of a failure, as the hold that it begins names it.
-    """
+    """The outcome of a push."""
 
     outcome: Outcome
-    new_events: int
+    new_events: int  # that were never pushed before
     sent_at: datetime
     ended_at: datetime
     is_probe: bool = False
-    is_late: bool = False
-    is_isolated: bool = False
-    cause: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Open:
-    """The endpoint is not held."""
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """
-    Nothing is pushed until *until*; *probation* is the outcome of a running probation.
-
-    *is_pause*: the operator holds it, not the endpoint's failures.
-    """
-
-    until: datetime
-    why: str
-    probation: Outcome | None = None
-    is_pause: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class NeedsProbe:
-    """
-    A hold is over by time: the process that claims the probe pushes one request first.
-
-    *why* is that of the hold.
-    """
-
-    why: str = ""
-
-
-Availability = Open | Held | NeedsProbe
+    is_late: bool = False  # it counted as a failure until its answer came
+    is_isolated: bool = False  # a failure among successes, which begins no probation
+    cause: str = ""  # of a failure, as the hold that it begins names it
 
 
 def endpoint_id(subscription: EventSubscription) -> str:
     """Return an id of the endpoint that does not show its URL."""
     text = f"{subscription.generation} {subscription.endpoint_url}"
     return sha256(text.encode()).hexdigest()
-
-
-def availability(health: Health, now: datetime) -> Availability:
-    """Decide whether anything may be pushed at *now*."""
-    hold = health.hold
-    if hold is None:
-        return Open()
-    if now < hold.until:
-        return Held(hold.until, hold.why, _running(hold, now))
-    if hold.probe_until and now < hold.probe_until:
-        until = min(now + PROBE_RECHECK, hold.probe_until)
-        return Held(until, f"{hold.why}; a probe is under way")
-    return NeedsProbe(hold.why)
 
 
 def claim_probe(health: Health, terms: DeliveryTerms, now: datetime) -> Health:
@@ -173,8 +104,8 @@ def observe(health: Health, seen: Observation, terms: DeliveryTerms) -> Health:
     Return the health after a push has ended.
 
     A success releases a hold only if it was sent after the hold began, or if it is the late
-    answer to the push that began it. A refusal of the event itself (400, 413) says nothing about
-    the endpoint.
+    answer to the push that began it.
+
     Source: "Delivery and retry" (2023-03-01), Delayed delivery and the table of probations; the
     numbers of delayed delivery are ours (contract §3.6).
     """
@@ -185,9 +116,11 @@ def observe(health: Health, seen: Observation, terms: DeliveryTerms) -> Health:
     failed = replace(health, failures=health.failures + seen.new_events)
     hold = _hold(failed, seen, terms)
     if hold is None and seen.is_probe and health.hold and health.hold.since < seen.sent_at:
-        # The failure begins no other hold, and this one is over by time.
+        # This one is over by time.
         return replace(failed, hold=None, released_at=_latest(health.released_at, seen.sent_at))
-    return replace(failed, hold=_if_unreleased(_longer(failed.hold, hold), failed.released_at))
+    hold, released_at = _longer(health.hold, hold), health.released_at
+    is_released = hold and released_at and released_at > hold.since
+    return replace(failed, hold=None if is_released else hold)
 
 
 def release(health: Health, now: datetime) -> Health:
@@ -255,17 +188,14 @@ def _with_probe(hold: Hold, until: datetime | None) -> Hold:
     return replace(hold, probe_until=until, probe_changes=hold.probe_changes + 1)
 
 
-def _if_unreleased(hold: Hold | None, released_at: datetime | None) -> Hold | None:
-    """Return the hold, unless a success that was sent after its beginning has released it."""
-    return None if hold and released_at and released_at > hold.since else hold
-
-
 def _longer(one: Hold | None, other: Hold | None) -> Hold | None:
     """Return the hold that ends later, with the longer probation and the greater counts of both."""
     if one is None or other is None:
         return one or other
+    on_probation = max(
+        one, other, key=lambda each: (each.probation_until or _NEVER, each.probation or "")
+    )
     later = max(one, other, key=_rank)
-    on_probation = max(one, other, key=_probation_rank)
     return replace(
         later,
         probation=on_probation.probation,
@@ -281,14 +211,61 @@ def _rank(hold: Hold) -> tuple[datetime, int, datetime, str]:
     return hold.until, hold.probe_changes, hold.probe_until or _NEVER, hold.why
 
 
-def _probation_rank(hold: Hold) -> tuple[datetime, str]:
-    return hold.probation_until or _NEVER, hold.probation or ""
-
-
-def _running(hold: Hold, now: datetime) -> Outcome | None:
-    """Return the outcome of the probation that is running, if any."""
-    return hold.probation if hold.probation_until and now < hold.probation_until else None
-
-
 def _latest(one: datetime | None, other: datetime | None) -> datetime | None:
     return max(one or _NEVER, other or _NEVER) if one or other else None
+
+
+def bounded_health(health: Health, bounds: Bounds) -> Health:
+    """Return *health* with no time further ahead than a rule could put it; usually unchanged."""
+    hold, released_at, counted_from = health.hold, health.released_at, health.counted_from
+    if hold is None and released_at is None and counted_from is None:
+        return health
+    return replace(
+        health,
+        hold=hold and _bounded(hold, bounds),
+        released_at=released_at and bounds(StoredTime.HOLD, released_at),
+        counted_from=counted_from and bounds(StoredTime.HOLD, counted_from),
+    )
+
+
+def _bounded(hold: Hold, bounds: Bounds) -> Hold:
+    what, longest = StoredTime.HOLD, longest_hold(hold.probation, hold.delays)
+    return replace(
+        hold,
+        since=bounds(what, hold.since),
+        began_at=hold.began_at and bounds(what, hold.began_at),
+        sent_at=bounds(what, hold.sent_at),
+        until=bounds(what, hold.until, longest),
+        probation_until=hold.probation_until and bounds(what, hold.probation_until, longest),
+        probe_until=hold.probe_until
+        and bounds(what, hold.probe_until, LONGEST_PROBE + PROBE_MARGIN),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LatestPushes:
+    """The end of the last success, and how many pushes have failed since."""
+
+    succeeded_at: datetime | None = None
+    failures: int = 0
+
+    def followed_by(self, seen: Observation) -> LatestPushes:
+        """Return what is known after another push."""
+        if seen.outcome in EVENTS_FAULT:
+            return self
+        if seen.outcome is Outcome.DELIVERED:
+            return LatestPushes(succeeded_at=seen.ended_at)
+        return replace(self, failures=self.failures + 1)
+
+    def is_isolated(self, seen: Observation, terms: DeliveryTerms) -> bool:
+        """
+        Tell whether the failure *seen*, which is not counted yet, is isolated.
+
+        It is if it is the first since a success that ended less than its probation ago.
+        Source: "An event subscription is put into probation … if event deliveries to that
+        destination start failing" ("Delivery and retry", 2023-03-01); one failure is no start.
+        """
+        probation = terms.profile.probation.get(seen.outcome)
+        if probation is None or seen.is_probe or self.failures or self.succeeded_at is None:
+            return False
+        return seen.ended_at - self.succeeded_at < terms.scaled(probation)

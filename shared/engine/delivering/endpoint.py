@@ -12,14 +12,8 @@ from typing import Any, NamedTuple
 from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.allowed_rate import Allowance, ask
-from shared.delivery.health.endpoint_health import (
-    EVENTS_FAULT,
-    Availability,
-    Held,
-    NeedsProbe,
-    Observation,
-)
-from shared.delivery.health.pauses import as_held
+from shared.delivery.health.availability import Availability, Held, NeedsProbe, as_held
+from shared.delivery.health.endpoint_health import EVENTS_FAULT, Observation
 from shared.delivery.limit import Limit
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import DeliveryTerms

@@ -13,8 +13,7 @@ from typing import Any
 from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.delivery import Delivery
-from shared.delivery.health.endpoint_health import Held
-from shared.delivery.health.held_deliveries import hold_back
+from shared.delivery.health.availability import Held, hold_back
 from shared.delivery.messages.message import DeadLetterNote, DeliveryMessage
 from shared.delivery.messages.packing import due_together
 from shared.delivery.outcome import DeliveryOutcome

@@ -9,21 +9,23 @@ from datetime import UTC, datetime, timedelta
 from shared import telemetry
 from shared.clock import Clock, is_pending
 from shared.delivery.furthest import Bounds
-from shared.delivery.health.bounded_health import bounded_health
-from shared.delivery.health.endpoint_health import (
+from shared.delivery.health.availability import (
     PROBE_RECHECK,
     Availability,
-    Health,
     Held,
     NeedsProbe,
-    Observation,
     Open,
     availability,
+)
+from shared.delivery.health.endpoint_health import (
+    Health,
+    LatestPushes,
+    Observation,
+    bounded_health,
     claim_probe,
     observe,
     return_probe,
 )
-from shared.delivery.health.latest_pushes import LatestPushes
 from shared.delivery.policy import DeliveryTerms
 from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.hold_records import HoldRecords

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from shared import telemetry
 from shared.delivery.health.endpoint_health import Health, HoldReason
-from shared.delivery.health.transitions import transition
 from shared.engine.ports import Metrics
 from shared.metrics import Metric
 from shared.subscriptions.subscription import SubscriptionKey
@@ -51,9 +50,14 @@ class HoldRecords(NamedTuple):
 
     def changed(self, before: Health | None, after: Health, now: datetime) -> None:
         """Record what a write of an endpoint's shared health has changed about its hold."""
-        ended, began = transition(before, after)
-        if ended:
-            lasted = now - ended.hold.began
-            self.ended(ended.hold.reason, ended.because, lasted=lasted)
-        if began:
-            self.began(began.reason, began.why, until=began.until)
+        old, new = before.hold if before else None, after.hold
+        is_another = before is not None and before.endpoint != after.endpoint
+        is_over = old is None or (after.released_at and after.released_at > old.since)
+        if not is_over and not is_another:
+            return  # a hold that a failed probe prolongs goes on
+        if old:
+            because = "its time is over" if after.failures else "its endpoint accepted an event"
+            because = "its endpoint was changed" if is_another else because
+            self.ended(old.reason, because, lasted=now - old.began)
+        if new:
+            self.began(new.reason, new.why, until=new.until)

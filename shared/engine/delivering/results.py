@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
-from shared.delivery.health.endpoint_health import Held
+from shared.delivery.health.availability import Held
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 
 

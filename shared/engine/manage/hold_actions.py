@@ -12,8 +12,13 @@ from shared.arm.pause_codec import to_pause, with_pause, without_pause
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.clock import in_words, timestamp
 from shared.delivery.furthest import Bounds
-from shared.delivery.health.bounded_health import bounded_health
-from shared.delivery.health.endpoint_health import Hold, HoldReason, endpoint_id, release
+from shared.delivery.health.endpoint_health import (
+    Hold,
+    HoldReason,
+    bounded_health,
+    endpoint_id,
+    release,
+)
 from shared.engine.delivering.hold_records import HoldRecords
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.subscriptions import Subscriptions

@@ -9,15 +9,9 @@ from typing import NamedTuple
 from shared.arm.pause_codec import to_pause
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.delivery.furthest import Bounds
-from shared.delivery.health.bounded_health import bounded_health
-from shared.delivery.health.endpoint_health import (
-    Availability,
-    Health,
-    HoldReason,
-    Open,
-    endpoint_id,
-)
-from shared.delivery.health.endpoint_health import availability as availability_of
+from shared.delivery.health.availability import Availability, Open
+from shared.delivery.health.availability import availability as availability_of
+from shared.delivery.health.endpoint_health import Health, HoldReason, bounded_health, endpoint_id
 from shared.delivery.health.health_document import health_of
 from shared.engine.ports import ResourceStore, Table
 from shared.errors import UNREADABLE

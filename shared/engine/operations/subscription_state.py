@@ -10,15 +10,8 @@ from typing import Any
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.clock import optional_timestamp, timestamp
 from shared.delivery.furthest import Bounds
-from shared.delivery.health.bounded_health import bounded_health
-from shared.delivery.health.endpoint_health import (
-    Availability,
-    Held,
-    NeedsProbe,
-    Open,
-    availability,
-    endpoint_id,
-)
+from shared.delivery.health.availability import Availability, Held, NeedsProbe, Open, availability
+from shared.delivery.health.endpoint_health import bounded_health, endpoint_id
 from shared.engine.ports import CountReader, Document, HealthStore
 from shared.engine.timers.housekeeping import COUNTS_KEPT_FOR
 from shared.errors import UNREADABLE, UnreadableDocument

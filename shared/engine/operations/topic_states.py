@@ -10,7 +10,8 @@ from typing import Any
 
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.clock import timestamp
-from shared.delivery.health.endpoint_health import Health, Open, availability, endpoint_id
+from shared.delivery.health.availability import Open, availability
+from shared.delivery.health.endpoint_health import Health, endpoint_id
 from shared.engine.operations.activity import NOTHING, Activities, Activity
 from shared.engine.operations.holds import held_endpoints
 from shared.engine.operations.subscription_state import holds_document

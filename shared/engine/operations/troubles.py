@@ -11,7 +11,7 @@ from typing import Any
 
 from shared.clip import clip
 from shared.clock import optional_timestamp
-from shared.delivery.health.endpoint_health import Availability, Held, Open
+from shared.delivery.health.availability import Availability, Held, Open
 from shared.engine.operations.activity import NOTHING, Activity, GivenUp
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pushgrid.testing.memory import answered
-from shared.delivery.health.endpoint_health import Availability
+from shared.delivery.health.availability import Availability
 from shared.engine.delivering.deliver import Deliver
 from shared.subscriptions.subscription import EventSubscription
 from tests.builders import URL, a_delivery, a_message

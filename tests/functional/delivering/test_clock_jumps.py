@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import answered
-from shared.delivery.health.endpoint_health import Held, Open
+from shared.delivery.health.availability import Held, Open
 from shared.engine.ports import Queue, Table
 from tests.builders import DEAD, ORIGIN, URL, a_delivery, a_message, a_subscription
 from tests.functional.delivering.failing import another_process, availability

@@ -6,9 +6,9 @@ import pytest
 
 from pushgrid.testing.memory import START, answered
 from shared.delivery.health.endpoint_health import Health, Hold
-from shared.delivery.health.transitions import Transition, transition
-from shared.delivery.outcome import Outcome
+from shared.engine.delivering.hold_records import HoldRecords
 from shared.metrics import Metric
+from shared.subscriptions.subscription import SubscriptionKey
 from tests.builders import URL, a_delivery, a_message, a_topic
 from tests.functional.delivering.failing import another_process, fail
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
@@ -109,9 +109,9 @@ def test_a_hold_that_could_not_be_stored_is_told_when_it_is(
     assert len(logged("hold.began")) == 1
 
 
-def a_hold(minute: int = 0, probation: Outcome | None = None) -> Hold:
+def a_hold(minute: int = 0) -> Hold:
     since = START + minute * MINUTE
-    return Hold(since=since, until=since + MINUTE, why="", sent_at=since, probation=probation)
+    return Hold(since=since, until=since + MINUTE, why=f"minute {minute}", sent_at=since)
 
 
 def health(hold: Hold | None = None, **members: object) -> Health:
@@ -139,8 +139,16 @@ RELEASED = START + 2 * MINUTE
     ],
 )
 def test_what_a_change_of_health_ends_and_begins(
-    before: Health | None, after: Health, ended: str | None, began: Hold | None
+    app: Deployment,
+    logged: Logged,
+    before: Health | None,
+    after: Health,
+    ended: str | None,
+    began: Hold | None,
 ) -> None:
-    found: Transition = transition(before, after)
+    records = HoldRecords(app.metrics, SubscriptionKey(*CRM))
 
-    assert (found.ended and found.ended.because, found.began) == (ended, began)
+    records.changed(before, after, START + 10 * MINUTE)
+
+    assert [line["because"] for line in logged("hold.ended")] == ([ended] if ended else [])
+    assert [line["why"] for line in logged("hold.began")] == ([began.why] if began else [])

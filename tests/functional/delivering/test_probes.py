@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pushgrid.testing.memory import answered
-from shared.delivery.health.endpoint_health import Held, Open
+from shared.delivery.health.availability import Held, Open
 from shared.engine.ports import Queue
 from shared.http import Failure, NotAnswered
 from tests.builders import (

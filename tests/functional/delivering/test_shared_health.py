@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import START, answered
-from shared.delivery.health.endpoint_health import Held, Observation, endpoint_id
+from shared.delivery.health.availability import Held
+from shared.delivery.health.endpoint_health import Observation, endpoint_id
 from shared.delivery.outcome import Outcome
 from shared.engine.ports import Resource, Table
 from tests.builders import (

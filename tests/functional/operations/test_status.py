@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pushgrid.testing.memory import START
 from shared.clock import timestamp
 from shared.deadletter.selection import Selection
-from shared.delivery.health.endpoint_health import Held
+from shared.delivery.health.availability import Held
 from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.messages.message_writer import encode
 from shared.delivery.outcome import EndpointAnswer, Outcome

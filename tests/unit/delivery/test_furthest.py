@@ -19,8 +19,7 @@ from shared.delivery.furthest import (
     longest_hold,
     longest_wait,
 )
-from shared.delivery.health.bounded_health import bounded_health
-from shared.delivery.health.endpoint_health import Health, Hold, claim_probe
+from shared.delivery.health.endpoint_health import Health, Hold, bounded_health, claim_probe
 from shared.delivery.messages.bounded_message import bounded_message
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.policy import End, Go, before_attempt, default_terms, retry

@@ -9,7 +9,7 @@ import pytest
 
 from pushgrid.testing.memory import START
 from shared.clock import timestamp
-from shared.delivery.health.endpoint_health import Held, NeedsProbe
+from shared.delivery.health.availability import Held, NeedsProbe
 from shared.engine.operations.activity import Activity, GivenUp
 from shared.engine.operations.troubles import Facts, document, in_order, kinds_of, trouble_of
 from shared.subscriptions.subscription import DeadLetterDestination, Pause, SubscriptionKey

@@ -7,14 +7,8 @@ from dataclasses import replace
 import pytest
 
 from pushgrid.testing.memory import START
-from shared.delivery.health.endpoint_health import (
-    Held,
-    NeedsProbe,
-    Open,
-    availability,
-    claim_probe,
-    return_probe,
-)
+from shared.delivery.health.availability import Held, NeedsProbe, Open, availability
+from shared.delivery.health.endpoint_health import claim_probe, return_probe
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import DeliveryTerms
 from tests.builders import terms

@@ -8,14 +8,8 @@ from datetime import timedelta
 import pytest
 
 from shared.clock import in_words
-from shared.delivery.health.endpoint_health import (
-    Held,
-    NeedsProbe,
-    Open,
-    availability,
-    claim_probe,
-    return_probe,
-)
+from shared.delivery.health.availability import Held, NeedsProbe, Open, availability
+from shared.delivery.health.endpoint_health import claim_probe, return_probe
 from shared.delivery.outcome import Outcome
 from tests.unit.delivery.observed import LATEST, after, at, seen
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import START
-from shared.delivery.health.endpoint_health import Held
-from shared.delivery.health.held_deliveries import hold_back
+from shared.delivery.health.availability import Held, hold_back
 from shared.delivery.messages.message import EPOCH
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import End, EndReason

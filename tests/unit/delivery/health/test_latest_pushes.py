@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.delivery.health.endpoint_health import Observation
-from shared.delivery.health.latest_pushes import LatestPushes
+from shared.delivery.health.endpoint_health import LatestPushes, Observation
 from shared.delivery.outcome import Outcome
 from tests.builders import terms
 from tests.unit.delivery.observed import LATEST, seen
