@@ -34,8 +34,9 @@ from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.manage.api import Manage
 from shared.engine.manage.validation_links import Validate
 from shared.engine.operations.operator_authorization import Operators
-from shared.engine.ports import Table
+from shared.engine.ports import Resource, Table
 from shared.engine.replaying.jobs import ReplayJobs
+from shared.errors import Conflict
 from shared.http import Exchange, HttpAnswer, HttpRequest, LateAnswerHandler, OutboundRequest
 from shared.subscriptions.subscription import EventSubscription
 
@@ -62,6 +63,20 @@ def push(url: str = URL, **members: Any) -> dict[str, Any]:
     destination = hook(url)["properties"]["destination"]
     configuration = {"deliveryMode": "Push", "push": {"destination": destination, **members}}
     return {"properties": {"deliveryConfiguration": configuration}}
+
+
+#: One resource of each kind, and what makes it.
+BODIES: Mapping[str, Any] = {
+    ORDERS: {"location": "x"},
+    SHOP: {"location": "x"},
+    SHOP_ORDERS: {"properties": {}},
+    CRM: hook(),
+    SHOP_CRM: push(),
+}
+
+
+def lose_the_race() -> None:
+    raise Conflict
 
 
 class Endpoints(ScriptedPusher):
@@ -165,6 +180,17 @@ class ArmApi:
                 body=raw,
             )
         )
+
+    def before_put(self, *changes: Callable[[], object]) -> None:
+        """Let each change come just before a row is stored: one for each of the next puts."""
+        put, left = self.resources.put, list(changes)
+
+        def after_others(*arguments: Any) -> Resource:
+            if left:
+                left.pop(0)()
+            return put(*arguments)
+
+        self.resources.put = after_others  # type: ignore[method-assign]
 
     def open_link(
         self, link: str, method: str = "GET", headers: Mapping[str, str] | None = None

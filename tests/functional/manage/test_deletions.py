@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pushgrid.testing.memory import FakeClock, MemoryResources, answered
+from pushgrid.testing.memory import FakeClock, answered
 from shared.adapters.storage.health_table import TableHealth
 from shared.delivery.health.endpoint_health import Health
 from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, NAMESPACES, Table
@@ -23,20 +23,10 @@ from tests.functional.manage.arm_api import (
     URL,
     ArmApi,
     hook,
-    push,
 )
 
 OTHER = "https://other.example/hook"
 CLOUD = {"eventDeliverySchema": "CloudEventSchemaV1_0"}
-
-
-@pytest.fixture
-def filled(shop_orders: ArmApi) -> ArmApi:
-    """A custom topic and a topic of a namespace, with a subscription each."""
-    shop_orders.json("PUT", ORDERS, {"location": "x"}, status=201)
-    shop_orders.json("PUT", CRM, hook(), status=201)
-    shop_orders.json("PUT", SHOP_CRM, push(), status=201)
-    return shop_orders
 
 
 @pytest.mark.parametrize(
@@ -50,59 +40,52 @@ def filled(shop_orders: ArmApi) -> ArmApi:
 )
 @pytest.mark.parametrize("verb", ["list", "delete", None])
 def test_contents_go_along_and_what_failed_half_way_can_be_repeated(
-    filled: ArmApi, target: str, topic: str, left: list[int], verb: str | None
+    full: ArmApi, target: str, topic: str, left: list[int], verb: str | None
 ) -> None:
     """Otherwise nobody could address what is left."""
     if verb:
-        filled.resources.fail_next(verb)
-        assert filled.call("DELETE", target).status == 503
-        assert filled.call("GET", target).status == 200
+        full.resources.fail_next(verb)
+        assert full.call("DELETE", target).status == 503
+        assert full.call("GET", target).status == 200
 
-    answer = filled.call("DELETE", target)
+    answer = full.call("DELETE", target)
 
     assert (answer.status, answer.body) == (204, b"")
-    assert filled.call("GET", target).status == 404
-    assert filled.resources.list(Table.EVENT_SUBSCRIPTIONS, topic) == []
+    assert full.call("GET", target).status == 404
+    assert full.resources.list(Table.EVENT_SUBSCRIPTIONS, topic) == []
     partitions = (NAMESPACE_TOPICS, CUSTOM_TOPICS)
-    assert [len(filled.resources.list(Table.TOPICS, each)) for each in partitions] == left
+    assert [len(full.resources.list(Table.TOPICS, each)) for each in partitions] == left
 
 
-class Late(MemoryResources):
+def test_a_topic_takes_along_what_was_created_meanwhile(
+    orders: ArmApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Somebody creates a subscription just before the topic goes."""
+    delete = orders.resources.delete
 
-    def delete(self, table, partition, name, etag=None):
+    def late(table: Table, *key: Any) -> bool:
         if table is Table.TOPICS:
-            self.put(Table.EVENT_SUBSCRIPTIONS, name, "late", {"name": "late"}, None)
-        return super().delete(table, partition, name, etag)
+            orders.resources.put(Table.EVENT_SUBSCRIPTIONS, "orders", "late", {"name": "x"}, None)
+        return delete(table, *key)
+
+    monkeypatch.setattr(orders.resources, "delete", late)
+
+    assert orders.call("DELETE", ORDERS).status == 204
+    assert orders.resources.list(Table.EVENT_SUBSCRIPTIONS, "orders") == []
 
 
-def test_a_topic_takes_along_what_was_created_meanwhile() -> None:
-    api = ArmApi(resources=Late())
-    api.json("PUT", ORDERS, {"location": "x"}, status=201)
+def test_a_topic_is_not_left_without_its_namespace(shop: ArmApi) -> None:
+    """Which goes while its topic is written, and somebody has used that already."""
+    used = (Table.EVENT_SUBSCRIPTIONS, "shop.orders", "crm", {"name": "crm"}, None)
+    shop.before_put(
+        lambda: (shop.resources.delete(Table.TOPICS, NAMESPACES, "shop"), shop.resources.put(*used))
+    )
 
-    assert api.call("DELETE", ORDERS).status == 204
-    assert api.resources.list(Table.EVENT_SUBSCRIPTIONS, "orders") == []
-
-
-class Deleting(MemoryResources):
-    """The namespace goes while its topic is written, which somebody has used already."""
-
-    def put(self, table, partition, name, document, etag):
-        if partition == NAMESPACE_TOPICS:
-            self.delete(Table.TOPICS, NAMESPACES, "shop")
-            super().put(Table.EVENT_SUBSCRIPTIONS, "shop.orders", "crm", {"name": "crm"}, None)
-        return super().put(table, partition, name, document, etag)
-
-
-def test_a_topic_is_not_left_without_its_namespace() -> None:
-    api = ArmApi(resources=Deleting())
-    api.json("PUT", SHOP, {"location": "x"}, status=201)
-
-    error = api.error("PUT", SHOP_ORDERS, {"properties": {}}, status=404)
+    error = shop.error("PUT", SHOP_ORDERS, {"properties": {}}, status=404)
 
     assert error["code"] == "ResourceNotFound"
-    assert api.resources.list(Table.TOPICS, NAMESPACE_TOPICS) == []
-    assert api.resources.list(Table.EVENT_SUBSCRIPTIONS, "shop.orders") == []
+    assert shop.resources.list(Table.TOPICS, NAMESPACE_TOPICS) == []
+    assert shop.resources.list(Table.EVENT_SUBSCRIPTIONS, "shop.orders") == []
 
 
 def notices(api: ArmApi) -> list[OutboundRequest]:
@@ -229,14 +212,14 @@ def test_a_deleted_subscription_leaves_no_health(orders: ArmApi) -> None:
         (SHOP_CRM, "shop.orders"),
     ],
 )
-def test_nor_does_a_deleted_topic_or_namespace(filled: ArmApi, path: str, topic: str) -> None:
-    know(filled, (topic, "crm"), ("other", "crm"))
+def test_nor_does_a_deleted_topic_or_namespace(full: ArmApi, path: str, topic: str) -> None:
+    know(full, (topic, "crm"), ("other", "crm"))
     if path != SHOP_CRM:
-        know(filled, (topic, "left-over"))
+        know(full, (topic, "left-over"))
 
-    filled.call("DELETE", path)
+    full.call("DELETE", path)
 
-    assert known(filled, topic, "other") == ["crm"]
+    assert known(full, topic, "other") == ["crm"]
 
 
 @pytest.mark.parametrize("path", [CRM, ORDERS], ids=["subscription", "topic"])

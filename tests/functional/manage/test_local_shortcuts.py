@@ -32,11 +32,11 @@ ELSEWHERE = ["https://crm.example/", "https://localhost.example/", "https://10.0
 
 
 @pytest.fixture
-def local(shop_orders: ArmApi) -> ArmApi:
-    """A deployment for local use, with both kinds of topic."""
-    shop_orders.json("PUT", ORDERS, {"location": "local"}, status=201)
-    shop_orders.reconfigure(has_local_shortcuts=True)
-    return shop_orders
+def local(full: ArmApi) -> ArmApi:
+    """A deployment for local use."""
+    full.reconfigure(has_local_shortcuts=True)
+    full.pusher.sent.clear()
+    return full
 
 
 def assume(api: ArmApi, path: str, body: Any, method: str = "PUT") -> HttpAnswer:

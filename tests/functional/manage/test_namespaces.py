@@ -12,12 +12,6 @@ from tests.functional.manage.arm_api import GROUP, SHOP, SHOP_CRM, SHOP_ORDERS, 
 @pytest.mark.parametrize(
     ("target", "body", "fault"),
     [
-        (SHOP, {"properties": {"topicSpacesConfiguration": {"state": "Enabled"}}}, "MQTT"),
-        (
-            SHOP,
-            {"properties": {"topicsConfiguration": {"customDomains": [{}]}}},
-            "customDomains is not supported",
-        ),
         (f"{GROUP}/namespaces/a.b", {"location": "x"}, "3-50 letters"),
         (SHOP_ORDERS, {"properties": {"eventRetentionInDays": 8}}, "between 1 and 7"),
         (SHOP_ORDERS, {"properties": {"eventRetentionInDays": 0}}, "between 1 and 7"),
@@ -86,19 +80,11 @@ def test_a_patch_merges_the_delivery_configuration(shop_orders: ArmApi) -> None:
     ("body", "target", "words"),
     [
         (
-            {"properties": {"deliveryConfiguration": {"deliveryMode": "Queue", "queue": {}}}},
-            "properties.deliveryConfiguration.deliveryMode",
-            "Queue is not supported",
-        ),
-        (
             {"properties": {"filtersConfiguration": {}}},
             "properties.deliveryConfiguration.deliveryMode",
             "is missing",
         ),
-        *(
-            (push(destination={"endpointType": kind, "properties": {}}), "endpointType", kind)
-            for kind in ("EventHub", "ServiceBusQueue", "AzureFunction")
-        ),
+        (push(destination={"endpointType": "EventHub"}), "endpointType", "EventHub"),
         (push(maxDeliveryCount=11), "maxDeliveryCount", "between 1 and 10"),
         (push(maxDeliveryCount=0), "maxDeliveryCount", "between 1 and 10"),
         (push(eventTimeToLive="PT59S"), "eventTimeToLive", "between PT1M and"),

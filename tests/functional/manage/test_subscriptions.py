@@ -9,12 +9,21 @@ from typing import Any
 
 import pytest
 
-from pushgrid.testing.memory import MemoryResources, answered
+from pushgrid.testing.memory import answered
 from shared.engine.ports import Table
-from shared.errors import Conflict
 from shared.http import Exchange, Failure, NotAnswered
 from shared.subscriptions.endpoint_rules import host_addresses
-from tests.functional.manage.arm_api import CRM, GROUP, HOST, ORDERS, TOPICS, URL, ArmApi, hook
+from tests.functional.manage.arm_api import (
+    CRM,
+    GROUP,
+    HOST,
+    ORDERS,
+    TOPICS,
+    URL,
+    ArmApi,
+    hook,
+    lose_the_race,
+)
 
 LIST = f"{ORDERS}/eventSubscriptions"
 NEW_URL = "https://new.example/hook"
@@ -205,20 +214,12 @@ def test_created_by_two_at_once_it_has_one_generation(orders: ArmApi) -> None:
     assert len(orders.pusher.sent) == 2  # one each: a consent counts for the whole call
 
 
-class Raced(MemoryResources):
-    def put(self, table, *args, **kwargs):
-        if table is Table.EVENT_SUBSCRIPTIONS:
-            raise Conflict
-        return super().put(table, *args, **kwargs)
+def test_a_race_lost_again_and_again_is_a_conflict(orders: ArmApi) -> None:
+    orders.before_put(*[lose_the_race] * 15)
 
-
-def test_a_race_lost_again_and_again_is_a_conflict() -> None:
-    api = ArmApi(resources=Raced())
-    api.json("PUT", ORDERS, {"location": "x"}, status=201)
-
-    assert api.error("PUT", CRM, hook(), status=409)["code"] == "Conflict"
-    assert len(api.pusher.sent) == 1
-    assert api.backoffs == list(range(1, 15))
+    assert orders.error("PUT", CRM, hook(), status=409)["code"] == "Conflict"
+    assert len(orders.pusher.sent) == 1
+    assert orders.backoffs == list(range(1, 15))
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE"])

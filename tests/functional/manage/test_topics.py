@@ -8,11 +8,17 @@ from dataclasses import replace
 
 import pytest
 
-from pushgrid.testing.memory import MemoryResources
 from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, Table
-from shared.errors import Conflict
 from tests.functional.deployment import Logged
-from tests.functional.manage.arm_api import GROUP, ORDERS, SHOP, SHOP_ORDERS, TOPICS, ArmApi
+from tests.functional.manage.arm_api import (
+    GROUP,
+    ORDERS,
+    SHOP,
+    SHOP_ORDERS,
+    TOPICS,
+    ArmApi,
+    lose_the_race,
+)
 
 
 def test_the_endpoint_is_on_the_public_url(api: ArmApi) -> None:
@@ -32,23 +38,9 @@ def test_replacing_answers_201_too_and_keeps_the_keys(orders: ArmApi) -> None:
     assert orders.json("POST", f"{ORDERS}/listKeys") == before
 
 
-class Raced(MemoryResources):
-    """Somebody else is faster, *times* times."""
-
-    times = 0
-
-    def put(self, *args, **kwargs):
-        if self.times > 0:
-            self.times -= 1
-            raise Conflict
-        return super().put(*args, **kwargs)
-
-
 @pytest.mark.parametrize(("times", "status"), [(1, 201), (14, 201), (15, 409)])
-def test_a_lost_race_is_run_again(times: int, status: int) -> None:
-    resources = Raced()
-    resources.times = times
-    api = ArmApi(resources=resources)
+def test_a_lost_race_is_run_again(api: ArmApi, times: int, status: int) -> None:
+    api.before_put(*[lose_the_race] * times)
 
     assert api.call("PUT", ORDERS, {"location": "x"}).status == status
 

@@ -195,14 +195,7 @@ def test_the_topics_of_namespaces_know_no_links(shop_orders: ArmApi) -> None:
 def test_whoever_changes_the_subscription_meanwhile_is_not_overwritten(silent: ArmApi) -> None:
     silent.json("PUT", CRM, hook(), status=201)
     opened = silent.validation_link()
-    original = silent.resources.put
-
-    def raced(*args: Any, **kwargs: Any) -> Any:
-        silent.resources.put = original  # type: ignore[method-assign]
-        silent.json("PATCH", CRM, {"labels": ["first"]}, status=201)
-        return original(*args, **kwargs)
-
-    silent.resources.put = raced  # type: ignore[method-assign]
+    silent.before_put(lambda: silent.json("PATCH", CRM, {"labels": ["first"]}, status=201))
 
     assert silent.open_link(opened).status == 404
     assert silent.json("GET", CRM)["properties"]["labels"] == ["first"]
