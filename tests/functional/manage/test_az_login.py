@@ -95,17 +95,6 @@ def test_the_public_url_is_the_clouds() -> None:
     assert cloud["authentication"]["loginEndpoint"] == "https://events.example/adfs"
 
 
-def test_topic_types_are_those_of_sources(api: ArmApi) -> None:
-    types = "/providers/Microsoft.EventGrid/topicTypes"
-
-    custom, *_ = api.json("GET", types)["value"]
-
-    assert api.json("GET", f"{types}/{custom['name'].lower()}") == custom
-    assert api.json("GET", f"{types}/{custom['name']}/eventTypes") == {"value": []}
-    refused = api.error("GET", f"{types}/Microsoft.KeyVault.vaults", status=404)
-    assert custom["name"] in refused["message"]
-
-
 def test_a_path_without_a_parent_may_have_an_empty_segment_there(api: ArmApi) -> None:
     """`az resource` writes one where a resource could have a parent."""
     made = api.json("PUT", f"{GROUP}//namespaces/shop", {"location": "local"}, status=201)

@@ -262,6 +262,10 @@ def test_topic_types_tell_of_accounts(api: ArmApi) -> None:
     assert names == ["Microsoft.EventGrid.Topics", TYPE, "Pushgrid.Deployments"]
     of_type = api.json("GET", f"/{PROVIDER}/topicTypes/{TYPE}/eventTypes")
     assert of_type == api.json("GET", f"{SOURCE}/{PROVIDER}/eventTypes")
+    assert api.json("GET", f"/{PROVIDER}/topicTypes/{names[0]}/eventTypes") == {"value": []}
+    assert api.json("GET", f"/{PROVIDER}/topicTypes/{TYPE.lower()}")["name"] == TYPE
+    refused = api.error("GET", f"/{PROVIDER}/topicTypes/Microsoft.KeyVault.vaults", status=404)
+    assert names[0] in refused["message"]
     events = [each["name"] for each in of_type["value"]]
     assert events == ["Microsoft.Storage.BlobCreated", "Microsoft.Storage.BlobDeleted"]
 
