@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -21,6 +21,7 @@ from shared.delivery.profiles import PROFILES
 from shared.events.event import Event
 from shared.events.topic import InputSchema, Topic
 from shared.events.trace_context import TraceContext
+from shared.metrics import CountRow, Counts, Series, Span, Sum
 from shared.subscriptions.destination import WebHook
 from shared.subscriptions.subscription import (
     DeadLetterDestination,
@@ -127,6 +128,24 @@ def a_message(deliveries: Sequence[Delivery] | None = None, **overrides: Any) ->
     values: dict[str, Any] = {"topic": "orders", "subscription": "crm", "generation": "g-1"}
     group = (a_delivery(),) if deliveries is None else tuple(deliveries)
     return DeliveryMessage(deliveries=group, **values | overrides)
+
+
+def sums(values: Mapping[Series, float]) -> Counts:
+    """Count each value once."""
+    return {series: Sum.of([value]) for series, value in values.items()}
+
+
+def a_minute(values: Mapping[Series, float], **overrides: Any) -> CountRow:
+    """Build the counts of a minute, each counted once."""
+    row = {
+        "span": Span.MINUTE,
+        "start": START,
+        "topic": "orders",
+        "subscription": "crm",
+        "instance": "a",
+        "counts": sums(values),
+    }
+    return CountRow(**row | overrides)
 
 
 def an_outcome(outcome: Outcome = Outcome.BUSY, status: int | None = 503) -> DeliveryOutcome:

@@ -10,15 +10,13 @@ import pytest
 
 from cli.event_timeline import state_text
 from pushgrid.testing.memory import START
-from shared.adapters.storage.health_table import TableHealth
-from shared.delivery.health.endpoint_health import Health, Hold, endpoint_id
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndState
 from shared.engine.ports import Table
-from shared.metrics import CountRow, Metric, Series, Span, Sum
-from tests.builders import CRM as KEY
-from tests.builders import a_record, an_outcome
+from shared.metrics import Metric, Series
+from tests.builders import a_minute, a_record, an_outcome
 from tests.functional.manage.arm_api import CRM, ArmApi, hook
+from tests.functional.manage.holding import hold
 from tests.unit.arm.documents import dead_letter
 
 MINUTE = timedelta(minutes=1)
@@ -34,22 +32,9 @@ def crm(orders: ArmApi) -> ArmApi:
     return orders
 
 
-def hold(arm: ArmApi, until: timedelta, endpoint: str | None = None) -> None:
-    """Keep what is sent to the endpoint back for so long after START."""
-    wanted = Hold(
-        since=START,
-        until=START + until,
-        why="probation for NotFound: 5 min",
-        sent_at=START,
-        probation=Outcome.NOT_FOUND,
-    )
-    health = Health(endpoint=endpoint or endpoint_id(arm.in_force()), hold=wanted)
-    TableHealth(arm.resources, lambda: 0.0).write(KEY, health, None)
-
-
 def count(arm: ArmApi, name: str, counts: Mapping[Metric, int], at: timedelta = MINUTE / 2) -> None:
-    counted = {Series(metric): Sum(count, 1, count, count) for metric, count in counts.items()}
-    arm.counts.write([CountRow(Span.MINUTE, START + at, "orders", name, "i-1", counted)])
+    values = {Series(metric): value for metric, value in counts.items()}
+    arm.counts.write([a_minute(values, start=START + at, subscription=name)])
 
 
 def found(arm: ArmApi, query: str = "") -> Any:
@@ -127,46 +112,32 @@ def test_an_expired_subscription_is_said_to_be_expired(crm: ArmApi) -> None:
     assert "Its filters matched none" not in shown
 
 
-def test_a_row_that_can_not_be_read_is_an_outage_of_its_own(crm: ArmApi) -> None:
-    where = (Table.EVENT_SUBSCRIPTIONS, "orders", "crm")
-    stored = crm.resources.get(*where)
-    assert stored
-    crm.resources.put(*where, {"name": "crm"}, stored.etag)
+def test_a_hold_is_shown_while_it_lasts_and_until_its_probe(crm: ArmApi) -> None:
+    hold(crm, minutes=3)
 
-    assert crm.error("GET", ATTEMPTS, status=503)["code"]
+    why = "probation for NotFound: 5 min"
+    assert found(crm)["state"]["held"] == {"until": "2026-02-09T12:03:00.0000000Z", "why": why}
+    shown = "Held: the endpoint is sent nothing for another 0:02:00 (probation for"
+    assert printed(crm).startswith(shown)
 
+    crm.clock.advance(2 * MINUTE)
 
-def test_a_hold_is_shown_while_it_lasts(crm: ArmApi) -> None:
-    hold(crm, MINUTE * 3)
-
-    assert found(crm)["state"]["held"] == {
-        "until": "2026-02-09T12:03:00.0000000Z",
-        "why": "probation for NotFound: 5 min",
-    }
-    assert printed(crm).startswith(
-        "Held: the endpoint is sent nothing for another 0:02:00 (probation for"
-    )
-
-
-def test_a_hold_that_is_over_awaits_its_probe(crm: ArmApi) -> None:
-    hold(crm, timedelta(seconds=1))
-
-    assert found(crm)["state"]["held"] == {
-        "until": None,
-        "why": "probation for NotFound: 5 min; a probe is due",
-    }
+    assert found(crm)["state"]["held"] == {"until": None, "why": f"{why}; a probe is due"}
     assert "one event is sent first" in printed(crm)
 
 
 def test_a_hold_of_an_endpoint_that_was_corrected_is_none(crm: ArmApi) -> None:
-    hold(crm, MINUTE * 3, endpoint="another")
+    hold(crm)
+    crm.json("PUT", CRM, hook("https://other.example/hook"), status=201)
 
     assert found(crm)["state"]["held"] is None
     assert "Held" not in printed(crm)
 
 
 def test_filtered_events_are_counted(crm: ArmApi) -> None:
+    assert "0 events published" in printed(crm)
     count(crm, "", {Metric.PUBLISH_SUCCESS: 5, Metric.UNMATCHED: 2})
+    count(crm, "", {Metric.PUBLISH_SUCCESS: 7}, at=-90 * MINUTE)  # before what is asked for
 
     text = printed(crm)
 
@@ -194,14 +165,6 @@ def test_the_place_of_dead_letters_is_shown(crm: ArmApi) -> None:
 
     assert found(crm)["state"]["deadLetter"] == {"account": "acct", "container": "dead"}
     assert "Dead letters: container 'dead' of storage account 'acct'." in printed(crm)
-
-
-def test_counts_of_before_are_left_out(crm: ArmApi) -> None:
-    count(crm, "", {Metric.PUBLISH_SUCCESS: 5}, at=-90 * MINUTE)
-
-    assert "0 events published" in printed(crm)
-    count(crm, "", {Metric.PUBLISH_SUCCESS: 1})
-    assert " 1 event published" in printed(crm)
 
 
 def test_an_endpoint_without_consent_is_sent_nothing() -> None:

@@ -12,7 +12,8 @@ from pushgrid.testing.memory import START
 from shared.engine.operations.metric_names import TOPIC_METRICS
 from shared.engine.operations.metrics_query import parse_query
 from shared.errors import InvalidDocument
-from shared.metrics import DEFINITIONS, CountRow, Metric, Series, Span, Sum
+from shared.metrics import DEFINITIONS, Metric, Series, Sum
+from tests.builders import a_minute
 from tests.functional.manage.arm_api import CRM, ORDERS, ArmApi, hook
 
 METRICS = "/providers/Microsoft.Insights/metrics"
@@ -43,16 +44,9 @@ def count(
     dimensions: tuple[tuple[str, str], ...] = (),
     instance: str = "a",
 ) -> None:
-    sum_ = Sum(sum(values), len(values), min(values), max(values))
-    row = CountRow(
-        span=Span.MINUTE,
-        start=at,
-        topic="orders",
-        subscription=name,
-        instance=f"{instance}{metric}{dimensions}",
-        counts={Series(metric, dimensions): sum_},
-    )
-    api.counts.write([row])
+    series = Series(metric, dimensions)
+    row = a_minute({}, start=at, subscription=name, instance=f"{instance}{metric}{dimensions}")
+    api.counts.write([row._replace(counts={series: Sum.of(values)})])
 
 
 def ask(api: ArmApi, resource: str, **query: str) -> Any:

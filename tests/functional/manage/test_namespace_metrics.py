@@ -11,7 +11,8 @@ from azure.mgmt.monitor import models
 
 from pushgrid.testing.memory import START
 from shared.delivery.policy import EndReason
-from shared.metrics import CountRow, Metric, Series, Span, Sum
+from shared.metrics import Metric, Series
+from tests.builders import a_minute
 from tests.functional.manage.arm_api import (
     CRM,
     ORDERS,
@@ -58,18 +59,8 @@ def counted(shop_orders: ArmApi) -> ArmApi:
 
 
 def count(api: ArmApi, topic: str, subscription: str, counts: dict[Series, int]) -> None:
-    api.counts.write(
-        [
-            CountRow(
-                span=Span.MINUTE,
-                start=START - timedelta(minutes=1),
-                topic=topic,
-                subscription=subscription,
-                instance="a",
-                counts={series: Sum(by, 1, by, by) for series, by in counts.items()},
-            )
-        ]
-    )
+    start = START - timedelta(minutes=1)
+    api.counts.write([a_minute(counts, start=start, topic=topic, subscription=subscription)])
 
 
 def totals(api: ArmApi, resource: str, name: str, condition: str = "") -> dict[str, float]:

@@ -36,7 +36,7 @@ from shared.engine.timers.timer_jobs import TimerJobs
 from shared.errors import StorageUnavailable
 from shared.http import HttpAnswer, HttpRequest
 from shared.metrics import CountRow, Metric, Series, Span, Sum
-from tests.builders import a_message, a_record, an_outcome
+from tests.builders import a_message, a_minute, a_record, an_outcome
 from tests.functional.deployment import Deployment, Logged
 from tests.functional.manage.arm_api import CRM, ORDERS, ArmApi, hook
 from tests.functional.manage.holding import hold
@@ -365,10 +365,9 @@ FAILED = Series(Metric.ATTEMPT_FAIL, (("Error", "BadRequest"), ("ErrorType", "Cl
 def count(app: Deployment, name: str, values: dict[Series, float], ago: int = 0) -> None:
     """Store what a process has counted, so many minutes ago."""
     at = app.clock.now() - ago * MINUTE
-    counts = {series: Sum(value, 1, value, value) for series, value in values.items()}
+    minute = a_minute(values, start=at, subscription=name)
     hour = at.replace(minute=0, second=0, microsecond=0)
-    app.counts.write([CountRow(Span.MINUTE, at, "orders", name, "a", counts)])
-    app.counts.write([CountRow(Span.HOUR, hour, "orders", name, f"a{ago}", counts)])
+    app.counts.write([minute, minute._replace(span=Span.HOUR, start=hour, instance=f"a{ago}")])
 
 
 @pytest.mark.usefixtures("crm")

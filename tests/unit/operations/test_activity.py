@@ -8,7 +8,8 @@ import pytest
 
 from pushgrid.testing.memory import START
 from shared.engine.operations.activity import Activity, GivenUp, activity_of
-from shared.metrics import Counts, Metric, Series, Sum
+from shared.metrics import Metric, Series
+from tests.builders import sums
 
 MINUTE = timedelta(minutes=1)
 DONE, AGE = Series(Metric.DELIVERY_SUCCESS), Series(Metric.EVENT_AGE)
@@ -18,13 +19,9 @@ def failed(by: str = "Busy") -> Series:
     return Series(Metric.ATTEMPT_FAIL, (("Error", by), ("ErrorType", "ServerError")))
 
 
-def counts(values: dict[Series, float]) -> Counts:
-    return {series: Sum(value, 1, value, value) for series, value in values.items()}
-
-
 def judged(*minutes: tuple[int, dict[Series, float]]) -> Activity:
     """Judge minutes, each so many ago."""
-    return activity_of(7, [(START - ago * MINUTE, counts(each)) for ago, each in minutes], START)
+    return activity_of(7, [(START - ago * MINUTE, sums(each)) for ago, each in minutes], START)
 
 
 @pytest.mark.parametrize(
