@@ -137,15 +137,8 @@ def sums(values: Mapping[Series, float]) -> Counts:
 
 def a_minute(values: Mapping[Series, float], **overrides: Any) -> CountRow:
     """Build the counts of a minute, each counted once."""
-    row = {
-        "span": Span.MINUTE,
-        "start": START,
-        "topic": "orders",
-        "subscription": "crm",
-        "instance": "a",
-        "counts": sums(values),
-    }
-    return CountRow(**row | overrides)
+    row = CountRow(Span.MINUTE, START, "orders", "crm", "a", sums(values))
+    return row._replace(**overrides)
 
 
 def an_outcome(outcome: Outcome = Outcome.BUSY, status: int | None = 503) -> DeliveryOutcome:

@@ -27,13 +27,13 @@ from shared.adapters.storage.tables import StorageResources
 from shared.deadletter.reader import UnreadableBlob
 from shared.engine.ports import Queue, Received, Table
 from shared.errors import StorageUnavailable, StorageUnreachable
-from shared.metrics import CountRow, Span
-from tests.builders import DEAD, a_record
+from tests.builders import DEAD, a_minute, a_record
 from tests.contract.scripted_storage import STORED, Answer, ScriptedStorage
 from tests.senders import sender_of
 from tests.serving import serving
 
 MESSAGE = Received(text="one", handle=("1", "r"))
+ORDERS = Table.TOPICS, "topic", "orders"
 
 
 @pytest.fixture(autouse=True)
@@ -72,79 +72,41 @@ def account_at(port: int) -> StorageClients:
     return StorageClients({"": f"AccountName=acc;AccountKey=a2V5;{urls}"})
 
 
+Work = Callable[[StorageClients], object]
+
+HOUR = timedelta(hours=1)
+
+
 def put_message(account: StorageClients) -> None:
     with sender_of(account) as sender:
         sender.put(Queue.WAITING, "one")
 
 
-def delete_message(account: StorageClients) -> None:
-    StorageQueues(account).delete(Queue.WAITING, MESSAGE)
+def payloads(account: StorageClients) -> StoragePayloads:
+    return StoragePayloads(account, FakeClock())
 
 
-def read_queue(account: StorageClients) -> None:
-    StorageQueues(account).receive(Queue.WAITING, timedelta(seconds=1))
-
-
-def read_table(account: StorageClients) -> None:
-    StorageResources(account).list(Table.TOPICS, "topic")
-
-
-def write_payload(account: StorageClients) -> None:
-    StoragePayloads(account, FakeClock()).write("publish-1", START, ["a"])
-
-
-def read_payload(account: StorageClients) -> None:
-    StoragePayloads(account, FakeClock()).read("2026020912/publish-1")
-
-
-def write_dead_letter(account: StorageClients) -> None:
-    StorageDeadLetters(account).write(DEAD, "a.json", b"[]")
-
-
-def read_dead_letter(account: StorageClients) -> None:
-    StorageDeadLetters(account).read(DEAD, "a.json", 100)
-
-
-def write_attempt(account: StorageClients) -> None:
-    StorageAttempts(account, FakeClock()).write([a_record()])
-
-
-def hide_message(account: StorageClients) -> None:
-    StorageQueues(account).hide(Queue.WAITING, MESSAGE, timedelta(seconds=1))
-
-
-def insert_row(account: StorageClients) -> None:
-    StorageResources(account).put(Table.TOPICS, "topic", "orders", {}, None)
-
-
-def replace_row(account: StorageClients) -> None:
-    StorageResources(account).put(Table.TOPICS, "topic", "orders", {}, "etag")
-
-
-def delete_row(account: StorageClients) -> None:
-    StorageResources(account).delete(Table.TOPICS, "topic", "orders")
-
-
-def write_count(account: StorageClients) -> None:
-    StorageMetrics(account, FakeClock()).write([CountRow(Span.MINUTE, START, "t", "s", "i", {})])
-
-
-def find_dead_letter(account: StorageClients) -> None:
-    StorageDeadLetters(account).find(DEAD, "a.json")
-
-
-def delete_payloads(account: StorageClients) -> None:
-    StoragePayloads(account, FakeClock()).delete_expired(START, START + timedelta(hours=1))
-
-
+WORK: dict[str, Work] = {
+    "put message": put_message,
+    "hide message": lambda account: StorageQueues(account).hide(Queue.WAITING, MESSAGE, HOUR),
+    "delete message": lambda account: StorageQueues(account).delete(Queue.WAITING, MESSAGE),
+    "read queue": lambda account: StorageQueues(account).receive(Queue.WAITING, HOUR),
+    "read table": lambda account: StorageResources(account).list(Table.TOPICS, "topic"),
+    "insert row": lambda account: StorageResources(account).put(*ORDERS, {}, None),
+    "replace row": lambda account: StorageResources(account).put(*ORDERS, {}, "etag"),
+    "delete row": lambda account: StorageResources(account).delete(*ORDERS),
+    "write payload": lambda account: payloads(account).write("publish-1", START, ["a"]),
+    "read payload": lambda account: payloads(account).read("2026020912/publish-1"),
+    "delete payloads": lambda account: payloads(account).delete_expired(START, START + HOUR),
+    "write dead letter": lambda account: StorageDeadLetters(account).write(DEAD, "a.json", b"[]"),
+    "read dead letter": lambda account: StorageDeadLetters(account).read(DEAD, "a.json", 100),
+    "find dead letter": lambda account: StorageDeadLetters(account).find(DEAD, "a.json"),
+    "write attempt": lambda account: StorageAttempts(account, FakeClock()).write([a_record()]),
+    "write count": lambda account: StorageMetrics(account, FakeClock()).write([a_minute({})]),
+}
 EVERYTHING = [
-    read_queue,
-    read_table,
-    write_payload,
-    read_payload,
-    write_dead_letter,
-    read_dead_letter,
-    write_attempt,
+    *("read queue", "read table", "write payload", "read payload"),
+    *("write dead letter", "read dead letter", "write attempt"),
 ]
 
 
@@ -155,16 +117,14 @@ def test_what_concerns_one_blob_is_no_outage(
     storage.script = [Answer(status, code)]
 
     with pytest.raises(UnreadableBlob, match=code):
-        read_dead_letter(account_at(storage.server_port))
+        WORK["read dead letter"](account_at(storage.server_port))
 
 
-@pytest.mark.parametrize("work", EVERYTHING, ids=lambda work: work.__name__)
-def test_a_repeated_request_leaves_no_connection_open(
-    storage: ScriptedStorage, work: Callable[[StorageClients], None]
-) -> None:
+@pytest.mark.parametrize("work", EVERYTHING)
+def test_a_repeated_request_leaves_no_connection_open(storage: ScriptedStorage, work: str) -> None:
     storage.script = [Answer(503, "ServerBusy")]
     with pytest.raises(StorageUnavailable):
-        work(account_at(storage.server_port))
+        WORK[work](account_at(storage.server_port))
 
     with warnings.catch_warnings(record=True, action="always") as caught:
         gc.collect()
@@ -272,27 +232,27 @@ def test_a_message_of_others_is_a_mistake(queues: StorageQueues) -> None:
 @pytest.mark.parametrize(
     ("act", "verb"),
     [
-        (put_message, "POST"),
-        (read_queue, "GET"),
-        (hide_message, "PUT"),
-        (delete_message, "DELETE"),
-        (insert_row, "POST"),
-        (read_table, "GET"),
-        (replace_row, "PUT"),
-        (delete_row, "DELETE"),
-        (write_attempt, "PUT"),
-        (write_count, "PUT"),
-        (delete_payloads, "POST"),
-        (read_payload, "GET"),
-        (write_payload, "PUT"),
-        (find_dead_letter, "HEAD"),
+        ("put message", "POST"),
+        ("read queue", "GET"),
+        ("hide message", "PUT"),
+        ("delete message", "DELETE"),
+        ("insert row", "POST"),
+        ("read table", "GET"),
+        ("replace row", "PUT"),
+        ("delete row", "DELETE"),
+        ("write attempt", "PUT"),
+        ("write count", "PUT"),
+        ("delete payloads", "POST"),
+        ("read payload", "GET"),
+        ("write payload", "PUT"),
+        ("find dead letter", "HEAD"),
     ],
 )
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_storage_that_asks_for_a_minute_gets_no_more_than_its_limit(
     storage: ScriptedStorage,
     slept: list[float],
-    act: Callable[[StorageClients], None],
+    act: str,
     verb: str,
     status: int,
 ) -> None:
@@ -305,7 +265,7 @@ def test_storage_that_asks_for_a_minute_gets_no_more_than_its_limit(
     )
 
     with pytest.raises(StorageUnavailable):
-        act(account_at(storage.server_port))
+        WORK[act](account_at(storage.server_port))
 
     tried = [each for each in storage.requests if "comp=list" not in each]
     assert [each.split()[0] for each in tried] == [verb] * request_limits.TRIES
@@ -331,22 +291,22 @@ def test_a_put_whose_answer_is_cut_off_is_stored(
 def test_a_payload_whose_answer_is_cut_off_is_stored(storage: ScriptedStorage) -> None:
     storage.script = [Answer(201, cut=30), Answer(500)]
 
-    write_payload(account_at(storage.server_port))
+    WORK["write payload"](account_at(storage.server_port))
 
     assert len(storage.requests) == 1
 
 
-@pytest.mark.parametrize("act", [*EVERYTHING, put_message])
+@pytest.mark.parametrize("act", [*EVERYTHING, "put message"])
 @pytest.mark.parametrize(
     "fault", [Answer(500), Answer(503, "ServerBusy"), Answer(0)], ids=["broken", "busy", "closed"]
 )
 def test_every_service_is_tried_again_but_briefly(
-    storage: ScriptedStorage, act: Callable[[StorageClients], None], fault: Answer
+    storage: ScriptedStorage, act: str, fault: Answer
 ) -> None:
     storage.script = [fault]
 
     with pytest.raises(StorageUnavailable):
-        act(account_at(storage.server_port))
+        WORK[act](account_at(storage.server_port))
 
     assert len(storage.requests) == 3
 
@@ -354,25 +314,25 @@ def test_every_service_is_tried_again_but_briefly(
 @pytest.mark.parametrize(
     ("act", "tries"),
     [
-        (read_queue, 1),
-        (hide_message, 1),
-        (read_table, 1),
-        (write_attempt, 1),
-        (put_message, 2),
-        (write_payload, 2),
-        (read_payload, 2),
-        (write_dead_letter, 2),
-        (read_dead_letter, 2),
+        ("read queue", 1),
+        ("hide message", 1),
+        ("read table", 1),
+        ("write attempt", 1),
+        ("put message", 2),
+        ("write payload", 2),
+        ("read payload", 2),
+        ("write dead letter", 2),
+        ("read dead letter", 2),
     ],
 )
 def test_a_request_that_hangs_is_repeated_once_where_that_does_no_harm(
     storage: ScriptedStorage,
-    act: Callable[[StorageClients], None],
+    act: str,
     tries: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The log of attempts has a limit of its own: nobody waits for it as long as for the others."""
-    is_log = act is write_attempt
+    is_log = act == "write attempt"
     for module in (bounded_retry, message_put):
         monkeypatch.setattr(module, "READ_SECONDS", 300 if is_log else 0.3)
         monkeypatch.setattr(module, "LIMIT_SECONDS", 300)
@@ -381,7 +341,7 @@ def test_a_request_that_hangs_is_repeated_once_where_that_does_no_harm(
     storage.choose = lambda _: Answer(0) if go_on.wait(30) else Answer(500)
 
     with pytest.raises(StorageUnavailable):
-        act(account_at(storage.server_port))
+        WORK[act](account_at(storage.server_port))
 
     go_on.set()
     assert len(storage.requests) == tries
@@ -390,13 +350,13 @@ def test_a_request_that_hangs_is_repeated_once_where_that_does_no_harm(
 @pytest.mark.parametrize(
     ("act", "status"),
     [
-        *((act, 403) for act in [*EVERYTHING, delete_message]),
-        *((put_message, status) for status in (400, 403, 409, 413)),
+        *((act, 403) for act in [*EVERYTHING, "delete message"]),
+        *(("put message", status) for status in (400, 403, 409, 413)),
     ],
 )
 def test_a_refusal_by_any_service_is_unavailable_and_not_repeated(
     storage: ScriptedStorage,
-    act: Callable[[StorageClients], None],
+    act: str,
     status: int,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -404,7 +364,7 @@ def test_a_refusal_by_any_service_is_unavailable_and_not_repeated(
     storage.script = [Answer(status, "AuthorizationPermissionMismatch")]
 
     with pytest.raises(StorageUnavailable) as caught, caplog.at_level(logging.ERROR):
-        act(account_at(storage.server_port))
+        WORK[act](account_at(storage.server_port))
 
     assert caught.value.__cause__ is not None
     assert not isinstance(caught.value, StorageUnreachable)
@@ -419,7 +379,7 @@ def test_an_account_that_does_not_answer_is_unreachable() -> None:
         unused.bind(("127.0.0.1", 0))
         away = account_at(unused.getsockname()[1])
         with pytest.raises(StorageUnreachable):
-            write_dead_letter(away)
+            WORK["write dead letter"](away)
 
 
 def test_a_container_that_is_being_deleted_is_missing(storage: ScriptedStorage) -> None:
@@ -433,4 +393,4 @@ def test_a_table_that_is_being_deleted_is_not_empty(storage: ScriptedStorage) ->
     storage.script = [Answer(409, "TableBeingDeleted")]
 
     with pytest.raises(StorageUnavailable):
-        read_table(account_at(storage.server_port))
+        WORK["read table"](account_at(storage.server_port))

@@ -53,8 +53,16 @@ VERSION = "api-version=2025-02-15"
 URL = "https://crm.example/hook?code=s3cret"
 
 
-def hook(url: str = URL, **properties: Any) -> dict[str, Any]:
-    destination = {"endpointType": "WebHook", "properties": {"endpointUrl": url}}
+def header(value: str = "s3cret", name: str = "x-key", **properties: Any) -> dict[str, Any]:
+    """Build a header of each delivery, whose value is secret unless *properties* say otherwise."""
+    given = {"value": value, "isSecret": True} | properties
+    return {"name": name, "type": "Static", "properties": given}
+
+
+def hook(url: str = URL, *headers: Mapping[str, Any], **properties: Any) -> dict[str, Any]:
+    """Build the body of a subscription whose deliveries have these *headers*."""
+    given = {"endpointUrl": url} | ({"deliveryAttributeMappings": list(headers)} if headers else {})
+    destination = {"endpointType": "WebHook", "properties": given}
     return {"properties": {"destination": destination, **properties}}
 
 
@@ -66,7 +74,7 @@ def push(url: str = URL, **members: Any) -> dict[str, Any]:
 
 
 #: One resource of each kind, and what makes it.
-BODIES: Mapping[str, Any] = {
+BODIES: dict[str, Any] = {
     ORDERS: {"location": "x"},
     SHOP: {"location": "x"},
     SHOP_ORDERS: {"properties": {}},
@@ -190,7 +198,7 @@ class ArmApi:
                 left.pop(0)()
             return put(*arguments)
 
-        self.resources.put = after_others  # type: ignore[method-assign]
+        self.resources.put = after_others  # type: ignore[method-assign, assignment]
 
     def open_link(
         self, link: str, method: str = "GET", headers: Mapping[str, str] | None = None

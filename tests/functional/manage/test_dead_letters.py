@@ -15,13 +15,9 @@ from shared.deadletter.reader import MAX_BLOB
 from shared.engine.operations.dead_letter_blobs import MAX_LISTINGS
 from shared.subscriptions.subscription import DeadLetterDestination
 from tests.functional.manage.arm_api import CRM, ORDERS, SHOP_CRM, ArmApi, hook, push
+from tests.unit.arm.documents import dead_letter
 
 CONTAINER = "dead"
-ACCOUNT = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.Storage/storageAccounts/acct"
-TO_CONTAINER = {
-    "endpointType": "StorageBlob",
-    "properties": {"resourceId": ACCOUNT, "blobContainerName": CONTAINER},
-}
 BLOBS = f"{CRM}/deadLetters"
 NOON = datetime(2026, 2, 9, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -44,7 +40,7 @@ TOKEN = "2026-02-01T00:00:00Z CRM/2026/2/9/12/0.json"
 
 @pytest.fixture
 def crm(orders: ArmApi) -> ArmApi:
-    orders.json("PUT", CRM, hook(deadLetterDestination=TO_CONTAINER), status=201)
+    orders.json("PUT", CRM, hook(deadLetterDestination=dead_letter()), status=201)
     return orders
 
 
@@ -312,7 +308,7 @@ def test_only_blobs_of_the_subscription_are_shown(
 
 
 def test_a_namespace_topic_s_blobs(shop_orders: ArmApi):
-    shop_orders.json("PUT", SHOP_CRM, push(deadLetterDestination=TO_CONTAINER), status=201)
+    shop_orders.json("PUT", SHOP_CRM, push(deadLetterDestination=dead_letter()), status=201)
     properties = {"deadletterreason": "Undeliverable due to client error", "deliveryattempts": 1}
     path = written(
         shop_orders, {"deadLetterProperties": properties, "event": {"id": "a"}}, topic="shop.orders"

@@ -22,6 +22,7 @@ from tests.functional.manage.arm_api import (
     SHOP_ORDERS,
     URL,
     ArmApi,
+    header,
     hook,
 )
 
@@ -97,10 +98,7 @@ def notices(api: ArmApi) -> list[OutboundRequest]:
 
 
 def test_an_endpoint_hears_that_its_subscription_is_deleted(orders: ArmApi) -> None:
-    mappings = [{"name": "x-key", "type": "Static", "properties": {"value": "s3"}}]
-    body = hook()
-    body["properties"]["destination"]["properties"]["deliveryAttributeMappings"] = mappings
-    orders.json("PUT", CRM, body, status=201)
+    orders.json("PUT", CRM, hook(URL, header("s3")), status=201)
 
     orders.call("DELETE", CRM)
 

@@ -21,6 +21,7 @@ from tests.functional.manage.arm_api import (
     SHOP_CRM,
     URL,
     ArmApi,
+    header,
     hook,
     push,
 )
@@ -147,23 +148,17 @@ def test_a_subscription_of_a_namespace_topic_is_tested(shop_orders: ArmApi) -> N
 
 
 def test_headers_identity_and_batches_are_the_subscriptions_own(api: ArmApi) -> None:
-    secret = {"value": "t0psecret", "isSecret": True}
-    destination = {
-        "endpointUrl": URL,
+    kind = {"name": "x-kind", "type": "Dynamic", "properties": {"sourceField": "eventType"}}
+    body = hook(URL, header("t0psecret"), header("plain", "x-plain", isSecret=False), kind)
+    body["properties"]["destination"]["properties"] |= {
         "maxEventsPerBatch": 10,
         "azureActiveDirectoryTenantId": "11111111-1111-1111-1111-111111111111",
         "azureActiveDirectoryApplicationIdOrUri": "api://crm",
-        "deliveryAttributeMappings": [
-            {"name": "x-key", "type": "Static", "properties": secret},
-            {"name": "x-plain", "type": "Static", "properties": {"value": "plain"}},
-            {"name": "x-kind", "type": "Dynamic", "properties": {"sourceField": "eventType"}},
-        ],
     }
     deployment = replace(api.manage.deployment, has_webhook_identity=True)
     api.reconfigure(deployment=deployment)
     api.json("PUT", ORDERS, {"location": "x"}, status=201)
-    hooked = {"destination": {"endpointType": "WebHook", "properties": destination}}
-    api.json("PUT", CRM, {"properties": hooked}, status=201)
+    api.json("PUT", CRM, body, status=201)
     echo = b"you sent t0psecret to ?code=s3cret with Bearer abc.def-1 "
     api.pusher.script(
         URL,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.functional.manage.arm_api import GROUP, SHOP, SHOP_CRM, SHOP_ORDERS, ArmApi, push
+from tests.unit.arm.documents import dead_letter
 
 
 @pytest.mark.parametrize(
@@ -26,21 +27,14 @@ def test_what_is_wrong_is_refused(
     assert fault in shop.error("PUT", target, body, status=400)["message"]
 
 
-ACCOUNT = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.Storage/storageAccounts/acct"
-DEAD_LETTERS = {
-    "identity": {"type": "SystemAssigned", "userAssignedIdentity": None},
-    "deadLetterDestination": {
-        "endpointType": "StorageBlob",
-        "properties": {"resourceId": ACCOUNT, "blobContainerName": "dead"},
-    },
-}
-
-
 def test_dead_letters_and_limits_are_kept(shop_orders: ArmApi) -> None:
     wanted: dict[str, Any] = {
         "maxDeliveryCount": 3,
         "eventTimeToLive": "PT120S",
-        "deadLetterDestinationWithResourceIdentity": DEAD_LETTERS,
+        "deadLetterDestinationWithResourceIdentity": {
+            "identity": {"type": "SystemAssigned", "userAssignedIdentity": None},
+            "deadLetterDestination": dead_letter(),
+        },
     }
 
     created = shop_orders.json("PUT", SHOP_CRM, push(**wanted), status=201)

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from shared.engine.ports import Table
 from tests.functional.deployment import Logged
-from tests.functional.manage.arm_api import CRM, ORDERS, URL, ArmApi, hook
+from tests.functional.manage.arm_api import CRM, ORDERS, URL, ArmApi, header, hook
 
-SECRET = {"name": "x-key", "type": "Static", "properties": {"value": "k3y", "isSecret": True}}
+SECRET = header("k3y")
 PUBLIC = {"name": "x-team", "type": "Static", "properties": {"value": "crm"}}
 
 
-def with_headers(*mappings: dict[str, Any]) -> dict[str, Any]:
-    body = hook()
-    body["properties"]["destination"]["properties"]["deliveryAttributeMappings"] = list(mappings)
-    return body
-
-
 def test_a_secret_that_comes_back_as_it_was_shown_keeps_its_value(orders: ArmApi) -> None:
-    orders.json("PUT", CRM, with_headers(PUBLIC, SECRET), status=201)
+    orders.json("PUT", CRM, hook(URL, PUBLIC, SECRET), status=201)
     shown = orders.json("GET", CRM)["properties"]["destination"]["properties"]
     hidden = shown["deliveryAttributeMappings"][1] | {"name": "X-KEY"}
-    body = with_headers(hidden)
+    body = hook(URL, hidden)
 
     for method, given in (("PUT", body), ("PATCH", body["properties"])):
         orders.json(method, CRM, given, status=201)
@@ -37,7 +30,7 @@ def test_a_secret_that_comes_back_as_it_was_shown_keeps_its_value(orders: ArmApi
 def test_the_log_names_who_reads_secrets_and_none_of_them(
     orders: ArmApi, action: str, logged: Logged, caplog: pytest.LogCaptureFixture
 ) -> None:
-    orders.json("PUT", CRM, with_headers(SECRET), status=201)
+    orders.json("PUT", CRM, hook(URL, SECRET), status=201)
 
     orders.json("POST", f"{CRM}/{action}")
 
@@ -48,10 +41,10 @@ def test_the_log_names_who_reads_secrets_and_none_of_them(
 
 @pytest.mark.parametrize("name", ["x-team", "x-new"])
 def test_a_hidden_value_that_is_no_known_secret_is_refused(orders: ArmApi, name: str) -> None:
-    orders.json("PUT", CRM, with_headers(PUBLIC, SECRET), status=201)
-    hidden = {"name": name, "type": "Static", "properties": {"value": "Hidden", "isSecret": True}}
+    orders.json("PUT", CRM, hook(URL, PUBLIC, SECRET), status=201)
+    hidden = header("Hidden", name)
 
-    error = orders.error("PUT", CRM, with_headers(hidden), status=400)
+    error = orders.error("PUT", CRM, hook(URL, hidden), status=400)
 
     where = "properties.destination.properties.deliveryAttributeMappings[0].properties.value"
     assert (error["code"], error["target"]) == ("InvalidRequest", where)
@@ -59,20 +52,7 @@ def test_a_hidden_value_that_is_no_known_secret_is_refused(orders: ArmApi, name:
         "no secret is stored for a header of this name: give its value."
     )
     plain = hidden | {"properties": {"value": "Hidden"}}
-    orders.json("PUT", CRM, with_headers(plain), status=201)
-
-
-def test_an_open_policy_follows_the_topics_profile(orders: ArmApi) -> None:
-    def policy() -> Any:
-        return orders.json("GET", CRM)["properties"]["retryPolicy"]
-
-    orders.json("PUT", CRM, hook(), status=201)
-    before = policy()
-    body = {"location": "x", "tags": {"deliveryProfile": "2017"}}
-    orders.json("PUT", ORDERS, body, status=201)
-
-    assert before == {"maxDeliveryAttempts": 30, "eventTimeToLiveInMinutes": 1440}
-    assert policy() == {"maxDeliveryAttempts": None, "eventTimeToLiveInMinutes": 120}
+    orders.json("PUT", CRM, hook(URL, plain), status=201)
 
 
 def fill(orders: ArmApi, count: int) -> None:

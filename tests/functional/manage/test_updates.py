@@ -17,20 +17,20 @@ from tests.functional.manage.arm_api import (
     SHOP_ORDERS,
     URL,
     ArmApi,
+    header,
     hook,
     push,
 )
 
 NEW_URL = "https://new.example/hook"
 IDENTITY = {"type": "SystemAssigned", "userAssignedIdentity": None}
-SECRET = {"name": "x-key", "type": "Static", "properties": {"value": "s3", "isSecret": True}}
+SECRET = header("s3")
 
 
 @pytest.fixture
 def crm(orders: ArmApi) -> ArmApi:
     """A deployment with the subscription ``crm`` of ``orders``."""
-    body = hook(labels=["old"], filter={"subjectBeginsWith": "/a"})
-    body["properties"]["destination"]["properties"]["deliveryAttributeMappings"] = [SECRET]
+    body = hook(URL, SECRET, labels=["old"], filter={"subjectBeginsWith": "/a"})
     orders.json("PUT", CRM, body, status=201)
     orders.pusher.sent.clear()
     return orders

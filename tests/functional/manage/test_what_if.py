@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -19,21 +18,13 @@ from tests.functional.manage.arm_api import (
     TOPICS,
     URL,
     ArmApi,
+    header,
     hook,
     push,
 )
 
-HEADER = {"name": "X-Key", "type": "Static"}
 
-
-def with_secret(value: str) -> dict[str, Any]:
-    body = hook()
-    header = {**HEADER, "properties": {"value": value, "isSecret": True}}
-    body["properties"]["destination"]["properties"]["deliveryAttributeMappings"] = [header]
-    return body
-
-
-@pytest.mark.parametrize(("path", "body"), (BODIES | {CRM: with_secret("s3cret")}).items())
+@pytest.mark.parametrize(("path", "body"), (BODIES | {CRM: hook(URL, header())}).items())
 def test_the_same_again_changes_nothing(full: ArmApi, path: str, body: object) -> None:
     full.json("PUT", path, body, status=201)
     shown = full.json("GET", path)
@@ -61,14 +52,14 @@ def test_what_is_missing_would_be_created(full: ArmApi, path: str) -> None:
         (SHOP, {"location": "elsewhere"}),
         (SHOP_ORDERS, {"properties": {"eventRetentionInDays": 3}}),
         (CRM, hook(f"{URL}2")),
-        (CRM, with_secret("another")),
+        (CRM, hook(URL, header("another"))),
         (SHOP_CRM, push(maxDeliveryCount=3)),
     ],
 )
 def test_what_differs_would_be_changed_secrets_included(
     full: ArmApi, path: str, body: object
 ) -> None:
-    full.json("PUT", CRM, with_secret("s3cret"), status=201)
+    full.json("PUT", CRM, hook(URL, header()), status=201)
     shown, asked = full.json("GET", path), len(full.pusher.sent)
 
     answer = full.json("POST", f"{path}/whatIf", body)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -94,13 +93,6 @@ def test_the_kind_azure_arc_is_refused(kind: str, read: Any) -> None:
     message = "The kind AzureArc is not supported; the only kind is Azure."
 
     assert refusal(read, {"kind": kind}) == ("kind", message)
-
-
-def test_keys_are_never_part_of_an_answer() -> None:
-    stored = topic()
-
-    assert stored["keys"] == {"key1": "key1", "key2": "key2"}
-    assert "key1" not in json.dumps(render_topic(stored, ""))
 
 
 def test_the_data_plane_sees_name_schema_keys_and_profile() -> None:

@@ -14,7 +14,6 @@ from shared.http import HttpRequest
 from tests.builders import TOPIC_ID
 from tests.unit.events.publishing import (
     ARRIVAL,
-    BATCH,
     NOW,
     a_request,
     a_topic,
@@ -106,7 +105,3 @@ def test_requests_of_the_official_python_client_are_accepted(name):
     assert [json.loads(event.text) for event in events] == [
         event | stamps for event in json.loads(captured["body"])
     ]
-
-
-def test_all_are_refused_for_one():
-    assert refusal(read_cloud, body_of([cloud_members(), {}]), BATCH)[0] == 400

@@ -111,11 +111,11 @@ def _depth(value: Any) -> int:
     escaped=st.booleans(),
 )
 def test_depth_is_that_of_the_document(value, escaped):
-    body = json.dumps(value, ensure_ascii=escaped).encode()
-    depth = _depth(value)
+    body, room = json.dumps(value, ensure_ascii=escaped).encode(), 64 - _depth(value)
 
-    assert not strict_json._is_deeper(body, depth)
-    assert not depth or strict_json._is_deeper(body, depth - 1)
+    assert strict_json.parse(b"[" * room + body + b"]" * room)
+    too_deep = b"[" * (room + 1) + body + b"]" * (room + 1)
+    assert refusal(strict_json.parse, too_deep) == bad_json(_DEEP)
 
 
 @given(st.lists(st.sampled_from(["\\ud83d", "\\uDe00", "\\\\", "\\ud55c", "a", '\\"', "😀"])))
