@@ -39,5 +39,6 @@ def matches_text(topic: str, found: Sequence[Match]) -> str:
 def _line(match: Match) -> str:
     name = match["subscription"]
     if match["matched"]:
-        return f"{name}: matches"
+        limits = match.get("limits")
+        return f"{name}: matches; it gets {limits['text']}" if limits else f"{name}: matches"
     return f"{name}: no match: {printable(match['why'])}"

@@ -17,6 +17,7 @@ from cli.failure import CommandFailed
 from cli.filter_expression import HINT, parse_filter_expression
 from cli.known_locally import DEFAULT_URL, deployment_url, find_local, local_key
 from cli.waiting import spinner
+from shared.subscriptions.request_limits import parse_limit
 
 EVENT_GRID, CLOUD_EVENTS = "EventGridSchema", "CloudEventSchemaV1_0"
 CUSTOM_INPUT = "CustomInputSchema"
@@ -176,6 +177,22 @@ class WholeNumber(click.IntRange):
             return super().convert(value, param, ctx)
         except click.BadParameter:
             self.fail(f"'{value}' is not a whole number {_bounds(self)}", param, ctx)
+
+
+class RequestLimit(click.ParamType[Any]):
+    """A limit of requests as ARM documents have it, with a *unit* that may follow."""
+
+    def __init__(self, unit: str = "") -> None:
+        self.unit = unit
+        self.name = f"N{unit}"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number as text; an empty text removes."""
+        text = str(value).removesuffix(self.unit)
+        try:
+            return str(parse_limit(text)) if text else ""
+        except ValueError as error:
+            self.fail(f"'{value}' {error}".removesuffix(", as text"), param, ctx)
 
 
 class NumberRange(click.FloatRange):

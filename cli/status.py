@@ -56,6 +56,8 @@ def _print(url: str, found: dict[str, Any]) -> None:
         say(f"  {waiting_text(found['waiting'])}")
         for each in found["troubles"]:
             say(f"\n{trouble_text(each)}")
+        for each in found["limits"]:
+            say(f"\n{each['topic']}/{each['subscription']} gets {each['text']}")
         say("")
     timers = [
         {

@@ -17,6 +17,7 @@ _ACCOUNT = re.compile(r"/Microsoft\.Storage/storageAccounts/([^/]+)", re.IGNOREC
 _DEPLOYMENT = re.compile(r"/Pushgrid/deployments/([^/]+)", re.IGNORECASE)
 _HEADERS = "deliveryAttributeMappings"
 _SIGNATURE = "webhook-signature"  # the attribute that has the secrets
+_LIMITS = "webhook-max-requests", "webhook-max-rate"  # likewise, at once and a second
 _GENERATED = "Generated"  # keeps them, or has one made
 # The members that hold another one when it was given with a managed identity.
 _WRAPPERS = {
@@ -40,7 +41,8 @@ class SubscriptionOptions:
     *headers* are pairs of a name and a value, *secret_headers* likewise, *event_headers* pairs of a
     name and the path of a value in the event. *account* is the ARM id of the storage account of
     *dead_letter_container*, *queue_account* that of *queue*. With *sign* deliveries are signed,
-    with *signing_secret* or one that is made; ``False`` ends that.
+    with *signing_secret* or one that is made; ``False`` ends that. *max_requests* at once and
+    *max_rate* a second limit all processes together; an empty text ends that.
     """
 
     endpoint: str | None = None
@@ -63,6 +65,8 @@ class SubscriptionOptions:
     event_headers: Sequence[tuple[str, str]] = ()
     sign: bool | None = None
     signing_secret: str | None = None
+    max_requests: str | None = None
+    max_rate: str | None = None
     entra_tenant: str | None = None
     entra_application: str | None = None
     schema: str | None = None
@@ -133,6 +137,8 @@ def _destination(options: SubscriptionOptions) -> dict[str, Any] | None:
     )
     if queue and _signature(options):
         raise ValueError("--sign: messages in a storage queue have no headers for a signature")
+    if queue and _limits(options):
+        raise ValueError("--max-requests, --max-rate: a storage queue needs no limit")
     if webhook and queue:
         raise ValueError("--queue: events go into a queue or to a webhook, with its options")
     if queue:
@@ -149,6 +155,7 @@ def _webhook(options: SubscriptionOptions) -> dict[str, Any]:
         ),
         *(_mapping(name, _FROM_EVENT, sourceField=path) for name, path in options.event_headers),
         *_signature(options),
+        *_limits(options),
     ]
     return given(
         endpointUrl=options.endpoint,
@@ -173,6 +180,16 @@ def _signature(options: SubscriptionOptions) -> list[dict[str, Any]]:
     value = _GENERATED if options.signing_secret is None else options.signing_secret
     value = "" if options.sign is False else value
     return [_mapping(_SIGNATURE, _PLAIN, value=value, isSecret=True)]
+
+
+def _limits(options: SubscriptionOptions) -> list[dict[str, Any]]:
+    """Return the mappings that limit requests; an empty value ends a limit."""
+    given_limits = zip(_LIMITS, (options.max_requests, options.max_rate), strict=True)
+    return [
+        _mapping(name, _PLAIN, value=value, isSecret=False)
+        for name, value in given_limits
+        if value is not None
+    ]
 
 
 def _dead_letter(options: SubscriptionOptions) -> dict[str, Any] | None:

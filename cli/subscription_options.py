@@ -17,6 +17,7 @@ from cli.options import (
     FilterExpression,
     NameValue,
     QueueTime,
+    RequestLimit,
     SchemaName,
     WholeNumber,
 )
@@ -137,6 +138,16 @@ def describes_subscription(command: F) -> F:
                 "--signing-secret",
                 metavar="SECRET",
                 help="Sign them with this secret: whsec_…, or two in quotes.",
+            ),
+            click.option(
+                "--max-requests",
+                type=RequestLimit(),
+                help="Requests under way at a time, of all processes together, at most.",
+            ),
+            click.option(
+                "--max-rate",
+                type=RequestLimit("/s"),
+                help="Requests a second, likewise, such as 20/s.",
             ),
             click.option("--entra-tenant", metavar="ID", help="Tenant that protects the endpoint."),
             click.option("--entra-application", metavar="ID", help="Application that it trusts."),

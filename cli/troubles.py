@@ -17,14 +17,19 @@ Trouble = Mapping[str, Any]  # as ``status/topics`` answers it
 
 
 class Troubles(NamedTuple):
-    """What is wrong, the most harmful first; *waiting* is of all event subscriptions."""
+    """
+    What is wrong, the most harmful first; *waiting* is of all event subscriptions.
+
+    *limits* are those of requests, of each event subscription that has one.
+    """
 
     waiting: Mapping[str, Any]
     troubles: Sequence[Trouble]
+    limits: Sequence[Mapping[str, Any]]
 
     @property
     def document(self) -> dict[str, Any]:
-        """Both as JSON members."""
+        """All of it as JSON members."""
         return self._asdict()
 
     def overall(self, health: str) -> str:
@@ -43,7 +48,13 @@ def read_troubles(deployment: Deployment) -> Troubles:
     if "troubles" not in found:
         error = found.get("error", {}).get("message", "an earlier version runs there")
         raise CommandFailed(error, REFUSED, 503)
-    return Troubles(found["waiting"], found["troubles"])
+    limits = [
+        {"topic": topic["name"], "subscription": each["name"], **each["limits"]}
+        for topic in found.get("value", ())
+        for each in topic.get("subscriptions", ())
+        if each.get("limits")
+    ]
+    return Troubles(found["waiting"], found["troubles"], limits)
 
 
 def waiting_text(waiting: Mapping[str, Any]) -> str:

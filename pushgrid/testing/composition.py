@@ -41,6 +41,7 @@ from shared.engine.delivering.endpoint_registry import Endpoints
 from shared.engine.delivering.in_flight import InFlightRequest
 from shared.engine.delivering.parts import Parts
 from shared.engine.delivering.poison_records import PoisonRecords
+from shared.engine.delivering.processes import Processes
 from shared.engine.delivering.push import Push
 from shared.engine.delivering.requeue import BlockingRequeue, Requeue
 from shared.engine.delivering.results import Attempted, Shortage
@@ -101,7 +102,7 @@ class InMemoryApp:
         self.metrics = Counted()
         self.counts = MemoryCounts()
         self.slept: list[float] = []
-        spans = itertools.count(1)
+        spans, self._processes = itertools.count(1), itertools.count(1)
         self.clock_records = ClockRecords(
             state=resources, monotonic=clock.monotonic, begin=lambda work: work()
         )
@@ -250,6 +251,12 @@ class InMemoryApp:
             clock=self.watched,
             log_shortage=Shortages(self.watched),
             limit=Limit(),
+            processes=Processes(
+                rows=self.resources,
+                clock=self.watched,
+                off_loop=off_loop,
+                name=f"p{next(self._processes)}",
+            ),
         )
 
     def _endpoints(self, around: Surroundings) -> Endpoints:

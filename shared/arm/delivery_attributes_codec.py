@@ -9,6 +9,13 @@ from shared.arm.sections import Section
 from shared.events.topic import InputSchema
 from shared.subscriptions.event_values import key_fault
 from shared.subscriptions.header_rules import MAX_VALUE, header_name_fault, is_header_value
+from shared.subscriptions.request_limits import (
+    A_SECOND,
+    AT_ONCE,
+    RequestLimits,
+    is_limit,
+    parse_limit,
+)
 from shared.subscriptions.signing import is_signature, parse_secrets, to_secret
 from shared.subscriptions.subscription import DeliveryHeader, DynamicHeader, StaticHeader
 
@@ -32,7 +39,8 @@ def parse_attributes(
 
     A secret whose value is ``Hidden`` keeps its value from the *known*, stored mappings. The
     mapping ``webhook-signature``, which is ours, has the secrets that sign deliveries; with the
-    value ``Generated`` it keeps those that are known, or gets one made by *new_key*.
+    value ``Generated`` it keeps those that are known, or gets one made by *new_key*. The mappings
+    ``webhook-max-requests`` and ``webhook-max-rate`` are ours, too.
 
     Source: "Set custom headers on delivered events" (2023-02-21).
     """
@@ -52,8 +60,8 @@ def parse_attributes(
         properties = mapping.section("properties")
         if kind is not None:
             secret = secrets.get((name or "").casefold())
-            if is_signature(name):
-                read = _parse_signature(mapping, kind, secret, new_key)
+            if is_ours(name):
+                read = _parse_ours(mapping, kind, secret, new_key)
             elif kind == "Static":
                 read = _parse_static(properties, secret)
             else:
@@ -77,8 +85,28 @@ def to_headers(stored: Sequence[Mapping[str, Any]]) -> tuple[DeliveryHeader, ...
     return tuple(
         _to_header(mapping["name"], mapping["properties"])
         for mapping in stored
-        if not is_signature(mapping["name"])
+        if not is_ours(mapping["name"])
     )
+
+
+def is_ours(name: object) -> bool:
+    """Tell whether a mapping is no header, but says what Event Grid has no member for."""
+    return is_signature(name) or is_limit(name)
+
+
+def to_limits(stored: Sequence[Mapping[str, Any]]) -> RequestLimits:
+    """
+    Return the limits of requests among stored mappings.
+
+    Raises:
+        ValueError: they have another form.
+    """
+    given = {
+        mapping["name"].casefold(): parse_limit(mapping["properties"]["value"])
+        for mapping in stored
+        if is_limit(mapping["name"])
+    }
+    return RequestLimits(given.get(AT_ONCE), given.get(A_SECOND))
 
 
 def to_signing(stored: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -95,7 +123,7 @@ def to_signing(stored: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def _name_fault(name: str, others: Collection[str]) -> str | None:
-    if not is_signature(name) and (fault := header_name_fault(name)):
+    if not is_ours(name) and (fault := header_name_fault(name)):
         return fault
     return f"The header {name} is set twice." if name.casefold() in others else None
 
@@ -131,14 +159,22 @@ def _parse_static(properties: Section, secret: str | None) -> dict[str, Any]:
     return {"value": value, "isSecret": is_secret}
 
 
-def _parse_signature(
+def _parse_ours(
     mapping: Section, kind: str, known: str | None, new_key: Callable[[], str]
 ) -> dict[str, Any]:
-    """Read the secrets that sign deliveries; they are never shown."""
-    properties = mapping.section("properties")
-    value = properties.required_text("value")
     if kind != "Static":
-        mapping.refuse("type", f"{mapping.target('type')} must be Static: its value is secret.")
+        mapping.refuse("type", f"{mapping.target('type')} must be Static: it is no header.")
+    properties = mapping.section("properties")
+    if is_limit(mapping.members.get("name")):
+        return _parse_limit(properties)
+    return _parse_signature(properties, known, new_key)
+
+
+def _parse_signature(
+    properties: Section, known: str | None, new_key: Callable[[], str]
+) -> dict[str, Any]:
+    """Read the secrets that sign deliveries; they are never shown."""
+    value = properties.required_text("value")
     if not properties.flag("isSecret"):
         target = properties.target("isSecret")
         properties.refuse("isSecret", f"{target} must be true: the value is secret.")
@@ -152,6 +188,19 @@ def _parse_signature(
         except ValueError as error:
             properties.refuse("value", f"{properties.target('value')} {error}.")
     return {"value": value, "isSecret": True}
+
+
+def _parse_limit(properties: Section) -> dict[str, Any]:
+    value = properties.required_text("value")
+    if properties.flag("isSecret"):
+        target = properties.target("isSecret")
+        properties.refuse("isSecret", f"{target} must be false: a limit is shown.")
+    if value is not None:
+        try:
+            parse_limit(value)
+        except ValueError as error:
+            properties.refuse("value", f"{properties.target('value')} {error}.")
+    return {"value": value, "isSecret": False}
 
 
 def _kept(properties: Section, secret: str | None) -> str | None:

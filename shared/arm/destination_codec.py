@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 from shared.arm.dead_letter_codec import check_account
 from shared.arm.delivery_attributes_codec import (
     MEMBER,
+    is_ours,
     parse_attributes,
     render_attributes,
     to_headers,
+    to_limits,
     to_signing,
 )
 from shared.arm.deployment_capabilities import DeploymentCapabilities, ParentTopic, ProfileLimits
@@ -22,7 +24,7 @@ from shared.arm.webhook_audience_codec import APPLICATION, TENANT, parse_audienc
 from shared.events.data_plane import MAX_REQUEST_EVENTS
 from shared.subscriptions.destination import KEPT_SECONDS, Destination, StorageQueue, WebHook
 from shared.subscriptions.endpoint_rules import base_url, loop_fault, url_fault
-from shared.subscriptions.signing import is_signature
+from shared.subscriptions.request_limits import RequestLimits
 from shared.subscriptions.subscription import NO_BATCHING, Batching, DeliveryHeader
 
 ENDPOINT_TYPES = ("WebHook", "StorageQueue")
@@ -143,6 +145,16 @@ def to_secrets(stored: Mapping[str, Any]) -> tuple[str, ...]:
     return to_signing(stored["properties"].get(MEMBER, ()))
 
 
+def to_request_limits(stored: Mapping[str, Any]) -> RequestLimits:
+    """
+    Return the limits of requests to a stored destination.
+
+    Raises:
+        ValueError: they have another form.
+    """
+    return to_limits(stored["properties"].get(MEMBER, ()))
+
+
 def _parse_queue(section: Section, deployment: DeploymentCapabilities) -> dict[str, Any]:
     queue = section.section("properties")
     for each in filter(queue.has, _OF_WEBHOOKS):
@@ -199,8 +211,8 @@ def _parse_webhook(
     }
     if mappings := parse_attributes(section, topic.input_schema, known, new_key):
         stored[MEMBER] = mappings
-        # Signatures are ours: no edition of the rules lacks them.
-        if not (limits.has_custom_headers or all(is_signature(each["name"]) for each in mappings)):
+        # Ours are no headers: no edition of the rules lacks them.
+        if not (limits.has_custom_headers or all(is_ours(each["name"]) for each in mappings)):
             section.refuse(
                 MEMBER, f"Custom delivery headers are not available{limits.under_profile}."
             )

@@ -23,6 +23,7 @@ from shared.arm.destination_codec import (
     to_batching,
     to_custom_headers,
     to_destination,
+    to_request_limits,
     to_secrets,
 )
 from shared.arm.filter_codec import to_filter
@@ -169,6 +170,7 @@ def to_subscription(stored: Mapping[str, Any]) -> EventSubscription:
         batching=to_batching(destination),
         headers=to_custom_headers(destination),
         signing=to_secrets(destination),
+        limits=to_request_limits(destination),
         expires_at=expires and datetime.fromisoformat(expires),
         rate=allowed_rate(stored),
         is_restored=bool(stored.get(_RESTORED)),

@@ -10,6 +10,11 @@ const COMPARED = {
   BoolEquals: "=",
 };
 const NULLS = { IsNullOrUndefined: "is null", IsNotNull: "is not null" };
+// Delivery attributes that are no headers, and what they are called.
+const LIMITS = {
+  "webhook-max-requests": ["Requests at a time", "--max-requests"],
+  "webhook-max-rate": ["Requests a second", "--max-rate"],
+};
 const LISTED = { In: "in", InRange: "in", BeginsWith: "begins with", EndsWith: "ends with", Contains: "contains" };
 
 /** The configuration of a subscription as ARM answers it, the same for topics and for topics of namespaces. */
@@ -69,6 +74,7 @@ export function examplesOf({ types, begins, ends, filters }) {
 
 export function configuration(found, { topic, subscription }) {
   const { to, kind, filters } = found;
+  const headers = (to.deliveryAttributeMappings ?? []).filter((each) => !limitOf(each));
   return [
     h(
       "dl",
@@ -83,7 +89,10 @@ export function configuration(found, { topic, subscription }) {
       fact("Delivery schema", found.schema),
       fact("Attempts", [found.attempts, " at most", found.minutes !== undefined && `, within ${found.minutes} min`]),
       fact("Batches", batches(to)),
-      fact("Headers", to.deliveryAttributeMappings?.length ? list(to.deliveryAttributeMappings.map(header)) : "none"),
+      fact("Headers", headers.length ? list(headers.map(header)) : "none"),
+      (to.deliveryAttributeMappings ?? [])
+        .filter(limitOf)
+        .map((each) => fact(limitOf(each)[0], `${each.properties.value} at most, of all processes together`)),
       fact("Dead letters", found.deadLetters ? `container ${found.deadLetters.blobContainerName}` : "none: events that end are dropped"),
       found.expires && fact("Expires", found.expires),
       found.labels.length > 0 && fact("Labels", found.labels.join(", ")),
@@ -111,6 +120,10 @@ function batches({ maxEventsPerBatch: most, preferredBatchSizeInKilobytes: size 
   return `up to ${most} events in a request${size ? `, of about ${size} KB` : ""}`;
 }
 
+function limitOf({ name }) {
+  return LIMITS[name.toLowerCase()];
+}
+
 function header({ name, type, properties: { value, isSecret, sourceField } }) {
   if (type === "Dynamic") return `${name}: from ${sourceField}`;
   return `${name}: ${isSecret ? "(secret)" : value}`;
@@ -130,6 +143,7 @@ function commandOf(found, topic, subscription) {
     ["--batch", to.maxEventsPerBatch],
     ["--batch-kilobytes", to.preferredBatchSizeInKilobytes],
     ...headers.map(({ name, type, properties: { value, sourceField } }) =>
+      limitOf({ name }) ? [limitOf({ name })[1], value] :
       type === "Dynamic" ? ["--header-from", `${name}=${sourceField}`] : ["--header", `${name}=${value}`],
     ),
     ["--dead-letter-container", found.deadLetters?.blobContainerName],

@@ -99,6 +99,7 @@ function now(path, listed, { topic, subscription }) {
       "dl",
       null,
       fact("Endpoint", h("span", { class: "url" }, endpointOf(listed))),
+      listed.limits?.text && fact("Requests", listed.limits.text),
       fact("Waiting events", latest.waiting ?? "not known"),
       fact("Dead letters", whereTo(latest.deadLetter)),
       Object.entries(latest.counts ?? {}).map(([name, count]) => fact(LABELS[name] ?? name, count)),

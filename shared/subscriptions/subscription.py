@@ -10,6 +10,7 @@ from typing import NamedTuple
 from shared.events.topic import InputSchema
 from shared.subscriptions.destination import Destination, WebHook
 from shared.subscriptions.filters import MATCH_ALL, EventFilter
+from shared.subscriptions.request_limits import NO_LIMITS, RequestLimits
 
 # The generation of messages whose events were published while the subscription could not be read:
 # their filter is still to be applied.
@@ -109,10 +110,11 @@ class EventSubscription:
     at each creation: events that wait for an earlier generation are dropped. From *expires_at* on
     it gets no events; ``None``: it never expires. *rate* is the most requests a minute that the
     endpoint allows; ``None``: no limit. Its requests are signed with each secret of *signing*,
-    whose first is the newest; without one they are not signed. Before it *has_consented* it gets no
-    events. *is_restored*: it replaced one whose generation could not be read, so events of any
-    generation are its own. While there is a *pause*, its events wait. ``DeliveryTerms`` leave out
-    what the topic's delivery profile lacks.
+    whose first is the newest; without one they are not signed. *limits* are the operator's, for all
+    processes together, as is *rate*. Before it *has_consented* it gets no events. *is_restored*: it
+    replaced one whose generation could not be read, so events of any generation are its own. While
+    there is a *pause*, its events wait. ``DeliveryTerms`` leave out what the topic's delivery
+    profile lacks.
     """
 
     arm_id: str
@@ -131,6 +133,7 @@ class EventSubscription:
     signing: tuple[str, ...] = field(default=(), repr=False)
     expires_at: datetime | None = None
     rate: int | None = None
+    limits: RequestLimits = NO_LIMITS
     has_consented: bool = True
     is_restored: bool = False
     pause: Pause | None = None
@@ -143,6 +146,11 @@ class EventSubscription:
     def endpoint_url(self) -> str:
         """What names the endpoint; its query may be secret."""
         return self.destination.url
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the processes that deliver to it share a limit."""
+        return self.rate is not None or self.limits != NO_LIMITS
 
     def owns(self, generation: str) -> bool:
         """Tell whether events that wait for *generation* are its own."""

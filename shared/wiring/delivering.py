@@ -21,6 +21,7 @@ from shared.engine.delivering.endpoint import Surroundings
 from shared.engine.delivering.endpoint_registry import Endpoints
 from shared.engine.delivering.in_flight import InFlightRequest
 from shared.engine.delivering.parts import Parts
+from shared.engine.delivering.processes import Processes
 from shared.engine.delivering.push import Push
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Queue
@@ -54,6 +55,9 @@ def deliver() -> Deliver:
         log_shortage=Shortages(CLOCK),
         clock=CLOCK,
         limit=Limit.up_to(settings().endpoint_limit),
+        processes=Processes(
+            rows=storage.resources(), clock=CLOCK, off_loop=off_loop, name=secrets.token_hex(8)
+        ),
     )
     endpoints = Endpoints(
         around=around,

@@ -29,6 +29,11 @@ HEADERS = [
     {"name": "X-Plain", "type": "Static", "properties": {"value": "a b", "isSecret": False}},
     {"name": "X-Secret", "type": "Static", "properties": {"value": "s3cret", "isSecret": True}},
     {"name": "X-Tenant", "type": "Dynamic", "properties": {"sourceField": "data.tenant"}},
+    {
+        "name": "webhook-max-rate",
+        "type": "Static",
+        "properties": {"value": "20", "isSecret": False},
+    },
 ]
 
 
@@ -63,6 +68,11 @@ def test_the_configuration_is_shown_with_the_command_that_changes_it(
     console.shows("Shop.Placed, Shop.Paid", "data.total < 1000", "7 at most, within 90 min")
     console.shows(
         "up to 10 events in a request", "X-Secret: (secret)", "X-Tenant: from data.tenant"
+    )
+    console.shows(
+        "20 at most, of all processes together",
+        "--max-rate 20",
+        "at most 20 a second; no process has sent to it yet",
     )
     assert "s3cret" not in console.page.content()
     command = console.page.get_by_label("Command").inner_text()

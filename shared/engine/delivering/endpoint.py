@@ -29,6 +29,7 @@ from shared.engine.delivering.in_flight import (
     request_of,
 )
 from shared.engine.delivering.parts import Part
+from shared.engine.delivering.processes import Processes
 from shared.engine.delivering.results import Attempted, NotNow, Result, Shortage
 from shared.subscriptions.subscription import EventSubscription, Pause, SubscriptionKey
 
@@ -40,6 +41,9 @@ LONGEST_IN_LINE = 60.0  # seconds
 TICK = 0.5  # seconds between two looks at what is not pushed at once
 SOONEST_BACK = timedelta(seconds=1)  # of what could not be pushed in time
 LEAST_RATE = 5.0  # of what was held, a second: an endpoint that failed has a small limit
+PACE = 1.05  # seconds in which the requests of a second are spread: clocks and networks differ
+EARLY = 0.001  # seconds by which a timer of the loop may come before its time
+NO_PART_AGAIN_IN = timedelta(seconds=5)  # of a limit smaller than the number of processes
 SHORTAGE_AGAIN_IN = timedelta(seconds=5)  # and up to three times as long (jitter)
 
 
@@ -52,6 +56,7 @@ class Surroundings(NamedTuple):
     log_shortage: Callable[[Shortage], None]
     clock: Clock
     limit: Limit
+    processes: Processes
 
 
 class _Begun(NamedTuple):
@@ -84,6 +89,9 @@ class Endpoint:
     pause: Pause | None = None
     allowance: Allowance | None = None
     speed: Speed = Speed.UNKNOWN
+    _next_at: float = 0.0  # of the next request, if there is a limit a second
+    _step: float = 0.0  # from one request to the next
+    _is_paced: bool = False
     _is_probing: bool = False
     _is_ticking: bool = False
     _is_reading_pause: bool = False
@@ -101,6 +109,7 @@ class Endpoint:
         """Whether what waits for it has its place back in no time: as far as it is known."""
         takes = max(self.seconds or 0, self._hangs_for())
         is_soon = takes <= BRIEF and takes * len(self.parts) <= LONGEST_TURN * self.limit.value
+        is_soon = is_soon and not (self.line and self._subscription.is_shared)
         return is_soon and not self.around.budget.keeps_from_first(self)
 
     @property
@@ -123,6 +132,8 @@ class Endpoint:
         if self.around.budget.is_stopping:
             self.stop()
         while self.line and not self._is_probing and self.under_way < self.limit.value:
+            if not self._has_part():
+                break
             terms = self.line.first.owner.part.terms
             found = self._availability(terms)
             if isinstance(found, Held):
@@ -173,11 +184,49 @@ class Endpoint:
         now = self.around.clock.now()
         return as_held(self.pause, now) if self.pause else self.health.availability(terms, now)
 
+    @property
+    def _subscription(self) -> EventSubscription:
+        """The subscription of the next request. The line must not be empty."""
+        return self.line.first.owner.part.subscription
+
+    def _has_part(self) -> bool:
+        """Tell whether this process's part of the limits of all allows a request now."""
+        subscription, self._step = self._subscription, 0.0
+        if not subscription.is_shared:
+            return True
+        share = self.around.processes.share(self.pump)
+        if share is None:
+            return False
+        at_once, a_second = subscription.limits
+        wholes = [each for each in (at_once, a_second, subscription.rate) if each is not None]
+        if not all(map(share.of, wholes)):
+            again_at = self.around.clock.now() + NO_PART_AGAIN_IN
+            self._turn_back_line(lambda _: NotNow(again_at, "other processes have all of a limit"))
+            return False
+        if at_once is not None and self.under_way >= share.of(at_once):
+            return False
+        if a_second is None:
+            return True
+        self._step = PACE / share.of(a_second)
+        if is_early := _now() + EARLY < self._next_at:
+            self._pump_at(self._next_at)
+        return not is_early
+
+    def _pump_at(self, time: float) -> None:
+        if not self._is_paced:
+            self._is_paced = True
+            asyncio.get_running_loop().call_at(time, self._pump_again)
+
+    def _pump_again(self) -> None:
+        self._is_paced = False
+        self.pump()
+
     def _take(self) -> InFlightRequest | None:
         """Take the next request; turn it back if it exceeds the rate that the endpoint allows."""
         entries = self.line.take()
         request, rate = request_of(entries), entries[0].owner.part.subscription.rate
         if rate is not None:
+            rate = max(self.around.processes.latest.of(rate), 1)
             self.allowance, again_at = ask(self.allowance, rate, self.around.clock.now())
             if again_at:
                 request.report(NotNow(again_at, "the rate that the endpoint allows"))
@@ -187,6 +236,7 @@ class Endpoint:
     def _begin(self, request: InFlightRequest) -> None:
         self._count(1)
         self._begun[request] = _Begun(_now(), self.limit.is_half_used(self.under_way))
+        self._next_at = _now() + self._step
         self.spawn(self._push(request))
         self._tick_soon()
 
@@ -303,6 +353,7 @@ class Endpoint:
     def _back(self, count: int, soonest: datetime, now: datetime, rate: float) -> datetime:
         """Book the return of deliveries, at this rate or at twice what the endpoint took lately."""
         rate = max(rate, 2 * self.accepted.per_second(_now()))
+        rate = min(rate, 1 / self._step) if self._step else rate
         self.returns, due = self.returns.book(count, soonest, rate, now)
         return due
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
@@ -23,10 +24,18 @@ from shared.engine.operations.troubles import (
     trouble_of,
     waiting_document,
 )
-from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, Resource, ResourceStore, Table
+from shared.engine.ports import (
+    CUSTOM_TOPICS,
+    NAMESPACE_TOPICS,
+    PROCESSES,
+    Resource,
+    ResourceStore,
+    Table,
+)
 from shared.errors import UNREADABLE
 from shared.events.topic import InputSchema, SourceTopic, TopicName
 from shared.subscriptions.endpoint_rules import base_url
+from shared.subscriptions.request_limits import limits_document
 from shared.subscriptions.subscription import SubscriptionKey
 
 
@@ -46,7 +55,8 @@ def topic_states(
     Raises:
         StorageUnavailable: storage did not answer.
     """
-    states = _States(now, held_endpoints(resources, now), activities)
+    count = cache(lambda: len(resources.list(Table.TOPICS, PROCESSES)))
+    states = _States(now, held_endpoints(resources, now), activities, count)
     topics = []
     for partition in (CUSTOM_TOPICS, NAMESPACE_TOPICS):
         for row in resources.list(Table.TOPICS, partition):
@@ -98,6 +108,7 @@ class _States:
     now: datetime
     held: Mapping[str, Health]
     activities: Activities
+    processes: Callable[[], int]
     troubles: list[Trouble] = field(default_factory=list)
     seen: list[Activity] = field(default_factory=list)
 
@@ -141,6 +152,7 @@ class _States:
             "endpoint": base_url(found.endpoint_url),
             "hasConsented": found.has_consented,
             "isExpired": found.is_expired(self.now),
+            "limits": limits_document(found.limits, found.rate, self.processes),
             **holds_document(found.pause, available),
             **waiting_document(activity),
         }

@@ -48,6 +48,7 @@ def test_there_is_one_state_for_each_subscription(orders: ArmApi) -> None:
         "endpoint": "https://crm.example/hook",
         "hasConsented": True,
         "isExpired": False,
+        "limits": {},
         "paused": None,
         "held": None,
         "waiting": 0,

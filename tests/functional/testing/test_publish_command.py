@@ -157,6 +157,7 @@ def test_explain_says_which_condition_refuses_an_event(
 ):
     orders = pushgrid.topic("orders")
     all_of_them = orders.subscribe("all")
+    run("subscription", "update", "all", "-t", "orders", "--max-rate", "20/s")
     orders.subscribe("large", filter={"advancedFilters": [over(10)]})
     file = tmp_path / "event.json"
     file.write_text('{"type": "Placed", "data": {"total": 3}}')
@@ -164,8 +165,9 @@ def test_explain_says_which_condition_refuses_an_event(
 
     told, large, unknown = run(*asked), run(*asked, "-s", "large"), run(*asked, "-s", "small")
 
+    limits = "at most 20 a second; no process has sent to it yet"
     why = "large: no match: data.total NumberGreaterThan 10; the event has 3"
-    assert (told.code, told.out) == (0, f"all: matches\n{why}\n")
+    assert (told.code, told.out) == (0, f"all: matches; it gets {limits}\n{why}\n")
     assert (large.code, large.out) == (1, f"{why}\n")
     assert "has no event subscription 'small', but all, large" in unknown.err
     assert not all_of_them.received

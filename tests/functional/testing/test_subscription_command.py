@@ -446,3 +446,54 @@ def test_a_wrong_secret_is_refused(pushgrid: Pushgrid, run: Run, arguments: str,
     assert refused.code in (1, 2)
     assert said in refused.err
     assert signing(pushgrid, topic) is None
+
+
+def limits(pushgrid: Pushgrid, topic: Topic) -> list[str | None]:
+    """Return the limits of the subscription's requests, at once and a second."""
+    found = stored(pushgrid, f"{topic.path}/eventSubscriptions/crm")
+    names = "webhook-max-requests", "webhook-max-rate"
+    return [found.get(f".{name}", {}).get("value") for name in names]
+
+
+@pytest.mark.parametrize("namespace", [None, "shop"])
+def test_requests_are_limited_until_an_empty_value_ends_it(
+    pushgrid: Pushgrid, run: Run, namespace: str | None
+):
+    topic = pushgrid.topic("orders", namespace=namespace)
+    pushgrid._app.endpoints.connect("https://new.example/", CONSENTING)
+    name = f"{namespace}.orders" if namespace else "orders"
+    of = ("crm", "-t", name)
+
+    made = run(
+        *("subscription", "create", *of, "--endpoint", "https://new.example/"),
+        *("--max-requests", "10", "--max-rate", "20/s"),
+    )
+    assert (made.code, limits(pushgrid, topic)) == (0, ["10", "20"])
+    shown = run("subscription", "show", *of)
+    assert "webhook-max-requests" in shown.out
+
+    run("subscription", "update", *of, "--max-rate", "5")
+    assert limits(pushgrid, topic) == ["10", "5"]
+    run("subscription", "update", *of, "--max-requests", "", "--max-rate", "")
+    assert limits(pushgrid, topic) == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("create crm --queue q --queue-account /x --max-rate 5", "a storage queue needs no limit"),
+        ("update crm --max-rate 0", "'0' must be a whole number between 1 and 100000"),
+        ("update crm --max-rate 5/m", "'5/m' must be a whole number"),
+        ("update crm --max-requests 5/s", "'5/s' must be a whole number"),
+        ("update crm --max-requests 100001", "'100001' must be a whole number"),
+    ],
+)
+def test_a_wrong_limit_is_refused(pushgrid: Pushgrid, run: Run, arguments: str, said: str):
+    topic = pushgrid.topic("orders")
+    topic.subscribe("crm")
+
+    refused = run("subscription", *arguments.split(" "), "-t", "orders")
+
+    assert refused.code in (1, 2)
+    assert said in refused.err
+    assert limits(pushgrid, topic) == [None, None]

@@ -63,6 +63,11 @@ PENDING = FAILING | {
     "waiting": 0,
     "oldestSeenSeconds": None,
 }
+LISTED: list[dict[str, Any]] = [
+    {"name": "crm", "limits": {}},
+    {"name": "damaged"},
+    {"name": "slow", "limits": {"atOnce": 10, "processes": 2, "text": "at most 10; 2 share it"}},
+]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +90,11 @@ def test_it_is_healthy_only_if_nothing_is_wrong(
     bodies = {
         "health": HEALTH | {"status": health},
         "holds": {"value": []},
-        "topics": {"waiting": {"events": 1, "oldestSeenSeconds": 95.0}, "troubles": troubles},
+        "topics": {
+            "waiting": {"events": 1, "oldestSeenSeconds": 95.0},
+            "troubles": troubles,
+            "value": [{"name": "orders", "subscriptions": LISTED}],
+        },
     }
 
     def request(_: str, url: str, **__: Any) -> requests.Response:
@@ -110,6 +119,10 @@ def test_it_is_healthy_only_if_nothing_is_wrong(
     ]
     found = json.loads(brace + document)
     assert (found["status"], found["troubles"]) == (word, troubles)
+    *_, limited = (line for line in lines if " gets " in line)
+    assert limited == "orders/slow gets at most 10; 2 share it"
+    assert found["limits"] == [{"topic": "orders", "subscription": "slow", **LISTED[-1]["limits"]}]
+    lines.remove(limited)
     shown = [line for line in lines if line.startswith(("orders/", "  4", "  no", "  push"))]
     assert shown == (
         []

@@ -311,8 +311,8 @@ def test_an_outage_is_told_and_tried_again(
     states = ["degraded", "unavailable", "unavailable", "degraded"]
     assert (code, [each["status"] for each in documents]) == (0, states)
     assert set(documents[0]) == {
-        "at", "status", "reasons", "queues", "waiting", "troubles", "rates", "totals", "holds",
-        "failures",
+        "at", "status", "reasons", "queues", "waiting", "troubles", "limits", "rates", "totals",
+        "holds", "failures",
     }  # fmt: skip
     assert (documents[0]["rates"], documents[0]["holds"]) == (None, [HOLD])
     assert documents[3]["rates"]["published"] == 0.0

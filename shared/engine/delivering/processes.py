@@ -1,0 +1,113 @@
+"""Lets the processes that deliver know how many they are, by a row that each renews."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+from shared import telemetry
+from shared.clock import Clock, timestamp
+from shared.delivery.shares import ALIVE_FOR, ALONE, RENEWED_EVERY, VALID_FOR, Share, share_of
+from shared.engine.ports import PROCESSES, OffLoop, ResourceStore, Table
+from shared.errors import AppError
+
+FAILED_AGAIN_IN = 1.0  # seconds
+
+
+class _Seen(NamedTuple):
+    """The state of a row, and when this process saw it first, in seconds of its loop."""
+
+    etag: str
+    at: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Processes:
+    """
+    The share of this process, *name*, in the limits of the deployment.
+
+    It costs nothing until an endpoint with such a limit asks; then every `RENEWED_EVERY` a write
+    and a list of the rows. A process counts as long as its row is there; whoever sees a row
+    unchanged for `ALIVE_FOR` deletes it. A share is used for `VALID_FOR` after its rows were read,
+    and no longer: without storage there is none. A process whose row was not there has a share at
+    once if it is alone, else after `VALID_FOR`: by then the others count it. So any two that have
+    a share count each other, and their parts never exceed a limit. No wall clock takes part.
+    *latest* is the share as it was read last.
+    """
+
+    rows: ResourceStore
+    clock: Clock
+    off_loop: OffLoop
+    name: str
+    latest: Share = ALONE
+    _read_at: float | None = None  # when the latest read began
+    _begins_at: float = 0.0  # when the share is used first
+    _renew_at: float = 0.0
+    _task: asyncio.Task[None] | None = None
+    _has_failed: bool = False
+    _is_new: bool = True  # its row was not there, and nothing was read since
+    _seen: dict[str, _Seen] = field(default_factory=dict)
+    _waiting: dict[Callable[[], None], None] = field(default_factory=dict)
+
+    def share(self, then: Callable[[], None]) -> Share | None:
+        """Return the share; ``None``: there is none, and *then* is called after the next read."""
+        now = _now()
+        if self._task is None and now >= self._renew_at:
+            self._task = asyncio.get_running_loop().create_task(self._renew())
+        if self._read_at is not None and now < self._read_at + VALID_FOR and now >= self._begins_at:
+            return self.latest
+        if self._task:
+            self._waiting[then] = None
+        return None
+
+    async def _renew(self) -> None:
+        began = _now()
+        old = {name: it.etag for name, it in self._seen.items() if began - it.at >= ALIVE_FOR}
+        try:
+            others = await self.off_loop(partial(self._read, old))
+        except AppError as error:
+            if not self._has_failed:
+                telemetry.error("limits.unshared", detail=str(error))
+            self._has_failed, self._renew_at = True, _now() + FAILED_AGAIN_IN
+        else:
+            self._has_failed, self._renew_at = False, began + RENEWED_EVERY
+            self._learn(others, began)
+        finally:
+            self._task = None
+            waiting, self._waiting = self._waiting, {}
+        if not self._has_failed:
+            for each in waiting:
+                each()
+
+    def _learn(self, others: Mapping[str, str], began: float) -> None:
+        now = _now()
+        seen = {name: _Seen(etag, now) for name, etag in others.items()}
+        same = {name: it for name, it in self._seen.items() if others.get(name) == it.etag}
+        self._seen, self._read_at = seen | same, began
+        self.latest = share_of(self.name, others)
+        if self._is_new:
+            self._begins_at = now + (VALID_FOR if others else 0)
+            self._is_new = False
+
+    def _read(self, old: Mapping[str, str]) -> Mapping[str, str]:
+        """
+        Write the row of this process, delete *old* ones, and return the ETags of others by name.
+
+        Raises:
+            AppError: storage did not answer, or the row was changed meanwhile.
+        """
+        known = self.rows.get(Table.TOPICS, PROCESSES, self.name)
+        self._is_new = self._is_new or known is None
+        document, etag = {"renewed": timestamp(self.clock.now())}, known.etag if known else None
+        self.rows.put(Table.TOPICS, PROCESSES, self.name, document, etag)
+        for name, etag in old.items():
+            self.rows.delete(Table.TOPICS, PROCESSES, name, etag)
+        found = self.rows.list(Table.TOPICS, PROCESSES)
+        return {each.name: each.etag for each in found if each.name != self.name}
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,336 @@
+"""Limits of a subscription's requests for all processes together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from pushgrid.testing.composition import off_loop
+from pushgrid.testing.memory import FakeClock, MemoryResources
+from pushgrid.testing.memory.driven_loop import DrivenLoop
+from shared.delivery.messages.message_writer import encode
+from shared.engine.delivering.deliver import Deliver
+from shared.engine.delivering.processes import Processes
+from shared.engine.ports import PROCESSES, Queue, Table
+from shared.subscriptions.request_limits import RequestLimits
+from tests.builders import a_delivery, a_message
+from tests.functional.delivering.failing import pushed
+from tests.functional.deployment import SECOND, Deployment, Logged
+
+T = TypeVar("T")
+
+
+def begin(app: Deployment, process: Deliver, events: range) -> asyncio.Task[None]:
+    """Let a process deliver a message with these events, as far as no time has to pass."""
+    (text,) = encode(a_message([a_delivery(number) for number in events]))
+    task = app.loop.create_task(process.run(text.encode(), Queue.DELIVERIES))
+    app.loop.settle()
+    return task
+
+
+def under_way(*processes: Deliver) -> list[int]:
+    """Return how many requests each has under way to the only endpoint."""
+    return [
+        sum(each.under_way for each in process.endpoints._known.values()) for process in processes
+    ]
+
+
+def rows(app: Deployment) -> int:
+    return len(app.resources.list(Table.TOPICS, PROCESSES))
+
+
+def test_alone_a_process_has_all_of_the_limit(app: Deployment) -> None:
+    app.hold("e-")
+    app.subscribe(limits=RequestLimits(at_once=10))
+
+    begin(app, app.deliver, range(40))
+
+    assert (under_way(app.deliver), rows(app)) == ([10], 1)
+
+
+def test_one_that_begins_waits_until_the_others_have_given_up_its_part(app: Deployment) -> None:
+    held = app.hold("e-")
+    app.subscribe(limits=RequestLimits(at_once=10))
+    first, second = app.deliver, app.new_process()
+    for start in (0, 60):
+        begin(app, first, range(start, start + 60))
+    app.loop.advance(3 * SECOND)
+    begin(app, second, range(200, 260))
+    found = []
+
+    for _ in range(12):
+        found.append(under_way(first, second))
+        held.let_go()
+        held.hold("e-")
+        app.loop.advance(SECOND)
+
+    assert found[0] == [10, 0]
+    assert found[-1] == [5, 5]
+    assert max(map(sum, found)) == 10
+
+
+def test_the_part_of_one_that_has_ended_is_used_half_a_minute_later(app: Deployment) -> None:
+    held = app.hold("e-")
+    app.subscribe(limits=RequestLimits(at_once=10))
+    first, second = app.deliver, app.new_process()
+    begin(app, second, range(1))
+    begin(app, first, range(40, 100))
+    found = []
+
+    for _ in range(5):
+        app.loop.advance(10 * SECOND)
+        found.append(under_way(first))
+        held.let_go()
+        held.hold("e-")
+
+    assert found == [[5], [5], [5], [10], [10]]
+
+
+def test_one_that_was_silent_waits_if_the_others_no_longer_count_it(app: Deployment) -> None:
+    app.subscribe(limits=RequestLimits(at_once=10))
+    first, second = app.deliver, app.new_process()
+    begin(app, first, range(1))
+    held = app.hold("e-")
+    begin(app, second, range(100, 160))
+    for _ in range(4):
+        app.loop.advance(10 * SECOND)
+        held.let_go()
+        held.hold("e-")
+    app.loop.settle()
+    begin(app, second, range(200, 260))
+
+    begin(app, first, range(1, 41))
+
+    assert (under_way(second, first), rows(app)) == ([10, 0], 2)
+
+
+@pytest.mark.parametrize("by", [-3600, -20, 20, 3600])
+def test_a_clock_that_jumps_changes_no_share(app: Deployment, by: int) -> None:
+    held = app.hold("e-")
+    app.subscribe(limits=RequestLimits(at_once=10))
+    first, second = app.deliver, app.new_process()
+    for process, start in ((first, 0), (second, 100)):
+        begin(app, process, range(start, start + 60))
+    app.loop.advance(11 * SECOND)
+    found = []
+
+    for _ in range(5):
+        held.let_go()
+        held.hold("e-")
+        app.loop.settle()
+        found.append(under_way(first, second))
+        app.loop.advance(5 * SECOND)
+        app.clock.jump(by * SECOND)
+        app.loop.advance(SECOND)
+
+    assert found == [[5, 5]] * 5
+
+
+def test_no_second_has_more_requests_than_the_limit(app: Deployment) -> None:
+    app.subscribe(limits=RequestLimits(a_second=20))
+    first, second = app.deliver, app.new_process()
+    for process, start in ((first, 1), (second, 2)):
+        begin(app, process, range(start, start + 1))
+    app.loop.advance(11 * SECOND)
+    for process, start in ((first, 100), (second, 200)):
+        begin(app, process, range(start, start + 64))
+    app.loop.advance(20 * SECOND)
+
+    times = [sent.at for sent in app.pusher.sent][2:]
+    assert len(times) == 128
+    assert max(sum(t <= each < t + SECOND for each in times) for t in times) == 20
+    assert times[-1] - times[0] < 8 * SECOND
+
+
+def test_the_allowed_rate_of_the_handshake_is_divided_as_well(app: Deployment) -> None:
+    app.subscribe(rate=20)
+    first, second = app.deliver, app.new_process()
+    begin(app, first, range(1))
+
+    begin(app, second, range(100, 106))
+    assert pushed(app) == 1
+    app.loop.advance(11 * SECOND)
+
+    assert pushed(app) == 1 + 2
+
+
+def test_more_processes_than_the_limit_put_back_what_is_not_theirs(app: Deployment) -> None:
+    app.hold("e-")
+    app.subscribe(limits=RequestLimits(at_once=1))
+    first, second = app.deliver, app.new_process()
+    begin(app, first, range(1))
+
+    begin(app, second, range(100, 106))
+    app.loop.advance(11 * SECOND)
+
+    assert under_way(first, second) == [1, 0]
+    [message] = app.on(Queue.RETRIES)
+    assert {each.attempts for each in message.deliveries} == {0}
+    assert app.queues.waits(Queue.RETRIES) == [4 * SECOND]  # of five
+
+
+def test_without_storage_a_share_is_used_for_ten_seconds_and_then_nothing_is_sent(
+    app: Deployment, logged: Logged
+) -> None:
+    app.subscribe(limits=RequestLimits(a_second=2))
+    begin(app, app.deliver, range(60))
+    app.resources.fail_next("put", 1000)
+
+    app.loop.advance(30 * SECOND)
+    sent = pushed(app)
+    app.resources.fail_next("put", -1000)
+    app.loop.advance(SECOND)
+
+    assert 15 <= sent <= 20
+    assert sent < pushed(app)
+    assert len(logged("limits.unshared")) == 1
+
+
+@pytest.mark.parametrize("failing", ["get", "put", "list"])
+@pytest.mark.parametrize("after", [False, True])
+def test_one_whose_beginning_fails_waits_all_the_same(
+    app: Deployment, failing: str, *, after: bool
+) -> None:
+    held = app.hold("e-")
+    app.subscribe(limits=RequestLimits(at_once=10))
+    first, second = app.deliver, app.new_process()
+    begin(app, first, range(60))
+    app.resources.fail_next(failing, after=after)
+
+    begin(app, second, range(100, 160))
+    app.loop.advance(4 * SECOND)
+    held.let_go()
+    held.hold("e-")
+    app.loop.settle()
+
+    assert sum(under_way(first, second)) <= 10
+    app.loop.advance(12 * SECOND)
+    held.let_go()
+    app.loop.settle()
+    assert rows(app) == 2
+
+
+def test_a_damaged_row_counts_as_any(app: Deployment) -> None:
+    held = app.hold("e-")
+    app.subscribe(limits=RequestLimits(at_once=10))
+    first, second = app.deliver, app.new_process()
+    for process, start in ((first, 0), (second, 100)):
+        begin(app, process, range(start, start + 60))
+    app.loop.advance(11 * SECOND)
+    for row in app.resources.list(Table.TOPICS, PROCESSES):
+        app.resources.damage(Table.TOPICS, PROCESSES, row.name)
+
+    app.loop.advance(6 * SECOND)
+    held.let_go()
+    held.hold("e-")
+    app.loop.settle()
+
+    assert under_way(first, second) == [5, 5]
+    assert [each.fault for each in app.resources.list(Table.TOPICS, PROCESSES)] == ["", ""]
+
+
+LIMIT = 10
+STEPS = st.one_of(
+    st.tuples(st.just("pass"), st.sampled_from([1, 5, 10, 11, 31, 45])),
+    st.tuples(st.sampled_from(["begin", "fall_silent", "speak", "kill"]), st.integers(0, 5)),
+    st.tuples(st.just("jump"), st.sampled_from([-3600, -20, 20, 3600])),
+    st.tuples(st.just("slow"), st.sampled_from([0, 4, 9, 15])),
+    st.tuples(st.sampled_from(["get", "put", "list", "delete"]), st.sampled_from([1, 3])),
+)
+
+
+class Alive:
+    """Processes that ask for their share each second, and some that are silent."""
+
+    def __init__(self) -> None:
+        self.clock, self.rows = FakeClock(), MemoryResources()
+        self.loop = DrivenLoop(self.clock)
+        self.speaking: list[Processes] = []
+        self.silent: list[Processes] = []
+        self.begun = 0
+        self.delay = 0
+
+    async def off_loop(self, call: Callable[[], T]) -> T:
+        """Ask storage, whose answer is late."""
+        delay, answer = self.delay, await off_loop(call)
+        await asyncio.sleep(delay)
+        return answer
+
+    def do(self, what: str, value: int) -> None:
+        chosen = value % max(len(self.speaking), 1)
+        if what == "begin":
+            name, self.begun = f"{value}-{self.begun}", self.begun + 1
+            new = Processes(rows=self.rows, clock=self.clock, off_loop=self.off_loop, name=name)
+            self.speaking.append(new)
+        elif what == "fall_silent":
+            self.silent += self.speaking[chosen : chosen + 1]
+        elif what == "speak":
+            self.speaking, self.silent = [*self.speaking, *self.silent], []
+        elif what == "slow":
+            self.delay = value
+        elif what == "jump":
+            self.clock.jump(value * SECOND)
+        elif what != "kill":
+            self.rows.fail_next(what, value, after=value == 1)
+        if what in ("fall_silent", "kill"):
+            del self.speaking[chosen : chosen + 1]
+
+    async def parts(self) -> list[int]:
+        shares = [each.share(lambda: None) for each in self.speaking]
+        return [share.of(LIMIT) for share in shares if share]
+
+
+BOTH = [("begin", 0), ("begin", 1), ("pass", 11)]
+WAKE_TOGETHER = [*BOTH, ("fall_silent", 0), ("fall_silent", 0), ("pass", 31), ("speak", 0)]
+OLD_ANSWER = [
+    *(("begin", 0), ("pass", 4), ("slow", 9), ("pass", 1), ("slow", 0)),
+    *(("begin", 1), ("pass", 5), ("list", 30), ("pass", 11)),
+]
+
+
+@given(steps=st.lists(STEPS, max_size=30))
+@example(steps=[*WAKE_TOGETHER, ("pass", 11)])
+@example(steps=OLD_ANSWER)
+def test_all_parts_together_never_exceed_a_limit(steps: list[tuple[str, int]]) -> None:
+    """Whoever begins, falls silent, is killed or lacks storage, and whatever clocks say."""
+    alive = Alive()
+    for what, value in steps:
+        seconds = value if what == "pass" else 1
+        if what != "pass":
+            alive.do(what, value)
+        for _ in range(seconds):
+            assert sum(alive.loop.run(alive.parts())) <= LIMIT
+            alive.loop.settle()
+            assert sum(alive.loop.run(alive.parts())) <= LIMIT
+            alive.loop.advance(SECOND)
+    alive.loop.end()
+
+
+def test_whoever_has_storage_has_its_part_in_the_end() -> None:
+    alive = Alive()
+    for number in range(3):
+        alive.do("begin", number)
+    for _ in range(11):
+        alive.loop.run(alive.parts())
+        alive.loop.advance(SECOND)
+
+    assert sorted(alive.loop.run(alive.parts())) == [3, 3, 4]
+    alive.loop.end()
+
+
+def test_without_limits_storage_is_not_asked_about_processes(
+    app: Deployment, logged: Logged
+) -> None:
+    app.subscribe()
+    for each in ("get", "put", "list", "delete"):
+        app.resources.fail_next(each, 1000)
+
+    begin(app, app.deliver, range(3))
+    app.loop.advance(30 * SECOND)
+
+    assert (pushed(app), logged("limits.unshared")) == (3, [])
