@@ -64,7 +64,7 @@ BREAKAGES = {
     ),
     "a retry stored after its message went": Breakage(
         "lost",
-        "shared/engine/delivering/stored.py",
+        "shared/engine/delivering/requeue.py",
         "            self._messages += await put(*left)\n",
         "            __import__('asyncio').get_running_loop().call_later(\n"
         "                2, lambda: __import__('asyncio').ensure_future(put(*left))\n"

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from shared import telemetry
 from shared.clock import Clock, is_pending
+from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.delivery import Delivery
-from shared.delivery.outcome import DeliveryOutcome
-from shared.delivery.policy import Decision, Delivered, End, EndReason
+from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.outcome import DeliveryOutcome, EndpointAnswer
+from shared.delivery.policy import (
+    Decision,
+    Delivered,
+    DeliveryTerms,
+    End,
+    EndReason,
+    EndState,
+    RetryAt,
+)
 from shared.delivery.requests.push_batch import Loaded, PushBatch
+from shared.delivery.requests.replay_header import replay_job
 from shared.delivery.requests.traces import trace_id
-from shared.engine.delivering.attempt_history import MessageHistory
+from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.attempt_lines import AttemptLines
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Metrics
-from shared.events.event_ids import event_ids
+from shared.events.event_ids import event_ids, event_names
 from shared.metrics import Metric, error_type
 from shared.subscriptions.subscription import SubscriptionKey
 
@@ -25,31 +36,43 @@ SHORTAGES_EVERY = timedelta(minutes=1)
 
 
 @dataclass(slots=True, kw_only=True)
-class Record:
-    """The facts about one part's deliveries; *lines*, *history* and *metrics* are its sinks."""
+class AttemptRecorder:
+    """Records what becomes of one part's deliveries: in log lines, rows and counts."""
 
-    key: SubscriptionKey
+    message: DeliveryMessage
+    terms: DeliveryTerms
     lines: AttemptLines
-    history: MessageHistory
+    history: AttemptHistory
     metrics: Metrics
     clock: Clock
+    _rows: list[AttemptRecord] = field(default_factory=list)
+
+    @property
+    def keeps_successes(self) -> bool:
+        """Whether deliveries that succeed are recorded."""
+        return self.history.keeps(EndState.DELIVERED)
+
+    def take_rows(self) -> list[AttemptRecord]:
+        """Return the rows that are to be stored, once."""
+        rows, self._rows = self._rows, []
+        return rows
 
     def seen(self, batch: PushBatch) -> None:
         """Count the age of the oldest event of a request that was made or put back: no events."""
         published = min(each.delivery.origin.published_at for each in batch)
         age = max(self.clock.now() - published, timedelta())
-        self.metrics.count(Metric.EVENT_AGE, *self.key, by=age // timedelta(milliseconds=1))
+        self.metrics.count(Metric.EVENT_AGE, *self.message.key, by=age // timedelta(milliseconds=1))
 
     def pushed(self, attempted: Attempted, events: int, *, is_first: bool) -> None:
         """Count an attempt for each event, and once the time of a request that was answered."""
-        outcome, count = attempted.outcome, self.metrics.count
+        outcome, count, key = attempted.outcome, self.metrics.count, self.message.key
         if is_first and outcome.status is not None:
-            count(Metric.PROCESSING_DURATION, *self.key, by=round(outcome.seconds * 1000, 1))
+            count(Metric.PROCESSING_DURATION, *key, by=round(outcome.seconds * 1000, 1))
         if attempted.succeeded:
-            count(Metric.DELIVERY_SUCCESS, *self.key, by=events)
+            count(Metric.DELIVERY_SUCCESS, *key, by=events)
         else:
             kind = error_type(outcome.status)
-            count(Metric.ATTEMPT_FAIL, *self.key, by=events, Error=outcome.outcome, ErrorType=kind)
+            count(Metric.ATTEMPT_FAIL, *key, by=events, Error=outcome.outcome, ErrorType=kind)
 
     def attempted(
         self, tried: PushBatch, attempted: Attempted, decisions: Sequence[Decision]
@@ -60,7 +83,7 @@ class Record:
         Successes come here only if they are kept.
         """
         for (delivery, text), decision in zip(tried, decisions, strict=True):
-            self.history.attempted(delivery, text, attempted.began_at, attempted.outcome, decision)
+            self._add(delivery, text, attempted.began_at, attempted.outcome, decision)
         if isinstance(decisions[0], Delivered):
             self.lines.succeeded(tried, attempted.outcome)
         else:
@@ -69,36 +92,103 @@ class Record:
     def ended(self, loaded: Loaded, end: End) -> None:
         """Record an end without another attempt."""
         self.lines.ended(*loaded, end)
-        self.history.ended(*loaded, end)
+        self._add(*loaded, self.clock.now(), None, end)
 
     def lost(self, delivery: Delivery, end: End) -> None:
         """Record the end of a delivery whose event is gone."""
-        self.history.ended(delivery, None, end)
+        self._add(delivery, None, self.clock.now(), None, end)
 
     def dropped(self, delivery: Delivery, text: str | None, reason: EndReason) -> None:
         """Record that nothing is left of an event."""
-        named = {"system_id": delivery.system_id(self.key), "trace_id": trace_id(delivery, text)}
-        cause = delivery.last.cause if delivery.last else None
-        log_dropped(self.metrics, self.key, reason, [text], cause=cause, **named)
+        key, cause = self.message.key, delivery.last.cause if delivery.last else None
+        named = {"system_id": delivery.system_id(key), "trace_id": trace_id(delivery, text)}
+        log_dropped(self.metrics, key, reason, [text], cause=cause, **named)
 
     async def answered_late(
         self, batch: PushBatch, outcome: DeliveryOutcome, *, is_cancelled: bool
     ) -> None:
         """Record a success after the timeout, and whether it could cancel what followed."""
+        key, seconds = self.message.key, outcome.seconds
         telemetry.info(
             "delivery.answered_late",
-            topic=self.key.topic,
-            subscription=self.key.subscription,
+            topic=key.topic,
+            subscription=key.subscription,
             count=len(batch),
             event_ids=event_ids([text for _, text in batch]),
             status=outcome.status,
-            seconds=round(outcome.seconds, 3),
+            seconds=round(seconds, 3),
             cancelled=is_cancelled,
         )
-        self.metrics.count(Metric.ANSWERED_LATE, *self.key, by=len(batch))
-        if is_cancelled:  # Otherwise it is delivered again, or is counted as dropped.
-            self.metrics.count(Metric.DELIVERY_SUCCESS, *self.key, by=len(batch))
-            await self.history.answered_late(batch, outcome.seconds)
+        self.metrics.count(Metric.ANSWERED_LATE, *key, by=len(batch))
+        if not is_cancelled:  # It is delivered again, or is counted as dropped.
+            return
+        self.metrics.count(Metric.DELIVERY_SUCCESS, *key, by=len(batch))
+        if self.history.keeps(None):  # and so the attempts that failed
+            now, why = self.clock.now(), f"a late success, after {seconds:.0f} s"
+            rows = [
+                replace(
+                    self._row(delivery, text, now),
+                    number=delivery.attempts + 1,
+                    state=EndState.DELIVERED,
+                    why=why,
+                )
+                for delivery, text in batch
+            ]
+            await self.history.write(rows)
+
+    def _add(
+        self,
+        delivery: Delivery,
+        text: str | None,
+        at: datetime,
+        outcome: DeliveryOutcome | None,
+        decision: Decision,
+    ) -> None:
+        """Add the row of an attempt that began *at*, or without an *outcome* an end found then."""
+        state = self._state(decision)
+        if not self.history.keeps(state):
+            return
+        now, is_dead = self.clock.now(), state is EndState.DEAD_LETTERED
+        row = self._row(delivery, text, at)
+        row = replace(
+            row,
+            outcome=outcome and _once(outcome, row.system_id),
+            next_at=decision.due if isinstance(decision, RetryAt) else None,
+            state=state,
+            reason=decision.reason if isinstance(decision, End) else None,
+            blob_due_at=max(self.terms.blob_due(delivery, now), now) if is_dead else None,
+            why="" if isinstance(decision, Delivered) else decision.why,
+        )
+        self._rows.append(row)
+
+    def _row(self, delivery: Delivery, text: str | None, at: datetime) -> AttemptRecord:
+        """Return a row without an outcome."""
+        key, names = self.message.key, event_names(text)
+        return AttemptRecord(
+            topic=key.topic,
+            subscription=key.subscription,
+            system_id=delivery.system_id(key),
+            event_id=names.id,
+            event_type=names.type,
+            subject=names.subject,
+            event=text if self.keeps_successes else None,
+            trace_id=trace_id(delivery, text),
+            replay_of=replay_job(delivery.origin.publish_id),
+            published_at=delivery.origin.published_at,
+            number=delivery.attempts,
+            at=at,
+            outcome=None,
+            state=None,
+            why="",
+        )
+
+    def _state(self, decision: Decision) -> EndState | None:
+        if isinstance(decision, RetryAt):
+            return None
+        if isinstance(decision, Delivered):
+            return EndState.DELIVERED
+        can_be_kept = self.terms.dead_letter and decision.reason is not EndReason.PAYLOAD_MISSING
+        return EndState.DEAD_LETTERED if can_be_kept else EndState.DROPPED
 
 
 @dataclass(slots=True)
@@ -144,3 +234,11 @@ def log_dropped(
         event_ids=event_ids(texts),
         **fields,
     )
+
+
+def _once(outcome: DeliveryOutcome, system_id: str) -> DeliveryOutcome:
+    """Return an outcome whose answer is kept with the request's first event, once."""
+    answer = outcome.answer
+    if answer is None or answer.of == system_id:
+        return outcome
+    return replace(outcome, answer=EndpointAnswer(answer.of, {}, None))

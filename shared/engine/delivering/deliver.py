@@ -8,7 +8,7 @@ A part waits in its endpoint's line, and each of its events gets a result (`endp
 - The endpoint is held, paused by an operator or over its rate; the event has waited for 60 s;
   others need the message's place; or we are short of something: not now. It is stored without an
   attempt counted, and comes back after the hold or at the endpoint's pace, within five minutes.
-- The endpoint accepts it after the timeout: what was stored is taken back (`stored.py`), unless it
+- The endpoint accepts it after the timeout: what was stored is taken back (`requeue.py`), unless it
   has been received by then.
 
 If the host dies, the message comes again after ten minutes, and all of it is pushed again.
@@ -31,15 +31,14 @@ from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.packing import due_together
 from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.attempt_lines import AttemptLines
-from shared.engine.delivering.attempt_recorder import Record
+from shared.engine.delivering.attempt_recorder import AttemptRecorder
 from shared.engine.delivering.budget import Budget, Places
 from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.endpoint_registry import Endpoints
 from shared.engine.delivering.follow import Follow
 from shared.engine.delivering.in_flight import InFlight
 from shared.engine.delivering.parts import Part, Parts, PutBack
-from shared.engine.delivering.requeue import NEWER_AGAIN_IN, Requeue, all_stored
-from shared.engine.delivering.stored import Stored
+from shared.engine.delivering.requeue import NEWER_AGAIN_IN, Requeue, Stored, all_stored
 from shared.engine.ports import Metrics, OffLoop, Queue
 from shared.errors import MalformedMessage, StorageUnavailable
 from shared.subscriptions.subscription import EventSubscription
@@ -189,7 +188,7 @@ class Deliver:
             judged = self.parts.unsure(part)
         if judged is None or isinstance(judged, PutBack):
             return judged
-        message.follow.begin(judged, self._record(judged))
+        message.follow.begin(judged, self._recorder(judged))
         if not judged.to_push:
             return None
         endpoint = self.endpoints.of(judged.subscription)
@@ -202,11 +201,12 @@ class Deliver:
             endpoint.give_way(pushing)
         return None
 
-    def _record(self, part: Part) -> Record:
-        return Record(
-            key=part.message.key,
+    def _recorder(self, part: Part) -> AttemptRecorder:
+        return AttemptRecorder(
+            message=part.message,
+            terms=part.terms,
             lines=AttemptLines(part.message, part.subscription, part.terms),
-            history=self.history.of(part.message, part.terms),
+            history=self.history,
             metrics=self.metrics,
             clock=self.clock,
         )

@@ -20,7 +20,6 @@ from shared.delivery.policy import DeliveryTerms
 from shared.delivery.requests.line import Entry, Line, entries_of
 from shared.delivery.returns import Accepted, Returns
 from shared.engine.delivering.budget import Budget, Speed
-from shared.engine.delivering.health import SharedHealth
 from shared.engine.delivering.in_flight import (
     InFlight,
     InFlightRequest,
@@ -31,6 +30,7 @@ from shared.engine.delivering.in_flight import (
 from shared.engine.delivering.parts import Part
 from shared.engine.delivering.processes import Processes
 from shared.engine.delivering.results import Attempted, NotNow, Result, Shortage
+from shared.engine.delivering.shared_health import SharedHealth
 from shared.subscriptions.subscription import EventSubscription, Pause, SubscriptionKey
 
 QUICK = 1.0  # seconds: a push that takes more is slow

@@ -13,7 +13,7 @@ from shared.delivery.returns import Returns
 from shared.engine.delivering.budget import Speed
 from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.endpoint import SOONEST_BACK, Endpoint, Surroundings
-from shared.engine.delivering.health import SharedHealth
+from shared.engine.delivering.shared_health import SharedHealth
 from shared.engine.ports import EndpointHealth, Metrics
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 

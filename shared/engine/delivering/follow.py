@@ -21,12 +21,11 @@ from shared.delivery.policy import Decision, End, EndReason, RetryAt, decide, re
 from shared.delivery.requests.custom_headers import dead_letter_headers
 from shared.delivery.requests.push_batch import Loaded, PushBatch
 from shared.engine.delivering.attempt_history import AttemptHistory
-from shared.engine.delivering.attempt_recorder import Record
+from shared.engine.delivering.attempt_recorder import AttemptRecorder
 from shared.engine.delivering.in_flight import PartResult
 from shared.engine.delivering.parts import Part
-from shared.engine.delivering.requeue import LONG_HOLD, LONG_WAIT, Requeue, all_stored
+from shared.engine.delivering.requeue import LONG_HOLD, LONG_WAIT, Put, Requeue, Stored, all_stored
 from shared.engine.delivering.results import Attempted, NotNow
-from shared.engine.delivering.stored import Put, Stored
 from shared.events.topic import TopicName
 from shared.subscriptions.subscription import DeadLetterDestination, EventSubscription
 
@@ -45,7 +44,7 @@ class PartFollow:
     """
 
     part: Part
-    record: Record
+    recorder: AttemptRecorder
     began_at: datetime
     counts: Counter[str] = field(default_factory=Counter)
     held_by: Held | None = None
@@ -106,14 +105,14 @@ class Follow:
         """Whether that time has come."""
         return self.flush_at is not None and self.flush_at <= _now()
 
-    def begin(self, part: Part, record: Record) -> None:
+    def begin(self, part: Part, recorder: AttemptRecorder) -> None:
         """Take a part, and end what of it is not tried any more."""
-        follow = PartFollow(part=part, record=record, began_at=self.clock.now())
+        follow = PartFollow(part=part, recorder=recorder, began_at=self.clock.now())
         self._parts[part] = follow
         for loaded, end in part.ended:
             self._end_untried(follow, loaded, end)
         for delivery in part.lost:  # There is nothing to dead-letter.
-            record.lost(delivery, _PAYLOAD_MISSING)
+            recorder.lost(delivery, _PAYLOAD_MISSING)
             self._drop(follow, delivery, None, _PAYLOAD_MISSING.reason)
 
     async def take(self, reported: PartResult) -> None:
@@ -127,9 +126,9 @@ class Follow:
         follow = self._parts[part]
         if isinstance(result, Exception):
             raise result
-        follow.record.seen(batch)
+        follow.recorder.seen(batch)
         if isinstance(result, Attempted):
-            follow.record.pushed(result, len(batch), is_first=is_first)
+            follow.recorder.pushed(result, len(batch), is_first=is_first)
             await self._attempted(follow, batch, result)
         elif result.held:
             await self._hold(follow, batch, result, result.held)
@@ -162,7 +161,7 @@ class Follow:
         self._oldest = None
         async with self.stored.changes:
             await all_stored(puts)
-        rows = [row for follow in self._parts.values() for row in follow.record.history.take()]
+        rows = [row for follow in self._parts.values() for row in follow.recorder.take_rows()]
         await self.history.write(rows)
 
     def end(self) -> None:
@@ -188,16 +187,16 @@ class Follow:
 
     async def answered_late(self, part: Part, batch: PushBatch, outcome: DeliveryOutcome) -> None:
         """Take back what followed for deliveries that have succeeded after their timeout."""
-        record = self._parts[part].record
+        recorder = self._parts[part].recorder
         is_taken_back = await self.stored.take_back(
             part.message.key, [loaded.delivery for loaded in batch]
         )
-        await record.answered_late(batch, outcome, is_cancelled=is_taken_back)
+        await recorder.answered_late(batch, outcome, is_cancelled=is_taken_back)
 
     async def _attempted(self, follow: PartFollow, batch: PushBatch, attempted: Attempted) -> None:
         """Decide what follows an attempt; its events come back together."""
-        record = follow.record
-        if attempted.succeeded and not record.history.keeps_successes:
+        recorder = follow.recorder
+        if attempted.succeeded and not recorder.keeps_successes:
             follow.counts["delivered"] += len(batch)
             return
         outcome = attempted.outcome
@@ -207,7 +206,7 @@ class Follow:
         decisions = _together(
             [await self._decide(follow, each.delivery, attempted) for each in tried]
         )
-        record.attempted(tried, attempted, decisions)
+        recorder.attempted(tried, attempted, decisions)
         for (delivery, text), decision in zip(tried, decisions, strict=True):
             if isinstance(decision, RetryAt):
                 follow.counts["retried"] += 1
@@ -255,7 +254,7 @@ class Follow:
             self._oldest = _now()
 
     def _end_untried(self, follow: PartFollow, loaded: Loaded, end: End) -> None:
-        follow.record.ended(loaded, end)
+        follow.recorder.ended(loaded, end)
         self._end(follow, *loaded, end)
 
     def _end(self, follow: PartFollow, delivery: Delivery, text: str, end: End) -> None:
@@ -272,7 +271,7 @@ class Follow:
     ) -> None:
         if self.stored.drop(follow.part.message.key, delivery):
             follow.counts["dropped"] += 1
-            follow.record.dropped(delivery, text, reason)
+            follow.recorder.dropped(delivery, text, reason)
         else:
             follow.counts["delivered"] += 1
 

@@ -18,7 +18,6 @@ from shared.delivery.policy import DeliveryTerms, End, EndReason, Go, before_att
 from shared.delivery.requests.push_batch import Loaded
 from shared.engine.delivering.attempt_recorder import log_dropped
 from shared.engine.delivering.deployment_terms import DeploymentTerms
-from shared.engine.delivering.event_texts import texts_of
 from shared.engine.delivering.poison_records import PoisonRecords
 from shared.engine.delivering.requeue import LONG_HOLD, LONG_WAIT
 from shared.engine.ports import Metrics, PayloadStore, Queue, SubscriptionReader
@@ -229,3 +228,25 @@ class Parts:
             matched=len(wanted),
         )
         return matched, wanted
+
+
+def texts_of(
+    deliveries: Sequence[Delivery], payloads: PayloadStore
+) -> list[tuple[Delivery, str | None]]:
+    """
+    Return each delivery with its event's text; ``None`` if its payload blob is missing.
+
+    Raises:
+        StorageUnavailable: a blob can't be read now.
+    """
+    names = {each.origin.payload for each in deliveries if each.text is None}
+    blobs = {name: payloads.read(name) for name in names if name}
+    return [
+        (each, each.text if each.text is not None else _line(blobs, each)) for each in deliveries
+    ]
+
+
+def _line(blobs: dict[str, Sequence[str] | None], delivery: Delivery) -> str | None:
+    lines = blobs.get(delivery.origin.payload or "") or ()
+    line = delivery.origin.first_line + delivery.position
+    return (lines[line] or None) if line < len(lines) else None

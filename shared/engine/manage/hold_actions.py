@@ -19,7 +19,7 @@ from shared.delivery.health.endpoint_health import (
     endpoint_id,
     release,
 )
-from shared.engine.delivering.hold_records import HoldRecords
+from shared.engine.delivering.shared_health import HoldRecords
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.subscriptions import Subscriptions
 from shared.engine.operations import subscription_state

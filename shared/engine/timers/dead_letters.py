@@ -22,7 +22,7 @@ from shared.delivery.messages.message_writer import with_blob
 from shared.delivery.policy import EndReason
 from shared.delivery.requests.traces import distinct, trace_id
 from shared.engine.delivering.attempt_recorder import log_dropped
-from shared.engine.delivering.event_texts import texts_of
+from shared.engine.delivering.parts import texts_of
 from shared.engine.ports import (
     BlockingSender,
     DeadLetterStore,

@@ -14,7 +14,7 @@ from shared.delivery.messages.bounded_message import bounded_message
 from shared.delivery.messages.message import DeliveryMessage, NewerMessage, ReplayStep
 from shared.delivery.messages.message_reader import decode
 from shared.engine.delivering.clock_records import ClockRecords
-from shared.engine.delivering.event_texts import texts_of
+from shared.engine.delivering.parts import texts_of
 from shared.engine.delivering.poison_records import PoisonRecords
 from shared.engine.delivering.requeue import NEWER_AGAIN_IN
 from shared.engine.ports import PayloadStore, Queue, Received, Receiver

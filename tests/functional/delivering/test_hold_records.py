@@ -6,7 +6,7 @@ import pytest
 
 from pushgrid.testing.memory import START, answered
 from shared.delivery.health.endpoint_health import Health, Hold
-from shared.engine.delivering.hold_records import HoldRecords
+from shared.engine.delivering.shared_health import HoldRecords
 from shared.metrics import Metric
 from shared.subscriptions.subscription import SubscriptionKey
 from tests.builders import URL, a_delivery, a_message, a_topic

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pushgrid.testing.memory import START, Counted, FakeClock, MemoryPayloads, MemorySender
 from shared.adapters.off_loop import OffLoopPayloads
 from shared.delivery.messages.publication import Publication
-from shared.engine.delivering.event_texts import texts_of
+from shared.engine.delivering.parts import texts_of
 from shared.engine.ports import Queue
 from shared.engine.publishing.commit import Commit, Report, Result
 from shared.engine.publishing.publish_report import PublishReport
