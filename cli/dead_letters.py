@@ -16,16 +16,15 @@ from cli.failure import REFUSED, CommandFailed
 from cli.groups import CommandGroup
 from cli.options import (
     WholeNumber,
-    calls_deployment,
     chooses_dead_letters,
-    prints_json,
+    prints_found,
     shows_most,
     span_members,
 )
 from cli.output import moment, print_table
 from cli.replays import cancel, jobs, replay
 from cli.subscription_document import destination_of, topic_of
-from cli.terminal import print_json, say
+from cli.terminal import Found, say
 from shared.clip import clip
 from shared.deadletter.batching import dead_letter_folder
 
@@ -66,8 +65,7 @@ def dead_letters() -> None:
 @chooses_dead_letters
 @click.option("--reason", help="Only blobs with this reason, such as TimeToLiveExceeded.")
 @shows_most(WholeNumber(1), 20, "The latest N blobs.")
-@prints_json
-@calls_deployment
+@prints_found
 def list_blobs(
     deployment: Deployment,
     topic: str | None,
@@ -75,9 +73,8 @@ def list_blobs(
     since: datetime | None,
     until: datetime | None,
     most: int,
-    as_json: bool,
     **chosen: str | None,
-) -> int:
+) -> Found:
     """
     List the blobs of dead letters, newest first.
 
@@ -94,12 +91,13 @@ def list_blobs(
             say(f"pushgrid: {each.topic}, {each.name}: {error.message}", err=True)
             failed = True
     latest = sorted(found, key=lambda blob: (blob["writtenAt"], blob["blob"]), reverse=True)[:most]
-    if as_json:
-        print_json(latest)
-    elif latest or not failed:
-        nothing = _NONE if asked else _NO_DESTINATION
-        print_table([_blob_row(each) for each in latest], nothing)
-    return _NOTHING if failed or not latest else 0
+
+    def show() -> None:
+        if latest or not failed:
+            nothing = _NONE if asked else _NO_DESTINATION
+            print_table([_blob_row(each) for each in latest], nothing)
+
+    return Found(latest, show, _NOTHING if failed or not latest else 0)
 
 
 @dead_letters.command("show")
@@ -107,16 +105,14 @@ def list_blobs(
 @click.option("--topic", "-t", help="Topic or NAMESPACE.TOPIC; found automatically if omitted.")
 @click.option("--subscription", "-s", "name", help="Its event subscription.")
 @shows_most(WholeNumber(1), 1000, "The first N records.")
-@prints_json
-@calls_deployment
+@prints_found
 def show(
     deployment: Deployment,
     blob: str,
     topic: str | None,
     name: str | None,
     most: int,
-    as_json: bool,
-) -> None:
+) -> Found:
     """
     Show the dead letters in BLOB.
 
@@ -126,10 +122,8 @@ def show(
     records = found[:most]
     if len(found) > most:
         say(f"pushgrid: the blob has more than {most} records; give --most", err=True)
-    if as_json:
-        print_json(records)
-    else:
-        print_table([_record_row(each) for each in records], "The blob is empty.")
+    rows = [_record_row(each) for each in records]
+    return Found(records, lambda: print_table(rows, "The blob is empty."))
 
 
 def _subscriptions(

@@ -11,8 +11,7 @@ import click
 from cli.deployment import Deployment, subscription_path, topic_path
 from cli.failure import REFUSED, CommandFailed
 from cli.narration import counted
-from cli.output import print_result
-from cli.terminal import printable
+from cli.terminal import Found, printable
 
 F = TypeVar("F", bound=Callable[..., Any])
 _ENDED = ("DeliverySuccessCount", "DeadLetteredCount", "DroppedEventCount")
@@ -52,8 +51,7 @@ def delete(
     subscriptions: Callable[[], Iterable[tuple[str, str]]],
     *,
     yes: bool,
-    as_json: bool,
-) -> None:
+) -> Found:
     """
     Delete a resource, after asking unless *yes*.
 
@@ -70,7 +68,7 @@ def delete(
     if not yes:
         confirm(f"this deletes {what}", lambda: _losses(deployment, doomed, subscriptions))
     deployment.delete(path)
-    print_result(f"deleted {what}", {"deleted": name}, as_json=as_json)
+    return Found({"deleted": name}, f"deleted {what}")
 
 
 def subscriptions_of(deployment: Deployment, topics: Iterable[str]) -> Sequence[tuple[str, str]]:

@@ -7,9 +7,9 @@ import click
 from cli.deployment import Deployment
 from cli.failure import REFUSED, CommandFailed
 from cli.groups import CommandGroup
-from cli.options import calls_deployment, prints_json
-from cli.output import print_result
+from cli.options import prints_found
 from cli.replays import DONE, followed
+from cli.terminal import Found
 
 
 @click.group("events", cls=CommandGroup)
@@ -24,16 +24,14 @@ def events() -> None:
 @click.option(
     "--unproven", is_flag=True, help="Also CloudEvents whose blob does not tell their topic."
 )
-@prints_json
-@calls_deployment
+@prints_found
 def resend(
     deployment: Deployment,
     event_id: str,
     topic: str | None,
     subscription: str | None,
     unproven: bool,
-    as_json: bool,
-) -> None:
+) -> Found:
     """
     Send the dead letters of the event ID again, to the event subscriptions that they were for.
 
@@ -51,5 +49,4 @@ def resend(
             "'pushgrid dead-letters list'; any other is sent again with 'pushgrid publish'",
             REFUSED,
         )
-    text = f"resent {event_id}: {job['replayed']} of {job['events']} dead letters read"
-    print_result(text, job, as_json=as_json)
+    return Found(job, f"resent {event_id}: {job['replayed']} of {job['events']} dead letters read")

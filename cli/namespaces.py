@@ -10,9 +10,9 @@ from cli.deleting import Doomed, asks_first, delete, subscriptions_of
 from cli.deployment import Deployment, namespace_path
 from cli.failure import REFUSED, CommandFailed
 from cli.groups import CommandGroup
-from cli.options import NameValue, calls_deployment, prints_json, regenerates_key
-from cli.output import print_keys, print_result, print_table
-from cli.terminal import print_json
+from cli.options import NameValue, prints_found, regenerates_key
+from cli.output import keys_found, print_table
+from cli.terminal import Found, print_json
 
 
 @click.group("namespace", cls=CommandGroup)
@@ -21,14 +21,10 @@ def namespace() -> None:
 
 
 @namespace.command("list")
-@prints_json
-@calls_deployment
-def list_namespaces(deployment: Deployment, as_json: bool) -> None:
+@prints_found
+def list_namespaces(deployment: Deployment) -> Found:
     """List the namespaces of the deployment."""
     found = deployment.list("namespaces")
-    if as_json:
-        print_json(found)
-        return
     rows = [
         {
             "NAME": each["name"],
@@ -36,27 +32,24 @@ def list_namespaces(deployment: Deployment, as_json: bool) -> None:
         }
         for each in found
     ]
-    print_table(rows, "There are no namespaces. Create one with 'pushgrid namespace create NAME'.")
+    nothing = "There are no namespaces. Create one with 'pushgrid namespace create NAME'."
+    return Found(found, lambda: print_table(rows, nothing))
 
 
 @namespace.command("show")
 @click.argument("name")
-@prints_json
-@calls_deployment
-def show(deployment: Deployment, name: str, as_json: bool) -> None:
+@prints_found
+def show(deployment: Deployment, name: str) -> Found:
     """Show the ARM document of a namespace."""
-    del as_json  # it is JSON
-    print_json(deployment.get(namespace_path(name)))
+    found = deployment.get(namespace_path(name))
+    return Found(found, lambda: print_json(found))
 
 
 @namespace.command("create")
 @click.argument("name")
 @click.option("--tag", "tags", type=NameValue(), multiple=True, help="Add a tag.")
-@prints_json
-@calls_deployment
-def create(
-    deployment: Deployment, name: str, tags: tuple[tuple[str, str], ...], as_json: bool
-) -> None:
+@prints_found
+def create(deployment: Deployment, name: str, tags: tuple[tuple[str, str], ...]) -> Found:
     """Create a namespace."""
     if deployment.has(namespace_path(name)):
         raise CommandFailed(
@@ -64,28 +57,24 @@ def create(
             REFUSED,
         )
     made = deployment.put(namespace_path(name), {"location": "local", "tags": dict(tags)})
-    print_result(f"created namespace {name}", made, as_json=as_json)
+    return Found(made, f"created namespace {name}")
 
 
 @namespace.command("update")
 @click.argument("name")
 @click.option("--tag", "tags", type=NameValue(), multiple=True, required=True, help="Set a tag.")
-@prints_json
-@calls_deployment
-def update(
-    deployment: Deployment, name: str, tags: tuple[tuple[str, str], ...], as_json: bool
-) -> None:
+@prints_found
+def update(deployment: Deployment, name: str, tags: tuple[tuple[str, str], ...]) -> Found:
     """Replace the tags of a namespace."""
     changed = deployment.patch(namespace_path(name), {"tags": dict(tags)})
-    print_result(f"updated namespace {name}", changed, as_json=as_json)
+    return Found(changed, f"updated namespace {name}")
 
 
 @namespace.command("delete")
 @click.argument("name")
 @asks_first
-@prints_json
-@calls_deployment
-def delete_namespace(deployment: Deployment, name: str, yes: bool, as_json: bool) -> None:
+@prints_found
+def delete_namespace(deployment: Deployment, name: str, yes: bool) -> Found:
     """Delete a namespace with its topics and their event subscriptions."""
 
     def subscriptions() -> Sequence[tuple[str, str]]:
@@ -93,14 +82,13 @@ def delete_namespace(deployment: Deployment, name: str, yes: bool, as_json: bool
         return subscriptions_of(deployment, [f"{name}.{each['name']}" for each in topics])
 
     doomed = Doomed("namespace", name, namespace_path(name))
-    delete(deployment, doomed, subscriptions, yes=yes, as_json=as_json)
+    return delete(deployment, doomed, subscriptions, yes=yes)
 
 
 @namespace.command("keys")
 @click.argument("name")
 @regenerates_key
-@prints_json
-@calls_deployment
-def keys(deployment: Deployment, name: str, regenerate: str | None, as_json: bool) -> None:
+@prints_found
+def keys(deployment: Deployment, name: str, regenerate: str | None) -> Found:
     """Print the keys that publish to all topics of a namespace."""
-    print_keys(deployment.keys(namespace_path(name), regenerate), as_json=as_json)
+    return keys_found(deployment.keys(namespace_path(name), regenerate))

@@ -16,6 +16,7 @@ from cli.deployment import DEFAULT_SCOPE, Deployment, entra_token
 from cli.failure import CommandFailed
 from cli.filter_expression import HINT, parse_filter_expression
 from cli.known_locally import DEFAULT_URL, deployment_url, find_local, local_key
+from cli.terminal import Found, print_json, say
 from cli.waiting import spinner
 from shared.subscriptions.request_limits import parse_limit
 
@@ -102,6 +103,25 @@ def prints_json(command: F) -> F:
     @wraps(command)
     def printing(*arguments: Any, as_json: bool, output: str | None, **options: Any) -> Any:
         return command(*arguments, as_json=as_json or output == "json", **options)
+
+    return printing  # type: ignore[return-value]
+
+
+def prints_found(command: F) -> F:
+    """Give a command a deployment, and the options to print the `Found` that it returns as JSON."""
+
+    @prints_json
+    @calls_deployment
+    @wraps(command)
+    def printing(*, as_json: bool, **options: Any) -> int:
+        found: Found = command(**options)
+        if as_json:
+            print_json(found.document)
+        elif isinstance(found.shown, str):
+            say(found.shown)
+        else:
+            found.shown()
+        return found.exit_code
 
     return printing  # type: ignore[return-value]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from rich import console
 from rich.box import SIMPLE_HEAD
@@ -13,7 +12,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from cli.terminal import print_json, printable, printable_lines, say
+from cli.terminal import Found, printable, printable_lines
 
 _WIDE = 1000  # characters
 _GAP = 3  # characters between columns
@@ -31,20 +30,9 @@ class Console(console.Console):
             yield Segment(text if control else printable_lines(text), style, control)
 
 
-def print_result(text: str, document: Any, *, as_json: bool) -> None:
-    """Print what was done: a document for programs, *text* for people."""
-    if as_json:
-        print_json(document)
-    else:
-        say(text)
-
-
-def print_keys(keys: Mapping[str, str], *, as_json: bool) -> None:
-    """Print the two access keys of a resource."""
-    if as_json:
-        print_json(keys)
-    else:
-        say(f"key1  {keys['key1']}\nkey2  {keys['key2']}")
+def keys_found(keys: Mapping[str, str]) -> Found:
+    """Show the two access keys of a resource."""
+    return Found(keys, f"key1  {keys['key1']}\nkey2  {keys['key2']}")
 
 
 def print_table(rows: Sequence[Mapping[str, object]], nothing: str) -> None:

@@ -15,9 +15,9 @@ import click
 from cli.deployment import Deployment, topic_path
 from cli.failure import CommandFailed
 from cli.narration import counted
-from cli.options import CLOUD_EVENTS, EVENT_GRID, SchemaName, calls_deployment, prints_json
+from cli.options import CLOUD_EVENTS, EVENT_GRID, SchemaName, prints_found
 from cli.output import Console
-from cli.terminal import print_json, printable, say
+from cli.terminal import Found, printable, say
 from shared.clip import clip
 from shared.events.data_plane import CUSTOM, NAMESPACE
 
@@ -66,8 +66,7 @@ class _Match(NamedTuple):
     help="Key of the topic or its namespace, or a shared access signature; without it, the key is "
     "asked for with the admin key.",
 )
-@prints_json
-@calls_deployment
+@prints_found
 def publish(
     deployment: Deployment,
     topic: str,
@@ -80,8 +79,7 @@ def publish(
     source: str,
     schema: str | None,
     topic_key: str | None,
-    as_json: bool,
-) -> None:
+) -> Found:
     """
     Publish events to TOPIC, or NAMESPACE.TOPIC.
 
@@ -106,18 +104,15 @@ def publish(
     events = [_completed(each, target.schema, source) for each in given]
     _send(deployment, target, events, _most_events(topic))
     matched = () if topic_key else _matched(deployment, topic, events)
-    if as_json:
-        print_json([event.get("id") for event in events])
-    else:
-        is_named = len(events) == 1 and "id" in events[0]
-        what = f"event {clip(str(events[0]['id']))}" if is_named else counted(len(events), "event")
-        count = sum(bool(each.events) for each in matched)
-        found = f"; {counted(count, 'event subscription')} matched" if matched else ""
-        say(f"published {what} to {topic}{found}")
     if matched and not any(each.events for each in matched):
         closest = max(matched, key=lambda each: each.passed)
         why = printable(f"{closest.name}: {closest.why}")
         say(f"warning: no event subscription matched; {why}", err=True, colour="yellow")
+    is_named = len(events) == 1 and "id" in events[0]
+    what = f"event {clip(str(events[0]['id']))}" if is_named else counted(len(events), "event")
+    count = sum(bool(each.events) for each in matched)
+    found = f"; {counted(count, 'event subscription')} matched" if matched else ""
+    return Found([each.get("id") for each in events], f"published {what} to {topic}{found}")
 
 
 def completed_events(deployment: Deployment, topic: str, file: TextIO) -> list[dict[str, Any]]:

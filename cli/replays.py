@@ -18,13 +18,12 @@ from cli.failure import REFUSED, CommandFailed
 from cli.narration import counted
 from cli.options import (
     WholeNumber,
-    calls_deployment,
     chooses_dead_letters,
-    prints_json,
+    prints_found,
     span_members,
 )
 from cli.output import Console, moment, print_table
-from cli.terminal import print_json, printable, say
+from cli.terminal import Found, printable, say
 
 _POLL = 1.0  # seconds
 _STALLED = 900  # polls; a host that is killed holds its step for up to ten minutes
@@ -54,8 +53,7 @@ _RUNNING, DONE, _FAILED = "Running", "Done", "Failed"
 )
 @click.option("--no-wait", is_flag=True, help="Return when the job is started.")
 @asks_first
-@prints_json
-@calls_deployment
+@prints_found
 def replay(
     deployment: Deployment,
     *,
@@ -65,9 +63,8 @@ def replay(
     dry_run: bool,
     no_wait: bool,
     yes: bool,
-    as_json: bool,
     **chosen: Any,
-) -> int:
+) -> Found:
     """
     Send dead letters again, as new deliveries.
 
@@ -90,35 +87,30 @@ def replay(
             err=True,
         )
         job = _wait(deployment, job)
-    _print(job, as_json=as_json)
     if job["state"] == DONE and job["replayed"] and not dry_run:
         say(
             f"{counted(job['replayed'], 'event')} replayed: 'pushgrid dead-letters jobs' tells "
             "how many have failed again",
             err=True,
         )
-    return 0 if job["state"] in {_RUNNING, DONE} else REFUSED
+    return _found(job, 0 if job["state"] in {_RUNNING, DONE} else REFUSED)
 
 
 @click.command("jobs")
-@prints_json
-@calls_deployment
-def jobs(deployment: Deployment, as_json: bool) -> None:
+@prints_found
+def jobs(deployment: Deployment) -> Found:
     """List replays, the latest first."""
     found = deployment.get("replays")["value"]
-    if as_json:
-        print_json(found)
-    else:
-        print_table([_row(each) for each in found], "There are no replays.")
+    rows = [_row(each) for each in found]
+    return Found(found, lambda: print_table(rows, "There are no replays."))
 
 
 @click.command("cancel")
 @click.argument("job")
-@prints_json
-@calls_deployment
-def cancel(deployment: Deployment, job: str, as_json: bool) -> None:
+@prints_found
+def cancel(deployment: Deployment, job: str) -> Found:
     """Cancel JOB; events that it has queued are still delivered."""
-    _print(deployment.post(f"replays/{job}/cancel"), as_json=as_json)
+    return _found(deployment.post(f"replays/{job}/cancel"))
 
 
 def _counted(deployment: Deployment, body: Mapping[str, Any]) -> str:
@@ -166,15 +158,15 @@ def _subscription(text: str) -> dict[str, str]:
     return {"topic": topic, "subscription": name} if slash else {"subscription": name}
 
 
-def _print(job: Mapping[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        print_json(job)
-        return
-    print_table([_row(job)], "")
-    for each in job["faults"]:
-        say(printable(f"{each['where']}: {each['why']}"))
-    if job["moreFaults"]:
-        say(f"… and {job['moreFaults']} more")
+def _found(job: Mapping[str, Any], exit_code: int = 0) -> Found:
+    def show() -> None:
+        print_table([_row(job)], "")
+        for each in job["faults"]:
+            say(printable(f"{each['where']}: {each['why']}"))
+        if job["moreFaults"]:
+            say(f"… and {job['moreFaults']} more")
+
+    return Found(job, show, exit_code)
 
 
 def _progress(job: Mapping[str, Any]) -> Text:

@@ -11,17 +11,15 @@ import click
 from cli.deployment import Deployment
 from cli.failure import REFUSED, CommandFailed
 from cli.holds import read_holds
-from cli.options import calls_deployment, prints_json
+from cli.options import prints_found
 from cli.output import print_table
-from cli.terminal import print_json, say
+from cli.terminal import Found, say
 from cli.troubles import read_troubles, trouble_text, waiting_text
 
 
 @click.command("status")
-@prints_json
-@calls_deployment
-@click.pass_context
-def status(context: click.Context, deployment: Deployment, as_json: bool) -> None:
+@prints_found
+def status(deployment: Deployment) -> Found:
     """
     Show what is wrong, how many events wait, queues and timers.
 
@@ -41,11 +39,8 @@ def status(context: click.Context, deployment: Deployment, as_json: bool) -> Non
             # The health is some seconds old: storage has gone since.
             unknown = f"what is wrong with event subscriptions is not known: {error.message}"
             found |= {"status": "unhealthy", "reasons": [*found["reasons"], unknown]}
-    if as_json:
-        print_json(found)
-    else:
-        _print(deployment.url, found)
-    context.exit(0 if found["status"] == "healthy" else REFUSED)
+    exit_code = 0 if found["status"] == "healthy" else REFUSED
+    return Found(found, lambda: _print(deployment.url, found), exit_code)
 
 
 def _print(url: str, found: dict[str, Any]) -> None:

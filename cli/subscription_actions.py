@@ -10,9 +10,9 @@ import click
 from cli.deployment import Deployment, subscription_path
 from cli.failure import REFUSED
 from cli.holds import hold_text
-from cli.options import calls_deployment, of_topic, prints_json
+from cli.options import of_topic, prints_found
 from cli.output import moment
-from cli.terminal import print_json, printable, say
+from cli.terminal import Found, printable
 
 _SUMMARIES = {
     "pause": "Hold an event subscription by hand; its events wait.\n\nTheir time to live goes on: "
@@ -28,16 +28,13 @@ def _action(action: str, summary: str) -> click.Command:
     @click.command(action, help=summary)
     @click.argument("name")
     @of_topic
-    @prints_json
-    @calls_deployment
-    def act(deployment: Deployment, topic: str, name: str, as_json: bool) -> None:
+    @prints_found
+    def act(deployment: Deployment, topic: str, name: str) -> Found:
         done = deployment.post(f"{subscription_path(topic, name)}/{action}")
-        if as_json:
-            print_json(done)
-            return
-        say(f"{name} of {topic}: {done['message']}")
-        if hold := hold_text(done):
-            say(f"  {hold}")
+        hold = hold_text(done)
+        return Found(
+            done, f"{name} of {topic}: {done['message']}" + (f"\n  {hold}" if hold else "")
+        )
 
     return act
 
@@ -45,12 +42,8 @@ def _action(action: str, summary: str) -> click.Command:
 @click.command("test")
 @click.argument("name")
 @of_topic
-@prints_json
-@calls_deployment
-@click.pass_context
-def test(
-    context: click.Context, deployment: Deployment, topic: str, name: str, as_json: bool
-) -> None:
+@prints_found
+def test(deployment: Deployment, topic: str, name: str) -> Found:
     """
     Send the endpoint one event at once, and show what comes of it.
 
@@ -58,11 +51,7 @@ def test(
     endpoint does not accept it.
     """
     found = deployment.post(f"{subscription_path(topic, name)}/test")
-    if as_json:
-        print_json(found)
-    else:
-        say("\n".join(lines_of_test(found)))
-    context.exit(0 if found["succeeded"] else REFUSED)
+    return Found(found, "\n".join(lines_of_test(found)), 0 if found["succeeded"] else REFUSED)
 
 
 @click.command("rotate")
@@ -71,11 +60,8 @@ def test(
 @click.option(
     "--secret", metavar="SECRET", help="The new one (whsec_…), instead of one that is made."
 )
-@prints_json
-@calls_deployment
-def rotate_secret(
-    deployment: Deployment, topic: str, name: str, secret: str | None, as_json: bool
-) -> None:
+@prints_found
+def rotate_secret(deployment: Deployment, topic: str, name: str, secret: str | None) -> Found:
     """
     Sign deliveries with a new secret as well.
 
@@ -83,11 +69,7 @@ def rotate_secret(
     """
     body = None if secret is None else {"secret": secret}
     found = deployment.post(f"{subscription_path(topic, name)}/rotateSecret", body)
-    if as_json:
-        print_json(found)
-        return
-    say(f"{name} of {topic}: {found['message']}")
-    say(f"  secret  {found['secret']}")
+    return Found(found, f"{name} of {topic}: {found['message']}\n  secret  {found['secret']}")
 
 
 ACTIONS = [*(_action(*each) for each in _SUMMARIES.items()), test, rotate_secret]

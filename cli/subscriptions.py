@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,7 +15,7 @@ from cli.groups import CommandGroup
 from cli.holds import Hold, consent_text, hold_text, read_holds
 from cli.missing_container import missing_container
 from cli.new_secret import new_secret
-from cli.options import calls_deployment, of_topic, prints_json
+from cli.options import of_topic, prints_found
 from cli.output import moment, print_table
 from cli.subscription_actions import ACTIONS
 from cli.subscription_document import (
@@ -28,7 +28,7 @@ from cli.subscription_document import (
     topic_subscription,
 )
 from cli.subscription_options import FILTERS, describes_subscription
-from cli.terminal import print_json, say
+from cli.terminal import Found, print_json, say
 
 _DEAD_LETTER = "deadLetterDestination"
 
@@ -49,9 +49,8 @@ for action in ACTIONS:
 
 @subscription.command("list")
 @click.option("--topic", "-t", help="Topic, NAMESPACE.TOPIC, system-ACCOUNT or systemTopics/NAME.")
-@prints_json
-@calls_deployment
-def list_subscriptions(deployment: Deployment, topic: str | None, as_json: bool) -> None:
+@prints_found
+def list_subscriptions(deployment: Deployment, topic: str | None) -> Found:
     """
     List event subscriptions.
 
@@ -64,32 +63,31 @@ def list_subscriptions(deployment: Deployment, topic: str | None, as_json: bool)
         found = deployment.list("eventSubscriptions")
         for each in system_topics:
             found += deployment.list(f"{topic_path(each)}/eventSubscriptions")
-    if as_json:
-        print_json(found)
-        return
-    holds = read_holds(deployment)
-    print_table(
-        [_row(each, holds, system_topics) for each in found],
-        "There are no event subscriptions. Create one with 'pushgrid subscription create'.",
-    )
+
+    def show() -> None:
+        holds = read_holds(deployment)
+        print_table(
+            [_row(each, holds, system_topics) for each in found],
+            "There are no event subscriptions. Create one with 'pushgrid subscription create'.",
+        )
+
+    return Found(found, show)
 
 
 @subscription.command("show")
 @click.argument("name")
 @of_topic
-@prints_json
-@calls_deployment
-def show(deployment: Deployment, topic: str, name: str, as_json: bool) -> None:
+@prints_found
+def show(deployment: Deployment, topic: str, name: str) -> Found:
     """
     Show the ARM document of an event subscription.
 
     That it is paused or held is told on standard error.
     """
-    del as_json  # it is JSON
     document = deployment.get(subscription_path(topic, name))
-    print_json(document)
     if hold := _hold(document, read_holds(deployment), deployment.system_topics()):
         say(hold_text(hold), err=True)
+    return Found(document, lambda: print_json(document))
 
 
 @subscription.command("create", epilog=FILTERS)
@@ -101,17 +99,15 @@ def show(deployment: Deployment, topic: str, name: str, as_json: bool) -> None:
     is_flag=True,
     help="Replace the one of this name, and all of its settings; 'update' changes single ones.",
 )
-@prints_json
-@calls_deployment
+@prints_found
 def create(
     deployment: Deployment,
     topic: str,
     name: str,
     show_json: bool,
     replace: bool,
-    as_json: bool,
     **given: Any,
-) -> None:
+) -> Found:
     """
     Create an event subscription.
 
@@ -123,8 +119,7 @@ def create(
     given["sign"] = given["sign"] or None  # there is nothing to end
     body = _document(topic, given, deployment, {})
     if show_json:
-        print_json(body)
-        return
+        return Found(body, lambda: print_json(body))
     path = subscription_path(topic, name)
     before = deployment.find(path)
     if before is not None and not replace:
@@ -137,26 +132,20 @@ def create(
     if gets_secret(before, body):
         say(new_secret(deployment, path), err=True)
     _warn_of_missing_container(deployment, path, made)
-    if as_json:
-        print_json(made)
-        return
     state = made["properties"].get("provisioningState")
     verb = "created" if before is None else "replaced"
-    say(f"{verb} event subscription {name} of {topic}: {state}")
-    _show_differences((before or made)["properties"], made["properties"])
-    if awaited := consent_text(made):
-        say(f"  {awaited}")
+    lines = [f"{verb} event subscription {name} of {topic}: {state}"]
+    lines += _differences((before or made)["properties"], made["properties"])
+    lines += filter(None, [consent_text(made)])
+    return Found(made, "\n  ".join(lines))
 
 
 @subscription.command("update", epilog=FILTERS)
 @click.argument("name")
 @of_topic
 @describes_subscription
-@prints_json
-@calls_deployment
-def update(
-    deployment: Deployment, topic: str, name: str, show_json: bool, as_json: bool, **given: Any
-) -> None:
+@prints_found
+def update(deployment: Deployment, topic: str, name: str, show_json: bool, **given: Any) -> Found:
     """
     Change an event subscription; what is not given stays as it is.
 
@@ -175,31 +164,24 @@ def update(
     if "." in topic:
         body = {"properties": body}
     if show_json:
-        print_json(body)
-        return
+        return Found(body, lambda: print_json(body))
     changed = deployment.patch(path, body)
     if gets_secret({"properties": before}, wanted):
         say(new_secret(deployment, path), err=True)
-    if as_json:
-        print_json(changed)
-    else:
-        say(f"updated event subscription {name} of {topic}")
-        _show_differences(before, changed["properties"])
     _warn_of_missing_container(deployment, path, changed)
+    lines = [f"updated event subscription {name} of {topic}"]
+    return Found(changed, "\n  ".join([*lines, *_differences(before, changed["properties"])]))
 
 
 @subscription.command("delete")
 @click.argument("name")
 @of_topic
 @asks_first
-@prints_json
-@calls_deployment
-def delete_subscription(
-    deployment: Deployment, topic: str, name: str, yes: bool, as_json: bool
-) -> None:
+@prints_found
+def delete_subscription(deployment: Deployment, topic: str, name: str, yes: bool) -> Found:
     """Delete an event subscription; its waiting events are dropped."""
     doomed = Doomed("event subscription", name, subscription_path(topic, name), topic)
-    delete(deployment, doomed, lambda: [(topic, name)], yes=yes, as_json=as_json)
+    return delete(deployment, doomed, lambda: [(topic, name)], yes=yes)
 
 
 def _refuse_empty(given: Mapping[str, Any]) -> None:
@@ -212,11 +194,10 @@ def _is_empty(value: object) -> bool:
     return value == "" or (isinstance(value, tuple) and value != () and not any(value))
 
 
-def _show_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Sequence[str]:
     from cli.configuration.changes import differences  # which takes long to load
 
-    for each in differences(before, after) if before != after else ():
-        say(f"  {each}")
+    return differences(before, after) if before != after else ()
 
 
 def _warn_of_missing_container(

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
+
+
+class Found(NamedTuple):
+    """What a command prints: a document for programs; for people a text, or what prints it."""
+
+    document: Any
+    shown: str | Callable[[], object]
+    exit_code: int = 0
 
 
 def printable(text: str) -> str:

@@ -8,8 +8,8 @@ import click
 
 from cli.deployment import Deployment, subscription_path
 from cli.event_timeline import state_text, table
-from cli.options import Since, WholeNumber, calls_deployment, of_topic, prints_json, shows_most
-from cli.terminal import print_json, say
+from cli.options import Since, WholeNumber, of_topic, prints_found, shows_most
+from cli.terminal import Found
 
 _NOTHING = 1  # exit code: nothing is recorded
 
@@ -27,8 +27,7 @@ _NOTHING = 1  # exit code: nothing is recorded
     " whole hours.",
 )
 @shows_most(WholeNumber(1, 1000), 20, "The latest N events.")
-@prints_json
-@calls_deployment
+@prints_found
 def timeline(
     deployment: Deployment,
     topic: str,
@@ -36,8 +35,7 @@ def timeline(
     event: str | None,
     since: datetime,
     most: int,
-    as_json: bool,
-) -> int:
+) -> Found:
     """
     Show the attempts of events, and why each failed.
 
@@ -49,13 +47,9 @@ def timeline(
     query = {"since": since.isoformat(), "event": event, "$top": most}
     found = deployment.get(path, **query)
     events, now = found["value"], datetime.fromisoformat(found["at"])
-    if as_json:
-        print_json(found)
-    else:
-        parts = [table(each, now) for each in events] or [_nothing(topic, subscription, event)]
-        state = state_text(found["state"], since, now, shows_events=bool(events))
-        say("\n\n".join([*parts, state]))
-    return 0 if events else _NOTHING
+    parts = [table(each, now) for each in events] or [_nothing(topic, subscription, event)]
+    state = state_text(found["state"], since, now, shows_events=bool(events))
+    return Found(found, "\n\n".join([*parts, state]), 0 if events else _NOTHING)
 
 
 def _nothing(topic: str, subscription: str, event: str | None) -> str:

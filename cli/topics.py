@@ -17,13 +17,12 @@ from cli.options import (
     NameValue,
     SchemaName,
     WholeNumber,
-    calls_deployment,
-    prints_json,
+    prints_found,
     regenerates_key,
 )
-from cli.output import print_keys, print_result, print_table
+from cli.output import keys_found, print_table
 from cli.subscription_document import given
-from cli.terminal import print_json, say
+from cli.terminal import Found, print_json
 
 
 @click.group("topic", cls=CommandGroup)
@@ -33,9 +32,8 @@ def topic() -> None:
 
 @topic.command("list")
 @click.option("--namespace", help="List the topics of this namespace.")
-@prints_json
-@calls_deployment
-def list_topics(deployment: Deployment, namespace: str | None, as_json: bool) -> None:
+@prints_found
+def list_topics(deployment: Deployment, namespace: str | None) -> Found:
     """List all topics, or those of a namespace."""
     found = [] if namespace else deployment.list("topics")
     rows = [_row(each, each["name"]) for each in found]
@@ -48,24 +46,21 @@ def list_topics(deployment: Deployment, namespace: str | None, as_json: bool) ->
         inner = deployment.list(f"{namespace_path(parent)}/topics")
         rows += [_row(each, f"{parent}.{each['name']}") for each in inner]
         found += inner
-    if as_json:
-        print_json(found)
-        return
-    print_table(rows, "There are no topics. Create one with 'pushgrid topic create NAME'.")
+    nothing = "There are no topics. Create one with 'pushgrid topic create NAME'."
+    return Found(found, lambda: print_table(rows, nothing))
 
 
 @topic.command("show")
 @click.argument("name")
-@prints_json
-@calls_deployment
-def show(deployment: Deployment, name: str, as_json: bool) -> None:
+@prints_found
+def show(deployment: Deployment, name: str) -> Found:
     """
     Show the ARM document of a topic.
 
     That of system-ACCOUNT is the storage account's.
     """
-    del as_json  # it is JSON
-    print_json(deployment.get(topic_path(name).removesuffix("/providers/Microsoft.EventGrid")))
+    found = deployment.get(topic_path(name).removesuffix("/providers/Microsoft.EventGrid"))
+    return Found(found, lambda: print_json(found))
 
 
 def ensure_topic(deployment: Deployment, name: str) -> bool:
@@ -101,8 +96,7 @@ def ensure_topic(deployment: Deployment, name: str) -> bool:
     help="Of a namespace topic: how long events live.",
 )
 @click.option("--tag", "tags", type=NameValue(), multiple=True, help="Add a tag.")
-@prints_json
-@calls_deployment
+@prints_found
 def create(
     deployment: Deployment,
     name: str,
@@ -110,8 +104,7 @@ def create(
     profile: str | None,
     retention_days: int | None,
     tags: tuple[tuple[str, str], ...],
-    as_json: bool,
-) -> None:
+) -> Found:
     """
     Create a topic, and print its endpoint and how to get its key.
 
@@ -137,13 +130,9 @@ def create(
             f"there is already a topic '{name}': change it with 'pushgrid topic update'", REFUSED
         )
     made = deployment.put(topic_path(name), body)
-    if as_json:
-        print_json(made)
-        return
-    say(f"created topic {name}")
-    if endpoint := made["properties"].get("endpoint"):
-        say(f"  endpoint  {endpoint}")
-    say(f"  its key   pushgrid topic keys {name}")
+    endpoint = made["properties"].get("endpoint")
+    where = f"\n  endpoint  {endpoint}" if endpoint else ""
+    return Found(made, f"created topic {name}{where}\n  its key   pushgrid topic keys {name}")
 
 
 @topic.command("update")
@@ -156,15 +145,13 @@ def create(
     multiple=True,
     help="Set a property, such as disableLocalAuth=true.",
 )
-@prints_json
-@calls_deployment
+@prints_found
 def update(
     deployment: Deployment,
     name: str,
     tags: tuple[tuple[str, str], ...],
     members: tuple[tuple[str, str], ...],
-    as_json: bool,
-) -> None:
+) -> Found:
     """Change a topic; what is not given stays as it is."""
     body = given(tags=dict(tags), properties={key: _value(text) for key, text in members})
     if not body:
@@ -172,30 +159,26 @@ def update(
     changed = deployment.patch(topic_path(name), body)
     if unknown := [key for key, _ in members if key not in changed["properties"]]:
         raise CommandFailed(f"{', '.join(unknown)}: a topic has no such property", REFUSED)
-    print_result(f"updated topic {name}", changed, as_json=as_json)
+    return Found(changed, f"updated topic {name}")
 
 
 @topic.command("delete")
 @click.argument("name")
 @asks_first
-@prints_json
-@calls_deployment
-def delete_topic(deployment: Deployment, name: str, yes: bool, as_json: bool) -> None:
+@prints_found
+def delete_topic(deployment: Deployment, name: str, yes: bool) -> Found:
     """Delete a topic and its event subscriptions; what waits is dropped."""
     doomed = Doomed("topic", name, topic_path(name))
-    delete(
-        deployment, doomed, lambda: subscriptions_of(deployment, [name]), yes=yes, as_json=as_json
-    )
+    return delete(deployment, doomed, lambda: subscriptions_of(deployment, [name]), yes=yes)
 
 
 @topic.command("keys")
 @click.argument("name")
 @regenerates_key
-@prints_json
-@calls_deployment
-def keys(deployment: Deployment, name: str, regenerate: str | None, as_json: bool) -> None:
+@prints_found
+def keys(deployment: Deployment, name: str, regenerate: str | None) -> Found:
     """Print the keys of a topic, or of a namespace topic's namespace."""
-    print_keys(deployment.keys(topic_path(name), regenerate), as_json=as_json)
+    return keys_found(deployment.keys(topic_path(name), regenerate))
 
 
 def _row(document: Mapping[str, Any], name: str) -> dict[str, object]:
