@@ -80,102 +80,32 @@ class Draw:
         return whole[:start] if self._chance(0.3) else whole[:start] + insert + whole[end:]
 
 
-_VERSIONS = (
-    b"HTTP/1.0",
-    b"HTTP/1.0",
-    b"HTTP/1.7",
-    b"HTTP/2.0",
-    b"http/1.1",
-    b"HTTP/0.9",
-    b"HTTP/2",
-    b"ICY",
-    b"RTSP/1.0",
-)
-_STATUSES = (
-    b"201",
-    b"202",
-    b"204",
-    b"204",
-    b"205",
-    b"304",
-    b"400",
-    b"413",
-    b"429",
-    b"500",
-    b"503",
-    b"999",
-)
-_NO_STATUSES = (b"101", b"099", b"20", b"2000", b"x")
+_VERSIONS = b"HTTP/1.0 HTTP/1.0 HTTP/1.7 HTTP/2.0 http/1.1 HTTP/0.9 HTTP/2 ICY RTSP/1.0".split()
+_STATUSES = b"201 202 204 204 205 304 400 413 429 500 503 999".split()
+_NO_STATUSES = b"101 099 20 2000 x".split()
 _REASONS = (b"", b" ", b" Not\tso bad", b" \xe9", b"OK", b" O\0K")
 _LINES = (
-    b"Date: Sun, 22 Nov 2026 18:00:00 GMT",
-    b"Server: x",
-    b"Retry-After:7",
-    b"X: \xff",
-    b"x:y",
-    b"X-Empty:",
-    b"Connection: close",
-    b"Connection: keep-alive",
-    b"Connection: x, CLOSE",
-    b"Keep-Alive: timeout=5",
-    b"Upgrade: h2c",
+    *(b"Date: Sun, 22 Nov 2026 18:00:00 GMT", b"Server: x", b"Retry-After:7", b"X: \xff", b"x:y"),
+    *(b"X-Empty:", b"Connection: close", b"Connection: keep-alive", b"Connection: x, CLOSE"),
+    *(b"Keep-Alive: timeout=5", b"Upgrade: h2c"),
 )
 _DOUBTFUL = (
-    b"X: a\0b",
-    b"X: a\x01b",
-    b"no colon",
-    b"bad name: x",
-    b"name : x",
-    b" folded: x",
-    b"X: a\r\n folded",
-    b": no name",
-    b"X: a\rb",
+    *(b"X: a\0b", b"X: a\x01b", b"no colon", b"bad name: x", b"name : x", b" folded: x"),
+    *(b"X: a\r\n folded", b": no name", b"X: a\rb"),
 )
 _LENGTHS = (
-    b"%d, 2",
-    b"%d\r\nContent-Length: 1",
-    b"-%d",
-    b"+%d",
-    b"%d ",
-    b" %d",
-    b"0%d",
-    b"1%d",
-    b"%dx",
-    b"99999999999999999999%d",
-    b" ",
+    *(b"%d, 2", b"%d\r\nContent-Length: 1", b"-%d", b"+%d", b"%d ", b" %d", b"0%d", b"1%d"),
+    *(b"%dx", b"99999999999999999999%d", b" "),
 )
 _CODINGS = (
-    b"identity",
-    b"gzip",
-    b"gzip, chunked",
-    b"chunked, gzip",
-    b"Chunked",
-    b"chunked, chunked",
-    b"chunked;q=1",
-    b"x-chunked",
-    b"",
-    b"chunked ",
-    b",chunked",
+    *(b"identity", b"gzip", b"gzip, chunked", b"chunked, gzip", b"Chunked", b"chunked, chunked"),
+    *(b"chunked;q=1", b"x-chunked", b"", b"chunked ", b",chunked"),
 )
 _SIZES = (
-    b"%X",
-    b"0%x",
-    b"%x;e",
-    b'%x;e="v"',
-    b"%x  ",
-    b" %x",
-    b"0x%x",
-    b"-%x",
-    b"+%x",
-    b"%x;\0",
-    b"ffffffffffffffff%x",
-    b"%x ;e",
+    *(b"%X", b"0%x", b"%x;e", b'%x;e="v"', b"%x  ", b" %x", b"0x%x", b"-%x", b"+%x", b"%x;\0"),
+    *(b"ffffffffffffffff%x", b"%x ;e"),
 )
 _STRAY = (
-    b"\r\n",
-    b"\n",
-    b"HTTP/1.1 500 Stray\r\n\r\n",
-    b"x",
-    b"\0",
+    *(b"\r\n", b"\n", b"HTTP/1.1 500 Stray\r\n\r\n", b"x", b"\0"),
     b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
 )

@@ -154,20 +154,10 @@ _actions = st.sampled_from(
     + ("orders:receive", "orders:", "orders", ":publish", "a:b:publish", "orders:PUBLISH")
     + tuple(f"{each}:publish" for each in _odd)
 )
-_binary_names = (
-    "ce-id",
-    "ce-source",
-    "ce-type",
-    "ce-specversion",
-    "ce-time",
-    "ce-subject",
-    "ce-dataschema",
-    "ce-datacontenttype",
-    "ce-data",
-    "ce-team",
-    "ce-",
-    "ce-☃",
-)
+_binary_names = [
+    *(f"ce-{name}" for name in ("id", "source", "type", "specversion", "time", "subject", "data")),
+    *("ce-dataschema", "ce-datacontenttype", "ce-team", "ce-", "ce-☃"),
+]
 _binary_values = ("1.0", "", "a", "%", "%C3%BC", "%FF", "ü", "x" * 5000, "2026-13-01", '"a"')
 _binary = st.builds(
     lambda odd: {"ce-id": "1", "ce-source": "/a", "ce-type": "a", "ce-specversion": "1.0"} | odd,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.adapters.http.answer_reader import AnswerReader
-from tests.fuzz.answers import compare, main
+from tests.fuzz.answers import DIFFERENCES, compare, main
 
 
 @given(seed=st.integers(0, 2**32))
@@ -17,6 +17,14 @@ def test_answers_are_read_as_h11_reads_them(seed: int) -> None:
     """`python -m tests.fuzz.answers` tries many more."""
     _, unlisted = compare(Random(seed), 50)
 
+    assert unlisted == []
+
+
+@pytest.mark.slow
+def test_every_listed_difference_occurs_and_no_other() -> None:
+    found, unlisted = compare(Random(1), 20_000)
+
+    assert found.keys() >= DIFFERENCES.keys()
     assert unlisted == []
 
 
