@@ -131,11 +131,7 @@ def test_a_secret_that_signs_deliveries_is_made_once_and_told_once(
 
 
 def test_a_wrong_limit_of_requests_is_refused_and_nothing_stored(api: ArmApi, apply: Apply) -> None:
-    body = secret("0")
-    webhook = body["properties"]["destination"]["properties"]
-    webhook["deliveryAttributeMappings"] = [
-        {"name": "webhook-max-rate", "type": "Static", "properties": {"value": "0"}}
-    ]
+    body = hook(URL, header("0", "webhook-max-rate", isSecret=False))
 
     changes = apply({"topics": {"orders": {"eventSubscriptions": {"crm": body}}}})
 
