@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,30 +15,43 @@ HEALTH = {"status": "healthy", "reasons": [], "storage": "reachable", "queues": 
 AWAY = {"error": {"code": "StorageUnavailable", "message": "Storage is unavailable."}}
 
 
+Answer = Callable[[str], tuple[int, object]]
+Status = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def status(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Status:
+    """Run the command on what *answer* returns for a URL; return its exit code and output."""
+
+    def run(answer: Answer, *options: str) -> tuple[int, str]:
+        def request(_: str, url: str, **__: Any) -> requests.Response:
+            found = requests.Response()
+            found.status_code, document = answer(url)
+            found._content = json.dumps(document).encode()
+            return found
+
+        monkeypatch.setattr(requests, "request", request)
+        code = main(["status", "--url", "http://127.0.0.1:1", "--key", "k", *options])
+        out, err = capsys.readouterr()
+        assert err == ""
+        return code, out
+
+    return run
+
+
 @pytest.mark.parametrize("options", [[], ["--json"]])
 @pytest.mark.parametrize("what", ["/holds", "/status/topics"])
 def test_a_deployment_whose_troubles_can_not_be_read_is_not_healthy(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    options: list[str],
-    what: str,
+    status: Status, options: list[str], what: str
 ) -> None:
-    def request(_: str, url: str, **__: Any) -> requests.Response:
-        answer = requests.Response()
-        is_away = url.endswith(what)
+    def answer(url: str) -> tuple[int, object]:
         found = {"value": []} if url.endswith("/holds") else HEALTH
-        answer.status_code = 503 if is_away else 200
-        answer._content = json.dumps(AWAY if is_away else found).encode()
-        return answer
+        return (503, AWAY) if url.endswith(what) else (200, found)
 
-    monkeypatch.setattr(requests, "request", request)
+    code, out = status(answer, *options)
 
-    assert main(["status", "--url", "http://127.0.0.1:1", "--key", "k", *options]) == 1
-
-    out, err = capsys.readouterr()
-    why = "what is wrong with event subscriptions is not known: "
-    assert err == ""
-    assert why in out
+    assert code == 1
+    assert "what is wrong with event subscriptions is not known: " in out
     assert "Storage is unavailable." in out
     assert ("unhealthy" in out, '"healthy"' in out, "is healthy" in out) == (True, False, False)
 
@@ -79,12 +93,7 @@ LISTED: list[dict[str, Any]] = [
     ],
 )
 def test_it_is_healthy_only_if_nothing_is_wrong(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    health: str,
-    troubles: list[dict[str, Any]],
-    word: str,
-    code: int,
+    status: Status, health: str, troubles: list[dict[str, Any]], word: str, code: int
 ) -> None:
     """An endpoint that refuses all is named, though it is never held."""
     bodies = {
@@ -97,27 +106,19 @@ def test_it_is_healthy_only_if_nothing_is_wrong(
         },
     }
 
-    def request(_: str, url: str, **__: Any) -> requests.Response:
-        answer = requests.Response()
-        answer.status_code = 200
-        answer._content = json.dumps(bodies[url.rpartition("/")[2]]).encode()
-        return answer
+    def answer(url: str) -> tuple[int, object]:
+        return 200, bodies[url.rpartition("/")[2]]
 
-    monkeypatch.setattr(requests, "request", request)
+    ended, text = status(answer)
+    as_json, document = status(answer, "--json")
 
-    codes = [
-        main(["status", "--url", "http://127.0.0.1:1", "--key", "k", *each])
-        for each in ([], ["--json"])
-    ]
-
-    text, brace, document = capsys.readouterr().out.partition("\n{")
-    assert codes == [code, code]
+    assert (ended, as_json) == (code, code)
     lines = text.splitlines()
     assert lines[:2] == [
         f"http://127.0.0.1:1 is {word}",
         "  1 event waits, the oldest seen is 0:01:35 old",
     ]
-    found = json.loads(brace + document)
+    found = json.loads(document)
     assert (found["status"], found["troubles"]) == (word, troubles)
     *_, limited = (line for line in lines if " gets " in line)
     assert limited == "orders/slow gets at most 10; 2 share it"
@@ -138,17 +139,8 @@ def test_it_is_healthy_only_if_nothing_is_wrong(
     )
 
 
-def test_a_deployment_of_an_earlier_version_is_not_called_healthy(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def request(_: str, url: str, **__: Any) -> requests.Response:
-        answer = requests.Response()
-        answer.status_code = 200
-        answer._content = json.dumps(HEALTH if url.endswith("health") else {"value": []}).encode()
-        return answer
+def test_a_deployment_of_an_earlier_version_is_not_called_healthy(status: Status) -> None:
+    code, out = status(lambda url: (200, HEALTH if url.endswith("health") else {"value": []}))
 
-    monkeypatch.setattr(requests, "request", request)
-
-    assert main(["status", "--url", "http://127.0.0.1:1", "--key", "k"]) == 1
-
-    assert "is not known: an earlier version runs there" in capsys.readouterr().out
+    assert code == 1
+    assert "is not known: an earlier version runs there" in out
