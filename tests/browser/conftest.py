@@ -8,7 +8,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,11 @@ from devhost.azurite import Azurite
 from devhost.process import RunningHost, running_host
 from testbed.arm import ADMIN_KEY, Arm
 from testbed.host_settings import host_settings
-from testbed.subscriber import PATIENCE
+from testbed.subscriber import PATIENCE, Subscriber
+from tests.commands import Run, runner
+from tests.e2e.dead_letters import DeadLetters
 
+Start = Callable[..., Subscriber]
 READER_KEY = "the-reader-s-key-of-tests"
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
@@ -150,6 +153,21 @@ def host(own_azurite: Azurite) -> Iterator[RunningHost]:
 @pytest.fixture
 def arm(host: RunningHost) -> Arm:
     return Arm(host.url)
+
+
+@pytest.fixture
+def letters(own_azurite: Azurite) -> DeadLetters:
+    return DeadLetters.into_a_new_container(own_azurite)
+
+
+@pytest.fixture
+def pushgrid(
+    host: RunningHost, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    """Run the command on the host."""
+    monkeypatch.setenv("PUSHGRID_URL", host.url)
+    monkeypatch.setenv("PUSHGRID_ADMIN_KEY", ADMIN_KEY)
+    return runner(monkeypatch, capsys)
 
 
 @pytest.fixture

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable
 from typing import Any
 
-import pytest
-
-from cli.program import main
-from devhost.azurite import Azurite
 from testbed.arm import Arm
-from testbed.subscriber import Subscriber, answers
-from tests.browser.conftest import Console
+from testbed.subscriber import answers
+from tests.browser.conftest import Console, Start
+from tests.commands import Run
 from tests.e2e.dead_letters import DeadLetters
 
-Start = Callable[..., Subscriber]
 FILTERS: list[dict[str, Any]] = [
     {"operatorType": "NumberLessThan", "key": "data.total", "value": 1000},
     {"operatorType": "NumberNotInRange", "key": "data.size", "values": [[1, 5], [10, 20.5]]},
@@ -37,13 +32,8 @@ HEADERS = [
 ]
 
 
-@pytest.fixture
-def letters(own_azurite: Azurite) -> DeadLetters:
-    return DeadLetters.into_a_new_container(own_azurite)
-
-
 def test_the_configuration_is_shown_with_the_command_that_changes_it(
-    console: Console, arm: Arm, subscriber: Start, letters: DeadLetters, name: str
+    console: Console, arm: Arm, subscriber: Start, letters: DeadLetters, name: str, pushgrid: Run
 ) -> None:
     arm.create_topic(name)
     arm.create_subscription(
@@ -78,7 +68,7 @@ def test_the_configuration_is_shown_with_the_command_that_changes_it(
     command = console.page.get_by_label("Command").inner_text()
     words = shlex.split(command.replace("\\\n", ""))
     assert words[:3] == ["pushgrid", "subscription", "update"]
-    assert main([*words[1:], "--url", console.url, "--admin-key", arm.admin_key]) == 0
+    assert pushgrid(*words[1:]).code == 0
     assert arm.subscription(name, "crm")["properties"] == before
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,29 +18,23 @@ from shared.arm.subscription_codec import to_subscription_in_force
 from shared.delivery.health.endpoint_health import Health, Hold, endpoint_id
 from shared.engine.ports import Table
 from testbed.arm import Arm, queue_destination
-from testbed.subscriber import Subscriber, answers
-from tests.browser.conftest import HERE, ROOT, Console
+from testbed.subscriber import answers
+from tests.browser.conftest import HERE, ROOT, Console, Start
 from tests.e2e.dead_letters import DeadLetters
 from tests.e2e.publishing import an_event, send
 
 CONSOLE = ROOT / "shared" / "console"
-Start = Callable[..., Subscriber]
-
-
-@pytest.fixture
-def dead_letters(own_azurite: Azurite) -> DeadLetters:
-    return DeadLetters.into_a_new_container(own_azurite)
 
 
 def test_the_story_of_the_demo(
-    console: Console, arm: Arm, subscriber: Start, dead_letters: DeadLetters
+    console: Console, arm: Arm, subscriber: Start, letters: DeadLetters
 ) -> None:
     name = "orders"
     arm.create_topic(name)
     stories = {"healthy": [200], "recovering": [503, 503, 200], "refusing": [400]}
     for each, statuses in stories.items():
         url = subscriber(answers(*statuses)).url
-        arm.create_subscription(name, each, url, deadLetterDestination=dead_letters.destination)
+        arm.create_subscription(name, each, url, deadLetterDestination=letters.destination)
     console.sign_in(f"/topics/{name}")
     page = console.page
 
@@ -307,13 +300,13 @@ def test_a_namespace_topic_is_like_any_other(
 
 
 def test_a_storage_account_is_a_topic_to_which_nobody_publishes(
-    console: Console, arm: Arm, subscriber: Start, dead_letters: DeadLetters, name: str
+    console: Console, arm: Arm, subscriber: Start, letters: DeadLetters, name: str
 ) -> None:
     """Whoever subscribes to it is told of the blob that a dead letter becomes."""
     ops = subscriber()
     arm.create_account_subscription(ACCOUNT, name, ops.url)
     arm.create_topic(name)
-    where = dead_letters.destination
+    where = letters.destination
     arm.create_subscription(name, "crm", subscriber(answers(400)).url, deadLetterDestination=where)
     send(console.url, name, arm.key(name), [an_event()])
     assert ops.wait_for(bool)
@@ -332,11 +325,11 @@ def test_a_storage_account_is_a_topic_to_which_nobody_publishes(
 
 
 def test_numbers_of_events_stay_as_they_are_written(
-    console: Console, arm: Arm, subscriber: Start, dead_letters: DeadLetters, name: str
+    console: Console, arm: Arm, subscriber: Start, letters: DeadLetters, name: str
 ) -> None:
     arm.create_topic(name)
     receiver = subscriber(answers(400))
-    destination = dead_letters.destination
+    destination = letters.destination
     arm.create_subscription(name, "crm", receiver.url, deadLetterDestination=destination)
     console.sign_in(f"/topics/{name}")
     page = console.page

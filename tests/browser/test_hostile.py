@@ -3,62 +3,30 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from devhost.azurite import Azurite
 from testbed.arm import Arm
-from tests.browser.conftest import Console
+from testbed.subscriber import Push, Reply
+from tests.browser.conftest import Console, Start
 from tests.e2e.dead_letters import DeadLetters
 from tests.e2e.publishing import post
 
 MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script><b onclick='alert(3)'>\"'&amp;"
-REFUSED = 400
 
 
-class _Hostile(BaseHTTPRequestHandler):
-    """Consents, then refuses events with markup in its headers and in its body."""
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if self.headers["aeg-event-type"] == "SubscriptionValidation":
-            code = body[0]["data"]["validationCode"]
-            self._reply(200, json.dumps({"validationResponse": code}))
-        else:
-            self._reply(REFUSED, MARKUP)
-
-    def _reply(self, status: int, body: str) -> None:
-        self.send_response(status)
-        self.send_header("x-markup", MARKUP)
-        self.send_header("Content-Length", str(len(body.encode())))
-        self.end_headers()
-        self.wfile.write(body.encode())
-
-    def log_message(self, *_: object) -> None:
-        """Print nothing."""
-
-
-@pytest.fixture
-def hostile() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Hostile)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+def hostile(_: Push) -> Reply:
+    """Refuse an event with markup in the headers and in the body."""
+    return Reply(400, MARKUP.encode(), {"x-markup": MARKUP})
 
 
 def test_markup_from_outside_is_shown_as_text(
-    console: Console, arm: Arm, hostile: str, own_azurite: Azurite, name: str
+    console: Console, arm: Arm, subscriber: Start, letters: DeadLetters, name: str
 ) -> None:
     arm.create_topic(name)
-    destination = DeadLetters.into_a_new_container(own_azurite).destination
-    arm.create_subscription(name, "crm", hostile, deadLetterDestination=destination)
+    url = subscriber(hostile).url
+    arm.create_subscription(name, "crm", url, deadLetterDestination=letters.destination)
     event = {
         "id": MARKUP,
         "subject": MARKUP,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,18 +15,12 @@ from shared.deadletter.batching import dead_letter_path
 from shared.engine.ports import Queue
 from testbed.arm import Arm
 from testbed.subscriber import Subscriber
-from tests.browser.conftest import Console
+from tests.browser.conftest import Console, Start
 from tests.e2e.dead_letters import DeadLetters
 from tests.e2e.publishing import an_event, send
 from tests.host.running import until
 
-Start = Callable[..., Subscriber]
 MANY, RATE = 500, 1  # a second: longer than a test may last
-
-
-@pytest.fixture
-def letters(own_azurite: Azurite) -> DeadLetters:
-    return DeadLetters.into_a_new_container(own_azurite)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,12 +13,11 @@ from devhost.azurite import Azurite
 from shared.adapters.storage.tables import _entity
 from shared.deadletter.batching import MAX_BLOB_RECORDS, dead_letter_path
 from testbed.arm import Arm
-from testbed.subscriber import Subscriber, answers
-from tests.browser.conftest import Console
+from testbed.subscriber import answers
+from tests.browser.conftest import Console, Start
 from tests.e2e.dead_letters import DeadLetters
 from tests.e2e.publishing import an_event, send
 
-Start = Callable[..., Subscriber]
 MANY = 500  # subscriptions, as many as a topic can have
 MOST_PATHS = 60  # that a view asks for, with its own files: it has 10 topics and 20 subscriptions
 SHOWN = 50  # rows of a table, and events of a blob

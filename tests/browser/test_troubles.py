@@ -1,9 +1,9 @@
-"""Total failure at a glance: the overview names each subscription that is in trouble, and why."""
+"""Total failure at a glance: overview and `status` name each subscription in trouble, and why."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,12 +15,12 @@ from devhost.process import RunningHost, running_host
 from testbed.arm import Arm
 from testbed.host_settings import host_settings
 from testbed.subscriber import PATIENCE, Push, Reply, Subscriber
-from tests.browser.conftest import Console
+from tests.browser.conftest import Console, Start
 from tests.browser.test_usability import NARROW, suits_everybody
+from tests.commands import Printed, Run
 from tests.e2e.dead_letters import DeadLetters
 from tests.e2e.publishing import send
 
-Start = Callable[..., Subscriber]
 MANY = 3000
 ORDER = ["refusing", "hanging", "paused", "expired", "slow"]
 REMEDIES = {
@@ -53,7 +53,7 @@ def allows_little(_: Push) -> Reply:
 
 
 def test_the_overview_names_all_that_is_wrong_in_order_of_harm(
-    console: Console, arm: Arm, subscriber: Start, own_azurite: Azurite
+    console: Console, arm: Arm, subscriber: Start, letters: DeadLetters, pushgrid: Run
 ) -> None:
     end = threading.Event()
 
@@ -61,7 +61,6 @@ def test_the_overview_names_all_that_is_wrong_in_order_of_harm(
         end.wait(PATIENCE)
         return 200
 
-    letters = DeadLetters.into_a_new_container(own_azurite)
     endpoints: dict[str, tuple[Subscriber, dict[str, Any]]] = {
         "refusing": (subscriber(refuses), {"deadLetterDestination": letters.destination}),
         "hanging": (subscriber(hang), {}),
@@ -93,6 +92,7 @@ def test_the_overview_names_all_that_is_wrong_in_order_of_harm(
         troubles.filter(has_text="orders/paused").filter(has_text="4 events wait").wait_for()
         troubles.filter(has_text="orders/hanging").filter(has_text="TimedOut").wait_for()
         shown = troubles.all_inner_texts()
+        status, as_text = pushgrid("status", "--json"), pushgrid("status")
         judge_the_views(console)
     finally:
         end.set()
@@ -100,11 +100,31 @@ def test_the_overview_names_all_that_is_wrong_in_order_of_harm(
     named = [next(each for each in ORDER if f"orders/{each}" in text) for text in shown]
     assert (set(named[:2]), named[2:]) == (set(ORDER[:2]), ORDER[2:])
     by_name = dict(zip(named, shown, strict=True))
+    judge_the_status(status, as_text)
     for each, cause in CAUSES.items():
         assert cause in by_name[each]
     assert "there is no customer 4711" in by_name["refusing"]
     for each, remedy in REMEDIES.items():
         assert f"Remedy: {remedy}" in by_name[each]
+
+
+def judge_the_status(status: Printed, as_text: Printed) -> None:
+    assert (status.code, as_text.code, status.document["status"]) == (1, 1, "degraded")
+    troubles = {each["subscription"]: each for each in status.document["troubles"]}
+    first, second, *others = [each["kind"] for each in troubles.values()]
+    assert (first, others) == ("failing", ["paused", "expired", "slow"])
+    assert second in {"failing", "held"}
+    assert [troubles[each]["waiting"] for each in ("hanging", "paused")] == [2, 4]
+    assert troubles["slow"]["waiting"] > MANY / 2
+    waiting = sum(each["waiting"] for each in troubles.values())
+    assert status.document["waiting"]["events"] == waiting
+    lines = as_text.out.splitlines()
+    heads = [line.split()[0] for line in lines if line.startswith("orders/")]
+    assert heads == [f"orders/{each}" for each in troubles]
+    for each in troubles:
+        at = next(n for n, line in enumerate(lines) if line.startswith(f"orders/{each} is"))
+        assert lines[at + 1].strip()
+        assert "orders" in lines[at + 2]
 
 
 def judge_the_views(console: Console) -> None:

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from devhost.azurite import Azurite
 from testbed.arm import Arm
-from testbed.subscriber import Subscriber, answers
-from tests.browser.conftest import HERE, Console
+from testbed.subscriber import answers
+from tests.browser.conftest import HERE, Console, Start
 from tests.e2e.dead_letters import DeadLetters
 from tests.e2e.publishing import an_event, send
 
-Start = Callable[..., Subscriber]
 NARROW = {"width": 390, "height": 800}
 LONG = "a-path-without-an-end/" * 8
-
-
-@pytest.fixture
-def letters(own_azurite: Azurite) -> DeadLetters:
-    return DeadLetters.into_a_new_container(own_azurite)
 
 
 @pytest.fixture

@@ -8,10 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from testbed.arm import Arm
-from testbed.subscriber import Subscriber, answers
-from tests.browser.conftest import READER_KEY, Console
+from testbed.subscriber import answers
+from tests.browser.conftest import READER_KEY, Console, Start
 
-Start = Callable[..., Subscriber]
 AT = "2026-02-09T12:00:00Z"
 NEWEST = re.compile(r"/deadLetters\?.*top=20$")
 OLDER = re.compile(r"/deadLetters\?.*skipToken=")
