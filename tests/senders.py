@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from shared.adapters.bridge import Bridge
 from shared.adapters.off_loop import OnLoopSender, Threads
 from shared.adapters.storage.clients import StorageClients
-from shared.adapters.storage.sender import StorageSender
+from shared.adapters.storage.queues import StorageSender
 from shared.wiring.outbound import storage_pusher
 
 BRIDGE = Bridge()

@@ -34,7 +34,7 @@ from shared.adapters.resource_cache import ResourceCache
 from shared.adapters.storage.blobs import StoragePayloads
 from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.message_put import NO_RECEIPT, Send
-from shared.adapters.storage.sender import StorageSender
+from shared.adapters.storage.queues import StorageSender
 from shared.adapters.storage.tables import StorageResources
 from shared.clock import SystemClock
 from shared.delivery.delivery import Origin

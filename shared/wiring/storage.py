@@ -17,8 +17,7 @@ from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.connection_setting import Service, connections_beside
 from shared.adapters.storage.message_put import MessagePut
 from shared.adapters.storage.metrics import StorageMetrics
-from shared.adapters.storage.queues import StorageQueues
-from shared.adapters.storage.sender import StorageSender
+from shared.adapters.storage.queues import StorageQueues, StorageSender
 from shared.adapters.storage.tables import StorageResources
 from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.deployment_terms import DeploymentTerms

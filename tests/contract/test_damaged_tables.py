@@ -9,7 +9,7 @@ from azure.data.tables import TableClient
 
 from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.errors import create_if_missing
-from shared.adapters.storage.metric_rows import TOTALS
+from shared.adapters.storage.metrics import TOTALS
 from shared.adapters.storage.tables import StorageResources
 from shared.engine.ports import Table
 from shared.errors import StorageUnavailable

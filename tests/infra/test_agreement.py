@@ -30,7 +30,7 @@ RENAMES = [
     ("table in Bicep", "infra/modules/storage.bicep", "'topics'", "'topic'"),
     (
         "table of totals in the code",
-        "shared/adapters/storage/metric_rows.py",
+        "shared/adapters/storage/metrics.py",
         '"metrictotals"',
         '"sums"',
     ),

@@ -1,24 +1,190 @@
-"""Opens connections to endpoints: resolves, judges, connects and starts TLS."""
+"""Opens connections to endpoints: resolves, judges, connects, through a proxy if there is one."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 import socket
 import ssl
 from asyncio import to_thread
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from errno import EADDRNOTAVAIL, ETIMEDOUT
+from ipaddress import IPv6Address
+from typing import Any, NamedTuple, cast
+
+from aiohappyeyeballs import start_connection
+from aiohappyeyeballs.types import AddrInfoType
 
 from shared.adapters.awake_clock import awake_seconds
-from shared.adapters.http.certificate import parse_certificate
-from shared.adapters.http.connect import MakeRoom, connect, new_socket
 from shared.adapters.http.connection import HttpConnection, Server
-from shared.adapters.http.egress_tunnel import Proxy, no_proxy
-from shared.adapters.http.no_answer import NoAnswer
+from shared.adapters.http.no_answer import NoAnswer, before, failed
 from shared.adapters.http.outbound_guard import Address, OutboundGuard
 from shared.adapters.http.resolver import Lookup, NameServers, Resolver
-from shared.adapters.http.tls import Tls
+from shared.adapters.http.tls import Tls, parse_certificate
+from shared.errors import is_shortage
 from shared.http import Failure, Peer
 from shared.network_settings import EgressProxy
+
+_ATTEMPT_SECONDS = 0.25  # until the next address is tried as well (section 5)
+
+MakeRoom = Callable[[], bool]
+
+_SUCCESSFUL = range(200, 300)
+_AUTHENTICATION_REQUIRED = 407
+
+
+async def connect(
+    addresses: Sequence[Address], port: int, deadline: float, make_room: MakeRoom
+) -> socket.socket:
+    """
+    Connect to one of *addresses*, at least one and in this order; return a non-blocking socket.
+
+    The next address is tried as soon as one has failed, or beside those that have not answered for
+    a quarter of a second. The first that accepts is taken, and the others are closed. *make_room*
+    is as for `new_socket`.
+
+    Raises:
+        NoAnswer: none accepted until the deadline; the failure is that of the last one, or a
+            shortage if any met one.
+    """
+    attempts = _Attempts(make_room)
+    race = start_connection(
+        [_info(address, port) for address in addresses],
+        happy_eyeballs_delay=_ATTEMPT_SECONDS,
+        loop=cast("asyncio.AbstractEventLoop", attempts),
+        socket_factory=attempts.new_socket,
+    )
+    try:
+        return await before(deadline, race, "no connection in time")
+    except NoAnswer as late:
+        attempts.note(late)
+    except (OSError, RuntimeError):
+        pass  # It has been noted.
+    raise attempts.failure
+
+
+def new_socket(family: int, make_room: MakeRoom) -> socket.socket:
+    """
+    Open a TCP socket; *make_room* closes others if there is no room, and tells whether it did.
+
+    Raises:
+        OSError: a shortage: the process may have no more.
+    """
+    while True:
+        try:
+            return socket.socket(family, socket.SOCK_STREAM)
+        except OSError as error:
+            if not (is_shortage(error) and make_room()):
+                raise
+
+
+class _Attempts:
+    """
+    Opens and connects the sockets of a race, and notes why attempts failed.
+
+    The library keeps no errors apart: where several differ, it drops their codes.
+    """
+
+    def __init__(self, make_room: MakeRoom) -> None:
+        self._make_room = make_room
+        self._loop = asyncio.get_running_loop()
+        self.failure = NoAnswer(Failure.SOCKET, "no address")
+
+    def note(self, failure: NoAnswer) -> None:
+        if self.failure.failure is not Failure.SHORTAGE:
+            self.failure = failure
+
+    def new_socket(self, info: AddrInfoType) -> socket.socket:
+        try:
+            raw = new_socket(info[0], self._make_room)
+        except OSError as error:
+            self.note(failed(error))
+            raise
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return raw
+
+    async def sock_connect(self, raw: socket.socket, address: Any) -> None:
+        try:
+            await self._loop.sock_connect(raw, address)
+        except OSError as error:
+            failure = failed(error).failure
+            if error.errno == ETIMEDOUT:
+                failure = Failure.TIMED_OUT
+            # All local ports are in use; of IPv6, that this host has no address.
+            if error.errno == EADDRNOTAVAIL and raw.family is socket.AF_INET:
+                failure = Failure.SHORTAGE
+            reason = os.strerror(error.errno or 0)
+            self.note(NoAnswer(failure, f"connecting to {address[0]}: {reason}"))
+            raise
+
+
+def _info(address: Address, port: int) -> AddrInfoType:
+    # The text of a parsed address never goes through a resolver.
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6  # noqa: PLR2004
+    return family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (str(address), port)
+
+
+class Proxy(NamedTuple):
+    """A proxy at *addresses*; *make_room* is as for `new_socket`."""
+
+    setting: EgressProxy
+    addresses: Sequence[Address]
+    make_room: MakeRoom
+
+    async def connect(
+        self, targets: Sequence[Address], server: Server, deadline: float
+    ) -> HttpConnection:
+        """
+        Open a tunnel to the first of *targets* that the proxy reaches; each gets its share of time.
+
+        The proxy gets an address and not the name, so that it reaches what the guard has judged.
+
+        Raises:
+            NoAnswer: it reached none; the failure is that of the last one, or a shortage of ours
+                if the proxy can't be used.
+        """
+        for left in range(len(targets), 1, -1):
+            until = awake_seconds() + (deadline - awake_seconds()) / left
+            try:
+                return await self._open(targets[-left], server, until)
+            except NoAnswer as none:
+                if none.failure is Failure.SHORTAGE:
+                    raise
+                # The next address may do better.
+        return await self._open(targets[-1], server, deadline)
+
+    async def _open(self, address: Address, server: Server, deadline: float) -> HttpConnection:
+        host = f"[{address}]" if isinstance(address, IPv6Address) else str(address)
+        target = f"{host}:{server.port}"
+        lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
+        if self.setting.authorization:
+            lines.append(f"Proxy-Authorization: {self.setting.authorization}")
+        data = "".join(f"{line}\r\n" for line in [*lines, ""]).encode("latin-1")
+        try:
+            connected = await connect(self.addresses, self.setting.port, deadline, self.make_room)
+        except NoAnswer as none:
+            raise no_proxy(none) from none
+        connection = HttpConnection(connected, server)
+        try:
+            connection.send(data)
+            await connection.await_head(deadline)
+            answer = connection.answer
+            if answer.status not in _SUCCESSFUL or answer.body:
+                more = " with more than a head" if answer.body else ""
+                detail = f"the proxy answered {answer.status}{more} for {target}"
+                is_ours = answer.status == _AUTHENTICATION_REQUIRED
+                failure = Failure.SHORTAGE if is_ours else Failure.SOCKET
+                raise NoAnswer(failure, detail)  # noqa: TRY301 - closed below
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def no_proxy(none: NoAnswer) -> NoAnswer:
+    """Return what to raise if the proxy itself can't be reached: no endpoint is to blame."""
+    return NoAnswer(Failure.SHORTAGE, f"the proxy: {none.detail}")
 
 
 class Dialer:

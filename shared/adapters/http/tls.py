@@ -1,4 +1,4 @@
-"""Makes connections to endpoints TLS connections, and resumes earlier sessions."""
+"""Makes connections to endpoints TLS connections, resumes sessions, and reads certificates."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from tempfile import NamedTemporaryFile
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.http.connection import HttpConnection, Server
 from shared.adapters.http.no_answer import NoAnswer
 from shared.adapters.http.resolver import as_literal
+from shared.http import Certificate
+
+if TYPE_CHECKING:
+    from cryptography import x509
+
 
 _MAX_SESSIONS = 1024
 _RESUMED_FOR = 3600.0  # seconds, then the certificate is verified again
@@ -130,3 +135,45 @@ def _unverifying() -> ssl.SSLContext:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def parse_certificate(der: bytes, host: str) -> Certificate | None:
+    """
+    Read a certificate, and whether it is for *host*; ``None`` if it can't be read.
+
+    Never raises: the endpoint chooses what is in it.
+    """
+    from cryptography import x509
+
+    try:
+        parsed = x509.load_der_x509_certificate(der)
+        names = _names(parsed)
+        return Certificate(
+            subject=parsed.subject.rfc4514_string(),
+            issuer=parsed.issuer.rfc4514_string(),
+            valid_until=parsed.not_valid_after_utc,
+            names=names,
+            matches=any(_is_for(name, host) for name in names),
+        )
+    except Exception:  # noqa: BLE001 - the library's errors share no base class
+        return None
+
+
+def _names(parsed: x509.Certificate) -> tuple[str, ...]:
+    from cryptography import x509
+
+    try:
+        found = parsed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return ()
+    names = found.get_values_for_type(x509.DNSName)
+    return (*names, *map(str, found.get_values_for_type(x509.IPAddress)))
+
+
+def _is_for(name: str, host: str) -> bool:
+    """Tell whether *name* is *host*; a ``*`` stands for its first label (RFC 9525, 6.3)."""
+    address, plain = as_literal(host), host.removesuffix(".").lower()
+    if address:
+        return name == str(address)
+    first, _, rest = name.lower().partition(".")
+    return name.lower() == plain or (first == "*" and rest == plain.partition(".")[2])

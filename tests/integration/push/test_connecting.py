@@ -11,7 +11,7 @@ from threading import Thread
 
 import pytest
 
-from shared.adapters.http import connect as connecting
+from shared.adapters.http import dialer as connecting
 from shared.adapters.http import http_pusher as sender
 from shared.adapters.http.outbound_guard import OutboundGuard
 from shared.adapters.http.resolver import by_turns

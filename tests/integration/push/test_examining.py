@@ -11,7 +11,7 @@ import pytest
 
 from shared import http
 from shared.adapters.http import dialer
-from shared.adapters.http.certificate import parse_certificate
+from shared.adapters.http.tls import parse_certificate
 from shared.clock import SystemClock
 from shared.http import Exchange, Failure, NotAnswered, OutboundRequest
 from tests.integration.push.authority import Authority

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.http import connect as connecting
-from shared.adapters.http.connect import new_socket
+from shared.adapters.http import dialer as connecting
+from shared.adapters.http.dialer import new_socket
 from shared.adapters.http.no_answer import failed
 from shared.adapters.http.pool import Pool
 from shared.adapters.http.resolver import NameServers

@@ -34,7 +34,7 @@ DELIVER = (*CALLED, "main (deliver_function/__init__.py:12)")
         (LISTENER, "queue listener"),
         (CALLED, "queue listener"),
         (DELIVER, "delivering"),
-        ((*DELIVER, "put (shared/adapters/storage/sender.py:30)"), "storing"),
+        ((*DELIVER, "put (shared/adapters/storage/queues.py:30)"), "storing"),
         (("Push.__call__ (shared/engine/delivering/push.py:50)",), "delivering"),
     ],
 )
