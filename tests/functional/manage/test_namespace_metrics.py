@@ -166,28 +166,6 @@ def dimensions(each: dict[str, Any]) -> list[str]:
     return [dimension["value"] for dimension in each["dimensions"]]
 
 
-def test_a_definition_is_azure_monitors(orders: ArmApi) -> None:
-    assert definitions(orders, ORDERS)["DroppedEventCount"] == {
-        "id": f"{ORDERS}{INSIGHTS}/metricDefinitions/DroppedEventCount",
-        "resourceId": ORDERS,
-        "namespace": "Microsoft.EventGrid/topics",
-        "name": {"value": "DroppedEventCount", "localizedValue": "Dropped Events"},
-        "displayDescription": "Total dropped events matching to event subscriptions.",
-        "isDimensionRequired": False,
-        "unit": "Count",
-        "primaryAggregationType": "Total",
-        "supportedAggregationTypes": ["Average", "Count", "Maximum", "Minimum", "Total"],
-        "metricAvailabilities": [
-            {"timeGrain": grain, "retention": "P30D"}
-            for grain in ("PT1M", "PT5M", "PT15M", "PT30M", "PT1H", "PT6H", "PT12H", "P1D")
-        ],
-        "dimensions": [
-            {"value": name, "localizedValue": name}
-            for name in ("EventSubscriptionName", "DropReason")
-        ],
-    }
-
-
 def test_definitions_are_those_of_the_kind(counted: ArmApi) -> None:
     counted.json("PUT", ORDERS, {"location": "x"}, status=201)
     counted.json("PUT", CRM, hook(), status=201)

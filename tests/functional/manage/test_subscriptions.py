@@ -65,10 +65,8 @@ def test_the_app_itself_is_no_endpoint(orders: ArmApi, url: str) -> None:
 @pytest.mark.parametrize(
     ("exchange", "times", "words"),
     [
-        (answered(200, b'{"validationResponse":"x"}'), 1, "not the validationCode"),
         (answered(404), 1, "response code NotFound"),
         (NotAnswered(Failure.NOT_ALLOWED, "10.0.0.1", 0), 1, "Unknown (address not allowed)"),
-        (NotAnswered(Failure.UNAUTHORIZED, "10.0.0.1", 0), 1, "no token for the endpoint"),
         (SILENCE, 3, "Unknown (timed out)"),
     ],
 )

@@ -161,17 +161,3 @@ def test_another_request_has_other_system_ids(
     publish(app, event(number), x_ms_client_request_id=second)
 
     assert not set(before) & set(system_ids(app))
-
-
-def test_what_was_published_is_delivered_as_it_was_stored(app: Deployment) -> None:
-    """Both rooms together: inline and parked, numbers and Unicode."""
-    app.subscribe()
-    events = [event(0, data=[1.5, 10**30, "\u00fc\U0001f600"]), event(1, data=noise(90_000))]
-    publish(app, *events)
-
-    for text in app.queues.texts(Queue.DELIVERIES):
-        app.work(text)
-
-    received = [json.loads(sent.request.body)[0] for sent in app.pusher.sent]
-    stamps = {"topic": TOPIC_ID, "dataVersion": "", "metadataVersion": "1"}
-    assert received == [each | stamps for each in events]
