@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from pushgrid.testing.memory import (
+    START,
     Counted,
     DrivenLoop,
     FakeClock,
@@ -29,6 +30,8 @@ from shared.adapters.resource_cache import ResourceCache
 from shared.adapters.storage.health_table import TableHealth
 from shared.arm.deployment_capabilities import DeploymentCapabilities, profile_limits
 from shared.arm.subscription_codec import to_subscription_in_force
+from shared.delivery.health.endpoint_health import Health, Hold, endpoint_id
+from shared.delivery.outcome import Outcome
 from shared.delivery.profiles import PROFILES
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.manage.api import Manage
@@ -188,6 +191,20 @@ class ArmApi:
                 body=raw,
             )
         )
+
+    def hold(self, topic: str = "orders", *, minutes: int = 5, begun: int = 0) -> None:
+        """Hold the endpoint of ``crm``, as a process does whose clock shows *begun* s more."""
+        subscription = self.in_force(topic)
+        since = START + timedelta(seconds=begun)
+        held = Hold(
+            since=since,
+            until=since + timedelta(minutes=minutes),
+            why="probation for NotFound: 5 min",
+            sent_at=since,
+            probation=Outcome.NOT_FOUND,
+        )
+        health = Health(endpoint=endpoint_id(subscription), hold=held, failures=12)
+        self.manage.health.write(subscription.key, health, None)
 
     def before_put(self, *changes: Callable[[], object]) -> None:
         """Let each change come just before a row is stored: one for each of the next puts."""

@@ -234,6 +234,9 @@ def test_each_cell_is_what_the_app_answers(
         if said == "no" or (said == "by key" and token in TOKENS):
             assert statuses <= {401, 403}, (token, statuses)
             assert deployed.everything() == deployed.stored
+            if "/" not in name or name.startswith("status/"):
+                refused = [each for each in answers if each.status == 401]
+                assert all(each.headers["WWW-Authenticate"] == "Bearer" for each in refused)
             if caller == "reader" and "/" not in name:
                 assert statuses == {403}
             continue
@@ -265,13 +268,10 @@ def test_the_list_of_topics_says_who_asks(app: Deployment) -> None:
     assert [json.loads(next(each).body)["access"] for each in answers] == ["full", "read"]
 
 
-@pytest.mark.parametrize("authorization", [None, "Bearer another"])
-def test_nobody_else_learns_even_which_routes_there_are(authorization: str | None) -> None:
-    headers = {"authorization": authorization} if authorization else {}
+def test_nobody_learns_which_routes_there_are() -> None:
+    answer = ArmApi().call("GET", "/subscriptions/s1/nothing", headers={})
 
-    answer = ArmApi().call("GET", "/subscriptions/s1/nothing", headers=headers)
-
-    assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
+    assert answer.status == 401
     assert json.loads(answer.body)["error"]["code"] == "AuthenticationFailed"
 
 

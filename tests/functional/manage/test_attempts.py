@@ -16,7 +16,6 @@ from shared.engine.ports import Table
 from shared.metrics import Metric, Series
 from tests.builders import a_minute, a_record, an_outcome
 from tests.functional.manage.arm_api import CRM, ArmApi, hook
-from tests.functional.manage.holding import hold
 from tests.unit.arm.documents import dead_letter
 
 MINUTE = timedelta(minutes=1)
@@ -113,7 +112,7 @@ def test_an_expired_subscription_is_said_to_be_expired(crm: ArmApi) -> None:
 
 
 def test_a_hold_is_shown_while_it_lasts_and_until_its_probe(crm: ArmApi) -> None:
-    hold(crm, minutes=3)
+    crm.hold(minutes=3)
 
     why = "probation for NotFound: 5 min"
     assert found(crm)["state"]["held"] == {"until": "2026-02-09T12:03:00.0000000Z", "why": why}
@@ -127,7 +126,7 @@ def test_a_hold_is_shown_while_it_lasts_and_until_its_probe(crm: ArmApi) -> None
 
 
 def test_a_hold_of_an_endpoint_that_was_corrected_is_none(crm: ArmApi) -> None:
-    hold(crm)
+    crm.hold()
     crm.json("PUT", CRM, hook("https://other.example/hook"), status=201)
 
     assert found(crm)["state"]["held"] is None

@@ -25,7 +25,6 @@ from tests.functional.manage.arm_api import (
     hook,
     push,
 )
-from tests.functional.manage.holding import hold
 
 TEST = f"{CRM}/test"
 MAPPING = {
@@ -203,7 +202,7 @@ def test_a_certificate_for_another_host_is_said(api: ArmApi) -> None:
 
 def test_a_test_counts_nowhere_and_passes_every_hold(api: ArmApi) -> None:
     subscribe(api)
-    hold(api)
+    api.hold()
     api.json("POST", f"{CRM}/pause")
     row = api.resources.get(Table.ENDPOINT_HEALTH, "orders", "crm")
     api.pusher.script(URL, answered(503))

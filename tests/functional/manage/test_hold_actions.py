@@ -24,7 +24,6 @@ from tests.functional.manage.arm_api import (
     ArmApi,
     hook,
 )
-from tests.functional.manage.holding import hold
 from tests.token_verifier import Tokens
 
 NOW = "2026-02-09T12:00:00.0000000Z"
@@ -93,7 +92,7 @@ def test_what_is_not_paused_or_held_is_said_to_be_so(crm: ArmApi, logged: Logged
 def test_the_log_names_who_did_it_and_no_secret(crm: ArmApi, logged: Logged) -> None:
     person = Claims.from_token({"oid": "o-1", "roles": ["EventGrid Contributor"]})
     crm.reconfigure(operators=Operators(admin_key=KEY, tokens=Tokens(person=person)))
-    hold(crm)
+    crm.hold()
 
     crm.json("POST", f"{CRM}/pause")
     for action in ("resume", "release", "pause"):
@@ -150,7 +149,7 @@ def test_an_update_that_awaits_its_consent_is_paused_in_both_versions(crm: ArmAp
 def test_a_release_of_a_hold_that_is_far_ahead_keeps_no_later_one_from_beginning(
     crm: ArmApi,
 ) -> None:
-    hold(crm, begun=6 * 3600)
+    crm.hold(begun=6 * 3600)
     assert crm.json("GET", f"{CRM}/attempts")["state"]["held"]["until"].startswith("2026-02-09T12:")
 
     crm.json("POST", f"{CRM}/release")
@@ -162,7 +161,7 @@ def test_a_release_of_a_hold_that_is_far_ahead_keeps_no_later_one_from_beginning
 
 def test_a_release_ends_the_hold_for_all_processes(crm: ArmApi) -> None:
     """Also one that began by a clock that is ahead. Failures count anew."""
-    hold(crm, begun=3)
+    crm.hold(begun=3)
     assert crm.json("GET", f"{CRM}/attempts")["state"]["held"]
 
     released = crm.json("POST", f"{CRM}/release")
@@ -177,7 +176,7 @@ def test_a_release_ends_the_hold_for_all_processes(crm: ArmApi) -> None:
 
 def test_a_release_ends_no_pause_and_says_so(crm: ArmApi) -> None:
     crm.json("POST", f"{CRM}/pause")
-    hold(crm)
+    crm.hold()
     assert crm.json("POST", f"{CRM}/pause")["held"]["why"] == "probation for NotFound: 5 min"
 
     released = crm.json("POST", f"{CRM}/release")
@@ -187,7 +186,7 @@ def test_a_release_ends_no_pause_and_says_so(crm: ArmApi) -> None:
 
 
 def test_the_hold_of_an_earlier_endpoint_is_none(crm: ArmApi) -> None:
-    hold(crm)
+    crm.hold()
     crm.json("PUT", CRM, hook("https://other.example/hook"), status=201)
 
     assert crm.json("POST", f"{CRM}/release")["changed"] is False
@@ -195,7 +194,7 @@ def test_the_hold_of_an_earlier_endpoint_is_none(crm: ArmApi) -> None:
 
 
 def test_a_release_that_loses_a_race_is_made_again(crm: ArmApi) -> None:
-    hold(crm)
+    crm.hold()
     key, health = crm.in_force().key, crm.manage.health
     row = health.read(key)
     assert row
@@ -225,7 +224,7 @@ def test_holds_by_hand_are_told_as_any_other(crm: ArmApi, logged: Logged) -> Non
     crm.clock.advance(timedelta(minutes=2))
     crm.json("POST", f"{CRM}/resume")
     crm.json("POST", f"{CRM}/resume")
-    hold(crm)
+    crm.hold()
     crm.json("POST", f"{CRM}/release")
     crm.json("POST", f"{CRM}/release")
 
@@ -253,8 +252,8 @@ def test_all_holds_of_a_resource_group_are_listed(full: ArmApi) -> None:
     crm.json("POST", f"{CRM}/pause")
     crm.json("POST", f"{ORDERS}/eventSubscriptions/bad/pause")
     crm.resources.damage(Table.EVENT_SUBSCRIPTIONS, "orders", "bad")
-    hold(crm)
-    hold(crm, "shop.orders")
+    crm.hold()
+    crm.hold("shop.orders")
     held = {"until": "2026-02-09T12:05:00.0000000Z", "why": "probation for NotFound: 5 min"}
     shop = {"topic": "shop.orders", "subscription": "crm", "paused": None}
 

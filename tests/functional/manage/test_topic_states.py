@@ -6,9 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from pushgrid.testing.memory import START, answered
-from shared.adapters.storage.health_table import TableHealth
 from shared.clock import timestamp
-from shared.delivery.health.endpoint_health import Health, Hold, endpoint_id
 from shared.engine.operations.topic_states import topic_states
 from shared.engine.ports import CUSTOM_TOPICS, Table
 from tests.functional.manage.arm_api import CRM, ORDERS, SHOP_CRM, ArmApi, hook, push
@@ -62,20 +60,17 @@ def test_there_is_one_state_for_each_subscription(orders: ArmApi) -> None:
 
 def test_a_hold_is_shown_with_its_reason(orders: ArmApi) -> None:
     add(orders, "crm")
-    subscription = orders.in_force()
-    began = START - MINUTE
-    hold = Hold(since=START, began_at=began, until=START + MINUTE, why="probation", sent_at=START)
-    health = Health(endpoint=endpoint_id(subscription), hold=hold)
-    TableHealth(orders.resources, lambda: 0.0).write(subscription.key, health, None)
+    orders.hold(minutes=1)
+    why = "probation for NotFound: 5 min"
 
     def held() -> Any:
         return subscriptions(orders)["crm"]["held"]
 
-    assert held() == {"until": timestamp(START + MINUTE), "why": "probation"}
+    assert held() == {"until": timestamp(START + MINUTE), "why": why}
     [trouble] = topic_states(orders.resources, orders.clock.now())["troubles"]
-    assert (trouble["kind"], trouble["since"]) == ("held", timestamp(began))
+    assert (trouble["kind"], trouble["since"]) == ("held", timestamp(START))
     orders.clock.advance(2 * MINUTE)
-    assert held() == {"until": None, "why": "probation; a probe is due"}
+    assert held() == {"until": None, "why": f"{why}; a probe is due"}
     orders.json("PUT", CRM, hook("https://other.example/"), status=201)
     assert held() is None
 

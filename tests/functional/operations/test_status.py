@@ -39,7 +39,6 @@ from shared.metrics import CountRow, Metric, Series, Span, Sum
 from tests.builders import a_message, a_minute, a_record, an_outcome
 from tests.functional.deployment import Deployment, Logged
 from tests.functional.manage.arm_api import CRM, ORDERS, ArmApi, hook
-from tests.functional.manage.holding import hold
 
 KEY = "admin-key"
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -194,7 +193,7 @@ def test_a_hold_that_is_too_long_is_shown_as_it_is_kept(app: Deployment) -> None
     api = ArmApi(resources=app.resources, clock=app.clock)
     api.json("PUT", ORDERS, {"location": "x"}, status=201)
     api.json("PUT", CRM, hook(), status=201)
-    hold(api, minutes=5, begun=6 * 3600)
+    api.hold(minutes=5, begun=6 * 3600)
 
     (found,) = held_subscriptions(app.resources, app.clock.now())
 
@@ -245,21 +244,6 @@ def test_a_timers_failure_is_noted(app: Deployment) -> None:
         "deadletter": ("housekeeping",),
         "wake": ("wake",),
     }
-
-
-@pytest.mark.parametrize(
-    ("admin_key", "key"), [(KEY, None), (KEY, "another"), (KEY, ""), (None, ""), (None, None)]
-)
-@pytest.mark.parametrize("what", ["metrics", "topics"])
-def test_metrics_and_topics_need_the_admin_key_and_health_none(
-    statuses: Statuses, what: str, admin_key: str | None, key: str | None
-) -> None:
-    statuses.status = replace(statuses.status, operators=Operators(admin_key=admin_key))
-
-    answer = statuses.get(what, key)
-
-    assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
-    assert statuses.get("health", key).status == 200
 
 
 @pytest.mark.parametrize(
