@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from io import BytesIO
 from pathlib import Path
+from typing import NamedTuple
 
 from docker.utils.build import PatternMatcher
 from dockerfile_parse import DockerfileParser
@@ -15,24 +15,14 @@ from dockerfile_parse import DockerfileParser
 from tests.package_list import ROOT
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """An instruction, in capitals, and what follows it."""
-
-    instruction: str
-    value: str
-
-
-@dataclass(slots=True, kw_only=True)
-class Stage:
-    """The steps from one FROM to the next; *name* is what other stages call it."""
+class Stage(NamedTuple):
+    """The steps from one FROM to the next: instructions, in capitals, and what follows them."""
 
     base: str
-    name: str
-    steps: list[Step] = field(default_factory=list)
+    steps: list[tuple[str, str]]
 
     def values(self, instruction: str) -> list[str]:
-        return [step.value for step in self.steps if step.instruction == instruction]
+        return [value for name, value in self.steps if name == instruction]
 
     def arguments(self, instruction: str) -> list[str]:
         """Return the arguments of the last such instruction in JSON form."""
@@ -45,12 +35,10 @@ def stages(dockerfile: Path) -> list[Stage]:
     found: list[Stage] = []
     parser = DockerfileParser(fileobj=BytesIO(dockerfile.read_bytes()), env_replace=False)
     for each in parser.structure:
-        instruction, value = each["instruction"], each["value"]
-        if instruction == "FROM":
-            base, _, name = value.partition(" AS ")
-            found.append(Stage(base=base, name=name))
-        elif instruction != "COMMENT":
-            found[-1].steps.append(Step(instruction, value))
+        if each["instruction"] == "FROM":
+            found.append(Stage(each["value"].partition(" AS ")[0], []))
+        elif each["instruction"] != "COMMENT":
+            found[-1].steps.append((each["instruction"], each["value"]))
     return found
 
 

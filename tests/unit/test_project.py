@@ -64,10 +64,6 @@ def test_a_function_folder_only_translates(folder: Path):
     }
 
 
-def test_the_programming_models_are_not_mixed():
-    assert not (ROOT / "function_app.py").exists()
-
-
 def test_nothing_installed_brings_a_top_level_shared():
     """The app's root stands last in ``sys.path``: an installed ``shared`` would win."""
     owners = importlib.metadata.packages_distributions().get("shared", [])

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -123,34 +124,32 @@ def test_each_set_up_draws_a_management_key_of_its_own(checkout: SetUp) -> None:
     assert all(re.fullmatch("[0-9a-f]{48}", key) for key in keys)
 
 
-def test_python3_is_chosen_if_it_is_the_newest(checkout: SetUp) -> None:
-    checkout.program("python3", interpreter(13))
-    checkout.program("python3.11", interpreter(11))
-
-    assert checkout.run()[1][0] == "creating .venv with Python 3.13.0 (python3)"
-
-
-def test_an_environment_of_a_folder_that_was_moved_is_recreated(ready: SetUp) -> None:
-    ready.write(".venv/bin/activate", "VIRTUAL_ENV=/elsewhere/.venv\n")
-
-    assert ready.run()[1][0] == (
-        "recreating .venv with Python 3.12.0 (python3.12): its folder was moved"
-    )
-
-
-def test_the_newest_suitable_python_is_chosen(checkout: SetUp) -> None:
-    checkout.program("python3.14", SHIM)
-    checkout.program("python3.13", interpreter(13, missing="ensurepip"))
-    checkout.program("python3.12", interpreter(12))
-    checkout.program("python3.11", interpreter(11))
+@pytest.mark.parametrize(
+    ("programs", "chosen"),
+    [
+        ({"python3": interpreter(13), "python3.11": interpreter(11)}, "3.13.0 (python3)"),
+        (
+            {
+                "python3.14": SHIM,
+                "python3.13": interpreter(13, missing="ensurepip"),
+                "python3.12": interpreter(12),
+                "python3.11": interpreter(11),
+            },
+            "3.12.0 (python3.12)",
+        ),
+    ],
+)
+def test_the_newest_suitable_python_is_chosen(
+    checkout: SetUp, programs: dict[str, str], chosen: str
+) -> None:
+    for name, text in programs.items():
+        checkout.program(name, text)
 
     assert checkout.run() == (
         0,
         [
-            "creating .venv with Python 3.12.0 (python3.12)",
-            "1 of 3 Python packages",
-            "2 of 3 Python packages",
-            "3 of 3 Python packages",
+            f"creating .venv with Python {chosen}",
+            *(f"{done} of 3 Python packages" for done in (1, 2, 3)),
             "1 of 1 command: .venv/bin/pushgrid",
             "1 of 1 Node packages",
         ],
@@ -224,16 +223,7 @@ def test_checks_install_their_packages_when_they_first_run(ready: SetUp) -> None
     assert "3 of 3 Python packages" in ready.run()[1]
 
 
-def test_an_environment_whose_python_is_gone_is_recreated(ready: SetUp) -> None:
-    (ready.folder / ".venv/bin/python").unlink()
-
-    said = ready.run()[1][0]
-    assert said.startswith("recreating .venv with")
-    assert said.endswith(": its Python was removed or replaced")
-    assert "venv 3.12" in ready.calls()
-
-
-def test_an_environment_whose_setup_failed_is_recreated(ready: SetUp) -> None:
+def fail_once(ready: SetUp) -> None:
     ready.write("requirements-run.txt", "-r requirements.txt\ne==1\n")
     ready.write("pip-fails", "")
     assert ready.run() == (
@@ -243,11 +233,27 @@ def test_an_environment_whose_setup_failed_is_recreated(ready: SetUp) -> None:
             "could not install Python packages (see the lines above and .venv/setup.log).",
         ],
     )
-
     (ready.folder / "pip-fails").unlink()
-    said = ready.run()[1][0]
-    assert said.startswith("recreating .venv with")
-    assert said.endswith(": its setup did not finish")
+
+
+@pytest.mark.parametrize(
+    ("damage", "fault"),
+    [
+        (
+            lambda it: (it.folder / ".venv/bin/python").unlink(),
+            "its Python was removed or replaced",
+        ),
+        (lambda it: it.write(".venv/bin/activate", "VIRTUAL_ENV=/x\n"), "its folder was moved"),
+        (fail_once, "its setup did not finish"),
+    ],
+)
+def test_an_environment_that_cannot_be_used_is_recreated(
+    ready: SetUp, damage: Callable[[SetUp], object], fault: str
+) -> None:
+    damage(ready)
+
+    assert ready.run()[1][0] == f"recreating .venv with Python 3.12.0 (python3.12): {fault}"
+    assert "venv 3.12" in ready.calls()
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 import pytest
 from azure.storage.queue import QueueClient
 
-from devhost.host import DRAIN_SECONDS
 from devhost.process import running_host
 from tests.host.running import PATIENCE, until
 from tests.host.storage import Storage
@@ -84,7 +83,7 @@ def test_no_answer_is_for_a_browser_to_guess_the_type_of(start, function):
 
 @pytest.mark.parametrize(
     ("setting", "statuses", "warnings"),
-    [("3", (200, 413), 0), ("", (200, 200), 0), ("2 MiB", (200, 200), 1)],
+    [("", (200, 200), 0), ("2 MiB", (200, 200), 1)],
 )
 def test_the_setting_limits_the_size_of_bodies(start, function, setting, statuses, warnings):
     """
@@ -175,11 +174,6 @@ def test_an_interruption_ends_the_start_as_well(start, function, tmp_path, inher
 
     assert host.end() == 130
     host.assert_said("devhost: interrupted", 1)
-
-
-def test_half_a_minute_is_given_to_what_runs():
-    """Source: azure-functions-core-tools, the allowance of a stop (2024-10)."""
-    assert DRAIN_SECONDS == 30
 
 
 def test_a_second_signal_forces_the_end(start, function):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import socket
-import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,7 +15,6 @@ import pytest
 from devhost.azurite import KEY
 from tests.host.page import same_page
 from tests.host.running import PATIENCE, trouble_with_the_command, until
-from tests.integration.devhost.conftest import CHECKOUT
 from tests.integration.devhost.functions import HELLO, HTTP, QUEUE, TICK, TIMER, WORK
 
 DEMANDING = "raise ValueError('a setting is missing')\ndef main(req): ..."
@@ -223,21 +220,6 @@ def test_a_faulty_host_cmd_is_named(command, words):
     trouble = trouble_with_the_command(command)
 
     assert trouble is words is None or words in str(trouble)
-
-
-def test_a_faulty_host_cmd_ends_the_suite_at_once():
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "tests/host"],
-        cwd=CHECKOUT,
-        env=os.environ | {"HOST_CMD": "no-such-host {root} {port}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert run.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "there is no such command" in run.stdout + run.stderr
-    assert "Traceback" not in run.stdout + run.stderr
 
 
 def test_more_connections_than_descriptors_are_no_flood_of_lines(start, function):

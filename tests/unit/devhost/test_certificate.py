@@ -12,6 +12,7 @@ import pytest
 import trustme
 from cryptography import x509
 
+from devhost import certificate_files
 from devhost.certificate_files import CertificateFiles, local_certificate, user_folder
 from devhost.errors import HostError
 
@@ -55,24 +56,33 @@ def test_it_is_not_valid_for_longer_than_clients_accept(folder: Path) -> None:
     assert server.not_valid_after_utc - server.not_valid_before_utc < timedelta(days=825)
 
 
+@pytest.mark.parametrize(
+    "overtaken_at", [(certificate_files, "_issue"), (trustme.CA, "issue_cert")]
+)
 def test_hosts_that_start_together_use_the_first_one(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch, overtaken_at: tuple[Any, str]
 ) -> None:
-    issue = trustme.CA.issue_cert
+    """The other host has made its own after this one found none; clients trust what both serve."""
+    issue = getattr(*overtaken_at)
 
-    def overtaken(*arguments: Any, **options: Any) -> trustme.LeafCert:
+    def overtaken(*arguments: Any, **options: Any) -> Any:
         monkeypatch.undo()
         local_certificate(folder, NOW)
         first.append((folder / "server.pem").read_text())
         return issue(*arguments, **options)
 
     first: list[str] = []
-    monkeypatch.setattr(trustme.CA, "issue_cert", overtaken)
+    monkeypatch.setattr(*overtaken_at, overtaken)
 
     made = local_certificate(folder, NOW)
 
     assert [made.server.read_text()] == first
-    assert len(list(folder.iterdir())) == 3
+    assert made.authority.read_text() in first[0]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "authority.pem",
+        "bundle.pem",
+        "server.pem",
+    ]
 
 
 def test_its_files_are_its_owners_alone(folder: Path) -> None:
@@ -107,31 +117,6 @@ def test_the_bundle_keeps_the_authorities_that_are_trusted_without_it(
 
     assert authorities(made.bundle) >= authorities(Path(certifi.where())) | authorities(company)
     assert authorities(made.bundle) > authorities(made.authority)
-
-
-def test_hosts_that_start_together_serve_what_clients_trust(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The other host has made its own after this one found none."""
-    from devhost import certificate_files
-
-    issue = certificate_files._issue
-
-    def late(server: Path, now: datetime) -> None:
-        monkeypatch.setattr(certificate_files, "_issue", issue)
-        local_certificate(folder, now)
-        issue(server, now)
-
-    monkeypatch.setattr(certificate_files, "_issue", late)
-
-    made = local_certificate(folder, NOW)
-
-    assert made.authority.read_text() in made.server.read_text()
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "authority.pem",
-        "bundle.pem",
-        "server.pem",
-    ]
 
 
 def test_a_file_that_is_no_certificate_is_a_fault_with_its_folder(folder: Path) -> None:

@@ -53,17 +53,6 @@ def test_a_message_that_cannot_be_moved_to_poison_is_kept(listen, queue, poison,
     assert queue.times("delete") == []
 
 
-def test_after_each_failure_the_message_waits_for_the_visibility_timeout(listen, queue, app):
-    queue.put("bad")
-    app.fails = True
-
-    listen(30, max_dequeue_count=3, visibility_timeout=timedelta(seconds=5))
-
-    gaps = [later - earlier for earlier, later in zip(app.times, app.times[1:], strict=False)]
-    assert len(gaps) == 2
-    assert all(5 <= gap <= 7 for gap in gaps)
-
-
 def test_a_message_dequeued_too_often_goes_to_poison_without_a_call(listen, queue, poison, app):
     queue.put("old", dequeue_count=5)
 
@@ -175,14 +164,6 @@ def test_after_work_the_waits_start_again(listen, queue):
     listen(2, during=later)
 
     assert queue.times("receive")[6:11] == [3.7, 3.7, 3.8, 4.0, 4.3]
-
-
-def test_a_missing_queue_is_never_created(listen, queue):
-    queue.is_there = False
-
-    listen(30)
-
-    assert not queue.is_there
 
 
 @pytest.mark.parametrize(

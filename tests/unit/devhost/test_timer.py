@@ -273,12 +273,6 @@ def test_a_status_that_was_not_read_in_time_is_not_overwritten(tick, statuses, l
     assert lock.released
 
 
-def test_the_lock_is_given_back(tick, lock):
-    tick("*/2 * * * * *", 3)
-
-    assert lock.released
-
-
 def test_storage_that_rejects_the_host_stops_it(tick, statuses):
     statuses.faults = [StorageRefusedError("403 AuthenticationFailed")]
 

@@ -13,56 +13,32 @@ from devhost.storage.account import find_account
 from shared.adapters.storage.connection_setting import identity_of
 
 MANAGED = {"credential": "managedidentity"}
+WORKLOAD = {"credential": "workloadidentity", "tenantid": "t", "clientid": "c"}
 SECRET = {"tenantid": "t", "clientid": "c", "clientsecret": "s"}
-
-
-IDENTITIES = [
-    (MANAGED, "ManagedIdentityCredential", {}),
-    ({"credential": "ManagedIdentity"}, "ManagedIdentityCredential", {}),
-    ({**MANAGED, "clientid": "c"}, "ManagedIdentityCredential", {"client_id": "c"}),
-    (
-        {**MANAGED, "managedidentityclientid": "c"},
-        "ManagedIdentityCredential",
-        {"client_id": "c"},
-    ),
-    (
-        {**MANAGED, "managedidentityresourceid": "/r"},
-        "ManagedIdentityCredential",
-        {"identity_config": {"resource_id": "/r"}},
-    ),
-    (
-        {**MANAGED, "managedidentityobjectid": "o"},
-        "ManagedIdentityCredential",
-        {"identity_config": {"object_id": "o"}},
-    ),
+MI, DEFAULT = "ManagedIdentityCredential", "DefaultAzureCredential"
+IDENTITIES: list[tuple[dict[str, str], str, dict[str, Any]]] = [
+    (MANAGED, MI, {}),
+    ({"credential": "ManagedIdentity"}, MI, {}),
+    (MANAGED | {"clientid": "c"}, MI, {"client_id": "c"}),
+    (MANAGED | {"managedidentityclientid": "c"}, MI, {"client_id": "c"}),
+    (MANAGED | {"managedidentityresourceid": "/r"}, MI, {"identity_config": {"resource_id": "/r"}}),
+    (MANAGED | {"managedidentityobjectid": "o"}, MI, {"identity_config": {"object_id": "o"}}),
     # A managed identity has no secret: what says so is not for it.
-    ({**MANAGED, **SECRET}, "ManagedIdentityCredential", {"client_id": "c"}),
-    (
-        {"credential": "workloadidentity", "tenantid": "t", "clientid": "c"},
-        "WorkloadIdentityCredential",
-        {"tenant_id": "t", "client_id": "c"},
-    ),
+    (MANAGED | SECRET, MI, {"client_id": "c"}),
+    (WORKLOAD, "WorkloadIdentityCredential", {"tenant_id": "t", "client_id": "c"}),
     (
         SECRET,
         "ClientSecretCredential",
         {"tenant_id": "t", "client_id": "c", "client_secret": "s"},
     ),
+    ({}, DEFAULT, {}),
+    ({"clientid": "c"}, DEFAULT, {"managed_identity_client_id": "c"}),
     # An application is all three.
-    (
-        {"clientid": "c", "clientsecret": "s"},
-        "DefaultAzureCredential",
-        {"managed_identity_client_id": "c"},
-    ),
-    ({}, "DefaultAzureCredential", {}),
-    ({"clientid": "c"}, "DefaultAzureCredential", {"managed_identity_client_id": "c"}),
-    (
-        {"tenantid": "t", "clientid": "c"},
-        "DefaultAzureCredential",
-        {"managed_identity_client_id": "c"},
-    ),
+    ({"clientid": "c", "clientsecret": "s"}, DEFAULT, {"managed_identity_client_id": "c"}),
+    ({"tenantid": "t", "clientid": "c"}, DEFAULT, {"managed_identity_client_id": "c"}),
     (
         {"clientid": "c", "managedidentityclientid": "m"},
-        "DefaultAzureCredential",
+        DEFAULT,
         {"managed_identity_client_id": "m"},
     ),
 ]
@@ -104,7 +80,7 @@ def test_the_local_host_is_the_same_one(
         ({"credential": "managed-identity"}, "not one of managedidentity"),
         ({"credential": "managedidentityasfederatedidentity"}, "not one of managedidentity"),
         (
-            {**MANAGED, "clientid": "c", "managedidentityresourceid": "/r"},
+            MANAGED | {"clientid": "c", "managedidentityresourceid": "/r"},
             "clientId and managedIdentityResourceId are set",
         ),
         (
@@ -127,10 +103,10 @@ def _variables(section: Mapping[str, str]) -> dict[str, str]:
 @pytest.mark.parametrize(
     "section",
     [
-        {**MANAGED, "clientid": "c"},
-        {**MANAGED, "managedidentityresourceid": "/r"},
-        {"tenantid": "t", "clientid": "c", "clientsecret": "s"},
-        {"credential": "workloadidentity", "tenantid": "t", "clientid": "c", "tokenfilepath": "/f"},
+        MANAGED | {"clientid": "c"},
+        MANAGED | {"managedidentityresourceid": "/r"},
+        SECRET,
+        WORKLOAD | {"tokenfilepath": "/f"},
         {"clientid": "c"},
     ],
 )
