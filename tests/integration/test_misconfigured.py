@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -25,21 +25,65 @@ WHY = (
     "PUSHGRID_WEBHOOK_CLIENT_ID: not the id of an application: "
     "use its GUID"
 )
-# What the worker does: import the folder's module, then call its function.
+# What the worker does: import the folder's module, then call its function; here twice, and for
+# each request in a process of its own.
 ASK = """
-import asyncio, importlib, json, logging, sys
+import asyncio, importlib, json, logging, os, sys
 import azure.functions as func
+import shared.wiring
 logging.basicConfig(format="%(levelname)s %(message)s")
-folder, method, path, params = sys.argv[1:]
-main = importlib.import_module(folder).main
-request = func.HttpRequest(method, "https://app.example" + path, headers={}, params={},
-    route_params=json.loads(params), body=b"[]")
-for _ in range(2):
-    last = main(request)
-    if asyncio.iscoroutine(last):
-        last = asyncio.run(last)
-print(json.dumps([last.status_code, dict(last.headers), last.get_body().decode()]))
+for folder, method, path, params in json.loads(sys.argv[1]):
+    if os.fork():
+        assert os.wait()[1] == 0
+        print("asked", file=sys.stderr)
+        continue
+    main = importlib.import_module(folder).main
+    request = func.HttpRequest(method, "https://app.example" + path, headers={}, params={},
+        route_params=params, body=b"[]")
+    for _ in range(2):
+        last = main(request)
+        if asyncio.iscoroutine(last):
+            last = asyncio.run(last)
+    print(json.dumps([last.status_code, dict(last.headers), last.get_body().decode()]))
+    break
 """
+Asked = tuple[str, str, str, dict[str, str] | None]  # None: of the web function's route
+REJECTED: list[Asked] = [
+    ("publish_function", "POST", "/topics/orders/api/events", {"topic": "orders"}),
+    (
+        "publish_namespace_function",
+        "POST",
+        "/namespaces/shop/topics/orders:publish",
+        {"namespace": "shop", "action": "orders:publish"},
+    ),
+    ("manage_function", "PUT", "/subscriptions/s1", {"path": "s1"}),
+    *(
+        ("web_function", method, path, None)
+        for method, path in (
+            ("GET", "/providers/Microsoft.EventGrid"),
+            ("POST", "/adfs/oauth2/token"),
+            ("GET", "/metadata/endpoints"),
+            ("GET", "/metadata/endpoints/"),
+            ("GET", "/Validate/a.b.c"),
+            ("POST", "/validate/a.b.c/"),
+            ("GET", "/status/metrics"),
+        )
+    ),
+]
+NOT_FOUND: list[Asked] = [
+    ("web_function", method, path, None)
+    for method, path in (
+        ("POST", "/providers/Microsoft.EventGrid"),
+        ("HEAD", "/status/health"),
+        ("POST", "/console"),
+        ("HEAD", "/adfs/oauth2/token"),
+        ("GET", "/metadata"),
+        ("GET", "/metadata/endpoints/more"),
+        ("GET", "/validate"),
+        ("GET", "/validate/a.b.c/more"),
+    )
+]
+HEALTH: Asked = ("web_function", "GET", "/status/health", None)
 
 
 def run(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
@@ -54,13 +98,31 @@ def run(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def ask(
-    folder: str, method: str, path: str, params: dict[str, str]
-) -> tuple[int, dict[str, str], Any, str]:
-    asked = run("-c", ASK, folder, method, path, json.dumps(params or web_params(path)))
-    assert asked.returncode == 0, asked.stderr
-    status, headers, body = json.loads(asked.stdout)
-    return status, headers, body and json.loads(body), asked.stderr
+class Answer(NamedTuple):
+    """What came back, and what was logged meanwhile."""
+
+    status: int
+    headers: dict[str, str]
+    body: Any
+    log: str
+
+
+@pytest.fixture(scope="module")
+def answers() -> dict[str, Answer]:
+    """Ask everything; give the answers by method and path."""
+    asked = [*REJECTED, *NOT_FOUND, HEALTH]
+    given = [
+        (folder, method, path, web_params(path) if params is None else params)
+        for folder, method, path, params in asked
+    ]
+    done = run("-c", ASK, json.dumps(given))
+    assert done.returncode == 0, done.stderr
+    found = zip(asked, done.stdout.splitlines(), done.stderr.split("asked\n"), strict=False)
+    return {
+        f"{method} {path}": Answer(status, headers, body and json.loads(body), log)
+        for (_, method, path, _), answer, log in found
+        for status, headers, body in [json.loads(answer)]
+    }
 
 
 def web_params(path: str) -> dict[str, str]:
@@ -85,35 +147,9 @@ def test_dev_says_once_what_is_wrong() -> None:
     assert "InvalidSettings" not in dev.stdout
 
 
-@pytest.mark.parametrize(
-    ("folder", "method", "path", "params"),
-    [
-        ("publish_function", "POST", "/topics/orders/api/events", {"topic": "orders"}),
-        (
-            "publish_namespace_function",
-            "POST",
-            "/namespaces/shop/topics/orders:publish",
-            {"namespace": "shop", "action": "orders:publish"},
-        ),
-        ("manage_function", "PUT", "/subscriptions/s1", {"path": "s1"}),
-        *(
-            ("web_function", method, path, {})
-            for method, path in (
-                ("GET", "/providers/Microsoft.EventGrid"),
-                ("POST", "/adfs/oauth2/token"),
-                ("GET", "/metadata/endpoints"),
-                ("GET", "/metadata/endpoints/"),
-                ("GET", "/Validate/a.b.c"),
-                ("POST", "/validate/a.b.c/"),
-                ("GET", "/status/metrics"),
-            )
-        ),
-    ],
-)
-def test_every_route_says_that_settings_are_wrong(
-    folder: str, method: str, path: str, params: dict[str, str]
-) -> None:
-    status, headers, body, log = ask(folder, method, path, params)
+@pytest.mark.parametrize("asked", [f"{method} {path}" for _, method, path, _ in REJECTED])
+def test_every_route_says_that_settings_are_wrong(answers: dict[str, Answer], asked: str) -> None:
+    status, headers, body, log = answers[asked]
 
     assert status == 503
     assert int(headers["Retry-After"]) > 0
@@ -129,8 +165,8 @@ def test_every_route_says_that_settings_are_wrong(
     assert "s3cret" not in log
 
 
-def test_health_is_that_nothing_works() -> None:
-    status, _, body, _ = ask("web_function", "GET", "/status/health", {})
+def test_health_is_that_nothing_works(answers: dict[str, Answer]) -> None:
+    status, _, body, _ = answers["GET /status/health"]
 
     assert (status, body["status"]) == (503, "unhealthy")
     (reason,) = body["reasons"]
@@ -165,21 +201,11 @@ def test_the_console_opens_unless_it_is_off(settings: dict[str, str], status: in
     assert run("-c", code, **settings).stdout == f"{status}\n"
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("POST", "/providers/Microsoft.EventGrid"),
-        ("HEAD", "/status/health"),
-        ("POST", "/console"),
-        ("HEAD", "/adfs/oauth2/token"),
-        ("GET", "/metadata"),
-        ("GET", "/metadata/endpoints/more"),
-        ("GET", "/validate"),
-        ("GET", "/validate/a.b.c/more"),
-    ],
-)
-def test_what_has_no_row_is_not_found_as_the_host_answers(method: str, path: str) -> None:
-    status, headers, body, _ = ask("web_function", method, path, {})
+@pytest.mark.parametrize("asked", [f"{method} {path}" for _, method, path, _ in NOT_FOUND])
+def test_what_has_no_row_is_not_found_as_the_host_answers(
+    answers: dict[str, Answer], asked: str
+) -> None:
+    status, headers, body, _ = answers[asked]
 
     assert (status, body) == (404, "")
     assert headers == {"X-Content-Type-Options": "nosniff"}
