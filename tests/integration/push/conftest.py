@@ -1,7 +1,7 @@
 """
 Every test on both event loops; one pusher a test; one authority.
 
-The pusher is closed at the end: a socket left open fails the test.
+Pushers are closed at the end: a socket left open fails the test.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from shared.adapters.http.tls import TlsMaterial, client_tls
 from tests.integration.push.authority import Authority
+from tests.integration.push.names import always_at
 from tests.integration.push.on_loop import LOOPS, HttpPusher, running_loop
 from tests.integration.push.scripted import LOCAL
 
@@ -23,11 +25,18 @@ def loop(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def pusher() -> Iterator[HttpPusher]:
-    made = HttpPusher(LOCAL)
-    yield made
-    made.close()
+    with HttpPusher(LOCAL) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture
+def trusting(authority: Authority) -> Iterator[HttpPusher]:
+    """A pusher that trusts the authority, and for which every name is this machine."""
+    tls = client_tls(TlsMaterial(str(authority.bundle)))
+    with HttpPusher(LOCAL, tls=tls, lookup=always_at("127.0.0.1")) as made:
+        yield made

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from queue import Empty, SimpleQueue
-from threading import Event
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
 
-from shared.http import Answered, Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
+from shared.http import Answered, Exchange, Failure, LateAnswerHandler, OutboundRequest
 from tests.integration.push.on_loop import HttpPusher
-from tests.integration.push.scripted import OK, PATIENCE, Peer, Script
+from tests.integration.push.scripted import PATIENCE, failure_of
 
 TIMEOUT = timedelta(seconds=0.3)
 MINUTE = timedelta(minutes=1)
@@ -33,17 +34,22 @@ class Waiting:
         request = OutboundRequest(method="POST", url=url, headers={}, body=body)
         return self.pusher.send(request, timeout, LateAnswerHandler(until, self._reported.put))
 
-    def reported(self, within: float = PATIENCE) -> Answered | None:
-        """Return the next late answer, if there is one in so many seconds."""
-        try:
-            return self._reported.get(timeout=within)
-        except Empty:
-            return None
+    def times_out(self, url: str, timeout: timedelta = TIMEOUT, **options: Any) -> None:
+        """Send a request that is not answered in time."""
+        assert failure_of(self.send(url, timeout, **options)) is Failure.TIMED_OUT
+
+    def reported(self) -> Answered:
+        """Return the next late answer."""
+        return self._reported.get(timeout=PATIENCE)
+
+    @property
+    def has_reported(self) -> bool:
+        return not self._reported.empty()
 
 
-def waits(pusher: HttpPusher) -> int:
-    """Return how many connections wait for a late answer."""
-    return len(pusher.real._late)
+def open_files() -> int:
+    """Return how many descriptors this process has, servers of the test included."""
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def eventually(holds: Callable[[], object]) -> bool:
@@ -53,30 +59,3 @@ def eventually(holds: Callable[[], object]) -> bool:
             return False
         time.sleep(0.01)
     return True
-
-
-def is_timeout(exchange: Exchange) -> bool:
-    return isinstance(exchange, NotAnswered) and exchange.failure is Failure.TIMED_OUT
-
-
-def answering_when(timed_out: Event, answer: bytes = OK) -> Script:
-    """Answer once *timed_out* is set."""
-
-    def script(peer: Peer) -> None:
-        peer.read()
-        timed_out.wait(PATIENCE)
-        peer.send(answer)
-        peer.receive()  # until the client closes
-
-    return script
-
-
-def until_the_end(ended: Event) -> Script:
-    """Stay silent, and say when the client has gone."""
-
-    def script(peer: Peer) -> None:
-        peer.read()
-        if not peer.receive() and not peer.stopped.is_set():
-            ended.set()
-
-    return script

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from ipaddress import ip_address
 from threading import Thread
 
 from shared.adapters.http.outbound_guard import Address
@@ -31,6 +32,11 @@ def looked_up(find: Callable[[str], Sequence[Address]]) -> Lookup:
         return await asyncio.wrap_future(found)
 
     return lookup
+
+
+def always_at(*addresses: str) -> Lookup:
+    """Return a lookup by which every name has these addresses."""
+    return looked_up(lambda _: [ip_address(each) for each in addresses])
 
 
 @contextmanager

@@ -26,6 +26,7 @@ LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "uvloop": uvloop.new_event_loop,
 }
 _bridges = [Bridge()]  # the last one is in use
+_loops: list[asyncio.AbstractEventLoop] = []  # likewise
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -35,7 +36,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 def begin(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
     """Begin to run *coroutine* on the loop in use."""
-    return asyncio.run_coroutine_threadsafe(coroutine, _bridges[-1]._get_loop())
+    return asyncio.run_coroutine_threadsafe(coroutine, _loops[-1])
 
 
 @contextmanager
@@ -47,10 +48,12 @@ def running_loop(kind: str) -> Iterator[None]:
     thread = Thread(target=loop.run_forever)
     thread.start()
     _bridges.append(bridge)
+    _loops.append(loop)
     try:
         yield
     finally:
         _bridges.remove(bridge)
+        _loops.remove(loop)
         bridge.run(_cancel_all())
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
@@ -84,6 +87,12 @@ class HttpPusher:
 
     def close(self) -> None:
         run(self.real.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 async def answer_over(connected: socket.socket, request: bytes) -> tuple[bool, int]:

@@ -7,8 +7,8 @@ import select
 import socket
 import ssl
 import struct
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from ipaddress import ip_network
@@ -161,6 +161,11 @@ class Server:
             thread.join(PATIENCE)
         self._listener.close()
 
+    def join(self) -> None:
+        """Wait until all connections have been served."""
+        for thread in self._threads[1:]:
+            thread.join()
+
     def use_tls(self, context: ssl.SSLContext) -> None:
         """Serve further connections with another context."""
         self._tls = context
@@ -187,6 +192,31 @@ class Server:
         accepted.close()
 
 
+READ, END, WAIT, RESET = Peer.read, Peer.receive, Peer.wait, Peer.reset
+
+
+def playing(*steps: bytes | float | Event | Callable[[Peer], object]) -> Script:
+    """Do one after the other: send bytes, pause for seconds, wait for an event, or act."""
+
+    def script(peer: Peer) -> None:
+        for step in steps:
+            if isinstance(step, bytes):
+                peer.send(step)
+            elif isinstance(step, Event):
+                step.wait(PATIENCE)
+            elif callable(step):
+                step(peer)
+            else:
+                peer.stopped.wait(step)
+
+    return script
+
+
+def by_turns(first: Script, others: Script) -> Script:
+    """Serve the first connection by one script, and all others by another."""
+    return lambda peer: (first if peer.number == 1 else others)(peer)
+
+
 def always(answer: bytes) -> Script:
     """Answer every request of a connection with the same bytes, until the client closes."""
 
@@ -199,12 +229,7 @@ def always(answer: bytes) -> Script:
 
 def once(answer: bytes) -> Script:
     """Answer one request, then close."""
-
-    def script(peer: Peer) -> None:
-        peer.read()
-        peer.send(answer)
-
-    return script
+    return playing(READ, answer)
 
 
 def forwarding(peer: Peer) -> None:
@@ -221,15 +246,25 @@ def forwarding(peer: Peer) -> None:
         peer.forward(onward)
 
 
-def dribbling(peer: Peer) -> None:
-    """Answer byte by byte, without an end."""
-    peer.read()
-    peer.dribble(OK[:-6] + b"\r\nX: " + b"y" * 1000)
+def byte_by_byte(data: bytes, pause: float = 0.05) -> Script:
+    return lambda peer: peer.dribble(data, pause)
 
 
-def never_reading(peer: Peer) -> None:
-    """Read nothing and send nothing."""
-    peer.wait()
+dribbling = playing(READ, byte_by_byte(OK[:-6] + b"\r\nX: " + b"y" * 1000))  # without an end
+never_reading = playing(WAIT)
+
+
+@contextmanager
+def silent(host: str = "127.0.0.1", port: int = 0) -> Iterator[socket.socket]:
+    """Listen with a full backlog, so that nobody can connect until somebody is accepted."""
+    with socket.socket() as full, ExitStack() as waiting:
+        full.bind((host, port))
+        full.listen(0)
+        for _ in range(4):
+            other = waiting.enter_context(socket.socket())
+            other.setblocking(False)
+            other.connect_ex(full.getsockname())
+        yield full
 
 
 def push(
@@ -253,7 +288,12 @@ def answer_of(exchange: Exchange) -> Answered:
     return exchange
 
 
+def unanswered(exchange: Exchange) -> NotAnswered:
+    """Return *exchange*, which must not have been answered."""
+    assert isinstance(exchange, NotAnswered), exchange
+    return exchange
+
+
 def failure_of(exchange: Exchange) -> Failure:
     """Return why *exchange* was not answered, as it must not have been."""
-    assert isinstance(exchange, NotAnswered), exchange
-    return exchange.failure
+    return unanswered(exchange).failure

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import gzip
 from time import monotonic
+from typing import Any
 
 import pytest
 
 from shared.adapters.http import http_pusher as sender
-from shared.http import Failure, NotAnswered
+from shared.http import Failure
 from tests.integration.push.on_loop import HttpPusher
 from tests.integration.push.scripted import (
     EMPTY,
     OK,
+    READ,
+    RESET,
     Peer,
     Script,
     Server,
     always,
     answer_of,
+    byte_by_byte,
     failure_of,
     once,
+    playing,
     push,
+    unanswered,
 )
 
 LIMIT = 64 * 1024
@@ -113,25 +119,19 @@ def test_a_broken_or_unended_body_changes_nothing(
 
 
 def test_a_reset_while_the_body_is_read_changes_nothing(pusher: HttpPusher) -> None:
-    def script(peer: Peer) -> None:
-        peer.read()
-        peer.send(b"HTTP/1.1 202 Accepted\r\nContent-Length: 100\r\n\r\npart")
-        peer.stopped.wait(0.2)
-        peer.reset()
-
-    with Server(script) as server:
+    part = b"HTTP/1.1 202 Accepted\r\nContent-Length: 100\r\n\r\npart"
+    with Server(playing(READ, part, 0.2, RESET)) as server:
         answered = answer_of(push(pusher, server.url))
 
         assert (answered.status, answered.body) == (202, b"part")
 
 
-def test_a_dribbling_body_is_left_after_two_seconds(pusher: HttpPusher) -> None:
-    def script(peer: Peer) -> None:
-        peer.read()
-        peer.send(b"HTTP/1.1 201 Created\r\nContent-Length: 1000\r\n\r\n")
-        peer.dribble(b"x" * 1000)
-
-    with Server(script) as server:
+def test_a_dribbling_body_is_left_after_a_while(
+    pusher: HttpPusher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "_BODY_SECONDS", 0.5)
+    head = b"HTTP/1.1 201 Created\r\nContent-Length: 1000\r\n\r\n"
+    with Server(playing(READ, head, byte_by_byte(b"x" * 1000))) as server:
         begun = monotonic()
         answered = answer_of(push(pusher, server.url))
         taken = monotonic() - begun
@@ -139,37 +139,37 @@ def test_a_dribbling_body_is_left_after_two_seconds(pusher: HttpPusher) -> None:
         assert answered.status == 201
         assert answered.body.strip(b"x") == b""
         assert len(answered.body) < 1000  # which would take 50 seconds
-        assert taken >= answered.seconds + 2  # the body's time is not the endpoint's
+        assert taken >= answered.seconds + 0.5  # the body's time is not the endpoint's
 
 
-@pytest.mark.parametrize("endless", [b"Content-Length: 10737418240\r\n", b"", b"chunked"])
-def test_an_endless_body_is_read_up_to_64_kib(pusher: HttpPusher, endless: bytes) -> None:
+def without_an_end(*parts: bytes) -> Script:
+    """Read the request, send the first part, and the second one for ever."""
+
     def script(peer: Peer) -> None:
         peer.read()
-        if endless == b"chunked":
-            peer.send(CHUNKED + b"FFFFFFFFFF\r\n")
-        else:
-            peer.send(b"HTTP/1.1 200 OK\r\n" + endless + b"\r\n")
+        peer.send(parts[0])
         while True:
-            peer.send(b"x" * 9999)
+            peer.send(parts[1])
 
-    with Server(script) as server:
-        answered = answer_of(push(pusher, server.url))
+    return script
 
-        assert answered.body == b"x" * LIMIT
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10737418240\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\n",
+        CHUNKED + b"FFFFFFFFFF\r\n",
+    ],
+)
+def test_an_endless_body_is_read_up_to_64_kib(pusher: HttpPusher, head: bytes) -> None:
+    with Server(without_an_end(head, b"x" * 9999)) as server:
+        assert answer_of(push(pusher, server.url)).body == b"x" * LIMIT
 
 
 def test_a_flood_of_tiny_chunks_is_cut_off(pusher: HttpPusher) -> None:
-    def script(peer: Peer) -> None:
-        peer.read()
-        peer.send(CHUNKED)
-        while True:
-            peer.send(b"1;" + b"e" * 500 + b"\r\nx\r\n")
-
-    with Server(script) as server:
-        answered = answer_of(push(pusher, server.url))
-
-        assert 0 < len(answered.body) < 1000
+    with Server(without_an_end(CHUNKED, b"1;" + b"e" * 500 + b"\r\nx\r\n")) as server:
+        assert 0 < len(answer_of(push(pusher, server.url)).body) < 1000
 
 
 def test_redirects_are_answers(pusher: HttpPusher) -> None:
@@ -197,14 +197,10 @@ def test_headers_are_lower_case_and_joined(pusher: HttpPusher) -> None:
         }
 
 
-def _flood_of_interim(peer: Peer) -> None:
-    peer.read()
-    while True:
-        peer.send(b"HTTP/1.1 102 Processing\r\n\r\n" * 100)
-
-
 NOT_HTTP: dict[str, Script] = {
-    "endless informational responses": _flood_of_interim,
+    "endless informational responses": without_an_end(
+        b"", b"HTTP/1.1 102 Processing\r\n\r\n" * 100
+    ),
     "a fault in an informational response": once(b"HTTP/1.1 102 Processing\r\nbad name: x\r\n"),
     "HTTP/0.9": once(b"<html>hello</html>"),
     "no status line": once(b"hello\r\n\r\n"),
@@ -291,7 +287,7 @@ def test_doubtful_framing_costs_the_connection_only(pusher: HttpPusher, answer: 
         assert server.connections == 2
 
 
-@pytest.mark.parametrize("end", ["closed", "reset"])
+@pytest.mark.parametrize("end", [[], [0.2, RESET]], ids=["closed", "reset"])
 @pytest.mark.parametrize(
     ("sent", "status"),
     [
@@ -304,21 +300,12 @@ def test_doubtful_framing_costs_the_connection_only(pusher: HttpPusher, answer: 
     ],
 )
 def test_a_head_that_is_cut_off_is_no_answer_but_its_status_is_known(
-    pusher: HttpPusher, sent: bytes, status: int, end: str
+    pusher: HttpPusher, sent: bytes, status: int, end: list[Any]
 ) -> None:
-    def script(peer: Peer) -> None:
-        peer.read()
-        peer.send(sent)
-        if end == "reset":
-            peer.stopped.wait(0.2)
-            peer.reset()
+    with Server(playing(READ, sent, *end)) as server:
+        none = unanswered(push(pusher, server.url))
 
-    with Server(script) as server:
-        none = push(pusher, server.url)
-
-    assert failure_of(none) is Failure.SOCKET
-    assert isinstance(none, NotAnswered)
-    assert none.status == status
+    assert (none.failure, none.status) == (Failure.SOCKET, status)
 
 
 def test_headers_before_a_fault_are_used(pusher: HttpPusher) -> None:
@@ -330,13 +317,9 @@ def test_headers_before_a_fault_are_used(pusher: HttpPusher) -> None:
 
 
 def test_an_answer_may_come_in_single_bytes(pusher: HttpPusher) -> None:
-    def script(peer: Peer) -> None:
-        while peer.read():
-            peer.dribble(
-                b"HTTP/1.1 100 Continue\r\n\r\n" + CHUNKED + b"2\r\nok\r\n0\r\n\r\n", 0.001
-            )
-
-    with Server(script) as server:
+    answer = b"HTTP/1.1 100 Continue\r\n\r\n" + CHUNKED + b"2\r\nok\r\n0\r\n\r\n"
+    dribble = byte_by_byte(answer, 0.001)
+    with Server(playing(READ, dribble, READ, dribble, READ)) as server:
         for _ in range(2):
             answered = answer_of(push(pusher, server.url))
 

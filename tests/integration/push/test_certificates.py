@@ -5,17 +5,16 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
 
 from shared.adapters.http.tls import TlsMaterial, client_tls
-from shared.http import Exchange, Failure, NotAnswered
+from shared.http import Exchange, Failure
 from shared.wiring import outbound, process
 from shared.wiring import settings as wired
 from tests.integration.push.authority import Authority
-from tests.integration.push.names import looked_up
+from tests.integration.push.names import always_at
 from tests.integration.push.on_loop import HttpPusher
 from tests.integration.push.scripted import (
     LOCAL,
@@ -27,18 +26,14 @@ from tests.integration.push.scripted import (
     failure_of,
     forwarding,
     push,
+    unanswered,
 )
 
 
 def push_with(material: TlsMaterial, server: Server) -> Exchange:
     """Push to *server*, which is good.test, with a sender of its own."""
-    pusher = HttpPusher(
-        LOCAL, tls=client_tls(material), lookup=looked_up(lambda _: [ip_address("127.0.0.1")])
-    )
-    try:
+    with HttpPusher(LOCAL, tls=client_tls(material), lookup=always_at("127.0.0.1")) as pusher:
         return push(pusher, f"https://good.test:{server.port}/")
-    finally:
-        pusher.close()
 
 
 @pytest.mark.parametrize("is_text", [False, True])
@@ -109,7 +104,7 @@ def test_a_client_certificate_is_presented(
 def test_without_one_such_an_endpoint_answers_nothing(
     authority: Authority, demanding: Demanding
 ) -> None:
-    assert isinstance(push_with(TlsMaterial(str(authority.bundle)), demanding), NotAnswered)
+    unanswered(push_with(TlsMaterial(str(authority.bundle)), demanding))
     assert demanding.clients == []
 
 
@@ -139,9 +134,8 @@ def test_the_app_sends_with_the_certificates_and_the_proxy_of_its_settings(
             CLIENT_KEY_PASSWORD="known to us",
             EGRESS_PROXY=f"http://127.0.0.1:{proxy.port}",
         )
-        pusher = HttpPusher.over(outbound.http_pusher())
-        answered = answer_of(push(pusher, f"https://127.0.0.1:{demanding.port}/"))
-        pusher.close()
+        with HttpPusher.over(outbound.http_pusher()) as pusher:
+            answered = answer_of(push(pusher, f"https://127.0.0.1:{demanding.port}/"))
 
         assert answered.status == 200
         assert demanding.clients == ["app.test"]

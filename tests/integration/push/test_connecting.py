@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from datetime import timedelta
 from ipaddress import ip_address
 from threading import Thread
@@ -15,34 +15,27 @@ from shared.adapters.http import dialer as connecting
 from shared.adapters.http import http_pusher as sender
 from shared.adapters.http.outbound_guard import OutboundGuard
 from shared.adapters.http.resolver import by_turns
-from shared.http import Exchange, Failure, NotAnswered
-from tests.integration.push.names import looked_up
+from shared.http import Exchange, Failure
+from tests.integration.push.names import always_at
 from tests.integration.push.on_loop import HttpPusher
-from tests.integration.push.scripted import LOCAL, OK, Server, always, answer_of, push
+from tests.integration.push.scripted import (
+    LOCAL,
+    OK,
+    Server,
+    always,
+    answer_of,
+    push,
+    silent,
+    unanswered,
+)
 
 FOR_EVER = timedelta(days=10)
 
 
-@contextmanager
-def silent(host: str, port: int) -> Iterator[socket.socket]:
-    """Listen with a full backlog, so that nobody else can connect before somebody is accepted."""
-    with socket.socket() as full, ExitStack() as waiting:
-        full.bind((host, port))
-        full.listen(0)
-        for _ in range(4):
-            other = waiting.enter_context(socket.socket())
-            other.setblocking(False)
-            other.connect_ex((host, port))
-        yield full
-
-
 def push_to(addresses: Sequence[str], port: int) -> Exchange:
     """Push to a name that has these addresses, with all the time in the world."""
-    pusher = HttpPusher(LOCAL, lookup=looked_up(lambda _: [ip_address(each) for each in addresses]))
-    try:
+    with HttpPusher(LOCAL, lookup=always_at(*addresses)) as pusher:
         return push(pusher, f"http://several.test:{port}/", FOR_EVER)
-    finally:
-        pusher.close()
 
 
 @pytest.fixture(autouse=True)
@@ -96,11 +89,9 @@ def test_an_attempt_goes_on_beside_those_that_fail() -> None:
 def test_if_all_fail_the_last_failure_counts() -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
-        none = push_to(["127.0.0.2", "127.0.0.1"], bound.getsockname()[1])
+        none = unanswered(push_to(["127.0.0.2", "127.0.0.1"], bound.getsockname()[1]))
 
-    assert isinstance(none, NotAnswered)
-    assert none.failure is Failure.SOCKET
-    assert none.detail == "connecting to 127.0.0.1: Connection refused"
+    assert none[:2] == (Failure.SOCKET, "connecting to 127.0.0.1: Connection refused")
 
 
 def test_the_families_take_turns() -> None:
@@ -121,9 +112,8 @@ def test_of_a_name_with_thousands_of_addresses_eight_are_tried_of_both_families(
     many = [f"127.1.{number // 250}.{number % 250 + 1}" for number in range(3500)]
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
-        none = push_to([*many, "::1", "::1"], bound.getsockname()[1])
+        unanswered(push_to([*many, "::1", "::1"], bound.getsockname()[1]))
 
-    assert isinstance(none, NotAnswered)
     assert [str(each) for each in tried] == [
         *(each for pair in zip(many[:2], ["::1", "::1"], strict=True) for each in pair),
         *many[2:6],

@@ -9,46 +9,36 @@ from typing import Any
 
 import pytest
 
-from shared.http import Answered, Exchange, Failure, NotAnswered, OutboundRequest
-from tests.integration.push.late import eventually, until_the_end
+from shared.http import Answered, Exchange, Failure, OutboundRequest
+from tests.integration.push.late import eventually, open_files
 from tests.integration.push.on_loop import HttpPusher, answer_over, begin, run
 from tests.integration.push.scripted import (
+    END,
     OK,
-    PATIENCE,
     PATIENT,
+    READ,
+    RESET,
+    WAIT,
     Peer,
     Script,
     Server,
     always,
     answer_of,
+    by_turns,
     failure_of,
     once,
+    playing,
     push,
+    unanswered,
 )
-
-
-def reset_at_once(peer: Peer) -> None:
-    peer.reset()
-
-
-def reset_before_the_answer(peer: Peer) -> None:
-    peer.read()
-    peer.reset()
-
-
-def reset_in_the_head(peer: Peer) -> None:
-    peer.read()
-    peer.send(b"HTTP/1.1 200 OK\r\nContent-")
-    peer.stopped.wait(0.2)
-    peer.reset()
 
 
 @pytest.mark.parametrize(
     "script",
     [
-        reset_at_once,
-        reset_before_the_answer,
-        reset_in_the_head,
+        RESET,
+        playing(READ, RESET),
+        playing(READ, b"HTTP/1.1 200 OK\r\nContent-", 0.2, RESET),
         once(b""),
         once(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"),
         once(b"HTTP/1.1 100 Continue\r\n\r\n"),
@@ -71,25 +61,16 @@ def test_a_broken_connection_fails_and_is_not_tried_again(
 
 
 INTERIM = b"HTTP/1.1 100 Continue\r\n\r\n"
-TOO_LARGE = b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\n\r\n"
+STRAY = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"
+TOO_LARGE = b"HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 
-@pytest.mark.parametrize("pieces", [[INTERIM + TOO_LARGE], [INTERIM, TOO_LARGE], [TOO_LARGE]])
-@pytest.mark.parametrize("ends", ["reset", "never"])
+@pytest.mark.parametrize("pieces", [[INTERIM + TOO_LARGE], [INTERIM, 0.1, TOO_LARGE], [TOO_LARGE]])
+@pytest.mark.parametrize("end", [RESET, WAIT], ids=["reset", "never"])
 def test_an_answer_while_the_request_is_being_sent_counts(
-    pusher: HttpPusher, pieces: list[bytes], ends: str
+    pusher: HttpPusher, pieces: list[bytes | float], end: Script
 ) -> None:
-    def script(peer: Peer) -> None:
-        peer.receive()
-        for piece in pieces:
-            peer.send(piece)
-            peer.stopped.wait(0.1)
-        if ends == "reset":
-            peer.reset()
-        else:
-            peer.wait()
-
-    with Server(script) as server:
+    with Server(playing(END, *pieces, 0.1, end)) as server:
         answered = answer_of(push(pusher, server.url, body=bytes(20_000_000)))
 
         assert answered.status == 413
@@ -97,24 +78,16 @@ def test_an_answer_while_the_request_is_being_sent_counts(
 
 
 def test_an_interim_answer_while_the_request_is_being_sent_is_none(pusher: HttpPusher) -> None:
-    def script(peer: Peer) -> None:
-        peer.send(INTERIM)
-        peer.receive()
-        peer.stopped.wait(0.1)
-        peer.reset()
-
-    with Server(script) as server:
+    with Server(playing(INTERIM, END, 0.1, RESET)) as server:
         assert failure_of(push(pusher, server.url, body=bytes(20_000_000))) is Failure.SOCKET
 
 
 def test_nobody_listens(pusher: HttpPusher) -> None:
     with socket.socket() as bound:  # and so nobody else's port meanwhile
         bound.bind(("127.0.0.1", 0))
-        none = push(pusher, f"http://127.0.0.1:{bound.getsockname()[1]}/")
+        none = unanswered(push(pusher, f"http://127.0.0.1:{bound.getsockname()[1]}/"))
 
-    assert isinstance(none, NotAnswered)
-    assert none.failure is Failure.SOCKET
-    assert none.detail == "connecting to 127.0.0.1: Connection refused"
+    assert none[:2] == (Failure.SOCKET, "connecting to 127.0.0.1: Connection refused")
 
 
 def test_connections_are_kept(pusher: HttpPusher) -> None:
@@ -156,73 +129,47 @@ def test_a_connection_closed_while_idle_is_replaced(pusher: HttpPusher) -> None:
     with Server(once(OK)) as server:
         for _ in range(3):
             assert isinstance(push(pusher, server.url), Answered)
-            for thread in server._threads[1:]:
-                thread.join()
+            server.join()
 
         assert len(server.requests) == 3
 
 
 def test_an_answer_nobody_asked_for_is_not_taken_for_ours(pusher: HttpPusher) -> None:
     """Some servers say 408 on an idle connection before they close it."""
-
-    def script(peer: Peer) -> None:
-        peer.read()
-        peer.send(OK)
-        if peer.number == 1:
-            peer.stopped.wait(0.1)
-            peer.send(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
-
-    with Server(script) as server:
+    with Server(by_turns(playing(READ, OK, 0.1, STRAY), once(OK))) as server:
         push(pusher, server.url)
-        for thread in server._threads[1:]:
-            thread.join()
-        answered = answer_of(push(pusher, server.url))
+        server.join()
 
-        assert answered.status == 200
+        assert answer_of(push(pusher, server.url)).status == 200
 
 
-@pytest.mark.parametrize("stray", [b"HTTP/1.1 408 Request Timeout\r\n\r\n", b""])
+@pytest.mark.parametrize("stray", [STRAY, b""])
 def test_what_arrived_while_the_loop_was_busy_is_not_taken_for_ours(
     pusher: HttpPusher, stray: bytes
 ) -> None:
     """The loop has not looked at the connection since."""
     idle = Event()
 
-    def script(peer: Peer) -> None:
-        peer.read()
-        peer.send(OK)
-        if peer.number == 1:
-            idle.wait(PATIENCE)
-            peer.send(stray)
-
     async def push_twice(url: str) -> Exchange:
         request = OutboundRequest("POST", url, {}, b"[]")
         await pusher.real.send(request, PATIENT)
         idle.set()
-        for thread in server._threads[1:]:
-            thread.join()
+        server.join()
         return await pusher.real.send(request, PATIENT)
 
-    with Server(script) as server:
+    with Server(by_turns(playing(READ, OK, idle, stray), once(OK))) as server:
         assert answer_of(run(push_twice(server.url))).status == 200
         assert len(server.requests) == 2
 
 
-@pytest.mark.parametrize("how", ["close", "reset"])
+@pytest.mark.parametrize("end", [b"", RESET], ids=["close", "reset"])
 def test_a_used_connection_that_ends_before_any_answer_is_tried_once_more(
-    pusher: HttpPusher, how: str
+    pusher: HttpPusher, end: bytes | Script
 ) -> None:
-    def script(peer: Peer) -> None:
-        peer.read()
-        peer.send(OK)
-        if peer.read() and how == "reset":
-            peer.reset()
-
-    with Server(script) as server:
+    with Server(by_turns(playing(READ, OK, READ, end), once(OK))) as server:
         push(pusher, server.url)
-        answered = push(pusher, server.url, body=b"[2]")
+        answer_of(push(pusher, server.url, body=b"[2]"))
 
-        assert isinstance(answered, Answered)
         assert server.connections == 2
         assert [request[-3:] for request in server.requests[1:]] == [b"[2]", b"[2]"]
 
@@ -231,47 +178,24 @@ def test_a_used_connection_that_ends_before_any_answer_is_tried_once_more(
 def test_a_used_connection_that_ends_within_an_answer_is_not_tried_again(
     pusher: HttpPusher, part: bytes
 ) -> None:
-    def script(peer: Peer) -> None:
-        peer.read()
-        peer.send(OK)
-        if peer.read():
-            peer.send(part)
-
-    with Server(script) as server:
+    with Server(playing(READ, OK, READ, part)) as server:
         push(pusher, server.url)
         assert failure_of(push(pusher, server.url)) is Failure.SOCKET
         assert server.connections == 1
 
 
 def test_the_second_try_is_the_last(pusher: HttpPusher) -> None:
-    def script(peer: Peer) -> None:
-        peer.read()
-        if peer.number == 1:
-            peer.send(OK)
-            peer.read()
-
-    with Server(script) as server:
+    with Server(by_turns(playing(READ, OK, READ), playing(READ))) as server:
         push(pusher, server.url)
         assert failure_of(push(pusher, server.url)) is Failure.SOCKET
         assert server.connections == 2
 
 
 def test_the_second_try_has_only_the_time_that_is_left(pusher: HttpPusher) -> None:
-    """Its answer comes 2.2 s after the first began: too late, though it took 1.8 s itself."""
-
-    def script(peer: Peer) -> None:
-        peer.read()
-        if peer.number == 1:
-            peer.send(OK)
-            peer.read()
-            peer.stopped.wait(0.4)
-        else:
-            peer.stopped.wait(1.8)
-            peer.send(OK)
-
-    with Server(script) as server:
+    """Its answer comes 1.1 s after the first began: too late, though it took 0.9 s itself."""
+    with Server(by_turns(playing(READ, OK, READ, 0.2), playing(READ, 0.9, OK))) as server:
         push(pusher, server.url)
-        assert failure_of(push(pusher, server.url, timedelta(seconds=2))) is Failure.TIMED_OUT
+        assert failure_of(push(pusher, server.url, timedelta(seconds=1))) is Failure.TIMED_OUT
         assert server.connections == 2
 
 
@@ -303,14 +227,14 @@ def test_threads_never_mix_up_answers(pusher: HttpPusher) -> None:
 
 
 def test_a_push_that_is_cancelled_closes_its_connection(pusher: HttpPusher) -> None:
-    ended = Event()
-    with Server(until_the_end(ended)) as server:
+    with Server(playing(READ, END)) as server:
         request = OutboundRequest("POST", server.url, {}, b"[]")
         sent = begin(pusher.real.send(request, PATIENT))
         assert eventually(lambda: server.requests)
+        files = open_files()
         sent.cancel()
 
-        assert ended.wait(PATIENCE)
+        assert eventually(lambda: open_files() <= files - 2)  # both its ends
 
 
 @pytest.mark.parametrize("sent_before", [0, 1])

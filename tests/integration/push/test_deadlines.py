@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from datetime import timedelta
 from ipaddress import ip_address
 from threading import Event, Thread
@@ -12,6 +10,7 @@ from time import monotonic
 
 import pytest
 
+from shared.adapters.http import http_pusher as sender
 from shared.adapters.http.outbound_guard import Address
 from shared.http import Failure, NotAnswered, OutboundRequest
 from tests.integration.push.late import eventually
@@ -22,32 +21,32 @@ from tests.integration.push.scripted import (
     OK,
     PATIENCE,
     PATIENT,
+    READ,
     SHORT,
+    WAIT,
     Peer,
     Script,
     Server,
     always,
     answer_of,
+    by_turns,
+    byte_by_byte,
     dribbling,
     failure_of,
     never_reading,
+    once,
+    playing,
     push,
+    silent,
+    unanswered,
 )
 
-
-def never_answering(peer: Peer) -> None:
-    peer.read()
-    peer.wait()
+never_answering = playing(READ, WAIT)
 
 
 def slowly_reading(peer: Peer) -> None:
     while not peer.stopped.wait(0.05):
         peer.receive(1000)
-
-
-def dribbling_status(peer: Peer) -> None:
-    peer.read()
-    peer.dribble(b"HTTP/1.1 200 " + b"O" * 1000)
 
 
 def forever_processing(peer: Peer) -> None:
@@ -59,19 +58,18 @@ def forever_processing(peer: Peer) -> None:
 @pytest.mark.parametrize(
     "script",
     [
-        never_answering,
-        never_reading,
-        slowly_reading,
-        dribbling,
-        dribbling_status,
-        forever_processing,
+        pytest.param(never_answering, id="never answering"),
+        pytest.param(never_reading, id="never reading"),
+        pytest.param(slowly_reading, id="slowly reading"),
+        pytest.param(dribbling, id="dribbling"),
+        pytest.param(playing(READ, byte_by_byte(b"HTTP/1.1 200 " + b"O" * 1000)), id="the status"),
+        pytest.param(forever_processing, id="processing for ever"),
     ],
 )
 def test_the_deadline_holds(pusher: HttpPusher, script: Script) -> None:
     with Server(script) as server:
-        none = push(pusher, server.url, SHORT, body=bytes(20_000_000))
+        none = unanswered(push(pusher, server.url, SHORT, body=bytes(20_000_000)))
 
-        assert isinstance(none, NotAnswered)
         assert none.failure is Failure.TIMED_OUT  # whoever waits on sees the peer's end instead
         assert none.seconds >= 0.5
         assert server.connections == 1
@@ -80,13 +78,7 @@ def test_the_deadline_holds(pusher: HttpPusher, script: Script) -> None:
 def test_a_used_connection_that_stays_silent_is_no_reason_to_send_again(
     pusher: HttpPusher,
 ) -> None:
-    def script(peer: Peer) -> None:
-        peer.read()
-        peer.send(OK)
-        peer.read()
-        peer.wait()
-
-    with Server(script) as server:
+    with Server(playing(READ, OK, READ, WAIT)) as server:
         push(pusher, server.url)
         none = push(pusher, server.url, SHORT)
         server.stopped.wait(0.2)
@@ -96,51 +88,29 @@ def test_a_used_connection_that_stays_silent_is_no_reason_to_send_again(
         assert server.connections == 1
 
 
-@contextmanager
-def full_listener(host: str = "127.0.0.1", port: int = 0) -> Iterator[int]:
-    """Listen with a backlog that is full, so that nobody can connect; yield the port."""
-    with socket.socket() as full, ExitStack() as waiting:
-        full.bind((host, port))
-        full.listen(0)
-        taken = int(full.getsockname()[1])
-        for _ in range(4):
-            other = waiting.enter_context(socket.socket())
-            other.setblocking(False)
-            other.connect_ex((host, taken))
-        yield taken
-
-
 def test_connecting_is_bounded(pusher: HttpPusher) -> None:
-    with full_listener() as port:
-        none = push(pusher, f"http://127.0.0.1:{port}/", SHORT)
+    with silent() as full:
+        none = unanswered(push(pusher, f"http://127.0.0.1:{full.getsockname()[1]}/", SHORT))
 
-        assert isinstance(none, NotAnswered)
         assert none.failure is Failure.TIMED_OUT
         assert none.seconds >= 0.5
 
 
 def test_connecting_once_more_has_only_the_time_that_is_left() -> None:
-    """The name server's second answer comes 2.2 s after the request began: too late."""
+    """The name server's second answer comes 1.1 s after the request began: too late."""
     release, asked = Event(), []
 
     def lookup(host: str) -> Sequence[Address]:
         asked.append(host)
         if len(asked) > 1:
-            release.wait(1.8)
+            release.wait(0.9)
         return [ip_address("127.0.0.1")]
 
-    def script(peer: Peer) -> None:
-        peer.read()
-        peer.send(OK)
-        if peer.number == 1:
-            peer.read()
-            peer.stopped.wait(0.4)
-
-    pusher = HttpPusher(LOCAL, lookup=looked_up(lookup))
-    with Server(script) as server:
+    script = by_turns(playing(READ, OK, READ, 0.2), once(OK))
+    with HttpPusher(LOCAL, lookup=looked_up(lookup)) as pusher, Server(script) as server:
         url = f"http://again.test:{server.port}/"
         push(pusher, url)
-        none = push(pusher, url, timedelta(seconds=2))
+        none = push(pusher, url, timedelta(seconds=1))
         release.set()
 
         assert failure_of(none) is Failure.TIMED_OUT
@@ -198,22 +168,18 @@ def test_no_time_at_all_is_a_timeout(pusher: HttpPusher, seconds: int) -> None:
         assert failure_of(push(pusher, server.url, timedelta(seconds=seconds))) is Failure.TIMED_OUT
 
 
-@pytest.mark.parametrize(("seconds", "came"), [(20, True), (1, False)])
+@pytest.mark.parametrize(("seconds", "came"), [(20, True), (0.1, False)])
 def test_a_body_that_is_wanted_has_the_time_of_the_answer(
-    pusher: HttpPusher, seconds: int, *, came: bool
+    pusher: HttpPusher, monkeypatch: pytest.MonkeyPatch, seconds: float, *, came: bool
 ) -> None:
     """And two seconds at least, as bodies that nobody asks for."""
-
-    def script(peer: Peer) -> None:
-        peer.read()
-        peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
-        peer.stopped.wait(3)
-        peer.send(b"ok")
-
-    with Server(script) as server:
+    assert sender._BODY_SECONDS == 2
+    monkeypatch.setattr(sender, "_BODY_SECONDS", 0.3)
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"
+    with Server(playing(READ, head, 0.6, b"ok")) as server:
         request = OutboundRequest("POST", server.url, {}, b"[]", wants_body=True)
         begun = monotonic()
         answered = answer_of(pusher.send(request, timedelta(seconds=seconds)))
 
         assert answered.body == (b"ok" if came else b"")
-        assert monotonic() - begun >= 2
+        assert monotonic() - begun >= 0.3

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
-from ipaddress import ip_address
 from typing import Any, NoReturn
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from shared import http
 from shared.adapters.http import dialer
 from shared.adapters.http.tls import parse_certificate
 from shared.clock import SystemClock
-from shared.http import Exchange, Failure, NotAnswered, OutboundRequest
+from shared.http import Exchange, Failure, OutboundRequest
 from tests.integration.push.authority import Authority
-from tests.integration.push.names import looked_up
+from tests.integration.push.names import always_at
 from tests.integration.push.on_loop import HttpPusher
 from tests.integration.push.scripted import (
     LOCAL,
@@ -24,21 +25,12 @@ from tests.integration.push.scripted import (
     Server,
     always,
     answer_of,
-    failure_of,
     push,
+    unanswered,
 )
 
 CLOSING = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 LIMIT = timedelta(seconds=20)
-
-
-@pytest.fixture
-def trusting(authority: Authority) -> Iterator[HttpPusher]:
-    made = HttpPusher(
-        LOCAL, tls=authority.client(), lookup=looked_up(lambda _: [ip_address("127.0.0.1")])
-    )
-    yield made
-    made.close()
 
 
 def examine(pusher: HttpPusher, url: str) -> Exchange:
@@ -104,15 +96,14 @@ def test_a_certificate_that_is_refused_is_shown_and_nothing_is_sent(
     detail: str,
 ) -> None:
     with Server(always(OK), authority.server(host, **options)) as server:
-        exchange = examine(trusting, f"https://good.test:{server.port}/")
+        none = unanswered(examine(trusting, f"https://good.test:{server.port}/"))
 
-        assert isinstance(exchange, NotAnswered)
-        assert exchange.failure is Failure.TLS
-        assert detail in exchange.detail
-        assert exchange.peer
-        assert exchange.peer.certificate
-        assert exchange.peer.certificate.names == (host,)
-        assert exchange.peer.certificate.matches is matches
+        assert none.failure is Failure.TLS
+        assert detail in none.detail
+        assert none.peer
+        assert none.peer.certificate
+        assert none.peer.certificate.names == (host,)
+        assert none.peer.certificate.matches is matches
         assert server.requests == []
 
 
@@ -121,14 +112,16 @@ def test_without_tls_there_is_no_certificate(pusher: HttpPusher) -> None:
         assert answer_of(examine(pusher, server.url)).peer == ("127.0.0.1", None)
 
 
-def test_a_guarded_address_is_not_examined(authority: Authority) -> None:
-    guarded = HttpPusher(
-        LOCAL, tls=authority.client(), lookup=looked_up(lambda _: [ip_address("10.0.0.1")])
-    )
-    exchange = examine(guarded, "https://good.test/")
-    guarded.close()
+def test_a_guarded_address_is_not_examined() -> None:
+    with HttpPusher(LOCAL, lookup=always_at("10.0.0.1")) as guarded:
+        none = unanswered(examine(guarded, "https://good.test/"))
 
-    assert (failure_of(exchange), exchange.peer) == (Failure.NOT_ALLOWED, None)
+    assert (none.failure, none.peer) == (Failure.NOT_ALLOWED, None)
+
+
+def der_of(authority: Authority, name: str) -> bytes:
+    issued = x509.load_pem_x509_certificate(authority.issue(name).read_bytes())
+    return issued.public_bytes(Encoding.DER)
 
 
 @pytest.mark.parametrize(
@@ -146,43 +139,27 @@ def test_a_guarded_address_is_not_examined(authority: Authority) -> None:
 def test_the_host_is_compared_as_tls_compares_it(
     authority: Authority, name: str, host: str, *, matches: bool
 ) -> None:
-    from cryptography import x509
-    from cryptography.hazmat.primitives.serialization import Encoding
-
-    issued = x509.load_pem_x509_certificate(authority.issue(name).read_bytes())
-
-    found = parse_certificate(issued.public_bytes(Encoding.DER), host)
+    found = parse_certificate(der_of(authority, name), host)
 
     assert found
     assert found.matches is matches
 
 
-def _with_an_unknown_name(der: bytes) -> bytes:
-    """Make the DNS name an x400Address, whose contents nobody reads."""
-    return der.replace(b"\x82\x09good.test", b"\xa3\x09good.test")
+UNREADABLE = {
+    # The DNS name is an x400Address, whose contents nobody reads.
+    "an unknown name": lambda der: der.replace(b"\x82\x09good.test", b"\xa3\x09good.test"),
+    # The key of the issuer (2.5.29.35) is another subjectAltName (2.5.29.17).
+    "an extension twice": lambda der: der.replace(b"\x06\x03\x55\x1d\x23", b"\x06\x03\x55\x1d\x11"),
+    "version 9": lambda der: der.replace(b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x08", 1),
+    "none": lambda _: b"nothing",
+}
 
 
-def _with_a_repeated_extension(der: bytes) -> bytes:
-    """Make the key of the issuer (2.5.29.35) another subjectAltName (2.5.29.17)."""
-    return der.replace(b"\x06\x03\x55\x1d\x23", b"\x06\x03\x55\x1d\x11")
-
-
-def _of_version_9(der: bytes) -> bytes:
-    return der.replace(b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x08", 1)
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [_with_an_unknown_name, _with_a_repeated_extension, _of_version_9, lambda _: b"nothing"],
-)
+@pytest.mark.parametrize("damage", UNREADABLE.values(), ids=UNREADABLE)
 def test_a_certificate_that_can_not_be_read_is_none(
     authority: Authority, damage: Callable[[bytes], bytes]
 ) -> None:
-    from cryptography import x509
-    from cryptography.hazmat.primitives.serialization import Encoding
-
-    issued = x509.load_pem_x509_certificate(authority.issue("good.test").read_bytes())
-    whole = issued.public_bytes(Encoding.DER)
+    whole = der_of(authority, "good.test")
 
     assert parse_certificate(whole, "good.test")
     assert damage(whole) != whole

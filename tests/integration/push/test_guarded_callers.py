@@ -29,9 +29,8 @@ def guarded() -> Iterator[TokenPusher]:
     guard = OutboundGuard(
         allow_http=True, allowed_networks=(), app_addresses=(), identity_endpoints=()
     )
-    bare = HttpPusher(guard)
-    yield TokenPusher(bare.real, WebhookTokens(None, FakeClock(), at_once))
-    bare.close()
+    with HttpPusher(guard) as bare:
+        yield TokenPusher(bare.real, WebhookTokens(None, FakeClock(), at_once))
 
 
 @pytest.mark.parametrize("schema", DeliverySchema)

@@ -9,14 +9,15 @@ import pytest
 
 from shared.adapters.http.outbound_guard import Address, OutboundGuard
 from shared.adapters.http.resolver import NameServers
-from shared.http import Answered, Failure
-from tests.integration.push.names import looked_up
+from shared.http import Failure
+from tests.integration.push.names import always_at, looked_up
 from tests.integration.push.on_loop import HttpPusher, run
 from tests.integration.push.scripted import (
     LOCAL,
     OK,
     Server,
     always,
+    answer_of,
     failure_of,
     once,
     push,
@@ -51,8 +52,7 @@ def test_no_name_for_loopback_gets_a_packet(host: str) -> None:
             return [ip_address("127.0.0.1"), ip_address("::1")]
         return run(system_names(name))
 
-    pusher = HttpPusher(CLOSED, lookup=looked_up(lookup))
-    with Server(always(OK)) as server:
+    with HttpPusher(CLOSED, lookup=looked_up(lookup)) as pusher, Server(always(OK)) as server:
         assert failure_of(push(pusher, f"http://{host}:{server.port}/")) is Failure.NOT_ALLOWED
         assert server.connections == 0
 
@@ -60,7 +60,7 @@ def test_no_name_for_loopback_gets_a_packet(host: str) -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]"])
 def test_an_allowed_address_is_reached_however_written(pusher: HttpPusher, host: str) -> None:
     with Server(always(OK)) as server:
-        assert isinstance(push(pusher, f"http://{host}:{server.port}/"), Answered)
+        answer_of(push(pusher, f"http://{host}:{server.port}/"))
         assert f"Host: {host}:{server.port}\r\n".encode() in server.requests[0]
 
 
@@ -68,69 +68,63 @@ def test_a_name_that_is_bound_again_gets_no_packet() -> None:
     """127.0.0.2 plays the public address, 127.0.0.1 the one behind the firewall."""
     answers = iter(["127.0.0.2", "127.0.0.1"])
     guard = OutboundGuard(allow_http=True, allowed_networks=[ip_network("127.0.0.2/32")])
-    pusher = HttpPusher(guard, lookup=looked_up(lambda _: [ip_address(next(answers))]))
     with (
+        HttpPusher(guard, lookup=looked_up(lambda _: [ip_address(next(answers))])) as pusher,
         Server(once(OK), host="127.0.0.2") as outer,
         Server(always(OK), port=outer.port) as inner,
     ):
         url = f"http://rebound.test:{outer.port}/"
-        first = push(pusher, url)
-        for thread in outer._threads[1:]:
-            thread.join()
-        second = push(pusher, url)
+        answer_of(push(pusher, url))
+        outer.join()
 
-        assert isinstance(first, Answered)
-        assert failure_of(second) is Failure.NOT_ALLOWED
+        assert failure_of(push(pusher, url)) is Failure.NOT_ALLOWED
         assert (outer.connections, inner.connections) == (1, 0)
-    pusher.close()
+
+
+class Asked:
+    """A lookup that finds this machine, and keeps which names it was asked for."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.lookup = looked_up(self._find)
+
+    def _find(self, host: str) -> Sequence[Address]:
+        self.names.append(host)
+        return [ip_address("127.0.0.1")]
 
 
 def test_a_name_is_resolved_once_for_a_connection() -> None:
-    asked: list[str] = []
-
-    def lookup(host: str) -> Sequence[Address]:
-        asked.append(host)
-        return [ip_address("127.0.0.1")]
-
-    pusher = HttpPusher(LOCAL, lookup=looked_up(lookup))
-    with Server(always(OK)) as server:
+    asked = Asked()
+    with HttpPusher(LOCAL, lookup=asked.lookup) as pusher, Server(always(OK)) as server:
         for _ in range(3):
-            assert isinstance(push(pusher, f"http://once.test:{server.port}/"), Answered)
+            answer_of(push(pusher, f"http://once.test:{server.port}/"))
             assert f"Host: once.test:{server.port}".encode() in server.requests[-1]
 
-        assert asked == ["once.test"]
-    pusher.close()
+        assert asked.names == ["once.test"]
 
 
 def test_of_several_addresses_only_allowed_ones_are_tried() -> None:
     guard = OutboundGuard(allow_http=True, allowed_networks=[ip_network("127.0.0.2/31")])
-    candidates = [ip_address(each) for each in ("127.0.0.1", "::1", "127.0.0.3", "127.0.0.2")]
-    pusher = HttpPusher(guard, lookup=looked_up(lambda _: candidates))
+    candidates = always_at("127.0.0.1", "::1", "127.0.0.3", "127.0.0.2")
     with (
+        HttpPusher(guard, lookup=candidates) as pusher,
         Server(always(OK), host="127.0.0.2") as allowed,
         Server(always(OK), port=allowed.port) as refused,
     ):
-        answered = push(pusher, f"http://several.test:{allowed.port}/")
+        answer_of(push(pusher, f"http://several.test:{allowed.port}/"))
 
-        assert isinstance(answered, Answered)
         assert (allowed.connections, refused.connections) == (1, 0)
-        pusher.close()
 
 
 def test_scheme_and_own_host_are_refused_before_anything_is_resolved() -> None:
-    asked: list[str] = []
-
-    def lookup(host: str) -> Sequence[Address]:
-        asked.append(host)
-        return [ip_address("127.0.0.1")]
-
+    asked = Asked()
     guard = OutboundGuard(
         allowed_networks=[ip_network("0.0.0.0/0")], app_addresses=[("app.test", 443)]
     )
-    pusher = HttpPusher(guard, lookup=looked_up(lookup))
+    pusher = HttpPusher(guard, lookup=asked.lookup)
     for url in ("http://other.test/", "https://app.test/", "https://APP.test.:443/"):
         assert failure_of(push(pusher, url)) is Failure.NOT_ALLOWED
-    assert asked == []
+    assert asked.names == []
 
 
 def test_an_identity_endpoint_gets_no_packet() -> None:
@@ -181,6 +175,6 @@ def test_the_environments_proxies_are_ignored(
     with Server(always(OK)) as proxy, Server(always(OK)) as server:
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
-        assert isinstance(push(pusher, server.url), Answered)
+        answer_of(push(pusher, server.url))
 
         assert proxy.connections == 0

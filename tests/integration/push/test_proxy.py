@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from datetime import timedelta
 from ipaddress import ip_address
 
 import pytest
 
 from shared.adapters.http.outbound_guard import Address, OutboundGuard
 from shared.adapters.http.tls import TlsMaterial, client_tls
-from shared.http import Failure, NotAnswered
+from shared.http import Failure
 from shared.network_settings import egress_proxy
 from tests.integration.push.authority import Authority
 from tests.integration.push.names import looked_up
@@ -30,6 +29,7 @@ from tests.integration.push.scripted import (
     never_reading,
     once,
     push,
+    unanswered,
 )
 
 MakePusher = Callable[..., HttpPusher]
@@ -131,9 +131,8 @@ def test_a_proxy_that_opens_no_tunnel(
     make_pusher: MakePusher, script: Script, failure: Failure, words: str
 ) -> None:
     with Server(script) as proxy:
-        none = push(make_pusher(proxy), "http://target.test/", SHORT)
+        none = unanswered(push(make_pusher(proxy), "http://target.test/", SHORT))
 
-        assert isinstance(none, NotAnswered)
         assert none.failure is failure
         assert words in none.detail
 
@@ -141,11 +140,10 @@ def test_a_proxy_that_opens_no_tunnel(
 def test_a_proxy_that_is_not_there(make_pusher: MakePusher) -> None:
     with Server(never_reading) as gone:
         pusher = make_pusher(gone)
-    none = push(pusher, "http://target.test/", timedelta(seconds=5))
+    none = unanswered(push(pusher, "http://target.test/"))
 
-    assert isinstance(none, NotAnswered)
-    assert none.failure is Failure.SHORTAGE
-    assert none.detail == "the proxy: connecting to 127.0.0.1: Connection refused"
+    refused = "the proxy: connecting to 127.0.0.1: Connection refused"
+    assert none[:2] == (Failure.SHORTAGE, refused)
 
 
 def test_a_proxy_whose_name_is_not_known() -> None:
@@ -155,10 +153,7 @@ def test_a_proxy_whose_name_is_not_known() -> None:
         return [ip_address("127.0.0.1")]
 
     proxy = egress_proxy("http://proxy.test")
-    pusher = HttpPusher(LOCAL, lookup=looked_up(find), proxy=proxy)
-    none = push(pusher, "http://target.test/")
-    pusher.close()
+    with HttpPusher(LOCAL, lookup=looked_up(find), proxy=proxy) as pusher:
+        none = unanswered(push(pusher, "http://target.test/"))
 
-    assert isinstance(none, NotAnswered)
-    assert none.failure is Failure.SHORTAGE
-    assert none.detail == "the proxy: proxy.test: no such name"
+    assert none[:2] == (Failure.SHORTAGE, "the proxy: proxy.test: no such name")

@@ -12,10 +12,11 @@ from tests.integration.push.on_loop import HttpPusher, answer_over, run
 from tests.integration.push.scripted import (
     EMPTY,
     OK,
-    Peer,
+    WAIT,
     Server,
     always,
     answer_of,
+    playing,
     push,
 )
 
@@ -47,12 +48,8 @@ def test_a_subscription_may_name_another_user_agent(pusher: HttpPusher, name: st
 
 def test_an_early_answer_ends_the_sending(pusher: HttpPusher) -> None:
     """A server may refuse a large body without ever reading it."""
-
-    def script(peer: Peer) -> None:
-        peer.send(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
-        peer.wait()
-
-    with Server(script) as server:
+    refusal = b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n"
+    with Server(playing(refusal, WAIT)) as server:
         answered = answer_of(push(pusher, server.url, body=bytes(20_000_000)))
         push(pusher, server.url, body=bytes(20_000_000))
 

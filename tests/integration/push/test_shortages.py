@@ -8,18 +8,16 @@ import socket
 import subprocess
 import sys
 from errno import EADDRNOTAVAIL, ECONNREFUSED, EMFILE, ENFILE, ENOBUFS, ENOMEM
-from ipaddress import ip_address
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from shared.adapters.http import dialer as connecting
 from shared.adapters.http.dialer import new_socket
 from shared.adapters.http.no_answer import failed
-from shared.adapters.http.pool import Pool
 from shared.adapters.http.resolver import NameServers
-from shared.http import Answered, Failure, NotAnswered
-from tests.integration.push.names import looked_up, name_servers
+from shared.http import Failure
+from tests.integration.push.names import always_at, looked_up, name_servers
 from tests.integration.push.on_loop import HttpPusher, begin, run
 from tests.integration.push.scripted import (
     LOCAL,
@@ -28,8 +26,10 @@ from tests.integration.push.scripted import (
     Peer,
     Server,
     always,
+    answer_of,
     failure_of,
     push,
+    unanswered,
 )
 from tests.integration.push.shortage import no_descriptor, take_descriptors
 
@@ -38,28 +38,23 @@ from tests.integration.push.shortage import no_descriptor, take_descriptors
 def test_without_a_descriptor_nothing_is_said_about_the_endpoint(host: str) -> None:
     with Server(always(OK)) as server, name_servers() as names:
         pusher = HttpPusher(LOCAL, lookup=names)
-        assert isinstance(push(pusher, f"http://good.other.test:{server.port}/"), Answered)
+        answer_of(push(pusher, f"http://good.other.test:{server.port}/"))
         pusher.close()
         with no_descriptor():
             take_descriptors()
             none = push(pusher, f"http://{host}:{server.port}/")
-        again = push(pusher, f"http://{host}:{server.port}/", PATIENT)
+        answer_of(push(pusher, f"http://{host}:{server.port}/", PATIENT))
         pusher.close()
 
     assert failure_of(none) is Failure.SHORTAGE
-    assert isinstance(again, Answered)
 
 
 @pytest.mark.parametrize("free", [1, 2, 3])
 def test_a_first_lookup_that_lacks_descriptors_says_nothing_about_the_name(free: int) -> None:
     """c-ares needs several to begin with, and does with one if it must."""
-    with name_servers() as names:
-        pusher = HttpPusher(LOCAL, lookup=names)
-        with no_descriptor(free):
-            none = push(pusher, "http://good.test/")
-        pusher.close()
+    with name_servers() as names, HttpPusher(LOCAL, lookup=names) as pusher, no_descriptor(free):
+        none = unanswered(push(pusher, "http://good.test/"))
 
-    assert isinstance(none, NotAnswered)
     was_found = none.detail == "connecting to 127.0.0.1: Connection refused"
     assert none.failure is Failure.SHORTAGE or was_found
 
@@ -69,10 +64,8 @@ def test_without_a_name_server_nothing_is_known_about_a_name() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as closed:
         closed.bind(("127.0.0.1", 0))
         names = NameServers([f"127.0.0.1:{closed.getsockname()[1]}"])
-    pusher = HttpPusher(LOCAL, lookup=names)
-
-    assert failure_of(push(pusher, "http://good.test/", PATIENT)) is Failure.SHORTAGE
-    pusher.close()
+    with HttpPusher(LOCAL, lookup=names) as pusher:
+        assert failure_of(push(pusher, "http://good.test/", PATIENT)) is Failure.SHORTAGE
 
 
 def test_a_name_is_unknown_only_if_there_was_a_descriptor_to_ask_with() -> None:
@@ -82,10 +75,8 @@ def test_a_name_is_unknown_only_if_there_was_a_descriptor_to_ask_with() -> None:
         take_descriptors()
         raise OSError("no such name")
 
-    pusher = HttpPusher(LOCAL, lookup=looked_up(lookup))
-    with no_descriptor(1):
+    with HttpPusher(LOCAL, lookup=looked_up(lookup)) as pusher, no_descriptor(1):
         none = push(pusher, "http://good.test/")
-    pusher.close()
 
     assert failure_of(none) is Failure.SHORTAGE
 
@@ -104,16 +95,14 @@ def test_what_the_process_lacks_is_told_from_what_the_endpoint_did(
     assert failed(error).failure is failure
 
 
-def test_no_local_port_is_a_shortage(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_local_port_is_a_shortage(pusher: HttpPusher, monkeypatch: pytest.MonkeyPatch) -> None:
     class WithoutPort(socket.socket):
         def connect(self, *_: object) -> None:
             raise OSError(EADDRNOTAVAIL, "")
 
     monkeypatch.setattr(connecting, "new_socket", lambda family, _: WithoutPort(family))
-    pusher = HttpPusher(LOCAL)
 
     assert failure_of(push(pusher, "http://127.0.0.1:9/")) is Failure.SHORTAGE
-    pusher.close()
 
 
 def test_an_address_that_could_not_be_tried_counts_more_than_one_that_refused(
@@ -128,38 +117,28 @@ def test_an_address_that_could_not_be_tried_counts_more_than_one_that_refused(
         return new_socket(family, room)
 
     monkeypatch.setattr(connecting, "new_socket", new)
-    addresses = [ip_address("127.0.0.1"), ip_address("127.0.0.2")]
-    pusher = HttpPusher(LOCAL, lookup=looked_up(lambda _: addresses))
-
-    assert failure_of(push(pusher, "http://several.test:9/")) is Failure.SHORTAGE
-    pusher.close()
+    with HttpPusher(LOCAL, lookup=always_at("127.0.0.1", "127.0.0.2")) as pusher:
+        assert failure_of(push(pusher, "http://several.test:9/")) is Failure.SHORTAGE
 
 
-def test_idle_connections_are_closed_first() -> None:
-    pusher = HttpPusher(LOCAL)
+def test_idle_connections_are_closed_first(pusher: HttpPusher) -> None:
+    """Nobody listens at the second address: that it was tried shows that there was a descriptor."""
     with Server(always(OK)) as server:
-        assert isinstance(push(pusher, f"http://127.0.0.1:{server.port}/"), Answered)
+        answer_of(push(pusher, server.url))
         with no_descriptor():
-            assert pusher.real._pool._count == 1
-            run(_new_socket(pusher.real._pool)).close()
-            assert pusher.real._pool._count == 0
+            none = push(pusher, f"http://127.0.0.2:{server.port}/")
 
-
-async def _new_socket(idle: Pool) -> socket.socket:
-    return new_socket(socket.AF_INET, idle.close)
+    assert failure_of(none) is Failure.SOCKET
 
 
 def test_silent_name_servers_keep_no_other_name_waiting() -> None:
     """More names than threads could be had for; then one whose servers answer."""
     with Server(always(OK)) as server, name_servers() as names:
         silent = [begin(names(f"silent-{number}.test")) for number in range(300)]
-        pusher = HttpPusher(LOCAL, lookup=names)
+        with HttpPusher(LOCAL, lookup=names) as pusher:
+            answer_of(push(pusher, f"http://good.test:{server.port}/", PATIENT))
 
-        outcome = push(pusher, f"http://good.test:{server.port}/", PATIENT)
-
-        assert isinstance(outcome, Answered)
         assert not any(each.done() for each in silent)
-        pusher.close()
 
 
 def test_lookups_that_are_under_way_at_the_end_are_no_answers() -> None:
@@ -174,13 +153,11 @@ def test_lookups_that_are_under_way_at_the_end_are_no_answers() -> None:
 
 
 def test_a_lookup_without_memory_is_a_shortage() -> None:
-    def lookup(_: str) -> list[object]:
+    def lookup(_: str) -> NoReturn:
         raise MemoryError
 
-    pusher = HttpPusher(LOCAL, lookup=looked_up(lookup))  # type: ignore[arg-type]
-
-    assert failure_of(push(pusher, "http://good.test/")) is Failure.SHORTAGE
-    pusher.close()
+    with HttpPusher(LOCAL, lookup=looked_up(lookup)) as pusher:
+        assert failure_of(push(pusher, "http://good.test/")) is Failure.SHORTAGE
 
 
 STOPPED = """

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator
-from ipaddress import ip_address
 
 import pytest
 
 from pushgrid.testing.memory import Seconds
 from shared.adapters.http import tls
 from tests.integration.push.authority import Authority
-from tests.integration.push.names import looked_up
 from tests.integration.push.on_loop import HttpPusher
-from tests.integration.push.scripted import LOCAL, Peer, Server, answer_of, push
+from tests.integration.push.scripted import Peer, Server, answer_of, push
 
 CLOSING = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
@@ -36,15 +33,6 @@ class Resuming(Server):
 
 
 @pytest.fixture
-def pusher(authority: Authority) -> Iterator[HttpPusher]:
-    made = HttpPusher(
-        LOCAL, tls=authority.client(), lookup=looked_up(lambda _: [ip_address("127.0.0.1")])
-    )
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def time(monkeypatch: pytest.MonkeyPatch) -> Seconds:
     made = Seconds()
     monkeypatch.setattr(tls, "awake_seconds", made)
@@ -57,56 +45,56 @@ def push_to(pusher: HttpPusher, server: Server, host: str = "good.test") -> None
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_later_connection_resumes_the_session(
-    pusher: HttpPusher, authority: Authority, version: ssl.TLSVersion
+    trusting: HttpPusher, authority: Authority, version: ssl.TLSVersion
 ) -> None:
     with Resuming(authority, version) as server:
         for _ in range(3):
-            push_to(pusher, server)
+            push_to(trusting, server)
 
         assert server.resumed == [False, True, True]
 
 
 def test_no_endpoint_resumes_the_session_of_another(
-    pusher: HttpPusher, authority: Authority
+    trusting: HttpPusher, authority: Authority
 ) -> None:
     with Resuming(authority) as server:
-        push_to(pusher, server)
-        push_to(pusher, server, "GOOD.test.")
+        push_to(trusting, server)
+        push_to(trusting, server, "GOOD.test.")
 
         assert server.resumed == [False, False]
 
 
 def test_a_peer_that_has_forgotten_the_session_is_greeted_anew(
-    pusher: HttpPusher, authority: Authority
+    trusting: HttpPusher, authority: Authority
 ) -> None:
     with Resuming(authority) as server:
-        push_to(pusher, server)
+        push_to(trusting, server)
         server.use_tls(authority.server("good.test"))
-        push_to(pusher, server)
-        push_to(pusher, server)
+        push_to(trusting, server)
+        push_to(trusting, server)
 
         assert server.resumed == [False, False, True]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_certificate_is_verified_again_after_an_hour(
-    pusher: HttpPusher, authority: Authority, time: Seconds, version: ssl.TLSVersion
+    trusting: HttpPusher, authority: Authority, time: Seconds, version: ssl.TLSVersion
 ) -> None:
     """However often its session was resumed meanwhile."""
     with Resuming(authority, version) as server:
         for now in (0, 1800, 3599, 3601, 5400):
             time.seconds = now
-            push_to(pusher, server)
+            push_to(trusting, server)
 
         assert server.resumed == [False, True, True, False, True]
 
 
 def test_at_most_so_many_sessions_are_remembered(
-    pusher: HttpPusher, authority: Authority, monkeypatch: pytest.MonkeyPatch
+    trusting: HttpPusher, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tls, "_MAX_SESSIONS", 1)
     with Resuming(authority) as first, Resuming(authority) as second:
         for server in (first, second, first, first):
-            push_to(pusher, server)
+            push_to(trusting, server)
 
         assert (first.resumed, second.resumed) == ([False, False, True], [False])

@@ -17,11 +17,11 @@ from pushgrid.testing.memory import FakeClock, ScriptedPusher, Seconds
 from shared.adapters.bridge import OnLoopPusher
 from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens, credential_for
 from shared.adapters.off_loop import Threads
-from shared.http import Audience, Failure, NotAnswered, OutboundRequest
+from shared.http import Audience, Failure, OutboundRequest
 from tests.integration.push.authority import Authority
 from tests.integration.push.entra import TENANT, Entra, running_entra
 from tests.integration.push.on_loop import begin, run
-from tests.integration.push.scripted import failure_of
+from tests.integration.push.scripted import failure_of, unanswered
 from tests.integration.push.shortage import no_descriptor
 from tests.without_loop import at_once
 
@@ -162,25 +162,12 @@ def test_without_a_token_nothing_is_sent_and_it_is_tried_again_later(entra: Entr
     world.seconds = 30.0
     third = world.send()
 
-    assert isinstance(first, NotAnswered)
-    assert first.failure is Failure.UNAUTHORIZED
-    assert "AADSTS7000215" in first.detail
+    assert failure_of(first) is Failure.UNAUTHORIZED
+    assert "AADSTS7000215" in unanswered(first).detail
     assert SECRET not in repr(first)
     assert second == first
     assert third == f"Bearer token-{len(entra.asked)}"
     assert len(world.bare.sent) == 1
-
-
-def test_an_entra_id_that_is_away_is_an_outcome_too(entra: Entra) -> None:
-    credential = credential_for(
-        CLIENT, secret=SECRET, certificate=None, authority="https://127.0.0.1:1"
-    )
-    tokens = WebhookTokens(credential, FakeClock(), at_once, lambda: 0.0)
-
-    exchange = run(TokenPusher(ScriptedPusher(FakeClock()), tokens).send(REQUEST, TIMEOUT))
-
-    assert failure_of(exchange) is Failure.NO_AUTHORITY
-    assert entra.asked == []
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
@@ -214,12 +201,18 @@ def test_a_certificate_that_is_none_is_an_outcome_too(entra: Entra, text: str) -
     assert failure_of(world.pusher.send(REQUEST, TIMEOUT)) is Failure.UNAUTHORIZED
 
 
-def test_without_a_credential_there_is_none() -> None:
-    tokens = WebhookTokens(None, FakeClock(), at_once, lambda: 0.0)
+AWAY = credential_for(CLIENT, secret=SECRET, certificate=None, authority="https://127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    ("credential", "failure"), [(None, Failure.UNAUTHORIZED), (AWAY, Failure.NO_AUTHORITY)]
+)
+def test_no_credential_and_no_entra_id_are_outcomes_too(credential: Any, failure: Failure) -> None:
+    tokens = WebhookTokens(credential, FakeClock(), at_once, lambda: 0.0)
 
     exchange = run(TokenPusher(ScriptedPusher(FakeClock()), tokens).send(REQUEST, TIMEOUT))
 
-    assert failure_of(exchange) is Failure.UNAUTHORIZED
+    assert failure_of(exchange) is failure
 
 
 @pytest.fixture(scope="module")
