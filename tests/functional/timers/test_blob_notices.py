@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,46 +14,19 @@ from shared.errors import StorageUnavailable
 from shared.events.blob_event import WrittenBlob, blob_created
 from shared.subscriptions.filters import EventFilter
 from shared.subscriptions.subscription import DeadLetterDestination, DeliverySchema
-from tests.builders import a_delivery, a_message, a_note, a_topic, compact, members
+from tests.builders import DEAD, a_delivery, a_message, compact, members
 from tests.functional.deployment import MINUTE, Deployment
-from tests.functional.timers.test_dead_letter_repeats import Killed
-
-SOURCE = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.Storage/storageAccounts/testing"
-TOPIC = a_topic(name="system-testing", arm_id=SOURCE, keys=())
-HOUR = timedelta(hours=1)
-DEAD = DeadLetterDestination(container="dead")
-
-
-def subscribe(app: Deployment, **overrides: Any) -> Any:
-    app.directory.topics[TOPIC.name] = TOPIC
-    values = {"topic": TOPIC.name, "topic_id": SOURCE, "name": "ops", "generation": "g-ops"}
-    return app.subscribe(**values | overrides)
-
-
-def dead(position: int = 0, **overrides: Any) -> Any:
-    note = a_note(keep_until=START + 24 * HOUR, destination=DEAD, **overrides)
-    return a_message([a_delivery(position)], dead_letter=note)
-
-
-def run(app: Deployment) -> None:
-    app.write_dead_letters.run(app.in_a_minute())
-
-
-def notices(app: Deployment) -> list[dict[str, Any]]:
-    """Return the events that wait for delivery, each once."""
-    texts = {each.text for part in app.on(Queue.DELIVERIES) for each in part.deliveries}
-    return [json.loads(text or "") for text in sorted(texts, key=str)]
-
-
-def subjects(app: Deployment) -> set[str]:
-    return {each["subject"] for each in notices(app)}
-
-
-def expected(app: Deployment) -> set[str]:
-    """Return the subjects of all blobs."""
-    blobs = app.dead_letters.blobs
-    return {f"/blobServices/default/containers/{name}/blobs/{path}" for name, path in blobs}
-
+from tests.functional.timers.dead_letters import (
+    ACCOUNT,
+    HOUR,
+    LONG,
+    SOURCE,
+    blobs,
+    dead,
+    notices,
+    run,
+    subscribe,
+)
 
 BLOB = WrittenBlob(
     container="dead",
@@ -70,7 +42,7 @@ BLOB = WrittenBlob(
 
 
 def test_the_event_has_the_documented_form_to_the_byte() -> None:
-    event = blob_created(TOPIC, BLOB, lambda: "b68529f3-68cd-4744-baa4-3c0498ec19f0")
+    event = blob_created(ACCOUNT, BLOB, lambda: "b68529f3-68cd-4744-baa4-3c0498ec19f0")
 
     assert event.text == (
         f'{{"topic":"{SOURCE}",'
@@ -95,20 +67,20 @@ def test_the_event_has_the_documented_form_to_the_byte() -> None:
 
 
 def test_a_repeat_has_the_same_id_and_new_request_ids() -> None:
-    first = blob_created(TOPIC, BLOB, lambda: "new-1").members
+    first = blob_created(ACCOUNT, BLOB, lambda: "new-1").members
     known = BLOB._replace(request_id="", client_request_id="")
-    again = blob_created(TOPIC, known, lambda: "new-2").members
+    again = blob_created(ACCOUNT, known, lambda: "new-2").members
 
     assert again["id"] == first["id"]
     assert (again["data"]["requestId"], again["data"]["clientRequestId"]) == ("new-2", "new-2")
-    other = blob_created(TOPIC, BLOB._replace(path="b.json"), lambda: "new-1").members
+    other = blob_created(ACCOUNT, BLOB._replace(path="b.json"), lambda: "new-1").members
     assert other["id"] != first["id"]
 
 
 @pytest.mark.parametrize("schema", [DeliverySchema.EVENT_GRID, DeliverySchema.CLOUD_EVENTS])
 def test_the_subscriber_gets_it_in_its_schema(app: Deployment, schema: DeliverySchema) -> None:
     subscribe(app, delivery_schema=schema)
-    app.put(Queue.DEADLETTERS, dead())
+    app.put(Queue.DEADLETTERS, dead(0, note=LONG))
 
     run(app)
     (text,) = app.queues.texts(Queue.DELIVERIES)
@@ -144,10 +116,13 @@ def test_who_subscribes_is_asked_once_a_run_and_only_if_something_is_written(
     assert asked == []
 
     subscriptions = [f"crm-{number}" for number in range(3)]
-    app.put(Queue.DEADLETTERS, *(replace(dead(), subscription=each) for each in subscriptions))
+    app.put(
+        Queue.DEADLETTERS,
+        *(replace(dead(0, note=LONG), subscription=each) for each in subscriptions),
+    )
     run(app)
 
-    assert len(app.dead_letters.blobs) == 3
+    assert len(blobs(app)) == 3
     assert asked == ["system-testing"]
     assert app.all_stored() == {}
 
@@ -155,18 +130,17 @@ def test_who_subscribes_is_asked_once_a_run_and_only_if_something_is_written(
 def test_only_the_subscribers_of_its_account_are_told(app: Deployment) -> None:
     subscribe(app)
     other = DeadLetterDestination(container="dead", account="archive1")
-    note = a_note(keep_until=START + 24 * HOUR, destination=other)
-    app.put(Queue.DEADLETTERS, a_message(dead_letter=note))
+    app.put(Queue.DEADLETTERS, dead(0, note=replace(LONG, destination=other)))
 
     run(app)
 
-    assert (len(app.dead_letters.blobs), app.all_stored()) == (1, {})
+    assert (len(blobs(app)), app.all_stored()) == (1, {})
 
 
 def test_the_filter_decides(app: Deployment) -> None:
     prefix = "/blobServices/default/containers/elsewhere/"
     subscribe(app, filter=EventFilter(subject_begins_with=prefix))
-    app.put(Queue.DEADLETTERS, dead())
+    app.put(Queue.DEADLETTERS, dead(0, note=LONG))
 
     run(app)
 
@@ -175,7 +149,7 @@ def test_the_filter_decides(app: Deployment) -> None:
 
 def test_a_failed_publication_keeps_the_dead_letters(app: Deployment) -> None:
     subscribe(app)
-    app.put(Queue.DEADLETTERS, dead(0), dead(1))
+    app.put(Queue.DEADLETTERS, dead(0, note=LONG), dead(1, note=LONG))
     app.queues.fail_next("put")
 
     with pytest.raises(StorageUnavailable):
@@ -185,66 +159,7 @@ def test_a_failed_publication_keeps_the_dead_letters(app: Deployment) -> None:
     run(app)
 
     assert app.all_stored() == {Queue.DELIVERIES: 1}
-    assert subjects(app) == expected(app)
-
-
-def kill(app: Deployment, monkeypatch: pytest.MonkeyPatch, after: int) -> list[str]:
-    """End the process at a request to storage, *after* so many others; return what was asked."""
-    asked: list[str] = []
-    for store, verb in (
-        (app.queues, "replace"),
-        (app.queues, "delete"),
-        (app.queues, "receive"),
-        (app.queues, "put"),
-        (app.dead_letters, "write"),
-        (app.dead_letters, "find"),
-        (app.directory, "of_topic"),
-        (app.directory, "topic"),
-    ):
-        act = getattr(store, verb)
-
-        def counted(*args: Any, act: Any = act, verb: str = verb, **named: Any) -> Any:
-            if len(asked) == after:
-                raise Killed
-            asked.append(verb)
-            return act(*args, **named)
-
-        monkeypatch.setattr(store, verb, counted)
-    return asked
-
-
-@pytest.mark.parametrize(
-    "blobs",
-    [pytest.param(1, id="many messages"), pytest.param(3, id="many blobs", marks=pytest.mark.slow)],
-)
-def test_a_run_that_is_killed_anywhere_tells_of_every_blob(blobs: int) -> None:
-    """At each request to storage in turn, until a run has no other."""
-    for after in range(100):
-        app = Deployment()
-        subscribe(app)
-        letters = [a_delivery(number, text=f'{{"id":"e-{number}"}}') for number in range(2100)]
-        note = a_note(keep_until=START + 24 * HOUR, destination=DEAD)
-        many = a_message(letters, batch_size=5000, dead_letter=note)
-        app.put(Queue.DEADLETTERS, *([many] if blobs > 1 else map(dead, range(3))))
-        with pytest.MonkeyPatch.context() as patched:
-            asked = kill(app, patched, after)
-            try:
-                run(app)
-            except Killed:
-                is_killed = True
-            else:
-                is_killed = False
-        app.clock.advance(5 * MINUTE)
-        run(app)
-
-        assert subjects(app) == expected(app), asked
-        assert len(app.dead_letters.blobs) == blobs, asked
-        assert Queue.DEADLETTERS not in app.all_stored(), asked
-        ids = {each["subject"]: each["id"] for each in notices(app)}
-        assert {each["id"] for each in notices(app)} == set(ids.values()), asked
-        if not is_killed:
-            return
-    pytest.fail("a run never ends")
+    assert notices(app).keys() == blobs(app)
 
 
 def deliver_all(app: Deployment) -> None:
@@ -265,7 +180,7 @@ def refusing(app: Deployment, names: list[str]) -> None:
 def test_a_notice_that_can_not_be_delivered_causes_no_other(app: Deployment) -> None:
     """Its dead letter is written; of a blob with nothing but notices nobody is told."""
     refusing(app, ["a", "b", "c"])
-    app.put(Queue.DEADLETTERS, dead())
+    app.put(Queue.DEADLETTERS, dead(0, note=LONG))
 
     for _ in range(6):
         run(app)
@@ -273,19 +188,19 @@ def test_a_notice_that_can_not_be_delivered_causes_no_other(app: Deployment) -> 
         app.clock.advance(10 * MINUTE)
 
     assert len(app.pusher.sent) == 3
-    assert len(app.dead_letters.blobs) == 4
+    assert len(blobs(app)) == 4
     assert app.all_stored() == {}
 
 
 def test_a_blob_with_any_other_dead_letter_is_told_of(app: Deployment) -> None:
     """A blob event of somebody else fails as well: the loop ends when those end."""
     refusing(app, ["ops"])
-    app.put(Queue.DEADLETTERS, dead())
+    app.put(Queue.DEADLETTERS, dead(0, note=LONG))
     run(app)
     deliver_all(app)
-    note = a_note(keep_until=START + 24 * HOUR, destination=DEAD, topic_id=SOURCE)
+    note = replace(LONG, topic_id=SOURCE)
     upload = a_delivery(text=compact({**members(), "subject": "/blobServices/x", "id": "1"}))
-    place = {"topic": TOPIC.name, "subscription": "ops", "generation": "ops"}
+    place = {"topic": ACCOUNT.name, "subscription": "ops", "generation": "ops"}
     app.put(Queue.DEADLETTERS, a_message([upload], dead_letter=note, **place))
 
     for _ in range(6):
@@ -294,5 +209,5 @@ def test_a_blob_with_any_other_dead_letter_is_told_of(app: Deployment) -> None:
         app.clock.advance(10 * MINUTE)
 
     assert len(app.pusher.sent) == 2
-    assert len(app.dead_letters.blobs) == 3
+    assert len(blobs(app)) == 3
     assert app.all_stored() == {}

@@ -15,30 +15,16 @@ from shared.delivery.policy import EndReason
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
 from shared.events.blob_event import WrittenBlob
+from shared.metrics import Metric
 from shared.subscriptions.subscription import DeadLetterDestination
-from tests.builders import ORIGIN, a_delivery, a_message, a_note, text
+from tests.builders import CRM, DEAD, ORIGIN, a_delivery, a_message, a_note, text
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
+from tests.functional.timers.dead_letters import HOUR, dead, run, written
 
-HOUR = timedelta(hours=1)
 FIRST = "Shop.OrderPlaced /orders/17"
 OTHER = DeadLetterDestination(container="other")
-
-
-def dead(*positions: int, **overrides: Any) -> Any:
-    note = overrides.pop("note", a_note())
-    return a_message([a_delivery(number) for number in positions], dead_letter=note, **overrides)
-
-
-def run(app: Deployment) -> None:
-    app.write_dead_letters.run(app.in_a_minute())
-
-
-def written(app: Deployment) -> list[tuple[str, list[str]]]:
-    """Say for each blob where it is, without its id, and which events it has."""
-    return sorted(
-        (f"{container}/{path.rpartition('/')[0]}", [each["id"] for each in json.loads(body)])
-        for (container, path), body in app.dead_letters.blobs.items()
-    )
+ARCHIVE = DeadLetterDestination(container="dead", account="archive1")
+SLOW = DeadLetterDestination(container="dead", account="slow")
 
 
 def test_a_run_writes_one_blob_for_each_subscription(app: Deployment) -> None:
@@ -123,6 +109,8 @@ def test_a_missing_container_drops_at_once(app: Deployment, logged: Logged) -> N
     (line,) = logged("delivery.dropped")
     assert (line["reason"], line["count"]) == ("DeadLetterContainerNotFound", 2)
     assert (len(app.dead_letters.blobs), app.all_stored()) == (1, {})
+    assert app.metrics.of(Metric.DROPPED) == {(EndReason.CONTAINER_NOT_FOUND, *CRM): 2}
+    assert list(app.metrics.of(Metric.DEAD_LETTERED).values()) == [1]
 
 
 @pytest.mark.parametrize(("store", "verb"), [("dead_letters", "write"), ("payloads", "read")])
@@ -144,18 +132,27 @@ def test_what_fails_is_kept_and_tried_again(app: Deployment, store: str, verb: s
 @pytest.mark.parametrize(
     ("age", "left"), [(4 * HOUR - SECOND, 1), (4 * HOUR, 0)], ids=["just before", "4 h"]
 )
+@pytest.mark.parametrize("destination", [DEAD, ARCHIVE], ids=["a fault", "an account is away"])
 def test_what_has_failed_for_four_hours_is_dropped_and_counted(
-    app: Deployment, logged: Logged, age: timedelta, left: int
+    app: Deployment,
+    logged: Logged,
+    destination: DeadLetterDestination,
+    age: timedelta,
+    left: int,
 ) -> None:
-    app.put(Queue.DEADLETTERS, dead(0, 1))
+    app.put(Queue.DEADLETTERS, dead(0, 1, note=a_note(destination=destination)))
     app.clock.advance(age)
+    app.dead_letters.away.add("archive1")
     app.dead_letters.fail_next("write")
 
     run(app)
 
     assert len(app.on(Queue.DEADLETTERS)) == left
-    counts = [(line["reason"], line["count"]) for line in logged("delivery.dropped")]
-    assert counts == [("DeadLetterDestinationUnavailable", 2)] * (1 - left)
+    told = [
+        (each["reason"], each["count"], each.get("account")) for each in logged("delivery.dropped")
+    ]
+    account = destination.account or None
+    assert told == [("DeadLetterDestinationUnavailable", 2, account)] * (1 - left)
 
 
 def test_a_jump_ends_no_dead_letter_whose_destination_fails_now(
@@ -201,10 +198,6 @@ def test_one_destination_that_fails_leaves_others_alone(app: Deployment) -> None
     assert app.waiting(Queue.DEADLETTERS) == [(MINUTE, [0])]
 
 
-ARCHIVE = DeadLetterDestination(container="dead", account="archive1")
-SLOW = DeadLetterDestination(container="dead", account="slow")
-
-
 def test_dead_letters_go_to_the_account_that_their_note_names(
     app: Deployment, logged: Logged
 ) -> None:
@@ -215,23 +208,6 @@ def test_dead_letters_go_to_the_account_that_their_note_names(
     assert sorted(app.dead_letters.accounts.values()) == ["", "archive1"]
     assert [line.get("account") for line in logged("deadletter_batch")] == [None, "archive1"]
     assert app.all_stored() == {}
-
-
-@pytest.mark.parametrize(
-    ("age", "left"), [(4 * HOUR - SECOND, 1), (4 * HOUR, 0)], ids=["just before", "4 h"]
-)
-def test_an_account_that_is_away_is_a_location_that_is_away(
-    app: Deployment, logged: Logged, age: timedelta, left: int
-) -> None:
-    app.put(Queue.DEADLETTERS, dead(0, note=a_note(destination=ARCHIVE)))
-    app.clock.advance(age)
-    app.dead_letters.away.add("archive1")
-
-    run(app)
-
-    assert len(app.on(Queue.DEADLETTERS)) == left
-    told = [(line["reason"], line["account"]) for line in logged("delivery.dropped")]
-    assert told == [("DeadLetterDestinationUnavailable", "archive1")] * (1 - left)
 
 
 def test_accounts_that_do_not_answer_are_asked_last_and_once_a_run(
@@ -287,25 +263,6 @@ def test_deliveries_among_dead_letters_become_a_record(app: Deployment) -> None:
 
     assert [ids for _, ids in written(app)] == [["e-1"]]
     assert (len(app.dead_letters.poison), app.all_stored()) == (1, {})
-
-
-def test_messages_are_deleted_only_after_their_blob_is_stored(
-    app: Deployment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Design §2, order of writes 3."""
-    app.put(Queue.DEADLETTERS, dead(0))
-    blobs_at_delete = []
-    delete = app.queues.delete
-
-    def watched(*args: Any) -> None:
-        blobs_at_delete.append(len(app.dead_letters.blobs))
-        delete(*args)
-
-    monkeypatch.setattr(app.queues, "delete", watched)
-
-    run(app)
-
-    assert blobs_at_delete == [1]
 
 
 @pytest.mark.parametrize("age", [timedelta(), 5 * HOUR], ids=["new", "old"])

@@ -84,16 +84,6 @@ def test_a_fan_out_message_is_deleted_after_all_of_them_are_stored(app: Deployme
     assert app.all_stored() == {Queue.RETRIES: 1, Queue.DELIVERIES_POISON: 1}
 
 
-def test_among_dead_letters_a_message_of_deliveries_is_recorded(app: Deployment) -> None:
-    app.queues.put(Queue.DEADLETTERS, a_fan_out())
-
-    app.write_dead_letters.run(app.in_a_minute())
-
-    (record,) = map(json.loads, app.dead_letters.poison.values())
-    assert record["body"] == a_fan_out()
-    assert app.all_stored() == {}
-
-
 def test_a_poison_record_has_parked_events_as_far_as_they_are_there(app: Deployment) -> None:
     name = app.payloads.write("p", START + HOUR, [text(id="parked"), ""])
     origin = ORIGIN._replace(payload=name)

@@ -19,17 +19,32 @@ from tests.builders import a_delivery, a_message, a_note
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 from tests.unit.delivery.messages.wire import read_parts, together
 
-HOUR = timedelta(hours=1)
 
-
-def test_what_is_due_within_a_minute_is_brought_back(app: Deployment) -> None:
-    app.put(Queue.WAITING, a_message(due=START + 50 * SECOND))
+@pytest.mark.parametrize(
+    ("due", "attempts", "queue", "hidden", "bounded"),
+    [
+        pytest.param(50, 0, Queue.RETRIES, 50, [], id="within a minute"),
+        pytest.param(3600, 7, Queue.WAITING, 3540, [], id="not yet"),
+        pytest.param(6 * 3600, 0, Queue.RETRIES, 300, [6 * 3600], id="no rule has made it"),
+    ],
+)
+def test_what_is_due_is_brought_back(
+    app: Deployment,
+    logged: Logged,
+    due: int,
+    attempts: int,
+    queue: Queue,
+    hidden: int,
+    bounded: list[int],
+) -> None:
+    app.put(Queue.WAITING, a_message([a_delivery(attempts=attempts)], due=START + due * SECOND))
 
     app.wake.run()
 
-    assert app.all_stored() == {Queue.RETRIES: 1}
-    assert app.on(Queue.RETRIES) == [a_message(due=START + 50 * SECOND)]
-    assert app.queues.waits(Queue.RETRIES) == [50 * SECOND]
+    assert app.all_stored() == {queue: 1}
+    assert app.waiting(queue) == [(hidden * SECOND, [0])]
+    assert bounded or app.on(queue)[0].due == START + due * SECOND
+    assert [line["seconds"] for line in logged("clock.bounded")] == bounded
 
 
 def test_messages_of_a_subscription_are_merged(app: Deployment) -> None:
@@ -66,23 +81,6 @@ def test_what_was_held_together_stays_together(app: Deployment) -> None:
     assert found == [{"a": 32, "b": 32}, {"a": 3, "c": 3}]
     assert {part.due for parts in moved for part in parts} == {due}
     assert app.queues.texts(Queue.WAITING) == []
-
-
-def test_what_is_not_yet_due_goes_back_to_wait(app: Deployment) -> None:
-    app.put(Queue.WAITING, a_message([a_delivery(attempts=7)], due=START + HOUR))
-
-    app.wake.run()
-
-    assert app.waiting(Queue.WAITING) == [(59 * MINUTE, [0])]
-
-
-def test_a_due_time_that_no_rule_has_made_is_bounded(app: Deployment, logged: Logged) -> None:
-    app.put(Queue.WAITING, a_message(due=START + 6 * HOUR))
-
-    app.wake.run()
-
-    assert app.waiting(Queue.RETRIES) == [(5 * MINUTE, [0])]
-    assert [line["seconds"] for line in logged("clock.bounded")] == [6 * 3600]
 
 
 def test_a_message_is_deleted_only_after_what_replaces_it_is_stored(app: Deployment) -> None:
