@@ -27,7 +27,6 @@ from shared.deadletter.reader import (
 from shared.deadletter.record import record
 from shared.delivery.delivery import LastAttempt
 from shared.delivery.outcome import Outcome
-from shared.delivery.policy import EndReason
 from shared.events.literals import dumps
 from shared.events.schema_rules import MAX_EVENT_SIZE
 from shared.events.topic import InputSchema
@@ -147,11 +146,6 @@ def test_what_was_written_of_a_namespace_is_read():
         last_attempt_at=LATER,
         headers={"X-Shop": "berlin"},
     )
-
-
-@pytest.mark.parametrize("reason", EndReason)
-def test_every_reason_is_read(reason: EndReason):
-    assert only(json.loads(record(TRIED, text(), a_note(reason=reason)))).reason == reason
 
 
 @given(st.dictionaries(st.text(max_size=3), json_values, max_size=3))

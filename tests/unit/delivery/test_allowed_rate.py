@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from datetime import datetime, timedelta
 
 import pytest
@@ -31,7 +32,8 @@ def gone(rate: int, asked_at: list[datetime]) -> list[datetime]:
 
 
 def most_in_a_minute(went: list[datetime]) -> int:
-    return max(sum(begin <= each < begin + MINUTE for each in went) for begin in went)
+    """Return the most of *went*, which is in order."""
+    return max(bisect_left(went, begin + MINUTE) - first for first, begin in enumerate(went))
 
 
 @given(

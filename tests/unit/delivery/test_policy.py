@@ -22,42 +22,35 @@ from shared.delivery.profiles import PROFILES
 from tests.builders import DEAD, a_delivery, an_outcome, terms
 
 NO_ANSWER = an_outcome(Outcome.GENERIC_ERROR, None)  # the one without a probation
-SECOND = timedelta(seconds=1)
+SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 
 
 def outcome_of(status: int) -> DeliveryOutcome:
     return classify(answered(status), PROFILES["latest"].success_codes)
 
 
+EXPIRED = End(EndReason.TIME_TO_LIVE, "older than 10 min")
+EXHAUSTED = End(EndReason.MAX_ATTEMPTS, "all 5 attempts made")
+
+
 @pytest.mark.parametrize(
-    ("age", "expected"),
-    [(-SECOND, Go()), (timedelta(), End), (SECOND, End)],
-    ids=["just before", "exactly", "after"],
+    ("attempts", "age", "verdict"),
+    [
+        pytest.param(0, 10 * MINUTE - SECOND, Go(), id="just before"),
+        pytest.param(0, 10 * MINUTE, EXPIRED, id="exactly as old"),
+        pytest.param(0, 10 * MINUTE + SECOND, EXPIRED, id="older"),
+        pytest.param(4, MINUTE, Go(), id="the last attempt"),
+        pytest.param(5, MINUTE, EXHAUSTED, id="all made"),
+        pytest.param(6, MINUTE, EXHAUSTED, id="lowered meanwhile"),
+        pytest.param(6, 10 * MINUTE, EXPIRED, id="time to live wins"),
+    ],
 )
-def test_an_event_as_old_as_its_time_to_live_has_expired(age: timedelta, expected: object) -> None:
-    verdict = before_attempt(a_delivery(), terms(minutes=10), START + timedelta(minutes=10) + age)
-
-    if expected is End:
-        assert verdict == End(EndReason.TIME_TO_LIVE, "older than 10 min")
-    else:
-        assert verdict == expected
-
-
-@pytest.mark.parametrize(("attempts", "goes"), [(4, True), (5, False), (6, False)])
-def test_a_limit_that_was_lowered_meanwhile_ends_it_without_a_push(
-    attempts: int, *, goes: bool
+def test_what_is_due_is_pushed_unless_it_is_too_old_or_used_up(
+    attempts: int, age: timedelta, verdict: Go | End
 ) -> None:
-    verdict = before_attempt(a_delivery(attempts=attempts), terms(max_attempts=5), START)
+    rules = terms(max_attempts=5, minutes=10)
 
-    expected = End(EndReason.MAX_ATTEMPTS, "all 5 attempts made")
-    assert verdict == (Go() if goes else expected)
-
-
-def test_time_to_live_wins_over_the_limit_of_attempts() -> None:
-    verdict = before_attempt(a_delivery(attempts=9), terms(max_attempts=5, minutes=0), START)
-
-    assert isinstance(verdict, End)
-    assert verdict.reason is EndReason.TIME_TO_LIVE
+    assert before_attempt(a_delivery(attempts=attempts), rules, START + age) == verdict
 
 
 @pytest.mark.parametrize("profile", PROFILES)

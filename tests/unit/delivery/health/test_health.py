@@ -7,8 +7,14 @@ from dataclasses import replace
 import pytest
 
 from pushgrid.testing.memory import START
-from shared.delivery.health.availability import Held, NeedsProbe, Open, availability
-from shared.delivery.health.endpoint_health import claim_probe, return_probe
+from shared.delivery.health.availability import (
+    Availability,
+    Held,
+    NeedsProbe,
+    Open,
+    availability,
+)
+from shared.delivery.health.endpoint_health import Observation, claim_probe, return_probe
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import DeliveryTerms
 from tests.builders import terms
@@ -71,77 +77,87 @@ def test_a_request_at_fault_itself_says_nothing_about_the_endpoint(outcome: Outc
     assert after(seen(outcome, 5), health=held) == held
 
 
-def test_an_outcome_without_probation_only_counts() -> None:
-    health = after(*[seen(Outcome.GENERIC_ERROR)] * 9)
-
-    assert health == replace(NEW, failures=9)
-    assert availability(health, at(0)) == Open()
-
-
-def test_an_isolated_failure_begins_no_probation_but_counts() -> None:
-    health = after(seen(Outcome.NOT_FOUND, is_isolated=True))
-
-    assert health == replace(NEW, failures=1)
-    ten = after(*[seen(Outcome.NOT_FOUND, is_isolated=True)] * 10)
-    assert availability(ten, at(0)) == Held(at(60), "delayed delivery: 1 min")
-
-
 def test_a_healthy_endpoint_has_nothing_to_remember() -> None:
-    assert after(seen(Outcome.DELIVERED, 5, 6)) is NEW
+    assert after(seen(OK, 5, 6)) is NEW
 
 
-def test_the_longer_probation_wins() -> None:
-    """404 at 0 asks for 300 s; a 503 that ends later shortens nothing."""
-    health = after(seen(Outcome.NOT_FOUND), seen(Outcome.BUSY, 0, 5))
-
-    assert availability(health, at(6)) == Held(
-        at(300), "probation for NotFound: 5 min", Outcome.NOT_FOUND
-    )
+def held(until: float, outcome: Outcome | None = None) -> Held:
+    """Hold by the probation of this outcome, or by the first delay."""
+    rule = f"probation for {outcome}: {LASTS[outcome]}" if outcome else "delayed delivery: 1 min"
+    return Held(at(until), rule, outcome)
 
 
-def test_a_further_failure_extends_probation() -> None:
-    health = after(seen(Outcome.BUSY), seen(Outcome.BUSY, 0, 4))
-
-    assert availability(health, at(6)) == Held(at(14), "probation for Busy: 10 s", Outcome.BUSY)
-
-
-@pytest.mark.parametrize(
-    ("sent", "is_released"),
-    [
-        pytest.param(-1, False, id="before it began"),
-        pytest.param(1, False, id="at the moment"),
-        pytest.param(1.001, True, id="after it began"),
-        pytest.param(11, True, id="after it was over by time"),
-    ],
-)
-def test_only_a_success_sent_after_the_hold_began_releases_it(
-    sent: float, *, is_released: bool
-) -> None:
-    health = after(seen(Outcome.BUSY, 0, 1), seen(Outcome.DELIVERED, sent, max(sent, 2)))
-
-    assert (availability(health, at(2)) == Open()) is is_released
-    assert health.failures == 0  # Whatever the hold: they are not in a row any more.
+OK, BUSY, OTHER = Outcome.DELIVERED, Outcome.BUSY, Outcome.GENERIC_ERROR
+NOT_FOUND, TIMED_OUT = Outcome.NOT_FOUND, Outcome.TIMED_OUT
+LASTS = {BUSY: "10 s", TIMED_OUT: "10 s", NOT_FOUND: "5 min"}
+FAILED, RETRIED = seen(OTHER), seen(OTHER, new_events=0)
+ALONE = seen(NOT_FOUND, is_isolated=True)
+IN_A_ROW = [FAILED] * 9, seen(OK, 0, 1), [FAILED] * 9
+TWO = seen(TIMED_OUT, 0, 30), seen(TIMED_OUT, 2, 32)  # the second one's failure extends the hold
 
 
 @pytest.mark.parametrize(
-    ("sent", "is_late", "is_released"),
+    ("observations", "then", "expected", "failures"),
     [
-        pytest.param(0, True, False, id="of a push before that one"),
-        pytest.param(2, True, True, id="of its own push"),
-        pytest.param(3, True, True, id="of a push after that one"),
-        pytest.param(3, False, False, id="not late"),
+        pytest.param([FAILED] * 9, 0, Open(), 9, id="without probation it counts"),
+        pytest.param([ALONE], 0, Open(), 1, id="isolated, it counts"),
+        pytest.param([ALONE] * 10, 0, held(60), 10, id="ten isolated"),
+        pytest.param([seen(BUSY), seen(BUSY, 0, 4)], 6, held(14, BUSY), 2, id="extended"),
+        pytest.param(
+            [seen(NOT_FOUND), seen(BUSY, 0, 5)], 6, held(300, NOT_FOUND), 2, id="the longer one"
+        ),
+        pytest.param(
+            [seen(BUSY, 0, 1), seen(OK, -1, 2)], 2, held(11, BUSY), 0, id="success sent before it"
+        ),
+        pytest.param(
+            [seen(BUSY, 0, 1), seen(OK, 1, 2)], 2, held(11, BUSY), 0, id="sent at the moment"
+        ),
+        pytest.param([seen(BUSY, 0, 1), seen(OK, 1.001, 2)], 2, Open(), 0, id="sent after it"),
+        pytest.param([seen(BUSY, 0, 1), seen(OK, 11, 11)], 2, Open(), 0, id="sent after its end"),
+        pytest.param(
+            [*TWO, seen(OK, 0, 35, is_late=True)], 37, held(42, TIMED_OUT), 0, id="late, earlier"
+        ),
+        pytest.param([*TWO, seen(OK, 2, 37, is_late=True)], 37, Open(), 0, id="late, its own push"),
+        pytest.param([*TWO, seen(OK, 3, 38, is_late=True)], 37, Open(), 0, id="late, a later push"),
+        pytest.param([*TWO, seen(OK, 3, 38)], 37, held(42, TIMED_OUT), 0, id="not late"),
+        pytest.param(
+            [seen(TIMED_OUT, 0, 30), seen(OK, 0, 35, is_late=True), seen(TIMED_OUT, 4, 34)],
+            36,
+            held(44, TIMED_OUT),
+            1,
+            id="late, and a later hold",
+        ),
+        pytest.param([*IN_A_ROW[0], IN_A_ROW[1], *IN_A_ROW[2]], 1, Open(), 9, id="nine, twice"),
+        pytest.param(
+            [*IN_A_ROW[0], IN_A_ROW[1], *IN_A_ROW[2], FAILED], 0, held(60), 10, id="and ten"
+        ),
+        pytest.param([FAILED, *[RETRIED] * 29], 0, Open(), 1, id="one event alone"),
+        pytest.param([seen(OTHER, new_events=9)], 0, Open(), 9, id="a batch of nine"),
+        pytest.param([seen(OTHER, new_events=9), FAILED], 0, held(60), 10, id="and one"),
+        pytest.param([seen(OTHER, new_events=10)], 0, held(60), 10, id="a batch of ten"),
+        pytest.param(
+            [seen(OTHER, 0, 0.1 * each) for each in range(40)], 4, held(60.9), 40, id="on their way"
+        ),
+        pytest.param(
+            [seen(BUSY)] * 10,
+            9.9,
+            replace(held(60), probation=BUSY),
+            10,
+            id="within a delay",
+        ),
+        pytest.param([seen(BUSY)] * 10, 10, held(60), 10, id="probation has its own end"),
+        pytest.param(
+            [*[seen(BUSY)] * 10, seen(NOT_FOUND)], 59, held(300, NOT_FOUND), 11, id="outlasts it"
+        ),
     ],
 )
-def test_a_late_success_annuls_the_failure_of_its_own_push(
-    sent: float, *, is_late: bool, is_released: bool
+def test_what_was_observed_decides(
+    observations: list[Observation], then: float, expected: Availability, failures: int
 ) -> None:
-    """Two pushes timed out; the second one's failure has extended the hold."""
-    held = after(seen(Outcome.TIMED_OUT, 0, 30), seen(Outcome.TIMED_OUT, 2, 32))
+    health = after(*observations)
 
-    health = after(seen(Outcome.DELIVERED, sent, sent + 35, is_late=is_late), health=held)
-
-    assert (availability(health, at(37)) == Open()) is is_released
-    assert health.failures == 0
+    assert availability(health, at(then)) == expected
+    assert health.failures == failures
 
 
 def test_an_endpoint_that_always_answers_late_is_never_held_for_long() -> None:
@@ -153,24 +169,6 @@ def test_an_endpoint_that_always_answers_late_is_never_held_for_long() -> None:
         assert availability(held, at(began + 30)) == Held(at(began + 90), "delayed delivery: 1 min")
         health = after(seen(Outcome.DELIVERED, began, began + 35, is_late=True), health=held)
         assert availability(health, at(began + 35)) == Open()
-
-
-def test_a_late_success_that_annuls_one_hold_ends_no_later_one() -> None:
-    first = after(seen(Outcome.TIMED_OUT, 0, 30))
-    released = after(seen(Outcome.DELIVERED, 0, 35, is_late=True), health=first)
-
-    later = after(seen(Outcome.TIMED_OUT, 4, 34), health=released)
-
-    assert isinstance(availability(later, at(36)), Held)
-
-
-def test_after_a_release_ten_failures_are_ten_again() -> None:
-    nine = [seen(Outcome.GENERIC_ERROR)] * 9
-
-    health = after(*nine, seen(Outcome.DELIVERED, 0, 1), *nine)
-
-    assert availability(health, at(1)) == Open()
-    assert availability(after(*nine[:1], health=health), at(0)) != Open()
 
 
 @pytest.mark.parametrize("profile", ["2019", "2020", "2023", "latest"])
@@ -189,23 +187,6 @@ def test_an_edition_that_does_not_know_it_never_delays_delivery(profile: str) ->
     assert availability(health, at(0)) == Open()
 
 
-def test_one_event_alone_keeps_its_schedule() -> None:
-    """Only first attempts count: thirty attempts of one event are one failure."""
-    first, retry = seen(Outcome.GENERIC_ERROR), seen(Outcome.GENERIC_ERROR, new_events=0)
-
-    health = after(first, *[retry] * 29)
-
-    assert (health.failures, availability(health, at(0))) == (1, Open())
-
-
-def test_a_failed_batch_counts_its_new_events() -> None:
-    batch = seen(Outcome.GENERIC_ERROR, new_events=9)
-
-    assert availability(after(batch), at(0)) == Open()
-    assert isinstance(availability(after(batch, seen(Outcome.GENERIC_ERROR)), at(0)), Held)
-    assert isinstance(availability(after(seen(Outcome.GENERIC_ERROR, new_events=10)), at(0)), Held)
-
-
 def test_delayed_delivery_doubles_up_to_four_hours() -> None:
     minutes = [each / 60 for each in failing_probes(10, Outcome.GENERIC_ERROR)]
 
@@ -219,24 +200,6 @@ def test_delayed_delivery_is_scaled() -> None:
 def test_the_longer_of_probation_and_delay_wins() -> None:
     """Ten 404: the probation of 5 min outlasts the delays of 1, 2 and 4 min."""
     assert failing_probes(4, Outcome.NOT_FOUND) == [300, 300, 300, 480, 960]
-
-
-def test_probation_keeps_its_own_end_within_a_longer_delay() -> None:
-    """Ten 503: delayed for a minute, of which the first ten seconds are probation, too."""
-    health = after(*[seen(Outcome.BUSY)] * 10)
-
-    why = "delayed delivery: 1 min"
-    assert availability(health, at(9.9)) == Held(at(60), why, Outcome.BUSY)
-    assert availability(health, at(10)) == Held(at(60), why)
-    assert availability(after(seen(Outcome.NOT_FOUND), health=health), at(59)) == Held(
-        at(300), "probation for NotFound: 5 min", Outcome.NOT_FOUND
-    )
-
-
-def test_failures_that_were_on_their_way_double_nothing() -> None:
-    health = after(*[seen(Outcome.GENERIC_ERROR, 0, 0.1 * number) for number in range(40)])
-
-    assert availability(health, at(4)) == Held(at(60.9), "delayed delivery: 1 min")
 
 
 def test_a_claim_without_a_hold_changes_nothing() -> None:

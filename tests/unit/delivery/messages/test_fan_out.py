@@ -149,17 +149,6 @@ def test_a_subscription_recreated_between_requests_gets_parts_of_its_own() -> No
     assert [part.generation for part in parts] == ["g-1", "g-2"]
 
 
-def test_a_message_names_its_publications() -> None:
-    """Those with events in it, and no others: they fail together."""
-    large = [an_event(data=noise(30_000, number)) for number in range(3)]
-    publications = [a_publication([event], [(ALL, (0,))]) for event in large]
-    unwanted = a_publication([EVENTS[0]], [])
-
-    messages = fan_out([publications[0], unwanted, *publications[1:]])
-
-    assert [each.publications for each in messages] == [{0}, {2}, {3}]
-
-
 def test_the_events_of_a_message_are_packed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     packed: list[int] = []
 
@@ -205,33 +194,6 @@ def test_an_event_larger_than_that_is_shared_all_the_same() -> None:
     assert len(parts) == 3
 
 
-def test_inline_and_parked_events_travel_together() -> None:
-    publication = replace(
-        a_publication(EVENTS, [(ALL, (0, 1, 2, 3))]),
-        origin=PARKED._replace(first_line=5),
-        parked=["", EVENTS[1].text, "", EVENTS[3].text],
-    )
-
-    ((message,),) = read([publication])
-
-    found = [(each.origin[2:4], each.position, each.text) for each in message.deliveries]
-    assert found == [
-        ((None, 0), 0, EVENTS[0].text),
-        ((PARKED.payload, 5), 1, None),
-        ((None, 0), 2, EVENTS[2].text),
-        ((PARKED.payload, 5), 3, None),
-    ]
-
-
-def test_a_group_too_large_for_one_message_is_split_and_loses_nothing() -> None:
-    events = [an_event(data=noise(9000, number)) for number in range(20)]
-
-    messages = read([a_publication(events, [(ALL, tuple(range(20)))])])
-
-    found = [each.text for (message,) in messages for each in message.deliveries]
-    assert (found, len(messages)) == ([event.text for event in events], 4)
-
-
 def test_only_what_is_wanted_and_too_large_is_parked() -> None:
     large = an_event(data=noise(60_000)).text
     texts = ["{}", large, large]
@@ -265,9 +227,10 @@ def _publications(draw: st.DrawFn) -> list[Publication]:
             if (positions := tuple(range(draw(st.integers(0, 2)), len(texts), 1 + len(texts) % 2)))
         ]
         trace = draw(st.sampled_from([None, None, TRACE, LONGEST_TRACE]))
-        origin = Origin(f"{number:032x}", START, None, number, trace)
+        origin = Origin(f"{number:032x}", START, None, 0, trace)
         parked = parked_lines(matched, texts, origin)
-        origin = origin._replace(payload=PARKED.payload if parked else None)
+        if parked:
+            origin = origin._replace(payload=PARKED.payload, first_line=number)
         publications.append(
             Publication(
                 topic="orders",
@@ -290,13 +253,13 @@ def test_every_delivery_is_in_one_message_and_every_part_can_return(
     messages = read_shared([message.text for message in found])
 
     got = Counter(
-        (part.subscription, each.origin.publish_id, each.position, each.text)
+        (part.subscription, each.origin, each.position, each.text)
         for parts in messages
         for part in parts
         for each in part.deliveries
     )
     sent = Counter(
-        (subscription.name, each.origin.publish_id, i, None if _is_parked(each, i) else text)
+        (subscription.name, *_sent(each, i, text))
         for each in publications
         for subscription, positions in each.matched
         for i, text in enumerate(each.texts)
@@ -325,5 +288,8 @@ def test_what_fits_whole_is_not_cut(publications: list[Publication]) -> None:
         assert len(cut) == 1 or not small or not surely_fits(whole, size)
 
 
-def _is_parked(publication: Publication, position: int) -> bool:
-    return bool(publication.parked and publication.parked[position])
+def _sent(publication: Publication, position: int, text: str) -> tuple[Origin, int, str | None]:
+    """Return an event as its delivery has it: inline, or in the blob."""
+    if publication.parked and publication.parked[position]:
+        return publication.origin, position, None
+    return publication.origin._replace(payload=None, first_line=0), position, text

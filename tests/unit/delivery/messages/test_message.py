@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from pushgrid.testing.memory import START
 from shared.delivery.delivery import Delivery, LastAttempt
 from shared.delivery.messages.message import DeliveryMessage
-from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.message_writer import (
     encode,
     encode_remaining,
@@ -49,7 +48,6 @@ from tests.builders import (
     a_message,
     a_note,
     an_attempt,
-    an_outcome,
     compact,
     noise,
 )
@@ -85,16 +83,6 @@ def test_a_message_is_ascii_and_legal_xml_without_metadata_names(message: Delive
         assert not {name.lower() for name in json.loads(text)} & {n.lower() for n in METADATA}
 
 
-def test_bytes_are_read_as_the_host_hands_them_over() -> None:
-    (text,) = encode(a_message())
-
-    assert decode(text.encode()) == (a_message(),)
-
-
-def test_nothing_is_no_message() -> None:
-    assert encode(a_message(())) == []
-
-
 def test_like_events_take_one_line() -> None:
     """docs/decisions.md, Subscriptions share a message: counters are run lengths."""
     tried = an_attempt()
@@ -106,35 +94,6 @@ def test_like_events_take_one_line() -> None:
     assert written["events"] == [[0, [0, 5, 1, 1]]]
     ((*_, places, counters),) = written["parts"]
     assert (places, [counted[:2] for counted in counters]) == ([0, 6], [[4, 1], [2, 2]])
-
-
-def test_neighbours_of_two_requests_are_kept_apart() -> None:
-    other = ORIGIN._replace(publish_id="other")
-    group = [a_delivery(0), a_delivery(1, origin=other), a_delivery(2, origin=PARKED, text=None)]
-
-    assert read(encode(a_message(group))[0]).deliveries == tuple(group)
-
-
-def test_a_group_still_fits_at_every_retry() -> None:
-    """Design §2: judged with all counters at full width, so that 1,000 events never overflow."""
-    group = [a_delivery(number, text=compact(noise(98, number))) for number in range(1000)]
-    parts = [read(text) for text in encode(a_message(group))]
-    for attempt in range(10):
-        widest = an_outcome(Outcome.PAYLOAD_TOO_LARGE if attempt % 2 else Outcome.BUSY, 999)
-        parts = [
-            replace(
-                part,
-                due=START,
-                rounds=3,
-                deliveries=tuple(each.tried(widest, START) for each in part.deliveries),
-            )
-            for part in parts
-        ]
-
-        encoded = [encode(part) for part in parts]
-
-        assert [len(texts) for texts in encoded] == [1] * len(parts)
-        assert all(len(text) <= MAX_STORED for texts in encoded for text in texts)
 
 
 @pytest.mark.parametrize("size", range(600, 720, 10))
@@ -383,15 +342,6 @@ def test_an_event_that_came_twice_is_written_once() -> None:
 
     assert written["events"] == [[0, [0, 2]]]
     assert read(compact(written)).deliveries == tuple(group)
-
-
-def test_a_line_of_a_shared_blob_stays_with_its_delivery() -> None:
-    tried = a_delivery(
-        3, origin=PARKED._replace(first_line=7), text=None, attempts=1, last=an_attempt()
-    )
-
-    for note in (None, a_note()):
-        assert read(encode(a_message([tried], dead_letter=note))[0]).deliveries == (tried,)
 
 
 def test_a_dead_letter_with_all_its_headers_fits_into_a_queue_message() -> None:

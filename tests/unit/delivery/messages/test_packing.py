@@ -41,11 +41,8 @@ def test_what_is_packed_is_unpacked(texts: list[str]) -> None:
     packed = pack(texts)
 
     assert unpack(packed, len(texts)) == texts
-    assert packed.isascii()
-
-
-def test_nothing_unpacks_to_nothing() -> None:
     assert unpack("", 0) == []
+    assert packed.isascii()
 
 
 @pytest.mark.parametrize(
@@ -95,6 +92,10 @@ def counts(texts: list[str | None], origins: list[Origin] | None = None) -> list
     return [len(part.deliveries) for part, _ in encode_parts(a_message(group))]
 
 
+ALIKE = [compact({"n": number, "text": noise(1000)}) for number in range(100)]
+DIFFERENT = [compact(noise(1022, number)) for number in range(100)]
+
+
 @pytest.mark.parametrize(
     ("texts", "expected"),
     [
@@ -107,19 +108,12 @@ def counts(texts: list[str | None], origins: list[Origin] | None = None) -> list
         pytest.param(["x" * MAX_UNPACKED], [1], id="all the memory"),
         pytest.param(["x" * (MAX_UNPACKED + 1), "x"], [1, 1], id="too large goes alone"),
         pytest.param(["x", "x" * MAX_UNPACKED], [1, 1], id="too large goes alone, after another"),
+        pytest.param(ALIKE, [64, 36], id="a kilobyte each, alike"),
+        pytest.param(DIFFERENT, [42, 42, 16], id="a kilobyte each, incompressible"),
     ],
 )
 def test_events_are_divided_into_few_groups(texts: list[str | None], expected: list[int]) -> None:
     assert counts(texts) == expected
-
-
-def test_a_hundred_events_of_a_kilobyte_take_three_messages() -> None:
-    """Incompressible ones; what looks alike takes two: the limit of 64 events."""
-    different = [compact(noise(1022, number)) for number in range(100)]
-    alike = [compact({"n": number, "text": noise(1000)}) for number in range(100)]
-
-    assert len(counts([*different])) == 3
-    assert counts([*alike]) == [64, 36]
 
 
 @given(

@@ -12,7 +12,7 @@ from shared.delivery.requests.conversion import convert
 from shared.delivery.requests.push_batch import Loaded, PushBatch
 from shared.delivery.requests.push_request import push_request
 from shared.events.topic import InputSchema
-from shared.http import OutboundRequest
+from shared.http import Audience, OutboundRequest
 from shared.subscriptions.subscription import (
     Batching,
     DeliverySchema,
@@ -49,8 +49,9 @@ def cloud(event: str) -> Any:
 
 def test_an_event_grid_delivery_is_an_array_of_one() -> None:
     delivery = a_delivery(attempts=2)
+    audience = Audience("contoso.example", "api://hook")
 
-    request = pushed(a_subscription(name="To-Crm"), (Loaded(delivery, text()),))
+    request = pushed(a_subscription(name="To-Crm", audience=audience), (Loaded(delivery, text()),))
 
     assert request == OutboundRequest(
         "POST",
@@ -65,6 +66,7 @@ def test_an_event_grid_delivery_is_an_array_of_one() -> None:
             "aeg-data-version": "1.0",
         },
         f"[{text()}]".encode(),
+        audience,
     )
 
 
@@ -218,14 +220,11 @@ def test_event_grid_becomes_cloud_events_field_by_field() -> None:
     }
 
 
-def test_an_empty_data_version_is_an_empty_fragment() -> None:
-    assert cloud(text(dataVersion=""))["dataschema"] == "#"
-
-
-def test_without_data_there_is_no_data() -> None:
+def test_what_an_event_lacks_a_cloud_event_lacks() -> None:
     bare = members()
     del bare["data"]
 
+    assert cloud(text(dataVersion=""))["dataschema"] == "#"
     assert "data" not in cloud(compact(bare))
     assert cloud(text(data=None))["data"] is None
 
