@@ -1,15 +1,23 @@
-"""Making an endpoint fail, and looking at what that does to others of its events."""
+"""Making endpoints fail or answer late, and looking at what that does to their events."""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Callable
+from datetime import timedelta
 
 from pushgrid.testing.memory import answered
 from shared.delivery.health.availability import Availability
 from shared.engine.delivering.deliver import Deliver
-from shared.subscriptions.subscription import EventSubscription
-from tests.builders import URL, a_delivery, a_message
+from shared.engine.ports import Queue
+from shared.http import Failure, NotAnswered
+from shared.subscriptions.subscription import EventSubscription, RetryPolicy
+from tests.builders import URL, a_delivery, a_message, a_topic
 from tests.functional.deployment import Deployment
+from tests.unit.delivery.messages.wire import together
+
+TIMEOUT = NotAnswered(Failure.TIMED_OUT, "no answer in time", 30)
+ONE_ATTEMPT = RetryPolicy(max_delivery_attempts=1)
 
 
 def fail(app: Deployment, status: int = 503, events: int = 1) -> None:
@@ -28,8 +36,22 @@ def forget(app: Deployment) -> None:
     app.pusher.sent.clear()
 
 
-def switch(app: Deployment, **switches: Any) -> None:
-    app.set_terms(**switches)
+def time_out(
+    app: Deployment, events: int = 1, profile: str = "2020", **subscription: object
+) -> None:
+    """Deliver a message whose every event meets a timeout: no probation keeps the later ones."""
+    app.directory.topics["orders"] = a_topic(profile=profile)
+    app.subscribe(**subscription)
+    app.pusher.script(URL, TIMEOUT)
+    app.run(a_message([a_delivery(number) for number in range(events)]))
+
+
+def answer_late(app: Deployment, event: int = 0, status: int = 200, seconds: float = 35) -> None:
+    """Let the answer to the push of *event* come now."""
+    late = app.pusher.sent[event].late
+    assert late
+    app.loop.call_soon(late.report, answered(status, seconds=seconds))
+    app.loop.settle()
 
 
 def another_process(app: Deployment) -> None:
@@ -47,11 +69,54 @@ def availability(
     return health.availability(terms, app.watched.now())
 
 
-def claim_probe(app: Deployment, process: Deliver, subscription: EventSubscription) -> bool:
-    """Claim the probe for a process."""
-    terms = process.parts.terms.of(subscription)
-    return app.loop.run(process.endpoints.of(subscription).health.claim_probe(terms))
-
-
 def pushed(app: Deployment) -> int:
     return len(app.pusher.sent)
+
+
+def groups(app: Deployment, queue: Queue = Queue.RETRIES) -> list[list[int]]:
+    """Return the numbers of the events of each part on a queue."""
+    return [events for _, events in app.waiting(queue)]
+
+
+def requests(app: Deployment) -> list[list[int]]:
+    """Return the numbers of the events of each request."""
+    bodies = [json.loads(sent.request.body) for sent in app.pusher.sent]
+    return [[int(event["id"].removeprefix("e-")) for event in body] for body in bodies]
+
+
+def deliver_all(app: Deployment, queue: Queue = Queue.DELIVERIES) -> None:
+    """Deliver everything on a queue, once."""
+    texts = app.queues.texts(queue)
+    app.queues.stored[queue].clear()
+    for text in texts:
+        app.work(text)
+
+
+def url(name: str) -> str:
+    return f"https://{name}.example/hook"
+
+
+def subscribe(app: Deployment, *names: str, **choices: object) -> None:
+    for name in names:
+        app.subscribe(name=name, endpoint_url=url(name), **choices)
+
+
+def fan_out(*names: str, events: int = 1, batch: int = 1) -> str:
+    """Return the text of a message with events that each of these subscriptions gets."""
+    deliveries = [a_delivery(number) for number in range(events)]
+    return together(*(a_message(deliveries, subscription=name, batch_size=batch) for name in names))
+
+
+def play(app: Deployment, lasts: timedelta, work: Callable[[str], object] | None = None) -> None:
+    """Do what becomes due by storage's clock; *work* delivers a message."""
+    until = app.clock.elsewhere.now() + lasts
+    queues = (Queue.DELIVERIES, Queue.RETRIES, Queue.WAITING)
+    while (due := app.queues.earliest(*queues)) and due[1].visible_at <= until:
+        queue, message = due
+        app.clock.advance(max(message.visible_at - app.clock.elsewhere.now(), timedelta()))
+        if queue is Queue.WAITING:
+            app.wake.run()
+        else:
+            app.queues.stored[queue].remove(message)
+            (work or app.work)(message.text)
+    app.clock.advance(max(until - app.clock.elsewhere.now(), timedelta()))

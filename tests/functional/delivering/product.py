@@ -7,12 +7,13 @@ import json
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from pushgrid.testing.memory import StoredMessage, answered
+from pushgrid.testing.memory import answered
 from shared.adapters.resource_cache import InvalidatingStore, ResourceCache
 from shared.delivery.messages.message_writer import encode
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.ports import Queue
 from shared.http import HttpRequest
+from tests.functional.delivering.failing import play
 from tests.functional.deployment import Deployment
 from tests.functional.manage.arm_api import CRM, ORDERS, URL, ArmApi, hook
 from tests.functional.publish_requests import event
@@ -60,16 +61,7 @@ class Product:
         app, pusher, began_at = self.app, self.api.pusher, self.app.clock.now()
         pusher.sent.clear()
         turns = itertools.cycle(instances or (app.deliver,))
-        while (due := self._soonest()) and due.visible_at <= began_at + timedelta(seconds=seconds):
-            app.clock.advance(max(due.visible_at - app.clock.now(), timedelta()))
-            if due in app.queues.stored[Queue.WAITING]:
-                app.wake.run()
-            else:
-                for stored in app.queues.stored.values():
-                    stored[:] = [each for each in stored if each is not due]
-                app.work(due.text, by=next(turns))
-        left = began_at + timedelta(seconds=seconds) - app.clock.now()
-        app.clock.advance(max(left, timedelta()))
+        play(app, timedelta(seconds=seconds), lambda text: app.work(text, by=next(turns)))
         return [
             (event["data"]["n"], (sent.at - began_at).total_seconds())
             for sent in pusher.sent
@@ -80,11 +72,6 @@ class Product:
         """Return the delivering of an instance that knows nothing yet."""
         directory = _directory(self.app)
         return self.app.new_process(replace(self.app.deliver.parts, subscriptions=directory))
-
-    def _soonest(self) -> StoredMessage | None:
-        queues = (Queue.DELIVERIES, Queue.RETRIES, Queue.WAITING)
-        stored = [each for queue in queues for each in self.app.queues.stored[queue]]
-        return min(stored, key=lambda each: each.visible_at, default=None)
 
 
 def a_product(app: Deployment) -> Product:

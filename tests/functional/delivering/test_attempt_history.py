@@ -7,11 +7,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from pushgrid.testing.memory import START, MemoryAttempts, answered
 from shared.delivery.attempt_record import AttemptRecord
+from shared.delivery.delivery import Delivery
 from shared.delivery.outcome import EndpointAnswer, Outcome
 from shared.delivery.policy import EndReason, EndState
 from shared.engine.delivering.attempt_history import QUIET_FOR, AttemptHistory
@@ -36,6 +38,7 @@ from tests.builders import (
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 DAY = timedelta(days=1)
+GONE = a_delivery(origin=PARKED, text=None)
 
 
 def test_a_failed_attempt_is_kept_with_the_next_time_and_its_reason(app: Deployment) -> None:
@@ -116,19 +119,26 @@ def test_a_dead_letter_is_due_when_its_message_is(app: Deployment, time_scale: f
 
     (record,) = app.attempts.records
     assert (record.next_at, record.why) == (None, "400 is never retried")
-    assert (record.state, record.reason) == (EndState.DEAD_LETTERED, EndReason.BAD_REQUEST)
     assert record.blob_due_at == START + 5 * MINUTE / time_scale
     assert app.waiting(Queue.DEADLETTERS) == [(5 * MINUTE / time_scale, [0])]
 
 
-def test_without_a_destination_the_last_attempt_is_kept_as_dropped(app: Deployment) -> None:
-    app.subscribe()
+@pytest.mark.parametrize(
+    ("dead_letter", "delivery", "reason"),
+    [(None, a_delivery(), EndReason.BAD_REQUEST), (DEAD, GONE, EndReason.PAYLOAD_MISSING)],
+    ids=["no destination", "gone, whatever is configured"],
+)
+def test_what_is_dropped_is_kept_as_that(
+    app: Deployment, dead_letter: Any, delivery: Delivery, reason: EndReason
+) -> None:
+    app.subscribe(dead_letter=dead_letter)
     app.pusher.script(URL, answered(400))
 
-    app.run(a_message())
+    app.run(a_message([delivery]))
 
     (record,) = app.attempts.records
-    assert (record.state, record.blob_due_at) == (EndState.DROPPED, None)
+    assert (record.state, record.reason, record.blob_due_at) == (EndState.DROPPED, reason, None)
+    assert record.event_id == (delivery.text and "e-0")
 
 
 def test_an_end_that_is_noticed_when_it_is_due_is_kept_beside_the_attempts(
@@ -144,16 +154,6 @@ def test_an_end_that_is_noticed_when_it_is_due_is_kept_beside_the_attempts(
     assert (record.state, record.reason) == (EndState.DEAD_LETTERED, EndReason.TIME_TO_LIVE)
     assert record.why == "older than 10 min"
     assert record.blob_due_at == START + 10 * MINUTE  # its last attempt is longer ago than the wait
-
-
-def test_an_event_that_is_gone_is_dropped_whatever_is_configured(app: Deployment) -> None:
-    app.subscribe(dead_letter=DEAD)
-
-    app.run(a_message([a_delivery(origin=PARKED, text=None)]))
-
-    (record,) = app.attempts.records
-    assert (record.event_id, record.state) == (None, EndState.DROPPED)
-    assert record.reason is EndReason.PAYLOAD_MISSING
 
 
 def test_events_that_were_not_tried_leave_no_trace(app: Deployment) -> None:

@@ -11,6 +11,7 @@ from pushgrid.testing.memory import START, answered
 from shared.engine.ports import Queue
 from shared.subscriptions.subscription import Batching
 from tests.builders import DEAD, ORIGIN, URL, a_delivery, a_message, a_topic, an_attempt
+from tests.functional.delivering.failing import deliver_all, groups, requests
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 from tests.functional.publish_requests import event, publish
 
@@ -24,29 +25,13 @@ def _time_passes(app: Deployment) -> None:
     app.pusher.takes = timedelta(milliseconds=1)
 
 
-def deliver(app: Deployment, queue: Queue = Queue.DELIVERIES) -> None:
-    """Deliver everything on a queue, once."""
-    texts = app.queues.texts(queue)
-    app.queues.stored[queue].clear()
-    for text in texts:
-        app.work(text)
-
-
-def batches(app: Deployment) -> list[list[int]]:
-    """Return what was pushed: the number of every event, request by request."""
-    return [
-        [int(each["id"].removeprefix("e-")) for each in json.loads(sent.request.body)]
-        for sent in app.pusher.sent
-    ]
-
-
 def test_what_is_published_together_is_pushed_together(app: Deployment) -> None:
     app.subscribe(batching=HUNDRED)
 
     publish(app, *(event(number) for number in range(250)))
-    deliver(app)
+    deliver_all(app)
 
-    assert batches(app) == [list(range(100)), list(range(100, 200)), list(range(200, 250))]
+    assert requests(app) == [list(range(100)), list(range(100, 200)), list(range(200, 250))]
     assert app.all_stored() == {}
 
 
@@ -56,14 +41,14 @@ def test_a_failed_batch_comes_back_whole(app: Deployment) -> None:
     app.pusher.script(URL, answered(503), answered(503), answered(200))
     publish(app, *(event(number) for number in range(100)))
 
-    deliver(app)
+    deliver_all(app)
     (message,) = app.on(Queue.RETRIES)
     assert {each.attempts for each in message.deliveries} == {1}
     for wait in (1, 2):
         app.clock.advance(wait * MINUTE)
-        deliver(app, Queue.RETRIES)
+        deliver_all(app, Queue.RETRIES)
 
-    assert batches(app) == [list(range(100))] * 3
+    assert requests(app) == [list(range(100))] * 3
     counts = [sent.request.headers["aeg-delivery-count"] for sent in app.pusher.sent]
     assert (counts, app.all_stored()) == (["0", "1", "2"], {})
 
@@ -74,12 +59,12 @@ def test_batches_of_one_message_fail_each_for_itself(app: Deployment) -> None:
     app.pusher.script(URL, answered(503), answered(200), answered(503), answered(200))
     publish(app, *(event(number) for number in range(15)))
 
-    deliver(app)
+    deliver_all(app)
     app.clock.advance(MINUTE)
-    deliver(app, Queue.RETRIES)
+    deliver_all(app, Queue.RETRIES)
 
     first, second, third = (list(range(start, start + 5)) for start in (0, 5, 10))
-    assert batches(app) == [first, second, third, first, third]
+    assert requests(app) == [first, second, third, first, third]
 
 
 def test_a_refused_batch_is_dead_lettered_whole(app: Deployment, logged: Logged) -> None:
@@ -87,7 +72,7 @@ def test_a_refused_batch_is_dead_lettered_whole(app: Deployment, logged: Logged)
     app.pusher.script(URL, answered(400))
     publish(app, *(event(number) for number in range(100)))
 
-    deliver(app)
+    deliver_all(app)
     assert [len(message.deliveries) for message in app.on(Queue.DEADLETTERS)] == [100]
     app.clock.advance(6 * MINUTE)
     app.write_dead_letters.run(app.in_a_minute())
@@ -97,19 +82,6 @@ def test_a_refused_batch_is_dead_lettered_whole(app: Deployment, logged: Logged)
     (line,) = logged("delivery.attempted")
     assert (line["count"], line["event_ids"][0], len(line["event_ids"])) == (100, "e-0", 20)
     assert "event_id" not in line
-
-
-def test_what_is_not_pushed_in_time_is_put_back_in_batches(app: Deployment) -> None:
-    app.limit_pushes(1)
-    app.subscribe(batching=Batching(max_events=30))
-    app.pusher.takes = timedelta(seconds=61)
-    publish(app, *(event(number) for number in range(60)))
-
-    deliver(app)
-
-    (message,) = app.on(Queue.RETRIES)
-    assert [each.position for each in message.deliveries] == list(range(30, 60))
-    assert {each.attempts for each in message.deliveries} == {0}
 
 
 def test_batches_that_wait_for_long_stay_whole(app: Deployment) -> None:
@@ -125,11 +97,11 @@ def test_batches_that_wait_for_long_stay_whole(app: Deployment) -> None:
         app.put(Queue.WAITING, a_message(group, due=START, batch_size=64))
 
     app.wake.run()
-    found = [[each.position for each in message.deliveries] for message in app.on(Queue.RETRIES)]
-    deliver(app, Queue.RETRIES)
+    found = groups(app)
+    deliver_all(app, Queue.RETRIES)
 
-    groups = [list(range(start, start + 50)) for start in (0, 50, 100)]
-    assert (found, batches(app)) == (groups, groups)
+    expected = [list(range(start, start + 50)) for start in (0, 50, 100)]
+    assert (found, requests(app)) == (expected, expected)
 
 
 def test_a_batch_comes_back_whole_where_ages_decide(app: Deployment) -> None:

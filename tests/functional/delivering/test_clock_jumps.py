@@ -17,7 +17,7 @@ from pushgrid.testing.memory import answered
 from shared.delivery.health.availability import Held, Open
 from shared.engine.ports import Queue, Table
 from tests.builders import DEAD, ORIGIN, URL, a_delivery, a_message, a_subscription
-from tests.functional.delivering.failing import another_process, availability
+from tests.functional.delivering.failing import another_process, availability, play
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 from tests.functional.operations.test_status import Statuses
 
@@ -27,21 +27,6 @@ AnotherProcess = Callable[[Deployment], object]
 either = pytest.mark.parametrize(
     "go_on", [lambda _: None, another_process], ids=["this process", "another process"]
 )
-
-
-def play(app: Deployment, lasts: timedelta) -> None:
-    """Do what becomes due by storage's clock."""
-    until = app.clock.elsewhere.now() + lasts
-    queues = (Queue.DELIVERIES, Queue.RETRIES, Queue.WAITING)
-    while (due := app.queues.earliest(*queues)) and due[1].visible_at <= until:
-        queue, message = due
-        app.clock.advance(max(message.visible_at - app.clock.elsewhere.now(), timedelta()))
-        if queue is Queue.WAITING:
-            app.wake.run()
-        else:
-            app.queues.stored[queue].remove(message)
-            app.work(message.text)
-    app.clock.advance(max(until - app.clock.elsewhere.now(), timedelta()))
 
 
 def publish(app: Deployment, number: int) -> None:

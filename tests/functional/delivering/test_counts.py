@@ -191,19 +191,6 @@ def test_a_dead_lettered_event_is_counted_once_and_not_as_dropped(app: Deploymen
     assert app.metrics.of(Metric.DROPPED) == {}
 
 
-def test_a_dead_letter_without_container_is_dropped(app: Deployment) -> None:
-    app.subscribe(dead_letter=DEAD)
-    app.dead_letters.missing.add(DEAD.container)
-    app.pusher.script(URL, answered(400))
-    app.run(a_message())
-    app.clock.advance(timedelta(minutes=6))
-
-    app.write_dead_letters.run(app.in_a_minute())
-
-    assert app.metrics.of(Metric.DROPPED) == {(EndReason.CONTAINER_NOT_FOUND, *CRM): 1}
-    assert app.metrics.of(Metric.DEAD_LETTERED) == {}
-
-
 def test_what_meets_a_hold_is_not_counted(app: Deployment) -> None:
     app.subscribe()
     app.pusher.script(URL, answered(404))
@@ -228,6 +215,10 @@ def test_a_failed_attempt_has_event_grids_record_in_its_line(
     assert line["resourceId"] == subscription.topic_id.upper()
     assert (line["eventSubscriptionName"], line["category"]) == ("CRM", "DeliveryFailures")
     assert (line["operationName"], line["time"]) == ("Deliver", "2026-02-09T12:00:00.0000000Z")
+    assert (line["attempt"], line["outcome"], line["status"]) == (1, "NotFound", 404)
+    assert (line["decision"], line["why"]) == ("retry", "minimum for 404: 5 min")
+    assert (line["profile"], line["next_attempt_at"]) == ("latest", "2026-02-09T12:05:00.0000000Z")
+    assert URL not in str(logged("delivery.attempted") + logged("delivery.run"))
     assert line["message"] == (
         "Message:outcome=NotFound, latencyInMs=212, id=e-0, "
         f"systemId={system_id}, state=FilteredFailingDelivery, deliveryTime=2/9/2026 12:00:00 PM, "

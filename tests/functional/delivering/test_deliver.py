@@ -1,32 +1,178 @@
-"""Delivering one queue message: what is pushed, and what is stored before it may be deleted."""
+"""Delivering one message: what it meets, what is pushed, and what is stored before its end."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from pushgrid.testing.memory import START, ScriptedPusher, answered
+from shared.delivery.delivery import Delivery
+from shared.delivery.messages.message import VERSION
+from shared.delivery.messages.message_writer import encode
 from shared.delivery.outcome import Outcome
 from shared.engine.ports import Queue
-from shared.errors import StorageUnavailable
+from shared.errors import MalformedMessage, StorageUnavailable
 from shared.http import Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 from tests.builders import (
     DEAD,
+    ORIGIN,
     PARKED,
     URL,
     a_delivery,
     a_message,
+    a_note,
+    a_subscription,
     a_topic,
     an_attempt,
+    text,
 )
+from tests.functional.delivering.failing import requests
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
+HOUR = timedelta(hours=1)
+TRIED = a_delivery(attempts=2, last=an_attempt())
+ELSEWHERE = a_delivery(origin=PARKED, text=None)
+
+
+@pytest.mark.parametrize(
+    ("early", "queue", "hidden"),
+    [
+        pytest.param(2, None, None, id="2 s"),
+        pytest.param(2.001, Queue.RETRIES, 3 * SECOND, id="more"),
+        pytest.param(600, Queue.RETRIES, 10 * MINUTE, id="10 min"),
+        pytest.param(3600, Queue.WAITING, 59 * MINUTE, id="an hour"),
+    ],
+)
+def test_a_message_received_early_is_put_back_unattempted(
+    app: Deployment, early: float, queue: Queue | None, hidden: timedelta | None
+) -> None:
+    """Design §2: by more than 2 s."""
+    app.subscribe()
+    message = a_message([a_delivery(attempts=7, last=an_attempt())], due=START + early * SECOND)
+
+    app.run(message)
+
+    assert len(app.pusher.sent) == (queue is None)
+    assert app.all_stored() == ({queue: 1} if queue else {})
+    if queue:
+        assert (app.on(queue), app.queues.waits(queue)) == ([message], [hidden])
+
+
+@pytest.mark.parametrize("newer", [f'{{"pushgrid":{VERSION + 1}}}', '{"pushgrid":9,"x":"\u00fc"}'])
+def test_a_newer_message_is_put_back_for_five_minutes(app: Deployment, newer: str) -> None:
+    app.work(newer)
+
+    assert app.queues.texts(Queue.RETRIES) == [newer]
+    assert app.queues.waits(Queue.RETRIES) == [5 * MINUTE]
+
+
+@pytest.mark.parametrize("text", ["damaged", encode(a_message(dead_letter=a_note()))[0]])
+def test_a_message_that_is_no_delivery_is_a_fault_of_ours(app: Deployment, text: str) -> None:
+    app.subscribe()
+
+    with pytest.raises(MalformedMessage):
+        app.work(text)
+
+    assert (app.pusher.sent, app.all_stored()) == ([], {})
+
+
+@pytest.mark.parametrize(
+    "known",
+    [{}, {"generation": "g-0", "endpoint_url": "https://old.example/"}, {"expires_at": START}],
+    ids=["not known yet", "known from before", "expired as known"],
+)
+def test_a_subscription_is_read_past_the_cache_before_its_events_end(
+    app: Deployment, known: dict[str, Any]
+) -> None:
+    """Design §2, order of writes 4. `test_lifecycle` has the ends themselves."""
+    if known:
+        app.subscribe(**known)
+    app.directory.change(a_subscription())
+
+    app.run(a_message())
+
+    assert [sent.request.url for sent in app.pusher.sent] == [URL]
+
+
+def without_a_thread(app: Deployment) -> None:
+    async def refuse(_: object) -> NoReturn:
+        raise StorageUnavailable
+
+    app.deliver = replace(app.deliver, off_loop=refuse)
+
+
+@pytest.mark.parametrize(
+    ("fail", "delivery"),
+    [
+        pytest.param(lambda app: app.directory.fail_next("subscription"), TRIED, id="subscription"),
+        pytest.param(lambda app: app.directory.fail_next("read_uncached"), TRIED, id="row"),
+        pytest.param(lambda app: app.directory.fail_next("topic"), TRIED, id="topic"),
+        pytest.param(lambda app: app.payloads.fail_next("read"), ELSEWHERE, id="payload"),
+        pytest.param(without_a_thread, ELSEWHERE, id="thread"),
+    ],
+)
+def test_what_can_not_be_judged_now_is_put_back(
+    app: Deployment, fail: Callable[[Deployment], object], delivery: Delivery
+) -> None:
+    """However long storage fails: the host would give the message up after 20 minutes."""
+    if delivery.text is None:
+        app.subscribe()
+    else:
+        app.directory.change(a_subscription())
+    fail(app)
+
+    app.run(a_message([delivery], rounds=2))
+
+    assert app.on(Queue.RETRIES) == [a_message([delivery], rounds=2, due=START + MINUTE)]
+    assert (app.queues.waits(Queue.RETRIES), app.pusher.sent) == ([MINUTE], [])
+
+
+def test_parked_events_are_read_from_their_blob(app: Deployment) -> None:
+    app.subscribe()
+    lines = [text(id="of another request"), "", text(id="parked")]
+    name = app.payloads.write("p", START + HOUR, lines)
+    origin = ORIGIN._replace(payload=name, first_line=1)
+
+    app.run(a_message([a_delivery(0), a_delivery(1, text=None, origin=origin)]))
+
+    ids = [json.loads(sent.request.body)[0]["id"] for sent in app.pusher.sent]
+    assert ids == ["e-0", "parked"]
+
+
+def test_a_parked_event_stays_parked_for_its_retry(app: Deployment) -> None:
+    app.subscribe()
+    name = app.payloads.write("p", START + HOUR, [text()])
+    app.pusher.script(URL, answered(500))
+
+    app.run(a_message([a_delivery(text=None, origin=ORIGIN._replace(payload=name))]))
+
+    (delivery,) = app.on(Queue.RETRIES)[0].deliveries
+    assert (delivery.text, delivery.origin.payload) == (None, name)
+
+
+@pytest.mark.parametrize("lines", [None, ["", "x"], []], ids=["no blob", "empty line", "too short"])
+def test_a_missing_payload_is_a_recorded_end(
+    app: Deployment, logged: Logged, lines: Sequence[str] | None
+) -> None:
+    """Design §2, order of writes 5: never an exception, and the others go on."""
+    app.subscribe(dead_letter=DEAD)
+    if lines is not None:
+        app.payloads.blobs[str(PARKED.payload)] = tuple(lines)
+
+    app.run(a_message([ELSEWHERE, a_delivery(1)]))
+
+    assert [line["reason"] for line in logged("delivery.dropped")] == ["PayloadMissing"]
+    assert (len(app.pusher.sent), app.all_stored()) == (1, {})
+
+
 NO_ANSWER = NotAnswered(Failure.SOCKET, "refused", 0.1)
+BUSY, OTHER = (Outcome.BUSY, 503), (Outcome.GENERIC_ERROR, 500)
+REFUSED = (Outcome.SOCKET_ERROR, None)
 
 
 def test_a_success_leaves_nothing_behind(app: Deployment) -> None:
@@ -34,55 +180,46 @@ def test_a_success_leaves_nothing_behind(app: Deployment) -> None:
 
     app.run(a_message([a_delivery(0), a_delivery(1)]))
 
-    ids = [json.loads(sent.request.body)[0]["id"] for sent in app.pusher.sent]
-    assert (ids, app.all_stored()) == (["e-0", "e-1"], {})
+    assert (requests(app), app.all_stored()) == ([[0], [1]], {})
     assert {sent.timeout for sent in app.pusher.sent} == {timedelta(seconds=30)}
 
 
-def test_a_failure_is_stored_for_its_retry(app: Deployment) -> None:
-    app.subscribe()
-    app.pusher.script(URL, answered(503))
-
-    app.run(a_message())
-
-    assert app.all_stored() == {Queue.RETRIES: 1}
-    (message,) = app.on(Queue.RETRIES)
-    assert message.due == START + 30 * SECOND
-    assert app.queues.waits(Queue.RETRIES) == [30 * SECOND]
-    (delivery,) = message.deliveries
-    assert delivery == a_delivery(attempts=1, last=an_attempt(Outcome.BUSY, 503))
-
-
-def test_jitter_is_added_and_visibility_rounded_up(app: Deployment) -> None:
-    app.subscribe()
-    app.pusher.script(URL, answered(500))
-    app.jitter = 0.55
-
-    app.run(a_message())
-
-    assert app.on(Queue.RETRIES)[0].due == START + 10.55 * SECOND
-    assert app.queues.waits(Queue.RETRIES) == [11 * SECOND]
-
-
 @pytest.mark.parametrize(
-    ("attempts", "queue", "hidden"),
+    ("answer", "last", "attempts", "jitter", "due", "queue", "hidden"),
     [
-        pytest.param(5, Queue.RETRIES, timedelta(minutes=10), id="10 min"),
-        pytest.param(6, Queue.WAITING, timedelta(minutes=29), id="30 min"),
-        pytest.param(10, Queue.WAITING, timedelta(hours=11, minutes=59), id="12 h"),
+        pytest.param(answered(503), BUSY, 1, 0, 30, Queue.RETRIES, 30, id="minimum"),
+        pytest.param(answered(500), OTHER, 1, 0.55, 10.55, Queue.RETRIES, 11, id="jitter"),
+        pytest.param(NO_ANSWER, REFUSED, 5, 0, 600, Queue.RETRIES, 600, id="10 min"),
+        pytest.param(NO_ANSWER, REFUSED, 6, 0, 1800, Queue.WAITING, 1740, id="30 min"),
+        pytest.param(NO_ANSWER, REFUSED, 10, 0, 43_200, Queue.WAITING, 43_140, id="12 h"),
     ],
 )
-def test_a_long_wait_lies_on_the_queue_without_a_trigger(
-    app: Deployment, attempts: int, queue: Queue, hidden: timedelta
+def test_a_failure_is_stored_for_its_retry(
+    app: Deployment,
+    answer: Exchange,
+    last: tuple[Outcome, int | None],
+    attempts: int,
+    jitter: float,
+    due: float,
+    queue: Queue,
+    hidden: int,
 ) -> None:
-    """Design §2, Waiting: over ten minutes; the timer of each minute needs a minute ahead."""
+    """
+    Design §2, Waiting: visibility is rounded up.
+
+    Over ten minutes it waits on the queue without a trigger, whose timer needs a minute ahead.
+    """
     app.subscribe()
-    app.pusher.script(URL, NO_ANSWER)
+    app.pusher.script(URL, answer)
+    app.jitter = jitter
 
     app.run(a_message([a_delivery(attempts=attempts - 1)]))
 
-    assert app.waiting(queue) == [(hidden, [0])]
-    assert len(app.all_stored()) == 1
+    assert app.all_stored() == {queue: 1}
+    assert app.queues.waits(queue) == [hidden * SECOND]
+    (message,) = app.on(queue)
+    assert message.due == START + due * SECOND
+    assert message.deliveries == (a_delivery(attempts=attempts, last=an_attempt(*last)),)
 
 
 def test_failures_due_together_share_a_retry_message(app: Deployment) -> None:
@@ -118,58 +255,24 @@ def test_an_exception_while_pushing_is_that_events_outcome(app: Deployment) -> N
     assert ends == [(0, (Outcome.GENERIC_ERROR, None)), (1, (Outcome.GENERIC_ERROR, None))]
 
 
-def test_a_put_that_fails_for_less_than_two_minutes_is_survived(app: Deployment) -> None:
-    """Design §2, order of writes 2."""
-    app.subscribe()
-    app.pusher.script(URL, answered(500))
-    app.queues.fail_next("put", times=10)
+def test_no_push_begins_after_a_minute(app: Deployment) -> None:
+    """
+    What is left is put back uncounted. Design §2, Isolation.
 
-    app.run(a_message())
-
-    assert len(app.on(Queue.RETRIES)) == 1
-    assert app.slept == [0.2, 0.5, 1, 2, 5, 10, 10, 10, 10, 10]
-
-
-def test_a_put_that_fails_for_longer_keeps_the_message(app: Deployment) -> None:
-    app.subscribe()
-    app.pusher.script(URL, answered(500))
-    app.queues.fail_next("put", times=1000)
-
-    with pytest.raises(StorageUnavailable):
-        app.run(a_message())
-
-    assert 120 <= sum(app.slept) < 131
-
-
-def test_every_next_message_is_stored_before_the_run_returns(app: Deployment) -> None:
-    """The host deletes the old one as soon as it returns."""
-    app.subscribe(dead_letter=DEAD)
-    app.pusher.script(URL, answered(500), answered(400), answered(200), answered(404))
-    app.pusher.takes = 15 * SECOND
-
-    app.run(a_message([a_delivery(number) for number in range(5)]))
-
-    kept = [
-        delivery.position
-        for queue in (Queue.RETRIES, Queue.DEADLETTERS)
-        for message in app.on(queue)
-        for delivery in message.deliveries
-    ]
-    assert sorted(kept) == [0, 1, 3, 4]
-
-
-def test_deliveries_that_are_not_pushed_in_time_are_put_back_uncounted(app: Deployment) -> None:
+    With 42 s for the push itself, that is far from the host's own limit.
+    """
     app.limit_pushes(1)
     app.subscribe()
-    app.pusher.takes = 61 * SECOND
-    tried = a_delivery(2, attempts=4, last=an_attempt())
+    app.pusher.takes = 25 * SECOND
+    left = [a_delivery(3), a_delivery(4, attempts=4, last=an_attempt())]
 
-    app.run(a_message([a_delivery(0), a_delivery(1), tried], rounds=1))
+    app.run(a_message([*map(a_delivery, range(3)), *left], rounds=1))
 
+    assert [sent.at - START for sent in app.pusher.sent] == [0 * SECOND, 25 * SECOND, 50 * SECOND]
     (message,) = app.on(Queue.RETRIES)
-    assert message == a_message([a_delivery(1), tried], due=message.due)
+    assert message == a_message(left, due=message.due)
     assert message.due
-    assert 61 * SECOND <= message.due - START <= 62 * SECOND
+    assert 60 * SECOND <= message.due - START <= 76 * SECOND
 
 
 def test_failures_are_stored_while_slow_ones_go_on(app: Deployment) -> None:
@@ -189,45 +292,3 @@ def test_failures_are_stored_while_slow_ones_go_on(app: Deployment) -> None:
     app.loop.settle()
     assert task.done()
     assert app.waiting(Queue.RETRIES)[1:] == [(10 * SECOND, [3])]
-
-
-def test_a_failed_attempt_is_logged_with_the_rule_behind_the_next(
-    app: Deployment, logged: Logged
-) -> None:
-    app.subscribe()
-    app.pusher.script(URL, answered(503))
-
-    app.run(a_message())
-
-    (line,) = logged("delivery.attempted")
-    assert (line["attempt"], line["outcome"], line["status"]) == (1, "Busy", 503)
-    assert (line["decision"], line["why"]) == ("retry", "minimum for 503: 30 s")
-    assert line["profile"] == "latest"
-    assert line["next_attempt_at"] == "2026-02-09T12:00:30.0000000Z"
-    assert URL not in str(logged("delivery.attempted") + logged("delivery.run"))
-
-
-def test_no_push_begins_after_a_minute(app: Deployment) -> None:
-    """Design §2, Isolation: with 42 s for the push itself, far from the host's own limit."""
-    app.limit_pushes(1)
-    app.subscribe()
-    app.pusher.takes = 25 * SECOND
-
-    app.run(a_message([a_delivery(number) for number in range(5)]))
-
-    assert [sent.at - START for sent in app.pusher.sent] == [0 * SECOND, 25 * SECOND, 50 * SECOND]
-
-
-def test_without_a_thread_to_read_by_deliveries_are_put_back_uncounted(app: Deployment) -> None:
-    """A shortage of ours is nobody's attempt, and no message is poison for it."""
-
-    async def refuse(_: Callable[[], object]) -> Any:
-        raise StorageUnavailable
-
-    app.subscribe()
-    app.deliver = replace(app.deliver, off_loop=refuse)
-
-    app.run(a_message([a_delivery(origin=PARKED, text=None)]))
-
-    assert app.waiting(Queue.RETRIES) == [(MINUTE, [0])]
-    assert app.on(Queue.RETRIES)[0].deliveries[0].attempts == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +11,7 @@ import pytest
 
 from pushgrid.testing.memory import answered
 from shared.delivery.messages.message import DeliveryMessage
-from shared.delivery.messages.message_writer import encode, encode_together
+from shared.delivery.messages.message_writer import encode_together
 from shared.engine.delivering import endpoint_registry as endpoints_module
 from shared.engine.delivering.budget import Budget, Speed
 from shared.engine.delivering.deliver import AT_ONCE
@@ -24,6 +23,7 @@ from shared.engine.ports import Queue
 from shared.subscriptions.destination import WebHook
 from shared.subscriptions.subscription import Batching
 from tests.builders import URL, a_delivery, a_message, a_topic
+from tests.functional.delivering.failing import requests, subscribe
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 TEN = Batching(max_events=10)
@@ -40,30 +40,13 @@ def _nothing_is_left(app: Deployment) -> Iterator[None]:
         assert places.in_flight == 0
 
 
-def subscribe(app: Deployment, *names: str, **choices: object) -> None:
-    for name in names:
-        app.subscribe(name=name, endpoint_url=f"https://{name}.example/", **choices)
-
-
 def a_part(*events: int, name: str = "crm", batch_size: int = 1) -> DeliveryMessage:
     return a_message([a_delivery(n) for n in events], subscription=name, batch_size=batch_size)
-
-
-def requests(app: Deployment) -> list[list[int]]:
-    """Return the numbers of the events of each request."""
-    bodies = [json.loads(sent.request.body) for sent in app.pusher.sent]
-    return [[int(event["id"].removeprefix("e-")) for event in body] for body in bodies]
 
 
 def endpoint_of(app: Deployment, name: str = "crm") -> Endpoint:
     found = next(each for key, each in app.directory.known.items() if key.subscription == name)
     return app.deliver.endpoints.of(found)
-
-
-def begin_retry(app: Deployment, message: DeliveryMessage) -> None:
-    (text,) = encode(message)
-    app.loop.create_task(app.deliver.run(text.encode(), Queue.RETRIES))
-    app.loop.settle()
 
 
 @pytest.mark.parametrize("batching", [Batching(), TEN], ids=["alone", "batches"])
@@ -389,6 +372,7 @@ def test_a_push_to_the_former_endpoint_says_nothing_about_the_corrected_one(
 def test_idle_endpoints_are_forgotten_when_there_are_too_many(
     app: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert endpoints_module.MOST == 10_000
     monkeypatch.setattr(endpoints_module, "MOST", 3)
     subscribe(app, "busy", *(f"crm-{number}" for number in range(8)))
     held = app.hold("busy")

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from pushgrid.testing.memory import START, answered
+from shared.delivery.delivery import Delivery
 from shared.engine.ports import Queue
-from shared.subscriptions.subscription import DeadLetterDestination, RetryPolicy, SubscriptionKey
-from tests.builders import (
-    DEAD,
-    URL,
-    a_delivery,
-    a_message,
-    a_subscription,
-    an_attempt,
-)
+from shared.subscriptions.subscription import RetryPolicy
+from tests.builders import DEAD, URL, a_delivery, a_message, a_subscription, an_attempt
+from tests.functional.delivering.failing import groups
 from tests.functional.deployment import MINUTE, SECOND, Deployment
 
 HOUR = timedelta(hours=1)
+NEVER, TRIED = a_delivery(), a_delivery(attempts=2, last=an_attempt())
 
 
-def watched(app: Deployment) -> list[SubscriptionKey]:
-    """Return a list that gets each uncached read."""
-    reads: list[SubscriptionKey] = []
-    read = app.directory.read_uncached
-    app.directory.read_uncached = lambda key: (reads.append(key), read(key))[1]  # type: ignore[method-assign,func-returns-value]
-    return reads
+def policy(attempts: int | None = None, minutes: float | None = None, **others: Any) -> Any:
+    """Return a subscription's choices, among them its retry policy."""
+    given = RetryPolicy(max_delivery_attempts=attempts, event_time_to_live_minutes=minutes)
+    return {"retry_policy": given, **others}
 
 
 def test_what_is_never_retried_becomes_a_dead_letter(app: Deployment) -> None:
@@ -47,51 +42,8 @@ def test_what_is_never_retried_becomes_a_dead_letter(app: Deployment) -> None:
     assert app.all_stored() == {Queue.DEADLETTERS: 1}
 
 
-@pytest.mark.parametrize(
-    "meanwhile",
-    [
-        pytest.param(a_subscription(endpoint_url="https://new.example/"), id="other endpoint"),
-        pytest.param(a_subscription(dead_letter=DEAD), id="other destination"),
-        pytest.param(a_subscription(generation="g-2"), id="created again"),
-    ],
-)
-def test_a_final_answer_is_believed_only_of_the_current_subscription(
-    app: Deployment, meanwhile: object
-) -> None:
-    """Design §2, order of writes 4: a corrected endpoint helps events already waiting."""
-    app.subscribe()
-    assert isinstance(meanwhile, type(a_subscription()))
-    app.directory.change(meanwhile)
-    app.pusher.script(URL, answered(400))
-
-    app.run(a_message())
-
-    assert app.waiting(Queue.RETRIES) == [(10 * SECOND, [0])]
-    assert app.all_stored() == {Queue.RETRIES: 1}
-
-
-def test_a_final_answer_that_cannot_be_confirmed_is_no_end(app: Deployment) -> None:
-    app.subscribe(dead_letter=DEAD)
-    app.directory.fail_next("read_uncached")
-    app.pusher.script(URL, answered(401))
-
-    app.run(a_message())
-
-    assert app.all_stored() == {Queue.RETRIES: 1}
-
-
-def test_many_final_answers_cost_one_uncached_read(app: Deployment) -> None:
-    app.subscribe()
-    app.pusher.script(URL, answered(400))
-    reads = watched(app)
-
-    app.run(a_message([a_delivery(number) for number in range(20)]))
-
-    assert len(reads) == 1
-
-
 def test_the_last_attempt_ends_it_at_once(app: Deployment) -> None:
-    app.subscribe(dead_letter=DEAD, retry_policy=RetryPolicy(max_delivery_attempts=3))
+    app.subscribe(**policy(3, dead_letter=DEAD))
     app.pusher.script(URL, answered(500))
 
     app.run(a_message([a_delivery(0, attempts=2), a_delivery(1, attempts=1)]))
@@ -105,21 +57,21 @@ def test_the_last_attempt_ends_it_at_once(app: Deployment) -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "reason"),
+    ("choices", "delivery", "reason"),
     [
-        (RetryPolicy(event_time_to_live_minutes=60), "TimeToLiveExceeded"),
-        (RetryPolicy(max_delivery_attempts=2), "MaxDeliveryAttemptsExceeded"),
+        pytest.param(policy(minutes=60), TRIED, "TimeToLiveExceeded", id="expired"),
+        pytest.param(policy(2), TRIED, "MaxDeliveryAttemptsExceeded", id="lowered meanwhile"),
+        pytest.param(policy(minutes=60), NEVER, "TimeToLiveExceeded", id="never tried"),
     ],
-    ids=["expired", "attempts lowered meanwhile"],
 )
 def test_an_end_found_at_the_slot_needs_no_push(
-    app: Deployment, policy: RetryPolicy, reason: str
+    app: Deployment, choices: Any, delivery: Delivery, reason: str
 ) -> None:
     """The last attempt lies further back than the five minutes: the blob may be written now."""
-    app.subscribe(dead_letter=DEAD, retry_policy=policy)
+    app.subscribe(dead_letter=DEAD, **choices)
     app.clock.advance(HOUR)
 
-    app.run(a_message([a_delivery(attempts=2, last=an_attempt())], due=START + HOUR))
+    app.run(a_message([delivery], due=START + HOUR))
 
     assert app.pusher.sent == []
     assert app.waiting(Queue.DEADLETTERS) == [(timedelta(), [0])]
@@ -128,94 +80,101 @@ def test_an_end_found_at_the_slot_needs_no_push(
     assert message.dead_letter.reason == reason
 
 
-def test_an_event_that_was_never_tried_may_be_written_at_once(app: Deployment) -> None:
-    app.subscribe(dead_letter=DEAD, retry_policy=RetryPolicy(event_time_to_live_minutes=1))
-    app.clock.advance(MINUTE)
-
-    app.run(a_message())
-
-    assert app.waiting(Queue.DEADLETTERS) == [(timedelta(), [0])]
-
-
 def test_ends_for_different_reasons_get_messages_of_their_own(app: Deployment) -> None:
     app.subscribe(dead_letter=DEAD)
     app.pusher.script(URL, answered(400), answered(413), answered(400))
 
     app.run(a_message([a_delivery(number) for number in range(3)]))
 
-    assert [positions for _, positions in app.waiting(Queue.DEADLETTERS)] == [[0, 2], [1]]
+    assert groups(app, Queue.DEADLETTERS) == [[0, 2], [1]]
 
 
-RAISED = RetryPolicy(max_delivery_attempts=30, event_time_to_live_minutes=1440)
+RAISED = policy(30, 1440, dead_letter=DEAD)
+ELSEWHERE = {"endpoint_url": "https://new.example/"}
+SOON, IN_A_MINUTE = {Queue.RETRIES: [(10 * SECOND, [0])]}, {Queue.RETRIES: [(MINUTE, [0])]}
 
 
-@pytest.mark.parametrize("dead_letter", [None, DEAD], ids=["drop", "dead letter"])
-def test_an_end_by_terms_that_were_raised_elsewhere_is_none(
-    app: Deployment, dead_letter: DeadLetterDestination | None
+@pytest.mark.parametrize(
+    ("known", "stored", "delivery", "age", "status", "left"),
+    [
+        pytest.param({}, ELSEWHERE, NEVER, timedelta(), 400, SOON, id="another endpoint"),
+        pytest.param({}, {"dead_letter": DEAD}, NEVER, timedelta(), 400, SOON, id="destination"),
+        pytest.param({}, {"generation": "g-2"}, NEVER, timedelta(), 400, SOON, id="made again"),
+        pytest.param({}, None, NEVER, timedelta(), 400, SOON, id="unknown"),
+        pytest.param(policy(1), RAISED, NEVER, timedelta(), 500, SOON, id="more attempts"),
+        pytest.param(policy(2), RAISED, TRIED, HOUR, 500, IN_A_MINUTE, id="attempts"),
+        pytest.param(
+            policy(2, dead_letter=DEAD),
+            RAISED,
+            TRIED,
+            HOUR,
+            500,
+            IN_A_MINUTE,
+            id="dead letter",
+        ),
+        pytest.param(policy(minutes=60), RAISED, NEVER, HOUR, 500, SOON, id="a longer life"),
+        pytest.param(
+            policy(minutes=60),
+            policy(minutes=30, dead_letter=DEAD),
+            NEVER,
+            HOUR,
+            500,
+            {Queue.DEADLETTERS: [(timedelta(), [0])]},
+            id="a destination, and still too old",
+        ),
+        pytest.param(policy(minutes=60), None, NEVER, HOUR, 500, IN_A_MINUTE, id="old, unknown"),
+    ],
+)
+def test_an_end_is_believed_only_of_the_current_subscription(
+    app: Deployment,
+    known: Any,
+    stored: Any,
+    delivery: Delivery,
+    age: timedelta,
+    status: int,
+    left: Any,
 ) -> None:
-    """A PATCH at another instance raised both: ten of ten events were dropped by the old terms."""
-    policy = RetryPolicy(max_delivery_attempts=2, event_time_to_live_minutes=60)
-    app.subscribe(retry_policy=policy, dead_letter=dead_letter)
-    app.directory.change(a_subscription(retry_policy=RAISED, dead_letter=DEAD))
-    app.pusher.script(URL, answered(500))
-    app.clock.advance(HOUR)
+    """
+    Design §2, order of writes 4: a correction helps events already waiting.
 
-    too_old = [a_delivery(number) for number in range(5)]
-    used_up = [a_delivery(number, attempts=2, last=an_attempt()) for number in range(5, 10)]
-    app.run(a_message([*too_old, *used_up], due=START + HOUR))
+    *stored* is what another instance has made of *known*; ``None``: it can't be read now.
+    """
+    app.subscribe(**known)
+    if stored is None:
+        app.directory.fail_next("read_uncached")
+    else:
+        app.directory.change(a_subscription(**stored))
+    app.pusher.script(URL, answered(status))
+    app.clock.advance(age)
 
-    assert len(app.pusher.sent) == 10
-    assert sum(len(events) for _, events in app.waiting(Queue.RETRIES)) == 10
-    assert set(app.all_stored()) == {Queue.RETRIES}
+    app.run(a_message([delivery], due=START + age))
 
-
-def test_an_end_by_terms_that_changed_elsewhere_follows_the_new_ones(app: Deployment) -> None:
-    app.subscribe(retry_policy=RetryPolicy(event_time_to_live_minutes=60))
-    new = RetryPolicy(event_time_to_live_minutes=30)
-    app.directory.change(a_subscription(retry_policy=new, dead_letter=DEAD))
-    app.clock.advance(HOUR)
-
-    app.run(a_message(due=START + HOUR))
-
-    assert app.all_stored() == {Queue.DEADLETTERS: 1}
+    assert {queue: app.waiting(queue) for queue in app.all_stored()} == left
 
 
-def test_the_last_attempt_is_none_where_another_instance_allowed_more(app: Deployment) -> None:
-    app.subscribe(retry_policy=RetryPolicy(max_delivery_attempts=1))
-    app.directory.change(a_subscription(retry_policy=RAISED))
-    app.pusher.script(URL, answered(500))
+@pytest.mark.parametrize(
+    ("age", "status", "reads"),
+    [
+        pytest.param(timedelta(), 400, 1, id="final answers"),
+        pytest.param(HOUR, 200, 1, id="too old"),
+        pytest.param(timedelta(), 200, 0, id="no end"),
+    ],
+)
+def test_many_ends_cost_one_uncached_read(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch, age: timedelta, status: int, reads: int
+) -> None:
+    found: list[object] = []
 
-    app.run(a_message())
+    def counted(key: Any, read: Any = app.directory.read_uncached) -> Any:
+        found.append(key)
+        return read(key)
 
-    assert app.waiting(Queue.RETRIES) == [(10 * SECOND, [0])]
-    assert app.all_stored() == {Queue.RETRIES: 1}
+    monkeypatch.setattr(app.directory, "read_uncached", counted)
+    app.subscribe(**policy(minutes=60, dead_letter=DEAD))
+    app.pusher.script(URL, answered(status))
+    app.clock.advance(age)
 
+    app.run(a_message([a_delivery(number) for number in range(20)], due=START + age))
 
-def test_an_end_of_a_subscription_that_cannot_be_read_now_is_put_off(app: Deployment) -> None:
-    app.subscribe(retry_policy=RetryPolicy(event_time_to_live_minutes=60))
-    app.clock.advance(HOUR)
-    app.directory.fail_next("read_uncached")
-
-    app.run(a_message(due=START + HOUR))
-
-    assert app.waiting(Queue.RETRIES) == [(MINUTE, [0])]
-
-
-def test_many_ends_cost_one_uncached_read(app: Deployment) -> None:
-    app.subscribe(retry_policy=RetryPolicy(event_time_to_live_minutes=60), dead_letter=DEAD)
-    app.clock.advance(HOUR)
-    reads = watched(app)
-
-    app.run(a_message([a_delivery(number) for number in range(20)], due=START + HOUR))
-
-    assert len(reads) == 1
-    assert app.all_stored() == {Queue.DEADLETTERS: 1}
-
-
-def test_where_nothing_ends_nothing_is_read_uncached(app: Deployment) -> None:
-    app.subscribe()
-    reads = watched(app)
-
-    app.run(a_message())
-
-    assert reads == []
+    assert len(found) == reads
+    assert app.all_stored() == ({Queue.DEADLETTERS: 1} if reads else {})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
@@ -20,28 +19,14 @@ from shared.http import Failure, NotAnswered
 from shared.metrics import Metric
 from shared.subscriptions.subscription import Batching, EventSubscription, SubscriptionKey
 from tests.builders import DEAD, a_delivery, a_message, a_topic
-from tests.functional.deployment import SECOND, Deployment, Logged
-from tests.unit.delivery.messages.wire import together
+from tests.functional.delivering.failing import fan_out, requests, subscribe, url
+from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
+from tests.unit.delivery.messages.wire import read_parts
 
 WITHOUT_PROBATION = "2020"
 SIX = [f"healthy-{number}" for number in range(6)]
+FORTY = [f"s-{number}" for number in range(40)]
 REFUSED = NotAnswered(Failure.SOCKET, "refused", 0.1)
-
-
-def url(name: str) -> str:
-    return f"https://{name}.example/hook"
-
-
-def subscribe(app: Deployment, *names: str, **choices: object) -> None:
-    for name in names:
-        app.subscribe(name=name, endpoint_url=url(name), **choices)
-
-
-def fan_out(*names: str, events: int = 1, batch: int = 1) -> str:
-    """Return the text of a message with events that each of these subscriptions gets."""
-    deliveries = [a_delivery(number) for number in range(events)]
-    parts = [a_message(deliveries, subscription=name, batch_size=batch) for name in names]
-    return together(*parts)
 
 
 def reached(app: Deployment) -> Counter[str]:
@@ -189,21 +174,6 @@ def test_a_part_that_can_not_be_stored_stops_no_other(
     assert set(failed) == {(bad,)}
 
 
-def test_what_fails_together_is_one_put_that_is_repeated_alone(app: Deployment) -> None:
-    """Of three puts that fail once, each is put again, and only it."""
-    names = ("one", "two", "three")
-    subscribe(app, *names)
-    for name in names:
-        app.pusher.script(url(name), answered(500))
-    app.queues.fail_next("put")
-
-    app.work(fan_out(*names))
-
-    assert set(stored(app, Queue.RETRIES)) == {*names}
-    assert app.all_stored() == {Queue.RETRIES: 1}
-    assert app.slept == [0.2]
-
-
 def test_a_part_in_which_we_fail_comes_back_alone(app: Deployment, logged: Logged) -> None:
     """A bug of ours, seen with one subscription: the others are not delivered again."""
     subscribe(app, "one", "two")
@@ -225,27 +195,7 @@ def test_a_part_in_which_we_fail_comes_back_alone(app: Deployment, logged: Logge
         app.run(a_message(subscription="one"))
 
 
-def test_a_part_that_can_not_be_read_or_put_back_stops_no_other(
-    app: Deployment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    subscribe(app, "one", "two")
-    failed = fail_on(app, monkeypatch, Queue.RETRIES)
-    app.directory.fail_next("subscription")
-
-    with pytest.raises(StorageUnavailable):
-        app.work(fan_out("one", "two"))
-
-    assert set(failed) == {("one",)}
-
-    assert reached(app) == {"two": 1}
-
-
-def bodies(app: Deployment) -> list[list[str]]:
-    """Return the ids of what was pushed, request by request."""
-    return [[each["id"] for each in json.loads(sent.request.body)] for sent in app.pusher.sent]
-
-
-def deliver_all(app: Deployment, events: Sequence[int]) -> None:
+def deliver_beside(app: Deployment, events: Sequence[int]) -> None:
     """Deliver a message for each event, while an earlier push is under way; then let it go."""
     held = app.hold("e-999")
     first = app.begin(a_message([a_delivery(999)], batch_size=10))
@@ -256,15 +206,20 @@ def deliver_all(app: Deployment, events: Sequence[int]) -> None:
 
 
 def test_single_events_share_requests_while_a_push_is_under_way(app: Deployment) -> None:
-    """Each invocation ends when its own event is delivered; nobody waits for others to come."""
+    """
+    Each invocation ends when its own event is delivered; nobody waits for others to come.
+
+    A request's time is counted once, and each of its events is an attempt.
+    """
     app.limit_pushes(1)
     app.subscribe(batching=Batching(max_events=10))
-    deliver_all(app, range(25))
+    deliver_beside(app, range(25))
 
-    assert [len(each) for each in bodies(app)] == [1, 10, 10, 5]
-    pushed = [event for each in bodies(app)[1:] for event in each]
-    assert sorted(pushed) == sorted(f"e-{number}" for number in range(25))
+    assert [len(each) for each in requests(app)] == [1, 10, 10, 5]
+    assert sorted(event for each in requests(app)[1:] for event in each) == list(range(25))
     assert app.all_stored() == {}
+    assert list(app.metrics.of(Metric.DELIVERY_SUCCESS).values()) == [26]
+    assert list(app.metrics.of(Metric.PROCESSING_DURATION).values()) == [4 * 100]
 
 
 def test_a_batch_of_two_messages_that_fails_comes_back_as_one_request(app: Deployment) -> None:
@@ -274,9 +229,9 @@ def test_a_batch_of_two_messages_that_fails_comes_back_as_one_request(app: Deplo
     subscription = app.subscribe(batching=Batching(max_events=10))
     script = [answered(200), answered(500), answered(200)]
     app.pusher.script(subscription.endpoint_url, *script)
-    deliver_all(app, (1, 2))
+    deliver_beside(app, (1, 2))
     messages = app.on(Queue.RETRIES)
-    assert bodies(app) == [["e-999"], ["e-1", "e-2"]]
+    assert requests(app) == [[999], [1, 2]]
     assert sorted(app.waiting(Queue.RETRIES)) == [(9 * SECOND, [1]), (9 * SECOND, [2])]
     assert {each.deliveries[0].attempts for each in messages} == {1}
 
@@ -289,19 +244,8 @@ def test_a_batch_of_two_messages_that_fails_comes_back_as_one_request(app: Deplo
     held.let_go()
     app.loop.advance(SECOND)
 
-    assert sorted(map(sorted, bodies(app)[2:])) == [["e-1", "e-2"], ["e-7"], ["e-8"]]
+    assert sorted(map(sorted, requests(app)[2:])) == [[1, 2], [7], [8]]
     assert app.all_stored() == {}
-
-
-def test_a_request_of_several_messages_is_counted_once(app: Deployment) -> None:
-    """Its time is that of one request, but each of its events is an attempt."""
-    app.limit_pushes(1)
-    app.subscribe(batching=Batching(max_events=10))
-    deliver_all(app, range(10))
-
-    assert len(bodies(app)) == 2
-    assert list(app.metrics.of(Metric.DELIVERY_SUCCESS).values()) == [11]
-    assert list(app.metrics.of(Metric.PROCESSING_DURATION).values()) == [2 * 100]
 
 
 def test_batches_of_a_fan_out_message_stay_whole(app: Deployment) -> None:
@@ -312,3 +256,39 @@ def test_batches_of_a_fan_out_message_stay_whole(app: Deployment) -> None:
     app.work(fan_out("whole", "single", events=10))
 
     assert reached(app) == {"whole": 1, "single": 10}
+
+
+def fails_and_succeeds(app: Deployment) -> str:
+    subscribe(app, *FORTY)
+    for name in FORTY:
+        app.pusher.script(url(name), answered(503), answered(200))
+    return fan_out(*FORTY)
+
+
+def test_subscriptions_that_fail_together_are_retried_in_one_message(app: Deployment) -> None:
+    app.work(fails_and_succeeds(app))
+
+    (text,) = app.queues.texts(Queue.RETRIES)
+    parts = read_parts(text)
+    assert sorted(part.subscription for part in parts) == sorted(FORTY)
+    assert app.attempts.writes == [len(FORTY)]  # rows, all at once
+    assert {each.attempts for part in parts for each in part.deliveries} == {1}
+
+    app.queues.stored.clear()
+    app.clock.advance(MINUTE)
+    app.work(text)
+
+    assert app.all_stored() == {}
+    assert len(app.pusher.sent) == 2 * len(FORTY)
+
+
+def test_subscriptions_that_are_held_together_wait_in_one_message(app: Deployment) -> None:
+    app.work(fails_and_succeeds(app))
+    app.queues.stored.clear()
+
+    app.work(fan_out(*FORTY))
+
+    assert sum(app.all_stored().values()) == 1
+    waiting = [*app.on(Queue.RETRIES), *app.on(Queue.WAITING)]
+    assert sorted(part.subscription for part in waiting) == sorted(FORTY)
+    assert len(app.pusher.sent) == len(FORTY)

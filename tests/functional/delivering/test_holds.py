@@ -1,4 +1,4 @@
-"""What a failing endpoint does to other events of its subscription. Design §2, Health."""
+"""What a failing endpoint does to other events of its subscription, and what ends that. §2."""
 
 from __future__ import annotations
 
@@ -8,18 +8,34 @@ import pytest
 
 from pushgrid.testing.memory import START, answered
 from shared.delivery.delivery import LastAttempt
+from shared.delivery.health.availability import Open
 from shared.delivery.messages.message import EPOCH
 from shared.delivery.outcome import Outcome
 from shared.engine.ports import Queue
-from shared.subscriptions.subscription import Batching, RetryPolicy
+from shared.subscriptions.subscription import Batching, Pause, RetryPolicy
 from tests.builders import (
+    DEAD,
     URL,
     a_delivery,
     a_message,
+    a_subscription,
     a_topic,
+    an_attempt,
 )
-from tests.functional.delivering.failing import another_process, fail, pushed
+from tests.functional.delivering.failing import (
+    TIMEOUT,
+    another_process,
+    answer_late,
+    availability,
+    fail,
+    groups,
+    pushed,
+)
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
+
+TRIED = a_delivery(1, attempts=1, last=an_attempt())
+PROBATION = an_attempt(Outcome.PROBATION, None)
+TWICE = RetryPolicy(max_delivery_attempts=2)
 
 
 def test_what_meets_probation_is_held_and_is_no_attempt(app: Deployment, logged: Logged) -> None:
@@ -32,10 +48,8 @@ def test_what_meets_probation_is_held_and_is_no_attempt(app: Deployment, logged:
     untried = LastAttempt(Outcome.PROBATION, None, EPOCH)
     assert app.on(Queue.RETRIES)[0].deliveries == (a_delivery(1, last=untried),)
     line = logged("delivery.run")[-1]
-    assert (line["held"], line["held_because"]) == (
-        1,
-        "503 Busy at 12:00:00Z (probation for Busy: 10 s)",
-    )
+    why = "503 Busy at 12:00:00Z (probation for Busy: 10 s)"
+    assert (line["held"], line["held_because"]) == (1, why)
     assert line["held_until"] == "2026-02-09T12:00:10.0000000Z"
 
 
@@ -48,19 +62,7 @@ def test_a_hold_that_begins_keeps_the_rest_of_its_message(app: Deployment) -> No
     app.run(a_message([a_delivery(number) for number in range(6)]))
 
     assert pushed(app) == 3
-    assert [each for _, each in app.waiting(Queue.RETRIES)] == [[1, 2], [3, 4, 5]]
-
-
-def test_a_failure_among_successes_keeps_nothing(app: Deployment) -> None:
-    """Its own event waits all the same; nothing is written about the endpoint's holds."""
-    app.limit_pushes(1)
-    app.subscribe()
-    app.pusher.script(URL, *[answered(200), answered(503)] * 3, answered(200))
-
-    app.run(a_message([a_delivery(number) for number in range(7)]))
-
-    assert pushed(app) == 7
-    assert app.waiting(Queue.RETRIES) == [(30 * SECOND, [1, 3, 5])]
+    assert groups(app) == [[1, 2], [3, 4, 5]]
 
 
 def test_a_long_hold_lies_on_the_queue_without_a_trigger(app: Deployment) -> None:
@@ -73,29 +75,23 @@ def test_a_long_hold_lies_on_the_queue_without_a_trigger(app: Deployment) -> Non
     assert app.all_stored() == {Queue.WAITING: 1}
 
 
-def test_what_is_held_for_long_is_rechecked_every_five_minutes(app: Deployment) -> None:
-    app.directory.topics["orders"] = a_topic(profile="2020")
-    fail(app, 500, events=10)
-    for wait in (1, 2, 4):
-        app.clock.advance(wait * MINUTE)
-        fail(app, 500)
-
-    app.run(a_message([a_delivery(1)]))
-
-    (message,) = app.on(Queue.WAITING)
-    assert message.due == app.clock.now() + 5 * MINUTE
-
-
-def test_what_is_held_expires_all_the_same(app: Deployment, logged: Logged) -> None:
-    app.subscribe(retry_policy=RetryPolicy(event_time_to_live_minutes=1))
+@pytest.mark.parametrize("pause", [None, Pause(START, "ada")], ids=["probation", "pause"])
+def test_what_is_held_expires_all_the_same(
+    app: Deployment, logged: Logged, pause: Pause | None
+) -> None:
+    """With a destination it becomes a dead letter, otherwise it is dropped."""
+    policy = RetryPolicy(event_time_to_live_minutes=1)
+    app.subscribe(retry_policy=policy, pause=pause)
+    app.subscribe(name="dead", retry_policy=policy, pause=pause, dead_letter=DEAD)
     fail(app, 404)
     app.clock.advance(MINUTE)
 
     app.run(a_message([a_delivery(1)]))
+    app.run(a_message([a_delivery(1)], subscription="dead"))
 
-    assert app.all_stored() == {}
+    assert app.all_stored() == {Queue.DEADLETTERS: 1}
     (line,) = logged("delivery.dropped")
-    assert line["reason"] == "TimeToLiveExceeded"
+    assert (line["reason"], pushed(app)) == ("TimeToLiveExceeded", 0)
 
 
 def test_one_event_alone_keeps_its_schedule(app: Deployment) -> None:
@@ -113,34 +109,6 @@ def test_one_event_alone_keeps_its_schedule(app: Deployment) -> None:
         times.append((app.clock.now() - START).total_seconds())
 
     assert (pushed(app), times) == (4, [30, 60, 120])
-
-
-def test_ten_first_attempts_that_fail_hold_everything(app: Deployment) -> None:
-    app.limit_pushes(1)
-    app.directory.topics["orders"] = a_topic(profile="2020")
-    app.subscribe()
-    app.pusher.script(URL, answered(500))
-
-    app.run(a_message([a_delivery(number) for number in range(12)]))
-
-    assert pushed(app) == 10
-    _, message = app.on(Queue.RETRIES)
-    assert [each.position for each in message.deliveries] == [10, 11]
-    assert message.due
-    assert MINUTE <= message.due - START < MINUTE + SECOND
-
-
-def test_after_the_hold_a_success_releases_everything(app: Deployment) -> None:
-    app.directory.topics["orders"] = a_topic(profile="2020")
-    fail(app, 500, events=10)
-    app.clock.advance(MINUTE)
-
-    app.run(a_message([a_delivery(number) for number in range(5)]))
-
-    assert (pushed(app), app.all_stored()) == (5, {})
-    another_process(app)
-    app.run(a_message([a_delivery(6)]))
-    assert pushed(app) == 6
 
 
 def test_held_events_come_back_one_after_the_other(app: Deployment) -> None:
@@ -193,3 +161,119 @@ def test_a_failed_batch_of_ten_new_events_delays_delivery(app: Deployment) -> No
         app.run(a_message(batch))
 
     assert pushed(app) == 2
+
+
+def test_after_a_hold_one_event_goes_first_and_the_rest_follows(app: Deployment) -> None:
+    fail(app)
+    app.clock.advance(10 * SECOND)
+    app.pusher.script(URL, answered(503), answered(200))
+    group = [a_delivery(number) for number in (1, 2, 3)]
+
+    app.run(a_message(group))
+    failed = pushed(app)
+    app.clock.advance(10 * SECOND)
+    app.run(a_message(group))
+
+    assert (failed, pushed(app)) == (1, 4)
+
+
+def test_only_one_process_probes(app: Deployment) -> None:
+    """While its probe is under way the others hold, and look again after some seconds."""
+    fail(app)
+    app.clock.advance(10 * SECOND)
+    held = app.hold("e-1")
+    another_process(app)
+    probe = app.begin(a_message([a_delivery(1)]))
+    assert held.held == ["e-1"]
+
+    another_process(app)
+    app.run(a_message([a_delivery(2)]))
+
+    assert (pushed(app), app.waiting(Queue.RETRIES)) == (0, [(3 * SECOND, [2])])
+    held.let_go()
+    app.loop.settle()
+    assert probe.done()
+
+
+@pytest.mark.parametrize("status", [400, 413])
+def test_an_event_at_fault_itself_does_not_speak_for_the_endpoint(
+    app: Deployment, status: int
+) -> None:
+    """It is dropped, and the next one is the probe."""
+    fail(app)
+    app.clock.advance(10 * SECOND)
+    app.pusher.script(URL, answered(status), answered(status), answered(503))
+
+    app.run(a_message([a_delivery(number) for number in range(5)]))
+
+    assert pushed(app) == 3
+    assert groups(app) == [[2], [3, 4]]
+
+
+def test_a_late_success_releases_the_hold_its_timeout_began(app: Deployment) -> None:
+    """Also for other processes: the row says so."""
+    subscription = app.subscribe()
+    app.pusher.script(URL, TIMEOUT)
+    app.run(a_message())
+    app.clock.advance(5 * SECOND)
+
+    answer_late(app)
+    another_process(app)
+
+    assert availability(app, subscription) == Open()
+
+
+def test_only_one_event_probes_while_tables_fail(app: Deployment) -> None:
+    """The others wait for its answer."""
+    fail(app)
+    app.clock.advance(10 * SECOND)
+    app.resources.fail_next("get", 100)
+    held = app.hold("e-1", "e-2", "e-3")
+
+    first = app.begin(a_message([a_delivery(1)]))
+    second = app.begin(a_message([a_delivery(2), a_delivery(3)]))
+
+    assert held.held == ["e-1"]
+    held.let_go("e-1")
+    app.loop.settle()
+    assert (held.held, first.done(), second.done()) == (["e-2", "e-3"], True, False)
+    held.let_go()
+    app.loop.settle()
+    assert second.done()
+
+
+@pytest.mark.parametrize(
+    ("switch", "status", "attempts", "reason"),
+    [
+        ("probation_counts_attempt", 503, 2, "MaxDeliveryAttemptsExceeded"),
+        ("probation_ends_events", 404, 1, "UndeliverableDueToProbationCausedByClientError"),
+    ],
+)
+def test_the_deployment_s_switches_end_what_is_held(
+    app: Deployment, switch: str, status: int, attempts: int, reason: str
+) -> None:
+    """``Probation`` is the last outcome (contract §3.6). `test_held_deliveries` has the rules."""
+    app.set_terms(**{switch: True})
+    app.subscribe(retry_policy=TWICE, dead_letter=DEAD)
+    fail(app, status)
+
+    app.run(a_message([TRIED]))
+
+    (message,) = app.on(Queue.DEADLETTERS)
+    assert message.dead_letter
+    assert message.dead_letter.reason == reason
+    assert message.deliveries == (replace(TRIED, attempts=attempts, last=PROBATION),)
+
+
+def test_a_held_slot_is_not_the_last_attempt_where_another_instance_allowed_more(
+    app: Deployment,
+) -> None:
+    app.set_terms(probation_counts_attempt=True)
+    app.subscribe(retry_policy=TWICE, dead_letter=DEAD)
+    fail(app)
+    app.directory.change(a_subscription(retry_policy=RetryPolicy(max_delivery_attempts=3)))
+
+    app.run(a_message([TRIED]))
+
+    assert app.on(Queue.RETRIES)[-1].deliveries == (TRIED,)
+    assert app.on(Queue.DEADLETTERS) == []

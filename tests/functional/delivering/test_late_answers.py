@@ -2,43 +2,55 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Any
+
 import pytest
 
-from pushgrid.testing.memory import START, answered
+from pushgrid.testing.memory import START, ScriptedPusher, answered
 from shared.delivery.policy import EndState
 from shared.engine.delivering.in_flight import InFlightRequest
 from shared.engine.delivering.results import Attempted, Shortage
-from shared.engine.ports import Queue
+from shared.engine.ports import Queue, Receipt
+from shared.http import Exchange, LateAnswerHandler, OutboundRequest
 from shared.metrics import Metric
 from shared.subscriptions.subscription import Batching
-from tests.builders import DEAD, URL, a_delivery, a_message, noise, text
-from tests.functional.delivering.late import ONE_ATTEMPT, TIMEOUT, answer_late, time_out
+from tests.builders import DEAD, URL, a_delivery, a_message, a_topic
+from tests.functional.delivering.failing import (
+    ONE_ATTEMPT,
+    TIMEOUT,
+    answer_late,
+    groups,
+    time_out,
+)
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 from tests.unit.delivery.messages.wire import together
 
+DEAD_LETTERED = {"retry_policy": ONE_ATTEMPT, "dead_letter": DEAD}
 
-@pytest.mark.parametrize("time_scale", [1, 60])
+
+@pytest.mark.parametrize(
+    ("profile", "time_scale", "timeout", "within"),
+    [
+        ("2020", 1, 30, 3 * MINUTE),
+        ("2020", 60, 30, 3 * MINUTE),  # it is the endpoint's time, not the schedule's
+        ("2017", 1, 60, None),
+        ("ns", 1, 30, None),
+    ],
+)
 def test_answers_are_awaited_as_long_as_the_profile_says(
-    app: Deployment, time_scale: float
+    app: Deployment, profile: str, time_scale: float, timeout: int, within: timedelta | None
 ) -> None:
-    """Not scaled: it is the endpoint's time, not the schedule's."""
     app.set_terms(time_scale=time_scale)
 
-    time_out(app)
-
-    (sent,) = app.pusher.sent
-    assert sent.late
-    assert (sent.timeout, sent.late.within) == (30 * SECOND, 3 * MINUTE)
-
-
-@pytest.mark.parametrize("profile", ["2017", "ns"])
-def test_a_profile_without_the_rule_awaits_nothing(app: Deployment, profile: str) -> None:
     time_out(app, profile=profile)
 
-    assert app.pusher.sent[0].late is None
+    (sent,) = app.pusher.sent
+    assert (sent.timeout, sent.late and sent.late.within) == (timeout * SECOND, within)
 
 
 def test_a_late_success_takes_the_retry_back(app: Deployment, logged: Logged) -> None:
+    """Log, counts and the log of attempts have the end."""
     time_out(app)
     app.clock.advance(5 * SECOND)
 
@@ -46,19 +58,22 @@ def test_a_late_success_takes_the_retry_back(app: Deployment, logged: Logged) ->
 
     assert app.all_stored() == {}
     (line,) = logged("delivery.answered_late")
-    assert (
-        line.items()
-        >= {
-            "topic": "orders",
-            "subscription": "crm",
-            "event_ids": ["e-0"],
-            "status": 200,
-            "seconds": 35,
-            "cancelled": True,
-        }.items()
-    )
+    expected = {
+        "topic": "orders",
+        "subscription": "crm",
+        "event_ids": ["e-0"],
+        "status": 200,
+        "seconds": 35,
+        "cancelled": True,
+    }
+    assert line.items() >= expected.items()
     for metric in (Metric.ANSWERED_LATE, Metric.DELIVERY_SUCCESS):
         assert app.metrics.of(metric) == {("orders", "crm"): 1}
+    attempt, end = app.attempts.records
+    assert (attempt.number, attempt.outcome is None, attempt.state) == (1, False, None)
+    assert (end.number, end.outcome, end.state) == (1, None, EndState.DELIVERED)
+    assert (end.event_id, end.system_id) == (attempt.event_id, attempt.system_id)
+    assert (end.at, end.why) == (START + 5 * SECOND, "a late success, after 35 s")
 
 
 @pytest.mark.parametrize("status", [503, 206])
@@ -72,15 +87,24 @@ def test_a_late_failure_changes_nothing(app: Deployment, logged: Logged, status:
     assert logged("delivery.answered_late") == []
 
 
-def test_a_group_shrinks_and_keeps_its_time(app: Deployment) -> None:
+@pytest.mark.parametrize(
+    ("subscription", "queue", "wait"),
+    [({}, Queue.RETRIES, 10 * SECOND), (DEAD_LETTERED, Queue.DEADLETTERS, 5 * MINUTE)],
+    ids=["retry", "dead letters"],
+)
+def test_a_message_shrinks_and_keeps_its_time(
+    app: Deployment, subscription: dict[str, Any], queue: Queue, wait: timedelta
+) -> None:
     """The rest is due when it was, not its whole wait from now on."""
-    time_out(app, events=3)
+    time_out(app, events=3, **subscription)
+    (before,) = app.on(queue)
     app.clock.advance(4 * SECOND)
 
     answer_late(app, event=1)
 
-    assert app.waiting(Queue.RETRIES) == [(6 * SECOND, [0, 2])]
-    assert app.on(Queue.RETRIES)[0].due == START + 10 * SECOND
+    assert app.waiting(queue) == [(wait - 4 * SECOND, [0, 2])]
+    (after,) = app.on(queue)
+    assert (after.due, after.dead_letter) == (before.due, before.dead_letter)
     answer_late(app, event=0)
     answer_late(app, event=2)
     assert app.all_stored() == {}
@@ -94,7 +118,7 @@ def test_a_message_without_the_event_stays_as_it_is(app: Deployment) -> None:
     held.let_go()
     app.loop.settle()
 
-    assert [positions for _, positions in app.waiting(Queue.RETRIES)] == [[0]]
+    assert groups(app) == [[0]]
 
 
 def test_a_batch_is_answered_as_one(app: Deployment, logged: Logged) -> None:
@@ -103,7 +127,7 @@ def test_a_batch_is_answered_as_one(app: Deployment, logged: Logged) -> None:
     answer_late(app, 0)
 
     assert len(app.pusher.sent) == 2
-    assert [positions for _, positions in app.waiting(Queue.RETRIES)] == [[3, 4]]
+    assert groups(app) == [[3, 4]]
     (line,) = logged("delivery.answered_late")
     assert (line["count"], line["event_ids"]) == (3, ["e-0", "e-1", "e-2"])
 
@@ -118,24 +142,11 @@ def test_a_request_of_two_messages_is_taken_back_from_both(app: Deployment) -> N
         app.begin(a_message([a_delivery(number)], batch_size=10))
     held.let_go()
     app.loop.advance(SECOND)
-    assert [positions for _, positions in app.waiting(Queue.RETRIES)] == [[1], [2]]
+    assert groups(app) == [[1], [2]]
 
     answer_late(app, 1)
 
     assert app.all_stored() == {}
-
-
-def test_what_became_several_messages_is_known_apart(app: Deployment) -> None:
-    """A group that no longer fits into one message: each knows which deliveries it has."""
-    big = [text(id=f"e-{number}", data=noise(30_000, number)) for number in range(3)]
-    deliveries = [a_delivery(number, text=each) for number, each in enumerate(big)]
-    requeue = app.deliver.requeue
-
-    stored = app.loop.run(requeue.at_due(a_message(deliveries, due=app.in_a_minute())))
-    shrunk = [app.loop.run(requeue.shrink(each, [])) for each in stored[1::-1]]
-
-    assert all(shrunk)
-    assert app.waiting(Queue.RETRIES) == [(MINUTE, [2])]
 
 
 def test_what_somebody_has_received_is_left_alone(app: Deployment, logged: Logged) -> None:
@@ -147,22 +158,10 @@ def test_what_somebody_has_received_is_left_alone(app: Deployment, logged: Logge
     answer_late(app, 0)
     answer_late(app, 1)
 
-    assert [positions for _, positions in app.waiting(Queue.RETRIES)] == [[0, 1]]
+    assert groups(app) == [[0, 1]]
     assert [line["cancelled"] for line in logged("delivery.answered_late")] == [False, False]
     assert [each.state for each in app.attempts.records] == [None, None]
     assert app.metrics.of(Metric.DELIVERY_SUCCESS) == {}  # The retry's own success is counted.
-
-
-def test_dead_letters_shrink_and_keep_their_time(app: Deployment) -> None:
-    time_out(app, events=2, retry_policy=ONE_ATTEMPT, dead_letter=DEAD)
-    app.clock.advance(MINUTE)
-
-    answer_late(app, 0)
-
-    assert app.waiting(Queue.DEADLETTERS) == [(4 * MINUTE, [1])]
-    assert app.on(Queue.DEADLETTERS)[0].dead_letter is not None
-    answer_late(app, 1)
-    assert app.all_stored() == {}
 
 
 def test_what_was_dropped_stays_so(app: Deployment, logged: Logged) -> None:
@@ -172,19 +171,6 @@ def test_what_was_dropped_stays_so(app: Deployment, logged: Logged) -> None:
 
     assert [line["cancelled"] for line in logged("delivery.answered_late")] == [False]
     assert len(logged("delivery.dropped")) == 1
-
-
-def test_the_log_of_attempts_has_the_end(app: Deployment) -> None:
-    time_out(app)
-    app.clock.advance(5 * SECOND)
-
-    answer_late(app)
-
-    attempt, end = app.attempts.records
-    assert (attempt.number, attempt.outcome is None, attempt.state) == (1, False, None)
-    assert (end.number, end.outcome, end.state) == (1, None, EndState.DELIVERED)
-    assert (end.event_id, end.system_id) == (attempt.event_id, attempt.system_id)
-    assert (end.at, end.why) == (START + 5 * SECOND, "a late success, after 35 s")
 
 
 def test_a_fault_of_ours_with_one_subscription_is_not_another_ones(
@@ -201,10 +187,90 @@ def test_a_fault_of_ours_with_one_subscription_is_not_another_ones(
         return await push(request)
 
     app.push = pushing  # type: ignore[assignment]
-    parts = [a_message(subscription=name) for name in ("broken", "late")]
-    app.work(together(*parts))
+    app.work(together(*(a_message(subscription=name) for name in ("broken", "late"))))
 
     answer_late(app)
 
     assert [part.subscription for part in app.on(Queue.RETRIES)] == ["broken"]
     assert [line["cancelled"] for line in logged("delivery.answered_late")] == [True]
+
+
+class EarlyAnswer(ScriptedPusher):
+    """Every push times out; the answer to ``e-0`` comes before anything is stored."""
+
+    async def send(
+        self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
+    ) -> Exchange:
+        await super().send(request, timeout, late)
+        if late and b'"e-0"' in request.body:
+            late.report(answered(200, seconds=30.1))
+        return TIMEOUT
+
+
+@pytest.mark.parametrize(
+    ("subscription", "events", "left", "counted"),
+    [
+        pytest.param({}, 2, {Queue.RETRIES: [[1]]}, "retried", id="retry"),
+        pytest.param(
+            DEAD_LETTERED, 2, {Queue.DEADLETTERS: [[1]]}, "dead_lettered", id="dead letter"
+        ),
+        pytest.param({"retry_policy": ONE_ATTEMPT}, 2, {}, "dropped", id="drop"),
+        pytest.param({}, 1, {}, None, id="no empty message"),
+    ],
+)
+def test_a_success_before_anything_is_stored_leaves_its_event_out(
+    app: Deployment,
+    logged: Logged,
+    subscription: dict[str, object],
+    events: int,
+    left: dict[Queue, list[list[int]]],
+    counted: str | None,
+) -> None:
+    app.directory.topics["orders"] = a_topic(profile="2020")  # without probation
+    app.subscribe(**subscription)
+    app.push_with(EarlyAnswer(app.clock))
+
+    app.run(a_message([a_delivery(number) for number in range(events)]))
+
+    assert {queue: groups(app, queue) for queue in app.all_stored()} == left
+    (run,) = logged("delivery.run")
+    assert (run["delivered"], counted is None or run[counted]) == (1, 1)
+    assert [line["cancelled"] for line in logged("delivery.answered_late")] == [True]
+
+
+def test_a_success_while_its_retry_is_being_stored_takes_it_back(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = app.queues.put
+
+    def slow_put(queue: Queue, text: str, visible_in: timedelta) -> Receipt:
+        receipt = put(queue, text, visible_in)
+        answer_late(app)  # It waits until the receipt is known.
+        assert app.all_stored() == {Queue.RETRIES: 1}
+        return receipt
+
+    monkeypatch.setattr(app.queues, "put", slow_put)
+    time_out(app)
+
+    assert app.all_stored() == {}
+
+
+def test_storage_that_fails_leaves_the_retry(app: Deployment, logged: Logged) -> None:
+    time_out(app)
+    app.queues.fail_next("take_back")
+
+    answer_late(app)
+
+    assert app.all_stored() == {Queue.RETRIES: 1}
+    assert [line["cancelled"] for line in logged("delivery.answered_late")] == [False]
+
+
+def test_storage_that_loses_an_answer_costs_a_duplicate_at_most(app: Deployment) -> None:
+    """The message was changed, but nobody knows its new receipt: the rest stays as it is."""
+    time_out(app, events=3)
+    app.queues.fail_next("replace", after=True)
+
+    for event in range(3):
+        answer_late(app, event)
+
+    assert groups(app) == [[1, 2]]

@@ -63,16 +63,6 @@ def test_an_expired_subscription_gets_nothing_more(product: Product, logged: Log
     assert product.api.json("GET", CRM)["name"] == "crm"
 
 
-def test_an_expiration_that_only_a_jump_has_reached_keeps_no_event_away(
-    product: Product,
-) -> None:
-    product.app.clock.jump(30 * HOUR)
-
-    product.publish(1)
-
-    assert product.deliver() == [1]
-
-
 def test_an_expiration_put_off_in_time_ends_nothing(product: Product) -> None:
     product.publish(1)
     later = {"expirationTimeUtc": "2026-02-09T15:00:00Z"}

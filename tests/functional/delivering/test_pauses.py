@@ -10,11 +10,9 @@ import pytest
 from pushgrid.testing.memory import START, answered
 from shared.engine.ports import Queue, Table
 from shared.subscriptions.subscription import Batching, Pause, RetryPolicy
-from tests.builders import CRM as CRM_KEY
-from tests.builders import DEAD, a_delivery, a_message
 from tests.builders import URL as CRM_URL
+from tests.builders import a_delivery, a_message
 from tests.functional.delivering.failing import pushed
-from tests.functional.delivering.late import answer_late, time_out
 from tests.functional.delivering.product import Product, a_product
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 from tests.functional.manage.arm_api import CRM, URL
@@ -85,22 +83,6 @@ def test_a_retry_that_meets_a_pause_costs_no_attempt(app: Deployment) -> None:
     assert (pushed(app), app.all_stored()) == (2, {})
 
 
-def test_what_waits_in_a_pause_expires_all_the_same(app: Deployment, logged: Logged) -> None:
-    """With a destination it becomes a dead letter, otherwise it is dropped."""
-    policy = RetryPolicy(event_time_to_live_minutes=1)
-    app.subscribe(pause=PAUSE, retry_policy=policy)
-    app.subscribe(name="dead", pause=PAUSE, retry_policy=policy, dead_letter=DEAD)
-    app.clock.advance(MINUTE)
-
-    app.run(a_message([a_delivery(1)]))
-    app.run(a_message([a_delivery(1)], subscription="dead"))
-
-    assert app.all_stored() == {Queue.DEADLETTERS: 1}
-    [line] = logged("delivery.dropped")
-    assert line["reason"] == "TimeToLiveExceeded"
-    assert pushed(app) == 0
-
-
 def test_a_batch_waits_whole(app: Deployment) -> None:
     batching = Batching(max_events=4, preferred_kilobytes=64)
     subscription = app.subscribe(pause=PAUSE, batching=batching)
@@ -157,16 +139,6 @@ def test_an_end_is_confirmed_whether_paused_or_not(app: Deployment) -> None:
     app.pusher.script(CRM_URL, answered(413))
 
     app.run(a_message())
-
-    assert app.all_stored() == {}
-
-
-def test_a_late_success_during_a_pause_takes_the_retry_back(app: Deployment) -> None:
-    time_out(app)
-    app.directory.add(replace(app.directory.known[CRM_KEY], pause=PAUSE))
-    app.clock.advance(5 * SECOND)
-
-    answer_late(app)
 
     assert app.all_stored() == {}
 
@@ -244,20 +216,6 @@ def test_what_was_published_at_once_during_a_pause_comes_one_after_the_other(
     # Nothing is known of the endpoint: 16 pushes at a time, a second each. Messages stay whole.
     assert times[-1] - times[0] >= 600 / 16 - 6
     assert max(sum(at <= time < at + 10 for time in times) for at in times) <= 16 * (10 + 6)
-
-
-def test_a_short_pause_ends_soon_after_it_is_resumed(product: Product) -> None:
-    act(product, "pause")
-    product.publish(1)
-    assert product.play(20) == []
-
-    act(product, "resume")
-    product.publish(2)
-
-    [new, (number, after)] = product.play(60)
-    assert new == (2, 0.0)
-    assert number == 1
-    assert after <= 20
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])

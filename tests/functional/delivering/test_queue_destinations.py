@@ -89,28 +89,6 @@ def test_a_managed_identity_is_kept_beside_the_queue(product: Product) -> None:
     assert sent.request.queue == QueueAddress("acct", "crm-in", 60)
 
 
-def test_a_queue_that_is_refused_changes_nothing_that_is_stored(product: Product) -> None:
-    before = product.api.stored()
-    other = CRM.replace("/crm", "/other")
-
-    for refused in (
-        queue(queueName="deliveries"),
-        queue(queueName=None),
-        queue(resourceId=ACCOUNT.replace("acct", "else")),
-        queue(queueMessageTimeToLiveInSeconds=0),
-        queue(maxEventsPerBatch=10),
-        queue(deliveryAttributeMappings=[{"name": "X-A", "type": "Static"}]),
-    ):
-        wanted = {"properties": {"destination": refused}}
-        for path in (CRM, other):
-            product.api.error("PUT", path, wanted, status=400)
-        product.api.error("PATCH", CRM, {"destination": refused}, status=400)
-
-    assert product.api.stored() == before
-    assert product.api.call("GET", other).status == 404
-    assert product.api.pusher.sent == []
-
-
 def test_a_queue_is_asked_for_no_consent_and_told_of_no_deletion(product: Product) -> None:
     assert product.api.in_force().has_consented
     product.api.call("DELETE", CRM)

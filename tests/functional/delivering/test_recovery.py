@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections import Counter
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from random import Random
 
@@ -12,24 +12,24 @@ import pytest
 
 from pushgrid.testing.memory import START, FakeClock, ScriptedPusher, answered
 from shared.http import Exchange, LateAnswerHandler, OutboundRequest
-from tests.builders import a_topic
-from tests.functional.delivering.playing import RATE, play
+from tests.builders import a_delivery, a_message, a_topic
+from tests.functional.delivering.failing import play
 from tests.functional.deployment import MINUTE, SECOND, Deployment
 
+RATE = 20  # events a second, each published on its own
 UP, DOWN, AGAIN = 20, 60, 20  # seconds of publishing before, while and after it is down
-EVENTS = RATE * (UP + DOWN + AGAIN)
+UP_FROM = START + (UP + DOWN) * SECOND
+BUSY = 0.02  # of all requests
 
 
-class Outage(ScriptedPusher):
-    """Fails for a minute; keeps which event it took, and when it was asked."""
+class Endpoint(ScriptedPusher):
+    """Accepts or *fails*; keeps when it was asked, and when it took which event."""
 
-    def __init__(self, clock: FakeClock, failure: Exchange) -> None:
+    def __init__(self, clock: FakeClock, fails: Callable[[datetime], Exchange | None]) -> None:
         super().__init__(clock)
-        self._failure = failure
-        self._down_from = clock.now() + UP * SECOND
-        self.up_from = self._down_from + DOWN * SECOND
+        self._fails = fails
         self.asked: list[datetime] = []
-        self.taken: Counter[str] = Counter()
+        self.taken: list[tuple[datetime, str]] = []
 
     async def send(
         self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
@@ -37,10 +37,24 @@ class Outage(ScriptedPusher):
         del timeout, late
         now = self._clock.now()
         self.asked.append(now)
-        if self._down_from <= now < self.up_from:
-            return self._failure
-        self.taken[json.loads(request.body)[0]["id"]] += 1
+        if failure := self._fails(now):
+            return failure
+        self.taken.append((now, json.loads(request.body)[0]["id"]))
         return answered(200, seconds=0)
+
+
+def publish(app: Deployment, events: int, fails: Callable[[datetime], Exchange | None]) -> Endpoint:
+    """Publish evenly, and deliver what is due, until the endpoint has got each event once."""
+    app.subscribe()
+    endpoint = Endpoint(app.clock, fails)
+    app.push_with(endpoint)
+    for number in range(events):
+        app.run(a_message([a_delivery(number)]))
+        play(app, SECOND / RATE)
+    play(app, 10 * MINUTE)
+    got = sorted(int(event.removeprefix("e-")) for _, event in endpoint.taken)
+    assert got == list(range(events))
+    return endpoint
 
 
 @pytest.mark.parametrize(
@@ -51,15 +65,15 @@ class Outage(ScriptedPusher):
     ],
 )
 def test_what_was_held_comes_back_paced(app: Deployment, failure: Exchange) -> None:
-    app.subscribe()
-    endpoint = Outage(app.clock, failure)
-    app.push_with(endpoint)
+    down_from = START + UP * SECOND
 
-    play(app, EVENTS)
+    endpoint = publish(
+        app,
+        RATE * (UP + DOWN + AGAIN),
+        lambda now: failure if down_from <= now < UP_FROM else None,
+    )
 
-    assert len(endpoint.taken) == EVENTS
-    assert set(endpoint.taken.values()) == {1}
-    assert _peak([at for at in endpoint.asked if at >= endpoint.up_from]) <= 3 * RATE
+    assert _peak([at for at in endpoint.asked if at >= UP_FROM]) <= 3 * RATE
 
 
 def _peak(times: list[datetime]) -> float:
@@ -67,43 +81,18 @@ def _peak(times: list[datetime]) -> float:
     return max(bisect_left(times, at + 5 * SECOND) - first for first, at in enumerate(times)) / 5
 
 
-IN_A_MINUTE = 60 * RATE
-BUSY = 0.02  # of all requests
-
-
-class Flaky(ScriptedPusher):
-    """Answers some requests with 503; keeps which event it took when."""
-
-    def __init__(self, clock: FakeClock, seed: int) -> None:
-        super().__init__(clock)
-        self._random = Random(seed)
-        self.asked = 0
-        self.taken: Counter[str] = Counter()
-        self.times: list[datetime] = []
-
-    async def send(
-        self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
-    ) -> Exchange:
-        del timeout, late
-        self.asked += 1
-        if self._random.random() < BUSY:
-            return answered(503, seconds=0)
-        self.taken[json.loads(request.body)[0]["id"]] += 1
-        self.times.append(self._clock.now())
-        return answered(200, seconds=0)
-
-
 def in_a_minute(profile: str, seed: int) -> int:
     """Return how many of 1,200 events are there when the last one has been published."""
-    app = Deployment()
+    app, chance = Deployment(), Random(seed)
     app.directory.topics["orders"] = a_topic(profile=profile)
-    app.subscribe()
-    endpoint = Flaky(app.clock, seed)
-    app.push_with(endpoint)
-    play(app, IN_A_MINUTE)
-    assert len(endpoint.taken) == IN_A_MINUTE
-    assert set(endpoint.taken.values()) == {1}
-    return sum(at < START + MINUTE for at in endpoint.times)
+
+    endpoint = publish(
+        app,
+        60 * RATE,
+        lambda _: answered(503, seconds=0) if chance.random() < BUSY else None,
+    )
+
+    return sum(at < START + MINUTE for at, _ in endpoint.taken)
 
 
 @pytest.mark.slow

@@ -1,4 +1,8 @@
-"""What one process learns of an endpoint, all of them know. Design §2, Health."""
+"""
+What one process learns of an endpoint, all of them know; it is told once. Design §2, Health.
+
+`unit/delivery/health` has the rules.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +13,14 @@ import pytest
 
 from pushgrid.testing.memory import START, answered
 from shared.delivery.health.availability import Held
-from shared.delivery.health.endpoint_health import Observation, endpoint_id
+from shared.delivery.health.endpoint_health import Health, Hold, Observation, endpoint_id
 from shared.delivery.outcome import Outcome
+from shared.engine.delivering.shared_health import HoldRecords
 from shared.engine.ports import Resource, Table
-from tests.builders import (
-    URL,
-    a_delivery,
-    a_message,
-    a_subscription,
-    a_topic,
-)
-from tests.functional.delivering.failing import (
-    another_process,
-    availability,
-    fail,
-    pushed,
-)
-from tests.functional.deployment import MINUTE, SECOND, Deployment
+from shared.metrics import Metric
+from tests.builders import CRM, URL, a_delivery, a_message, a_subscription, a_topic
+from tests.functional.delivering.failing import another_process, availability, fail, pushed
+from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 
 @pytest.mark.parametrize(
@@ -69,46 +64,39 @@ def test_a_corrected_endpoint_is_not_held_for_the_other_ones_failures(app: Deplo
     assert app.pusher.sent[-1].request.url == "https://crm.example/corrected"
 
 
-def test_a_healthy_delivery_writes_nothing(app: Deployment, monkeypatch: Any) -> None:
+@pytest.mark.parametrize(
+    ("profile", "status", "retried", "new", "writes"),
+    [
+        pytest.param("latest", 200, 0, 20, 0, id="healthy"),
+        pytest.param("2017", 503, 0, 2, 0, id="no holds: nobody would read it"),
+        pytest.param("2019", 500, 9, 9, 0, id="failures that hold nothing"),
+        pytest.param("2019", 500, 9, 10, 1, id="a hold"),
+    ],
+)
+def test_only_a_hold_is_written(
+    app: Deployment,
+    monkeypatch: pytest.MonkeyPatch,
+    profile: str,
+    status: int,
+    retried: int,
+    new: int,
+    writes: int,
+) -> None:
     puts: list[object] = []
-    monkeypatch.setattr(app.resources, "put", lambda *args: puts.append(args))
-    app.subscribe()
 
-    app.run(a_message([a_delivery(number) for number in range(20)]))
-
-    assert (pushed(app), puts) == (20, [])
-
-
-def test_an_edition_without_holds_stores_no_health(app: Deployment, monkeypatch: Any) -> None:
-    """Nobody would read it, and failing storage would only cost time."""
-    puts: list[object] = []
-    monkeypatch.setattr(app.resources, "put", lambda *args: puts.append(args))
-    app.directory.topics["orders"] = a_topic(profile="2017")
-
-    fail(app, events=2)
-
-    assert puts == []
-
-
-def test_only_a_hold_is_written(app: Deployment, monkeypatch: Any) -> None:
-    puts: list[object] = []
-    put = app.resources.put
-
-    def counted(*args: Any) -> Resource:
+    def counted(*args: Any, put: Any = app.resources.put) -> Resource:
         puts.append(args)
-        return put(*args)
+        return put(*args)  # type: ignore[no-any-return]
 
     monkeypatch.setattr(app.resources, "put", counted)
-    app.directory.topics["orders"] = a_topic(profile="2019")
+    app.directory.topics["orders"] = a_topic(profile=profile)
     app.subscribe()
-    app.pusher.script(URL, answered(500))
+    app.pusher.script(URL, answered(status))
 
-    app.run(a_message([a_delivery(number, attempts=1) for number in range(9)]))
-    app.run(a_message([a_delivery(number) for number in range(8)]))
+    attempts = [1] * retried + [0] * new
+    app.run(a_message([a_delivery(number, attempts=each) for number, each in enumerate(attempts)]))
 
-    assert (pushed(app), len(puts)) == (17, 0)
-    app.run(a_message([a_delivery(number) for number in (8, 9)]))
-    assert (pushed(app), len(puts)) == (19, 1)
+    assert (pushed(app), len(puts)) == (retried + new, writes)
 
 
 @pytest.mark.parametrize("method", ["list", "get", "put"])
@@ -122,97 +110,223 @@ def test_tables_that_fail_stop_no_delivery(app: Deployment, method: str) -> None
     assert (pushed(app), app.all_stored()) == (3, {})
 
 
-def test_a_hold_that_could_not_be_stored_is_stored_later(app: Deployment) -> None:
+def test_a_hold_that_could_not_be_stored_is_stored_and_told_later(
+    app: Deployment, logged: Logged
+) -> None:
     app.resources.fail_next("put")
     fail(app, 404)
-    app.run(a_message([a_delivery(1)]))
-    app.clock.advance(5 * SECOND)
+    assert logged("hold.began") == []
+    app.clock.advance(6 * SECOND)
     app.run(a_message([a_delivery(1)]))
     another_process(app)
 
     app.run(a_message([a_delivery(2)]))
 
-    assert pushed(app) == 0
+    assert (pushed(app), len(logged("hold.began"))) == (0, 1)
 
 
-def test_what_is_known_is_bounded(app: Deployment) -> None:
-    app.pusher.script(URL, answered(503))
-    for number in range(10_050):
-        app.deliver.endpoints.of(a_subscription(name=f"crm-{number}"))
+class Process:
+    """What a process knows of the endpoint ``crm``."""
 
-    assert len(app.deliver.endpoints) == 10_000
+    def __init__(self, app: Deployment) -> None:
+        self.app = app
+        self.deliver = app.new_process()
+        self.health = self.deliver.endpoints.of(a_subscription()).health
+        self.terms = self.deliver.parts.terms.of(a_subscription())
+
+    def sees(self, outcome: Outcome, new_events: int = 1, *, is_probe: bool = False) -> None:
+        """See a push fail: a probe at once, any other has been under way for long."""
+        now = self.app.clock.now()
+        seen = Observation(
+            outcome=outcome,
+            new_events=new_events,
+            sent_at=now if is_probe else START,
+            ended_at=now,
+            is_probe=is_probe,
+        )
+        assert self.health.observed(seen, self.terms)
+
+    def save(self) -> None:
+        self.app.loop.run(self.health.save())
+
+    def claims_probe(self) -> bool:
+        return self.app.loop.run(self.health.claim_probe(self.terms))
 
 
 def test_a_longer_probation_is_stored_at_once(app: Deployment) -> None:
     """Two pushes were in flight: the second failure asks for more than the row holds already."""
-    subscription = app.subscribe()
-    terms = app.deliver.parts.terms.of(subscription)
-    health, now = app.deliver.endpoints.of(subscription).health, app.clock.now
+    process = Process(app)
     for outcome in (Outcome.BUSY, Outcome.NOT_FOUND):
-        seen = Observation(outcome=outcome, new_events=1, sent_at=START, ended_at=now())
-        assert health.observed(seen, terms)
-        app.loop.run(health.save())
+        process.sees(outcome)
+        process.save()
 
-    found = availability(app, subscription, app.new_process())
+    found = availability(app, a_subscription(), app.new_process())
 
     assert found == Held(START + 5 * MINUTE, "probation for NotFound: 5 min", Outcome.NOT_FOUND)
 
 
 def test_a_failure_is_counted_once_when_another_process_wrote_first(app: Deployment) -> None:
     """Ten failures of new events begin a delay, and not fewer."""
-    subscription = app.subscribe()
-    terms = app.deliver.parts.terms.of(subscription)
-    processes = [app.new_process() for _ in range(2)]
-    health, other = (each.endpoints.of(subscription).health for each in processes)
-    for each in (health, other):
-        seen = Observation(
-            outcome=Outcome.BUSY, new_events=3, sent_at=START, ended_at=app.clock.now()
-        )
-        assert each.observed(seen, terms)
+    processes = [Process(app), Process(app)]
+    for each in processes:
+        each.sees(Outcome.BUSY, new_events=3)
         app.clock.advance(2 * SECOND)
-    for each in (health, other):
-        app.loop.run(each.save())
+    for each in processes:
+        each.save()
 
-    assert (health.health.failures, other.health.failures) == (3, 3)
+    assert [each.health.health.failures for each in processes] == [3, 3]
 
 
 def test_what_is_seen_while_a_probe_is_claimed_counts(app: Deployment) -> None:
     """A push under way since before the hold's end has failed while the row was written."""
-    subscription = app.subscribe()
-    terms = app.deliver.parts.terms.of(subscription)
-    health = app.new_process().endpoints.of(subscription).health
-
-    def fails(outcome: Outcome) -> Observation:
-        now = app.clock.now()
-        return Observation(outcome=outcome, new_events=1, sent_at=now, ended_at=now)
-
-    health.observed(fails(Outcome.BUSY), terms)
-    app.loop.run(health.save())
+    process = Process(app)
+    process.sees(Outcome.BUSY)
+    process.save()
     app.clock.advance(10 * SECOND)
-    write = health.store.write
+    store = process.health.store
 
     async def write_meanwhile(*args: Any) -> Any:
-        health.observed(fails(Outcome.NOT_FOUND), terms)
-        return await write(*args)
+        process.sees(Outcome.NOT_FOUND)
+        return await store.write(*args)
 
-    health.store = SimpleNamespace(read=health.store.read, write=write_meanwhile)
-    assert app.loop.run(health.claim_probe(terms))
+    process.health.store = SimpleNamespace(read=store.read, write=write_meanwhile)
+    assert process.claims_probe()
 
-    assert isinstance(health.availability(terms, app.clock.now() + MINUTE), Held)
+    assert isinstance(process.health.availability(process.terms, app.in_a_minute()), Held)
 
 
 def test_what_the_row_has_is_not_seen_again(app: Deployment) -> None:
-    """What was written with the claim of a probe is not applied to later rows."""
-    subscription = app.subscribe()
-    terms = app.deliver.parts.terms.of(subscription)
-    health = app.new_process().endpoints.of(subscription).health
-    now = app.clock.now()
-    seen = Observation(outcome=Outcome.BUSY, new_events=1, sent_at=now, ended_at=now)
-    app.resources.fail_next("put")
-    health.observed(seen, terms)
-    app.loop.run(health.save())
-    app.clock.advance(10 * SECOND)
+    """Seen again, a failed probe would end the claim of the next one."""
+    first, second = Process(app), Process(app)
+    first.sees(Outcome.BUSY)
+    first.save()
+    for process in (first, second):
+        app.clock.advance(10 * SECOND)
+        assert process.claims_probe()
+        if process is first:
+            first.sees(Outcome.BUSY, is_probe=True)
+            first.save()
 
-    assert app.loop.run(health.claim_probe(terms))
+    assert isinstance(availability(app, a_subscription(), first.deliver), Held)
 
-    assert health._unwritten == []
+
+def counts(app: Deployment, metric: Metric) -> dict[str, float]:
+    """Return what was counted of the subscription, by reason."""
+    return {
+        key[0]: by for key, by in app.metrics.of(metric).items() if key[1:] == ("orders", "crm")
+    }
+
+
+def test_a_probation_is_told_when_it_begins_and_when_it_ends(
+    app: Deployment, logged: Logged
+) -> None:
+    fail(app, 404)
+    assert logged("hold.ended") == []
+    app.clock.advance(5 * MINUTE)
+    app.run(a_message([a_delivery(1)]))
+
+    [began], [ended] = logged("hold.began"), logged("hold.ended")
+    assert began == {
+        "event": "hold.began",
+        "topic": "orders",
+        "subscription": "crm",
+        "reason": "Probation",
+        "cause": "404 NotFound",
+        "why": "404 NotFound at 12:00:00Z (probation for NotFound: 5 min)",
+        "until": "2026-02-09T12:05:00.0000000Z",
+    }
+    assert ended == {
+        "event": "hold.ended",
+        "topic": "orders",
+        "subscription": "crm",
+        "reason": "Probation",
+        "because": "its endpoint accepted an event",
+        "seconds": 300.0,
+    }
+    assert counts(app, Metric.HOLDS_BEGAN) == {"Probation": 1}
+    assert counts(app, Metric.HOLDS_ENDED) == {"Probation": 1}
+
+
+def test_a_hold_that_goes_on_is_told_once(app: Deployment, logged: Logged) -> None:
+    """Over failed probes, and whichever instance meets it."""
+    app.directory.topics["orders"] = a_topic(profile="2020")
+    fail(app, 500, events=10)
+    for wait in (1, 2, 4):
+        another_process(app)
+        app.clock.advance(wait * MINUTE)
+        fail(app, 500)
+        app.run(a_message([a_delivery(1)]))
+
+    [line] = logged("hold.began")
+    assert line["reason"] == "DelayedDelivery"
+    assert line["why"] == "500 GenericError at 12:00:00Z (delayed delivery: 1 min)"
+    assert logged("hold.ended") == []
+    another_process(app)
+    app.clock.advance(8 * MINUTE)
+    app.pusher.script(URL, answered(200))
+    app.run(a_message([a_delivery(2)]))
+    [ended] = logged("hold.ended")
+    assert ended["seconds"] == (1 + 2 + 4 + 8) * 60.0
+
+
+def test_two_instances_that_see_the_same_tell_it_once(app: Deployment, logged: Logged) -> None:
+    """The second finds the row written when it stores its own."""
+    app.subscribe()
+    app.pusher.script(URL, answered(404))
+    app.run(a_message([a_delivery(0)]))
+    first = app.deliver
+    another_process(app)
+    app.clock.advance(SECOND)
+    app.resources.fail_next("list")
+    app.run(a_message([a_delivery(1)]))
+    app.clock.advance(6 * MINUTE)
+    app.pusher.script(URL, answered(200))
+    app.run(a_message([a_delivery(2)]))
+    app.clock.advance(2 * SECOND)
+    app.deliver = first
+    app.run(a_message([a_delivery(3)]))
+
+    assert (len(logged("hold.began")), len(logged("hold.ended"))) == (1, 1)
+
+
+def a_hold(minute: int = 0) -> Hold:
+    since = START + minute * MINUTE
+    return Hold(since=since, until=since + MINUTE, why=f"minute {minute}", sent_at=since)
+
+
+def health(hold: Hold | None = None, **members: Any) -> Health:
+    return Health(**{"endpoint": "e", "hold": hold} | members)
+
+
+OLD, NEW = a_hold(), a_hold(5)
+RELEASED = START + 2 * MINUTE
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "ended", "began"),
+    [
+        (None, health(), None, None),
+        (None, health(NEW), None, NEW),
+        (health(), health(NEW), None, NEW),
+        (health(OLD), health(OLD), None, None),
+        (health(OLD), health(NEW), None, None),  # a failed probe prolongs it
+        (health(OLD), health(released_at=RELEASED), "its endpoint accepted an event", None),
+        (health(OLD), health(released_at=RELEASED, failures=3), "its time is over", None),
+        (health(OLD), health(NEW, released_at=RELEASED), "its endpoint accepted an event", NEW),
+        (health(OLD, endpoint="other"), health(), "its endpoint was changed", None),
+        (health(OLD, endpoint="other"), health(NEW), "its endpoint was changed", NEW),
+        (health(endpoint="other"), health(NEW), None, NEW),
+    ],
+)
+def test_what_a_change_of_health_ends_and_begins(
+    app: Deployment,
+    logged: Logged,
+    before: Health | None,
+    after: Health,
+    ended: str | None,
+    began: Hold | None,
+) -> None:
+    HoldRecords(app.metrics, CRM).changed(before, after, START + 10 * MINUTE)
+
+    assert [line["because"] for line in logged("hold.ended")] == ([ended] if ended else [])
+    assert [line["why"] for line in logged("hold.began")] == ([began.why] if began else [])

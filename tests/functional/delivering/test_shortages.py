@@ -1,7 +1,8 @@
-"""A shortage of ours is nobody's attempt: what it keeps comes back soon, as it was."""
+"""Shortages of ours are nobody's attempt, and nothing waits for failing storage for long."""
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -9,10 +10,12 @@ import pytest
 from pushgrid.testing.memory import START, answered
 from shared.delivery.profiles import PROFILES
 from shared.engine.ports import Queue
+from shared.errors import StorageUnavailable
 from shared.http import Failure, NotAnswered
 from shared.metrics import Metric
-from shared.subscriptions.subscription import Batching
+from shared.subscriptions.subscription import Batching, EventSubscription, Pause, SubscriptionKey
 from tests.builders import DEAD, a_delivery, a_message
+from tests.functional.delivering.failing import fan_out, subscribe, url
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 SHORTAGE = NotAnswered(Failure.SHORTAGE, "Too many open files", 0.0)
@@ -131,3 +134,74 @@ def test_a_probe_that_could_not_be_made_is_made_by_another_process(app: Deployme
 
     assert len(app.pusher.sent) == 3
     assert len(app.metrics.of(Metric.DELIVERY_SUCCESS)) == 1
+
+
+NAMES = [f"crm-{number}" for number in range(8)]
+
+
+def test_however_much_a_message_stores_it_waits_for_failing_puts_once(app: Deployment) -> None:
+    """Dead letters are messages of their own for each subscription; a function has ten minutes."""
+    subscribe(app, *NAMES, dead_letter=DEAD)
+    for name in NAMES:
+        app.pusher.script(url(name), answered(400))
+    app.queues.fail_next("put", 10_000)
+    task = app.begin(fan_out(*NAMES))
+
+    app.loop.advance(3 * MINUTE)
+
+    assert task.done()
+    assert isinstance(task.exception(), StorageUnavailable)
+
+
+def test_no_line_is_waited_in_for_long_while_storage_hangs(app: Deployment) -> None:
+    """Whether the subscription is paused is asked meanwhile, and once at a time."""
+    app.limit_pushes(1)
+    asked: list[EventSubscription] = []
+
+    async def hang(subscription: EventSubscription) -> Pause | None:
+        asked.append(subscription)
+        await asyncio.sleep(600)
+        return None
+
+    endpoints = app.deliver.endpoints
+    endpoints.around = endpoints.around._replace(current_pause=hang)
+    app.subscribe()
+    app.pusher.takes = 20 * SECOND
+    task = app.begin(a_message([a_delivery(number) for number in range(32)]))
+
+    app.loop.advance(2 * MINUTE)
+
+    assert len(asked) == 1
+    assert task.done()
+    assert len(app.on(Queue.RETRIES)[0].deliveries) == 32 - 4
+
+
+def test_parts_that_can_not_be_judged_come_back_as_one_message(app: Deployment) -> None:
+    """Each is found to be so at a time of its own."""
+    subscribe(app, *NAMES)
+
+    def fail(key: SubscriptionKey) -> EventSubscription | None:
+        del key
+        app.clock.advance(SECOND / 1000)
+        raise StorageUnavailable
+
+    app.directory.subscription = fail  # type: ignore[method-assign]
+    app.work(fan_out(*NAMES))
+
+    assert app.all_stored() == {Queue.RETRIES: 1}
+    assert len(app.on(Queue.RETRIES)) == len(NAMES)
+
+
+def test_what_can_not_be_put_back_has_half_of_the_places(app: Deployment) -> None:
+    """The others go at once, and the host repeats them."""
+    app.subscribe()
+    app.deliver.places[Queue.DELIVERIES].total = 8
+    app.directory.fail_next("subscription", 10_000)
+    app.queues.fail_next("put", 10_000)
+
+    tasks = [app.begin(a_message([a_delivery(number)])) for number in range(12)]
+    app.loop.advance(SECOND)
+
+    assert sum(not each.done() for each in tasks) == 4
+    app.loop.advance(3 * MINUTE)
+    assert all(isinstance(each.exception(), StorageUnavailable) for each in tasks)

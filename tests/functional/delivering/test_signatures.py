@@ -12,6 +12,7 @@ from shared.http import OutboundRequest
 from shared.subscriptions.signing import sign
 from shared.subscriptions.subscription import Batching
 from tests.builders import URL
+from tests.functional.delivering.failing import deliver_all
 from tests.functional.deployment import MINUTE, Deployment
 from tests.functional.publish_requests import event, publish
 from tests.unit.subscriptions.test_signing import NEW, OLD
@@ -28,10 +29,7 @@ def _time_passes(app: Deployment) -> None:
 def deliver(app: Deployment, queue: Queue = Queue.DELIVERIES, after: timedelta = MINUTE) -> None:
     """Deliver everything on a queue, once, a minute later."""
     app.clock.advance(after)
-    texts = app.queues.texts(queue)
-    app.queues.stored[queue].clear()
-    for text in texts:
-        app.work(text)
+    deliver_all(app, queue)
 
 
 def requests(app: Deployment) -> list[OutboundRequest]:
