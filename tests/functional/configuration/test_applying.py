@@ -101,7 +101,7 @@ def faults(changes: list[Change], folder: Path) -> list[str]:
 
 def test_the_second_time_nothing_changes(api: ArmApi, apply: Apply) -> None:
     first, handshakes = apply(FULL), len(api.pusher.sent)
-    rows = dict(api.resources._rows)
+    rows = api.rows()
     second = apply(FULL)
 
     names = ["shop", "orders", "shop.orders", "orders/crm", "orders/erp", "shop.orders/crm"]
@@ -110,7 +110,7 @@ def test_the_second_time_nothing_changes(api: ArmApi, apply: Apply) -> None:
     assert not any(each.faults or each.warnings or each.differences for each in first + second)
     assert api.json("POST", f"{ORDERS}/listKeys") == KEYS
     assert (len(api.pusher.sent), handshakes) == (3, 3)
-    assert dict(api.resources._rows) == rows, "not even the same again is written"
+    assert api.rows() == rows, "not even the same again is written"
 
 
 def test_a_secret_that_signs_deliveries_is_made_once_and_told_once(
@@ -180,12 +180,12 @@ def test_a_plan_changes_nothing(
     api: ArmApi, apply: Apply, deployment: Deployment, write: Write
 ) -> None:
     apply(FULL)
-    before, sent = dict(api.resources._rows), len(api.pusher.sent)
+    before, sent = api.rows(), len(api.pusher.sent)
 
     planned = plan(deployment, read_configuration(write(changed(tags={"a": "b"}))), prune=True)
 
     assert {str(each.action) for each in planned} == {"unchanged", "update"}
-    assert (dict(api.resources._rows), len(api.pusher.sent)) == (before, sent)
+    assert (api.rows(), len(api.pusher.sent)) == (before, sent)
 
 
 def test_pruning_deletes_contents_first_and_last_of_all(api: ArmApi, apply: Apply) -> None:
@@ -221,7 +221,7 @@ def test_pruning_keeps_what_is_named_in_another_case(apply: Apply) -> None:
 
 def test_storage_accounts_and_system_topics_are_sources(api: ArmApi, apply: Apply) -> None:
     first = apply(SOURCES)
-    rows = dict(api.resources._rows)
+    rows = api.rows()
 
     assert [(each.kind, each.name) for each in first] == [
         ("system topic", "blobs"),
@@ -234,7 +234,7 @@ def test_storage_accounts_and_system_topics_are_sources(api: ArmApi, apply: Appl
     assert scoped["id"].startswith(SOURCE)
     assert api.call("GET", f"{GROUP}/systemTopics/blobs/eventSubscriptions/nested").status == 200
     assert summary(apply(SOURCES)) == [("unchanged", each.name) for each in first]
-    assert dict(api.resources._rows) == rows
+    assert api.rows() == rows
 
     pruned = apply({"systemTopics": SOURCES["systemTopics"]}, prune=True)
     assert sorted(summary(pruned)[2:]) == [

@@ -240,6 +240,10 @@ class ArmApi:
     def state(self, path: str = CRM) -> str:
         return str(self.json("GET", path)["properties"]["provisioningState"])
 
+    def rows(self) -> list[Resource]:
+        """Return all that is stored."""
+        return [row for table in Table for row in self.resources.list_all(table)]
+
     def stored(self, topic: str = "orders", name: str = "crm") -> dict[str, Any]:
         """Return the stored document of an event subscription."""
         stored = self.resources.get(Table.EVENT_SUBSCRIPTIONS, topic, name)

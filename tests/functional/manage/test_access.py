@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from shared.delivery.attempt_record import AttemptRecord
-from shared.delivery.outcome import DeliveryOutcome, EndpointAnswer, Outcome
+from shared.delivery.outcome import EndpointAnswer
 from shared.engine.manage.az_login import AzLogin
 from shared.engine.manage.routes import ROUTES
 from shared.engine.operations.activity import Activity
@@ -21,12 +20,12 @@ from shared.engine.operations.event_timeline import failure_documents
 from shared.engine.operations.operator_authorization import Operators
 from shared.engine.operations.status import Status
 from shared.engine.operations.topic_states import topic_states
-from shared.engine.ports import Table
 from shared.events.token_claims import Claims
 from shared.http import HttpAnswer, HttpRequest
 from shared.subscriptions.subscription import SubscriptionKey
 from shared.wiring.web_routes import ROUTES as ROUTES_OF_WEB
 from tests.builders import KEY as TOPIC_KEY
+from tests.builders import a_record, an_outcome
 from tests.functional.deployment import Deployment
 from tests.functional.manage.arm_api import CRM, HOST, ORDERS, SHOP, SHOP_ORDERS, ArmApi, hook
 from tests.functional.publish_requests import event, publish_request
@@ -133,22 +132,7 @@ class App:
             api.json("PUT", path, {"location": "x"}, status=201)
         api.json("PUT", CRM, hook(), status=201)
         answer = EndpointAnswer("sys-1", {"x-trace": "of-crm"}, "words of crm")
-        outcome = DeliveryOutcome(outcome=Outcome.BUSY, status=503, seconds=0.1, answer=answer)
-        now = api.clock.now()
-        api.attempts.write(
-            [
-                AttemptRecord(
-                    topic="orders",
-                    subscription="crm",
-                    system_id="sys-1",
-                    event_id="e-1",
-                    published_at=now,
-                    number=1,
-                    at=now,
-                    outcome=outcome,
-                )
-            ]
-        )
+        api.attempts.write([a_record(outcome=replace(an_outcome(), answer=answer))])
         api.reconfigure(operators=OPERATORS)
         self.stored = self.everything()
 
@@ -159,9 +143,8 @@ class App:
 
     def everything(self) -> Any:
         """Return all that a request could change."""
-        rows = [list(self.api.resources.list_all(table)) for table in Table]
         published = self.publishing.all_stored()
-        return rows, published, len(self.api.pusher.sent), self.api.queues.stored.copy()
+        return self.api.rows(), published, len(self.api.pusher.sent), self.api.queues.stored.copy()
 
     def asked(self, method: str, name: str, token: str | None) -> Iterator[HttpAnswer]:
         """Answer a request to each route of that name."""

@@ -80,13 +80,13 @@ def test_a_scope_names_its_feature(orders: ArmApi, scope: str, feature: Excluded
 def test_a_member_names_its_feature(
     shop_orders: ArmApi, path: str, properties: dict[str, object], feature: ExcludedFeature
 ) -> None:
-    rows = dict(shop_orders.resources._rows)
+    rows = shop_orders.rows()
 
     body = {"location": "local", "properties": properties}
     message = shop_orders.error("PUT", path, body, status=400)["message"]
 
     assert feature.sentence in message
-    assert shop_orders.resources._rows == rows
+    assert shop_orders.rows() == rows
 
 
 @pytest.mark.parametrize("kind", [*DESTINATIONS])

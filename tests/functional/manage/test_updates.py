@@ -99,13 +99,6 @@ def test_so_does_one_of_a_namespaces_topic(shop_orders: ArmApi) -> None:
     assert answer["properties"]["filtersConfiguration"]["includedEventTypes"] == ["a"]
 
 
-def test_what_a_patch_leaves_keeps_its_secrets(crm: ArmApi) -> None:
-    crm.json("PATCH", CRM, {"labels": ["new"]}, status=201)
-
-    assert crm.json("POST", f"{CRM}/getFullUrl") == {"endpointUrl": URL}
-    assert crm.json("POST", f"{CRM}/getDeliveryAttributes") == {"value": [SECRET]}
-
-
 def test_of_the_two_forms_of_a_destination_the_newer_one_stays(crm: ArmApi) -> None:
     wrapped = {"identity": IDENTITY, "destination": webhook()}
     crm.json("PATCH", CRM, {"deliveryWithResourceIdentity": wrapped}, status=201)

@@ -138,10 +138,3 @@ def test_a_poison_record_shows_them(app: Deployment) -> None:
 
     (record,) = app.dead_letters.poison.values()
     assert numbers(record.decode()) == [NUMBERS]
-
-
-def test_the_first_token_is_a_float_in_errors(app: Deployment) -> None:
-    answer = publish(app, body=b"1.10")
-
-    assert answer.status == 400
-    assert b"Actual Token Received: Float" in answer.body

@@ -88,11 +88,3 @@ def test_without_a_known_tag_the_profile_of_the_deployment_applies() -> None:
 
     assert found[1].endswith("under the delivery profile 2017.")
     assert written("1999", retryPolicy={"maxDeliveryAttempts": 30})
-
-
-@pytest.mark.parametrize("name", PROFILES)
-def test_the_limits_are_those_of_the_rows(name: str) -> None:
-    row, limits = PROFILES[name].limits, LIMITS[name]
-    minutes = tuple(each.total_seconds() / 60 for each in row.time_to_live)
-
-    assert (limits.name, limits.attempts, limits.minutes) == (name, row.attempts, minutes)

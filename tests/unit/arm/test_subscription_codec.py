@@ -195,13 +195,6 @@ def test_an_account_that_the_operator_names_is_accepted(resource_id: str, contai
     )
 
 
-@pytest.mark.parametrize(("attempts", "minutes"), [(1, 1), (30, 1440)])
-def test_the_limits_of_the_retry_policy_are_included(attempts: int, minutes: int) -> None:
-    policy = {"maxDeliveryAttempts": attempts, "eventTimeToLiveInMinutes": minutes}
-
-    assert shown(retryPolicy=policy)["retryPolicy"] == policy
-
-
 def test_http_is_accepted_where_the_deployment_allows_it() -> None:
     stored = subscription(destination=webhook("http://127.0.0.1:1/"), deployment=HTTP_DEPLOYMENT)
 
