@@ -11,16 +11,15 @@ from tests.functional.manage.arm_api import (
     GROUP,
     HOST,
     ORDERS,
-    SHOP,
-    SHOP_CRM,
-    SHOP_ORDERS,
     TOPICS,
     ArmApi,
     hook,
-    push,
 )
 
+RG = "/subscriptions/s1/resourceGroups/rg"
 PROVIDER = "/providers/Microsoft.EventGrid"
+ACCOUNT = f"{RG}/providers/Microsoft.Storage/storageAccounts/acct"
+OF_TOPICS, OF_ACCOUNTS = "Microsoft.EventGrid.Topics", "Microsoft.Storage.StorageAccounts"
 
 
 @pytest.fixture
@@ -78,57 +77,60 @@ def test_a_page_has_1_to_100(api: ArmApi, top: str) -> None:
 
 
 @pytest.fixture
-def three_topics(orders: ArmApi) -> ArmApi:
-    """Topics in two groups and two locations, and one of a namespace; each has a ``crm``."""
+def four_topics(full: ArmApi) -> ArmApi:
+    """Topics in two groups and two locations, one of a namespace, and a storage account's."""
     returns = f"{TOPICS}/returns".replace("/rg/", "/back-office/")
-    orders.json("PUT", returns, {"location": "North Europe"}, status=201)
     bills = f"{TOPICS}/bills".replace("/s1/", "/s2/")
-    orders.json("PUT", bills, {"location": "westeurope"}, status=201)
-    for topic in (ORDERS, returns, bills):
-        orders.json("PUT", f"{topic}/eventSubscriptions/crm", hook(), status=201)
-    orders.json("PUT", SHOP, {"location": "westeurope"}, status=201)
-    orders.json("PUT", SHOP_ORDERS, {"properties": {}}, status=201)
-    orders.json("PUT", SHOP_CRM, push(), status=201)
-    return orders
+    system = {"source": ACCOUNT, "topicType": "Microsoft.Storage.StorageAccounts"}
+    blobs = f"{GROUP}/systemTopics/blobs"
+    for path, body in {
+        ORDERS: {"location": "westeurope"},
+        returns: {"location": "North Europe"},
+        f"{returns}/eventSubscriptions/crm": hook(),
+        bills: {"location": "westeurope"},
+        f"{bills}/eventSubscriptions/crm": hook(),
+        blobs: {"location": "West Europe", "properties": system},
+        f"{blobs}/eventSubscriptions/nested": hook(),  # which only its system topic lists
+        f"{ACCOUNT}{PROVIDER}/eventSubscriptions/crm": hook(),
+    }.items():
+        full.json("PUT", path, body, status=201)
+    return full
 
 
 @pytest.mark.parametrize(
-    ("path", "topics"),
+    ("scope", "topics"),
     [
-        ("/subscriptions/s1{p}/eventSubscriptions", ["orders", "returns"]),
-        ("/subscriptions/S2{p}/eventSubscriptions", ["bills"]),
-        ("/subscriptions/s3{p}/eventSubscriptions", []),
-        ("/subscriptions/s1/resourceGroups/rg{p}/eventSubscriptions", ["orders"]),
-        ("/subscriptions/s1{p}/locations/northeurope/eventSubscriptions", ["returns"]),
-        ("/subscriptions/s1{p}/locations/West%20Europe/eventSubscriptions", ["orders"]),
-        (
-            "/subscriptions/s1{p}/topicTypes/microsoft.eventgrid.topics/eventSubscriptions",
-            ["orders", "returns"],
-        ),
-        ("/subscriptions/s1{p}/topicTypes/Microsoft.Storage/eventSubscriptions", []),
-        (
-            "/subscriptions/s1{p}/locations/westeurope/topicTypes/Microsoft.EventGrid.Topics/{e}",
-            ["orders"],
-        ),
-        (f"{ORDERS}{{p}}/eventSubscriptions", ["orders"]),
-        (f"{GROUP}/eventSubscriptions", ["orders"]),
+        (f"/subscriptions/s1{PROVIDER}", ["acct", "orders", "returns"]),
+        (f"/subscriptions/S2{PROVIDER}", ["bills"]),
+        (f"/subscriptions/s3{PROVIDER}", []),
+        (f"{RG}{PROVIDER}", ["acct", "orders"]),
+        (f"/subscriptions/s1{PROVIDER}/locations/northeurope", ["returns"]),
+        (f"/subscriptions/s1{PROVIDER}/locations/West%20Europe", ["acct", "orders"]),
+        (f"{RG}{PROVIDER}/locations/local", []),
+        (f"/subscriptions/s1{PROVIDER}/topicTypes/{OF_TOPICS.lower()}", ["orders", "returns"]),
+        (f"/subscriptions/s1{PROVIDER}/topicTypes/Microsoft.Storage", []),
+        (f"{RG}{PROVIDER}/topicTypes/{OF_ACCOUNTS}", ["acct"]),
+        (f"{RG}{PROVIDER}/locations/westeurope/topicTypes/{OF_TOPICS}", ["orders"]),
+        (f"{RG}{PROVIDER}/locations/westeurope/topicTypes/{OF_ACCOUNTS}", ["acct"]),
+        (f"{ORDERS}{PROVIDER}", ["orders"]),
+        (GROUP, ["acct", "orders"]),
     ],
 )
-def test_lists_go_across_topics(three_topics: ArmApi, path: str, topics: list[str]) -> None:
-    listed = three_topics.json("GET", path.format(p=PROVIDER, e="eventSubscriptions"))["value"]
+def test_lists_go_across_topics(four_topics: ArmApi, scope: str, topics: list[str]) -> None:
+    listed = four_topics.json("GET", f"{scope}/eventSubscriptions")["value"]
 
     found = [each["properties"]["topic"].rpartition("/")[2] for each in listed]
     assert sorted(found) == topics
     assert {each["type"] for each in listed} <= {"Microsoft.EventGrid/eventSubscriptions"}
 
 
-def test_pages_tell_equal_names_apart(three_topics: ArmApi) -> None:
+def test_pages_tell_equal_names_apart(four_topics: ArmApi) -> None:
     seen: list[Any] = []
     target = f"/subscriptions/s1{PROVIDER}/eventSubscriptions?$top=1&$filter=name eq 'crm'"
 
     while target:
-        page = three_topics.json("GET", target)
+        page = four_topics.json("GET", target)
         seen += [each["id"] for each in page["value"]]
         target = page["nextLink"]
 
-    assert len(seen) == len(set(seen)) == 2
+    assert len(seen) == len(set(seen)) == 3

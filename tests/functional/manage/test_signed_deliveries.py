@@ -21,7 +21,6 @@ from tests.unit.subscriptions.test_signing import FOREIGN, NEW, OLD
 
 ROTATE = f"{CRM}/rotateSecret"
 MEMBER = "deliveryAttributeMappings"
-TARGET = f"properties.destination.properties.{MEMBER}[0]"
 
 
 @pytest.fixture(autouse=True)

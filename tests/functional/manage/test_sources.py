@@ -206,28 +206,6 @@ def test_other_accounts_that_can_have_dead_letters_are_sources(api: ArmApi) -> N
     assert api.stored("system-stranger")["topicId"] == _UNKNOWN
 
 
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        (f"/subscriptions/s1/{PROVIDER}/eventSubscriptions", {"crm"}),
-        (f"/subscriptions/s2/{PROVIDER}/eventSubscriptions", set()),
-        (f"{RG}/{PROVIDER}/eventSubscriptions", {"crm"}),
-        (f"{RG}/{PROVIDER}/locations/westeurope/eventSubscriptions", {"crm"}),
-        (f"{RG}/{PROVIDER}/locations/local/eventSubscriptions", set()),
-        (f"{RG}/{PROVIDER}/topicTypes/{TYPE}/eventSubscriptions", {"crm"}),
-        (f"{RG}/{PROVIDER}/topicTypes/Microsoft.EventGrid.Topics/eventSubscriptions", set()),
-        (f"{RG}/{PROVIDER}/locations/westeurope/topicTypes/{TYPE}/eventSubscriptions", {"crm"}),
-    ],
-)
-def test_lists_of_a_scope_have_those_of_accounts(
-    blobs: ArmApi, path: str, expected: set[str]
-) -> None:
-    blobs.json("PUT", f"{SCOPE}/crm", hook(), status=201)
-    blobs.json("PUT", f"{NESTED}/nested", hook(), status=201)
-
-    assert {each["name"] for each in blobs.json("GET", path)["value"]} == expected
-
-
 def test_topic_types_tell_of_accounts(api: ArmApi) -> None:
     names = [each["name"] for each in api.json("GET", f"/{PROVIDER}/topicTypes")["value"]]
     assert names == ["Microsoft.EventGrid.Topics", TYPE, "Pushgrid.Deployments"]

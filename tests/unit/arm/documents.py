@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import START
-from shared.arm.deployment_capabilities import DeploymentCapabilities, ProfileLimits
+from shared.arm.deployment_capabilities import DeploymentCapabilities, profile_limits
 from shared.arm.namespace_codec import parse_namespace
 from shared.arm.subscription_codec import SubscriptionRequest
 from shared.arm.topic_codec import TopicSecrets, parse_topic, to_parent_topic
 from shared.arm.topic_subscription_codec import parse_subscription
 from shared.arm.tracked_resource import ArmPath
+from shared.delivery.profiles import PROFILES
 from shared.errors import AppError, Fault, InvalidDocument
 
 ACCOUNT_ID = (
@@ -32,18 +33,11 @@ MAPPING = {
     },
 }
 PATH = ArmPath("s1", "rg", "topics", "orders")
-LATEST = ProfileLimits(name="latest", attempts=(30, 1, 30), minutes=(1440, 1, 1440))
-OLD = ProfileLimits(
-    name="2017",
-    attempts=None,
-    minutes=(120, 120, 120),
-    has_dead_letters=False,
-    has_batching=False,
-    has_custom_headers=False,
-)
+LIMITS = {name: profile_limits(PROFILES[name]) for name in ("2017", "latest")}
+LATEST = LIMITS["latest"]
 DEPLOYMENT = DeploymentCapabilities(
     account="acct",
-    profiles={"2017": OLD, "latest": LATEST},
+    profiles=LIMITS,
     default_profile="latest",
     has_client_ip_header=True,
 )
