@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from cli.costs.data import Measured, Price, meter_of
 from cli.costs.workload import Work
-from shared.delivery.limit import MOST
+from shared.delivery.pace import MOST
 from shared.engine.delivering.budget import MESSAGES, PUSHES
 
 HOURS = 730.0  # of a month

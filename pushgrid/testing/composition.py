@@ -28,8 +28,8 @@ from shared.adapters.off_loop import (
 )
 from shared.adapters.storage.health_table import TableHealth
 from shared.clock import WatchedClock
-from shared.delivery.limit import Limit
 from shared.delivery.messages.message import ReplayStep
+from shared.delivery.pace import Limit
 from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.attempt_recorder import Shortages
 from shared.engine.delivering.budget import Budget, Places

@@ -22,7 +22,7 @@ from opentelemetry.trace.span import TraceState
 from shared import VERSION
 from shared.delivery.messages.publication import Publication
 from shared.delivery.outcome import Outcome
-from shared.delivery.requests.traces import common_trace, traces_of
+from shared.delivery.requests.added_headers import common_trace, traces_of
 from shared.engine.delivering.in_flight import InFlightRequest
 from shared.engine.delivering.push import Push
 from shared.engine.delivering.results import Attempted, Shortage

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from shared.clock import in_words
 from shared.delivery.delivery import Delivery
 from shared.delivery.delivery_profile import DeliveryProfile, EndpointRules
 from shared.delivery.outcome import DeliveryOutcome, Outcome
-from shared.delivery.retry_after import asked_wait
 from shared.subscriptions.destination import EndpointType
 from shared.subscriptions.subscription import (
     NO_BATCHING,
@@ -18,6 +17,13 @@ from shared.subscriptions.subscription import (
     DeadLetterDestination,
     DeliveryHeader,
 )
+
+_MAY_ASK_TO_WAIT = frozenset({429, 503})  # statuses whose Retry-After may count
+MAX_TIMES = 2  # the wait otherwise chosen: the most that Retry-After makes of it
+# RFC 9110, 5.6.7: the current form, and the two obsolete ones that must be understood.
+_DATES = ("%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %d %H:%M:%S %Y")
+_LONGEST = timedelta(days=365)  # a limit that keeps larger numbers from overflowing
+_SECOND = timedelta(seconds=1)
 
 
 class EndState(StrEnum):
@@ -58,10 +64,6 @@ _FINAL = {
     Outcome.NOT_FOUND: EndReason.NOT_FOUND,
     Outcome.PAYLOAD_TOO_LARGE: EndReason.PAYLOAD_TOO_LARGE,
 }
-
-
-_MAY_ASK_TO_WAIT = frozenset({429, 503})  # statuses whose Retry-After may count
-MAX_TIMES = 2  # the wait otherwise chosen: the most that Retry-After makes of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,3 +251,23 @@ def _waits(
 
 def _exhausted(terms: DeliveryTerms) -> End:
     return End(EndReason.MAX_ATTEMPTS, f"all {terms.max_attempts} attempts made")
+
+
+def asked_wait(text: str | None, now: datetime) -> timedelta | None:
+    """
+    Return the wait that ``Retry-After`` asks for from *now*, rounded up to whole seconds.
+
+    *text* is the header's value: seconds, or an HTTP date. ``None``: the header is absent or is
+    neither. Source: RFC 9110, 10.2.3.
+    """
+    if text is None:
+        return None
+    if text.isascii() and text.isdigit():
+        return min(float(text), _LONGEST.total_seconds()) * _SECOND
+    for form in _DATES:
+        try:
+            until = datetime.strptime(text, form).replace(tzinfo=UTC)
+        except ValueError:
+            continue
+        return max(-(-min(until - now, _LONGEST) // _SECOND), 0) * _SECOND
+    return None

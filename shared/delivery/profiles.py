@@ -17,9 +17,9 @@ from shared.delivery.delivery_profile import (
     EndpointRules,
     Feature,
     Limits,
+    RetrySchedule,
 )
 from shared.delivery.outcome import Outcome
-from shared.delivery.retry_schedule import RetrySchedule
 from shared.http import Failure
 from shared.subscriptions.destination import EndpointType
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from shared.adapters.off_loop import OffLoopAttempts, OffLoopHealth, Threads
 from shared.adapters.storage.health_table import TableHealth
-from shared.delivery.limit import Limit
 from shared.delivery.messages.message import ReplayStep
+from shared.delivery.pace import Limit
 from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.attempt_recorder import Shortages
 from shared.engine.delivering.budget import MESSAGES, PUSHES, Budget, Places

@@ -11,9 +11,9 @@ from azure.storage.queue import QueueClient
 
 from devhost.azurite import Azurite
 from devhost.process import running_host
-from shared.delivery.limit import FIRST
 from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.messages.message_reader import decode
+from shared.delivery.pace import FIRST
 from testbed.arm import Arm
 from testbed.host_settings import host_settings
 from testbed.subscriber import PATIENCE, Push, Subscriber

@@ -19,10 +19,10 @@ from pushgrid.testing.memory import (
 )
 from shared.adapters.off_loop import OffLoopAttempts
 from shared.arm.namespace_codec import to_absent_topic
-from shared.delivery.limit import Limit
 from shared.delivery.messages.message import DeliveryMessage, NewerMessage, ReplayStep
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.message_writer import encode
+from shared.delivery.pace import Limit
 from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.ports import Pusher, Queue
 from shared.events.topic import Topic

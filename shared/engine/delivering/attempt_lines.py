@@ -10,9 +10,9 @@ from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.policy import DeliveryTerms, End, RetryAt
-from shared.delivery.requests.delivery_failure import delivery_failure
+from shared.delivery.requests.added_headers import distinct, trace_id
+from shared.delivery.requests.failed_attempt import delivery_failure
 from shared.delivery.requests.push_batch import PushBatch
-from shared.delivery.requests.traces import distinct, trace_id
 from shared.events.event_ids import event_id, event_ids
 from shared.subscriptions.subscription import EventSubscription
 

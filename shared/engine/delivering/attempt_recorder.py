@@ -21,9 +21,8 @@ from shared.delivery.policy import (
     EndState,
     RetryAt,
 )
+from shared.delivery.requests.added_headers import replay_job, trace_id
 from shared.delivery.requests.push_batch import Loaded, PushBatch
-from shared.delivery.requests.replay_header import replay_job
-from shared.delivery.requests.traces import trace_id
 from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.attempt_lines import AttemptLines
 from shared.engine.delivering.results import Attempted, Shortage

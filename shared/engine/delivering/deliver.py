@@ -25,8 +25,12 @@ from functools import partial
 from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.furthest import Bounds
-from shared.delivery.messages.bounded_message import bounded_message
-from shared.delivery.messages.message import DeliveryMessage, NewerMessage, ReplayStep
+from shared.delivery.messages.message import (
+    DeliveryMessage,
+    NewerMessage,
+    ReplayStep,
+    bounded_message,
+)
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.packing import due_together
 from shared.engine.delivering.attempt_history import AttemptHistory

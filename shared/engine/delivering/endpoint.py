@@ -11,14 +11,12 @@ from typing import Any, NamedTuple
 
 from shared import telemetry
 from shared.clock import Clock
-from shared.delivery.allowed_rate import Allowance, ask
 from shared.delivery.health.availability import Availability, Held, NeedsProbe, as_held
 from shared.delivery.health.endpoint_health import EVENTS_FAULT, Observation
-from shared.delivery.limit import Limit
 from shared.delivery.outcome import Outcome
+from shared.delivery.pace import Accepted, Allowance, Limit, Returns, ask
 from shared.delivery.policy import DeliveryTerms
 from shared.delivery.requests.line import Entry, Line, entries_of
-from shared.delivery.returns import Accepted, Returns
 from shared.engine.delivering.budget import Budget, Speed
 from shared.engine.delivering.in_flight import (
     InFlight,

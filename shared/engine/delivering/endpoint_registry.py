@@ -9,7 +9,7 @@ from datetime import datetime
 
 from shared.delivery.health.endpoint_health import Health, endpoint_id
 from shared.delivery.messages.message import DeliveryMessage
-from shared.delivery.returns import Returns
+from shared.delivery.pace import Returns
 from shared.engine.delivering.budget import Speed
 from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.endpoint import SOONEST_BACK, Endpoint, Surroundings

@@ -9,11 +9,9 @@ from functools import partial
 
 from shared.clock import Clock
 from shared.delivery.outcome import Outcome, classify
-from shared.delivery.requests.endpoint_answer import endpoint_answer
+from shared.delivery.requests.added_headers import with_replay, with_signature, with_trace
+from shared.delivery.requests.failed_attempt import endpoint_answer
 from shared.delivery.requests.push_request import push_request
-from shared.delivery.requests.replay_header import with_replay
-from shared.delivery.requests.signature import with_signature
-from shared.delivery.requests.traces import with_trace
 from shared.engine.delivering.in_flight import InFlightRequest
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Pusher

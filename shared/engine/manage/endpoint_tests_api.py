@@ -14,9 +14,9 @@ from shared.arm.subscription_codec import to_subscription_in_force
 from shared.clip import LONGEST, clip
 from shared.clock import timestamp
 from shared.delivery.outcome import Outcome, classify
+from shared.delivery.requests.added_headers import with_signature
 from shared.delivery.requests.push_request import push_request
 from shared.delivery.requests.sample_event import sample_event
-from shared.delivery.requests.signature import with_signature
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.subscriptions import Subscriptions
 from shared.errors import Conflict, TooManyRequests

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from shared.delivery.allowed_rate import Allowance, ask
+from shared.delivery.pace import Allowance, ask
 from shared.subscriptions.subscription import SubscriptionKey
 
 _MOST = 1000  # subscriptions that are remembered

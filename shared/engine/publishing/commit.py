@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 
-from shared.delivery.messages.fan_out import fan_out
-from shared.delivery.messages.publication import Load, Publication
+from shared.delivery.messages.publication import Load, Publication, fan_out
 from shared.engine.ports import OffLoop, Payloads, Queue, Sender
 from shared.errors import StorageUnavailable
 

@@ -11,7 +11,7 @@ from shared import telemetry
 from shared.clip import clip
 from shared.clock import Clock, timestamp
 from shared.delivery.messages.publication import Publication
-from shared.delivery.requests.traces import distinct
+from shared.delivery.requests.added_headers import distinct
 from shared.engine.ports import Metrics
 from shared.errors import AppError, TooLarge
 from shared.events.schema_rules import SCHEMA_NAMES

@@ -22,7 +22,7 @@ from shared.delivery.delivery import Delivery, Origin
 from shared.delivery.messages.message import DeliveryMessage, ReplayStep
 from shared.delivery.messages.message_writer import encode_step
 from shared.delivery.messages.packing import fits_inline
-from shared.delivery.requests.replay_header import replay_publish_id
+from shared.delivery.requests.added_headers import replay_publish_id
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.delivering.requeue import BlockingRequeue
 from shared.engine.ports import (

@@ -10,8 +10,12 @@ from datetime import datetime, timedelta
 from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.furthest import Bounds
-from shared.delivery.messages.bounded_message import bounded_message
-from shared.delivery.messages.message import DeliveryMessage, NewerMessage, ReplayStep
+from shared.delivery.messages.message import (
+    DeliveryMessage,
+    NewerMessage,
+    ReplayStep,
+    bounded_message,
+)
 from shared.delivery.messages.message_reader import decode
 from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.parts import texts_of

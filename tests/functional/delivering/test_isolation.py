@@ -14,8 +14,8 @@ import pytest
 
 from pushgrid.testing.memory import answered
 from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens
-from shared.delivery.limit import Limit
 from shared.delivery.messages.message_writer import encode, encode_together
+from shared.delivery.pace import Limit
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
 from shared.http import Audience, Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest

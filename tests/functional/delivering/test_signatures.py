@@ -92,7 +92,7 @@ def test_what_a_batch_comes_apart_into_has_ids_of_its_own(app: Deployment) -> No
 
 
 def test_without_secrets_nothing_is_added(app: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shared.delivery.requests.signature.sign", None)
+    monkeypatch.setattr("shared.delivery.requests.added_headers.sign", None)
     app.subscribe()
     publish(app, event(0))
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START
-from shared.delivery.allowed_rate import Allowance, ask
+from shared.delivery.pace import Allowance, ask
 
 MINUTE = timedelta(minutes=1)
 

@@ -20,7 +20,7 @@ from shared.delivery.furthest import (
     longest_wait,
 )
 from shared.delivery.health.endpoint_health import Health, Hold, bounded_health, claim_probe
-from shared.delivery.messages.bounded_message import bounded_message
+from shared.delivery.messages.message import bounded_message
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.policy import End, Go, before_attempt, default_terms, retry
 from shared.delivery.profiles import PROFILES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.delivery.limit import FIRST, MOST, Limit
+from shared.delivery.pace import FIRST, MOST, Limit
 
 
 def after_successes(limit: Limit, count: int) -> Limit:

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from pushgrid.testing.memory import START
 from shared.clock import in_words
 from shared.delivery.outcome import Outcome
-from shared.delivery.policy import RetryAt, decide, retry
+from shared.delivery.policy import RetryAt, asked_wait, decide, retry
 from shared.delivery.profiles import PROFILES
-from shared.delivery.retry_after import asked_wait
 from tests.builders import a_delivery, an_outcome, terms
 
 SECOND = timedelta(seconds=1)

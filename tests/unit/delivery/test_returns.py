@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from pushgrid.testing.memory import START
 from shared.delivery.furthest import LONGEST_PUT_BACK
-from shared.delivery.returns import Returns
+from shared.delivery.pace import Returns
 
 SECOND = timedelta(seconds=1)
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from pushgrid.testing.memory import START
 from shared.delivery.delivery import Origin
-from shared.delivery.messages.fan_out import fan_out
 from shared.delivery.messages.message import DeliveryMessage
-from shared.delivery.messages.publication import Matched, Publication, match, parked_lines
+from shared.delivery.messages.publication import Matched, Publication, fan_out, match, parked_lines
 from shared.events.event import Event
 from shared.subscriptions.subscription import EventSubscription
 from tests.builders import ORIGIN, PARKED

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START
 from shared.delivery.delivery import Delivery, Origin
-from shared.delivery.messages.fan_out import fan_out
 from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.messages.message_writer import encode
 from shared.delivery.messages.packing import (
@@ -21,7 +20,7 @@ from shared.delivery.messages.packing import (
     pack,
     surely_fits,
 )
-from shared.delivery.messages.publication import Publication, match, parked_lines
+from shared.delivery.messages.publication import Publication, fan_out, match, parked_lines
 from shared.delivery.outcome import Outcome
 from shared.subscriptions.filters import EventFilter
 from shared.subscriptions.subscription import Batching, EventSubscription

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pushgrid.testing.memory import answered
-from shared.delivery.requests.endpoint_answer import MOST_BODY, MOST_HEADER, endpoint_answer
+from shared.delivery.requests.failed_attempt import MOST_BODY, MOST_HEADER, endpoint_answer
 from shared.subscriptions.secrecy import WITHHELD
 from tests.builders import a_subscription
 

@@ -1,15 +1,18 @@
-"""Writes Event Grid's record of a failed attempt as members of the log line about it."""
+"""Describes a failed attempt: Event Grid's record of it, and what is kept of the answer."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from functools import lru_cache
 from http import HTTPStatus
 
 from shared.clock import format_us_datetime, timestamp
-from shared.delivery.outcome import DeliveryOutcome
+from shared.delivery.outcome import DeliveryOutcome, EndpointAnswer
 from shared.delivery.requests.push_batch import Loaded
 from shared.events.event_ids import event_id
+from shared.http import Answered
 from shared.subscriptions.endpoint_rules import base_url
+from shared.subscriptions.secrecy import Secrecy
 from shared.subscriptions.subscription import DeliverySchema, EventSubscription
 
 _SCHEMAS = {
@@ -20,6 +23,21 @@ _SCHEMAS = {
 _FIELDS = (
     "InputEvent, EventSubscriptionId, DeliveryTime, State, Id, DeliverySchema, "
     "LastDeliveryAttemptTime, SystemId"
+)
+
+MOST_BODY = 2048  # bytes
+MOST_HEADER = 256  # characters
+HEADERS = (
+    "content-type",
+    "content-encoding",
+    "location",
+    "retry-after",
+    "server",
+    "via",
+    "www-authenticate",
+    "x-correlation-id",
+    "x-ms-request-id",
+    "x-request-id",
 )
 
 
@@ -69,3 +87,30 @@ def _response(status: int | None) -> str:
         return f"{status} {HTTPStatus(status).phrase}"
     except ValueError:
         return str(status)
+
+
+def endpoint_answer(
+    answered: Answered, subscription: EventSubscription, system_id: str
+) -> EndpointAnswer:
+    """
+    Return what is kept with the attempt of *system_id*.
+
+    A header or body that repeats a secret of the subscription is withheld (`Secrecy`).
+    """
+    secrecy = _secrecy(subscription)
+    return EndpointAnswer(
+        of=system_id,
+        headers={
+            name: secrecy.shown(answered.headers[name], MOST_HEADER)
+            for name in HEADERS
+            if name in answered.headers
+        },
+        body=secrecy.shown(answered.body[:MOST_BODY].decode(errors="replace"), MOST_BODY),
+        is_truncated=len(answered.body) > MOST_BODY,
+    )
+
+
+@lru_cache(maxsize=256)
+def _secrecy(subscription: EventSubscription) -> Secrecy:
+    """Return the secrecy of a subscription; finding its secrets takes most of the time."""
+    return Secrecy(subscription)

@@ -1,8 +1,10 @@
-"""Passes the trace of events on to their request, and names it in logs."""
+"""Adds to a push request what the deployment has chosen: trace, replay and signature."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from itertools import islice
 
 from shared.delivery.delivery import Delivery
@@ -10,6 +12,12 @@ from shared.delivery.requests.push_batch import PushBatch
 from shared.events.event_ids import MAX_IDS
 from shared.events.trace_context import PARENT, STATE, TraceContext
 from shared.http import OutboundRequest
+from shared.subscriptions.signing import sign
+from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
+
+REPLAY_HEADER = "aeg-replay-of"  # not Event Grid's
+_REPLAY_PREFIX = "replay-"
+_BATCHES = uuid.UUID("0d3c3f0b-4b1e-4f0e-9c39-7d6a1c2f5e88")
 
 
 def with_trace(
@@ -51,3 +59,39 @@ def common_trace(batch: PushBatch) -> TraceContext | None:
     if trace is None or any(trace_id(*each) != trace.trace_id for each in batch[1:]):
         return None
     return trace
+
+
+def replay_publish_id(job: str, batch: int) -> str:
+    """Return the publish id of what a batch of the replay *job* puts."""
+    return f"{_REPLAY_PREFIX}{job}-{batch}"
+
+
+def with_replay(request: OutboundRequest, batch: PushBatch) -> OutboundRequest:
+    """Return *request* with the job that its events were put by, if all were put by one."""
+    jobs = {replay_job(delivery.origin.publish_id) for delivery, _ in batch}
+    job = jobs.pop()
+    if jobs or job is None:
+        return request
+    return request._replace(headers={**request.headers, REPLAY_HEADER: job})
+
+
+def replay_job(publish_id: str) -> str | None:
+    """Return the replay job that has put what was published under this id, if one has."""
+    if not publish_id.startswith(_REPLAY_PREFIX):
+        return None
+    return publish_id.removeprefix(_REPLAY_PREFIX).rpartition("-")[0]
+
+
+def with_signature(
+    request: OutboundRequest, subscription: EventSubscription, batch: PushBatch, at: datetime
+) -> OutboundRequest:
+    """Return *request* signed as of its attempt *at*; unchanged without secrets."""
+    if not subscription.signing:
+        return request
+    return sign(request, subscription.signing, _message_id(batch, subscription.key), at)
+
+
+def _message_id(batch: PushBatch, key: SubscriptionKey) -> str:
+    """Return an id that is equal at every attempt: the event's, or one of exactly these events."""
+    ids = sorted(delivery.system_id(key) for delivery, _ in batch)
+    return ids[0] if len(ids) == 1 else str(uuid.uuid5(_BATCHES, "/".join(ids)))
