@@ -10,7 +10,7 @@ from tests.serving import serving
 
 
 @contextlib.contextmanager
-def same_page(page: bytes) -> Iterator[str]:
+def same_page(page: bytes, status: int = 200, **headers: str) -> Iterator[str]:
     """Answer every request with *page* during the block; yields the URL of an account there."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -21,7 +21,9 @@ def same_page(page: bytes) -> Iterator[str]:
 
         def answer(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            self.send_response(200)
+            self.send_response(status)
+            for name, text in headers.items():
+                self.send_header(name.replace("_", "-"), text)
             self.send_header("Content-Length", str(len(page)))
             self.end_headers()
             self.wfile.write(page)

@@ -251,7 +251,7 @@ def test_a_folder_that_its_owner_may_not_enter_names_the_fix():
         try:
             with (
                 pytest.raises(HostError, match=f"run chmod 700 {folder}"),
-                azurite_module._locked(Path(folder)),
+                running_azurite(folder=Path(folder)),
             ):
                 pass
         finally:

@@ -182,17 +182,20 @@ def test_rows_that_can_not_be_written_are_bounded(
         deliver(recorder, name=f"s{number}")
 
     recorder.flush()
+    recorder.flush()
 
-    assert len(recorder._rows) == 10
+    assert sink.writes == [10]
 
 
-def test_no_fault_of_the_sink_ends_the_thread(recorder: BufferedMetrics, logged: Logged) -> None:
+def test_no_fault_of_the_sink_ends_the_thread(
+    recorder: BufferedMetrics, sink: Counting, logged: Logged
+) -> None:
     deliver(recorder)
-    recorder._sink = None  # type: ignore[assignment]
+    sink.write = None  # type: ignore[method-assign, assignment]
 
     recorder.flush()
 
-    assert "AttributeError" in logged("metrics.unsaved")[0]["detail"]
+    assert "TypeError" in logged("metrics.unsaved")[0]["detail"]
 
 
 def test_threads_count_side_by_side(recorder: BufferedMetrics, sink: Counting) -> None:

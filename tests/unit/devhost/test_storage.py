@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +13,6 @@ from azure.core.exceptions import ClientAuthenticationError
 from azure.identity import CredentialUnavailableError
 
 from devhost.errors import BadFunctionError
-from devhost.queue import storage as queue_storage
 from devhost.queue.storage import RestQueue
 from devhost.storage import account as storage_account
 from devhost.storage.errors import (
@@ -170,6 +170,22 @@ def test_only_a_local_storage_can_be_started():
     assert remote.hint == ""
 
 
+def asked(call, page, status=200, **headers):
+    """Return what a call of a queue's gives, which is answered with this page."""
+
+    async def ask(queue):
+        with contextlib.closing(queue):
+            return await call(queue)
+
+    with same_page(page, status, **headers) as url, ThreadPoolExecutor(1) as threads:
+        account = storage_account.AccountConnection(name="a", queue_url=url, blob_url=url, key=b"k")
+        return asyncio.run(ask(RestQueue(account, "q", threads)))
+
+
+def receive(queue):
+    return queue.receive(1, timedelta(seconds=1))
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -182,18 +198,9 @@ def test_only_a_local_storage_can_be_started():
     ids=["nothing", "html", "xhtml", "no members", "no number"],
 )
 def test_a_response_of_another_service_is_an_outage(answer):
-    with same_page(answer) as url, ThreadPoolExecutor(1) as threads:
-        account = storage_account.AccountConnection(name="a", queue_url=url, blob_url=url, key=b"k")
-        queue = RestQueue(account, "q", threads)
-
-        async def ask() -> None:
-            with pytest.raises(StorageBusyError, match="not a queue service's"):
-                await queue.receive(1, timedelta(seconds=1))
-            with pytest.raises(StorageBusyError, match="not a queue service's"):
-                await queue.hide("i", "p", timedelta(seconds=1))
-            queue.close()
-
-        asyncio.run(ask())
+    for call in (receive, lambda queue: queue.hide("i", "p", timedelta(seconds=1))):
+        with pytest.raises(StorageBusyError, match="not a queue service's"):
+            asked(call, answer)
 
 
 @pytest.mark.parametrize(
@@ -211,13 +218,14 @@ def test_a_response_of_another_service_is_an_outage(answer):
     ],
 )
 def test_refusals(status, code, kind):
-    assert type(queue_storage._refusal(status, code)) is kind
+    with pytest.raises(kind):
+        asked(receive, b"", status, x_ms_error_code=code)
 
 
 def test_received_messages_are_read_as_stored():
-    (message,) = queue_storage._parse_messages(_MESSAGE)
+    (message,) = asked(receive, _MESSAGE)
 
     assert message.text == "a <b> & c"
     assert (message.id, message.pop_receipt, message.dequeue_count) == ("i", "p", 2)
     assert message.next_visible_time == datetime(2026, 11, 21, 12, 10, tzinfo=UTC)
-    assert queue_storage._parse_messages(b"<QueueMessagesList />") == []
+    assert asked(receive, b"<QueueMessagesList />") == []
