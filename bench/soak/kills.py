@@ -19,36 +19,17 @@ from testbed.subscriber import Push
 
 #: Each kind that the traffic causes within seconds; rarer ones come after a longer wait.
 KINDS = (
-    "queue put deliveries",
-    "queue get deliveries",
-    "queue delete deliveries",
-    "queue put retries",
-    "queue get retries",
-    "queue delete retries",
-    "queue put waiting",
-    "queue get waiting",
-    "queue delete waiting",
-    "queue put deadletters",
-    "queue get deadletters",
-    "queue delete deadletters",
-    "queue put deliveries-poison",
-    "queue get deliveries-poison",
-    "queue delete deliveries-poison",
-    "blob write payloads",
-    "blob read payloads",
-    "blob batch payloads",
-    "blob list payloads",
+    *(
+        f"queue {verb} {queue}"
+        for queue in ("deliveries", "retries", "waiting", "deadletters", "deliveries-poison")
+        for verb in ("put", "get", "delete")
+    ),
+    *(f"blob {verb} payloads" for verb in ("write", "read", "batch", "list")),
     "blob write dead-refusing",
     "blob lease azure-webjobs-hosts",
-    "table query topics",
-    "table insert topics",
-    "table write topics",
-    "table query eventsubscriptions",
-    "table insert eventsubscriptions",
-    "table delete eventsubscriptions",
-    "table query endpointhealth",
-    "table write endpointhealth",
-    "table delete endpointhealth",
+    *(f"table {verb} topics" for verb in ("query", "insert", "write")),
+    *(f"table {verb} eventsubscriptions" for verb in ("query", "insert", "delete")),
+    *(f"table {verb} endpointhealth" for verb in ("query", "write", "delete")),
     "table batch",
     "table write metrics",
 )

@@ -28,15 +28,6 @@ from tests.serving import serving
 PATIENCE = 60.0  # seconds after which a wait ends for what does not come
 
 
-class Hasty(socketserver.StreamRequestHandler):
-    """Answers one request and hangs up, as Azurite does on who asks nothing more for some time."""
-
-    def handle(self) -> None:
-        while self.rfile.readline().strip():
-            pass
-        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-
-
 class Patient(socketserver.StreamRequestHandler):
     """Says that somebody has connected, and waits for the end."""
 
@@ -45,6 +36,21 @@ class Patient(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         self.connected.set()
         self.rfile.read()
+
+
+def answering(body: bytes) -> type[socketserver.BaseRequestHandler]:
+    """Answer one request with *body*, in parts of seven bytes, and hang up, as Azurite may do."""
+
+    class Answers(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            while self.rfile.readline().strip():
+                pass
+            answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+            for start in range(0, len(answer), 7):
+                self.wfile.write(answer[start : start + 7])
+                time.sleep(0.001)
+
+    return Answers
 
 
 @contextmanager
@@ -59,12 +65,22 @@ def storage_that_is(
         )
 
 
+def connected(proxy: StorageProxy, request_line: str = "") -> socket.socket:
+    """Return a connection to the queues, on which this is requested."""
+    url = urlsplit(proxy.azurite.queue_url)
+    client = socket.create_connection((url.hostname, url.port), PATIENCE)
+    if request_line:
+        client.sendall(f"{request_line} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+    return client
+
+
+GET, POST = (f"{verb} /account/deliveries/messages" for verb in ("GET", "POST"))
+
+
 def test_a_connection_that_azurite_ended_is_ended_for_the_client_too():
     """Who asks on it would wait for an answer until the read timeout, and so would a timer."""
-    with storage_that_is(Hasty) as storage, running_storage_proxy(storage) as proxy:
-        url = urlsplit(proxy.azurite.queue_url)
-        with socket.create_connection((url.hostname, url.port), PATIENCE) as client:
-            client.sendall(b"GET /account/deliveries/messages HTTP/1.1\r\nHost: a\r\n\r\n")
+    with storage_that_is(answering(b"ok")) as storage, running_storage_proxy(storage) as proxy:
+        with connected(proxy, GET) as client:
             received = b"".join(iter(lambda: client.recv(4096), b""))
 
         assert received.endswith(b"\r\n\r\nok")
@@ -74,8 +90,7 @@ def test_a_connection_that_azurite_ended_is_ended_for_the_client_too():
 def test_a_connection_that_is_open_at_the_end_is_no_error(caplog: pytest.LogCaptureFixture):
     with storage_that_is(Patient) as storage:
         with running_storage_proxy(storage) as proxy:
-            url = urlsplit(proxy.azurite.queue_url)
-            client = socket.create_connection((url.hostname, url.port), PATIENCE)
+            client = connected(proxy)
             assert Patient.connected.wait(PATIENCE)
         client.close()
 
@@ -87,10 +102,8 @@ def test_connections_that_arrive_at_the_end_are_closed():
     with storage_that_is(Patient) as storage:
         for _ in range(10):
             with ExitStack() as clients, running_storage_proxy(storage) as proxy:
-                url = urlsplit(proxy.azurite.queue_url)
                 for _ in range(10):
-                    client = socket.create_connection((url.hostname, url.port), PATIENCE)
-                    clients.enter_context(client)
+                    clients.enter_context(connected(proxy))
         gc.collect()
 
 
@@ -116,9 +129,7 @@ def recorded() -> Iterator[tuple[StorageProxy, list[str]]]:
 
 def ask(proxy: StorageProxy) -> bytes:
     """Ask once, and return all that is answered until the connection ends or for half a second."""
-    url = urlsplit(proxy.azurite.queue_url)
-    with socket.create_connection((url.hostname, url.port), PATIENCE) as client:
-        client.sendall(b"GET /account/deliveries/messages HTTP/1.1\r\nHost: a\r\n\r\n")
+    with connected(proxy, GET) as client:
         client.settimeout(0.5)
         received = b""
         try:
@@ -171,29 +182,14 @@ def test_a_rewritten_request_is_attacked_and_counted_as_what_it_is(
     assert proxy.requests == {"queue get waiting": 1}
 
 
-def answering(body: bytes) -> type[socketserver.BaseRequestHandler]:
-    """Answer each request with *body*, in parts of seven bytes."""
-
-    class Answers(socketserver.StreamRequestHandler):
-        def handle(self) -> None:
-            while self.rfile.readline().strip():
-                pass
-            answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
-            for start in range(0, len(answer), 7):
-                self.wfile.write(answer[start : start + 7])
-                time.sleep(0.001)
-
-    return Answers
-
-
 @pytest.mark.parametrize(
     ("request_line", "failure", "doubled"),
     [
-        ("GET /account/deliveries/messages", None, 2),
-        ("GET /account/deliveries/messages?peekonly=true", None, 0),
-        ("POST /account/deliveries/messages", None, 0),
-        ("POST /account/deliveries/messages", Failure.UNANSWERED, 1),
-        ("POST /account/deliveries/messages", Failure.RESET, 0),
+        (GET, None, 2),
+        (f"{GET}?peekonly=true", None, 0),
+        (POST, None, 0),
+        (POST, Failure.UNANSWERED, 1),
+        (POST, Failure.RESET, 0),
         ("DELETE /account/deliveries/messages/1", Failure.UNANSWERED, 0),
     ],
 )
@@ -205,12 +201,9 @@ def test_messages_are_counted_that_came_again_or_were_put_without_an_answer(
     with storage_that_is(answering(body)) as storage, running_storage_proxy(storage) as proxy:
         if failure:
             proxy.attack = lambda _: Attack(failure)
-        url = urlsplit(proxy.azurite.queue_url)
-        with socket.create_connection((url.hostname, url.port), PATIENCE) as client:
-            client.sendall(f"{request_line} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
-            with suppress(ConnectionResetError):
-                while client.recv(4096):
-                    pass
+        with connected(proxy, request_line) as client, suppress(ConnectionResetError):
+            while client.recv(4096):
+                pass
 
     assert proxy.doubled == doubled
 
@@ -218,11 +211,8 @@ def test_messages_are_counted_that_came_again_or_were_put_without_an_answer(
 def test_a_client_that_goes_before_the_answer_may_put_it_again():
     Patient.connected.clear()
     with storage_that_is(Patient) as storage:
-        with running_storage_proxy(storage) as proxy:
-            url = urlsplit(proxy.azurite.queue_url)
-            with socket.create_connection((url.hostname, url.port), PATIENCE) as client:
-                client.sendall(b"POST /account/deliveries/messages HTTP/1.1\r\nHost: a\r\n\r\n")
-                while not proxy.requests:
-                    time.sleep(0.01)
+        with running_storage_proxy(storage) as proxy, connected(proxy, POST):
+            while not proxy.requests:
+                time.sleep(0.01)
 
         assert proxy.doubled == 1
