@@ -43,7 +43,7 @@ class ScriptedPusher:
         self.sent: list[Sent] = []
 
     def script(self, url: str, *exchanges: Exchange) -> None:
-        """Answer requests to *url* with *exchanges*."""
+        """Answer requests to *url* with *exchanges*; without any, as if it had no script."""
         self._scripts[url] = list(exchanges)
 
     async def send(

@@ -51,7 +51,7 @@ def product(app: Deployment) -> Product:
             {"name": "b", "type": "Dynamic", "properties": {"sourceField": "data.n"}},
         ],
     }
-    product.api.pusher._scripts.pop(URL, None)
+    product.api.pusher.script(URL)
     product.api.json("PUT", CRM, webhook, status=201)
     product.api.json("PUT", f"{ORDERS}/eventSubscriptions/audit", hook(AUDIT_URL), status=201)
     for url in (URL, AUDIT_URL):

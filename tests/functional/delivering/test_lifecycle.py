@@ -36,7 +36,7 @@ def test_what_waits_for_a_deleted_subscription_is_dropped_counted_and_not_pushed
 ) -> None:
     product.publish(1, 2)
     assert product.deliver() == [1, 2]
-    product.api.pusher._scripts.clear()
+    product.api.pusher.script(URL)
 
     end(product.api)
 

@@ -146,7 +146,7 @@ def test_an_end_is_confirmed_whether_paused_or_not(app: Deployment) -> None:
 def test_a_pause_keeps_its_own_part_of_a_message_and_no_other(product: Product) -> None:
     other = "https://other.example/hook"
     act(product, "pause")
-    product.api.pusher._scripts.clear()
+    product.api.pusher.script(URL)
     body = {"destination": {"endpointType": "WebHook", "properties": {"endpointUrl": other}}}
     open_one = CRM.replace("crm", "billing")
     product.api.json("PUT", open_one, {"properties": body}, status=201)
@@ -243,7 +243,7 @@ def test_a_subscription_made_anew_is_not_paused(product: Product) -> None:
     product.publish(1)
     product.api.call("DELETE", CRM)
     body = {"destination": {"endpointType": "WebHook", "properties": {"endpointUrl": URL}}}
-    product.api.pusher._scripts.clear()
+    product.api.pusher.script(URL)
     product.api.json("PUT", CRM, {"properties": body}, status=201)
     product.api.pusher.script(URL, answered(200))
 

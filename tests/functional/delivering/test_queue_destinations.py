@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -104,23 +103,6 @@ def test_a_webhook_that_replaces_a_queue_is_asked(product: Product) -> None:
 
     assert [sent.request.url for sent in product.api.pusher.sent] == [URL]
     assert product.api.in_force().endpoint_url == QUEUE_ID
-
-
-@pytest.mark.parametrize(
-    ("status", "waits"), [(404, timedelta(minutes=5)), (401, timedelta(minutes=5)), (503, None)]
-)
-def test_the_rows_of_azure_resources_say_what_follows(
-    product: Product, status: int, waits: timedelta | None
-) -> None:
-    product.api.pusher.script(QUEUE_ID, answered(status))
-    product.publish(1)
-    began_at = product.app.clock.now()
-    deliver(product)
-
-    [message] = product.app.on(Queue.RETRIES)
-    assert message.due
-    assert message.due - began_at >= (waits or timedelta(seconds=30))
-    assert message.deliveries[0].attempts == 1
 
 
 def test_the_documents_of_a_queue_come_back_as_they_were_given(product: Product) -> None:

@@ -33,11 +33,10 @@ def begin(app: Deployment, process: Deliver, events: range) -> asyncio.Task[None
     return task
 
 
-def under_way(*processes: Deliver) -> list[int]:
+def under_way(app: Deployment, *processes: Deliver) -> list[int]:
     """Return how many requests each has under way to the only endpoint."""
-    return [
-        sum(each.under_way for each in process.endpoints._known.values()) for process in processes
-    ]
+    (subscription,) = app.directory.known.values()
+    return [each.endpoints.of(subscription).under_way for each in processes]
 
 
 def rows(app: Deployment) -> int:
@@ -50,7 +49,7 @@ def test_alone_a_process_has_all_of_the_limit(app: Deployment) -> None:
 
     begin(app, app.deliver, range(40))
 
-    assert (under_way(app.deliver), rows(app)) == ([10], 1)
+    assert (under_way(app, app.deliver), rows(app)) == ([10], 1)
 
 
 def test_one_that_begins_waits_until_the_others_have_given_up_its_part(app: Deployment) -> None:
@@ -64,7 +63,7 @@ def test_one_that_begins_waits_until_the_others_have_given_up_its_part(app: Depl
     found = []
 
     for _ in range(12):
-        found.append(under_way(first, second))
+        found.append(under_way(app, first, second))
         held.let_go()
         held.hold("e-")
         app.loop.advance(SECOND)
@@ -84,7 +83,7 @@ def test_the_part_of_one_that_has_ended_is_used_half_a_minute_later(app: Deploym
 
     for _ in range(5):
         app.loop.advance(10 * SECOND)
-        found.append(under_way(first))
+        found.append(under_way(app, first))
         held.let_go()
         held.hold("e-")
 
@@ -106,7 +105,7 @@ def test_one_that_was_silent_waits_if_the_others_no_longer_count_it(app: Deploym
 
     begin(app, first, range(1, 41))
 
-    assert (under_way(second, first), rows(app)) == ([10, 0], 2)
+    assert (under_way(app, second, first), rows(app)) == ([10, 0], 2)
 
 
 @pytest.mark.parametrize("by", [-3600, -20, 20, 3600])
@@ -123,7 +122,7 @@ def test_a_clock_that_jumps_changes_no_share(app: Deployment, by: int) -> None:
         held.let_go()
         held.hold("e-")
         app.loop.settle()
-        found.append(under_way(first, second))
+        found.append(under_way(app, first, second))
         app.loop.advance(5 * SECOND)
         app.clock.jump(by * SECOND)
         app.loop.advance(SECOND)
@@ -168,7 +167,7 @@ def test_more_processes_than_the_limit_put_back_what_is_not_theirs(app: Deployme
     begin(app, second, range(100, 106))
     app.loop.advance(11 * SECOND)
 
-    assert under_way(first, second) == [1, 0]
+    assert under_way(app, first, second) == [1, 0]
     [message] = app.on(Queue.RETRIES)
     assert {each.attempts for each in message.deliveries} == {0}
     assert app.queues.waits(Queue.RETRIES) == [4 * SECOND]  # of five
@@ -208,7 +207,7 @@ def test_one_whose_beginning_fails_waits_all_the_same(
     held.hold("e-")
     app.loop.settle()
 
-    assert sum(under_way(first, second)) <= 10
+    assert sum(under_way(app, first, second)) <= 10
     app.loop.advance(12 * SECOND)
     held.let_go()
     app.loop.settle()
@@ -230,7 +229,7 @@ def test_a_damaged_row_counts_as_any(app: Deployment) -> None:
     held.hold("e-")
     app.loop.settle()
 
-    assert under_way(first, second) == [5, 5]
+    assert under_way(app, first, second) == [5, 5]
     assert [each.fault for each in app.resources.list(Table.TOPICS, PROCESSES)] == ["", ""]
 
 

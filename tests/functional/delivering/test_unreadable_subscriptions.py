@@ -55,7 +55,7 @@ def spoil(product: Product, damage: str = "no document") -> Resource:
 
 def put(product: Product, **properties: Any) -> None:
     """Put ``crm``; its endpoint consents, and fails afterwards."""
-    product.api.pusher._scripts.pop(URL, None)
+    product.api.pusher.script(URL)
     product.api.json("PUT", CRM, hook(**properties), status=201)
     product.api.pusher.script(URL, answered(500))
 

@@ -104,7 +104,7 @@ class Endpoints(ScriptedPusher):
             during = self.during_handshakes.pop(0)
             await asyncio.get_running_loop().run_in_executor(None, during)
         scripted = await super().send(request, timeout, late)
-        is_scripted = request.queue is not None or request.url in self._scripts
+        is_scripted = request.queue is not None or bool(self._scripts.get(request.url))
         return scripted if is_scripted else consent(request)
 
 

@@ -155,7 +155,7 @@ def test_a_new_endpoint_has_to_consent_too(orders: ArmApi, method: str, refusal:
     assert orders.json("GET", CRM) == before
     assert orders.in_force().endpoint_url == URL
 
-    del orders.pusher._scripts[NEW_URL]
+    orders.pusher.script(NEW_URL)
     orders.json(method, CRM, body, status=201)
 
     in_force = orders.in_force()

@@ -19,6 +19,7 @@ from shared.delivery.policy import (
     retry,
 )
 from shared.delivery.profiles import PROFILES
+from shared.http import Failure, NotAnswered
 from tests.builders import DEAD, a_delivery, an_outcome, terms
 
 NO_ANSWER = an_outcome(Outcome.GENERIC_ERROR, None)  # the one without a probation
@@ -74,6 +75,19 @@ def test_every_other_answer_is_retried() -> None:
     ]
 
     assert set(failures) - set(retried) == {400, 401, 403, 413}
+
+
+def test_of_what_can_go_wrong_in_a_namespace_most_is_final() -> None:
+    """ArgumentException and UnauthorizedAccessException, as the edition lists them; no fault."""
+    final = {
+        failure
+        for failure in set(Failure) - {Failure.SHORTAGE}
+        for outcome in [classify(NotAnswered(failure, "", 0), {200})]
+        if isinstance(decide(a_delivery(attempts=1), outcome, terms(profile="ns"), START, 0), End)
+    }
+
+    unreachable = {Failure.RESOLUTION, Failure.SOCKET, Failure.TLS, Failure.TIMED_OUT}
+    assert final == {*unreachable, Failure.UNSENDABLE, Failure.UNAUTHORIZED}
 
 
 def test_a_success_is_delivered_even_at_the_last_attempt() -> None:

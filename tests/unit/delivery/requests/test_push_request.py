@@ -85,6 +85,13 @@ def test_a_cloud_event_is_a_single_object() -> None:
     assert json.loads(request.body) == cloud(text())
 
 
+@pytest.mark.parametrize(("topic", "said"), [("orders", None), ("shop.orders", "false")])
+def test_a_request_says_that_it_is_of_a_namespace(topic: str, said: str | None) -> None:
+    request = pushed(a_subscription(topic=topic), (Loaded(a_delivery(), text()),))
+
+    assert request.headers.get("aeg-compatibility-mode-enabled") == said
+
+
 def test_a_published_cloud_event_is_passed_on_as_it_is() -> None:
     subscription = a_subscription(
         input_schema=InputSchema.CLOUD_EVENTS, delivery_schema=DeliverySchema.CLOUD_EVENTS
