@@ -21,7 +21,7 @@ from shared.http import Answered, Exchange, Failure, NotAnswered, OutboundReques
 from tests.integration.push.on_loop import HttpPusher
 
 LOCAL = OutboundGuard(allow_http=True, allowed_networks=[ip_network("127.0.0.0/8")])
-SHORT = timedelta(seconds=0.5)
+SHORT = timedelta(seconds=0.25)
 #: Seconds after which a wait ends for what does not come.
 PATIENCE = 30.0
 PATIENT = timedelta(seconds=PATIENCE)
