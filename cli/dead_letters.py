@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import click
 
 from cli.deployment import Deployment, subscription_path, topic_path
-from cli.event_timeline import said
 from cli.failure import REFUSED, CommandFailed
 from cli.groups import CommandGroup
 from cli.options import (
@@ -25,6 +24,7 @@ from cli.output import moment, print_table
 from cli.replays import cancel, jobs, replay
 from cli.subscription_document import destination_of, topic_of
 from cli.terminal import Found, say
+from cli.timeline import said
 from shared.clip import clip
 from shared.deadletter.batching import dead_letter_folder
 

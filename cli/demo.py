@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
@@ -34,29 +34,21 @@ _NARRATED = frozenset({"published", "retry", "given up"})
 _STEPS_SECONDS = 50.0
 
 
-class DemoOptions(NamedTuple):
-    """What the command line says."""
-
-    once: bool
-    port: int
-
-
 @click.command("demo")
 @click.option("--once", is_flag=True, help="Exit when the demo is complete.")
 @click.option("--port", type=int, default=0, help="Port of the host; the default is a free one.")
 def demo(once: bool, port: int) -> int:
     """Run an end-to-end demo on real components, and narrate it."""
-    options = DemoOptions(once, port)
     end_on_signals()
     try:
         with ExitStack() as stack:
-            return _run(options, stack)
+            return _run(stack, port, once=once)
     except HostError as error:
         say(f"demo: {error}")
         return 1
     except KeyboardInterrupt:
         say("\nThe demo has ended.")
-        return 130 if options.once else 0
+        return 130 if once else 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,13 +70,13 @@ class _Narrator:
             self.say(f"{who:<12} {activity.text}")
 
 
-def _run(options: DemoOptions, stack: ExitStack) -> int:
+def _run(stack: ExitStack, port: int, *, once: bool) -> int:
     say("Starting storage (Azurite) and the Functions host …")
     narrator = _Narrator()
     run = stack.enter_context(
         running_deployment(
             LOCAL | {"PUSHGRID_TIME_SCALE": str(TIME_SCALE)},
-            port=options.port,
+            port=port,
             on_line=narrator.on_line,
         )
     )
@@ -114,7 +106,7 @@ def _run(options: DemoOptions, stack: ExitStack) -> int:
     complete = _await_steps(narrator, subscribers, container)
     if complete:
         narrator.say("The demo is complete.")
-    if options.once or not complete:
+    if once or not complete:
         return 0 if complete else 1
     program = "pushgrid" if shutil.which("pushgrid") else ".venv/bin/pushgrid"
     say(_GOODBYE.format(url=url, topic=TOPIC, program=program))

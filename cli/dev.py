@@ -5,12 +5,11 @@ from __future__ import annotations
 import shlex
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from contextlib import ExitStack
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 import click
@@ -39,20 +38,6 @@ _DEFAULTS = LOCAL | {
 _LOG_FORMAT = {"PUSHGRID_LOG_FORMAT": "json"}  # which the narration reads
 _DEFAULT_PORT = 7071
 _POLL_SECONDS = 0.25
-
-
-class DevOptions(NamedTuple):
-    """What the command line says; *settings* are the app's."""
-
-    port: int
-    file: Path | None
-    data: Path | None
-    tls: bool
-    settings: Mapping[str, str]
-    host: str = LOOPBACK
-    workers: int = 1
-    blob_events: bool = False
-    topics: Sequence[str] = ()
 
 
 @click.command("dev")
@@ -121,13 +106,11 @@ def dev(
     file: Path | None,
     topics: tuple[str, ...],
     data: Path | None,
-    tls: bool,
-    blob_events: bool,
     time_scale: float | None,
-    workers: int,
     env: tuple[tuple[str, str], ...],
     verbose: bool,
     as_json: bool,
+    **served: Any,
 ) -> int:
     """
     Run a deployment on this machine and show what happens.
@@ -141,11 +124,22 @@ def dev(
     screen = Screen(as_json=as_json, verbose=verbose, time_scale=_time_scale(settings))
     end_on_signals()
     try:
-        with ExitStack() as stack:
-            given = DevOptions(
-                port, file, data, tls, settings, str(host), workers, blob_events, topics
-            )
-            _run(given, screen, stack)
+        watched = WatchedFile(file, Path(), screen.tell)
+        watched.read()  # a faulty one is reported before anything is started
+        with reserved_port(port, str(host)):
+            screen.say("Starting storage (Azurite) and the Functions host …")
+        with running_deployment(
+            _settings(settings),
+            host=str(host),
+            port=port,
+            on_line=screen.on_host_line,
+            data=data,
+            **served,
+        ) as run:
+            _introduce(run, data, settings, screen)
+            for name in topics:
+                ensure_topic(run.api, name)
+            _serve(run, watched, screen)
     except HostError as error:
         raise CommandFailed(str(error), REFUSED) from None
     except KeyboardInterrupt:
@@ -153,27 +147,8 @@ def dev(
     return 0
 
 
-def _run(options: DevOptions, screen: Screen, stack: ExitStack) -> None:
-    """Start everything and serve until a signal or a fault ends it."""
-    file = WatchedFile(options.file, Path(), screen.tell)
-    file.read()  # a faulty one is reported before anything is started
-    with reserved_port(options.port, options.host):
-        screen.say("Starting storage (Azurite) and the Functions host …")
-    run = stack.enter_context(
-        running_deployment(
-            _settings(options),
-            host=options.host,
-            port=options.port,
-            on_line=screen.on_host_line,
-            data=options.data,
-            tls=options.tls,
-            workers=options.workers,
-            blob_events=options.blob_events,
-        )
-    )
-    _introduce(run, options, screen)
-    for name in options.topics:
-        ensure_topic(run.api, name)
+def _serve(run: LocalRun, file: WatchedFile, screen: Screen) -> None:
+    """Keep the deployment as the file says, until a signal or a fault ends it."""
     # On a thread, since Ctrl-C must not wait for an endpoint's handshake.
     following = _Following(file, run, screen)
     following.start()
@@ -224,12 +199,12 @@ class _Following(threading.Thread):
         self._shown = frozenset(topics)
 
 
-def _settings(options: DevOptions) -> dict[str, str]:
-    own = {**own_settings(), **options.settings}
+def _settings(given: Mapping[str, str]) -> dict[str, str]:
+    own = {**own_settings(), **given}
     defaults = {name: text for name, text in _DEFAULTS.items() if name not in own}
     if any(name.startswith("PUSHGRID_ENTRA_") for name in own):
         defaults.pop("PUSHGRID_AZ_LOGIN", None)  # one excludes the other
-    return {**defaults, **options.settings, **_LOG_FORMAT}
+    return {**defaults, **given, **_LOG_FORMAT}
 
 
 def _storage(folder: Path | None) -> str:
@@ -248,7 +223,9 @@ def _scale_in_words(scale: str) -> str:
     return f"{scale}: waits are so many times shorter than Event Grid's"
 
 
-def _introduce(run: LocalRun, options: DevOptions, screen: Screen) -> None:
+def _introduce(
+    run: LocalRun, data: Path | None, settings: Mapping[str, str], screen: Screen
+) -> None:
     is_default = urlsplit(run.api.url).port == _DEFAULT_PORT
     screen.show("address", run.api.url)
     screen.show("console", f"{run.api.url}/console  (asks for the admin key)")
@@ -257,7 +234,7 @@ def _introduce(run: LocalRun, options: DevOptions, screen: Screen) -> None:
     for name, value in run.host.variables.items():
         screen.show("for clients", f"export {name}={shlex.quote(value)}")
     screen.show("admin key", f"in {run.key_file}; pushgrid admin-key prints it")
-    screen.show("storage", _storage(options.data))
-    screen.show("time scale", _scale_in_words(_time_scale(options.settings)))
+    screen.show("storage", _storage(data))
+    screen.show("time scale", _scale_in_words(_time_scale(settings)))
     connection = shlex.quote(run.connection_string)
     screen.show("for storage", f"export AZURE_STORAGE_CONNECTION_STRING={connection}")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, NamedTuple, TextIO
+from typing import Any, TextIO
 
 import click
 
-from cli.deployment import Deployment
-from cli.event_matches import matches_text, read_matches
+from cli.deployment import Deployment, topic_path
+from cli.failure import CommandFailed
 from cli.options import calls_deployment
-from cli.terminal import print_json, say
+from cli.publish import completed_events
+from cli.terminal import print_json, printable, say
 from shared.delivery.delivery_profile import DeliveryProfile, Feature
 from shared.delivery.forecast import Forecast, forecast
 from shared.delivery.policy import DeliveryTerms, default_terms
@@ -95,16 +97,11 @@ def explain(
         return 0 if any(each["matched"] for each in found) else _NO_MATCH
     if not answers:
         raise click.UsageError("Give --answers, or --event and --topic.")
-    _explain_answers(profile, answers, as_json=as_json, **given)
-    return 0
-
-
-def _explain_answers(profile: str, answers: str, *, as_json: bool, **given: Any) -> None:
     chosen = PROFILES[profile]
     try:
         expected = forecast(
             [each.strip() for each in answers.split(",")],
-            _terms(chosen, Given(**given)),
+            _terms(chosen, given),
             timedelta(seconds=_answer_seconds(given["response_seconds"])),
         )
     except ValueError as error:
@@ -113,39 +110,30 @@ def _explain_answers(profile: str, answers: str, *, as_json: bool, **given: Any)
         print_json(_document(chosen, expected), indent=None)
     else:
         say(_table(chosen, expected))
+    return 0
 
 
-class Given(NamedTuple):
-    """What the options say about the subscription."""
-
-    endpoint: str
-    ttl_minutes: int | None
-    max_attempts: int | None
-    dead_letter: bool
-    response_seconds: float
-
-
-def _terms(profile: DeliveryProfile, options: Given) -> DeliveryTerms:
+def _terms(profile: DeliveryProfile, options: Mapping[str, Any]) -> DeliveryTerms:
     terms = default_terms(profile)
-    if options.ttl_minutes is not None:
+    if options["ttl_minutes"] is not None:
         _, least, most = (each // _MINUTE for each in profile.limits.time_to_live)
-        if not least <= options.ttl_minutes <= most:
+        if not least <= options["ttl_minutes"] <= most:
             allowed = f"{least}" if least == most else f"{least} to {most}"
             raise ValueError(f"--ttl-minutes: profile {profile.name} allows {allowed}")
-        terms = replace(terms, time_to_live=options.ttl_minutes * _MINUTE)
-    if options.max_attempts is not None:
+        terms = replace(terms, time_to_live=options["ttl_minutes"] * _MINUTE)
+    if options["max_attempts"] is not None:
         if profile.limits.attempts is None:
             raise ValueError(f"--max-attempts: profile {profile.name} does not limit attempts")
         _, fewest, most = profile.limits.attempts
-        if not fewest <= options.max_attempts <= most:
+        if not fewest <= options["max_attempts"] <= most:
             raise ValueError(f"--max-attempts: profile {profile.name} allows {fewest} to {most}")
-        terms = replace(terms, max_attempts=options.max_attempts)
-    if options.dead_letter and Feature.DEAD_LETTERS not in profile.features:
+        terms = replace(terms, max_attempts=options["max_attempts"])
+    if options["dead_letter"] and Feature.DEAD_LETTERS not in profile.features:
         raise ValueError(f"--dead-letter: profile {profile.name} has no dead letters")
     return replace(
         terms,
-        dead_letter=_ANY_CONTAINER if options.dead_letter else None,
-        endpoint=EndpointType(options.endpoint),
+        dead_letter=_ANY_CONTAINER if options["dead_letter"] else None,
+        endpoint=EndpointType(options["endpoint"]),
     )
 
 
@@ -204,3 +192,36 @@ def _clock(moment: timedelta | None) -> str:
     minutes, rest = divmod(moment, _MINUTE)
     parts = f".{rest.microseconds // 1000:03}".removesuffix(".000")
     return f"{minutes // 60}:{minutes % 60:02}:{rest.seconds:02}{parts}"
+
+
+def read_matches(
+    deployment: Deployment, topic: str, file: TextIO, subscription: str | None
+) -> Sequence[Mapping[str, Any]]:
+    """
+    Ask which event subscriptions of a topic the events in a file match, or only the one named.
+
+    Raises:
+        CommandFailed: there is no such event subscription, or the deployment refused the events.
+    """
+    events = completed_events(deployment, topic, file)
+    found: Sequence[Mapping[str, Any]] = deployment.post(f"{topic_path(topic)}/matches", events)[
+        "value"
+    ]
+    wanted = [each for each in found if subscription in {None, each["subscription"]}]
+    if subscription and not wanted:
+        names = ", ".join(each["subscription"] for each in found) or "none"
+        raise CommandFailed(f"{topic} has no event subscription '{subscription}', but {names}")
+    return wanted
+
+
+def matches_text(topic: str, found: Sequence[Mapping[str, Any]]) -> str:
+    """Return a line for each event subscription, as ``…/matches`` answers them."""
+    return "\n".join(map(_line, found)) or f"{topic} has no event subscription"
+
+
+def _line(match: Mapping[str, Any]) -> str:
+    name = match["subscription"]
+    if match["matched"]:
+        limits = match.get("limits")
+        return f"{name}: matches; it gets {limits['text']}" if limits else f"{name}: matches"
+    return f"{name}: no match: {printable(match['why'])}"

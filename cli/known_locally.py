@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+import click
 from platformdirs.unix import Unix
 
 from cli.failure import REFUSED, CommandFailed
+from cli.terminal import say
 from devhost.http.origin import host_name
 
 DEFAULT_URL = "http://127.0.0.1:7071"
@@ -116,3 +118,24 @@ def is_local(url: str) -> bool:
         return ip_address(name).is_loopback
     except ValueError:
         return name == "localhost"
+
+
+@click.command("admin-key")
+@click.option(
+    "--url", envvar="PUSHGRID_URL", show_envvar=True, help="Base URL of the local deployment."
+)
+def admin_key(url: str | None) -> None:
+    """
+    Print the admin key of a local deployment.
+
+    The console asks for it, and curl sends it as the bearer token.
+    """
+    url = deployment_url(url)
+    key = local_key(url, Path.cwd())
+    if not key:
+        raise CommandFailed(
+            "no admin key of that URL is known here: 'pushgrid dev' records its own while it runs; "
+            "on Azure the key is in the vault",
+            REFUSED,
+        )
+    say(key)

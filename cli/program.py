@@ -16,13 +16,13 @@ from shared import VERSION
 
 # The module and the name of each command.
 _COMMANDS = {
-    "admin-key": ("cli.admin_key", "admin_key"),
+    "admin-key": ("cli.known_locally", "admin_key"),
     "apply": ("cli.apply", "apply"),
     "cost": ("cli.cost", "cost"),
     "dead-letters": ("cli.dead_letters", "dead_letters"),
     "demo": ("cli.demo", "demo"),
     "dev": ("cli.dev", "dev"),
-    "events": ("cli.events", "events"),
+    "events": ("cli.replays", "events"),
     "explain": ("cli.explain", "explain"),
     "listen": ("cli.listen", "listen"),
     "namespace": ("cli.namespaces", "namespace"),

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from cli.deployment import Deployment, subscription_path
 from cli.failure import REFUSED, CommandFailed
-from cli.holds import read_holds
 from cli.troubles import Troubles, read_troubles
 
 COUNTED = {
@@ -37,7 +36,7 @@ class Reading(NamedTuple):
     """
     A deployment at one moment.
 
-    *health* is the answer of ``status/health``; *found* is what is wrong, and what waits. *totals*
+    *health* is the answer of ``status/health``; *found* is what is wrong, held and waits. *totals*
     count events since the deployment began, by the names of `COUNTED`; *rates* are events a second
     over the last minute at most, or ``None`` at the first reading. *failures* are the latest first.
     """
@@ -46,7 +45,6 @@ class Reading(NamedTuple):
     found: Troubles
     totals: Mapping[str, float]
     rates: Mapping[str, float] | None
-    holds: Sequence[Mapping[str, Any]]
     failures: Sequence[Failure]
 
     @property
@@ -62,7 +60,7 @@ class Reading(NamedTuple):
             "status": self.status,
             **{name: self.health[name] for name in ("reasons", "queues")},
             **self.found.document,
-            **{name: getattr(self, name) for name in ("rates", "totals", "holds", "failures")},
+            **{name: getattr(self, name) for name in ("rates", "totals", "failures")},
         }
 
 
@@ -77,7 +75,7 @@ class Readings:
     """
     Readings of one deployment; *clock* returns seconds.
 
-    A reading takes four requests, and one more for each of up to five subscriptions whose
+    A reading takes three requests, and one more for each of up to five subscriptions whose
     attempts have failed within the last minute; the first asks for those that are held, and that
     have failed most.
     """
@@ -99,15 +97,16 @@ class Readings:
             raise CommandFailed("; ".join(health["reasons"]), REFUSED, 503)
         sample = _sample(self.clock(), self.deployment.metrics())
         first = self._first(sample.at)
-        holds, found = read_holds(self.deployment), read_troubles(self.deployment)
+        found = read_troubles(self.deployment)
+        held = {_folded((each["topic"], each["subscription"])) for each in found.holds}
         new = sample.failing - first.failing if first else sample.failing
         since = datetime.fromisoformat(health["checkedAt"]) - (_LATER if first else _AT_FIRST)
         # Those that are held have failed of late.
-        failing = sorted(new, key=lambda each: (_folded(each) in holds, new[each]), reverse=True)
+        failing = sorted(new, key=lambda each: (_folded(each) in held, new[each]), reverse=True)
         failures = self._read_failures(failing[:_MOST_ASKED], since)
         self._samples.append(sample)
         rates = _rates(sample, first) if first else None
-        return Reading(health, found, sample.totals, rates, list(holds.values()), failures)
+        return Reading(health, found, sample.totals, rates, failures)
 
     def _read_failures(
         self, failing: Iterable[tuple[str, str]], since: datetime

@@ -1,4 +1,4 @@
-"""`pushgrid dead-letters replay`, `jobs` and `cancel`: sends dead letters again."""
+"""`pushgrid dead-letters replay`, `jobs` and `cancel`, `pushgrid events`: send events again."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rich.text import Text
 from cli.deleting import asks_first, confirm
 from cli.deployment import Deployment
 from cli.failure import REFUSED, CommandFailed
+from cli.groups import CommandGroup
 from cli.narration import counted
 from cli.options import (
     WholeNumber,
@@ -28,7 +29,7 @@ from cli.terminal import Found, printable, say
 _POLL = 1.0  # seconds
 _STALLED = 900  # polls; a host that is killed holds its step for up to ten minutes
 _CHOOSING = ("topic", "subscription", "prefix", "reason", "container")
-_RUNNING, DONE, _FAILED = "Running", "Done", "Failed"
+_RUNNING, _DONE, _FAILED = "Running", "Done", "Failed"
 
 
 @click.command("replay")
@@ -87,13 +88,13 @@ def replay(
             err=True,
         )
         job = _wait(deployment, job)
-    if job["state"] == DONE and job["replayed"] and not dry_run:
+    if job["state"] == _DONE and job["replayed"] and not dry_run:
         say(
             f"{counted(job['replayed'], 'event')} replayed: 'pushgrid dead-letters jobs' tells "
             "how many have failed again",
             err=True,
         )
-    return _found(job, 0 if job["state"] in {_RUNNING, DONE} else REFUSED)
+    return _found(job, 0 if job["state"] in {_RUNNING, _DONE} else REFUSED)
 
 
 @click.command("jobs")
@@ -113,14 +114,54 @@ def cancel(deployment: Deployment, job: str) -> Found:
     return _found(deployment.post(f"replays/{job}/cancel"))
 
 
+@click.group("events", cls=CommandGroup)
+def events() -> None:
+    """Send single events again."""
+
+
+@events.command("resend")
+@click.argument("event_id", metavar="ID")
+@click.option("--topic", "-t", help="Only dead letters of this topic, or NAMESPACE.TOPIC.")
+@click.option("--subscription", "-s", help="Only of event subscriptions of this name.")
+@click.option(
+    "--unproven", is_flag=True, help="Also CloudEvents whose blob does not tell their topic."
+)
+@prints_found
+def resend(
+    deployment: Deployment,
+    event_id: str,
+    topic: str | None,
+    subscription: str | None,
+    unproven: bool,
+) -> Found:
+    """
+    Send the dead letters of the event ID again, to the event subscriptions that they were for.
+
+    It is a replay of these dead letters only, also of those that were replayed before. Only dead
+    letters keep the event: what timelines record of others is its attempts.
+    """
+    wanted = {"event": event_id, "topic": topic, "subscription": subscription}
+    body = {name: each for name, each in wanted.items() if each is not None}
+    job = _followed(deployment, {**body, "again": True, "unproven": unproven})
+    if job["state"] != _DONE:
+        raise CommandFailed(f"replay {job['id']}: {job['state']}: {job['why']}", REFUSED)
+    if not job["replayed"]:
+        raise CommandFailed(
+            f"no dead letter has the event id '{event_id}': only dead letters keep the event, see "
+            "'pushgrid dead-letters list'; any other is sent again with 'pushgrid publish'",
+            REFUSED,
+        )
+    return Found(job, f"resent {event_id}: {job['replayed']} of {job['events']} dead letters read")
+
+
 def _counted(deployment: Deployment, body: Mapping[str, Any]) -> str:
     """Return in words how many dead letters a replay would send: a dry run counts them."""
-    job = followed(deployment, {**body, "dryRun": True})
+    job = _followed(deployment, {**body, "dryRun": True})
     events = counted(job["replayed"], "event")
     return f": {events} of {counted(len(job['sources']), 'event subscription')}"
 
 
-def followed(deployment: Deployment, body: Mapping[str, Any]) -> Mapping[str, Any]:
+def _followed(deployment: Deployment, body: Mapping[str, Any]) -> Mapping[str, Any]:
     """Start a replay; return the job when it has ended."""
     return _wait(deployment, deployment.post("replays", body))
 

@@ -10,7 +10,6 @@ import click
 
 from cli.deployment import Deployment
 from cli.failure import REFUSED, CommandFailed
-from cli.holds import read_holds
 from cli.options import prints_found
 from cli.output import print_table
 from cli.terminal import Found, say
@@ -30,7 +29,6 @@ def status(deployment: Deployment) -> Found:
     found = deployment.status("health")
     if found.get("storage") == "reachable":
         try:
-            found["holds"] = list(read_holds(deployment).values())
             troubles = read_troubles(deployment)
             found |= {**troubles.document, "status": troubles.overall(found["status"])}
         except CommandFailed as error:

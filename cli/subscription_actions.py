@@ -9,13 +9,13 @@ import click
 
 from cli.deployment import Deployment, subscription_path
 from cli.failure import REFUSED
-from cli.holds import hold_text
 from cli.options import of_topic, prints_found
 from cli.output import moment
 from cli.terminal import Found, printable
+from cli.troubles import hold_text
 
 _SUMMARIES = {
-    "pause": "Hold an event subscription by hand; its events wait.\n\nTheir time to live goes on: "
+    "pause": "Pause an event subscription; its events wait.\n\nTheir time to live goes on: "
     "an event that expires meanwhile is dead-lettered or dropped.",
     "resume": "End a pause; waiting events are delivered at a limited rate.",
     "release": "End an automatic hold now.",

@@ -12,11 +12,9 @@ from cli.deleting import Doomed, asks_first, delete
 from cli.deployment import Deployment, subscription_path, topic_path
 from cli.failure import REFUSED, CommandFailed
 from cli.groups import CommandGroup
-from cli.holds import Hold, consent_text, hold_text, read_holds
-from cli.missing_container import missing_container
-from cli.new_secret import new_secret
 from cli.options import of_topic, prints_found
 from cli.output import moment, print_table
+from cli.stored_subscription import consent_text, missing_container, new_secret
 from cli.subscription_actions import ACTIONS
 from cli.subscription_document import (
     SubscriptionOptions,
@@ -29,6 +27,7 @@ from cli.subscription_document import (
 )
 from cli.subscription_options import FILTERS, describes_subscription
 from cli.terminal import Found, print_json, say
+from cli.troubles import Hold, hold_text
 
 _DEAD_LETTER = "deadLetterDestination"
 
@@ -65,7 +64,7 @@ def list_subscriptions(deployment: Deployment, topic: str | None) -> Found:
             found += deployment.list(f"{topic_path(each)}/eventSubscriptions")
 
     def show() -> None:
-        holds = read_holds(deployment)
+        holds = _read_holds(deployment)
         print_table(
             [_row(each, holds, system_topics) for each in found],
             "There are no event subscriptions. Create one with 'pushgrid subscription create'.",
@@ -85,7 +84,7 @@ def show(deployment: Deployment, topic: str, name: str) -> Found:
     That it is paused or held is told on standard error.
     """
     document = deployment.get(subscription_path(topic, name))
-    if hold := _hold(document, read_holds(deployment), deployment.system_topics()):
+    if hold := _hold(document, _read_holds(deployment), deployment.system_topics()):
         say(hold_text(hold), err=True)
     return Found(document, lambda: print_json(document))
 
@@ -240,6 +239,12 @@ def _document(
             f"--endpoint has no scheme: write http://{options.endpoint} or https://…"
         )
     return built
+
+
+def _read_holds(deployment: Deployment) -> Mapping[tuple[str, str], Hold]:
+    """Return what is paused or held, by topic and event subscription in lower case."""
+    found = deployment.get("holds")["value"]
+    return {(each["topic"].lower(), each["subscription"].lower()): each for each in found}
 
 
 def _hold(

@@ -1,17 +1,23 @@
-"""`pushgrid timeline`: prints every recorded attempt of the events of a subscription."""
+"""`pushgrid timeline`: prints a line for each recorded attempt of an event, and how it ended."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
 
 import click
 
 from cli.deployment import Deployment, subscription_path
-from cli.event_timeline import state_text, table
+from cli.narration import counted
 from cli.options import Since, WholeNumber, of_topic, prints_found, shows_most
-from cli.terminal import Found
+from cli.output import moment
+from cli.terminal import Found, printable
 
 _NOTHING = 1  # exit code: nothing is recorded
+_HEADER = (
+    f"{'when':>12}  {'UTC':<19}  {'#':>3}  {'answer':<24}  {'took':>8}  {'next':>12}  because of"
+)
 
 
 @click.command("timeline")
@@ -60,3 +66,128 @@ def _nothing(topic: str, subscription: str, event: str | None) -> str:
         "PUSHGRID_ATTEMPT_LOG is 'all'. Events held before their\nfirst attempt and events that "
         "the filters exclude have no record. Records are kept for a week."
     )
+
+
+def table(event: Mapping[str, Any], now: datetime) -> str:
+    """Return an event's timeline as text, with times since publish and in UTC."""
+    published = datetime.fromisoformat(event["publishedAt"])
+    name = "(gone)" if event["eventId"] is None else event["eventId"]
+    since = f"{moment(published)}, {span(now - published)} ago"
+    trace = f", trace {event['traceId']}" if event.get("traceId") else ""
+    job = event.get("replayOf")
+    replay = f", replay {job}" if job else ""
+    ids = f"aeg-output-event-id {event['systemId']}{trace}{replay}"
+    about = f"  {text}" if (text := about_text(event)) else ""
+    title = f"{printable(name)}{about}  {'replayed' if job else 'published'} {since}  ({ids})"
+    sent = [f"{'event':>12}  {printable(event['event'])}"] if event.get("event") else []
+    lines = [title, *sent, _HEADER]
+    for each in event["attempts"]:
+        at, next_at = datetime.fromisoformat(each["at"]), _time(each["nextAt"])
+        answer = f"{each['status'] or '-'} {each['outcome']}"
+        next_in = span(next_at - published) if next_at else "-"
+        detail = f" ({printable(each['detail'])})" if each["detail"] else ""
+        lines.append(
+            f"{span(at - published):>12}  {moment(at)}  {each['number']:>3}  {answer:<24}  "
+            f"{each['seconds']:>6.2f} s  {next_in:>12}  {each['why'] or ''}{detail}".rstrip()
+        )
+        lines += [f"{'':>12}  | {line}" for line in answer_lines(each.get("answer"))]
+    return "\n".join([*lines, _last_line(event, published, now)])
+
+
+def about_text(event: Mapping[str, Any]) -> str:
+    """Return the type and subject of an event, as far as they are known."""
+    return " ".join(printable(event[name]) for name in ("eventType", "subject") if event.get(name))
+
+
+def answer_lines(answer: Mapping[str, Any] | None) -> list[str]:
+    """Return the endpoint's answer as it is shown: the kept headers, then the body."""
+    if answer is None:
+        return []
+    if answer["body"] is None:
+        return [f"(answered with the event of aeg-output-event-id {answer['systemId']})"]
+    headers = [f"{name}: {value}" for name, value in answer["headers"].items()]
+    body = answer["body"].splitlines() or ["(no body)"]
+    more = ["… (only the beginning is kept)"] if answer["isTruncated"] else []
+    return [printable(line) for line in [*headers, *body, *more]]
+
+
+def said(failure: Mapping[str, Any]) -> str:
+    """Return in one line what an endpoint said to a failed attempt, or why it said nothing."""
+    answer = failure.get("answer")
+    lines = [*((answer and answer["body"]) or "").split("\n"), failure["detail"] or ""]
+    return next((printable(line.strip()) for line in lines if line.strip()), "")
+
+
+def state_text(
+    state: Mapping[str, Any] | None, since: datetime, now: datetime, *, shows_events: bool = False
+) -> str:
+    """
+    Return a subscription's state as text: what holds events back, and what was counted.
+
+    With *shows_events* some are shown that the counts may not have yet.
+    """
+    if state is None:
+        return "The event subscription no longer exists."
+    lines = _obstacles(state, now)
+    if place := state.get("deadLetter"):
+        where = f"container '{place['container']}' of storage account '{place['account']}'"
+        lines.append(f"Dead letters: {where}.")
+    counts = state["counts"]
+    published = counted(counts["PublishSuccessCount"], "event")
+    lines.append(
+        f"Counted since {since:%Y-%m-%d %H:%M} (UTC), some seconds late: {published} "
+        f"published, of which {counts['MatchedEventCount']} matched this subscription and "
+        f"{counts['UnmatchedEventCount']} matched none; {counts['DeliverySuccessCount']} "
+        f"delivered, {counts['DeadLetteredCount']} dead-lettered, {counts['DroppedEventCount']} "
+        "dropped."
+    )
+    has_matched = counts["MatchedEventCount"] or shows_events
+    if counts["PublishSuccessCount"] and not has_matched and not state.get("expiredAt"):
+        lines.append("Its filters matched none of them.")
+    return "\n".join(lines)
+
+
+def _obstacles(state: Mapping[str, Any], now: datetime) -> list[str]:
+    """Return what keeps events from a subscription."""
+    lines = []
+    if expired := state.get("expiredAt"):
+        then = moment(expired)
+        lines.append(f"Expired at {then}: it gets no more events, and those that wait are dropped.")
+    if not state["hasConsented"]:
+        lines.append("Not delivering: the endpoint has not completed the validation handshake.")
+    if paused := state.get("paused"):
+        since_then = moment(paused["since"])
+        by = printable(paused["by"])
+        lines.append(f"Paused since {since_then} by {by}: its events wait until it is resumed.")
+    if (held := state["held"]) and (until := _time(held["until"])):
+        left = span(timedelta(seconds=max(round((until - now).total_seconds()), 0)))
+        lines.append(f"Held: the endpoint is sent nothing for another {left} ({held['why']}).")
+    elif held:
+        lines.append(f"Held, and one event is sent first as a probe ({printable(held['why'])}).")
+    return lines
+
+
+def _last_line(event: Mapping[str, Any], published: datetime, now: datetime) -> str:
+    if end := event["end"]:
+        at = datetime.fromisoformat(end["at"])
+        reason = f": {end['reason']} ({end['why']})" if end["reason"] else ""
+        text = f"{end['state']}{reason}"
+        if due := _time(end["blobDueAt"]):
+            text = f"given up{reason}; its blob {'is' if due > now else 'was'} due at {moment(due)}"
+        return f"{span(at - published):>12}  {moment(at)}  {text}"
+    next_at = _time(event["attempts"][-1]["nextAt"]) if event["attempts"] else None
+    if next_at and next_at > now:
+        return f"{'':>12}  waiting: the next attempt is due in {span(next_at - now)}"
+    return f"{'':>12}  no failure recorded since: the event was delivered or is held"
+
+
+def _time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def span(time: timedelta) -> str:
+    """Format a duration as 1:46:40.2, to a tenth of a second."""
+    tenths = round(time / timedelta(seconds=0.1))
+    whole, tenth = divmod(max(tenths, 0), 10)
+    text = str(timedelta(seconds=whole))
+    return f"{text}.{tenth}" if tenth else text

@@ -17,13 +17,13 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.deployment import Deployment
-from cli.event_timeline import about_text, said
 from cli.failure import CommandFailed
 from cli.options import NumberRange, calls_deployment, prints_json
 from cli.output import Console, as_table, moment, print_parts
 from cli.readings import Failure, Reading, Readings
 from cli.status import queue_rows
 from cli.terminal import print_json
+from cli.timeline import about_text, said
 from cli.troubles import trouble_row, waiting_text
 
 _Found = Reading | CommandFailed  # a reading, or why there is none

@@ -1,4 +1,4 @@
-"""Says what is wrong with event subscriptions, and how many events wait."""
+"""Says what is wrong with event subscriptions, what holds them, and how many events wait."""
 
 from __future__ import annotations
 
@@ -7,25 +7,28 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from cli.deployment import Deployment
-from cli.event_timeline import span
 from cli.failure import REFUSED, CommandFailed
 from cli.narration import counted
 from cli.output import moment
 from cli.terminal import printable
+from cli.timeline import span
 
 Trouble = Mapping[str, Any]  # as ``status/topics`` answers it
+Hold = Mapping[str, Any]  # as ``holds`` answers it
 
 
 class Troubles(NamedTuple):
     """
     What is wrong, the most harmful first; *waiting* is of all event subscriptions.
 
-    *limits* are those of requests, of each event subscription that has one.
+    *limits* are those of requests, of each event subscription that has one; *holds* are of those
+    that are paused or held.
     """
 
     waiting: Mapping[str, Any]
     troubles: Sequence[Trouble]
     limits: Sequence[Mapping[str, Any]]
+    holds: Sequence[Hold]
 
     @property
     def document(self) -> dict[str, Any]:
@@ -48,13 +51,29 @@ def read_troubles(deployment: Deployment) -> Troubles:
     if "troubles" not in found:
         error = found.get("error", {}).get("message", "an earlier version runs there")
         raise CommandFailed(error, REFUSED, 503)
-    limits = [
-        {"topic": topic["name"], "subscription": each["name"], **each["limits"]}
+    listed = [
+        ({"topic": topic["name"], "subscription": each["name"]}, each)
         for topic in found.get("value", ())
         for each in topic.get("subscriptions", ())
-        if each.get("limits")
     ]
-    return Troubles(found["waiting"], found["troubles"], limits)
+    limits = [named | each["limits"] for named, each in listed if each.get("limits")]
+    holds = [
+        named | {"paused": each["paused"], "held": each["held"]}
+        for named, each in listed
+        if each.get("paused") or each.get("held")
+    ]
+    return Troubles(found["waiting"], found["troubles"], limits, holds)
+
+
+def hold_text(hold: Hold) -> str:
+    """Return in one line since when it is paused and by whom, and until when it is held and why."""
+    parts = []
+    if paused := hold["paused"]:
+        parts.append(f"paused since {moment(paused['since'])} by {printable(paused['by'])}")
+    if held := hold["held"]:
+        until = f" until {moment(held['until'])}" if held["until"] else ""
+        parts.append(f"held{until}: {printable(held['why'])}")
+    return "; ".join(parts)
 
 
 def waiting_text(waiting: Mapping[str, Any]) -> str:

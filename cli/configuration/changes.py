@@ -11,8 +11,7 @@ from typing import Any
 from cli.configuration.resources import SUBSCRIPTIONS, ResourceId, WantedResource
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
-from cli.holds import consent_text
-from cli.missing_container import missing_container
+from cli.stored_subscription import consent_text, missing_container
 
 CONSENT = {"pushgrid-consent": "assumed"}
 _NOT_COMPARED = {"provisioningState", "systemData"}

@@ -14,7 +14,7 @@ from cli.configuration.changes import CONSENT, Action, Change, faults_of, warnin
 from cli.configuration.resources import ResourceId, WantedResource
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
-from cli.new_secret import new_secret
+from cli.stored_subscription import new_secret
 from cli.subscription_document import gets_secret
 
 _AT_ONCE = 8  # a handshake can take a minute and a half

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cli.event_timeline import state_text
+from cli.timeline import state_text
 from pushgrid.testing.memory import START
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndState

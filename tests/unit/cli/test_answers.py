@@ -18,7 +18,7 @@ import requests
 
 from cli import waiting
 from cli.answers import document_of
-from cli.home import HOME
+from cli.local_deployment import HOME
 from cli.subscription_document import gets_secret
 from tests.commands import Run, runner
 from tests.serving import serving

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from cli import dev
-from cli.home import HOME
 from cli.known_locally import LocalDeployment, find_local, local_key, recorded
-from cli.local_deployment import ADMIN_KEY
+from cli.local_deployment import ADMIN_KEY, HOME
 from cli.narration import NarratedLine
 from cli.program import main
 from cli.screen import Screen
@@ -265,6 +264,6 @@ def test_azure_cli_can_sign_in_unless_entra_id_is_on(
 ) -> None:
     monkeypatch.setattr(dev, "own_settings", dict)
 
-    settings = dev._settings(dev.DevOptions(0, None, None, tls=True, settings=given))
+    settings = dev._settings(given)
 
     assert settings.get("PUSHGRID_AZ_LOGIN") == found

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from cli.event_timeline import table
+from cli.timeline import table
 from pushgrid.testing.memory import START
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.outcome import DeliveryOutcome, EndpointAnswer, Outcome

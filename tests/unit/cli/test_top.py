@@ -99,9 +99,11 @@ class Scripted:
             return self._metrics()
         if path == "/status/topics":
             waiting = {"events": 3012, "oldestSeenSeconds": 95.2}
-            return json.dumps({"waiting": waiting, "troubles": self.troubles, "value": []})
-        if path.endswith("/holds"):
-            return json.dumps({"value": self.holds})
+            topics = [
+                {"name": each["topic"], "subscriptions": [{**each, "name": each["subscription"]}]}
+                for each in self.holds
+            ]
+            return json.dumps({"waiting": waiting, "troubles": self.troubles, "value": topics})
         *_, subscription, last = path.split("/")
         assert last == "failures"
         self.asked.append((subscription, query["since"][11:19]))

@@ -1,4 +1,4 @@
-"""Warns of a dead-letter container that does not exist."""
+"""Tells what people should know about an event subscription that a deployment has stored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,21 @@ from typing import Any
 
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
-from cli.subscription_document import destination_of
+from cli.subscription_document import destination_of, secrets_of
+
+_AWAITING = "the endpoint has to open the validation link that it was sent, within ten minutes"
+
+
+def consent_text(document: Mapping[str, Any]) -> str | None:
+    """Return what the consent to an event subscription awaits, if anything."""
+    state = (document.get("properties") or {}).get("provisioningState")
+    return _AWAITING if state == "AwaitingManualAction" else None
+
+
+def new_secret(deployment: Deployment, path: str) -> str:
+    """Return a line with the secret that was made for the event subscription at *path*."""
+    listed = deployment.post(f"{path}/getDeliveryAttributes")["value"]
+    return f"signing secret, which is not shown again: {secrets_of(listed)}"
 
 
 def missing_container(deployment: Deployment, path: str, document: Mapping[str, Any]) -> str | None:
