@@ -9,13 +9,16 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 import pytest
 import requests
+from azure.mgmt.eventgrid import models as m
 
 from devhost.process import RunningHost
 from testbed.arm import Arm
 from testbed.subscriber import PATIENCE, Consent, Push, Reply, Subscriber, consents
+from tests.e2e.managing import GROUP, webhook
 from tests.e2e.publishing import an_event, ids, send
 
 CLOUD = "CloudEventSchemaV1_0"
@@ -112,6 +115,22 @@ def test_each_handshake_ends_as_documented(
         assert ids(endpoints[name].pushes) == events
     for name in set(endpoints) - served - awaited:
         assert endpoints[name].pushes == []
+
+
+def test_the_official_client_waits_for_the_link(
+    client: Any, subscriber: Callable[..., Subscriber], name: str
+):
+    silent = subscriber(consent=says(200))
+    client.topics.begin_create_or_update(GROUP, name, m.Topic(location="x")).result()
+    poller = client.topic_event_subscriptions.begin_create_or_update(
+        GROUP, name, "crm", m.EventSubscription(destination=webhook(silent))
+    )
+
+    time.sleep(1.5)
+    assert not poller.done()
+    requests.get(link(silent), timeout=60)
+
+    assert poller.result(timeout=PATIENCE).provisioning_state == "Succeeded"
 
 
 def test_endpoints_hear_of_the_end_and_one_that_hangs_delays_nobody(
