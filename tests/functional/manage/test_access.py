@@ -131,8 +131,10 @@ class App:
         for path in (ORDERS, SHOP, SHOP_ORDERS):
             api.json("PUT", path, {"location": "x"}, status=201)
         api.json("PUT", CRM, hook(), status=201)
-        answer = EndpointAnswer("sys-1", {"x-trace": "of-crm"}, "words of crm")
-        api.attempts.write([a_record(outcome=replace(an_outcome(), answer=answer))])
+        record = a_record()
+        answer = EndpointAnswer(record.system_id, {"x-trace": "of-crm"}, "words of crm")
+        outcome = replace(an_outcome(), answer=answer)
+        api.attempts.write([replace(record, outcome=outcome)])
         api.reconfigure(operators=OPERATORS)
         self.stored = self.everything()
 
