@@ -1,4 +1,4 @@
-"""Subscriptions whose deliveries are signed: their secrets in ARM documents, and rotations."""
+"""Secrets of deliveries in ARM documents: of their signatures, with rotations, and of headers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -250,3 +251,51 @@ def test_what_is_not_signed_can_not_be_rotated(orders: ArmApi) -> None:
     error = orders.error("POST", ROTATE, status=400)
 
     assert "are not signed" in error["message"]
+
+
+# --- secrets of other headers
+
+
+SECRET = header("k3y")
+PUBLIC = {"name": "x-team", "type": "Static", "properties": {"value": "crm"}}
+
+
+def test_a_secret_that_comes_back_as_it_was_shown_keeps_its_value(orders: ArmApi) -> None:
+    orders.json("PUT", CRM, hook(URL, PUBLIC, SECRET), status=201)
+    shown = orders.json("GET", CRM)["properties"]["destination"]["properties"]
+    hidden = shown["deliveryAttributeMappings"][1] | {"name": "X-KEY"}
+    body = hook(URL, hidden)
+
+    for method, given in (("PUT", body), ("PATCH", body["properties"])):
+        orders.json(method, CRM, given, status=201)
+        (kept,) = orders.json("POST", f"{CRM}/getDeliveryAttributes")["value"]
+        assert kept == SECRET | {"name": "X-KEY"}
+
+
+@pytest.mark.parametrize("action", ["getFullUrl", "getDeliveryAttributes"])
+def test_the_log_names_who_reads_secrets_and_none_of_them(
+    orders: ArmApi, action: str, logged: Logged, caplog: pytest.LogCaptureFixture
+) -> None:
+    orders.json("PUT", CRM, hook(URL, SECRET), status=201)
+
+    orders.json("POST", f"{CRM}/{action}")
+
+    (line,) = logged("secrets.listed")
+    assert (line["topic"], line["subscription"], line["by"]) == ("orders", "crm", "the admin key")
+    assert not any(secret in caplog.text for secret in ("k3y", urlsplit(URL).query))
+
+
+@pytest.mark.parametrize("name", ["x-team", "x-new"])
+def test_a_hidden_value_that_is_no_known_secret_is_refused(orders: ArmApi, name: str) -> None:
+    orders.json("PUT", CRM, hook(URL, PUBLIC, SECRET), status=201)
+    hidden = header("Hidden", name)
+
+    error = orders.error("PUT", CRM, hook(URL, hidden), status=400)
+
+    where = "properties.destination.properties.deliveryAttributeMappings[0].properties.value"
+    assert (error["code"], error["target"]) == ("InvalidRequest", where)
+    assert error["message"].endswith(
+        "no secret is stored for a header of this name: give its value."
+    )
+    plain = hidden | {"properties": {"value": "Hidden"}}
+    orders.json("PUT", CRM, hook(URL, plain), status=201)

@@ -1,4 +1,4 @@
-"""Event subscriptions, from the handshake to their end."""
+"""Event subscriptions, from the handshake to their end, and how many a topic can have."""
 
 from __future__ import annotations
 
@@ -238,3 +238,38 @@ def test_other_scopes_are_refused_by_name(orders: ArmApi, method: str, scope: st
     assert error["code"] == "InvalidRequest"
     assert f"There are no event subscriptions of '{scope}' here" in error["message"]
     assert orders.pusher.sent == []
+
+
+def fill(orders: ArmApi, count: int) -> None:
+    """Let the topic have so many event subscriptions."""
+    orders.json("PUT", CRM, hook(), status=201)
+    for number in range(count - 1):
+        copy = orders.stored() | {"name": f"copy-{number}"}
+        orders.resources.put(Table.EVENT_SUBSCRIPTIONS, "orders", copy["name"], copy, None)
+
+
+def test_a_topic_has_at_most_500_subscriptions(orders: ArmApi) -> None:
+    fill(orders, 499)
+
+    last = f"{ORDERS}/eventSubscriptions/last"
+    orders.json("PUT", last, hook(), status=201)
+    error = orders.error("PUT", f"{last}-but-one", hook(), status=400)
+
+    assert (error["code"], "at most 500" in error["message"]) == ("QuotaExceeded", True)
+    surplus = orders.stored() | {"name": "surplus"}
+    orders.resources.put(Table.EVENT_SUBSCRIPTIONS, "orders", "surplus", surplus, None)
+    orders.json("PUT", last, hook(labels=["a"]), status=201)  # those that are there stay
+    orders.json("PATCH", last, {"labels": ["b"]}, status=201)
+
+
+def test_of_two_who_create_the_last_one_together_one_is_refused(orders: ArmApi) -> None:
+    fill(orders, 499)
+    first, second = (f"{ORDERS}/eventSubscriptions/{name}" for name in ("first", "second"))
+    orders.pusher.during_handshakes.append(lambda: orders.json("PUT", second, hook(), status=201))
+
+    error = orders.error("PUT", first, hook(), status=400)
+
+    assert error["code"] == "QuotaExceeded"
+    assert orders.backoffs == [1]
+    assert [orders.call("GET", each).status for each in (first, second)] == [404, 200]
+    assert len(orders.resources.list(Table.EVENT_SUBSCRIPTIONS, "orders")) == 500

@@ -1,10 +1,14 @@
-"""Topics, publish requests and events for tests, valid by default."""
+"""Topics, publish requests, events and signatures for tests, valid by default."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -15,6 +19,7 @@ from shared.events.schema_rules import Arrival
 from shared.events.topic import InputSchema, Topic
 from shared.http import HttpRequest
 from tests import builders
+from tests.builders import KEY
 
 NOW = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
 ARRIVAL = Arrival(NOW, "8d3f2c1b0a9e4d7c8b6a5f4e3d2c1b0a")
@@ -84,3 +89,28 @@ def refusal(read: Any, *arguments: Any, **named: Any) -> tuple[int, str, str, st
 
 def bad_json(message: str) -> tuple[int, str, str, str]:
     return 400, "BadRequest", "InputJsonInvalid", message
+
+
+# Contract §1.7. The first was made by the official client.
+VECTORS = {
+    "python": "r=https%3A%2F%2Forders.local-1.eventgrid.azure.net%2Fapi%2Fevents%3FapiVersion%3D"
+    "2018-01-01&e=2030-01-01%2000%3A00%3A00%2B00%3A00"
+    "&s=QESh36VGyCwmRtrxTNL5EtqRDRnC%2F3YlBoFejqozKuo%3D",
+    ".net": "r=https%3a%2f%2forders.local-1.eventgrid.azure.net%2fapi%2fevents%3fapi-version%3d"
+    "2018-01-01&e=1%2f1%2f2030+12%3a00%3a00+AM+%2b00%3a00"
+    "&s=CqUghN%2fGtV8kk3DAcV9Szk2Q8H8wgzh6YLGw4WeDwno%3d",
+    "js": "r=https%3A%2F%2Forders.local-1.eventgrid.azure.net%2Fapi%2Fevents%3FapiVersion%3D"
+    "2018-01-01&e=1%2F1%2F2030%2012%3A00%3A00%20AM"
+    "&s=EtMtDTgrqOQx628C2D%2Fmw%2FZL4uWGM1UhQJCwOZlhArY%3D",
+    "docs": "r=https%3A%2F%2Forders.local-1.eventgrid.azure.net%2Fapi%2Fevents"
+    "&e=2030-01-01T00%3A00%3A00Z&s=kGeHtqXIyvnJE4a6XTfFkYto6LgI4bg9HItGFEpdgdo%3D",
+}
+
+
+def sign(resource: str = URL, expiry: str = "2030-01-01T00:00:00Z", key: str = KEY) -> str:
+    return seal(f"r={quote(resource, safe='')}&e={quote(expiry, safe='')}", key)
+
+
+def seal(signed: str, key: str = KEY) -> str:
+    value = hmac.new(b64decode(key), signed.encode(), hashlib.sha256).digest()
+    return f"{signed}&s={quote(b64encode(value), safe='')}"

@@ -16,8 +16,7 @@ from shared.events.authorization import authorize, bearer_token
 from shared.events.token_claims import Claims, TokenFault
 from tests import builders
 from tests.builders import KEY
-from tests.unit.events.publishing import KEY2, NOW, URL, a_request, a_topic, refusal
-from tests.unit.events.signing import VECTORS, sign
+from tests.unit.events.publishing import KEY2, NOW, URL, VECTORS, a_request, a_topic, refusal, sign
 
 _EXPIRES = datetime(2030, 1, 1, tzinfo=UTC)
 _NONE = (

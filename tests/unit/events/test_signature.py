@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from shared.events.shared_access_signature import Signature
 from tests.builders import KEY
-from tests.unit.events.publishing import KEY2, NOW, URL
-from tests.unit.events.signing import VECTORS, seal, sign
+from tests.unit.events.publishing import KEY2, NOW, URL, VECTORS, seal, sign
 
 _EXPIRES = datetime(2030, 1, 1, tzinfo=UTC)
 
