@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 DELETE = "DeleteBlob"
 _STATUS = re.compile(r"HTTP/1\.1 (\d{3})\b")
 _NUMBER = re.compile(r"0|[1-9][0-9]*")
+_WHOLE = {"x-ms-blob-type": "PutBlob", "x-ms-copy-source": "CopyBlob"}  # the first decides
 _BLOB = 4  # parts of a path: nothing, account, container, blob
 
 
@@ -43,34 +44,51 @@ class BatchItemAnswer(NamedTuple):
 def change_of(
     method: str, target: str, headers: Mapping[str, str], number: str = ""
 ) -> BlobChange | None:
-    """Return what a request for *target*, path and query, changes; header names in lower case."""
+    """
+    Return what a request for *target*, path and query, changes; header names in lower case.
+
+    Raises:
+        ValueError: Azurite would do something else than the request says.
+    """
+    if "x-http-method" in headers:
+        raise ValueError("with --blob-events, X-HTTP-Method is refused")
     parts = urlsplit(target)
     path = unquote(parts.path).split("/", _BLOB - 1)
-    api = _api(method, dict(parse_qsl(parts.query, keep_blank_values=True)), headers)
-    if api is None or len(path) < _BLOB or not path[-1]:
+    if len(path) < _BLOB or not path[-1]:
+        return None
+    api = _api(method, _query(parts.query), headers)
+    if api is None:
         return None
     # Storage takes a backslash in a name for a slash.
     return BlobChange(api, path[2], path[3].replace("\\", "/"), parts.path, number)
 
 
+def _query(text: str) -> dict[str, str]:
+    """Return the parameters as Azurite reads them: one that is given twice is none."""
+    found = dict[str, str]()
+    for name, value in parse_qsl(text, keep_blank_values=True):
+        found[name] = "" if name in found else value
+    return found
+
+
 def _api(method: str, query: Mapping[str, str], headers: Mapping[str, str]) -> str | None:
-    match method, query.get("comp") or None:
+    match method, query.get("comp"):
         case "PUT", "blocklist":
             return "PutBlockList"
-        case "PUT", None if "x-ms-blob-type" in headers:
-            return "PutBlob"
-        case "PUT", None if "x-ms-copy-source" in headers:
-            return "CopyBlob"
-        case "DELETE", None:
-            # Without its snapshots and versions, the blob stays.
-            is_kept = query.keys() & {"snapshot", "versionid"}
-            return None if is_kept or "x-ms-delete-snapshots" in _only(headers) else DELETE
+        case "PUT", "block" | "appendblock":
+            return None
+        case "PUT", comp if found := headers.keys() & _WHOLE.keys():
+            if comp:  # Azurite takes most for a whole blob.
+                raise ValueError(f"with --blob-events, comp={comp} and {min(found)} are refused")
+            return _WHOLE[min(found)]
+        case "DELETE", _:
+            # Azurite has no versions. Without its snapshots, the blob stays.
+            is_kept = (
+                query.get("snapshot") or headers.get("x-ms-delete-snapshots", "").lower() == "only"
+            )
+            return None if is_kept else DELETE
         case _:
             return None
-
-
-def _only(headers: Mapping[str, str]) -> set[str]:
-    return {name for name, value in headers.items() if value.lower() == "only"}
 
 
 def is_batch(method: str, target: str) -> bool:
@@ -83,7 +101,8 @@ def changes_in(batch: bytes, content_type: str) -> Sequence[BlobChange]:
     Return what the requests in the body of a *batch* change.
 
     Raises:
-        ValueError: a request has no number of its own, by which its answer could be found.
+        ValueError: a request has no number of its own, by which its answer could be found, or
+            Azurite would do something else than it says.
     """
     found = dict[str, BlobChange | None]()
     for number, line, headers in _parts(batch, content_type):

@@ -96,13 +96,13 @@ def container(proxy: Proxy) -> Iterator[ContainerClient]:
 
 
 def writable(container: ContainerClient, blob: str) -> str:
-    """Return a signature that lets everybody read and write a blob."""
+    """Return a signature that lets everybody read, write and delete a blob."""
     return generate_blob_sas(
         ACCOUNT,
         container.container_name,
         blob,
         account_key=KEY,
-        permission=BlobSasPermissions(read=True, create=True, write=True),
+        permission=BlobSasPermissions(read=True, create=True, write=True, delete=True),
         expiry="2099-01-01",
     )
 
@@ -167,6 +167,8 @@ def test_what_changes_no_blob_is_not_told_of(proxy: Proxy, container: ContainerC
     assert blob.download_blob().readall() == b"1"
     assert [each.name for each in container.list_blobs()] == ["x"]
     container.get_blob_client("x", snapshot=str(snapshot["snapshot"])).delete_blob()
+    blob.create_snapshot()
+    blob.delete_blob(delete_snapshots="only")
     for refused in (
         lambda: container.upload_blob("x", b"2"),
         lambda: container.delete_blob("missing"),
@@ -177,6 +179,21 @@ def test_what_changes_no_blob_is_not_told_of(proxy: Proxy, container: ContainerC
     container.delete_container()
 
     assert proxy.told.apis == [("PutBlob", "x")]
+
+
+@pytest.mark.parametrize("query", ["snapshot=", "versionid=2026-02-09T12:00:00.0000000Z", "comp=x"])
+def test_a_blob_that_is_gone_is_told_of_whatever_was_asked_for(
+    proxy: Proxy, container: ContainerClient, query: str
+) -> None:
+    container.upload_blob("x", b"1")
+    client = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=60)
+    target = f"/{ACCOUNT}/{container.container_name}/x?{query}&{writable(container, 'x')}"
+    client.request("DELETE", target)
+    status = client.getresponse().status
+    client.close()
+
+    assert (status, list(container.list_blobs())) == (202, [])
+    assert proxy.told.apis == [("PutBlob", "x"), ("DeleteBlob", "x")]
 
 
 def test_a_large_upload_that_is_refused_says_why(proxy: Proxy, container: ContainerClient) -> None:

@@ -30,9 +30,15 @@ COPY = {"x-ms-copy-source": "http://127.0.0.1/devstoreaccount1/in/c"}
         ("DELETE", "", {"x-ms-delete-snapshots": "include"}, "DeleteBlob"),
         ("DELETE", "", {"x-ms-delete-snapshots": "only"}, None),
         ("DELETE", "?snapshot=2026-02-09T12:00:00.0000000Z", {}, None),
+        ("DELETE", "?snapshot=2026-02-09T12:00:00.0000000Z&snapshot=", {}, "DeleteBlob"),
+        ("DELETE", "?snapshot=", {}, "DeleteBlob"),
+        ("DELETE", "?versionid=2026-02-09T12:00:00.0000000Z", {}, "DeleteBlob"),
+        ("DELETE", "?comp=x", {}, "DeleteBlob"),
+        ("PUT", "?comp=metadata&comp=x", PUT, "PutBlob"),
         ("PUT", "?comp=", PUT, "PutBlob"),
         ("PUT", "?comp=block&blockid=eA==", {}, None),
         ("PUT", "?comp=block&blockid=eA==", COPY, None),
+        ("PUT", "?comp=appendblock", PUT, None),
         ("PUT", "?comp=metadata", {}, None),
         ("PUT", "?comp=appendblock", {}, None),
         ("PUT", "?comp=snapshot", {}, None),
@@ -46,6 +52,23 @@ def test_the_operations_that_create_and_delete(
     found = change_of(method, f"{BLOB}{query}", headers)
 
     assert found == (BlobChange(api, "in", "a/b.txt", BLOB) if api else None)
+
+
+@pytest.mark.parametrize(
+    ("method", "query", "headers"),
+    [
+        ("PUT", "?comp=metadata", PUT),
+        ("PUT", "?comp=x", PUT),
+        ("PUT", "?comp=page", COPY),
+        ("POST", "", {"x-http-method": "DELETE"}),
+        ("GET", "", {"x-http-method": "DELETE"}),
+    ],
+)
+def test_what_azurite_would_take_for_something_else_is_refused(
+    method: str, query: str, headers: dict[str, str]
+) -> None:
+    with pytest.raises(ValueError, match="with --blob-events"):
+        change_of(method, f"{BLOB}{query}", headers)
 
 
 @pytest.mark.parametrize("path", ["/", "/devstoreaccount1", "/devstoreaccount1/in"])
