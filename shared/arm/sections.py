@@ -28,9 +28,10 @@ class Section(NamedTuple):
         return f"{self.path}.{name}" if self.path else name
 
     def refuse(self, name: str, message: str) -> None:
-        """Add a fault of the member *name*."""
-        target = self.target(name)
-        self.faults.append(Fault(code=InvalidDocument.code, message=message, target=target))
+        """Add a fault of the member *name*, once."""
+        fault = Fault(code=InvalidDocument.code, message=message, target=self.target(name))
+        if fault not in self.faults:
+            self.faults.append(fault)
 
     def refuse_unsupported(self, name: str, sentence: str) -> None:
         """Refuse a member that is set to anything but null or an empty value, with a *sentence*."""

@@ -66,6 +66,34 @@ def test_a_scope_names_its_feature(orders: ArmApi, scope: str, feature: Excluded
     assert feature.sentence in message
 
 
+def test_the_extension_of_a_system_topic_names_the_path_of_its_subscriptions(
+    orders: ArmApi,
+) -> None:
+    path = f"{GROUP}/SystemTopics/blobs/providers/Microsoft.EventGrid/eventSubscriptions/s"
+
+    message = orders.error("PUT", path, {}, status=400)["message"]
+
+    assert f"their path is {GROUP}/SystemTopics/blobs/eventSubscriptions/NAME." in message
+
+
+@pytest.mark.parametrize(
+    ("path", "provider"),
+    [
+        (f"{ORDERS}/{INSIGHTS}/other", "Microsoft.Insights"),
+        (f"{ORDERS}/providers/Microsoft.Authorization/roleAssignments", "Microsoft.Authorization"),
+        (f"{GROUP}/other", "Microsoft.EventGrid"),
+        ("/other", "Microsoft.EventGrid"),
+        ("/subscriptions/s1/providers", "Microsoft.EventGrid"),
+    ],
+)
+def test_a_path_that_nothing_has_names_its_provider(
+    orders: ArmApi, path: str, provider: str
+) -> None:
+    message = orders.error("GET", path, status=404)["message"]
+
+    assert message == f"No resource type of {provider} served here has this path."
+
+
 @pytest.mark.parametrize(
     ("path", "properties", "feature"),
     [
