@@ -30,7 +30,7 @@ from shared.engine.manage.api import Manage
 from shared.engine.manage.validation_links import Validate
 from shared.engine.operations.operator_authorization import Operators
 from shared.engine.ports import Queue
-from shared.events.blob_event import WrittenBlob
+from shared.events.notices import WrittenBlob
 from shared.http import HttpAnswer, HttpRequest
 
 ACCOUNT = "testing"

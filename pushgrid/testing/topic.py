@@ -16,7 +16,7 @@ from shared.clock import timestamp
 from shared.deadletter.batching import dead_letter_folder
 from shared.delivery.delivery_profile import DeliveryProfile, Feature
 from shared.delivery.profiles import PROFILES
-from shared.events.blob_event import APIS, WrittenBlob
+from shared.events.notices import APIS, WrittenBlob
 from shared.events.topic import InputSchema, SourceTopic, TopicName
 from shared.subscriptions.destination import StorageQueue
 

@@ -1,12 +1,16 @@
-"""Defines an event as published."""
+"""Defines an event as published, and reads the names of stored ones for logs and records."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from shared.clip import clip
 from shared.events.topic import InputSchema
+
+MAX_IDS = 20  # of one line of the log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,3 +34,38 @@ class Event:
     def event_type(self) -> str:
         name = "type" if self.schema is InputSchema.CLOUD_EVENTS else "eventType"
         return str(self.members[name])
+
+
+class EventNames(NamedTuple):
+    """What an event is called, each clipped; ``None``: it has none, or its text is gone."""
+
+    id: str | None = None
+    type: str | None = None
+    subject: str | None = None
+
+    @property
+    def about(self) -> str:
+        """Type and subject, as far as there are any."""
+        return " ".join(filter(None, (self.type, self.subject)))
+
+
+def event_names(text: str | None) -> EventNames:
+    """Return the names in an event's JSON, in either schema; none if it is gone or damaged."""
+    try:
+        found = json.loads(text or "")
+    except ValueError:
+        return EventNames()
+    if not isinstance(found, Mapping):
+        return EventNames()
+    members = (found.get("id"), found.get("eventType", found.get("type")), found.get("subject"))
+    return EventNames(*(None if each is None else clip(str(each)) for each in members))
+
+
+def event_id(text: str | None) -> str | None:
+    """Return the id in an event's JSON, clipped; ``None`` if the text is gone or damaged."""
+    return event_names(text).id
+
+
+def event_ids(texts: Sequence[str | None]) -> list[str] | None:
+    """Return the ids of the first `MAX_IDS` events; ``None`` if none is known."""
+    return [known for text in texts[:MAX_IDS] if (known := event_id(text))] or None

@@ -19,8 +19,8 @@ from shared.engine.timers.source_events import SourceEvents
 from shared.engine.timers.timer_jobs import Job, TimerJobs
 from shared.engine.timers.waiting_events import WatchWaiting
 from shared.engine.timers.wake import Wake
-from shared.events.blob_event import WrittenBlob
 from shared.events.event import Event
+from shared.events.notices import WrittenBlob
 from shared.events.topic import Topic
 from shared.wiring import storage
 from shared.wiring.process import CLOCK, bridge, new_id, once

@@ -17,7 +17,7 @@ from shared.deadletter.blob_summary import BlobSummary
 from shared.deadletter.reader import UnreadableBlob
 from shared.engine.ports import DeadLetterReader, DeadLetterStore, NoContainer
 from shared.errors import StorageUnavailable
-from shared.events.blob_event import WrittenBlob
+from shared.events.notices import WrittenBlob
 from shared.subscriptions.subscription import DeadLetterDestination
 
 PATH = "orders/new/2026/2/9/12/8a5f9e5c.json"

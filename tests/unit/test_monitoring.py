@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from shared.engine.operations.activity import Activity
 from shared.engine.operations.prometheus import _LABELS, Gauge, exposition
 from shared.engine.operations.status import _ended, _gauges, _held, _waiting
-from shared.events.trouble_event import NoticeKind
+from shared.events.notices import NoticeKind
 from shared.metrics import DEFINITIONS, Series, Sum
 from shared.subscriptions.subscription import SubscriptionKey
 

@@ -13,7 +13,7 @@ from pushgrid.testing.memory.faults import Faulty
 from shared.deadletter.blob_summary import BlobSummary
 from shared.engine.ports import Listing, NoContainer, StoredBlob
 from shared.errors import StorageUnavailable, StorageUnreachable
-from shared.events.blob_event import WrittenBlob
+from shared.events.notices import WrittenBlob
 from shared.subscriptions.subscription import DeadLetterDestination
 
 

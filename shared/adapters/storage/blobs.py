@@ -20,7 +20,7 @@ from shared.deadletter.blob_summary import BlobSummary
 from shared.deadletter.reader import UnreadableBlob
 from shared.engine.ports import Listing, NoContainer, StoredBlob
 from shared.errors import StorageUnavailable
-from shared.events.blob_event import WrittenBlob
+from shared.events.notices import WrittenBlob
 from shared.settings import NAMES
 from shared.subscriptions.subscription import DeadLetterDestination
 

@@ -9,7 +9,7 @@ from itertools import islice
 
 from shared.delivery.delivery import Delivery
 from shared.delivery.requests.push_batch import PushBatch
-from shared.events.event_ids import MAX_IDS
+from shared.events.event import MAX_IDS
 from shared.events.trace_context import PARENT, STATE, TraceContext
 from shared.http import OutboundRequest
 from shared.subscriptions.signing import sign

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from shared.clock import format_us_datetime, timestamp
 from shared.delivery.outcome import DeliveryOutcome, EndpointAnswer
 from shared.delivery.requests.push_batch import Loaded
-from shared.events.event_ids import event_id
+from shared.events.event import event_id
 from shared.http import Answered
 from shared.subscriptions.endpoint_rules import base_url
 from shared.subscriptions.secrecy import Secrecy

@@ -13,7 +13,7 @@ from shared.delivery.policy import DeliveryTerms, End, RetryAt
 from shared.delivery.requests.added_headers import distinct, trace_id
 from shared.delivery.requests.failed_attempt import delivery_failure
 from shared.delivery.requests.push_batch import PushBatch
-from shared.events.event_ids import event_id, event_ids
+from shared.events.event import event_id, event_ids
 from shared.subscriptions.subscription import EventSubscription
 
 _NAME, _ID = 16, 36  # characters of a name and of an id in a line for a terminal

@@ -27,7 +27,7 @@ from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.attempt_lines import AttemptLines
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Metrics
-from shared.events.event_ids import event_ids, event_names
+from shared.events.event import event_ids, event_names
 from shared.metrics import Metric, error_type
 from shared.subscriptions.subscription import SubscriptionKey
 

@@ -11,7 +11,7 @@ from shared.arm.system_topic_codec import DEPLOYMENT_TYPE, EVENT_TYPES, SOURCE_T
 from shared.arm.system_topic_codec import LOCATION as _LOCATION
 from shared.engine.manage.call import Call, ManagePorts
 from shared.errors import NotFound
-from shared.events.trouble_event import NoticeKind
+from shared.events.notices import NoticeKind
 from shared.http import HttpAnswer
 
 _SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"

@@ -25,8 +25,8 @@ from shared.engine.ports import (
 from shared.engine.replaying.job import ReplayJob
 from shared.engine.timers.source_events import SourceEvents
 from shared.errors import UNREADABLE, Conflict
+from shared.events.notices import NoticeKind, TroubleNotice, trouble_event
 from shared.events.topic import DEPLOYMENT, SourceTopic
-from shared.events.trouble_event import NoticeKind, TroubleNotice, trouble_event
 from shared.metrics import Counts, Metric
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from shared.deadletter.blob_summary import BlobSummary
 from shared.errors import NotFound
-from shared.events.blob_event import WrittenBlob
+from shared.events.notices import WrittenBlob
 from shared.subscriptions.subscription import DeadLetterDestination
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from shared.arm.dead_letter_codec import is_announced
 from shared.engine.timers.source_events import SourceEvents
-from shared.events.blob_event import (
+from shared.events.notices import (
     WrittenBlob,
     blob_created,
     blob_event,

@@ -36,8 +36,8 @@ from shared.engine.timers.blob_notices import BlobNotices, NoticesOfRun, is_news
 from shared.engine.timers.blob_target import BlobTarget, note_of
 from shared.engine.timers.receiving import HIDDEN_FOR, Intake, ReadMessage
 from shared.errors import StorageUnavailable, StorageUnreachable
-from shared.events.blob_event import WrittenBlob
-from shared.events.event_ids import event_names
+from shared.events.event import event_names
+from shared.events.notices import WrittenBlob
 from shared.events.topic import TopicName
 from shared.metrics import Metric
 

@@ -10,7 +10,7 @@ from pushgrid.testing import Pushgrid
 from pushgrid.testing.driven_app import ACCOUNT, GROUP
 from pushgrid.testing.subscriber import SubscriberWebhook
 from pushgrid.testing.topic import Subscriber
-from shared.events.blob_event import WrittenBlob, blob_event
+from shared.events.notices import WrittenBlob, blob_event
 from tests.builders import a_topic
 from tests.commands import Run
 from tests.functional.testing.replaying import PLACED, replayed

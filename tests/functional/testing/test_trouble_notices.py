@@ -19,7 +19,7 @@ from shared.engine.ports import Queue, Table
 from shared.engine.replaying.job import JobState, Progress, ReplayJob, ReplaySource
 from shared.engine.timers.blob_notices import is_news
 from shared.errors import StorageUnavailable
-from shared.events.trouble_event import NoticeKind
+from shared.events.notices import NoticeKind
 from shared.metrics import CountRow, Metric, Series, Span, Sum
 from shared.subscriptions.subscription import SubscriptionKey
 

@@ -11,7 +11,7 @@ import pytest
 from pushgrid.testing.memory import START, answered
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
-from shared.events.blob_event import WrittenBlob, blob_created
+from shared.events.notices import WrittenBlob, blob_created
 from shared.subscriptions.filters import EventFilter
 from shared.subscriptions.subscription import DeadLetterDestination, DeliverySchema
 from tests.builders import DEAD, a_delivery, a_message, compact, members

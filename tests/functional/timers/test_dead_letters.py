@@ -14,7 +14,7 @@ from shared.deadletter.blob_summary import BlobSummary
 from shared.delivery.policy import EndReason
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
-from shared.events.blob_event import WrittenBlob
+from shared.events.notices import WrittenBlob
 from shared.metrics import Metric
 from shared.subscriptions.subscription import DeadLetterDestination
 from tests.builders import CRM, DEAD, ORIGIN, a_delivery, a_message, a_note, text

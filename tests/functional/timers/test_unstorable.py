@@ -16,7 +16,7 @@ from pushgrid.testing.memory import START
 from shared.engine.ports import Queue
 from shared.engine.timers.receiving import MAX_RECEIVES
 from shared.errors import StorageUnavailable, Unstorable
-from shared.events.blob_event import WrittenBlob
+from shared.events.notices import WrittenBlob
 from shared.subscriptions.subscription import DeadLetterDestination
 from tests.builders import ORIGIN, a_delivery, a_message, a_note, compact, noise, text
 from tests.functional.deployment import MINUTE, Deployment, Logged

@@ -1,10 +1,12 @@
-"""Builds the events about blobs: ``Microsoft.Storage.BlobCreated`` and ``BlobDeleted``."""
+"""Builds the events of sources: what happened to a blob, and the deployment's own troubles."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 from shared.clock import timestamp
@@ -18,7 +20,9 @@ DELETED = "Microsoft.Storage.BlobDeleted"
 _DELETE = "DeleteBlob"
 APIS = ("PutBlob", "PutBlockList", "CopyBlob", _DELETE)
 _EPOCH, _TICK = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
-_IDS = uuid.UUID("3d6f4f0e-6f0b-4a0c-9a55-7d0c7c7f2b1d")
+_BLOB_IDS = uuid.UUID("3d6f4f0e-6f0b-4a0c-9a55-7d0c7c7f2b1d")
+
+_TROUBLE_IDS = uuid.UUID("7b1c7d0e-3c56-4d0b-9c0f-5f4f3c1d9a20")
 
 
 class WrittenBlob(NamedTuple):
@@ -110,4 +114,67 @@ def is_notice(topic: str, text: str) -> bool:
 
 
 def _id_of(topic: str, subject: str) -> str:
-    return str(uuid.uuid5(_IDS, f"{topic.lower()}{subject}"))
+    return str(uuid.uuid5(_BLOB_IDS, f"{topic.lower()}{subject}"))
+
+
+class NoticeKind(StrEnum):
+    """The types of these events."""
+
+    HOLD_BEGAN = "Pushgrid.HoldBegan"
+    HOLD_ENDED = "Pushgrid.HoldEnded"
+    DEAD_LETTERED = "Pushgrid.EventsDeadLettered"
+    DROPPED = "Pushgrid.EventsDropped"
+    REPLAY_ENDED = "Pushgrid.ReplayEnded"
+    ANSWERED_LATE = "Pushgrid.EndpointAnsweredLate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TroubleNotice:
+    """
+    What happened to a subscription within a *minute*.
+
+    *count* is of holds, of events or, of replays, of events sent again; *reasons* divides it.
+    *cause* may have the endpoint's own words, *remedy* is what to do. *replays* are ids of jobs.
+    """
+
+    kind: NoticeKind
+    topic: str
+    subscription: str
+    minute: datetime
+    count: int
+    reasons: Mapping[str, int]
+    cause: str
+    remedy: str
+    replays: Sequence[str] = field(default=())
+
+
+def trouble_event(topic: Topic, notice: TroubleNotice) -> Event:
+    """
+    Return the event of a *notice*, in the topic of the deployment.
+
+    Its id is derived from kind, subscription and minute: a repeat has the same.
+    """
+    minute = timestamp(notice.minute)
+    named = f"{notice.kind} {notice.topic} {notice.subscription}".lower()
+    data: dict[str, Any] = {
+        "topic": notice.topic,
+        "subscription": notice.subscription,
+        "minute": minute,
+        "count": notice.count,
+        "reasons": dict(notice.reasons),
+        "cause": notice.cause,
+        "remedy": notice.remedy,
+    }
+    if notice.replays:
+        data["replays"] = list(notice.replays)
+    members: dict[str, Any] = {
+        "topic": topic.arm_id,
+        "subject": f"/topics/{notice.topic}/eventSubscriptions/{notice.subscription}",
+        "eventType": notice.kind.value,
+        "eventTime": minute,
+        "id": str(uuid.uuid5(_TROUBLE_IDS, f"{named} {minute}")),
+        "data": data,
+        "dataVersion": "1",
+        "metadataVersion": "1",
+    }
+    return build_event(members, topic)
