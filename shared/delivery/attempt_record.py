@@ -16,36 +16,28 @@ KEPT_FOR = timedelta(days=7)  # whole days after the one of publishing
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRecord:
     """
-    One attempt or, without an *outcome*, an end that no attempt has decided: it was found when the
-    event was due, or is a late success.
-
-    *event_id*, *event_type* and *subject* are the publisher's, ``None`` if the event is gone.
-    *event* is the beginning of its JSON, if every attempt is recorded. *number* counts attempts,
-    this one included; *at* is when it began, or when the end was found. *next_at* is when the next
-    one is due. *state* and *reason* say how the delivery ended, if it did, and *blob_due_at* when
-    its dead letter may be written, if it gets one. *why* names the rule that decided. *trace_id* is
-    that of the event's trace, if it has one. *replay_of* is the job that has sent the event again,
-    at *published_at*.
+    An attempt, or an end that no attempt has decided: found when the event was due, or a late
+    success.
     """
 
     topic: str
     subscription: str
     system_id: str
-    event_id: str | None
+    event_id: str | None  # the publisher's; ``None``: the event is gone
     published_at: datetime
-    number: int
-    at: datetime
-    outcome: DeliveryOutcome | None
+    number: int  # of attempts, this one included
+    at: datetime  # when it began, or when the end was found
+    outcome: DeliveryOutcome | None  # of an attempt
     next_at: datetime | None = None
-    state: EndState | None = None
+    state: EndState | None = None  # if the delivery has ended
     reason: EndReason | None = None
-    blob_due_at: datetime | None = None
-    why: str = ""
+    blob_due_at: datetime | None = None  # when its dead letter may be written, if it gets one
+    why: str = ""  # the rule that decided
     trace_id: str | None = None
-    replay_of: str | None = None
+    replay_of: str | None = None  # the job that has sent the event again, at `published_at`
     event_type: str | None = None
     subject: str | None = None
-    event: str | None = None
+    event: str | None = None  # the beginning of its JSON, if every attempt is recorded
 
     @property
     def is_delivered(self) -> bool:

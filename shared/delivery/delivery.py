@@ -28,19 +28,13 @@ class LastAttempt(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """
-    The publish request that an event came with.
-
-    *payload* names the blob that holds the request's events, if they are kept in one.
-    *first_line* is the line of the request's first event there: requests can share a blob. *trace*
-    is the request's; an event can have another one.
-    """
+    """The publish request that an event came with."""
 
     publish_id: str
     published_at: datetime
-    payload: str | None
-    first_line: int = 0
-    trace: TraceContext | None = None
+    payload: str | None  # the blob that holds the request's events, if they are kept in one
+    first_line: int = 0  # of the request's events there: requests can share a blob
+    trace: TraceContext | None = None  # the request's; an event can have another one
 
 
 DeliveryKey = tuple[Origin, int]  # identifies a delivery within its subscription
@@ -48,17 +42,12 @@ DeliveryKey = tuple[Origin, int]  # identifies a delivery within its subscriptio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """
-    One event on its way to one subscription.
-
-    *position* counts the events of its publish request from 0. *text* is the event's JSON, or
-    ``None`` while it lies in the payload blob of *origin*. *attempts* counts all pushes so far.
-    """
+    """One event on its way to one subscription."""
 
     origin: Origin
-    position: int
-    text: str | None
-    attempts: int = 0
+    position: int  # among the events of its publish request, from 0
+    text: str | None  # its JSON, or ``None`` while it lies in the payload blob
+    attempts: int = 0  # all pushes so far
     last: LastAttempt | None = None
 
     @property

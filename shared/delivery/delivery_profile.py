@@ -17,18 +17,12 @@ _MAX_DOUBLINGS = 20  # of the first hold: the longest comes sooner
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrySchedule:
-    """
-    When attempts 2, 3, 4 … are due.
+    """When attempts 2, 3, 4 … are due."""
 
-    The *steps* are waits after the failed attempt or, with *by_age*, ages of the event; *tail*
-    repeats after them (``None``: there is no further attempt). *jitter_share* of a wait, at most
-    *jitter_limit*, is added at random.
-    """
-
-    steps: tuple[timedelta, ...]
-    tail: timedelta | None
-    by_age: bool = False
-    jitter_share: float = 0.1
+    steps: tuple[timedelta, ...]  # waits after a failed attempt, or ages of the event
+    tail: timedelta | None  # repeats after the steps; ``None``: there is no further attempt
+    by_age: bool = False  # the steps are ages
+    jitter_share: float = 0.1  # of a wait, that is added at random
     jitter_limit: timedelta = timedelta(seconds=3)
 
     def wait_after(
@@ -59,29 +53,25 @@ class Feature(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointRules:
     """
-    What a status means for one kind of endpoint.
-
-    *minimum_delay* is keyed by HTTP status, *other_minimum_delay* holds for any other answer. An
-    attempt without an answer has no minimum; it is never retried if its failure is in
-    *final_failures*.
+    What a status means for one kind of endpoint. An attempt without an answer has no minimum delay.
     """
 
-    never_retried: frozenset[int] = frozenset()
+    never_retried: frozenset[int] = frozenset()  # statuses
+    # Of attempts without an answer, which are never retried.
     final_failures: frozenset[Failure] = frozenset()
-    minimum_delay: Mapping[int, timedelta] = field(default_factory=dict)
-    other_minimum_delay: timedelta = timedelta()
+    minimum_delay: Mapping[int, timedelta] = field(default_factory=dict)  # by status
+    other_minimum_delay: timedelta = timedelta()  # after any other status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """
-    How long and how often an event is tried: default, least and most.
-
-    The three are equal where nothing can be chosen. *attempts* ``None``: they have no limit.
+    How long and how often an event is tried: default, least and most; equal where nothing is
+    chosen.
     """
 
     time_to_live: tuple[timedelta, timedelta, timedelta]
-    attempts: tuple[int, int, int] | None
+    attempts: tuple[int, int, int] | None  # ``None``: no limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,28 +90,23 @@ class DelayedDelivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryProfile:
-    """
-    One edition of the rules.
-
-    *edition* is the page and its date. *final_only_with_dead_letter*: what is never retried
-    is retried all the same where no dead-letter destination is configured. *dead_letter_delay*
-    lies between the last attempt and the blob, *dead_letter_keep* is how long a failing write of
-    the blob is tried. *late_answers_for* is how long after the send a success still counts.
-    *probation* is how long nothing is sent to a subscription after each outcome.
-    """
+    """One edition of the rules."""
 
     name: str
-    edition: str
+    edition: str  # the page and its date
     acknowledgement_timeout: timedelta
     success_codes: frozenset[int]
     schedule: RetrySchedule
     limits: Limits
     endpoints: Mapping[EndpointType, EndpointRules]
     features: frozenset[Feature]
+    # Without a destination, what is never retried is retried all the same.
     final_only_with_dead_letter: bool = False
-    dead_letter_delay: timedelta = timedelta(minutes=5)
+    dead_letter_delay: timedelta = timedelta(minutes=5)  # between the last attempt and the blob
+    # How long a failing write of the blob is tried.
     dead_letter_keep: timedelta = timedelta(hours=4)
-    late_answers_for: timedelta | None = None
+    late_answers_for: timedelta | None = None  # after the send, a success still counts
+    # How long nothing is sent after an outcome.
     probation: Mapping[Outcome, timedelta] = field(default_factory=dict)
     delayed_delivery: DelayedDelivery | None = None
 

@@ -37,34 +37,26 @@ _FAILURES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForecastAttempt:
-    """
-    One attempt, in time since publish.
-
-    *next_at* is when the next one is due, ``None`` if there is none; *why* names the rule.
-    """
+    """One attempt, in time since publish."""
 
     number: int
     at: timedelta
     answer: str
     outcome: Outcome
-    next_at: timedelta | None
-    why: str
+    next_at: timedelta | None  # ``None``: it is the last
+    why: str  # the rule that decided
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """
-    The predicted course of an event.
-
-    *at* is when its end is decided, *blob_at* when its dead letter is due.
-    """
+    """The predicted course of an event."""
 
     attempts: tuple[ForecastAttempt, ...]
     state: EndState
     reason: EndReason | None
     why: str
-    at: timedelta
-    blob_at: timedelta | None
+    at: timedelta  # when its end is decided
+    blob_at: timedelta | None  # when its dead letter is due
 
 
 def forecast(

@@ -37,36 +37,25 @@ class Outcome(StrEnum):
 
 
 class EndpointAnswer(NamedTuple):
-    """
-    What an endpoint answered to a request that failed, without our secrets; bounded.
+    """What an endpoint answered to a request that failed, without our secrets; bounded."""
 
-    *of* is the system id of the event with whose attempt it is kept. *headers* are selected ones,
-    and *body* is the beginning of the body; ``None``: this is only a reference to *of*.
-    """
-
-    of: str
-    headers: Mapping[str, str]
-    body: str | None
+    of: str  # the system id of the event with whose attempt it is kept
+    headers: Mapping[str, str]  # selected ones
+    body: str | None  # its beginning; ``None``: this only refers to `of`
     is_truncated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryOutcome:
-    """
-    One attempt's outcome.
-
-    *status* is the HTTP status; without an answer it is ``None``, and *failure* says why. *seconds*
-    is how long the endpoint took. *detail* is for the operator's log only. *retry_after* is that
-    header as it was sent. *answer* is that of a failed attempt, if answers are kept.
-    """
+    """One attempt's outcome."""
 
     outcome: Outcome
-    status: int | None
-    seconds: float
-    detail: str = ""
-    retry_after: str | None = None
-    failure: Failure | None = None
-    answer: EndpointAnswer | None = None
+    status: int | None  # of HTTP; ``None``: there was no answer
+    seconds: float  # how long the endpoint took
+    detail: str = ""  # for the operator's log only
+    retry_after: str | None = None  # the header as it was sent
+    failure: Failure | None = None  # why there was no answer
+    answer: EndpointAnswer | None = None  # of a failed attempt, if answers are kept
 
     @property
     def cause(self) -> str:

@@ -21,13 +21,13 @@ class Limit(NamedTuple):
 
     It grows by one for each success, however slow, if at least half of it was in use when the
     request started or ended: so it doubles each round trip, to the last of a burst. A failure
-    halves it, once a round trip: *halved_at* is when it last did, in seconds, and failures of
-    requests that were sent before say nothing new.
+    halves it, once a round trip: failures of requests that were sent before the latest halving say
+    nothing new.
     """
 
     value: int = FIRST
     most: int = MOST
-    halved_at: float = float("-inf")
+    halved_at: float = float("-inf")  # in seconds
 
     @classmethod
     def up_to(cls, most: int) -> Limit:
@@ -50,15 +50,10 @@ class Limit(NamedTuple):
 
 
 class Allowance(NamedTuple):
-    """
-    The state of one endpoint's limit.
+    """The state of one endpoint's limit."""
 
-    *even_at* is when the next request would be due if all came evenly; those that were refused have
-    times up to *line_until*.
-    """
-
-    even_at: datetime
-    line_until: datetime
+    even_at: datetime  # when the next request would be due if all came evenly
+    line_until: datetime  # those that were refused have times up to then
 
 
 def ask(before: Allowance | None, rate: int, now: datetime) -> tuple[Allowance, datetime | None]:
@@ -87,10 +82,10 @@ def ask(before: Allowance | None, rate: int, now: datetime) -> tuple[Allowance, 
 
 
 class Accepted(NamedTuple):
-    """What an endpoint accepted lately: *weight* deliveries, older ones less, *at* some second."""
+    """How many deliveries an endpoint accepted lately."""
 
-    weight: float = 0.0
-    at: float = 0.0
+    weight: float = 0.0  # older ones count less
+    at: float = 0.0  # seconds
 
     def with_more(self, count: int, now: float) -> Accepted:
         """Count deliveries that it has just accepted."""
@@ -103,13 +98,13 @@ class Accepted(NamedTuple):
 
 class Returns(NamedTuple):
     """
-    The returns to one endpoint in this process: times up to *booked_until* are taken.
+    The returns to one endpoint in this process.
 
-    They come back one after another at the endpoint's rate, so that they find it able to take
-    them, and after `LONGEST_PUT_BACK` at the latest, to be checked again.
+    They come back one after another at the endpoint's rate, so that they find it able to take them,
+    and after `LONGEST_PUT_BACK` at the latest, to be checked again.
     """
 
-    booked_until: datetime
+    booked_until: datetime  # times up to then are taken
 
     def book(
         self, count: int, soonest: datetime, rate: float, now: datetime

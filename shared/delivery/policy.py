@@ -68,27 +68,21 @@ _FINAL = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryTerms:
-    """
-    The rules and limits of one subscription: its profile, and its settings within that.
-
-    *max_attempts* ``None``: unlimited. *dead_letter* ``None``: events that end are dropped.
-    *headers* are the custom ones. All times are the documented ones; real time is *time_scale*
-    times shorter. *ends_by_age*: events end by time to live; not soon after the clock has jumped.
-    The switches are the deployment's; they are explained where they are read.
-    """
+    """The rules and limits of one subscription: its profile, and its settings within that."""
 
     profile: DeliveryProfile
-    max_attempts: int | None
+    max_attempts: int | None  # ``None``: unlimited
+    # As documented, like all times; real time is `time_scale` times shorter.
     time_to_live: timedelta
-    dead_letter: DeadLetterDestination | None = None
+    dead_letter: DeadLetterDestination | None = None  # ``None``: events that end are dropped
     batching: Batching = NO_BATCHING
-    headers: tuple[DeliveryHeader, ...] = ()
+    headers: tuple[DeliveryHeader, ...] = ()  # the custom ones
     endpoint: EndpointType = EndpointType.WEBHOOK
     time_scale: float = 1.0
     honor_retry_after: bool = False
     probation_counts_attempt: bool = False
     probation_ends_events: bool = False
-    ends_by_age: bool = True
+    ends_by_age: bool = True  # not soon after the clock has jumped
 
     @property
     def rules(self) -> EndpointRules:
@@ -135,10 +129,10 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class RetryAt:
-    """Push it again at *due*; *why* names the rule that set this time."""
+    """Push it again."""
 
     due: datetime
-    why: str
+    why: str  # the rule that set this time
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,22 +15,16 @@ _PULL = frozenset({"receive", "acknowledge", "release", "reject", "renewLock"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataPlane:
-    """
-    The requirements of one kind of topic for publish requests.
+    """The requirements of one kind of topic for publish requests."""
 
-    *api_versions* are in ascending order. *schemes* are those of the header ``Authorization``;
-    *carriers* are headers and query parameters that can replace it. *key_owner* is the kind of
-    resource that has the keys. *max_request_size* is in bytes. *accepted* is the body of a 200.
-    """
-
-    api_versions: tuple[str, ...]
+    api_versions: tuple[str, ...]  # in ascending order
     methods: tuple[str, ...]
-    schemes: tuple[str, ...]
-    carriers: tuple[str, ...]
-    key_owner: str
-    max_request_size: int
+    schemes: tuple[str, ...]  # of the header ``Authorization``
+    carriers: tuple[str, ...]  # headers and query parameters that can replace it
+    key_owner: str  # the kind of resource that has the keys
+    max_request_size: int  # bytes
     max_events: int
-    accepted: bytes
+    accepted: bytes  # the body of a 200
 
 
 # Contract §1.1, §1.5 and §1.7; the size is that of the official SDK's tests, documented is 1 MB.

@@ -15,15 +15,11 @@ MAX_IDS = 20  # of one line of the log
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """
-    A validated event, completed as its schema requires.
-
-    *members* is the event as a JSON object. *text* is the same object as compact JSON in ASCII: it
-    is stored, and delivered unchanged if the delivery schema is the same.
-    """
+    """A validated event, completed as its schema requires."""
 
     schema: InputSchema
-    members: Mapping[str, Any]
+    members: Mapping[str, Any]  # the event as a JSON object
+    # The same as compact JSON in ASCII, as it is stored and, in the same schema, delivered.
     text: str
 
     @property

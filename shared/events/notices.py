@@ -26,21 +26,16 @@ _TROUBLE_IDS = uuid.UUID("7b1c7d0e-3c56-4d0b-9c0f-5f4f3c1d9a20")
 
 
 class WrittenBlob(NamedTuple):
-    """
-    A blob as storage describes it, and the operation *api* that wrote or deleted it.
-
-    *size* is in bytes, *url* has no query. Of changes of one blob, the later has a later time.
-    *request_id* and *client_request_id* are those of the request that wrote it; empty: unknown.
-    """
+    """A blob as storage describes it, and the operation that wrote or deleted it."""
 
     container: str
     path: str
-    url: str
+    url: str  # without its query
     etag: str
-    written_at: datetime
-    size: int
+    written_at: datetime  # of changes of one blob, the later has a later time
+    size: int  # bytes
     content_type: str
-    request_id: str = ""
+    request_id: str = ""  # of the request that wrote it; empty: unknown
     client_request_id: str = ""
     api: str = "PutBlob"
     blob_type: str = "BlockBlob"
@@ -130,22 +125,17 @@ class NoticeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TroubleNotice:
-    """
-    What happened to a subscription within a *minute*.
-
-    *count* is of holds, of events or, of replays, of events sent again; *reasons* divides it.
-    *cause* may have the endpoint's own words, *remedy* is what to do. *replays* are ids of jobs.
-    """
+    """What happened to a subscription within a minute."""
 
     kind: NoticeKind
     topic: str
     subscription: str
     minute: datetime
-    count: int
-    reasons: Mapping[str, int]
-    cause: str
-    remedy: str
-    replays: Sequence[str] = field(default=())
+    count: int  # of holds, of events or, of replays, of events sent again
+    reasons: Mapping[str, int]  # divide the count
+    cause: str  # may have the endpoint's own words
+    remedy: str  # what to do
+    replays: Sequence[str] = field(default=())  # ids of jobs
 
 
 def trouble_event(topic: Topic, notice: TroubleNotice) -> Event:

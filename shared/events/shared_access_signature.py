@@ -21,17 +21,12 @@ _HALF_DAY = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """
-    A token ``r=…&e=…&s=…``.
-
-    *signed* is the signed text exactly as received: clients encode it in different ways, so it
-    can't be rebuilt from its parts. *value* is base64.
-    """
+    """A token ``r=…&e=…&s=…``."""
 
     resource: str
     expires: datetime
-    signed: str
-    value: str
+    signed: str  # exactly as received: clients encode it in different ways
+    value: str  # base64
 
     @classmethod
     def parse(cls, token: str) -> Signature | None:

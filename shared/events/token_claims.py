@@ -32,7 +32,7 @@ class TokenFault(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """The claims of a valid token: *principal*, and the *roles* that are granted to it."""
+    """The claims of a valid token."""
 
     principal: str
     roles: frozenset[str]

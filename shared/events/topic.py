@@ -67,22 +67,15 @@ class SourceTopic(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """
-    A custom topic, a namespace topic (``{namespace}.{topic}``), or that of a storage account.
-
-    *arm_id* is the full resource id, in its original case. All *keys*, in base64, are valid,
-    unless *disable_local_auth* requires Entra ID tokens. *inbound_rules* are the networks that may
-    publish; empty means all. *profile* is the name of the delivery profile; ``None``: the default.
-    *mapping* is that of the custom schema, by the field names of Event Grid's. *retention* is the
-    longest time that events are kept; ``None``: no limit.
-    """
+    """A custom topic, a namespace topic (``{namespace}.{topic}``), or that of a source."""
 
     name: str
-    arm_id: str
+    arm_id: str  # the full resource id, in its original case
     input_schema: InputSchema
-    keys: tuple[str, ...] = field(repr=False)
-    profile: str | None = None
+    keys: tuple[str, ...] = field(repr=False)  # base64; all are valid
+    profile: str | None = None  # ``None``: the default delivery profile
+    # Of the custom schema, by the fields of Event Grid's.
     mapping: Mapping[str, FieldMapping] = field(default_factory=dict)
-    disable_local_auth: bool = False
-    inbound_rules: tuple[Network, ...] = ()
-    retention: timedelta | None = None
+    disable_local_auth: bool = False  # requires Entra ID tokens
+    inbound_rules: tuple[Network, ...] = ()  # who may publish; empty: all
+    retention: timedelta | None = None  # how long events are kept at most; ``None``: no limit

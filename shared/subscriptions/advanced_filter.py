@@ -53,17 +53,12 @@ class Operand(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdvancedFilter:
-    """
-    A test of the value at the path *key*.
-
-    *values* are the operands: numbers, pairs of numbers or strings; an operator that takes a single
-    ``value`` has one. *on_arrays*: an array matches by its elements; otherwise it never matches.
-    """
+    """A test of the value at a path."""
 
     operator: FilterOperator
-    key: tuple[str, ...]
-    values: tuple[Any, ...] = ()
-    on_arrays: bool = False
+    key: tuple[str, ...]  # the path
+    values: tuple[Any, ...] = ()  # the operands: numbers, pairs of numbers or strings
+    on_arrays: bool = False  # an array matches by its elements; otherwise it never matches
     matches: Callable[[EventValues], bool] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -71,11 +66,11 @@ class AdvancedFilter:
 
 
 class _Rule(NamedTuple):
-    """The semantics of an operator; *is_negative* inverts *check* for values of its type."""
+    """The semantics of an operator."""
 
     operand: Operand
     check: Callable[[Any], Check]
-    is_negative: bool = False
+    is_negative: bool = False  # inverts the check for values of its type
     matches_missing: bool = False
 
 

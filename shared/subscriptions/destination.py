@@ -20,26 +20,22 @@ class EndpointType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WebHook:
-    """An HTTP endpoint, whose query may be secret. *audience* is that of its tokens."""
+    """An HTTP endpoint, whose query may be secret."""
 
     kind: ClassVar[EndpointType] = EndpointType.WEBHOOK
     url: str = field(repr=False)
-    audience: Audience | None = None
+    audience: Audience | None = None  # of its tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageQueue:
-    """
-    The queue *name* of the storage account with the ARM id *account_id*.
-
-    A message that nobody receives is kept for *keep_seconds*; -1: for ever.
-    """
+    """A queue of a storage account."""
 
     kind: ClassVar[EndpointType] = EndpointType.AZURE
     audience: ClassVar[Audience | None] = None
-    account_id: str
+    account_id: str  # its ARM id
     name: str
-    keep_seconds: int = KEPT_SECONDS
+    keep_seconds: int = KEPT_SECONDS  # for a message that nobody receives; -1: for ever
 
     @property
     def account(self) -> str:

@@ -23,11 +23,10 @@ class EventFilter:
     """
     The conditions under which a subscription gets an event; all of them must match.
 
-    The text to compare with is already case-folded: *included_event_types*, where ``None`` means
-    all types, and prefix and suffix of the subject unless *is_subject_case_sensitive*.
+    The text to compare with is already case-folded, unless the subject is case-sensitive.
     """
 
-    included_event_types: frozenset[str] | None = None
+    included_event_types: frozenset[str] | None = None  # ``None``: all
     subject_begins_with: str = ""
     subject_ends_with: str = ""
     is_subject_case_sensitive: bool = False

@@ -30,26 +30,21 @@ _HOW_TO_ALLOW = (
 
 class Challenge(NamedTuple):
     """
-    The *request* to an endpoint, which has to return *code*.
+    The request to an endpoint, which has to return a code.
 
-    A CloudEvents endpoint has to allow our origin instead; its *code* is empty. *has_link*: the
-    endpoint can also consent later through a validation link.
+    A CloudEvents endpoint has to allow our origin instead; its code is empty.
     """
 
     request: OutboundRequest
     code: str
-    has_link: bool
+    has_link: bool  # it can also consent later through a validation link
 
 
 class Verdict(NamedTuple):
-    """
-    The judgement of an answer that does not refuse: the endpoint consents, or may consent later.
+    """The judgement of an answer that does not refuse."""
 
-    *is_pending*: it says neither yes nor no, so consent can still come through the link. *rate* is
-    the most requests a minute that a consenting endpoint allows; ``None``: no limit.
-    """
-
-    is_pending: bool
+    is_pending: bool  # neither yes nor no: consent can still come through the link
+    # The most requests a minute that the endpoint allows; ``None``: no limit.
     rate: int | None = None
 
 

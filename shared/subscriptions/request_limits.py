@@ -13,7 +13,7 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
 
 
 class RequestLimits(NamedTuple):
-    """The most requests *at_once*, and *a_second*, of the whole deployment; ``None``: no limit."""
+    """The most requests of the whole deployment; ``None``: no limit."""
 
     at_once: int | None = None
     a_second: int | None = None

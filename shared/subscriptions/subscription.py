@@ -41,21 +41,17 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterDestination:
-    """A blob container of the storage account *account*; empty: the app's own."""
+    """A blob container."""
 
     container: str
-    account: str = ""
+    account: str = ""  # of storage; empty: the app's own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batching:
-    """
-    The most events in a request, and the preferred size of its body.
+    """The most events in a request, and the preferred size of its body."""
 
-    *max_events* of 1 means no batching.
-    """
-
-    max_events: int = 1
+    max_events: int = 1  # 1 means no batching
     preferred_kilobytes: int = 64
 
 
@@ -73,7 +69,7 @@ class StaticHeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamicHeader:
-    """A header whose value is taken from each event, at *path*."""
+    """A header whose value is taken from each event."""
 
     name: str
     path: tuple[str, ...]
@@ -95,33 +91,21 @@ class SubscriptionKey(NamedTuple):
 
 
 class Pause(NamedTuple):
-    """A manual pause: from *since* on nothing is sent, until somebody resumes. *by* began it."""
+    """A manual pause: nothing is sent until somebody resumes."""
 
     since: datetime
-    by: str
+    by: str  # who began it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventSubscription:
-    """
-    One subscription as deliveries use it.
-
-    *arm_id* is its ARM id. *topic* is the topic's name, *topic_id* its ARM id. *generation* is new
-    at each creation: events that wait for an earlier generation are dropped. From *expires_at* on
-    it gets no events; ``None``: it never expires. *rate* is the most requests a minute that the
-    endpoint allows; ``None``: no limit. Its requests are signed with each secret of *signing*,
-    whose first is the newest; without one they are not signed. *limits* are the operator's, for all
-    processes together, as is *rate*. Before it *has_consented* it gets no events. *is_restored*: it
-    replaced one whose generation could not be read, so events of any generation are its own. While
-    there is a *pause*, its events wait. ``DeliveryTerms`` leave out what the topic's delivery
-    profile lacks.
-    """
+    """One subscription as deliveries use it; `DeliveryTerms` leave out what the profile lacks."""
 
     arm_id: str
-    topic: str
-    topic_id: str
+    topic: str  # its name
+    topic_id: str  # its ARM id
     name: str
-    generation: str
+    generation: str  # new at each creation: events that wait for an earlier one are dropped
     destination: Destination
     input_schema: InputSchema
     delivery_schema: DeliverySchema
@@ -130,13 +114,16 @@ class EventSubscription:
     dead_letter: DeadLetterDestination | None = None
     batching: Batching = NO_BATCHING
     headers: tuple[DeliveryHeader, ...] = ()
+    # Secrets, the newest first; requests are signed with each.
     signing: tuple[str, ...] = field(default=(), repr=False)
-    expires_at: datetime | None = None
+    expires_at: datetime | None = None  # from then on it gets no events
+    # The most requests a minute that the endpoint allows; ``None``: no limit.
     rate: int | None = None
-    limits: RequestLimits = NO_LIMITS
-    has_consented: bool = True
+    limits: RequestLimits = NO_LIMITS  # the operator's, for all processes together, as is `rate`
+    has_consented: bool = True  # before, it gets no events
+    # It replaced one that could not be read: events of any generation are its own.
     is_restored: bool = False
-    pause: Pause | None = None
+    pause: Pause | None = None  # while there is one, its events wait
 
     @property
     def key(self) -> SubscriptionKey:

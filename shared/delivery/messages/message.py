@@ -23,19 +23,15 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterNote:
-    """
-    What dead letters need beside their events, decided when these ended.
-
-    A failed write is repeated until *keep_until*; then the events are dropped. *headers* are the
-    custom headers that the dead letter names; only namespaces' dead letters do.
-    """
+    """What dead letters need beside their events, decided when these ended."""
 
     reason: EndReason
-    keep_until: datetime
+    keep_until: datetime  # until then a failed write is repeated; then the events are dropped
     destination: DeadLetterDestination
     topic_id: str
     input_schema: InputSchema
     delivery_schema: DeliverySchema
+    # The custom headers that a dead letter of a namespace names.
     headers: tuple[DeliveryHeader, ...] = ()
 
 
@@ -44,22 +40,19 @@ class DeliveryMessage:
     """
     One part of a queue message: deliveries of one subscription that are due together.
 
-    The parts of a message have equal *due* and *rounds*; one with a *dead_letter* note has no
-    other part. The *generation* ``UNMATCHED`` means that the filter is still to be applied. *due*
-    is ``None`` for a first attempt. *rounds* counts returns from a poison queue. At most
-    *batch_size* events share a request. With a *dead_letter* note the deliveries have ended and
-    wait for their *blob*, whose path a message has from shortly before it is written.
+    The parts of a message have equal due times and rounds. One with a dead-letter note has no other
+    part.
     """
 
     topic: str
     subscription: str
-    generation: str
+    generation: str  # ``UNMATCHED``: the filter is still to be applied
     deliveries: tuple[Delivery, ...]
-    due: datetime | None = None
-    rounds: int = 0
-    batch_size: int = 1
-    dead_letter: DeadLetterNote | None = None
-    blob: str = ""
+    due: datetime | None = None  # ``None``: a first attempt
+    rounds: int = 0  # returns from a poison queue
+    batch_size: int = 1  # the most events of a request
+    dead_letter: DeadLetterNote | None = None  # the deliveries have ended and wait for their blob
+    blob: str = ""  # its path, from shortly before it is written
 
     @property
     def key(self) -> SubscriptionKey:
@@ -69,7 +62,7 @@ class DeliveryMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayStep:
-    """A message that asks for the *number*-th step of the replay *job*."""
+    """A message that asks for a step of a replay job."""
 
     job: str
     number: int

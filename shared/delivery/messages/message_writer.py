@@ -211,7 +211,7 @@ class _Packing:
 
 
 class _Opened:
-    """A message that may take more pieces; *size* is that of its events unpacked."""
+    """A message that may take more pieces."""
 
     def __init__(self) -> None:
         self.pieces: list[_Piece] = []

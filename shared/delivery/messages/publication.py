@@ -24,11 +24,11 @@ Matched = Sequence[tuple[EventSubscription, Positions]]
 
 
 class Load(NamedTuple):
-    """How much is stored together, or a limit to it; *size* is in characters of events."""
+    """How much is stored together, or a limit to it."""
 
     requests: int = 0
     deliveries: int = 0
-    size: int = 0
+    size: int = 0  # in characters of events
 
     def plus(self, other: Load) -> Load:
         return Load(
@@ -53,22 +53,16 @@ class Load(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Publication:
-    """
-    What one publish request to *topic* stores.
-
-    *texts* are its events by position, *matched* the positions that each subscription gets,
-    *considered* the subscriptions whose filters were asked. The line of an event in *parked* has
-    its text if it does not fit into messages; all events may fit: then there are no lines. *origin*
-    names the blob that has them, which is kept until *keep_until* at least.
-    """
+    """What one publish request stores."""
 
     topic: str
-    origin: Origin
-    texts: Sequence[str]
-    matched: Matched
+    origin: Origin  # names the blob that has the parked lines
+    texts: Sequence[str]  # the events, by position
+    matched: Matched  # the positions that each subscription gets
+    # The texts of events that do not fit into messages, or no lines if all fit.
     parked: Sequence[str]
-    keep_until: datetime
-    considered: Sequence[EventSubscription] = ()
+    keep_until: datetime  # at least, the blob is kept
+    considered: Sequence[EventSubscription] = ()  # the subscriptions whose filters were asked
 
     @cached_property
     def load(self) -> Load:

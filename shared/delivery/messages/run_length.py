@@ -15,7 +15,7 @@ from shared.delivery.delivery import Delivery, LastAttempt, Origin
 
 
 class RunLength(NamedTuple):
-    """The counters of *size* consecutive deliveries."""
+    """The counters of some consecutive deliveries."""
 
     size: int
     attempts: int

@@ -16,16 +16,12 @@ Owner = TypeVar("Owner")
 
 @dataclass(slots=True, eq=False)
 class Entry(Generic[Owner]):
-    """
-    A delivery in the line, and what is to hear of it.
-
-    *common* must be equal for events that share a request; *size* is that of the event in a body.
-    """
+    """A delivery in the line, and what is to hear of it."""
 
     loaded: Loaded
     owner: Owner
-    common: Hashable = None
-    size: int = 0
+    common: Hashable = None  # equal for events that share a request
+    size: int = 0  # of the event in a body
 
 
 def entries_of(

@@ -20,15 +20,11 @@ JUMP = "jump"
 
 
 class ClockNote(NamedTuple):
-    """
-    What was wrong with a clock, and when: *what* was *seconds* ahead.
+    """What was wrong with a clock, and when. It names no subscription: anybody may read it."""
 
-    *what* is `JUMP`, or the kind of a stored time. It names no subscription: anybody may read it.
-    """
-
-    what: str
+    what: str  # `JUMP`, or the kind of a stored time
     at: datetime
-    seconds: float
+    seconds: float  # ahead of the clock
 
     @property
     def reason(self) -> str:
@@ -44,15 +40,11 @@ class ClockNote(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class ClockRecords:
-    """
-    Says each kind of fault once in ten minutes of a process. Safe in any thread.
-
-    *monotonic* returns seconds; *begin* begins work that may wait for storage.
-    """
+    """Says each kind of fault once in ten minutes of a process. Safe in any thread."""
 
     state: ResourceStore
     monotonic: Callable[[], float]
-    begin: Callable[[Callable[[], None]], object]
+    begin: Callable[[Callable[[], None]], object]  # begins work that may wait for storage
     _said_at: dict[str, float] = field(default_factory=dict)
 
     def jumped(self, by: timedelta, now: datetime) -> None:

@@ -23,16 +23,12 @@ LEAST_KEPT = timedelta(days=4)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentTerms:
-    """
-    The deployment's part of the terms: profile, time scale, and what editions leave open.
-
-    *account* is the app's storage account.
-    """
+    """The deployment's part of the terms: profile, time scale, and what editions leave open."""
 
     topics: TopicReader
     default_profile: str
     time_scale: float
-    account: str = ""
+    account: str = ""  # the app's storage account
     honor_retry_after: bool = False
     probation_counts_attempt: bool = False
     probation_ends_events: bool = False

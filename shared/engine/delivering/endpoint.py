@@ -46,10 +46,11 @@ SHORTAGE_AGAIN_IN = timedelta(seconds=5)  # and up to three times as long (jitte
 
 
 class Surroundings(NamedTuple):
-    """What all endpoints of a process use. *current_pause* reads a subscription's pause anew."""
+    """What all endpoints of a process use."""
 
     budget: Budget
     push: Callable[[InFlightRequest], Coroutine[Any, Any, Attempted | Shortage]]
+    # Reads a subscription's pause anew.
     current_pause: Callable[[EventSubscription], Coroutine[Any, Any, Pause | None]]
     log_shortage: Callable[[Shortage], None]
     clock: Clock
@@ -66,25 +67,21 @@ class _Begun(NamedTuple):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Endpoint:
-    """
-    The endpoint of one subscription in this process, whose state belongs to the event loop.
-
-    *line* has what is due now, whichever messages brought it; *parts* are those with deliveries in
-    it or under way. *pause* is that of the subscription as it was read last. *seconds* is the
-    moving average of its pushes' times.
-    """
+    """The endpoint of one subscription in this process, whose state belongs to the event loop."""
 
     key: SubscriptionKey
     health: SharedHealth
     around: Surroundings
     limit: Limit
     returns: Returns
+    # What is due now, whichever messages brought it.
     line: Line[Pushing] = field(default_factory=Line)
+    # Those with deliveries in the line or under way.
     parts: dict[Pushing, None] = field(default_factory=dict)
     under_way: int = 0
-    seconds: float | None = None
+    seconds: float | None = None  # the moving average of its pushes' times
     accepted: Accepted = field(default_factory=Accepted)
-    pause: Pause | None = None
+    pause: Pause | None = None  # as it was read last
     allowance: Allowance | None = None
     speed: Speed = Speed.UNKNOWN
     _next_at: float = 0.0  # of the next request, if there is a limit a second

@@ -36,22 +36,18 @@ _PAYLOAD_MISSING = End(EndReason.PAYLOAD_MISSING, "its payload blob is missing")
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PartFollow:
-    """
-    What follows for one part: *dead* are deliveries that have ended, by reason.
-
-    *held_by* is what held a delivery last. *confirmed* is the answer to whether the subscription is
-    unchanged in storage, and when it was given, in seconds.
-    """
+    """What follows for one part."""
 
     part: Part
     recorder: AttemptRecorder
     began_at: datetime
     counts: Counter[str] = field(default_factory=Counter)
-    held_by: Held | None = None
+    held_by: Held | None = None  # what held a delivery last
     requeue_reason: str | None = None
     dead: dict[tuple[EndReason, DeadLetterDestination], list[Delivery]] = field(
         default_factory=dict
     )
+    # When the subscription was compared with storage, in seconds, and whether it is unchanged.
     confirmed: tuple[float, bool] | None = None
 
     def message(
@@ -77,18 +73,14 @@ _Kept = list[tuple[datetime, tuple[PartFollow, Delivery]]]
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Follow:
-    """
-    What follows for one message: its deliveries' retries and ends, stored in few messages.
-
-    *is_current* tells whether a subscription is unchanged in storage: only then does an event end.
-    *patience* says how long failing puts are repeated.
-    """
+    """What follows for one message: its deliveries' retries and ends, stored in few messages."""
 
     requeue: Requeue
     history: AttemptHistory
     clock: Clock
+    # A subscription is unchanged in storage: only then does an event end.
     is_current: Callable[[EventSubscription], Coroutine[Any, Any, bool]]
-    patience: Callable[[], timedelta]
+    patience: Callable[[], timedelta]  # how long failing puts are repeated
     stored: Stored
     _parts: dict[Part, PartFollow] = field(default_factory=dict)
     _retries: _Kept = field(default_factory=list)

@@ -23,31 +23,22 @@ if TYPE_CHECKING:
 
 
 class PartResult(NamedTuple):
-    """
-    The result of deliveries of one part that belong together.
-
-    *is_first*: the request's first event is among them, so what is counted once a request is
-    counted with them.
-    """
+    """The result of deliveries of one part that belong together."""
 
     part: Part
     batch: PushBatch
     result: Result
-    is_first: bool
+    is_first: bool  # with the request's first event, and with what is counted once a request
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Pushing:
-    """
-    One part while its deliveries are pushed by *endpoint*.
-
-    *open* counts its deliveries in the line or under way.
-    """
+    """One part while its deliveries are pushed."""
 
     part: Part
     message: InFlight
     endpoint: Endpoint
-    open: int
+    open: int  # deliveries in the line or under way
     is_abandoned: bool = False
 
     def report(self, batch: PushBatch, result: Result, *, is_first: bool = True) -> None:
@@ -74,18 +65,16 @@ class Pushing:
 class InFlight:
     """
     A message whose deliveries are pushed, which holds one of the host's places until it has ended.
-
-    *since* is in seconds of the loop's clock. *pushing* has the parts of which something is in a
-    line or under way, *faults* what we failed in, by part.
     """
 
     places: Places
     follow: Follow
-    since: float
+    since: float  # seconds of the loop's clock
     jitter: float
     is_entering: bool = True
+    # Parts of which something is in a line or under way.
     pushing: dict[Pushing, None] = field(default_factory=dict)
-    faults: dict[SubscriptionKey, BaseException] = field(default_factory=dict)
+    faults: dict[SubscriptionKey, BaseException] = field(default_factory=dict)  # what we failed in
     _results: list[PartResult] = field(default_factory=list)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 

@@ -34,26 +34,21 @@ _WithTexts = Sequence[tuple[Delivery, str | None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Part:
-    """
-    The deliveries of one subscription in a message, judged before their attempt.
-
-    *to_push* are those to push, *ended* those that are not tried any more, *lost* those whose
-    event is gone.
-    """
+    """The deliveries of one subscription in a message, judged before their attempt."""
 
     message: DeliveryMessage
     subscription: EventSubscription
     terms: DeliveryTerms
     to_push: tuple[Loaded, ...]
-    ended: tuple[tuple[Loaded, End], ...]
-    lost: tuple[Delivery, ...]
+    ended: tuple[tuple[Loaded, End], ...]  # those that are not tried any more
+    lost: tuple[Delivery, ...]  # those whose event is gone
 
 
 class PutBack(NamedTuple):
-    """Deliveries that come back when due, unjudged; waits over *long* have no trigger."""
+    """Deliveries that come back when due, unjudged."""
 
     message: DeliveryMessage
-    long: timedelta = LONG_WAIT
+    long: timedelta = LONG_WAIT  # longer waits have no trigger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

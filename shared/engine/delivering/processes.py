@@ -27,22 +27,21 @@ class _Seen(NamedTuple):
 @dataclass(slots=True, kw_only=True)
 class Processes:
     """
-    The share of this process, *name*, in the limits of the deployment.
+    The share of this process in the limits of the deployment.
 
     It costs nothing until an endpoint with such a limit asks; then every `RENEWED_EVERY` a write
     and a list of the rows. A process counts as long as its row is there; whoever sees a row
     unchanged for `ALIVE_FOR` deletes it. A share is used for `VALID_FOR` after its rows were read,
     and no longer: without storage there is none. A process whose row was not there has a share at
-    once if it is alone, else after `VALID_FOR`: by then the others count it. So any two that have
-    a share count each other, and their parts never exceed a limit. No wall clock takes part.
-    *latest* is the share as it was read last.
+    once if it is alone, else after `VALID_FOR`: by then the others count it. So any two that have a
+    share count each other, and their parts never exceed a limit. No wall clock takes part.
     """
 
     rows: ResourceStore
     clock: Clock
     off_loop: OffLoop
-    name: str
-    latest: Share = ALONE
+    name: str  # of this process
+    latest: Share = ALONE  # as it was read last
     _read_at: float | None = None  # when the latest read began
     _begins_at: float = 0.0  # when the share is used first
     _renew_at: float = 0.0

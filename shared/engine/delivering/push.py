@@ -21,18 +21,13 @@ from shared.http import Answered, Failure, LateAnswerHandler, NotAnswered
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Push:
-    """
-    Sends the request of a batch, and classifies its outcome.
-
-    *new_span_id* ``None``: requests carry no trace context. With *has_replay_header* those
-    of a replay name it. With *keeps_answers* the outcome of a request that failed has the answer.
-    """
+    """Sends the request of a batch, and classifies its outcome."""
 
     pusher: Pusher
     clock: Clock
-    new_span_id: Callable[[], str] | None = None
-    has_replay_header: bool = False
-    keeps_answers: bool = True
+    new_span_id: Callable[[], str] | None = None  # ``None``: requests carry no trace context
+    has_replay_header: bool = False  # requests of a replay name it
+    keeps_answers: bool = True  # the outcome of a request that failed has the answer
 
     async def __call__(self, request: InFlightRequest) -> Attempted | Shortage:
         """Push *request*; whatever is wrong with an event is its outcome."""

@@ -184,13 +184,12 @@ class Stored:
     Deliveries whose success comes before they are stored for later are left out; after that, their
     message is deleted or shrunk. This works until the message is received: then the retry has
     begun, and is a duplicate. Source: contract §3.5, late response rule ("best effort").
-
-    *changes* is held while messages are stored, side by side, and while one is taken back.
-    *abandoned* are subscriptions whose part comes again, whatever is taken back.
     """
 
     requeue: Requeue
+    # Held while messages are stored or taken back.
     changes: asyncio.Lock = field(default_factory=asyncio.Lock)
+    # Their parts come again, whatever is taken back.
     abandoned: set[SubscriptionKey] = field(default_factory=set)
     _delivered: set[_Key] = field(default_factory=set)
     _dropped: set[_Key] = field(default_factory=set)

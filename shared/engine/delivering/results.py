@@ -10,15 +10,11 @@ from shared.delivery.outcome import DeliveryOutcome, Outcome
 
 
 class NotNow(NamedTuple):
-    """
-    Nothing was sent, and no attempt counts: the events come back when *due*.
-
-    *held* is the hold that keeps them, if it is one.
-    """
+    """Nothing was sent, and no attempt counts: the events come back when due."""
 
     due: datetime
     why: str
-    held: Held | None = None
+    held: Held | None = None  # the hold that keeps them, if it is one
 
 
 class Shortage(NamedTuple):
@@ -28,12 +24,12 @@ class Shortage(NamedTuple):
 
 
 class Attempted(NamedTuple):
-    """The outcome of one request, with its start and end; *jitter* is for all of its events."""
+    """The outcome of one request, with its start and end."""
 
     outcome: DeliveryOutcome
     began_at: datetime
     ended_at: datetime
-    jitter: float
+    jitter: float  # for all of its events
 
     @property
     def succeeded(self) -> bool:
