@@ -9,15 +9,11 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """
-    One fault of a document.
+    """One fault of a document."""
 
-    *code* is for programs, *message* for people; *target* is the member at fault.
-    """
-
-    code: str
-    message: str
-    target: str | None = None
+    code: str  # for programs
+    message: str  # for people
+    target: str | None = None  # the member at fault
 
 
 class AppError(Exception):

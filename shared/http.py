@@ -11,17 +11,13 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """
-    An inbound request.
-
-    *url* is absolute, as the client sent it. Header names are lower-case. *params* are the route's
-    parameters; *query* is decoded and has the last value of a repeated name.
-    """
+    """An inbound request."""
 
     method: str
-    url: str
-    headers: Mapping[str, str]
-    params: Mapping[str, str] = field(default_factory=dict)
+    url: str  # absolute, as the client sent it
+    headers: Mapping[str, str]  # names in lower case
+    params: Mapping[str, str] = field(default_factory=dict)  # of the route
+    # Decoded; of a repeated name the last value.
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
 
@@ -36,79 +32,62 @@ class HttpAnswer:
 
 
 class Audience(NamedTuple):
-    """The audience of a token: an *application*, by id or URI, in a *tenant* of Entra ID."""
+    """The audience of a token, in Entra ID."""
 
     tenant: str
-    application: str
+    application: str  # id or URI
 
 
 class QueueAddress(NamedTuple):
-    """A *queue* of a storage *account*, which keeps a message *keep_seconds*; -1: for ever."""
+    """A queue of a storage account."""
 
     account: str
     queue: str
-    keep_seconds: int
+    keep_seconds: int  # for each message; -1: for ever
 
 
 class OutboundRequest(NamedTuple):
     """
-    An outbound request to an endpoint.
-
-    The sender adds the headers Host, Content-Length and Connection, and a bearer token for
-    *audience*. With *queue* it puts the body there, as a message. With *wants_body* the time limit
-    covers the whole answer, otherwise only its headers; the body is then read as far as it comes
-    promptly. With *examines_peer* it goes over a new connection, and the exchange tells who was at
-    its other end.
+    An outbound request to an endpoint; the sender adds the headers Host, Content-Length and
+    Connection.
     """
 
     method: str
     url: str
     headers: Mapping[str, str]
     body: bytes
-    audience: Audience | None = None
+    audience: Audience | None = None  # of the bearer token that the sender adds
+    # The time limit covers the whole answer; else the body is read as it comes promptly.
     wants_body: bool = False
+    # Over a new connection; the exchange tells who was at its other end.
     examines_peer: bool = False
-    queue: QueueAddress | None = None
+    queue: QueueAddress | None = None  # where the body is put as a message
 
 
 class Certificate(NamedTuple):
-    """
-    An endpoint's certificate.
-
-    *subject* and *issuer* are in the form of RFC 4514, *names* are the host names and addresses
-    that it is for. *matches*: the endpoint's host is among them.
-    """
+    """An endpoint's certificate; subject and issuer are in the form of RFC 4514."""
 
     subject: str
     issuer: str
     valid_until: datetime
-    names: tuple[str, ...]
-    matches: bool
+    names: tuple[str, ...]  # host names and addresses that it is for
+    matches: bool  # the endpoint's host is among them
 
 
 class Peer(NamedTuple):
-    """
-    The other end of a connection.
+    """The other end of a connection."""
 
-    *address* is unknown behind a proxy; without TLS there is no *certificate*.
-    """
-
-    address: str | None
-    certificate: Certificate | None
+    address: str | None  # unknown behind a proxy
+    certificate: Certificate | None  # ``None``: without TLS
 
 
 class Answered(NamedTuple):
-    """
-    The endpoint answered within the time limit.
-
-    *headers* have lower-case names. *body* has at most the first 64 KiB, and only what came
-    promptly. *seconds* is the time from the start of the send to the end of the response headers.
-    """
+    """The endpoint answered within the time limit."""
 
     status: int
-    headers: Mapping[str, str]
-    body: bytes
-    seconds: float
+    headers: Mapping[str, str]  # names in lower case
+    body: bytes  # at most the first 64 KiB, and only what came promptly
+    seconds: float  # from the start of the send to the end of the response headers
     peer: Peer | None = None
 
 
@@ -129,28 +108,21 @@ class Failure(StrEnum):
 
 
 class NotAnswered(NamedTuple):
-    """
-    The endpoint gave no usable answer. *detail* is for the operator's log only.
-
-    *status* is that of an answer which ended, or stopped, within its head; 0: not even that.
-    """
+    """The endpoint gave no usable answer."""
 
     failure: Failure
-    detail: str
+    detail: str  # for the operator's log only
     seconds: float
     peer: Peer | None = None
-    status: int = 0
+    status: int = 0  # of an answer which ended, or stopped, within its head; 0: not even that
 
 
 Exchange = Answered | NotAnswered
 
 
 class LateAnswerHandler(NamedTuple):
-    """
-    The receiver of an answer after the time limit, but *within* that time of the send's start.
+    """The receiver of an answer after the time limit."""
 
-    *report* is called at most once, on the event loop, and must not raise. No body is read.
-    """
-
-    within: timedelta
+    within: timedelta  # this time of the send's start
+    # Called at most once, on the event loop; must not raise; no body is read.
     report: Callable[[Answered], None]

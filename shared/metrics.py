@@ -34,18 +34,12 @@ class Metric(StrEnum):
 
 
 class Definition(NamedTuple):
-    """
-    A metric as Azure Monitor describes it.
+    """A metric as Azure Monitor describes it."""
 
-    *label* is its display name. *dimensions* are those beyond topic and subscription. One that
-    *is_of_topic* is not counted per subscription. *unit* and *aggregation* are Azure Monitor's
-    names.
-    """
-
-    label: str
+    label: str  # its display name
     description: str
-    dimensions: tuple[str, ...] = ()
-    is_of_topic: bool = False
+    dimensions: tuple[str, ...] = ()  # those beyond topic and subscription
+    is_of_topic: bool = False  # not counted per subscription
     unit: str = "Count"
     aggregation: str = "Total"
 
@@ -125,7 +119,7 @@ DEFINITIONS: Mapping[Metric, Definition] = {
 
 
 class Sum(NamedTuple):
-    """The sum of *times* values, and the smallest and largest of them."""
+    """The sum of some values, and the smallest and largest of them."""
 
     total: float
     times: int
@@ -165,16 +159,12 @@ class Span(StrEnum):
 
 
 class CountRow(NamedTuple):
-    """
-    All that one process has counted so far in one span of time.
-
-    *subscription* is empty for the counts of a topic; its minutes hold the sums over its
-    subscriptions as well. Names are in lower case.
-    """
+    """All that one process has counted so far in one span of time; names are in lower case."""
 
     span: Span
     start: datetime
     topic: str
+    # Empty: the counts of a topic; its minutes hold the sums over its subscriptions as well.
     subscription: str
     instance: str
     counts: Counts

@@ -19,16 +19,16 @@ Document = Mapping[str, Any]
 
 
 class Granted(NamedTuple):
-    """The endpoint consents, to *rate* requests a minute at most; ``None``: no limit."""
+    """The endpoint consents."""
 
-    rate: int | None = None
+    rate: int | None = None  # the most requests a minute; ``None``: no limit
 
 
 class Awaited(NamedTuple):
-    """The validation link has to be opened before *until*; *secret* is its last part."""
+    """The validation link has to be opened in time."""
 
     until: datetime
-    secret: str
+    secret: str  # the last part of the link
 
 
 Consent = Granted | Awaited

@@ -14,15 +14,11 @@ Range = tuple[int, int, int]  # default, minimum, maximum; all equal if the valu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileLimits:
-    """
-    The limits of a subscription under the delivery profile *name*.
-
-    *attempts*: ``None`` means unlimited. *minutes* is the time to live.
-    """
+    """The limits of a subscription under a delivery profile."""
 
     name: str
-    attempts: Range | None
-    minutes: Range
+    attempts: Range | None  # ``None``: unlimited
+    minutes: Range  # the time to live
     has_dead_letters: bool = True
     has_batching: bool = True
     has_custom_headers: bool = True
@@ -35,25 +31,18 @@ class ProfileLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentCapabilities:
-    """
-    The settings of this app that limit what documents can ask for.
+    """The settings of this app that limit what documents can ask for."""
 
-    *account* is the app's storage account; *dead_letter_accounts* are others that can hold dead
-    letters; of *queue_accounts* among them it is known where their queues are. *profiles* maps
-    names to the limits of each delivery profile. *allow_http* permits endpoints without TLS.
-    *has_webhook_identity*: the app can get Entra ID tokens for webhooks. *has_client_ip_header*:
-    the front end passes on the publishers' addresses. *app_addresses* are the (host, port) pairs
-    of the app itself, which no endpoint can have.
-    """
-
-    account: str
+    account: str  # the app's storage account
     profiles: Mapping[str, ProfileLimits]
     default_profile: str
-    dead_letter_accounts: Collection[str] = ()
+    dead_letter_accounts: Collection[str] = ()  # others that can hold dead letters
+    # Those among them of which it is known where their queues are.
     queue_accounts: Collection[str] = ()
-    allow_http: bool = False
-    has_webhook_identity: bool = False
-    has_client_ip_header: bool = False
+    allow_http: bool = False  # endpoints without TLS
+    has_webhook_identity: bool = False  # the app can get Entra ID tokens for webhooks
+    has_client_ip_header: bool = False  # the front end passes on the publishers' addresses
+    # Of the app itself, which no endpoint can have.
     app_addresses: frozenset[tuple[str, int]] = frozenset()
 
     @property
@@ -68,19 +57,14 @@ class DeploymentCapabilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParentTopic:
-    """
-    The topic of an event subscription.
+    """The topic of an event subscription."""
 
-    *name* is its name on the data plane. *retention* is the longest time that the topic keeps
-    events; ``None``: it sets no limit. *holder* is the ARM id below which its subscriptions are;
-    empty: its own, whichever form of their ids a client uses.
-    """
-
-    name: str
+    name: str  # on the data plane
     arm_id: str
     input_schema: InputSchema
     limits: ProfileLimits
-    retention: timedelta | None = None
+    retention: timedelta | None = None  # how long the topic keeps events; ``None``: no limit
+    # The ARM id below which its subscriptions are; empty: its own, whichever form a client uses.
     holder: str = ""
 
     def subscription_id(self, name: str) -> str:

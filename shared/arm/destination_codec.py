@@ -49,16 +49,11 @@ _EVENTS = 10  # default where only the size of a batch is given (contract §2.4)
 
 
 class LeftOut(NamedTuple):
-    """
-    What stands for values that a document leaves out.
+    """What stands for values that a document leaves out."""
 
-    *existing* is the stored subscription; with *keeps_url* its URL counts. *new_key* makes a
-    secret.
-    """
-
-    existing: Mapping[str, Any] | None
-    keeps_url: bool
-    new_key: Callable[[], str]
+    existing: Mapping[str, Any] | None  # the stored subscription
+    keeps_url: bool  # the existing URL counts
+    new_key: Callable[[], str]  # makes a secret
 
 
 def parse_destination(

@@ -17,7 +17,7 @@ _TYPES = ("SystemAssigned", "UserAssigned")
 
 
 class Wrapper(NamedTuple):
-    """A member that is given either directly as *name* or, with an identity, inside *wrapped*."""
+    """A member that is given either directly or, with an identity, inside another."""
 
     name: str
     wrapped: str

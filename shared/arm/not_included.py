@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class ExcludedFeature(NamedTuple):
-    """A feature of Event Grid, in the plural, and what to do *instead* here."""
+    """A feature of Event Grid, in the plural, and what to do instead here."""
 
     name: str
     instead: str

@@ -16,13 +16,12 @@ class Section(NamedTuple):
     """
     One JSON object of a document.
 
-    A reader returns ``None`` for a member that is missing, null or invalid. Faults go to *faults*,
-    which all sections of a document share; *path* is their target.
+    A reader returns ``None`` for a member that is missing, null or invalid.
     """
 
     members: Mapping[str, Any]
-    path: str
-    faults: list[Fault]
+    path: str  # the target of its faults
+    faults: list[Fault]  # of all sections of a document
 
     def target(self, name: str) -> str:
         return f"{self.path}.{name}" if self.path else name

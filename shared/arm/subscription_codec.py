@@ -56,24 +56,18 @@ _NAME = re.compile(r"[A-Za-z0-9-]{3,64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionRequest:
-    """
-    The *body* of a PUT of a subscription, and the values that its validation depends on.
-
-    *existing* is the stored document that it replaces, *damaged* one that can't be read. With
-    *keeps_url* a destination without a URL keeps the existing one's. *new_id* makes a unique id,
-    *new_key* Base64 of 24 to 64 random bytes.
-    """
+    """The PUT of a subscription, and the values that its validation depends on."""
 
     name: str
     body: object
     topic: ParentTopic
     deployment: DeploymentCapabilities
     new_id: Callable[[], str]
-    new_key: Callable[[], str]
+    new_key: Callable[[], str]  # Base64 of 24 to 64 random bytes
     now: datetime
-    existing: Mapping[str, Any] | None = None
-    keeps_url: bool = False
-    damaged: Mapping[str, Any] | None = None
+    existing: Mapping[str, Any] | None = None  # the stored document that it replaces
+    keeps_url: bool = False  # a destination without a URL keeps the existing one's
+    damaged: Mapping[str, Any] | None = None  # a stored document that can't be read
 
 
 ReadForm = Callable[[Section, SubscriptionRequest], dict[str, Any]]

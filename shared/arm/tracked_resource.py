@@ -26,11 +26,11 @@ _MAX_TAGS, _MAX_TAG_NAME, _MAX_TAG = 50, 512, 256
 
 
 class ArmPath(NamedTuple):
-    """The names in the ARM id of a tracked resource. *kind* is, for example, ``topics``."""
+    """The names in the ARM id of a tracked resource."""
 
     subscription: str
     group: str
-    kind: str
+    kind: str  # for example, ``topics``
     name: str
 
     @property

@@ -21,16 +21,11 @@ _SAFE = "/()"  # of ARM ids
 
 
 class BlobSummary(NamedTuple):
-    """
-    The ARM id of the topic whose events a blob has, and their number by reason.
+    """The topic whose events a blob has, and their number by reason."""
 
-    With an empty *topic_id* the blob does not tell its topic. *first* is the type and the subject
-    of its first event, in one text.
-    """
-
-    topic_id: str
+    topic_id: str  # ARM id; empty: the blob does not tell its topic
     reasons: Mapping[str, int]
-    first: str = ""
+    first: str = ""  # type and subject of its first event, in one text
 
     @property
     def events(self) -> int:

@@ -49,23 +49,18 @@ class RecordForm(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """
-    An event that was not delivered, and why.
-
-    *event* is without the members that dead-lettering adds; its numbers are as in the blob
-    (`literals`), and an event of a custom schema is the ``data`` of Event Grid's envelope. *reason*
-    is as written: ``MaxDeliveryAttemptsExceeded``, or a namespace's sentence. What the record does
-    not tell is ``None``. *headers* are the custom ones of a namespace's record.
-    """
+    """An event that was not delivered, and why; what the record does not tell is ``None``."""
 
     form: RecordForm
+    # Without what dead-lettering adds; numbers as in the blob; of a custom schema, the ``data``.
     event: Mapping[str, Any]
-    reason: str
+    reason: str  # as written: ``MaxDeliveryAttemptsExceeded``, or a namespace's sentence
     attempts: int | None
     last_outcome: str | None
     last_status: int | None
     published_at: datetime | None
     last_attempt_at: datetime | None
+    # The custom ones of a namespace's record.
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -84,10 +79,10 @@ class UnreadableBlob(ValueError):
 
 
 class Element(NamedTuple):
-    """The JSON of a record, which is not parsed yet; *fault* tells why it can't be."""
+    """The JSON of a record, which is not parsed yet."""
 
     text: bytes
-    fault: str = ""
+    fault: str = ""  # why it can't be
 
 
 def elements(body: bytes, first: int = 0) -> Iterator[Element]:

@@ -13,17 +13,13 @@ Hour = tuple[int, ...]  # year, month, day, hour in UTC; or the first of these
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """
-    The wanted dead letters: those with *reason*, whatever its case, in blobs with *prefix*.
+    """The wanted dead letters; empty and ``None`` exclude none."""
 
-    The blobs were written in the hours from *since* to *until*. *event*: only of this id.
-    """
-
-    prefix: str = ""
+    prefix: str = ""  # of their blobs
     since: datetime | None = None
-    until: datetime | None = None
-    reason: str | None = None
-    event: str | None = None
+    until: datetime | None = None  # the last hour in which their blobs were written
+    reason: str | None = None  # whatever its case
+    event: str | None = None  # its id
 
     def has_reason(self, reason: str) -> bool:
         return self.reason is None or reason.casefold() == self.reason.casefold()

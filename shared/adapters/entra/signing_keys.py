@@ -32,11 +32,11 @@ _OK = 200
 
 
 class _KeySet(NamedTuple):
-    """The keys by id, to be renewed at *old_at*; *failed*: the latest fetch failed."""
+    """The keys by id."""
 
     keys: dict[str, PyJWK]
-    old_at: float
-    failed: bool
+    old_at: float  # when they are to be renewed
+    failed: bool  # the latest fetch
 
 
 class SigningKeys:

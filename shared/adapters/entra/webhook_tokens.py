@@ -40,11 +40,11 @@ CredentialFor = Callable[[str], "TokenCredential"]
 
 
 class _TokenResult(NamedTuple):
-    """A token, or why there is none: to be renewed after *seconds*, valid for *left*."""
+    """A token, or why there is none."""
 
     token: str
-    seconds: float
-    left: float
+    seconds: float  # until it is to be renewed
+    left: float  # seconds for which it is valid
     failure: Failure = Failure.UNAUTHORIZED
     detail: str = ""
 

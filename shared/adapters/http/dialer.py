@@ -126,11 +126,11 @@ def _info(address: Address, port: int) -> AddrInfoType:
 
 
 class Proxy(NamedTuple):
-    """A proxy at *addresses*; *make_room* is as for `new_socket`."""
+    """A proxy that the operator has set."""
 
     setting: EgressProxy
     addresses: Sequence[Address]
-    make_room: MakeRoom
+    make_room: MakeRoom  # as for `new_socket`
 
     async def connect(
         self, targets: Sequence[Address], server: Server, deadline: float

@@ -34,17 +34,13 @@ _STALE = (Failure.SOCKET, Failure.TLS)  # the ends of a connection that the peer
 
 
 class _WrittenRequest(NamedTuple):
-    """
-    A request as bytes, the time it may take once it is on its way, and who waits beyond it.
-
-    *wants_body*: that time is for the body, too.
-    """
+    """A request as bytes, the time it may take once it is on its way, and who waits beyond it."""
 
     server: Server
     data: bytes
     timeout: float
     late: LateAnswerHandler | None
-    wants_body: bool
+    wants_body: bool  # the time is for the body, too
 
 
 class HttpPusher:

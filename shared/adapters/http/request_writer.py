@@ -25,18 +25,13 @@ _MAX_PORT = 65535
 
 
 class ParsedUrl(NamedTuple):
-    """
-    Where a URL points to.
-
-    *host* is lower-case, *authority* is the same for the Host header, *path* the path and query
-    exactly as given.
-    """
+    """Where a URL points to."""
 
     scheme: str
-    host: str
+    host: str  # in lower case
     port: int
-    authority: str
-    path: str
+    authority: str  # the same for the Host header
+    path: str  # and query, exactly as given
 
 
 @lru_cache(maxsize=4096)

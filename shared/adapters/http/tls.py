@@ -26,12 +26,12 @@ class TlsMaterial(NamedTuple):
     """
     Authorities to trust besides the system's, and a certificate to present with its key.
 
-    Each is PEM, or the path of a PEM file. Without *key* it stands beside the certificate.
+    Each is PEM, or the path of a PEM file.
     """
 
     ca_bundle: str | None = None
     certificate: str | None = None
-    key: str | None = None
+    key: str | None = None  # without it, it stands beside the certificate
     password: str | None = None
 
     def load(self, context: ssl.SSLContext) -> None:

@@ -22,15 +22,11 @@ _OFF = "Azure CLI can't sign in with the admin key here, because PUSHGRID_AZ_LOG
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AzLogin:
-    """
-    Tells Azure CLI where to sign in, and gives it a key as a token for the same key.
+    """Tells Azure CLI where to sign in, and gives it a key as a token for the same key."""
 
-    Unless *is_on*, every answer is 404. *public_url* ``None`` means: taken from each request.
-    """
-
-    is_on: bool
+    is_on: bool  # else every answer is 404
     operators: Operators
-    public_url: str | None
+    public_url: str | None  # ``None``: taken from each request
 
     def run(self, request: HttpRequest) -> HttpAnswer:
         """Answer *request*, which needs no authorization."""

@@ -27,14 +27,7 @@ from shared.races import Backoff
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagePorts:
-    """
-    The ports of the management API.
-
-    *operators* authorizes callers. *public_url* ``None`` means: taken from each request.
-    *has_local_shortcuts*: callers can choose keys, and assume the consent of endpoints on loopback.
-    *new_key* makes an access key, *new_id* a unique id; *sleep* takes seconds, *backoff* waits
-    after that many lost races for a document. *test_rate* limits the tests of endpoints.
-    """
+    """The ports of the management API."""
 
     resources: ResourceStore
     counts: CountReader
@@ -48,36 +41,30 @@ class ManagePorts:
     terms: DeploymentTerms
     metrics: Metrics
     replays: ReplayJobs
-    operators: Operators
-    public_url: str | None
+    operators: Operators  # authorizes callers
+    public_url: str | None  # ``None``: taken from each request
+    # Callers can choose keys, and assume the consent of endpoints on loopback.
     has_local_shortcuts: bool = False
     new_key: Callable[[], str]
     new_id: Callable[[], str]
-    sleep: Callable[[float], None]
-    backoff: Backoff
-    test_rate: RequestRate = field(default_factory=RequestRate)
+    sleep: Callable[[float], None]  # seconds
+    backoff: Backoff  # waits after that many lost races for a document
+    test_rate: RequestRate = field(default_factory=RequestRate)  # of endpoints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """
-    One request.
+    """One request."""
 
-    *names* are the decoded segments of the path by their names in the route. *path* is as the
-    client sent it. *query* has lower-case names. *asked_at* is the app's URL as this client
-    addressed it, *public_url* the one to publish. *by* names the operator, without any secret.
-    *is_reader*: the caller may not see payloads. *assumes_consent*: endpoints are not asked.
-    """
-
-    names: Mapping[str, str]
-    path: str
-    query: Mapping[str, str]
+    names: Mapping[str, str]  # decoded segments of the path by their names in the route
+    path: str  # as the client sent it
+    query: Mapping[str, str]  # names in lower case
     body: bytes
-    asked_at: str
-    public_url: str
-    by: str
-    is_reader: bool = False
-    assumes_consent: bool = False
+    asked_at: str  # the app's URL as this client addressed it
+    public_url: str  # the one to publish
+    by: str  # the operator, without any secret
+    is_reader: bool = False  # may not see payloads
+    assumes_consent: bool = False  # endpoints are not asked
 
     def covers(self, arm_id: str) -> bool:
         """Tell whether a resource is in the subscription or resource group of the path."""

@@ -45,16 +45,11 @@ class MonitoredTopic(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitoredResource:
-    """
-    One kind of resource with metrics.
-
-    *type* is its resource type, *definitions* are its metrics. *resources* finds the topic or
-    namespace of a path.
-    """
+    """One kind of resource with metrics."""
 
     type: str
     definitions: Sequence[MetricDefinition]
-    resources: Parents
+    resources: Parents  # finds the topic or namespace of a path
 
     def list_metrics(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         """Answer metric values. Source: Azure Monitor, Metrics - List (2023-10-01)."""

@@ -42,30 +42,22 @@ class Parents(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """
-    One kind of resource.
+    """One kind of resource."""
 
-    *noun* names the kind in the log, *partition* is where its documents are stored. *name* and
-    *arm_id* identify the resource of a path; *name_of* returns the name of a stored one, *covers*
-    tells whether the list of a path includes it. *parse*, *patched* and *render* are its codec's.
-    *check* raises if it can't read a document. *clear* deletes what a resource contains. Names of a
-    kind without a *parent* are unique in the deployment, across resource groups. What has no
-    *has_keys* is not published to by others.
-    """
-
-    noun: str
-    partition: str
+    noun: str  # in the log
+    partition: str  # where its documents are stored
     name: Callable[[Call], str]
     arm_id: Callable[[Call], str]
-    name_of: Callable[[Document], str]
-    covers: Callable[[Call, Document], bool]
+    name_of: Callable[[Document], str]  # a stored one
+    covers: Callable[[Call, Document], bool]  # the list of a path includes it
     parse: Callable[[ManagePorts, Call, object, Document | None], Document]
     patched: Callable[[Document, object], object]
     render: Callable[[Document, str], Document]
-    check: Callable[[Document], object]
-    clear: Callable[[ManagePorts, str], None]
+    check: Callable[[Document], object]  # raises if it can't read a document
+    clear: Callable[[ManagePorts, str], None]  # deletes what a resource contains
+    # Without one, names are unique in the deployment, across resource groups.
     parent: Resources | None = None
-    has_keys: bool = True
+    has_keys: bool = True  # else, others do not publish to it
 
     def put(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         """Create or replace. Event Grid's clients expect 201 in both cases."""

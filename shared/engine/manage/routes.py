@@ -38,12 +38,11 @@ class Route(NamedTuple):
     A path and the handler of each verb on it.
 
     Segments in braces match any segment and name it; a first ``{*scope}`` matches one or more.
-    *has_payloads*: its answers have events as they were published, which readers don't see.
     """
 
     segments: tuple[str, ...]
     handlers: Mapping[str, Handler]
-    has_payloads: bool = False
+    has_payloads: bool = False  # its answers have events as published, which readers don't see
 
     def is_open_to_readers(self, method: str) -> bool:
         """Tell whether a reader may send *method*: docs/security.md has the table."""

@@ -45,7 +45,7 @@ from shared.events.topic import SourceTopic
 
 @dataclass(frozen=True, slots=True)
 class _Sources:
-    """Sources of one ARM *type*: storage accounts, or the deployment; they have no rows."""
+    """Sources of one ARM type: storage accounts, or the deployment; they have no rows."""
 
     type: str
     partition = PARTITION

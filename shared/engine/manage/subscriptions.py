@@ -39,21 +39,15 @@ _POLL_SECONDS = "1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscriptions:
-    """
-    The event subscriptions of one kind of topic, in one form.
+    """The event subscriptions of one kind of topic, in one form."""
 
-    *topics* are the parents, and *parent_of* reads a stored one. *parse*, *patched* and *render*
-    are the codec's. *patch_status* is the status that clients expect from a PATCH. With
-    *has_links* an endpoint can be validated later, by a link.
-    """
-
-    topics: Parents
-    parent_of: Callable[[Document, DeploymentCapabilities], ParentTopic]
+    topics: Parents  # the parents
+    parent_of: Callable[[Document, DeploymentCapabilities], ParentTopic]  # reads a stored parent
     parse: Callable[[SubscriptionRequest], Document]
     patched: Callable[[Document, object], object]
     render: Callable[[Document, ParentTopic], Document]
-    patch_status: int
-    has_links: bool = True
+    patch_status: int  # what clients expect from a PATCH
+    has_links: bool = True  # an endpoint can be validated later, by a link
 
     def put(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         """Create or replace a subscription, once its endpoint is validated."""

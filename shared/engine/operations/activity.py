@@ -38,26 +38,20 @@ class GivenUp(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """
-    What has happened to a subscription within the last hour; times are of minutes.
+    """What has happened to a subscription within the last hour; times are of minutes."""
 
-    *waiting* counts events. *oldest_seen* is the age of the oldest event that a process attempted
-    or put back within `SEEN_WITHIN`. *delivered_lately* counts the events of the current minute and
-    the two before. *seconds* is the mean time of a request. *failing_since*: most attempts have
-    failed since, or ``None``. *error* is the most frequent outcome of failures. *failure* is the
-    latest failed attempt as `failure_documents` has it, if it was read.
-    """
-
-    waiting: int = 0
+    waiting: int = 0  # events
+    # Age of the oldest event attempted or put back within `SEEN_WITHIN`.
     oldest_seen: timedelta | None = None
-    delivered_lately: int = 0
-    seconds: float | None = None
+    delivered_lately: int = 0  # events of the current minute and the two before
+    seconds: float | None = None  # the mean time of a request
     attempts: int = 0
-    failing_since: datetime | None = None
+    failing_since: datetime | None = None  # most attempts have failed since
     failed_at: datetime | None = None
-    error: str = ""
+    error: str = ""  # the most frequent outcome of failures
     dead_lettered: GivenUp | None = None
     dropped: GivenUp | None = None
+    # The latest failed attempt as `failure_documents` has it, if it was read.
     failure: Mapping[str, Any] | None = field(default=None, compare=False)
 
 

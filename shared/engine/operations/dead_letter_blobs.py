@@ -35,19 +35,16 @@ _PATH = re.compile("/".join([*(each.pattern for each in _NUMBERS), _NAME]))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobFilter(Selection):
-    """The wanted blobs of a page; *after* is the last blob of the page before."""
+    """The wanted blobs of a page."""
 
-    after: StoredBlob | None = None
+    after: StoredBlob | None = None  # the last blob of the page before
 
 
 class Page(NamedTuple):
-    """
-    Blobs, and the last one that was looked at if there may be more after it.
-
-    If that is a folder, *last* is a path in it that is later than all of its blobs.
-    """
+    """Blobs of a page."""
 
     blobs: list[StoredBlob]
+    # Looked at, if there may be more after it; of a folder, a path later than all of its blobs.
     last: StoredBlob | None
 
 
@@ -60,7 +57,7 @@ class RecordPage(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterBlobs:
-    """The dead-letter blobs in the *folder* of one subscription."""
+    """The dead-letter blobs of one subscription."""
 
     reader: DeadLetterReader
     destination: DeadLetterDestination

@@ -16,22 +16,16 @@ _UNWRITTEN_REASONS = frozenset({EndReason.CONTAINER_NOT_FOUND, EndReason.DESTINA
 
 
 class MetricDefinition(NamedTuple):
-    """
-    A metric as Azure Monitor defines it.
-
-    *dimensions* are those it can be divided by. *dimension_values* restricts it to series with one
-    of these values. *unit* and *aggregation* are Azure Monitor's terms, *label* is the display
-    name.
-    """
+    """A metric as Azure Monitor defines it, in its terms."""
 
     name: str
     counted: Metric
-    label: str
+    label: str  # the display name
     description: str
-    dimensions: tuple[str, ...] = ()
+    dimensions: tuple[str, ...] = ()  # those it can be divided by
     unit: str = "Count"
     aggregation: str = "Total"
-    dimension_values: frozenset[str] = frozenset()
+    dimension_values: frozenset[str] = frozenset()  # only series with one of these
 
     def includes(self, series: Series) -> bool:
         """Tell whether the metric includes a series of counts."""

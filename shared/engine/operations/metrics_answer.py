@@ -27,9 +27,9 @@ Found = dict[str, dict[DimensionValues, Points]]  # by the metrics' names
 
 
 class SeriesCounts(NamedTuple):
-    """The counts of one topic or subscription by minute; *values* are its dimension values."""
+    """The counts of one topic or subscription by minute."""
 
-    values: Mapping[str, str]
+    values: Mapping[str, str]  # of its dimensions
     minutes: Iterator[tuple[datetime, Counts]]
 
 

@@ -41,18 +41,14 @@ class DimensionFilter(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsQuery:
-    """
-    Metrics from *since* (included) to *until* (excluded), by *interval*, as *aggregations*.
-
-    Without *aggregations* each metric uses its own. *interval_name* is the client's spelling.
-    """
+    """A request for metrics."""
 
     metrics: tuple[MetricDefinition, ...]
     since: datetime
-    until: datetime
+    until: datetime  # excluded
     interval: timedelta
-    interval_name: str
-    aggregations: tuple[str, ...]
+    interval_name: str  # the client's spelling
+    aggregations: tuple[str, ...]  # empty: each metric's own
     filters: tuple[DimensionFilter, ...]
 
 

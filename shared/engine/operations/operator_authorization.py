@@ -29,18 +29,13 @@ class Operator(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operators:
-    """
-    The credentials of operators and readers.
-
-    All *admin_keys* are valid at the same time, so that one can be replaced while the other is in
-    use; with *reader_key* a caller may read. *tokens* reads access tokens of Entra ID. With none of
-    these nobody gets in.
-    """
+    """The credentials of operators and readers; with none of these nobody gets in."""
 
     admin_key: str | None = field(default=None, repr=False)
+    # One key can be replaced while the other is in use.
     admin_key_2: str | None = field(default=None, repr=False)
-    reader_key: str | None = field(default=None, repr=False)
-    tokens: TokenVerifier | None = None
+    reader_key: str | None = field(default=None, repr=False)  # its caller may only read
+    tokens: TokenVerifier | None = None  # reads access tokens of Entra ID
 
     def authorize(self, authorization: str | None) -> Operator:
         """

@@ -49,20 +49,15 @@ def take_snapshot(watch: QueueWatch, runs: TimerRuns, clock: Clock) -> Snapshot 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
     """
-    Answers ``status/health``, ``status/metrics`` and ``status/topics``.
-
-    *snapshot* returns a `take_snapshot` that may be some seconds old, since anybody may ask; *held*
-    returns `held_subscriptions`, and *activities* `read_activities`, likewise. *topics* returns
-    `topic_states` of now with these. *replays* are the latest jobs. *operators* authorizes callers;
-    the health is open to all.
+    Answers ``status/health``, ``status/metrics`` and ``status/topics``; the health is open to all.
     """
 
     counts: CountReader
-    snapshot: Callable[[], Snapshot | None]
+    snapshot: Callable[[], Snapshot | None]  # may be some seconds old, since anybody may ask
     held: Callable[[], Sequence[HeldSubscription]]
-    topics: Callable[[Activities], Mapping[str, Any]]
+    topics: Callable[[Activities], Mapping[str, Any]]  # `topic_states` of now with these activities
     activities: Callable[[], Activities]
-    replays: Callable[[], Sequence[ReplayJob]]
+    replays: Callable[[], Sequence[ReplayJob]]  # the latest jobs
     operators: Operators
 
     def run(self, request: HttpRequest) -> HttpAnswer:

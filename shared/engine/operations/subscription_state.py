@@ -29,20 +29,14 @@ _OF_SUBSCRIPTION = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionState:
-    """
-    The current state of one subscription.
-
-    *availability* tells whether its endpoint is sent anything, if it *has_consented* and there is
-    no *pause*. *counts* covers all events since the requested time. *dead_letter* ``None``: events
-    that end are dropped. *expired_at* ``None``: it has not expired.
-    """
+    """The current state of one subscription."""
 
     has_consented: bool
     pause: Pause | None
-    availability: Availability
-    counts: dict[Metric, int]
-    dead_letter: DeadLetterDestination | None
-    expired_at: datetime | None = None
+    availability: Availability  # of the endpoint, if there is consent and no pause
+    counts: dict[Metric, int]  # of all events since the requested time
+    dead_letter: DeadLetterDestination | None  # ``None``: events that end are dropped
+    expired_at: datetime | None = None  # ``None``: it has not expired
 
 
 def read_state(

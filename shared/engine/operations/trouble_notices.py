@@ -60,7 +60,7 @@ class TroubleNotices:
     """
     A job of the dead-letter timer: publishes what the counts of finished minutes show.
 
-    While nobody subscribes it asks once a run who does, and nothing else. *replays* lists the jobs.
+    While nobody subscribes it asks once a run who does, and nothing else.
     """
 
     source_events: SourceEvents

@@ -53,14 +53,10 @@ _ORDER = {kind: number for number, kind in enumerate(Kind)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """
-    What is known of a subscription at one moment.
-
-    *subscription* ``None``: its row can't be read. *held_since* belongs to *availability*.
-    """
+    """What is known of a subscription at one moment."""
 
     key: SubscriptionKey
-    subscription: EventSubscription | None
+    subscription: EventSubscription | None  # ``None``: its row can't be read
     availability: Availability = OPEN
     held_since: datetime | None = None
     activity: Activity = NOTHING
@@ -68,21 +64,16 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """
-    What is wrong with a subscription: the worst *kind*, and which *also*.
-
-    *since* ``None``: it is not known. *why* has the endpoint's own words where it has said any.
-    *remedy* is a command, or says what to do.
-    """
+    """What is wrong with a subscription."""
 
     key: SubscriptionKey
     arm_id: str | None
-    kind: Kind
-    also: tuple[Kind, ...]
-    since: datetime | None
-    why: str
+    kind: Kind  # the worst
+    also: tuple[Kind, ...]  # what is wrong beside it
+    since: datetime | None  # ``None``: it is not known
+    why: str  # with the endpoint's own words where it has said any
     activity: Activity
-    remedy: str
+    remedy: str  # a command, or what to do
 
 
 def trouble_of(facts: Facts, now: datetime) -> Trouble | None:

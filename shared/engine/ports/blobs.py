@@ -75,16 +75,12 @@ class DeadLetterStore(Protocol):
 
 
 class StoredBlob(NamedTuple):
-    """
-    A blob in a dead-letter container; *size* is in bytes.
-
-    Blobs of other writers, and of earlier versions, have no *summary*.
-    """
+    """A blob in a dead-letter container."""
 
     path: str
     written_at: datetime
-    size: int
-    summary: BlobSummary | None = None
+    size: int  # bytes
+    summary: BlobSummary | None = None  # ``None``: of another writer, or an earlier version
 
 
 class Listing(NamedTuple):

@@ -35,17 +35,12 @@ class Table(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """
-    An ARM document as stored, its secrets included.
+    """An ARM document as stored, its secrets included."""
 
-    *name* is that of its row, in lower case. *etag* changes with every write. *fault* tells why the
-    row has no document; *document* is empty then.
-    """
-
-    name: str
-    document: Document
-    etag: str
-    fault: str = ""
+    name: str  # of its row, in lower case
+    document: Document  # empty if the row has none
+    etag: str  # changes with every write
+    fault: str = ""  # why the row has no document
 
 
 class ResourceStore(Protocol):

@@ -34,10 +34,10 @@ class BlockingPusher(Protocol):
 
 
 class StoredHealth(NamedTuple):
-    """An endpoint's stored health. *etag* changes with every write."""
+    """An endpoint's stored health."""
 
     health: Health
-    etag: str
+    etag: str  # changes with every write
 
 
 class HealthStore(Protocol):

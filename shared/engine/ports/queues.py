@@ -29,16 +29,11 @@ class Queue(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """
-    A received message, hidden from other receivers for the requested time.
-
-    *count* tells how often it was received, this time included. *handle* is opaque: what deleting
-    or hiding the message needs.
-    """
+    """A received message, hidden from other receivers for the requested time."""
 
     text: str
-    handle: object
-    count: int = 1
+    handle: object  # opaque: what deleting or hiding the message needs
+    count: int = 1  # how often it was received, this time included
 
 
 class Sender(Protocol):

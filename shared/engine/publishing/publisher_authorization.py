@@ -15,18 +15,13 @@ from shared.http import HttpRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublisherAuthorization:
-    """
-    The first check of every publish request, for every kind of topic.
-
-    *tokens* ``None``: Entra ID tokens are not accepted. *client_ip_header* is the lower-case name
-    of the header in which the front end passes the client's address; ``None``: there is none.
-    *public_url* is the app's public address, where it differs from that of requests.
-    """
+    """The first check of every publish request, for every kind of topic."""
 
     clock: Clock
-    tokens: TokenVerifier | None = None
+    tokens: TokenVerifier | None = None  # ``None``: Entra ID tokens are not accepted
+    # In lower case; ``None``: the front end does not pass the client's address.
     client_ip_header: str | None = None
-    public_url: str | None = None
+    public_url: str | None = None  # of the app, where it differs from that of requests
 
     def check(self, request: HttpRequest, topic: Topic) -> None:
         """

@@ -55,17 +55,13 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobBatches:
-    """
-    The batches of the blob *path* for a topic, of at most *most* events each.
-
-    *left_out* tells why a dead letter is not wanted, *replayed* are the records that were.
-    """
+    """The batches of a blob for a topic."""
 
     path: str
     topic: Topic
-    most: int
-    replayed: frozenset[int]
-    left_out: Callable[[DeadLetter], Skipped | None]
+    most: int  # events of a batch
+    replayed: frozenset[int]  # records that were
+    left_out: Callable[[DeadLetter], Skipped | None]  # why a dead letter is not wanted
 
     def of(self, elements: Iterable[Element], position: Position) -> Iterator[Batch]:
         """Yield the batches of the *elements* from *position* on; the last finishes the blob."""

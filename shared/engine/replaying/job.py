@@ -38,17 +38,13 @@ class Skipped(StrEnum):
 
 
 class ReplaySource(NamedTuple):
-    """
-    The blobs below *folder* of a container, which are those of one subscription.
-
-    Without a *subscription* they are all blobs of a container that an operator has given.
-    """
+    """The blobs of one subscription, or all of a container that an operator has given."""
 
     topic: str
-    subscription: str
+    subscription: str  # empty: a given container
     container: str
     account: str
-    folder: str
+    folder: str  # that the blobs are below
 
     @property
     def key(self) -> SubscriptionKey:
@@ -64,7 +60,7 @@ class ReplaySource(NamedTuple):
 
 
 class Position(NamedTuple):
-    """The next record: of the *source*-th source, in the blob *path*, the *record*-th."""
+    """The next record: numbers of source and record, and the blob's path."""
 
     source: int = 0
     path: str = ""
@@ -116,28 +112,21 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayJob:
-    """
-    A request to send dead letters again, and how far it is.
-
-    Each event goes *to* a subscription, or with ``None`` to that of its source. *rate* is in events
-    a second. *unproven*: also events of which nothing proves the topic. *number* is that of the
-    latest step, *batches* that of the latest batch. *away_since* is when a dead-letter account
-    first failed to answer. *why* tells why a source was given up.
-    """
+    """A request to send dead letters again, and how far it is."""
 
     id: str
     by: str
     started_at: datetime
     sources: tuple[ReplaySource, ...]
     selection: Selection
-    to: SubscriptionKey | None
-    rate: int
+    to: SubscriptionKey | None  # ``None``: each event goes to the subscription of its source
+    rate: int  # events a second
     is_dry_run: bool
     again: bool
-    unproven: bool = False
+    unproven: bool = False  # also events of which nothing proves the topic
     state: JobState = JobState.RUNNING
-    number: int = 1
-    batches: int = 0
+    number: int = 1  # of the latest step
+    batches: int = 0  # number of the latest batch
     position: Position = START
     under_way: BatchUnderWay | None = None
     progress: Progress = Progress()
@@ -145,8 +134,8 @@ class ReplayJob:
     more_faults: int = 0
     updated_at: datetime | None = None
     ended_at: datetime | None = None
-    away_since: datetime | None = None
-    why: str = ""
+    away_since: datetime | None = None  # when a dead-letter account first failed to answer
+    why: str = ""  # a source was given up
 
     @property
     def source(self) -> ReplaySource | None:

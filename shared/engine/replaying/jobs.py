@@ -23,10 +23,10 @@ _CURRENT = "current"
 
 
 class StoredJob(NamedTuple):
-    """A job as stored. *etag* changes with every write."""
+    """A job as stored."""
 
     job: ReplayJob
-    etag: str
+    etag: str  # changes with every write
 
 
 class JobEnded(Exception):

@@ -18,19 +18,15 @@ _BLOBS = "blob"  # a partition of the table ``replays``, with a row for each blo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """
-    The *records* of the blob *path* that were put for the subscription *to*, by their numbers.
-
-    The last of them were put by the batch *number* of *job*. *etag* ``None``: it is not stored.
-    """
+    """The records of a blob that were put for a subscription."""
 
     source: ReplaySource
     path: str
     to: SubscriptionKey
-    records: frozenset[int] = frozenset()
-    job: str = ""
-    number: int = 0
-    etag: str | None = None
+    records: frozenset[int] = frozenset()  # their numbers
+    job: str = ""  # that put the last of them
+    number: int = 0  # of the batch that put the last of them
+    etag: str | None = None  # ``None``: it is not stored
 
     @property
     def name(self) -> str:

@@ -26,7 +26,7 @@ class TooManyFolders(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walk:
-    """The wanted blobs of a source that were written before *written_before*."""
+    """The wanted blobs of a source."""
 
     reader: DeadLetterReader
     source: ReplaySource

@@ -19,15 +19,11 @@ from shared.subscriptions.subscription import DeadLetterDestination
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobNotices:
-    """
-    Publishes the events of blobs.
-
-    *account* is the name of the app's own storage account.
-    """
+    """Publishes the events of blobs."""
 
     source_events: SourceEvents
     new_id: Callable[[], str]
-    account: str
+    account: str  # the app's own storage account
 
     def topic(self, destination: DeadLetterDestination) -> Topic | None:
         """

@@ -78,10 +78,10 @@ class JobsFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedTimer:
-    """A timer whose runs are recorded. *work* returns the names of failed jobs, if any."""
+    """A timer whose runs are recorded."""
 
     timer: str
-    work: Callable[[], Sequence[str] | None]
+    work: Callable[[], Sequence[str] | None]  # returns the names of failed jobs, if any
     runs: TimerRuns
 
     def run(self) -> None:

@@ -46,11 +46,7 @@ def states(watch: QueueWatch, now: datetime) -> Mapping[Queue, QueueState]:
 
 @dataclass(slots=True, kw_only=True)
 class WatchQueues:
-    """
-    A job of the dead-letter timer: logs every queue that has messages, and once when empty.
-
-    *looked_at* is when it last did.
-    """
+    """A job of the dead-letter timer: logs every queue that has messages, and once when empty."""
 
     watch: QueueWatch
     clock: Clock

@@ -20,7 +20,7 @@ class Job(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimerJobs:
-    """Runs its jobs in order, each with its share of *run_for*."""
+    """Runs its jobs in order, each with its share of the time."""
 
     jobs: Mapping[str, Job]
     clock: Clock
