@@ -83,8 +83,20 @@ class Printed(NamedTuple):
 Run = Callable[..., Printed]
 
 
-def runner(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Return a function that runs the command; it returns exit code, output and errors."""
+def runner(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    url: str = "",
+    admin_key: str = "",
+) -> Run:
+    """
+    Return a function that runs the command; it returns exit code, output and errors.
+
+    *url* and *admin_key* are those of the environment.
+    """
+    for variable, value in {"PUSHGRID_URL": url, "PUSHGRID_ADMIN_KEY": admin_key}.items():
+        if value:
+            monkeypatch.setenv(variable, value)
 
     def run(*arguments: str, given: str = "", is_terminal: bool = False) -> Printed:
         stdin = io.TextIOWrapper(io.BytesIO(given.encode()))

@@ -165,9 +165,7 @@ def pushgrid(
     host: RunningHost, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Run:
     """Run the command on the host."""
-    monkeypatch.setenv("PUSHGRID_URL", host.url)
-    monkeypatch.setenv("PUSHGRID_ADMIN_KEY", ADMIN_KEY)
-    return runner(monkeypatch, capsys)
+    return runner(monkeypatch, capsys, host.url, ADMIN_KEY)
 
 
 @pytest.fixture

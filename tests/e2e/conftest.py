@@ -68,6 +68,4 @@ def pushgrid(
     host: RunningHost, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Run:
     """Run the command on the host; return its exit code, output and errors."""
-    monkeypatch.setenv("PUSHGRID_URL", host.url)
-    monkeypatch.setenv("PUSHGRID_ADMIN_KEY", ADMIN_KEY)
-    return runner(monkeypatch, capsys)
+    return runner(monkeypatch, capsys, host.url, ADMIN_KEY)

@@ -27,15 +27,14 @@ def batch_ids(push: Push) -> list[str]:
 
 
 def test_a_failed_batch_comes_back_with_its_headers_and_in_no_other_company(
-    host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber]
+    host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber], name: str
 ):
     """
     The first two requests fail; a batch of 1 KB events is kept in the payload blob.
 
     A request may have events of two messages; then each message brings its own back.
     """
-    topic = f"failing-{uuid.uuid4().hex[:8]}"
-    arm.create_topic(topic, profile="2020")
+    arm.create_topic(name, profile="2020")
     requests = count()
     refused: list[list[str]] = []
 
@@ -51,13 +50,13 @@ def test_a_failed_batch_comes_back_with_its_headers_and_in_no_other_company(
         "preferredBatchSizeInKilobytes": 1024,
         "deliveryAttributeMappings": HEADERS,
     }
-    shown = arm.create_subscription(topic, "failing", receiver.url, webhook)
+    shown = arm.create_subscription(name, "failing", receiver.url, webhook)
     events = [
         an_event(number, kind="ab"[number % 2], filler=uuid.uuid4().hex * 32)
         for number in range(2 * AT_A_TIME)
     ]
 
-    send(host.url, topic, arm.key(topic), events)
+    send(host.url, name, arm.key(name), events)
     receiver.wait_for(lambda pushes: len(ids(pushes[2:])) >= len(events))
 
     assert "k3y" not in str(shown)

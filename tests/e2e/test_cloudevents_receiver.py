@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -66,15 +65,14 @@ def check(read: BaseCloudEvent, sent: CloudEvent[Any]) -> None:
 
 
 def test_single_events_and_batches(
-    host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber]
+    host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber], name: str
 ):
-    topic = f"ce-{uuid.uuid4().hex[:8]}"
-    arm.create_topic(topic, inputSchema="CloudEventSchemaV1_0")
+    arm.create_topic(name, inputSchema="CloudEventSchemaV1_0")
     singly, batched = subscriber(), subscriber()
-    arm.create_subscription(topic, "singly", singly.url)
-    arm.create_subscription(topic, "batched", batched.url, {"maxEventsPerBatch": 100})
+    arm.create_subscription(name, "singly", singly.url)
+    arm.create_subscription(name, "batched", batched.url, {"maxEventsPerBatch": 100})
 
-    sent = publish(endpoint(host.url, topic), arm.key(topic))
+    sent = publish(endpoint(host.url, name), arm.key(name))
     singly.wait_for(lambda pushes: len(pushes) >= len(sent))
     batched.wait_for(lambda pushes: len(pushes) >= 1)
 
@@ -87,14 +85,15 @@ def test_single_events_and_batches(
             check(event, sent[kind])
 
 
-def test_events_of_a_namespace(host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber]):
-    namespace = f"ns-{uuid.uuid4().hex[:8]}"
-    arm.create_namespace(namespace)
-    arm.create_namespace_topic(namespace, "orders")
+def test_events_of_a_namespace(
+    host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber], name: str
+):
+    arm.create_namespace(name)
+    arm.create_namespace_topic(name, "orders")
     receiver = subscriber()
-    arm.create_namespace_subscription((namespace, "orders"), "crm", receiver.url)
+    arm.create_namespace_subscription((name, "orders"), "crm", receiver.url)
 
-    url, key = f"{host.url}/namespaces/{namespace}", arm.key(namespace, "namespaces")
+    url, key = f"{host.url}/namespaces/{name}", arm.key(name, "namespaces")
     sent = publish(url, key, "orders")
     receiver.wait_for(lambda pushes: len(pushes) >= len(sent))
 
@@ -105,15 +104,14 @@ def test_events_of_a_namespace(host: RunningHost, arm: Arm, subscriber: Callable
 
 
 def test_events_that_were_published_in_event_grids_schema(
-    host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber]
+    host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber], name: str
 ):
-    topic = f"eg-{uuid.uuid4().hex[:8]}"
-    created = arm.create_topic(topic)
+    created = arm.create_topic(name)
     receiver = subscriber()
-    arm.create_subscription(topic, "crm", receiver.url, eventDeliverySchema="CloudEventSchemaV1_0")
+    arm.create_subscription(name, "crm", receiver.url, eventDeliverySchema="CloudEventSchemaV1_0")
     event = an_event(7, text="grüße")
 
-    send(host.url, topic, arm.key(topic), [event])
+    send(host.url, name, arm.key(name), [event])
     receiver.wait_for(lambda pushes: len(pushes) >= 1)
 
     (read,) = received(receiver.pushes[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -59,24 +58,19 @@ def host(own_azurite: Azurite) -> Iterator[RunningHost]:
             yield running
 
 
-@pytest.fixture
-def topic() -> str:
-    return f"topic-{uuid.uuid4().hex[:8]}"
-
-
 def test_a_topic_without_local_auth_takes_tokens_alone(
-    host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber], topic: str
+    host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber], name: str
 ) -> None:
-    arm.create_topic(topic, disableLocalAuth=True)
+    arm.create_topic(name, disableLocalAuth=True)
     receiver = subscriber()
-    arm.create_subscription(topic, "crm", receiver.url)
-    url, event = endpoint(host.url, topic), an_event(1)
+    arm.create_subscription(name, "crm", receiver.url)
+    url, event = endpoint(host.url, name), an_event(1)
     sender = Credential(SENDER)
 
     with EventGridPublisherClient(url, sender) as client:
         client.send(event, enforce_https=False)
     with (
-        EventGridPublisherClient(url, AzureKeyCredential(arm.key(topic))) as client,
+        EventGridPublisherClient(url, AzureKeyCredential(arm.key(name))) as client,
         pytest.raises(HttpResponseError, match="local authentication is disabled") as local,
     ):
         client.send(event)
@@ -98,33 +92,33 @@ def test_a_topic_without_local_auth_takes_tokens_alone(
 
 
 def test_the_address_and_the_clients_are_those_that_a_front_end_has(
-    host: RunningHost, arm: Arm, topic: str
+    host: RunningHost, arm: Arm, name: str
 ) -> None:
     rules = [{"ipMask": "203.0.113.0/24", "action": "Allow"}]
-    shown = arm.create_topic(topic, inboundIpRules=rules)["properties"]["endpoint"]
-    key, expires = arm.key(topic), datetime.now(UTC) + timedelta(hours=1)
+    shown = arm.create_topic(name, inboundIpRules=rules)["properties"]["endpoint"]
+    key, expires = arm.key(name), datetime.now(UTC) + timedelta(hours=1)
 
     def status(resource: str, client: str = "203.0.113.7") -> int:
         headers = {"aeg-sas-token": generate_sas(resource, key, expires), _HEADER: client}
-        url = endpoint(host.url, topic)
+        url = endpoint(host.url, name)
         return requests.options(url, headers=headers, timeout=60).status_code
 
-    assert shown == endpoint(_PUBLIC, topic)
-    assert [status(each) for each in (shown, endpoint(host.url, topic))] == [200, 200]
-    assert status(endpoint("https://other.example", topic)) == 401
+    assert shown == endpoint(_PUBLIC, name)
+    assert [status(each) for each in (shown, endpoint(host.url, name))] == [200, 200]
+    assert status(endpoint("https://other.example", name)) == 401
     assert status(shown, client="198.51.100.1") == 403
 
 
-def test_the_management_client_brings_a_token(host: RunningHost, topic: str) -> None:
+def test_the_management_client_brings_a_token(host: RunningHost, name: str) -> None:
     def put(credential: Credential) -> m.Topic:
         with EventGridManagementClient(credential, "s1", base_url=host.url) as client:
             return client.topics.begin_create_or_update(
-                "shop", topic, m.Topic(location="local"), enforce_https=False, polling_interval=0
+                "shop", name, m.Topic(location="local"), enforce_https=False, polling_interval=0
             ).result()
 
     operator = Credential(CONTRIBUTOR)
 
-    assert put(operator).name == topic
+    assert put(operator).name == name
     assert set(operator.scopes) == {"https://management.azure.com/.default"}
     with pytest.raises(HttpResponseError) as forbidden:
         put(Credential(SENDER))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -48,15 +47,15 @@ def test_it_publishes(
     input_schema: str,
     events: list[dict[str, Any]],
     carrier: str,
+    name: str,
 ):
-    topic = f"js-{uuid.uuid4().hex[:8]}"
-    arm.create_topic(topic, inputSchema=input_schema)
+    arm.create_topic(name, inputSchema=input_schema)
     receiver = subscriber()
-    arm.create_subscription(topic, "crm", receiver.url)
-    where = endpoint(host.url, topic)
+    arm.create_subscription(name, "crm", receiver.url)
+    where = endpoint(host.url, name)
 
     run = publish_with_javascript(
-        endpoint=where, schema=schema, key=arm.key(topic), signed=carrier == "SAS", events=events
+        endpoint=where, schema=schema, key=arm.key(name), signed=carrier == "SAS", events=events
     )
     receiver.wait_for(lambda pushes: len(pushes) >= len(events))
 
@@ -69,12 +68,11 @@ def test_it_publishes(
         assert shown.items() >= event.get("extensionAttributes", {}).items()
 
 
-def test_a_wrong_key_is_an_error_that_it_reads(host: RunningHost, arm: Arm):
-    topic = f"js-{uuid.uuid4().hex[:8]}"
-    arm.create_topic(topic)
+def test_a_wrong_key_is_an_error_that_it_reads(host: RunningHost, arm: Arm, name: str):
+    arm.create_topic(name)
 
     run = publish_with_javascript(
-        endpoint=endpoint(host.url, topic), schema="EventGrid", key="wrong", events=EVENT_GRID
+        endpoint=endpoint(host.url, name), schema="EventGrid", key="wrong", events=EVENT_GRID
     )
 
     assert run.returncode != 0

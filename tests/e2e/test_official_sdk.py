@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
@@ -16,19 +15,14 @@ from testbed.subscriber import Subscriber
 from tests.e2e.publishing import an_event, endpoint, ids
 
 
-@pytest.fixture
-def topic() -> str:
-    return f"topic-{uuid.uuid4().hex[:8]}"
-
-
 @pytest.mark.parametrize("carrier", ["key", "sas"])
 def test_each_event_of_the_sdk_arrives_once_with_its_headers(
-    host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber], topic: str, carrier: str
+    host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber], name: str, carrier: str
 ):
-    created = arm.create_topic(topic)
+    created = arm.create_topic(name)
     endpoint_of_subscriber = subscriber()
-    arm.create_subscription(topic, "Crm", endpoint_of_subscriber.url)
-    url, key = endpoint(host.url, topic), arm.key(topic)
+    arm.create_subscription(name, "Crm", endpoint_of_subscriber.url)
+    url, key = endpoint(host.url, name), arm.key(name)
     credential = (
         AzureKeyCredential(key)
         if carrier == "key"

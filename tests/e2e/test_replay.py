@@ -20,6 +20,7 @@ from testbed.arm import ADMIN_KEY, Arm
 from testbed.host_settings import host_settings
 from testbed.storage_proxy import Attack, Failure, StorageRequest, running_storage_proxy
 from testbed.subscriber import PATIENCE, Push, Subscriber
+from tests.azure_dead_letters import ADDED, EVENT
 from tests.commands import Run, runner
 from tests.e2e.dead_letters import DeadLetters
 
@@ -29,23 +30,7 @@ SOON = ("--invisibility", "3")  # seconds after which what a killed host had com
 
 
 def letter(number: int) -> dict[str, Any]:
-    """Build a dead letter as the contract shows those of Event Grid (§4.2)."""
-    return {
-        "id": f"a-{number}",
-        "topic": "/subscriptions/s/resourceGroups/rg/providers/Microsoft.EventGrid/topics/orders",
-        "subject": f"/orders/{number}",
-        "eventType": "Shop.OrderPlaced",
-        "eventTime": "2025-01-02T03:04:05Z",
-        "dataVersion": "1.0",
-        "metadataVersion": "1",
-        "data": {"total": 12.5},
-        "deadLetterReason": "MaxDeliveryAttemptsExceeded",
-        "deliveryAttempts": 5,
-        "lastDeliveryOutcome": "TimedOut",
-        "lastHttpStatusCode": 408,
-        "publishTime": "2025-01-02T03:04:06.1234567Z",
-        "lastDeliveryAttemptTime": "2025-01-02T03:11:06.7654321Z",
-    }
+    return EVENT | ADDED | {"id": f"a-{number}", "subject": f"/orders/{number}"}
 
 
 def upload(dead_letters: DeadLetters) -> None:

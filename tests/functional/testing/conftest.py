@@ -28,7 +28,5 @@ def run(
     pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Run:
     """Run the command on the deployment, as an operator does who has its key."""
-    monkeypatch.setenv("PUSHGRID_URL", pushgrid.url)
-    monkeypatch.setenv("PUSHGRID_ADMIN_KEY", pushgrid.admin_key)
     monkeypatch.setattr("cli.replays._POLL", 0.01)
-    return runner(monkeypatch, capsys)
+    return runner(monkeypatch, capsys, pushgrid.url, pushgrid.admin_key)

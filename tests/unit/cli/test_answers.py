@@ -71,9 +71,7 @@ def server() -> Iterator[_Server]:
 def pushgrid(
     server: _Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Run:
-    monkeypatch.setenv("PUSHGRID_URL", server.url)
-    monkeypatch.setenv("PUSHGRID_ADMIN_KEY", "k")
-    return runner(monkeypatch, capsys)
+    return runner(monkeypatch, capsys, server.url, "k")
 
 
 @pytest.mark.parametrize(
