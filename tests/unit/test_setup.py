@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 PYTHONS = ("python3.14", "python3.13", "python3.12", "python3.11", "python3")
 TOOLS = (

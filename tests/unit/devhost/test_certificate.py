@@ -16,6 +16,7 @@ from devhost import certificate_files
 from devhost.certificate_files import CertificateFiles, local_certificate, user_folder
 from devhost.errors import HostError
 
+pytestmark = pytest.mark.slow
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
 
