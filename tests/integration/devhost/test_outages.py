@@ -25,7 +25,6 @@ from devhost.errors import HostError
 from tests.host.proxy import Proxy, proxy_to
 from tests.host.running import until
 from tests.integration.devhost.functions import HELLO, HTTP, QUEUE, TICK, TIMER, WORK
-from tests.integration.devhost.program import Program
 
 _NOBODY = 65534
 
@@ -131,37 +130,6 @@ def test_an_outage_loses_no_message_and_leaves_the_timer_to_another_host(
     host.assert_no_traceback()
     other.assert_no_traceback()
     assert cost < 0.2
-
-
-def test_a_restart_of_azurite_loses_no_message(start, function, tmp_path):
-    function("work", WORK, queueName="jobs", **QUEUE)
-    function("clock", TICK, **TIMER)
-    kept = tmp_path / "kept"
-    with contextlib.ExitStack() as first, contextlib.ExitStack() as last:
-        azurite = first.enter_context(running_azurite(folder=kept))
-        urls = (azurite.blob_url, azurite.queue_url, azurite.table_url)
-        ports = [urlsplit(url).port or 0 for url in urls]
-        storage = azurite.connection_string
-        jobs = last.enter_context(QueueClient.from_connection_string(storage, "jobs"))
-        jobs.create_queue()
-        host: Program = start("--invisibility", "2", AzureWebJobsStorage=storage)
-        host.wait_for("clock  ok")
-        jobs.send_message("parked", visibility_timeout=3)
-        jobs.send_message("slow one")
-        host.wait_for("in slow one")
-
-        first.close()
-        host.wait_for("queue jobs: storage is failing")
-        (tmp_path / "gate").touch()
-        ticks = host.count("clock  ok")
-        with running_azurite(folder=kept, ports=ports):
-            host.wait_for("queue jobs: storage is available again")
-            host.wait_for("out slow one")
-            host.wait_for("out parked")
-            until(lambda: jobs.get_queue_properties().approximate_message_count == 0)
-            until(lambda: host.count("clock  ok") > ticks + 1)
-            host.assert_no_traceback()
-            assert host.stop() == 0
 
 
 def test_azurite_keeps_its_data_however_its_block_ends(tmp_path, monkeypatch):

@@ -111,6 +111,11 @@ def directory(store: CountingResources, clock: FakeClock) -> ResourceCache:
     )
 
 
+@pytest.fixture
+def own(store: CountingResources, directory: ResourceCache) -> InvalidatingStore:
+    return InvalidatingStore(store, directory)
+
+
 def generations(directory: ResourceCache) -> list[tuple[str, str]]:
     return [(each.name, each.generation) for each in directory.of_topic("orders")]
 
@@ -276,8 +281,7 @@ def test_a_topic_that_cannot_be_read_is_an_outage_and_serves_as_it_was_known(
         directory.topic(name)
 
 
-def test_own_changes_are_seen_at_once(directory: ResourceCache, store: CountingResources) -> None:
-    own = InvalidatingStore(store, directory)
+def test_own_changes_are_seen_at_once(directory: ResourceCache, own: InvalidatingStore) -> None:
     seen = [directory.topic("orders"), directory.of_topic("orders")]
 
     own.put(Table.TOPICS, "topic", "Orders", {"name": "Orders"}, None)
@@ -292,15 +296,13 @@ def test_own_changes_are_seen_at_once(directory: ResourceCache, store: CountingR
 
 
 def test_a_change_that_may_be_stored_is_seen_at_once(
-    directory: ResourceCache, store: CountingResources
+    directory: ResourceCache, store: CountingResources, own: InvalidatingStore
 ) -> None:
     directory.topic("orders")
     store.fail_next("put", after=True)
 
     with pytest.raises(StorageUnavailable):
-        InvalidatingStore(store, directory).put(
-            Table.TOPICS, "topic", "orders", {"name": "orders"}, None
-        )
+        own.put(Table.TOPICS, "topic", "orders", {"name": "orders"}, None)
 
     assert directory.topic("orders") is not None
 
@@ -317,10 +319,9 @@ def test_a_topic_of_a_namespace_has_the_keys_of_its_namespace(
 
 
 def test_the_keys_of_its_namespace_are_good_for_a_topic_that_does_not_exist(
-    directory: ResourceCache, store: CountingResources
+    directory: ResourceCache, own: InvalidatingStore
 ) -> None:
     assert [keys_of(directory.absent(name)) for name in ("orders", "shop.orders")] == [(), ()]
-    own = InvalidatingStore(store, directory)
 
     own.put(Table.TOPICS, NAMESPACES, "Shop", {"name": "Shop", "key": "k1"}, None)
 
@@ -328,12 +329,11 @@ def test_the_keys_of_its_namespace_are_good_for_a_topic_that_does_not_exist(
 
 
 def test_a_changed_namespace_changes_its_topics_alone(
-    directory: ResourceCache, store: CountingResources
+    directory: ResourceCache, store: CountingResources, own: InvalidatingStore
 ) -> None:
     store.put_topic("shop", NAMESPACES, key="k1")
     store.put_topic("shop.orders", NAMESPACE_TOPICS)
     store.put_topic("shop")
-    own = InvalidatingStore(store, directory)
     assert keys_of(directory.topic("shop.orders")) == ("k1",)
     directory.topic("shop")
     namespace = own.get(Table.TOPICS, NAMESPACES, "shop")
@@ -348,9 +348,8 @@ def test_a_changed_namespace_changes_its_topics_alone(
 
 
 def test_a_changed_system_topic_changes_its_account_at_once(
-    directory: ResourceCache, store: CountingResources
+    directory: ResourceCache, own: InvalidatingStore
 ) -> None:
-    own = InvalidatingStore(store, directory)
     source = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Storage/storageAccounts/acct"
     document = {"properties": {"source": source}, "tags": {"deliveryProfile": "2017"}}
     before = directory.topic("system-acct")

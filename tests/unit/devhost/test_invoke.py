@@ -43,6 +43,18 @@ def call(reports):
     return go
 
 
+@pytest.fixture
+def failed(call, reports):
+    """Invoke a function that fails; return the report of it."""
+
+    def go(function, **options):
+        with pytest.raises(InvocationError):
+            call(function, **options)
+        return reports[0]
+
+    return go
+
+
 def test_sync_functions_run_on_the_apps_threads(call, http_function):
     def main(_req):
         return func.HttpResponse(threading.current_thread().name)
@@ -86,7 +98,7 @@ class _Unforeseen(BaseException):
 )
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_whatever_a_function_raises_is_one_failed_invocation(
-    call, http_function, reports, fault, asynchronous
+    failed, http_function, fault, asynchronous
 ):
     def main(_req):
         raise fault
@@ -94,10 +106,7 @@ def test_whatever_a_function_raises_is_one_failed_invocation(
     async def amain(_req):
         raise fault
 
-    with pytest.raises(InvocationError):
-        call(http_function(amain if asynchronous else main))
-
-    assert reports[0].fault is not None
+    assert failed(http_function(amain if asynchronous else main)).fault is not None
 
 
 def test_an_invocation_that_is_cancelled_from_outside_ends_as_cancelled(http_function, reports):
@@ -121,42 +130,36 @@ def test_an_invocation_that_is_cancelled_from_outside_ends_as_cancelled(http_fun
     assert app_traceback(reports[0].fault) == ""
 
 
-def test_a_function_that_takes_too_long_fails(call, http_function, reports):
+def test_a_function_that_takes_too_long_fails(failed, http_function):
     async def main(_req):
         await asyncio.Event().wait()
 
-    with pytest.raises(InvocationError):
-        call(http_function(main), timeout=timedelta(milliseconds=1))
+    report = failed(http_function(main), timeout=timedelta(milliseconds=1))
 
-    assert str(reports[0].fault) == "functionTimeout of 0.001 s exceeded"
+    assert str(report.fault) == "functionTimeout of 0.001 s exceeded"
 
 
-def test_a_timeout_of_the_apps_own_is_not_the_hosts(call, http_function, reports):
+def test_a_timeout_of_the_apps_own_is_not_the_hosts(failed, http_function):
     def main(_req):
         raise TimeoutError("theirs")
 
-    with pytest.raises(InvocationError):
-        call(http_function(main), timeout=timedelta(minutes=1))
+    report = failed(http_function(main), timeout=timedelta(minutes=1))
 
-    assert str(reports[0].fault) == "theirs"
-
-
-def test_a_broken_function_fails_at_each_call(call, http_function, reports):
-    with pytest.raises(InvocationError):
-        call(replace(http_function(), fault="import failed: x"))
-
-    assert reports[0].text == "import failed: x"
-    assert app_traceback(reports[0].fault) == ""
+    assert str(report.fault) == "theirs"
 
 
-def test_the_traceback_is_the_apps(call, http_function, reports):
+def test_a_broken_function_fails_at_each_call(failed, http_function):
+    report = failed(replace(http_function(), fault="import failed: x"))
+
+    assert report.text == "import failed: x"
+    assert app_traceback(report.fault) == ""
+
+
+def test_the_traceback_is_the_apps(failed, http_function):
     def main(_req):
         raise ValueError("boom")
 
-    with pytest.raises(InvocationError):
-        call(http_function(main))
-
-    trace = app_traceback(reports[0].fault)
+    trace = app_traceback(failed(http_function(main)).fault)
     assert "test_invoke.py" in trace
     assert "devhost/invoke.py" not in trace
     assert trace.endswith("ValueError: boom")
@@ -173,7 +176,7 @@ def test_code_of_an_installed_package_is_the_apps_where_the_host_is_installed(ow
     assert f"{own}/functions/invoke.py".startswith(others)
 
 
-def test_the_traceback_of_what_it_came_from_is_the_apps_as_well(call, http_function, reports):
+def test_the_traceback_of_what_it_came_from_is_the_apps_as_well(failed, http_function):
     """The cause has frames here and in a package; its own cause has none."""
 
     def main(_req):
@@ -183,10 +186,7 @@ def test_the_traceback_of_what_it_came_from_is_the_apps_as_well(call, http_funct
             fault.__cause__ = OSError("deep below")
             raise RuntimeError("mine") from fault
 
-    with pytest.raises(InvocationError):
-        call(http_function(main))
-
-    trace = app_traceback(reports[0].fault)
+    trace = app_traceback(failed(http_function(main)).fault)
     assert "ValueError: Header values" in trace
     assert trace.endswith("RuntimeError: mine")
     assert "site-packages" not in trace
