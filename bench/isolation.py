@@ -48,25 +48,18 @@ _AT_ONCE: Phase = ("all answer at once", {"status": 200, "after": 0})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disturbance:
-    """
-    So many *others* as get *rate* events a second, and what they answer in each phase.
+    """What other endpoints do in each phase."""
 
-    In the first phase, the control, ``None`` gives them no events. They have one topic, or a
-    *topic_each*, whose events are published one after the other. If it *is_shared*, the healthy
-    subscriptions have that topic as well. *are_silent*: their names' servers don't answer once they
-    are in trouble. *is_flaky*: the healthy one fails at times. *descriptors* limits the host's, in
-    options of ``ulimit``.
-    """
-
-    others: int
-    rate: float
-    phases: tuple[Phase, ...]
+    others: int  # their number
+    rate: float  # events a second
+    phases: tuple[Phase, ...]  # the first is the control; ``None``: they get no events
+    # They have no topic in common; events are published one after the other.
     topic_each: bool = False
-    is_shared: bool = False
-    are_silent: bool = False
-    is_flaky: bool = False
+    is_shared: bool = False  # the healthy subscriptions have the others' topic as well
+    are_silent: bool = False  # their names' servers don't answer once they are in trouble
+    is_flaky: bool = False  # the healthy one fails at times
     judges_slowest: bool = False
-    descriptors: str = ""
+    descriptors: str = ""  # of the host at most, in options of ``ulimit``
 
 
 def _slow_then_hanging(others: int) -> Disturbance:

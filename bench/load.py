@@ -30,27 +30,24 @@ _SECONDS = 600  # for publishing a case: what hangs must end
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """
-    One load; *rate* is events per second in all, ``None`` for as fast as possible.
-
-    *batching* is the most events that a subscription gets in a request, 0 for no output batching.
-    """
+    """One load."""
 
     name: str
     events: int
     batch: int
     publishers: int
     subscriptions: int
-    rate: float | None = None
+    rate: float | None = None  # events per second in all; ``None``: as fast as possible
+    # The most events that a subscription gets in a request; 0: no output batching.
     batching: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """A running sink; *url* is where it receives pushes, *trusts* verifies it."""
+    """A running sink."""
 
-    url: str
-    trusts: str | None = None
+    url: str  # where it receives pushes
+    trusts: str | None = None  # verifies it
 
     def stats(self, *, reset: bool = False) -> dict[str, Any]:
         return self._ask("stats?reset" if reset else "stats")

@@ -28,27 +28,23 @@ _EVENT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishLoad:
-    """
-    What to publish: *events* in requests of *batch* over so many connections as *publishers*.
+    """What to publish."""
 
-    *rate* is events per second in all, ``None`` for as fast as possible. After *seconds* no
-    request begins. *targets* take turns: URLs of one host, each with its ``aeg-sas-key``.
-    """
-
+    # URLs of one host, each with its ``aeg-sas-key``; they take turns.
     targets: Sequence[tuple[str, str]]
     events: int
-    batch: int
-    publishers: int
-    rate: float | None = None
-    seconds: float | None = None
+    batch: int  # events of a request
+    publishers: int  # connections
+    rate: float | None = None  # events per second in all; ``None``: as fast as possible
+    seconds: float | None = None  # after these no request begins
 
 
 @dataclass(slots=True, kw_only=True)
 class Published:
-    """When it *began* (Unix time), the *seconds* and *events* to the last answer, and *acks*."""
+    """What was published."""
 
-    began: float
-    seconds: float = 0.0
+    began: float  # Unix time
+    seconds: float = 0.0  # to the last answer
     events: int = 0
     acks: list[float] = field(default_factory=list)
 

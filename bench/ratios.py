@@ -45,11 +45,11 @@ class Ratio(NamedTuple):
 
 
 class Publisher(NamedTuple):
-    """Publishes to one topic, and keeps when each event was *sent*."""
+    """Publishes to one topic."""
 
     url: str
     key: str
-    sent: dict[str, float]
+    sent: dict[str, float]  # when each event was
 
     def send(self, count: int) -> None:
         ids = [f"e-{len(self.sent) + number}" for number in range(count)]

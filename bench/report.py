@@ -23,17 +23,14 @@ _AT_LEAST = ("delivered/s", "answered", "under way")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseResult:
-    """
-    What was measured in one *phase* of a case.
-
-    *wanted* limits figures: the least of rates and counts, the most of all others. *others* is the
-    share of the machine's processor time that other programs took, ``None`` if it isn't known.
-    """
+    """What was measured in one phase of a case."""
 
     phase: str
     figures: Mapping[str, float]
+    # The least of rates and counts, the most of all other figures.
     wanted: Mapping[str, float] = field(default_factory=dict)
     case: str = ""
+    # The share of processor time that other programs took; ``None``: unknown.
     others: float | None = None
 
     @property

@@ -40,45 +40,34 @@ _TOPIC, _DEAD = "orders", "deadletters"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """
-    What a scenario publishes, and how its endpoint answers.
-
-    *size* is the bytes of an event as published. *failing* is the share of attempts that get
-    *status*; the endpoint answers after *answers_in* seconds. *pause* is the seconds between two
-    requests, *watched* how long to count if nothing is published. *ends* names the end: the events
-    are ``delivered``, ``dead`` or ``woken``.
-    """
+    """What a scenario publishes, and how its endpoint answers."""
 
     name: str
     events: int = 0
     batch: int = 1
-    size: int = 1024
+    size: int = 1024  # bytes of an event as published
     subscriptions: int = 1
-    failing: float = 0.0
+    failing: float = 0.0  # the share of attempts that get `status`
     status: int = 500
     dead_letters: bool = False
-    answers_in: float = 0.0
-    pause: float = 0.0
-    watched: float = 0.0
-    ends: str = "delivered"
+    answers_in: float = 0.0  # seconds
+    pause: float = 0.0  # seconds between two requests
+    watched: float = 0.0  # seconds to count if nothing is published
+    ends: str = "delivered"  # the events are ``delivered``, ``dead`` or ``woken``
     settings: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioResult:
-    """
-    What a scenario caused: storage *operations* by kind, and *pushes* received.
-
-    *publish* and *deliver* are the seconds of each run, *cpu* those of the whole host.
-    """
+    """What a scenario caused."""
 
     scenario: Scenario
-    operations: Counter[str]
-    pushes: int
+    operations: Counter[str]  # of storage, by kind
+    pushes: int  # received
     seconds: float
-    cpu: float
-    publish: list[float]
-    deliver: list[float]
+    cpu: float  # seconds of the whole host
+    publish: list[float]  # seconds of each run
+    deliver: list[float]  # seconds of each run
 
     def document(self) -> dict[str, Any]:
         """Return the counts as JSON members; runs as their number and median."""

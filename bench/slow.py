@@ -23,18 +23,14 @@ _REST = 2.0  # seconds between the bursts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Burst:
-    """
-    Events for *endpoints* that answer after *takes* seconds: so many *deliveries* in all.
-
-    *wanted* is the least rate a second, from a cold start and in the next burst; without it all
-    must be answered. After *within* seconds nobody waits any more.
-    """
+    """Events for endpoints that answer slowly."""
 
     endpoints: int
-    takes: float
-    deliveries: int
+    takes: float  # seconds of an answer
+    deliveries: int  # in all
+    # The least rates a second, from a cold start and in the next burst; else all are answered.
     wanted: tuple[float, float] | None = None
-    within: float = 240.0
+    within: float = 240.0  # seconds; then nobody waits any more
 
 
 BURSTS = {

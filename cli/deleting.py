@@ -19,12 +19,12 @@ _MOST_NAMED = 5
 
 
 class Doomed(NamedTuple):
-    """A resource to delete: its kind in words, its ARM path, and the *topic* of a subscription."""
+    """A resource to delete."""
 
-    kind: str
+    kind: str  # in words
     name: str
-    path: str
-    topic: str = ""
+    path: str  # ARM path
+    topic: str = ""  # of a subscription
 
 
 def asks_first(command: F) -> F:

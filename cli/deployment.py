@@ -26,18 +26,13 @@ _SECONDS = 130.0  # a handshake takes up to 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """
-    A running deployment at *url*.
-
-    *token* returns the bearer token of the management API. *scope* is the ARM id of the resource
-    group that the commands work in. *authorities* is a PEM file to verify it by, if other than the
-    usual. Each call runs in what *while_waiting* returns. Calls raise `CommandFailed`.
-    """
+    """A running deployment. Calls raise `CommandFailed`."""
 
     url: str
-    token: Callable[[], str]
-    scope: str = DEFAULT_SCOPE
-    authorities: str | None = None
+    token: Callable[[], str]  # returns the bearer token of the management API
+    scope: str = DEFAULT_SCOPE  # the ARM id of the resource group that the commands work in
+    authorities: str | None = None  # a PEM file to verify it by, if other than the usual
+    # Each call runs in what this returns.
     while_waiting: Callable[[], AbstractContextManager[object]] = nullcontext
 
     def reach(self) -> None:

@@ -13,10 +13,10 @@ REFUSED, NOT_CALLED = 1, 2  # exit codes: the deployment said no; it was not ask
 
 
 class DocumentFault(NamedTuple):
-    """A fault of a document; *target* is the path of the member at fault, if it is one's."""
+    """A fault of a document."""
 
     message: str
-    target: str | None = None
+    target: str | None = None  # the path of the member at fault, if it is one's
 
 
 class CommandFailed(click.ClickException):

@@ -29,12 +29,12 @@ _LAST_LINES = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalRun:
-    """A deployment that runs; *key_file* is where other commands find its admin key."""
+    """A deployment that runs."""
 
     api: Deployment
     azurite: Azurite
     host: RunningHost
-    key_file: Path
+    key_file: Path  # where other commands find its admin key
 
     @property
     def connection_string(self) -> str:

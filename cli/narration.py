@@ -27,18 +27,13 @@ PAUSED = "paused since"  # how the reason of a manual pause begins
 
 
 class NarratedLine(NamedTuple):
-    """
-    What happened, on one line.
-
-    *about* is a topic, or a topic and its event subscription: ``orders/crm``. *events* names them.
-    *entry* is the log entry that says it.
-    """
+    """What happened, on one line."""
 
     kind: str
-    about: str
+    about: str  # a topic, or a topic and its event subscription: ``orders/crm``
     text: str
-    events: str = ""
-    entry: Entry = MappingProxyType({})
+    events: str = ""  # their names
+    entry: Entry = MappingProxyType({})  # the log entry that says it
 
 
 def narrates_wait(entry: Entry) -> bool:

@@ -33,19 +33,14 @@ _Failing = Counter[tuple[str, str]]
 
 
 class Reading(NamedTuple):
-    """
-    A deployment at one moment.
+    """A deployment at one moment."""
 
-    *health* is the answer of ``status/health``; *found* is what is wrong, held and waits. *totals*
-    count events since the deployment began, by the names of `COUNTED`; *rates* are events a second
-    over the last minute at most, or ``None`` at the first reading. *failures* are the latest first.
-    """
-
-    health: Mapping[str, Any]
-    found: Troubles
-    totals: Mapping[str, float]
+    health: Mapping[str, Any]  # the answer of ``status/health``
+    found: Troubles  # what is wrong, held and waits
+    totals: Mapping[str, float]  # events since the deployment began, by the names of `COUNTED`
+    # Events a second over the last minute at most; ``None``: at the first reading.
     rates: Mapping[str, float] | None
-    failures: Sequence[Failure]
+    failures: Sequence[Failure]  # the latest first
 
     @property
     def status(self) -> str:
@@ -73,11 +68,11 @@ class _Sample(NamedTuple):
 @dataclass(slots=True)
 class Readings:
     """
-    Readings of one deployment; *clock* returns seconds.
+    Readings of one deployment.
 
-    A reading takes three requests, and one more for each of up to five subscriptions whose
-    attempts have failed within the last minute; the first asks for those that are held, and that
-    have failed most.
+    A reading takes three requests, and one more for each of up to five subscriptions whose attempts
+    have failed within the last minute; the first asks for those that are held, and that have failed
+    most.
     """
 
     deployment: Deployment

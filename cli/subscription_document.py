@@ -37,12 +37,6 @@ class SubscriptionOptions:
     What the command line says about an event subscription.
 
     ``None`` and an empty list: not given. An empty text, alone in a list or not, removes.
-
-    *headers* are pairs of a name and a value, *secret_headers* likewise, *event_headers* pairs of a
-    name and the path of a value in the event. *account* is the ARM id of the storage account of
-    *dead_letter_container*, *queue_account* that of *queue*. With *sign* deliveries are signed,
-    with *signing_secret* or one that is made; ``False`` ends that. *max_requests* at once and
-    *max_rate* a second limit all processes together; an empty text ends that.
     """
 
     endpoint: str | None = None
@@ -54,19 +48,19 @@ class SubscriptionOptions:
     max_attempts: int | None = None
     time_to_live: timedelta | None = None
     dead_letter_container: str | None = None
-    account: str | None = None
+    account: str | None = None  # ARM id, of the dead-letter container's storage account
     queue: str | None = None
-    queue_account: str | None = None
+    queue_account: str | None = None  # ARM id of a storage account
     queue_time_to_live: timedelta | None = None
     batch: int | None = None
     batch_kilobytes: int | None = None
-    headers: Sequence[tuple[str, str]] = ()
+    headers: Sequence[tuple[str, str]] = ()  # names and values
     secret_headers: Sequence[tuple[str, str]] = ()
-    event_headers: Sequence[tuple[str, str]] = ()
-    sign: bool | None = None
-    signing_secret: str | None = None
-    max_requests: str | None = None
-    max_rate: str | None = None
+    event_headers: Sequence[tuple[str, str]] = ()  # names, and paths of values in the event
+    sign: bool | None = None  # deliveries are signed; ``False`` ends that
+    signing_secret: str | None = None  # instead of one that is made
+    max_requests: str | None = None  # at once, of all processes together; an empty text ends it
+    max_rate: str | None = None  # a second, of all processes together; an empty text ends it
     entra_tenant: str | None = None
     entra_application: str | None = None
     schema: str | None = None

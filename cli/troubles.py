@@ -18,17 +18,12 @@ Hold = Mapping[str, Any]  # as ``holds`` answers it
 
 
 class Troubles(NamedTuple):
-    """
-    What is wrong, the most harmful first; *waiting* is of all event subscriptions.
+    """What is wrong, the most harmful first."""
 
-    *limits* are those of requests, of each event subscription that has one; *holds* are of those
-    that are paused or held.
-    """
-
-    waiting: Mapping[str, Any]
+    waiting: Mapping[str, Any]  # of all event subscriptions
     troubles: Sequence[Trouble]
-    limits: Sequence[Mapping[str, Any]]
-    holds: Sequence[Hold]
+    limits: Sequence[Mapping[str, Any]]  # of requests, of each event subscription that has one
+    holds: Sequence[Hold]  # of those that are paused or held
 
     @property
     def document(self) -> dict[str, Any]:

@@ -30,16 +30,11 @@ _REPLACING = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")  # requests looks for both
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateFiles:
-    """
-    The files of a certificate, each in PEM.
+    """The files of a certificate, each in PEM."""
 
-    *server* has the private key, the certificate and its authority; *authority* only that;
-    *bundle* the authority after all that are trusted without it.
-    """
-
-    server: Path
-    authority: Path
-    bundle: Path
+    server: Path  # the private key, the certificate and its authority
+    authority: Path  # alone
+    bundle: Path  # the authority after all that are trusted without it
 
     @property
     def variables(self) -> dict[str, str]:

@@ -25,18 +25,14 @@ _LAST_WORDS = "devhost: "  # how the host begins the line that says why it ends
 
 @dataclass(slots=True, kw_only=True)
 class RunningHost:
-    """
-    A running host.
-
-    *url* is its base URL; *variables* are what clients need in their environment if that is https.
-    *blob_url* is that of the blob service for programs whose changes the app gets. *lines* are the
-    last 20,000 lines of its output, oldest first.
-    """
+    """A running host."""
 
     process: subprocess.Popen[str]
     url: str = ""
-    blob_url: str = ""
+    blob_url: str = ""  # the blob service, for programs whose changes the app gets
+    # What clients need in their environment if the URL is https.
     variables: dict[str, str] = field(default_factory=dict)
+    # The last 20,000 of its output, oldest first.
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=_KEPT_LINES))
 
     def kill(self) -> None:

@@ -47,20 +47,20 @@ HANGING = (Failure.TIMEOUT, Failure.STALLED)  # until the client gives up
 
 
 class StorageRequest(NamedTuple):
-    """A request to storage; *kind* names its operation, such as ``queue put deliveries``."""
+    """A request to storage."""
 
     service: str
     verb: str
     target: str
-    kind: str
+    kind: str  # the operation, such as ``queue put deliveries``
     body: bytes
 
 
 class Attack(NamedTuple):
-    """How a request fails; *when_done* is called when Azurite has answered it."""
+    """How a request fails."""
 
     failure: Failure
-    when_done: Callable[[], object] = lambda: None
+    when_done: Callable[[], object] = lambda: None  # called when Azurite has answered it
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,18 +68,17 @@ class StorageProxy:
     """
     A running proxy.
 
-    *azurite* is Azurite as reached through the proxy, *ports* are where it really listens.
-    *requests* counts requests by operation, *doubled* the queue messages that were received again,
-    or put without an answer that reached the client. *attack* returns how a request fails, if it
-    does. *rewrite* returns the target to request instead; a signed request does not survive that.
-    Both are called on the proxy's thread, which serves no other request meanwhile.
+    What it calls runs on its thread, which serves no other request meanwhile.
     """
 
-    azurite: Azurite
-    ports: dict[str, int] = field(default_factory=dict)
-    requests: Counter[str] = field(default_factory=Counter)
+    azurite: Azurite  # as reached through the proxy
+    ports: dict[str, int] = field(default_factory=dict)  # where it really listens
+    requests: Counter[str] = field(default_factory=Counter)  # by operation
+    # Queue messages received again, or put without an answer that reached the client.
     doubled: int = 0
+    # Returns how a request fails, if it does.
     attack: Callable[[StorageRequest], Attack | None] | None = None
+    # Returns the target to request instead; a signed request does not survive that.
     rewrite: Callable[[StorageRequest], str] | None = None
 
     def stand_before(self, azurite: Azurite) -> None:
@@ -157,16 +156,12 @@ async def _listen(proxy: StorageProxy, service: str) -> asyncio.Server:
 
 @dataclass(slots=True)
 class _Client:
-    """
-    A client's connection.
-
-    *request* is the one under way, *attack* that on it. *tail* is the end of what was answered.
-    """
+    """A client's connection, and the request under way."""
 
     writer: asyncio.StreamWriter
     request: StorageRequest | None = None
     attack: Attack | None = None
-    tail: bytes = b""
+    tail: bytes = b""  # the end of what was answered
 
     @property
     def has_open_put(self) -> bool:

@@ -21,11 +21,11 @@ PATIENCE = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Push:
-    """One request as received: *at* is Unix time, header names are lower-case."""
+    """One request as received."""
 
-    at: float
+    at: float  # Unix time
     path: str
-    headers: Mapping[str, str]
+    headers: Mapping[str, str]  # names in lower case
     body: bytes
 
     @property
@@ -56,17 +56,12 @@ def consents(asked: Push) -> Reply:
 
 @dataclass(slots=True, kw_only=True)
 class Subscriber:
-    """
-    A running subscriber.
-
-    *answer* returns the status for a push, *consent* the reply to a handshake; *take_notice* gets
-    each deletion notice. *notices* are those it received.
-    """
+    """A running subscriber."""
 
     url: str
-    answer: Answer
-    consent: Consent
-    take_notice: Callable[[Push], None]
+    answer: Answer  # returns the status for a push
+    consent: Consent  # returns the reply to a handshake
+    take_notice: Callable[[Push], None]  # gets each deletion notice
     pushes: list[Push] = field(default_factory=list)
     handshakes: list[Push] = field(default_factory=list)
     notices: list[Push] = field(default_factory=list)

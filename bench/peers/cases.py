@@ -17,17 +17,12 @@ FIGURES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredCase:
-    """
-    A case and the *figures* that the table shows of it.
-
-    Its rate is compared with BullMQ's in the case named *standard*. Where no job queue has the
-    like, only Pushgrid is measured (*is_ours*).
-    """
+    """A case and the figures that the table shows of it."""
 
     case: Case
     figures: tuple[str, ...] = ("delivered",)
-    standard: str = ""
-    is_ours: bool = False
+    standard: str = ""  # the case with which BullMQ's rate is compared
+    is_ours: bool = False  # no job queue has the like
 
 
 # As many events are published as a system delivers in some seconds.

@@ -20,24 +20,18 @@ _PATIENCE = 120.0  # seconds for what is published to arrive
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """
-    What a run gave: events *accepted* and *delivered* per second, times in ms.
-
-    *deliveries* came in so many *requests*. *p50* and *p99* are from publish to receipt, *ack* is a
-    publish request's median. *lost* events did not arrive; *repeated* ones arrived again.
-    *operations* are storage requests a delivery, ``None`` if they were not counted.
-    """
+    """What a run gave; rates per second, times in ms."""
 
     accepted: float
     delivered: float
     deliveries: int
-    requests: int
-    p50: float
-    p99: float
-    ack: float
-    lost: int
-    repeated: int
-    operations: float | None = None
+    requests: int  # that had the deliveries
+    p50: float  # from publish to receipt
+    p99: float  # from publish to receipt
+    ack: float  # a publish request's median
+    lost: int  # events that did not arrive
+    repeated: int  # events that arrived again
+    operations: float | None = None  # storage requests a delivery; ``None``: not counted
 
 
 def measure(system: System, case: Case) -> Figures:

@@ -50,18 +50,14 @@ class Need(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """
-    One of the systems that are compared.
-
-    *start* runs it on storage of its own, subscribed for a case to a sink's URL. *seconds* is how
-    long that takes, its end included.
-    """
+    """One of the systems that are compared."""
 
     name: str
     needs: tuple[Need, ...]
     versions: Callable[[], dict[str, str]]
+    # Runs it on storage of its own, subscribed for a case to a sink's URL.
     start: Callable[[Case, str], AbstractContextManager[PublishTarget]]
-    seconds: float
+    seconds: float  # how long that takes, its end included
 
     def missing(self) -> list[str]:
         """Name what is not installed, each with its remedy."""

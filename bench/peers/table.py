@@ -25,15 +25,11 @@ class FigureRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedFigure:
-    """
-    One figure of a case.
-
-    *spreads* has it by system, *ratio* is Pushgrid's over BullMQ's, each of the same repetition.
-    """
+    """One figure of a case."""
 
     title: str
-    spreads: dict[str, FigureRange | None]
-    ratio: FigureRange | None
+    spreads: dict[str, FigureRange | None]  # by system
+    ratio: FigureRange | None  # Pushgrid's over BullMQ's, each of the same repetition
 
 
 def spread(values: Sequence[float | None]) -> FigureRange | None:

@@ -29,11 +29,11 @@ Steps = Callable[[Random], list[Step]]
 
 
 class SoakScenario(NamedTuple):
-    """Steps on one deployment after the other; *brief* are those of the short form, if it is in."""
+    """Steps on one deployment after the other."""
 
     stage: Stage
     steps: Steps
-    brief: Steps | None = None
+    brief: Steps | None = None  # those of the short form, if it is in
 
 
 #: The short ones first: the last two take most of half an hour.
@@ -55,11 +55,11 @@ SCENARIOS = {
 
 @dataclass(slots=True, kw_only=True)
 class Soak:
-    """A run of scenarios; *saved* is called after each step."""
+    """A run of scenarios."""
 
     state: SoakState
     ends_at: float
-    saved: Callable[[], object] = lambda: None
+    saved: Callable[[], object] = lambda: None  # called after each step
     is_over: threading.Event = field(default_factory=threading.Event)
 
     def play(self, part: str, stage: Stage, steps: Steps) -> None:

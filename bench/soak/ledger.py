@@ -43,32 +43,23 @@ class Occurrence(StrEnum):
 
 
 class LedgerSums(NamedTuple):
-    """
-    What one or more runs of a scenario came to, in deliveries.
-
-    *waiting* are still in a queue at the end: nothing had changed for minutes. *lost* are nowhere,
-    *unsaved* neither, but storage had not saved them when it was killed. *wrong_ends* are dead
-    letters that no rule allows. *changed* have another content than was published, *strays* no
-    filter or replay that wants them. *while_paused* were pushed although they were published in a
-    pause. *repeated* counts ends beyond the first, *bound* how many the attacks allow, *beyond*
-    those above the bound of their own run.
-    """
+    """What one or more runs of a scenario came to, in deliveries."""
 
     scenario: str
     runs: int = 0
     accepted: int = 0
     delivered: int = 0
     dead: int = 0
-    unsaved: int = 0
-    repeated: int = 0
-    bound: int = 0
-    waiting: int = 0
-    lost: int = 0
-    wrong_ends: int = 0
-    changed: int = 0
-    strays: int = 0
-    while_paused: int = 0
-    beyond: int = 0
+    unsaved: int = 0  # nowhere, but storage had not saved them when it was killed
+    repeated: int = 0  # ends beyond the first
+    bound: int = 0  # how many ends the attacks let repeat
+    waiting: int = 0  # still in a queue at the end: nothing had changed for minutes
+    lost: int = 0  # nowhere
+    wrong_ends: int = 0  # dead letters that no rule allows
+    changed: int = 0  # with another content than was published
+    strays: int = 0  # that no filter or replay wants
+    while_paused: int = 0  # pushed although they were published in a pause
+    beyond: int = 0  # repeated ones above the bound of their own run
 
     @property
     def faults(self) -> int:
@@ -91,14 +82,13 @@ class _Sent(NamedTuple):
 @dataclass(slots=True)
 class Ledger:
     """
-    The entries of one run; they are made from many threads.
-
-    *attempts* has the limits of subscriptions that choose one; *time_to_live* is in real seconds.
-    Times are any clock's, the same for all entries.
+    The entries of one run; they are made from many threads. Times are any clock's, the same for
+    all.
     """
 
+    # Limits of subscriptions that choose one.
     attempts: Mapping[str, int] = field(default_factory=dict)
-    time_to_live: float = float("inf")
+    time_to_live: float = float("inf")  # real seconds
     accepted: dict[Promise, float] = field(default_factory=dict)
     seen: Counter[Occurrence] = field(default_factory=Counter)
     findings: list[str] = field(default_factory=list)

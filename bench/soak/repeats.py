@@ -62,7 +62,7 @@ REPEATED_AFTER = 0.5  # seconds after a refusal
 
 
 class PutFault(NamedTuple):
-    """What happens to the first *tries* of a put that is attacked."""
+    """What happens to the first tries of a put that is attacked."""
 
     name: str
     failure: Failure
@@ -79,23 +79,17 @@ FAULTS = (
 
 
 class RepeatResult(NamedTuple):
-    """
-    What one way made of one fault, in events unless it says otherwise.
-
-    *attacked* counts puts, *refused* publish requests. *duplicates* are deliveries beyond the
-    first; those that are *unmarked* have another ``aeg-output-event-id`` than the first. *longest*
-    is the longest wait of a publisher, in seconds.
-    """
+    """What one way made of one fault, in events unless it says otherwise."""
 
     fault: str
     way: str
-    attacked: int
-    refused: int
+    attacked: int  # puts
+    refused: int  # publish requests
     accepted: int
     lost: int
-    duplicates: int
-    unmarked: int
-    longest: float
+    duplicates: int  # deliveries beyond the first
+    unmarked: int  # duplicates with another ``aeg-output-event-id`` than the first
+    longest: float  # wait of a publisher, in seconds
 
 
 class _RefusingSender(StorageSender):

@@ -49,20 +49,21 @@ SETTINGS = {
 
 class Attacked(NamedTuple):
     """
-    How many attacks took place, and the *messages* that a killed host may have stored for later.
+    How many attacks took place, and what may come again.
 
-    Deliveries that it made before its end may come again with those. What else may come again is
-    seen at the proxy: messages that are received again, or stored without the host learning of it.
+    Deliveries that a killed host made before its end may come again with its messages. What else
+    may come again is seen at the proxy: messages that are received again, or stored without the
+    host learning of it.
     """
 
     runs: int
-    messages: int = 0
+    messages: int = 0  # that a killed host may have stored for later
 
 
 class Stage(NamedTuple):
-    """What a deployment of the app at *root* has; its endpoints have addresses or names."""
+    """What a deployment of the app has; its endpoints have addresses or names."""
 
-    root: Path = ROOT
+    root: Path = ROOT  # of the app
     hosts: int = 1
     is_on_disk: bool = False
     has_names: bool = False
@@ -70,7 +71,7 @@ class Stage(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One run: *attack* is played on a deployment whose publishers are paused."""
+    """One run: an attack is played on a deployment whose publishers are paused."""
 
     row: str
     attack: Callable[[SoakDeployment], Attacked]
@@ -78,9 +79,9 @@ class Step(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class SoakDeployment:
-    """A running deployment; *chance* is that of its scenario and round."""
+    """A running deployment."""
 
-    chance: random.Random
+    chance: random.Random  # of its scenario and round
     storage: Storage
     hosts: list[RunningHost] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)

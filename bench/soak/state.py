@@ -14,18 +14,14 @@ from bench.soak.ledger import LedgerSums, Occurrence
 
 @dataclass(slots=True, kw_only=True)
 class SoakState:
-    """
-    What has been done with a *seed*, in how many *seconds*.
-
-    *done* counts the steps of each part, which is a round and a scenario; *seen* what occurred.
-    Threads share it.
-    """
+    """What has been done with a seed, in how many seconds. Threads share it."""
 
     seed: int
     seconds: float = 0.0
+    # Steps of each part, which is a round and a scenario.
     done: dict[str, int] = field(default_factory=dict)
     rows: dict[str, LedgerSums] = field(default_factory=dict)
-    seen: Counter[str] = field(default_factory=Counter)
+    seen: Counter[str] = field(default_factory=Counter)  # what occurred
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, part: str, row: LedgerSums, seen: Mapping[Occurrence, int]) -> None:

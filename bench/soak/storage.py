@@ -25,7 +25,7 @@ from testbed.storage_proxy import StorageProxy, running_storage_proxy
 
 @dataclass(slots=True, kw_only=True)
 class Storage:
-    """Azurite, which can be stopped, killed and started while its *proxy* runs."""
+    """Azurite, which can be stopped, killed and started while its proxy runs."""
 
     azurite: Azurite
     proxy: StorageProxy

@@ -59,7 +59,7 @@ def _slow(_: Push) -> int:
 
 
 class Subscription(NamedTuple):
-    """What its endpoint answers, the events it *wants*, and the members of its ARM document."""
+    """What its endpoint answers, the events it wants, and the members of its ARM document."""
 
     answer: Callable[[Push], int] = lambda _: 200
     wants: Callable[[Event], bool] = lambda _: True

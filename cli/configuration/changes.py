@@ -41,24 +41,18 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """
-    What happens to one resource, or has happened to it.
-
-    *differences* say for people what an update changes, without secrets but the one that signs
-    deliveries, when it has been made. *resource* is what the file wants; ``None``: the file does
-    not name it. *keys* are those to set. *faults* say why the deployment refuses the resource,
-    *warnings* what it did not do. Until its parent exists, the deployment can not check it: it is
-    not *is_checked*.
-    """
+    """What happens to one resource, or has happened to it."""
 
     action: Action
     id: ResourceId
+    # For people, without secrets but the signing one, once the change is made.
     differences: tuple[str, ...] = ()
+    # What the file wants; ``None``: the file does not name it.
     resource: WantedResource | None = None
-    keys: tuple[str, ...] = ()
-    faults: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    is_checked: bool = True
+    keys: tuple[str, ...] = ()  # to set
+    faults: tuple[str, ...] = ()  # why the deployment refuses the resource
+    warnings: tuple[str, ...] = ()  # what the deployment did not do
+    is_checked: bool = True  # the deployment can't check it until its parent exists
 
     @property
     def kind(self) -> str:

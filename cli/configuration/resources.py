@@ -109,23 +109,19 @@ def namespace_id(name: str) -> ResourceId:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedResource:
-    """
-    A resource as the file at *place* wants it: the *document* of its PUT.
-
-    *keys* are the access keys that it must have, by name. *is_consent_assumed*: its endpoint is not
-    asked.
-    """
+    """A resource as the file wants it."""
 
     id: ResourceId
     place: Place
-    document: Mapping[str, Any]
+    document: Mapping[str, Any]  # of its PUT
+    # The access keys that it must have, by name.
     keys: Mapping[str, str] = field(default_factory=dict, repr=False)
-    is_consent_assumed: bool = False
+    is_consent_assumed: bool = False  # its endpoint is not asked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """The *resources* of a file, parents first, and what the file has beside them."""
+    """The resources of a file, parents first, and what the file has beside them."""
 
     resources: tuple[WantedResource, ...]
     left_out: tuple[str, ...] = ()

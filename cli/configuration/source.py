@@ -60,11 +60,11 @@ class FileFaults(CommandFailed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFile:
-    """A file: its *value*, and the line of each member, which count from 1."""
+    """A file."""
 
     path: Path
     value: Any
-    lines: Mapping[Members, int]
+    lines: Mapping[Members, int]  # of each member, from 1
 
     @property
     def root(self) -> Place:

@@ -14,11 +14,11 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """Dollars of a month: *lines* by meter for the work, *fixed* for what no work changes."""
+    """Dollars of a month."""
 
     used: Usage
-    lines: Mapping[str, float]
-    fixed: Mapping[str, float]
+    lines: Mapping[str, float]  # by meter, for the work
+    fixed: Mapping[str, float]  # what no work changes
     granted: float
     deliveries: int
 
@@ -39,12 +39,12 @@ class Bill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Both sides; *run_seconds* is how long a run of each function takes."""
+    """Both sides."""
 
     work: Work
     memory_mb: int
     bills: Mapping[Arrivals, Bill]
-    run_seconds: Mapping[str, float]
+    run_seconds: Mapping[str, float]  # how long a run of each function takes
     event_grid: float
     event_grid_total: float
 

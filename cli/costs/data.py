@@ -14,7 +14,7 @@ _DATA = Path(__file__).parents[1] / "data"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """Dollars *per* so many of a *unit*; *free* of them a month cost nothing."""
+    """Dollars for so many of a unit."""
 
     meter: str
     price: float
@@ -23,7 +23,7 @@ class Price:
     region: str
     date: str
     source: str
-    free: float = 0.0
+    free: float = 0.0  # so many a month cost nothing
 
     def of(self, amount: float) -> float:
         """Return the dollars for *amount* units, before what is free."""
@@ -32,18 +32,13 @@ class Price:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """
-    What was counted.
-
-    *steps* are storage operations by kind, for one of each step; *runs* are the seconds that runs
-    take. See ``bench/steps.py``, which derives both.
-    """
+    """What was counted; ``bench/steps.py`` derives it."""
 
     measured: str
     command: str
     versions: Mapping[str, str]
-    steps: Mapping[str, Mapping[str, float]]
-    runs: Mapping[str, float]
+    steps: Mapping[str, Mapping[str, float]]  # storage operations by kind, for one of each step
+    runs: Mapping[str, float]  # the seconds that runs take
 
 
 @cache

@@ -37,19 +37,14 @@ class Arrivals(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionRuns:
-    """
-    Runs of one function, on instances of its own.
-
-    *seconds* and *cpu* are those of one run, *pushes* what it takes of the pushes under way: their
-    seconds, divided by how many there may be.
-    """
+    """Runs of one function, on instances of its own."""
 
     name: str
     runs: float
-    seconds: float
-    cpu: float
+    seconds: float  # of one run
+    cpu: float  # of one run
     at_a_time: int
-    pushes: float = 0.0
+    pushes: float = 0.0  # the seconds of one run's pushes, divided by how many there may be
     queue: bool = False
 
     def busy(self, traffic: Arrivals, cores: float) -> float:

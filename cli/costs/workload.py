@@ -21,46 +21,36 @@ _CHUNK = 64 * 1024  # bytes of an event that Event Grid counts as one operation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """
-    *events* a month of *size* bytes, published *batch* at a time, each to *fanout* subscriptions.
-
-    An attempt fails with probability *failure_rate*, whatever came of the others.
-    """
+    """Events of a month. An attempt fails whatever came of the others."""
 
     events: int
-    fanout: int
-    batch: int
-    size: int
+    fanout: int  # subscriptions of each event
+    batch: int  # events published at a time
+    size: int  # bytes of an event
     failure_rate: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wave:
-    """The *messages* of all attempts with the same number, and the *attempts* that they make."""
+    """All attempts with the same number."""
 
     messages: float
-    attempts: float
+    attempts: float  # that these messages make
     waited_long: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """
-    What a workload causes in a month.
-
-    *commits* are the requests that are stored together. *parts* are the subscriptions' shares of
-    first messages. *waves* are first attempts, second ones, and so on; *dead_messages* carry the
-    events that are given up. *parked* tells whether events are too large for messages.
-    """
+    """What a workload causes in a month."""
 
     workload: Workload
     requests: int
-    commits: int
-    parts: float
-    waves: tuple[Wave, ...]
-    dead_messages: float
+    commits: int  # requests that are stored together
+    parts: float  # the subscriptions' shares of first messages
+    waves: tuple[Wave, ...]  # first attempts, second ones, and so on
+    dead_messages: float  # these carry the events that are given up
     dead_letters: float
-    parked: bool
+    parked: bool  # events are too large for messages
 
     @property
     def deliveries(self) -> int:

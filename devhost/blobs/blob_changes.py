@@ -21,17 +21,13 @@ _BLOB = 4  # parts of a path: nothing, account, container, blob
 
 
 class BlobChange(NamedTuple):
-    """
-    What a request does to a blob if it succeeds.
-
-    *path* is as the client sent it. *number* is that of the request in a batch; empty: in none.
-    """
+    """What a request does to a blob if it succeeds."""
 
     api: str
     container: str
     blob: str
-    path: str
-    number: str = ""
+    path: str  # as the client sent it
+    number: str = ""  # of the request in a batch; empty: in none
 
 
 class BatchItemAnswer(NamedTuple):

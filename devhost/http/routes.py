@@ -23,11 +23,11 @@ _PARAMETER = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteTemplate:
-    """A parsed template; *constraints* has the names of its parameters, in order."""
+    """A parsed template."""
 
     template: str
     pattern: re.Pattern[str]
-    constraints: Mapping[str, re.Pattern[str]]
+    constraints: Mapping[str, re.Pattern[str]]  # by the names of its parameters, in order
 
     def match(self, path: str) -> dict[str, str] | None:
         """Return the route parameters in *path* (no leading slash), or None if it does not fit."""

@@ -15,7 +15,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class StorageAnswer(NamedTuple):
-    """An answer; the names of *headers* are lower-case."""
+    """An answer; the names of its headers are lower-case."""
 
     status: int
     headers: Mapping[str, str]

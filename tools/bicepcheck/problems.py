@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One fault: *file* relative to the checked folder, *line* from 1, *code* the rule's id."""
+    """One fault."""
 
-    file: str
-    line: int
-    code: str
+    file: str  # relative to the checked folder
+    line: int  # from 1
+    code: str  # the rule's id
     message: str
 
     def __str__(self) -> str:

@@ -48,15 +48,15 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """A call of the function *name*, as it is written; its case does not count."""
+    """A call of a function."""
 
-    name: str
+    name: str  # as it is written; its case does not count
     arguments: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class MemberAccess:
-    """The member *key* of an object, or an element of an array."""
+    """A member of an object, or an element of an array."""
 
     of: Expression
     key: Expression

@@ -29,24 +29,18 @@ class TemplateFault(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """
-    What the expressions of one template refer to.
-
-    *template* is at *place*. *given* are the values of its parameters by folded name. *modules*
-    are the templates deployed by it, by folded name. *locals* are lambda variables, and *copies*
-    the indexes of the loops around an expression, by folded name; that of a resource is ``""``.
-    *open* are the values that are being resolved.
-    """
+    """What the expressions of one template refer to; names are folded."""
 
     template: Mapping[str, Any]
     place: Place
     group: ResourceGroup
     budget: EvaluationBudget
-    given: Mapping[str, Any] = field(default_factory=dict)
-    modules: dict[str, Scope] = field(default_factory=dict)
-    locals: Mapping[str, Any] = field(default_factory=dict)
+    given: Mapping[str, Any] = field(default_factory=dict)  # the values of its parameters
+    modules: dict[str, Scope] = field(default_factory=dict)  # templates deployed by it
+    locals: Mapping[str, Any] = field(default_factory=dict)  # lambda variables
+    # Indexes of the loops around an expression; that of a resource is ``""``.
     copies: Mapping[str, int] = field(default_factory=dict)
-    open: set[tuple[object, ...]] = field(default_factory=set)
+    open: set[tuple[object, ...]] = field(default_factory=set)  # values that are being resolved
 
     def resolve(self, value: Any, place: Place) -> Any:
         """

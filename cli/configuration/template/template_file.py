@@ -116,11 +116,11 @@ _Module = tuple[Scope, Any, Place]  # with its resources, and where they are
 
 
 class _Declared(NamedTuple):
-    """A resource as its template declares it; *symbol* is its name in the template, if any."""
+    """A resource as its template declares it."""
 
     definition: Mapping[str, Any]
     place: Place
-    symbol: str
+    symbol: str  # its name in the template, if any
 
     @property
     def is_module(self) -> bool:

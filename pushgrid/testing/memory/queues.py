@@ -19,7 +19,7 @@ MAX_BYTES = 64 * 1024
 
 @dataclass(slots=True)
 class StoredMessage:
-    """A message on a queue, from *visible_at* on visible."""
+    """A message on a queue."""
 
     text: str
     visible_at: datetime

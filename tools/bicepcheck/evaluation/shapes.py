@@ -46,11 +46,11 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class MemberShape:
-    """A member of an object; one that is not *writable* is Azure's."""
+    """A member of an object."""
 
     shape: Shape
     required: bool = False
-    writable: bool = True
+    writable: bool = True  # else it is Azure's
 
 
 ANY = Shape()

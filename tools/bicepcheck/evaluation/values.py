@@ -20,17 +20,12 @@ class Located(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """
-    The value of a parameter, which the deployer chooses.
-
-    *secret*: the template marks it so; *max_length*: the characters that it allows; *kind*: of its
-    value, if it is declared.
-    """
+    """The value of a parameter, which the deployer chooses."""
 
     name: str
-    secret: bool = False
-    max_length: int | None = None
-    kind: str | None = None
+    secret: bool = False  # the template marks it so
+    max_length: int | None = None  # characters that it allows
+    kind: str | None = None  # of its value, if it is declared
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +45,12 @@ class PartialText:
 
 @dataclass(eq=False, slots=True)
 class Deployed:
-    """A resource; *type* without version, *file* and *line* of its declaration."""
+    """A resource."""
 
-    type: str
+    type: str  # without version
     symbol: str
     file: str
-    line: int
+    line: int  # of its declaration
     existing: bool
     name: Any = None
     body: Located = field(default_factory=lambda: Located(0))
@@ -112,9 +107,9 @@ class Ref:
 
 @dataclass(eq=False, slots=True)
 class ModuleOutputs:
-    """A deployed module: *read* returns an output by name."""
+    """A deployed module."""
 
-    read: Callable[[str], Any]
+    read: Callable[[str], Any]  # returns an output by name
 
 
 def text_of(parts: list[Any]) -> Any:

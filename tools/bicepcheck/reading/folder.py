@@ -17,12 +17,13 @@ SCOPES = ("resourceGroup", "subscription", "managementGroup", "tenant")
 
 @dataclass(kw_only=True)
 class File:
-    """One template; *name* relative to the folder, *symbols* by name, imported ones included."""
+    """One template."""
 
     path: Path
-    name: str
+    name: str  # relative to the folder
     text: str
     declarations: tuple[s.Node, ...]
+    # By name, imported ones included.
     symbols: dict[str, s.Declaration] = field(default_factory=dict)
     origin: dict[str, File] = field(default_factory=dict)
     wildcards: dict[str, File] = field(default_factory=dict)

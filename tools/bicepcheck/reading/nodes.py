@@ -11,9 +11,9 @@ from tools.bicepcheck.immutable import Immutable
 
 
 class Node(Immutable):
-    """The base of all nodes; *line* counts from 1."""
+    """The base of all nodes."""
 
-    line: int
+    line: int  # from 1
 
     @cached_property
     def children(self) -> tuple[Node, ...]:
@@ -58,7 +58,7 @@ class Name(Node):
 
 
 class Member(Node):
-    """``of.name``, or ``of.?name`` when *safe*."""
+    """``of.name``, or ``of.?name`` when safe."""
 
     of: Node
     name: str
@@ -240,9 +240,9 @@ class Deployable(Declaration):
 
 
 class ResourceDeclaration(Deployable):
-    """*type* includes the version, except for nested ones: ``'secrets'``."""
+    """A resource."""
 
-    type: str
+    type: str  # includes the version, except for nested ones: ``'secrets'``
     existing: bool
 
     @property
@@ -256,11 +256,11 @@ class Module(Deployable):
 
 
 class Import(Node):
-    """*names*: name there, name here; for ``* as x`` *wildcard* is x and *names* is empty."""
+    """Names from another file."""
 
     path: str
-    names: tuple[tuple[str, str], ...]
-    wildcard: str | None
+    names: tuple[tuple[str, str], ...]  # name there, name here; empty with a wildcard
+    wildcard: str | None  # x of ``* as x``
 
 
 class Metadata(Declaration):

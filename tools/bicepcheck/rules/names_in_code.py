@@ -30,25 +30,19 @@ _LEVELS = frozenset({"info", "warning", "error"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class App:
-    """
-    Names that code and templates share.
-
-    *events*: log lines by name with their fields; *required*: settings without which the app or one
-    of its functions does not start; *connections*: prefixes of the settings that locate storage;
-    *expiring*: containers that a lifecycle rule may empty, after *retention_days*; *service*: its
-    name in azure.yaml.
-    """
+    """Names that code and templates share."""
 
     queues: frozenset[str]
     tables: frozenset[str]
     containers: frozenset[str]
     settings: frozenset[str]
+    # Settings without which the app or one of its functions does not start.
     required: frozenset[str]
-    connections: frozenset[str]
+    connections: frozenset[str]  # prefixes of the settings that locate storage
     functions: dict[str, str]
-    events: dict[str, frozenset[str]]
-    expiring: frozenset[str]
-    service: str
+    events: dict[str, frozenset[str]]  # log lines by name with their fields
+    expiring: frozenset[str]  # containers that a lifecycle rule may empty, after the retention days
+    service: str  # its name in azure.yaml
     retention_days: int
 
     def names(self) -> frozenset[str]:
