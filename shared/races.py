@@ -1,4 +1,4 @@
-"""Says how often, and when, a write is tried again that has lost a race."""
+"""Retry policy for ETag conflicts."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from bench.soak.traffic import new_event
 from devhost.azurite import Azurite, running_azurite
 from devhost.process import running_host
 from shared.adapters.group_commit import GroupCommit
-from shared.adapters.off_loop import OffLoopPayloads, Threads
+from shared.adapters.off_loop import Threads
 from shared.adapters.resource_cache import ResourceCache
 from shared.adapters.storage.blobs import StoragePayloads
 from shared.adapters.storage.clients import StorageClients
@@ -149,7 +149,7 @@ class Lane:
         off_loop = Threads(4, self.topic)
         sender = StorageSender if self.is_repeating else _RefusingSender
         return Commit(
-            payloads=OffLoopPayloads(StoragePayloads(account, SystemClock()), off_loop),
+            payloads=StoragePayloads(account, SystemClock()),
             sender=sender(account, send, off_loop),
             off_loop=off_loop,
             report=lambda *_: None,

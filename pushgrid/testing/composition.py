@@ -22,16 +22,13 @@ from pushgrid.testing.memory import (
     MemorySender,
 )
 from shared.adapters.off_loop import (
-    OffLoopAttempts,
     OffLoopHealth,
-    OffLoopPayloads,
 )
 from shared.adapters.storage.health_table import TableHealth
 from shared.clock import WatchedClock
 from shared.delivery.messages.message import ReplayStep
 from shared.delivery.pace import Limit
-from shared.engine.delivering.attempt_history import AttemptHistory
-from shared.engine.delivering.attempt_recorder import Shortages
+from shared.engine.delivering.attempt_recorder import AttemptHistory, Shortages
 from shared.engine.delivering.budget import Budget, Places
 from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.deliver import Deliver
@@ -113,7 +110,6 @@ class InMemoryApp:
         sender = MemorySender(self.queues, off_loop)
         requeue = Requeue(sender=sender, clock=watched, sleep=self._sleep)
         blocking_requeue = BlockingRequeue(requeue=requeue, run=self.loop.run)
-        payloads = OffLoopPayloads(self.payloads, off_loop)
         records = PoisonRecords(store=self.dead_letters, clock=watched, new_id=chance.new_id)
         self.intake = Intake(
             receiver=self.queues,
@@ -124,7 +120,7 @@ class InMemoryApp:
         )
         report = PublishReport(metrics=self.metrics, clock=watched)
         commit = Commit(
-            payloads=payloads, sender=sender, off_loop=off_loop, report=report.published
+            payloads=self.payloads, sender=sender, off_loop=off_loop, report=report.published
         )
         self.publish = Publish(
             authorization=PublisherAuthorization(clock=watched),
@@ -153,7 +149,8 @@ class InMemoryApp:
             places=_places(),
             requeue=requeue,
             history=AttemptHistory(
-                log=OffLoopAttempts(self.attempts, off_loop),
+                log=self.attempts,
+                off_loop=off_loop,
                 logging=AttemptLogging.FAILURES,
                 clock=watched,
             ),

@@ -6,18 +6,15 @@ import asyncio
 import contextvars
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 
-from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.health.endpoint_health import Health
 from shared.engine.ports import (
-    AttemptLog,
     HealthStore,
     OffLoop,
     OnLoop,
-    PayloadStore,
     Put,
     Queue,
     Receipt,
@@ -68,17 +65,6 @@ def _work(work: Future[T], call: Callable[[], T]) -> None:
             work.set_exception(error)
 
 
-class OffLoopPayloads:
-    """Implements the port ``Payloads``."""
-
-    def __init__(self, store: PayloadStore, run: OffLoop) -> None:
-        self._store = store
-        self._run = run
-
-    async def write(self, publish_id: str, expires: datetime, texts: Sequence[str]) -> str:
-        return await self._run(partial(self._store.write, publish_id, expires, texts))
-
-
 class OffLoopHealth:
     """Implements the port ``EndpointHealth``; a topic's rows are read once for all who wait."""
 
@@ -108,17 +94,6 @@ class OffLoopHealth:
 
     async def write(self, key: SubscriptionKey, health: Health, etag: str | None) -> StoredHealth:
         return await self._run(partial(self._store.write, key, health, etag))
-
-
-class OffLoopAttempts:
-    """Implements the port ``Attempts``."""
-
-    def __init__(self, log: AttemptLog, run: OffLoop) -> None:
-        self._log = log
-        self._run = run
-
-    async def write(self, records: Sequence[AttemptRecord]) -> None:
-        await self._run(partial(self._log.write, records))
 
 
 class OnLoopSender:

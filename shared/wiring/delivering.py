@@ -9,12 +9,11 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from shared.adapters.off_loop import OffLoopAttempts, OffLoopHealth, Threads
+from shared.adapters.off_loop import OffLoopHealth, Threads
 from shared.adapters.storage.health_table import TableHealth
 from shared.delivery.messages.message import ReplayStep
 from shared.delivery.pace import Limit
-from shared.engine.delivering.attempt_history import AttemptHistory
-from shared.engine.delivering.attempt_recorder import Shortages
+from shared.engine.delivering.attempt_recorder import AttemptHistory, Shortages
 from shared.engine.delivering.budget import MESSAGES, PUSHES, Budget, Places
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.delivering.endpoint import Surroundings
@@ -73,7 +72,8 @@ def deliver() -> Deliver:
         places={queue: Places(total=MESSAGES) for queue in (Queue.DELIVERIES, Queue.RETRIES)},
         requeue=requeue,
         history=AttemptHistory(
-            log=OffLoopAttempts(storage.attempts(), Threads(ROW_THREADS, "attempts")),
+            log=storage.attempts(),
+            off_loop=Threads(ROW_THREADS, "attempts"),
             logging=settings().attempt_log,
             clock=CLOCK,
         ),

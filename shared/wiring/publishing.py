@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from shared.adapters.group_commit import GroupCommit
-from shared.adapters.off_loop import OffLoopPayloads, Threads
+from shared.adapters.off_loop import Threads
 from shared.engine.ports import Commits
 from shared.engine.publishing.commit import Commit
 from shared.engine.publishing.gathering import MAX_UNDER_WAY
@@ -56,7 +56,7 @@ def publish() -> Publish:
         commits=_counted(
             GroupCommit(
                 Commit(
-                    payloads=OffLoopPayloads(storage.payloads(), of_commits),
+                    payloads=storage.payloads(),
                     sender=storage.sender(),
                     off_loop=of_commits,
                     report=report.published,

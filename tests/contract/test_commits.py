@@ -15,7 +15,6 @@ from pushgrid.testing.memory import (
     MemorySender,
 )
 from shared.adapters.group_commit import GroupCommit
-from shared.adapters.off_loop import OffLoopPayloads
 from shared.delivery.messages.publication import Publication
 from shared.engine.ports import Queue
 from shared.engine.publishing.commit import Commit
@@ -34,7 +33,7 @@ def queues() -> MemoryQueues:
 @pytest.fixture(params=["inline", "group"])
 def commit(request: pytest.FixtureRequest, queues: MemoryQueues) -> Iterator[Store]:
     store = Commit(
-        payloads=OffLoopPayloads(MemoryPayloads(FakeClock()), at_once),
+        payloads=MemoryPayloads(FakeClock()),
         sender=MemorySender(queues, at_once),
         off_loop=at_once,
         report=unreported,

@@ -17,13 +17,12 @@ from pushgrid.testing.memory import (
     MemoryResources,
     ScriptedPusher,
 )
-from shared.adapters.off_loop import OffLoopAttempts
 from shared.arm.namespace_codec import to_absent_topic
 from shared.delivery.messages.message import DeliveryMessage, NewerMessage, ReplayStep
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.message_writer import encode
 from shared.delivery.pace import Limit
-from shared.engine.delivering.attempt_history import AttemptHistory
+from shared.engine.delivering.attempt_recorder import AttemptHistory
 from shared.engine.ports import Pusher, Queue
 from shared.events.topic import Topic
 from shared.http import HttpAnswer, HttpRequest
@@ -116,8 +115,9 @@ class Deployment(InMemoryApp):
 
     def keep_attempts(self, logging: AttemptLogging) -> None:
         """Keep those attempts from now on."""
-        log = OffLoopAttempts(self.attempts, off_loop)
-        history = AttemptHistory(log=log, logging=logging, clock=self.clock)
+        history = AttemptHistory(
+            log=self.attempts, off_loop=off_loop, logging=logging, clock=self.clock
+        )
         self.deliver = replace(self.deliver, history=history)
 
     def subscribe(self, **overrides: Any) -> EventSubscription:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import START, MemorySender, answered
-from shared.adapters.off_loop import OffLoopPayloads
 from shared.delivery.delivery import Origin
 from shared.engine.delivering.push import Push
 from shared.engine.ports import Queue
@@ -199,9 +198,8 @@ def test_requests_that_are_committed_together_keep_their_traces(app: Deployment)
     publications = [_of(origin, number) for number, origin in enumerate(origins)]
 
     sender = MemorySender(app.queues, at_once)
-    payloads = OffLoopPayloads(app.payloads, at_once)
     report = app.publish.report.published
-    commit = Commit(payloads=payloads, sender=sender, off_loop=at_once, report=report)
+    commit = Commit(payloads=app.payloads, sender=sender, off_loop=at_once, report=report)
     finished(commit.run(publications))
 
     assert len(app.queues.texts(Queue.DELIVERIES)) == 1

@@ -12,7 +12,6 @@ import pytest
 
 from devhost.azurite import Azurite
 from shared.adapters.group_commit import GroupCommit
-from shared.adapters.off_loop import OffLoopPayloads
 from shared.adapters.storage.blobs import StoragePayloads
 from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.queues import StorageQueues
@@ -79,7 +78,7 @@ def test_only_requests_in_the_failed_put_fail_and_nothing_else_is_lost(
         setting = {"": proxy.azurite.connection_string}
         account = StorageClients(setting, prefix=f"t{uuid.uuid4().hex[:12]}")
         queues = StorageQueues(account)
-        payloads = OffLoopPayloads(StoragePayloads(account, SystemClock()), THREADS)
+        payloads = StoragePayloads(account, SystemClock())
         proxy.attack = lambda request: BUSY if len(request.body) > MOST_BYTES else None
 
         with sender_of(account) as sender:

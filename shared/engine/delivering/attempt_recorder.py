@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from shared import telemetry
 from shared.clock import Clock, is_pending
-from shared.delivery.attempt_record import AttemptRecord
+from shared.delivery.attempt_record import KEPT_FOR, AttemptRecord
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.outcome import DeliveryOutcome, EndpointAnswer
@@ -23,15 +25,61 @@ from shared.delivery.policy import (
 )
 from shared.delivery.requests.added_headers import replay_job, trace_id
 from shared.delivery.requests.push_batch import Loaded, PushBatch
-from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.attempt_lines import AttemptLines
 from shared.engine.delivering.results import Attempted, Shortage
-from shared.engine.ports import Metrics
+from shared.engine.ports import AttemptLog, Metrics, OffLoop
 from shared.events.event import event_ids, event_names
 from shared.metrics import Metric, error_type
+from shared.settings import AttemptLogging
 from shared.subscriptions.subscription import SubscriptionKey
 
+QUIET_FOR = timedelta(seconds=30)  # after a failed write; what comes meanwhile is not recorded
+
 SHORTAGES_EVERY = timedelta(minutes=1)
+
+
+@dataclass(slots=True, kw_only=True)
+class AttemptHistory:
+    """The history of one process. After a failed write it pauses."""
+
+    log: AttemptLog
+    off_loop: OffLoop
+    logging: AttemptLogging
+    clock: Clock
+    _quiet_until: datetime | None = None
+    _waiting: list[AttemptRecord] = field(default_factory=list)
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def keeps(self, state: EndState | None) -> bool:
+        if self.logging is AttemptLogging.FAILURES:
+            return state is not EndState.DELIVERED
+        return self.logging is AttemptLogging.ALL
+
+    async def write(self, records: list[AttemptRecord]) -> None:
+        """Store *records*, with those of others that wait; give up what can't be stored soon."""
+        # The tables of older days are dropped, and must not come back.
+        oldest = self.clock.now().date() - KEPT_FOR
+        kept = [each for each in records if each.published_at.date() >= oldest]
+        if not kept:
+            return
+        self._waiting += kept
+        async with self._turn:
+            waiting, self._waiting = self._waiting, []
+            now = self.clock.now()
+            if waiting and not (self._quiet_until and now < self._quiet_until):
+                await self._write(waiting, now)
+
+    async def _write(self, records: list[AttemptRecord], now: datetime) -> None:
+        try:
+            await self.off_loop(partial(self.log.write, records))
+        except Exception as error:  # noqa: BLE001 - never delays delivery
+            self._quiet_until = now + QUIET_FOR
+            telemetry.error(
+                "attempts.lost",
+                count=len(records),
+                quiet_seconds=QUIET_FOR.total_seconds(),
+                detail=f"{type(error).__name__}: {error}",
+            )
 
 
 @dataclass(slots=True, kw_only=True)

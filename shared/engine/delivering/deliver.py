@@ -33,9 +33,8 @@ from shared.delivery.messages.message import (
 )
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.packing import due_together
-from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.attempt_lines import AttemptLines
-from shared.engine.delivering.attempt_recorder import AttemptRecorder
+from shared.engine.delivering.attempt_recorder import AttemptHistory, AttemptRecorder
 from shared.engine.delivering.budget import Budget, Places
 from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.endpoint_registry import Endpoints

@@ -20,8 +20,7 @@ from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.policy import Decision, End, EndReason, RetryAt, decide, retry
 from shared.delivery.requests.custom_headers import dead_letter_headers
 from shared.delivery.requests.push_batch import Loaded, PushBatch
-from shared.engine.delivering.attempt_history import AttemptHistory
-from shared.engine.delivering.attempt_recorder import AttemptRecorder
+from shared.engine.delivering.attempt_recorder import AttemptHistory, AttemptRecorder
 from shared.engine.delivering.in_flight import PartResult
 from shared.engine.delivering.parts import Part
 from shared.engine.delivering.requeue import LONG_HOLD, LONG_WAIT, Put, Requeue, Stored, all_stored

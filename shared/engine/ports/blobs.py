@@ -30,13 +30,6 @@ class PayloadStore(Protocol):
         """Delete expired blobs until *deadline*; return how many."""
 
 
-class Payloads(Protocol):
-    """Does what `PayloadStore` does for publishing, off the event loop."""
-
-    async def write(self, publish_id: str, expires: datetime, texts: Sequence[str]) -> str:
-        """Do as `PayloadStore.write`."""
-
-
 class DeadLetterStore(Protocol):
     """Writes to dead-letter containers, and to the container of poison records."""
 

@@ -31,13 +31,6 @@ class AttemptLog(Protocol):
         """
 
 
-class Attempts(Protocol):
-    """Does what `AttemptLog` does for delivering, off the event loop."""
-
-    async def write(self, records: Sequence[AttemptRecord]) -> None:
-        """Do as `AttemptLog.write`."""
-
-
 class AttemptChoice(NamedTuple):
     """Selects attempts: of an event, made since a time, or of a replay's job; ``None``: of all."""
 

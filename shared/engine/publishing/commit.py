@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 
 from shared.delivery.messages.publication import Load, Publication, fan_out
-from shared.engine.ports import OffLoop, Payloads, Queue, Sender
+from shared.engine.ports import OffLoop, PayloadStore, Queue, Sender
 from shared.errors import StorageUnavailable
 
 Result = StorageUnavailable | None
@@ -22,7 +22,7 @@ QUICK_PACK = Load(requests=64, deliveries=1024, size=256 * 1024)
 class Commit:
     """One commit of group commit."""
 
-    payloads: Payloads
+    payloads: PayloadStore
     sender: Sender
     off_loop: OffLoop
     report: Report
@@ -59,11 +59,13 @@ class Commit:
         parked = [each for each in publications if each.parked]
         if not parked:
             return publications
-        name = await self.payloads.write(
+        write = partial(
+            self.payloads.write,
             parked[0].origin.publish_id,
             max(each.keep_until for each in parked),
             [line for each in parked for line in each.parked],
         )
+        name = await self.off_loop(write)
         named, first_line = [], 0
         for each in publications:
             origin = each.origin._replace(payload=name, first_line=first_line)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import timedelta
-from typing import Any
+from datetime import date, datetime, timedelta
+from typing import Any, TypeVar
 
 import pytest
 
@@ -16,7 +16,7 @@ from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.delivery import Delivery
 from shared.delivery.outcome import EndpointAnswer, Outcome
 from shared.delivery.policy import EndReason, EndState
-from shared.engine.delivering.attempt_history import QUIET_FOR, AttemptHistory
+from shared.engine.delivering.attempt_recorder import QUIET_FOR, AttemptHistory
 from shared.engine.ports import AttemptChoice, Queue
 from shared.errors import StorageUnavailable
 from shared.http import Failure, NotAnswered
@@ -36,6 +36,8 @@ from tests.builders import (
     text,
 )
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
+
+T = TypeVar("T")
 
 DAY = timedelta(days=1)
 GONE = a_delivery(origin=PARKED, text=None)
@@ -312,17 +314,24 @@ def test_housekeeping_drops_days_older_than_a_week_once_an_hour(app: Deployment)
 
 
 class HangingLog:
-    """Takes three seconds for a write, and fails if *fails*."""
+    """An attempt log whose writes take three seconds off the loop, and fail if *fails*."""
 
     def __init__(self, *, fails: bool) -> None:
         self._fails = fails
         self.writes: list[int] = []
 
-    async def write(self, records: Sequence[AttemptRecord]) -> None:
+    def write(self, records: Sequence[AttemptRecord]) -> None:
         self.writes.append(len(records))
-        await asyncio.sleep(3)
         if self._fails:
             raise StorageUnavailable
+
+    def delete_before(self, day: date, deadline: datetime) -> int:
+        raise NotImplementedError
+
+
+async def hanging(call: Callable[[], T]) -> T:
+    await asyncio.sleep(3)
+    return call()
 
 
 @pytest.mark.parametrize(("fails", "writes"), [(True, [1]), (False, [1, 19])])
@@ -331,7 +340,9 @@ def test_who_waits_for_a_write_shares_the_next_if_there_is_one(
 ) -> None:
     """Else the last of many would wait for all; who has nothing to write waits for nobody."""
     log = HangingLog(fails=fails)
-    history = AttemptHistory(log=log, logging=AttemptLogging.ALL, clock=app.watched)
+    history = AttemptHistory(
+        log=log, off_loop=hanging, logging=AttemptLogging.ALL, clock=app.watched
+    )
 
     async def write() -> None:
         begun = [asyncio.create_task(history.write([a_record()])) for _ in range(20)]

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START, Counted, FakeClock, MemoryPayloads, MemorySender
-from shared.adapters.off_loop import OffLoopPayloads
 from shared.delivery.messages.publication import Publication
 from shared.engine.delivering.parts import texts_of
 from shared.engine.ports import Queue
@@ -43,7 +42,7 @@ def run(
     report: Report = unreported,
 ) -> list[Result]:
     commit = Commit(
-        payloads=OffLoopPayloads(payloads or MemoryPayloads(FakeClock()), at_once),
+        payloads=payloads or MemoryPayloads(FakeClock()),
         sender=MemorySender(queues, at_once),
         off_loop=at_once,
         report=report,
