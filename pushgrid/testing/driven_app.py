@@ -27,7 +27,8 @@ from shared.arm.deployment_capabilities import DeploymentCapabilities, profile_l
 from shared.delivery.profiles import PROFILES
 from shared.engine.delivering.budget import MESSAGES
 from shared.engine.manage.api import Manage
-from shared.engine.manage.validation_links import Validate
+from shared.engine.manage.endpoint_validation import Validate
+from shared.engine.manage.route_table import RouteTable
 from shared.engine.operations.operator_authorization import Operators
 from shared.engine.ports import Queue
 from shared.events.notices import WrittenBlob
@@ -95,7 +96,7 @@ class DrivenApp(InMemoryApp):
         until_end.callback(self.loop.end)
         store = InvalidatingStore(resources, cache)
         self._validate = Validate(resources=store, clock=clock, backoff=lambda _: None)
-        self._manage = Manage(
+        table = RouteTable(
             resources=store,
             counts=self.counts,
             attempts=self.attempts,
@@ -113,12 +114,16 @@ class DrivenApp(InMemoryApp):
             terms=self.deliver.parts.terms,
             metrics=self.metrics,
             replays=self.replays,
-            operators=Operators(admin_key=self.admin_key, reader_key=self.reader_key),
-            public_url=_URL,
             new_key=lambda: uuid.UUID(self.new_id()).hex,
             new_id=self.new_id,
             sleep=self.sleep,
             backoff=lambda _: None,
+        )
+        self._manage = Manage(
+            routes=table.routes(),
+            operators=Operators(admin_key=self.admin_key, reader_key=self.reader_key),
+            public_url=_URL,
+            new_id=self.new_id,
         )
 
     @property

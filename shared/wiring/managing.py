@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import base64
-import random
 import secrets
 import time
 from typing import TYPE_CHECKING
 
 from shared.adapters.resource_cache import InvalidatingStore
-from shared.engine.manage.validation_links import Validate
-from shared.races import backoff_seconds
+from shared.engine.manage.endpoint_validation import Validate
 from shared.wiring import storage
 from shared.wiring.entra import operators
-from shared.wiring.process import CLOCK, bridge, new_id, once
+from shared.wiring.process import CLOCK, backoff, bridge, new_id, once
 from shared.wiring.settings import log_doubtful_settings, settings
 
 if TYPE_CHECKING:
@@ -45,11 +43,12 @@ def manage() -> Manage:
     from shared.arm.deployment_capabilities import DeploymentCapabilities, profile_limits
     from shared.delivery.profiles import PROFILES
     from shared.engine.manage.api import Manage
+    from shared.engine.manage.route_table import RouteTable
     from shared.wiring.outbound import app_addresses, blocking_pusher, pusher
     from shared.wiring.replaying import jobs
 
     log_doubtful_settings()
-    return Manage(
+    table = RouteTable(
         resources=_resources(),
         counts=storage.counts(),
         attempts=storage.attempts(),
@@ -72,23 +71,22 @@ def manage() -> Manage:
         terms=storage.deployment_terms(),
         metrics=storage.metrics(),
         replays=jobs(),
-        operators=operators(),
-        public_url=settings().public_url,
-        has_local_shortcuts=settings().local_shortcuts,
         new_key=_new_key,
         new_id=new_id,
         sleep=time.sleep,
         backoff=backoff,
     )
+    return Manage(
+        routes=table.routes(),
+        operators=operators(),
+        public_url=settings().public_url,
+        has_local_shortcuts=settings().local_shortcuts,
+        new_id=new_id,
+    )
 
 
 def _resources() -> InvalidatingStore:
     return InvalidatingStore(storage.resources(), storage.resource_cache())
-
-
-def backoff(lost: int) -> None:
-    """Wait after *lost* races for a document."""
-    time.sleep(backoff_seconds(lost, random.random()))  # noqa: S311 - no secret
 
 
 def _new_key() -> str:

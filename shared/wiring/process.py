@@ -1,4 +1,4 @@
-"""Builds one of each part per process; the clock, new ids and garbage collection."""
+"""Builds one of each part per process; the clock, new ids, waits and garbage collection."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from typing import Any, TypeVar, cast
 
 from shared.adapters.bridge import Bridge
 from shared.clock import SystemClock, WatchedClock
+from shared.races import backoff_seconds
 
 T = TypeVar("T")
 
 _MOST_DESCRIPTORS = 16_384  # that the app has a use for
 
-_chance = random.Random()  # noqa: S311 - ids only
+_chance = random.Random()  # noqa: S311 - no secrets
 _built: dict[Callable[[], Any], Any] = {}
 
 
@@ -58,6 +59,11 @@ def once(build: Callable[[], T]) -> Callable[[], T]:
         return cast("T", _built[build])
 
     return get
+
+
+def backoff(lost: int) -> None:
+    """Wait after *lost* races for a document."""
+    time.sleep(backoff_seconds(lost, _chance.random()))
 
 
 @once

@@ -5,8 +5,7 @@ from __future__ import annotations
 from shared.engine.replaying.jobs import ReplayJobs
 from shared.engine.replaying.step import ReplaySteps
 from shared.wiring import storage
-from shared.wiring.managing import backoff
-from shared.wiring.process import CLOCK, once
+from shared.wiring.process import CLOCK, backoff, once
 
 
 @once

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from shared.arm.arm_json import error_answer
-from shared.engine.manage.call import Call, ManagePorts
-from shared.engine.manage.routes import find
+from shared.engine.manage.call import Call
+from shared.engine.manage.routes import Route, find
+from shared.engine.operations.operator_authorization import Operators
 from shared.errors import AppError, InvalidDocument, MethodNotAllowed
 from shared.events import literals
 from shared.http import HttpAnswer, HttpRequest
@@ -22,8 +24,15 @@ _API_VERSION = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(-preview)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manage(ManagePorts):
+class Manage:
     """Answers management requests."""
+
+    routes: Sequence[Route]
+    operators: Operators  # authorizes callers
+    public_url: str | None  # ``None``: taken from each request
+    # Callers can choose keys, and assume the consent of endpoints on loopback.
+    has_local_shortcuts: bool = False
+    new_id: Callable[[], str]
 
     def run(self, request: HttpRequest) -> HttpAnswer:
         """Answer *request*; every error becomes an answer, too."""
@@ -39,7 +48,7 @@ class Manage(ManagePorts):
         query = {name.lower(): value for name, value in request.query.items()}
         version = _api_version(query.get("api-version"))
         url = urlsplit(request.url)
-        route, names = find(url.path)
+        route, names = find(self.routes, url.path)
         method = request.method.upper()
         handler = route.handlers.get(method)
         if handler is None:
@@ -59,8 +68,9 @@ class Manage(ManagePorts):
             assumes_consent=self.has_local_shortcuts and request.headers.get(CONSENT) == ASSUMED,
             by=operator.name,
             is_reader=operator.is_reader,
+            may_choose_keys=self.has_local_shortcuts,
         )
-        return with_pending_state(handler(self, call), method, version)
+        return with_pending_state(handler(call), method, version)
 
 
 def _api_version(version: str | None) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from shared.arm.arm_json import answer
+from shared.arm.deployment_capabilities import DeploymentCapabilities
 from shared.arm.not_included import TOPIC_TYPES
 from shared.arm.system_topic_codec import DEPLOYMENT_TYPE, EVENT_TYPES, SOURCE_TYPE
 from shared.arm.system_topic_codec import LOCATION as _LOCATION
-from shared.engine.manage.call import Call, ManagePorts
+from shared.engine.manage.call import Call
 from shared.errors import NotFound
 from shared.events.notices import NoticeKind
 from shared.http import HttpAnswer
@@ -63,21 +65,19 @@ _TOPIC_TYPES = (
 )
 
 
-def list_subscriptions(ports: ManagePorts, call: Call) -> HttpAnswer:
+def list_subscriptions(call: Call) -> HttpAnswer:
     """Answer with the one Azure subscription that every login needs."""
-    del ports, call
+    del call
     return answer(200, {"value": [_subscription(_SUBSCRIPTION)]})
 
 
-def get_subscription(ports: ManagePorts, call: Call) -> HttpAnswer:
+def get_subscription(call: Call) -> HttpAnswer:
     """Answer with the subscription of the path: each exists."""
-    del ports
     return answer(200, _subscription(call.names["subscription"]))
 
 
-def get_group(ports: ManagePorts, call: Call) -> HttpAnswer:
+def get_group(call: Call) -> HttpAnswer:
     """Answer with the resource group of the path: each exists, and creating it changes nothing."""
-    del ports
     names = call.names
     group = {
         "id": _group_id(names),
@@ -89,30 +89,34 @@ def get_group(ports: ManagePorts, call: Call) -> HttpAnswer:
     return answer(200, group)
 
 
-def list_storage_accounts(ports: ManagePorts, call: Call) -> HttpAnswer:
-    """List the storage accounts that can hold dead letters, and so be sources."""
-    known = ports.deployment.known_accounts
-    return answer(200, {"value": [_storage_account(call.names, each) for each in known]})
+@dataclass(frozen=True, slots=True)
+class StorageAccounts:
+    """The storage accounts that can hold dead letters, and so be sources."""
+
+    deployment: DeploymentCapabilities
+
+    def list(self, call: Call) -> HttpAnswer:
+        """List them."""
+        known = self.deployment.known_accounts
+        return answer(200, {"value": [_storage_account(call.names, each) for each in known]})
+
+    def get(self, call: Call) -> HttpAnswer:
+        """
+        Answer with one.
+
+        Raises:
+            NotFound: the deployment does not know it.
+        """
+        asked, known = call.names["account"].casefold(), self.deployment.known_accounts
+        if asked not in known:
+            raise NotFound(
+                f"There is no storage account '{asked}' here; there are: {', '.join(known)}."
+            )
+        return answer(200, _storage_account(call.names, asked))
 
 
-def get_storage_account(ports: ManagePorts, call: Call) -> HttpAnswer:
-    """
-    Answer with a storage account that the deployment knows.
-
-    Raises:
-        NotFound: it does not know it.
-    """
-    asked, known = call.names["account"].casefold(), ports.deployment.known_accounts
-    if asked not in known:
-        raise NotFound(
-            f"There is no storage account '{asked}' here; there are: {', '.join(known)}."
-        )
-    return answer(200, _storage_account(call.names, asked))
-
-
-def get_provider(ports: ManagePorts, call: Call) -> HttpAnswer:
+def get_provider(call: Call) -> HttpAnswer:
     """Answer that the resource provider is registered."""
-    del ports
     provider = {
         "id": f"/subscriptions/{call.names['subscription']}/providers/Microsoft.EventGrid",
         "namespace": "Microsoft.EventGrid",
@@ -126,38 +130,36 @@ def get_provider(ports: ManagePorts, call: Call) -> HttpAnswer:
     return answer(200, provider)
 
 
-def list_topic_types(ports: ManagePorts, call: Call) -> HttpAnswer:
+def list_topic_types(call: Call) -> HttpAnswer:
     """List the types of topics that event subscriptions have in lists of a scope."""
-    del ports, call
+    del call
     return answer(200, {"value": [_topic_type(each) for each in _TOPIC_TYPES]})
 
 
-def get_topic_type(ports: ManagePorts, call: Call) -> HttpAnswer:
+def get_topic_type(call: Call) -> HttpAnswer:
     """
     Answer with a type of topic.
 
     Raises:
         NotFound: there is no such type here.
     """
-    del ports
     return answer(200, _topic_type(_found_topic_type(call)))
 
 
-def list_event_types(ports: ManagePorts, call: Call) -> HttpAnswer:
+def list_event_types(call: Call) -> HttpAnswer:
     """List the event types of a type of topic; those of custom topics are their publishers' own."""
-    del ports
     return _answer_event_types(_found_topic_type(call))
 
 
-def list_account_event_types(ports: ManagePorts, call: Call) -> HttpAnswer:
+def list_account_event_types(call: Call) -> HttpAnswer:
     """List the event types of a storage account."""
-    del ports, call
+    del call
     return _answer_event_types(_TOPIC_TYPES[1])
 
 
-def list_deployment_event_types(ports: ManagePorts, call: Call) -> HttpAnswer:
+def list_deployment_event_types(call: Call) -> HttpAnswer:
     """List the event types of the deployment."""
-    del ports, call
+    del call
     return _answer_event_types(_TOPIC_TYPES[2])
 
 

@@ -1,55 +1,21 @@
-"""Defines what every management handler receives: the ports, and the parsed request."""
+"""Defines a management request: its path, what its query asks for, and the pages of lists."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from urllib.parse import quote, urlencode
 
-from shared.arm.deployment_capabilities import DeploymentCapabilities
-from shared.clock import Clock
-from shared.engine.delivering.deployment_terms import DeploymentTerms
-from shared.engine.manage.request_rate import RequestRate
-from shared.engine.operations.operator_authorization import Operators
-from shared.engine.ports import (
-    AttemptReader,
-    BlockingPusher,
-    CountReader,
-    DeadLetterReader,
-    HealthStore,
-    Metrics,
-    Notifier,
-    ResourceStore,
-)
-from shared.engine.replaying.jobs import ReplayJobs
-from shared.errors import NotFound
-from shared.races import Backoff
+from shared.arm.arm_json import answer
+from shared.arm.name_search import parse_filter
+from shared.engine.ports import Document, Resource
+from shared.errors import InvalidDocument, NotFound
+from shared.http import HttpAnswer
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManagePorts:
-    """The ports of the management API."""
-
-    resources: ResourceStore
-    counts: CountReader
-    attempts: AttemptReader
-    dead_letters: DeadLetterReader
-    health: HealthStore
-    pusher: BlockingPusher
-    notifier: Notifier
-    clock: Clock
-    deployment: DeploymentCapabilities
-    terms: DeploymentTerms
-    metrics: Metrics
-    replays: ReplayJobs
-    operators: Operators  # authorizes callers
-    public_url: str | None  # ``None``: taken from each request
-    # Callers can choose keys, and assume the consent of endpoints on loopback.
-    has_local_shortcuts: bool = False
-    new_key: Callable[[], str]
-    new_id: Callable[[], str]
-    sleep: Callable[[float], None]  # seconds
-    backoff: Backoff  # waits after that many lost races for a document
-    test_rate: RequestRate = field(default_factory=RequestRate)  # of endpoints
+_FOUR_DIGITS = re.compile(r"[0-9]{1,4}")
+_DEFAULT_TOP, _MAX_TOP = "20", 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +30,8 @@ class Call:
     public_url: str  # the one to publish
     by: str  # the operator, without any secret
     is_reader: bool = False  # may not see payloads
-    assumes_consent: bool = False  # endpoints are not asked
+    assumes_consent: bool = False  # endpoints, on loopback, are not asked
+    may_choose_keys: bool = False
 
     def covers(self, arm_id: str) -> bool:
         """Tell whether a resource is in the subscription or resource group of the path."""
@@ -78,3 +45,66 @@ def not_found(call: Call, arm_id: str) -> NotFound:
     """Build ARM's error for a resource that is not there."""
     what, group = arm_id.partition("/providers/")[2], call.names["group"]
     return NotFound(f"The Resource '{what}' under resource group '{group}' was not found.")
+
+
+def answer_page(
+    call: Call,
+    resources: Sequence[Resource],
+    render: Callable[[Document], Document],
+) -> HttpAnswer:
+    """
+    Answer the page of *resources* that the query of *call* asks for.
+
+    Raises:
+        InvalidDocument: a parameter can't be read.
+    """
+    top = read_top(call)
+    is_wanted = parse_filter(call.query.get("$filter", ""))
+    after = call.query.get("$skiptoken", "")
+    by_key = {_key(resource.document): resource for resource in resources}
+    keys = sorted(key for key in by_key if key > after and is_wanted(key.partition(" ")[0]))
+    value = [render(by_key[key].document) for key in keys[:top]]
+    link = next_link(call, keys[top - 1]) if len(keys) > top else None
+    return answer(200, {"value": value, "nextLink": link})
+
+
+def _key(document: Document) -> str:
+    """Return the sort key of a list: the name, then the id, which is unique."""
+    return f"{document['name']} {document['id']}".casefold()
+
+
+def next_link(call: Call, after: str) -> str:
+    """Return the link to the page that goes on after the key *after*."""
+    query = urlencode({**call.query, "$skiptoken": after}, safe="$", quote_via=quote)
+    return f"{call.public_url}{call.path}?{query}"
+
+
+def read_top(call: Call, most: int = _MAX_TOP, default: str = _DEFAULT_TOP) -> int:
+    """
+    Return the number of members that ``$top`` asks for, of at most *most*.
+
+    Raises:
+        InvalidDocument: it is out of range.
+    """
+    text = call.query.get("$top", default)
+    if not _FOUR_DIGITS.fullmatch(text) or not 1 <= int(text) <= most:
+        message = f"$top must be a whole number between 1 and {most}."
+        raise InvalidDocument(message, target="$top")
+    return int(text)
+
+
+def read_time(call: Call, name: str) -> datetime | None:
+    """
+    Return the time that the query gives as *name*, in UTC unless it says otherwise.
+
+    Raises:
+        InvalidDocument: it is not a time.
+    """
+    text = call.query.get(name)
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise InvalidDocument(f"{name}: '{text}' is not a time of ISO 8601.") from None

@@ -1,7 +1,15 @@
-"""Validates endpoints: no event is sent before the endpoint has consented."""
+"""
+Validates endpoints: no event is sent before the endpoint has consented.
+
+It does in its answer to the handshake, or later: a person opens the link that it got, or it calls
+that link itself.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from shared import telemetry
@@ -12,13 +20,27 @@ from shared.arm.consent import (
     Granted,
     Link,
     allowed_rate,
+    has_expired,
     in_force,
+    matches_secret,
+    parse_link,
+    with_consent_granted,
 )
-from shared.arm.subscription_codec import to_subscription
-from shared.engine.manage.call import ManagePorts
-from shared.engine.ports import Document
-from shared.errors import HandshakeFailed, InvalidDocument
-from shared.http import Answered, Exchange
+from shared.arm.subscription_codec import is_readable, to_subscription
+from shared.clock import Clock
+from shared.engine.manage.writing import DocumentKey, write
+from shared.engine.ports import BlockingPusher, Document, Resource, ResourceStore, Table
+from shared.errors import (
+    AppError,
+    Conflict,
+    HandshakeFailed,
+    InvalidDocument,
+    NotFound,
+    StorageUnavailable,
+    UnreadableDocument,
+)
+from shared.http import Answered, Exchange, HttpAnswer, HttpRequest
+from shared.races import Backoff
 from shared.subscriptions.destination import Destination, EndpointType
 from shared.subscriptions.endpoint_rules import is_on_loopback
 from shared.subscriptions.handshake import (
@@ -28,11 +50,68 @@ from shared.subscriptions.handshake import (
     FailureReference,
     build_challenge,
     judge_answer,
+    parse_allowed_rate,
     should_retry,
 )
 from shared.subscriptions.subscription import EventSubscription
 
 _URL_SAFE = str.maketrans("+/", "-_", "=")
+_UNKNOWN = (
+    "This validation link is not known. It works once, and only until the event subscription is "
+    "changed or deleted. Its state shows whether its endpoint is validated."
+)
+_EXPIRED = (
+    "This validation link has expired: it works for ten minutes. "
+    "Create or update the event subscription again to get a new one."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handshakes:
+    """Asks endpoints for their consent."""
+
+    pusher: BlockingPusher
+    clock: Clock
+    new_key: Callable[[], str]
+    new_id: Callable[[], str]
+    sleep: Callable[[float], None]  # seconds
+
+    def perform(self, subscription: EventSubscription, link_base: str | None) -> Consent:
+        """
+        Send the handshake request; repeat it while the endpoint does not answer.
+
+        Raises:
+            HandshakeFailed: it did not consent.
+        """
+        secret = self.new_key().translate(_URL_SAFE)
+        link = Link(subscription.topic, subscription.name, secret)
+        asked = build_challenge(
+            subscription,
+            code=self.new_id().upper(),
+            event_id=self.new_id(),
+            now=self.clock.now(),
+            link=link_base and f"{link_base}/validate/{link}",
+        )
+        exchange = self.pusher.send(asked.request, TIME_LIMIT)
+        for _ in range(MAX_ATTEMPTS - 1):
+            if not should_retry(exchange):
+                break
+            self.sleep(RETRY_DELAY.total_seconds())
+            exchange = self.pusher.send(asked.request, TIME_LIMIT)
+        failed = FailureReference(at=self.clock.now(), activity_id=self.new_id())
+        named = {"topic": subscription.topic, "subscription": subscription.name}
+        try:
+            verdict = judge_answer(asked, exchange, failed)
+        except HandshakeFailed:
+            activity_id = failed.activity_id
+            outcome = _outcome(exchange)
+            telemetry.info("handshake.failed", **named, activity_id=activity_id, **outcome)
+            raise
+        if not verdict.is_pending:
+            telemetry.info("handshake.granted", **named)
+            return Granted(verdict.rate if link_base else None)
+        telemetry.info("handshake.awaited", **named)
+        return Awaited(self.clock.now() + VALID_FOR, secret)
 
 
 class Consents:
@@ -45,9 +124,9 @@ class Consents:
     """
 
     def __init__(
-        self, ports: ManagePorts, link_base: str | None, *, is_assumed: bool = False
+        self, handshakes: Handshakes, link_base: str | None, *, is_assumed: bool = False
     ) -> None:
-        self._ports = ports
+        self._handshakes = handshakes
         self._link_base = link_base
         self._is_assumed = is_assumed
         self._obtained: dict[Destination, Consent] = {}
@@ -71,7 +150,7 @@ class Consents:
         if known and to_subscription(known).destination == endpoint:
             return Granted(allowed_rate(known))
         if endpoint not in self._obtained:
-            self._obtained[endpoint] = _perform_handshake(self._ports, wanted, self._link_base)
+            self._obtained[endpoint] = self._handshakes.perform(wanted, self._link_base)
         return self._obtained[endpoint]
 
 
@@ -90,44 +169,54 @@ def check_assumption(destination: Destination) -> None:
         )
 
 
-def _perform_handshake(
-    ports: ManagePorts, subscription: EventSubscription, link_base: str | None
-) -> Consent:
-    """
-    Send the handshake request; repeat it while the endpoint does not answer.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validate:
+    """Answers requests to validation links and CloudEvents callback URLs."""
 
-    Raises:
-        HandshakeFailed: it did not consent.
-    """
-    secret = ports.new_key().translate(_URL_SAFE)
-    link = Link(subscription.topic, subscription.name, secret)
-    asked = build_challenge(
-        subscription,
-        code=ports.new_id().upper(),
-        event_id=ports.new_id(),
-        now=ports.clock.now(),
-        link=link_base and f"{link_base}/validate/{link}",
-    )
-    exchange = ports.pusher.send(asked.request, TIME_LIMIT)
-    for _ in range(MAX_ATTEMPTS - 1):
-        if not should_retry(exchange):
-            break
-        ports.sleep(RETRY_DELAY.total_seconds())
-        exchange = ports.pusher.send(asked.request, TIME_LIMIT)
-    failed = FailureReference(at=ports.clock.now(), activity_id=ports.new_id())
-    named = {"topic": subscription.topic, "subscription": subscription.name}
-    try:
-        verdict = judge_answer(asked, exchange, failed)
-    except HandshakeFailed:
-        activity_id = failed.activity_id
-        outcome = _outcome(exchange)
-        telemetry.info("handshake.failed", **named, activity_id=activity_id, **outcome)
-        raise
-    if not verdict.is_pending:
-        telemetry.info("handshake.granted", **named)
-        return Granted(verdict.rate if link_base else None)
-    telemetry.info("handshake.awaited", **named)
-    return Awaited(ports.clock.now() + VALID_FOR, secret)
+    resources: ResourceStore
+    clock: Clock
+    backoff: Backoff
+
+    def run(self, request: HttpRequest) -> HttpAnswer:
+        """Record the consent of *request* and the rate it grants; answer with a sentence."""
+        try:
+            status, words = HTTPStatus.OK, self._consent(request)
+        except Conflict:  # a race lost each time: the link still works
+            status, words = HTTPStatus.SERVICE_UNAVAILABLE, StorageUnavailable().message
+        except AppError as error:
+            status, words = HTTPStatus(error.status), error.message
+        headers = {
+            "Content-Type": "text/plain; charset=utf-8",
+            "Cache-Control": "no-store",
+            "Referrer-Policy": "no-referrer",
+        }
+        if status is HTTPStatus.SERVICE_UNAVAILABLE:
+            headers["Retry-After"] = "5"
+        return HttpAnswer(status=status, headers=headers, body=f"{words}\n".encode())
+
+    def _consent(self, request: HttpRequest) -> str:
+        """Store the consent; a link works once, while validation is pending."""
+        link = parse_link(request.params["id"])
+        if link is None:
+            raise NotFound(_UNKNOWN)
+        rate = parse_allowed_rate(request.headers.get("webhook-allowed-rate"))
+
+        def grant(awaiting: Resource | None) -> Document:
+            if awaiting and not is_readable(awaiting.document):
+                raise UnreadableDocument
+            if awaiting is None or not matches_secret(awaiting.document, link.secret):
+                raise NotFound(_UNKNOWN)
+            if has_expired(awaiting.document, self.clock.now()):
+                raise InvalidDocument(_EXPIRED)
+            return with_consent_granted(awaiting.document, rate)
+
+        key = DocumentKey(Table.EVENT_SUBSCRIPTIONS, link.topic, link.name)
+        name = write(self.resources, key, grant, self.backoff).document["name"]
+        telemetry.info("handshake.granted", topic=link.topic, subscription=link.name)
+        return (
+            f"The endpoint of the event subscription {name} is validated: it gets events from "
+            "now on."
+        )
 
 
 def _outcome(exchange: Exchange) -> dict[str, telemetry.Field]:

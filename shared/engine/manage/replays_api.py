@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from shared.arm.arm_json import answer, read_json
 from shared.arm.dead_letter_codec import check_container
+from shared.arm.deployment_capabilities import DeploymentCapabilities
 from shared.arm.sections import Section, document, raise_faults
 from shared.arm.subscription_codec import to_subscription_in_force
+from shared.clock import Clock
 from shared.deadletter.batching import MAX_PATH, dead_letter_folder
 from shared.deadletter.selection import Selection
 from shared.delivery.attempt_record import KEPT_FOR
-from shared.engine.manage.call import Call, ManagePorts
-from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, AttemptChoice, Resource, Table
+from shared.engine.manage.call import Call
+from shared.engine.ports import (
+    CUSTOM_TOPICS,
+    NAMESPACE_TOPICS,
+    AttemptChoice,
+    AttemptReader,
+    Resource,
+    ResourceStore,
+    Table,
+)
 from shared.engine.replaying.job import ReplayFault, ReplayJob, ReplaySource
 from shared.engine.replaying.job_document import shown
+from shared.engine.replaying.jobs import ReplayJobs
 from shared.errors import UNREADABLE, InvalidDocument, NotFound, UnreadableDocument
 from shared.events.topic import SourceTopic
 from shared.http import HttpAnswer
@@ -57,105 +69,184 @@ class _ReplayBody(NamedTuple):
     unproven: bool
 
 
-def start_replay(ports: ManagePorts, call: Call) -> HttpAnswer:
-    """Store a replay, and answer with it; the app carries it out."""
-    wanted = _request(ports, document(read_json(call.body or b"{}")))
-    if wanted.to and ports.resources.get(Table.EVENT_SUBSCRIPTIONS, *wanted.to) is None:
-        topic, name = wanted.to
-        raise NotFound(f"There is no event subscription '{name}' of '{topic}'.")
-    sources, faults = _sources(ports, call, wanted)
-    now = ports.clock.now()
-    job = ReplayJob(
-        id=f"{now:%Y%m%d%H%M%S}-{ports.new_id().replace('-', '')[:8]}",
-        by=call.by,
-        started_at=now,
-        sources=tuple(sources),
-        selection=wanted.selection,
-        to=wanted.to,
-        rate=wanted.rate,
-        is_dry_run=wanted.is_dry_run,
-        again=wanted.again,
-        unproven=wanted.unproven,
-    )
-    return answer(202, _followed(ports, ports.replays.start(job.with_faults(*faults))))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replays:
+    """Handles the requests for replays."""
 
+    jobs: ReplayJobs
+    resources: ResourceStore
+    attempts: AttemptReader
+    deployment: DeploymentCapabilities
+    clock: Clock
+    new_id: Callable[[], str]
 
-def list_replays(ports: ManagePorts, call: Call) -> HttpAnswer:
-    """Answer the latest replays, the latest first."""
-    del call
-    jobs = ports.replays.list()
-    followed = [_followed(ports, each) for each in jobs[:MOST_FOLLOWED]]
-    return answer(200, {"value": followed + [shown(each) for each in jobs[MOST_FOLLOWED:]]})
+    def start(self, call: Call) -> HttpAnswer:
+        """Store a replay, and answer with it; the app carries it out."""
+        wanted = self._request(document(read_json(call.body or b"{}")))
+        if wanted.to and self.resources.get(Table.EVENT_SUBSCRIPTIONS, *wanted.to) is None:
+            topic, name = wanted.to
+            raise NotFound(f"There is no event subscription '{name}' of '{topic}'.")
+        sources, faults = self._sources(call, wanted)
+        now = self.clock.now()
+        job = ReplayJob(
+            id=f"{now:%Y%m%d%H%M%S}-{self.new_id().replace('-', '')[:8]}",
+            by=call.by,
+            started_at=now,
+            sources=tuple(sources),
+            selection=wanted.selection,
+            to=wanted.to,
+            rate=wanted.rate,
+            is_dry_run=wanted.is_dry_run,
+            again=wanted.again,
+            unproven=wanted.unproven,
+        )
+        return answer(202, self._followed(self.jobs.start(job.with_faults(*faults))))
 
+    def list(self, call: Call) -> HttpAnswer:
+        """Answer the latest replays, the latest first."""
+        del call
+        jobs = self.jobs.list()
+        followed = [self._followed(each) for each in jobs[:MOST_FOLLOWED]]
+        return answer(200, {"value": followed + [shown(each) for each in jobs[MOST_FOLLOWED:]]})
 
-def get_replay(ports: ManagePorts, call: Call) -> HttpAnswer:
-    """Answer one replay."""
-    stored = ports.replays.find(call.names["replay"])
-    if stored is None:
-        raise NotFound(f"There is no replay '{call.names['replay']}'.")
-    return answer(200, _followed(ports, stored.job))
+    def get(self, call: Call) -> HttpAnswer:
+        """Answer one replay."""
+        stored = self.jobs.find(call.names["replay"])
+        if stored is None:
+            raise NotFound(f"There is no replay '{call.names['replay']}'.")
+        return answer(200, self._followed(stored.job))
 
+    def cancel(self, call: Call) -> HttpAnswer:
+        """Cancel a replay; events that it has put by then are delivered."""
+        return answer(200, self._followed(self.jobs.cancel(call.names["replay"], call.by)))
 
-def cancel_replay(ports: ManagePorts, call: Call) -> HttpAnswer:
-    """Cancel a replay; events that it has put by then are delivered."""
-    return answer(200, _followed(ports, ports.replays.cancel(call.names["replay"], call.by)))
+    def _followed(self, job: ReplayJob) -> dict[str, Any]:
+        """
+        Return a job as it is shown, with how many of its events have failed again.
 
+        That is read from the recorded attempts: ``None`` if there are too many subscriptions, or if
+        the attempts are gone.
+        """
+        targets = {job.to} if job.to else {each.key for each in job.sources}
+        is_old = self.clock.now() - job.started_at > KEPT_FOR
+        if is_old or len(targets) > MOST_FOLLOWED:
+            return shown(job)
+        latest = {
+            (key, each.system_id): each
+            for key in (targets if job.progress.put and not job.is_dry_run else ())
+            for day in self.attempts.read(*key, job.started_at, AttemptChoice(replay_of=job.id))
+            for each in day
+        }
+        failed = [each for each in latest.values() if not each.is_delivered]
+        return shown(job, failed_again=len(failed))
 
-def _followed(ports: ManagePorts, job: ReplayJob) -> dict[str, Any]:
-    """
-    Return a job as it is shown, with how many of its events have failed again.
+    def _request(self, body: Section) -> _ReplayBody:
+        """
+        Read the body of a request.
 
-    That is read from the recorded attempts: ``None`` if there are too many subscriptions, or if the
-    attempts are gone.
-    """
-    targets = {job.to} if job.to else {each.key for each in job.sources}
-    is_old = ports.clock.now() - job.started_at > KEPT_FOR
-    if is_old or len(targets) > MOST_FOLLOWED:
-        return shown(job)
-    latest = {
-        (key, each.system_id): each
-        for key in (targets if job.progress.put and not job.is_dry_run else ())
-        for day in ports.attempts.read(*key, job.started_at, AttemptChoice(replay_of=job.id))
-        for each in day
-    }
-    failed = [each for each in latest.values() if not each.is_delivered]
-    return shown(job, failed_again=len(failed))
+        Raises:
+            InvalidDocument: it has faults.
+        """
+        body.refuse_others(*_MEMBERS)
+        topic = body.text("topic") or ""
+        wanted = _ReplayBody(
+            topic=topic,
+            subscription=body.text("subscription") or "",
+            container=body.text("container") or "",
+            account=body.text("account") or "",
+            selection=Selection(
+                prefix=body.text("prefix") or "",
+                since=body.moment("since"),
+                until=body.moment("until"),
+                reason=body.text("reason") or None,
+                event=body.text("event") or None,
+            ),
+            to=_to(body, topic),
+            rate=body.number("rate", 1, MAX_RATE) or DEFAULT_RATE,
+            is_dry_run=bool(body.flag("dryRun")),
+            again=bool(body.flag("again")),
+            unproven=bool(body.flag("unproven")),
+        )
+        _check_selection(body, wanted.selection)
+        if wanted.container:
+            self._check_container(body, wanted)
+        elif wanted.account:
+            body.refuse("account", "'account' needs 'container'.")
+        raise_faults(body.faults)
+        return wanted
 
+    def _check_container(self, body: Section, wanted: _ReplayBody) -> None:
+        own = self.deployment
+        if wanted.account not in {"", own.account, *own.dead_letter_accounts}:
+            message = f"Storage account '{wanted.account}' is not in PUSHGRID_DEADLETTER_ACCOUNTS."
+            body.refuse("account", message)
+        is_own = wanted.account in {"", own.account}
+        check_container(body, "container", wanted.container, is_own=is_own)
+        if not body.has("to"):
+            body.refuse("to", "'to' is required with 'container'.")
+        if wanted.subscription:
+            message = "'subscription' can't select in a 'container'; use 'prefix'."
+            body.refuse("subscription", message)
 
-def _request(ports: ManagePorts, body: Section) -> _ReplayBody:
-    """
-    Read the body of a request.
+    def _sources(
+        self, call: Call, wanted: _ReplayBody
+    ) -> tuple[Sequence[ReplaySource], Sequence[ReplayFault]]:
+        """
+        Return where to look: a given container, or the destinations of all wanted subscriptions.
 
-    Raises:
-        InvalidDocument: it has faults.
-    """
-    body.refuse_others(*_MEMBERS)
-    topic = body.text("topic") or ""
-    wanted = _ReplayBody(
-        topic=topic,
-        subscription=body.text("subscription") or "",
-        container=body.text("container") or "",
-        account=body.text("account") or "",
-        selection=Selection(
-            prefix=body.text("prefix") or "",
-            since=body.moment("since"),
-            until=body.moment("until"),
-            reason=body.text("reason") or None,
-            event=body.text("event") or None,
-        ),
-        to=_to(body, topic),
-        rate=body.number("rate", 1, MAX_RATE) or DEFAULT_RATE,
-        is_dry_run=bool(body.flag("dryRun")),
-        again=bool(body.flag("again")),
-        unproven=bool(body.flag("unproven")),
-    )
-    _check_selection(body, wanted.selection)
-    if wanted.container:
-        _check_container(ports, body, wanted)
-    elif wanted.account:
-        body.refuse("account", "'account' needs 'container'.")
-    raise_faults(body.faults)
-    return wanted
+        Raises:
+            NotFound: there are none.
+            UnreadableDocument: there are none whose rows can be read.
+            InvalidDocument: there are too many.
+        """
+        if wanted.container:
+            account = wanted.account or self.deployment.account  # as subscriptions name it
+            return [ReplaySource(wanted.topic, "", wanted.container, account, "")], ()
+        subscriptions, faults = self._subscriptions(call, wanted)
+        found = [_source(each, each.dead_letter) for each in subscriptions if each.dead_letter]
+        if faults and not found:
+            raise UnreadableDocument
+        if not found:
+            raise NotFound(self._nothing(wanted, are_found=bool(subscriptions)))
+        if len(found) > MAX_SOURCES:
+            member = "subscription" if wanted.topic else "topic"
+            message = f"There are more than {MAX_SOURCES} event subscriptions; give '{member}'."
+            raise InvalidDocument(message, target=member)
+        return found, faults
+
+    def _nothing(self, wanted: _ReplayBody, *, are_found: bool) -> str:
+        """Return why there is no source; *are_found*: subscriptions, but without destination."""
+        topic, name = wanted.topic, wanted.subscription
+        partition = NAMESPACE_TOPICS if "." in topic else CUSTOM_TOPICS
+        has_row = topic and not SourceTopic.parse(topic)
+        if has_row and self.resources.get(Table.TOPICS, partition, topic) is None:
+            return f"There is no topic '{topic}'."
+        what = "event subscription" + (f" '{name}'" if name else "")
+        what += f" of topic '{topic}'" if topic else ""
+        if not are_found:
+            return f"There is no {what}."
+        lacks = f"The {what} has no" if name else f"No {what} has a"
+        return f"{lacks} dead-letter destination: events that are given up are dropped."
+
+    def _subscriptions(
+        self, call: Call, wanted: _ReplayBody
+    ) -> tuple[Sequence[EventSubscription], Sequence[ReplayFault]]:
+        """Return the wanted subscriptions, and a fault for each whose row can't be read."""
+        found, faults = [], []
+        for row in self._rows(wanted.topic):
+            if wanted.subscription.casefold() not in {"", row.name.casefold()}:
+                continue
+            try:
+                found.append(to_subscription_in_force(row.document))
+            except UNREADABLE:
+                topic = wanted.topic or row.document.get("topicName", "")
+                faults.append(ReplayFault(f"{topic}/{row.name}", "Its row can't be read."))
+        return [each for each in found if call.covers(each.topic_id)], faults
+
+    def _rows(self, topic: str) -> Sequence[Resource]:
+        if topic:
+            return self.resources.list(Table.EVENT_SUBSCRIPTIONS, topic)
+        return self.resources.list_all(Table.EVENT_SUBSCRIPTIONS)
 
 
 def _check_selection(body: Section, selection: Selection) -> None:
@@ -165,20 +256,6 @@ def _check_selection(body: Section, selection: Selection) -> None:
         body.refuse("prefix", f"prefix can't have more than {MAX_PATH} characters.")
     if selection.since and selection.until and selection.since > selection.until:
         body.refuse("until", "until must not be before since.")
-
-
-def _check_container(ports: ManagePorts, body: Section, wanted: _ReplayBody) -> None:
-    own = ports.deployment
-    if wanted.account not in {"", own.account, *own.dead_letter_accounts}:
-        message = f"Storage account '{wanted.account}' is not in PUSHGRID_DEADLETTER_ACCOUNTS."
-        body.refuse("account", message)
-    is_own = wanted.account in {"", own.account}
-    check_container(body, "container", wanted.container, is_own=is_own)
-    if not body.has("to"):
-        body.refuse("to", "'to' is required with 'container'.")
-    if wanted.subscription:
-        message = "'subscription' can't select in a 'container'; use 'prefix'."
-        body.refuse("subscription", message)
 
 
 def _to(body: Section, topic: str) -> SubscriptionKey | None:
@@ -191,70 +268,6 @@ def _to(body: Section, topic: str) -> SubscriptionKey | None:
     if not of_topic:
         to.refuse("topic", f"{to.target('topic')} is missing.")
     return SubscriptionKey(of_topic, name)
-
-
-def _sources(
-    ports: ManagePorts, call: Call, wanted: _ReplayBody
-) -> tuple[Sequence[ReplaySource], Sequence[ReplayFault]]:
-    """
-    Return where to look: a given container, or the destinations of all wanted subscriptions.
-
-    Raises:
-        NotFound: there are none.
-        UnreadableDocument: there are none whose rows can be read.
-        InvalidDocument: there are too many.
-    """
-    if wanted.container:
-        account = wanted.account or ports.deployment.account  # as subscriptions name it
-        return [ReplaySource(wanted.topic, "", wanted.container, account, "")], ()
-    subscriptions, faults = _subscriptions(ports, call, wanted)
-    found = [_source(each, each.dead_letter) for each in subscriptions if each.dead_letter]
-    if faults and not found:
-        raise UnreadableDocument
-    if not found:
-        raise NotFound(_nothing(ports, wanted, are_found=bool(subscriptions)))
-    if len(found) > MAX_SOURCES:
-        member = "subscription" if wanted.topic else "topic"
-        message = f"There are more than {MAX_SOURCES} event subscriptions; give '{member}'."
-        raise InvalidDocument(message, target=member)
-    return found, faults
-
-
-def _nothing(ports: ManagePorts, wanted: _ReplayBody, *, are_found: bool) -> str:
-    """Return why no event subscription is a source; *are_found*: some are without destination."""
-    topic, name = wanted.topic, wanted.subscription
-    partition = NAMESPACE_TOPICS if "." in topic else CUSTOM_TOPICS
-    has_row = topic and not SourceTopic.parse(topic)
-    if has_row and ports.resources.get(Table.TOPICS, partition, topic) is None:
-        return f"There is no topic '{topic}'."
-    what = "event subscription" + (f" '{name}'" if name else "")
-    what += f" of topic '{topic}'" if topic else ""
-    if not are_found:
-        return f"There is no {what}."
-    lacks = f"The {what} has no" if name else f"No {what} has a"
-    return f"{lacks} dead-letter destination: events that are given up are dropped."
-
-
-def _subscriptions(
-    ports: ManagePorts, call: Call, wanted: _ReplayBody
-) -> tuple[Sequence[EventSubscription], Sequence[ReplayFault]]:
-    """Return the wanted subscriptions, and a fault for each whose row can't be read."""
-    found, faults = [], []
-    for row in _rows(ports, wanted.topic):
-        if wanted.subscription.casefold() not in {"", row.name.casefold()}:
-            continue
-        try:
-            found.append(to_subscription_in_force(row.document))
-        except UNREADABLE:
-            topic = wanted.topic or row.document.get("topicName", "")
-            faults.append(ReplayFault(f"{topic}/{row.name}", "Its row can't be read."))
-    return [each for each in found if call.covers(each.topic_id)], faults
-
-
-def _rows(ports: ManagePorts, topic: str) -> Sequence[Resource]:
-    if topic:
-        return ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic)
-    return ports.resources.list_all(Table.EVENT_SUBSCRIPTIONS)
 
 
 def _source(subscription: EventSubscription, destination: DeadLetterDestination) -> ReplaySource:

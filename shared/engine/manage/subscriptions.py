@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from shared import telemetry
@@ -19,19 +19,22 @@ from shared.arm.subscription_codec import (
     delivery_attributes,
     is_readable,
     to_subscription,
+    to_subscription_in_force,
 )
-from shared.engine.manage.call import Call, ManagePorts, not_found
-from shared.engine.manage.deletion import delete_health, send_deletion_notices
-from shared.engine.manage.endpoint_validation import Consents, check_assumption
-from shared.engine.manage.page import answer_page
-from shared.engine.manage.resources import Body, Parents
-from shared.engine.manage.what_if import answer_what_if
+from shared.clock import Clock
+from shared.engine.manage.call import Call, answer_page, not_found
+from shared.engine.manage.deletion import Deletion
+from shared.engine.manage.endpoint_validation import Consents, Handshakes, check_assumption
+from shared.engine.manage.subscription_forms import SubscriptionForm
+from shared.engine.manage.tracked_resources import Body, Topics, answer_what_if
 from shared.engine.manage.writing import DocumentKey, write
-from shared.engine.ports import Document, Resource, Table
+from shared.engine.ports import Document, Resource, ResourceStore, Table
 from shared.errors import UNREADABLE, Conflict, InvalidDocument, NotFound, UnreadableDocument
 from shared.http import HttpAnswer
+from shared.races import Backoff
 from shared.subscriptions.destination import EndpointType
 from shared.subscriptions.endpoint_rules import host_addresses
+from shared.subscriptions.subscription import EventSubscription
 
 MAX_SUBSCRIPTIONS = 500  # of a topic
 _POLL_SECONDS = "1"
@@ -41,96 +44,95 @@ _POLL_SECONDS = "1"
 class Subscriptions:
     """The event subscriptions of one kind of topic, in one form."""
 
-    topics: Parents  # the parents
-    parent_of: Callable[[Document, DeploymentCapabilities], ParentTopic]  # reads a stored parent
-    parse: Callable[[SubscriptionRequest], Document]
-    patched: Callable[[Document, object], object]
-    render: Callable[[Document, ParentTopic], Document]
-    patch_status: int  # what clients expect from a PATCH
-    has_links: bool = True  # an endpoint can be validated later, by a link
+    topics: Topics
+    form: SubscriptionForm
+    resources: ResourceStore
+    deployment: DeploymentCapabilities
+    handshakes: Handshakes
+    deletion: Deletion
+    clock: Clock
+    new_key: Callable[[], str]
+    new_id: Callable[[], str]
+    backoff: Backoff
 
-    def put(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+    def put(self, call: Call) -> HttpAnswer:
         """Create or replace a subscription, once its endpoint is validated."""
         body = read_json(call.body)
-        return self._write(ports, call, 201, lambda _: body)
+        return self._write(call, 201, lambda _: body)
 
-    def patch(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+    def patch(self, call: Call) -> HttpAnswer:
         """Change the members that the body names; a concurrent change is merged."""
         patch = read_json(call.body)
 
         def merged(existing: Resource | None) -> object:
-            return self.patched(self._readable(call, existing).document, patch)
+            return self.form.patched(self._readable(call, existing).document, patch)
 
-        return self._write(ports, call, self.patch_status, merged, keeps_url=True)
+        return self._write(call, self.form.patch_status, merged, keeps_url=True)
 
-    def get(self, ports: ManagePorts, call: Call) -> HttpAnswer:
-        topic = self.topic(ports, call)
-        return self._answer(ports, 200, self.named(ports, call, topic).document, topic)
+    def get(self, call: Call) -> HttpAnswer:
+        topic = self.topic(call)
+        return self._answer(200, self.named(call, topic).document, topic)
 
-    def delete(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+    def delete(self, call: Call) -> HttpAnswer:
         """
         Delete a subscription, drop its waiting deliveries, and notify its endpoint.
 
         Idempotent: 204 if absent.
         """
-        topic = self._find_topic(ports, call)
-        existing = _stored(ports, topic, call) if topic else None
-        if topic and existing and ports.resources.delete(*_key(topic, call)):
-            delete_health(ports, topic.name, call.names["name"])
+        topic = self._find_topic(call)
+        existing = self._stored(topic, call) if topic else None
+        if topic and existing and self.deletion.delete(existing, topic.name):
             _log_change(topic, existing, "delete", call)
-            send_deletion_notices(ports, [existing])
         return answer(204)
 
-    def list(self, ports: ManagePorts, call: Call) -> HttpAnswer:
-        topic = self.topic(ports, call)
-        found = listed(ports, topic)
-        return answer_page(call, found, lambda stored: self.show_listed(ports, stored, topic))
+    def list(self, call: Call) -> HttpAnswer:
+        topic = self.topic(call)
+        found = self.listed(topic)
+        return answer_page(call, found, lambda stored: self.show_listed(stored, topic))
 
-    def full_url(self, ports: ManagePorts, call: Call) -> HttpAnswer:
-        destination = to_subscription(self._with_secrets(ports, call)).destination
+    def full_url(self, call: Call) -> HttpAnswer:
+        destination = to_subscription(self._with_secrets(call)).destination
         if destination.kind is not EndpointType.WEBHOOK:
             raise InvalidDocument("Only a webhook has an endpoint URL.")
         return answer(200, {"endpointUrl": destination.url})
 
-    def delivery_attributes(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+    def delivery_attributes(self, call: Call) -> HttpAnswer:
         """Answer the custom headers, secrets in clear text."""
-        return answer(200, {"value": delivery_attributes(self._with_secrets(ports, call))})
+        return answer(200, {"value": delivery_attributes(self._with_secrets(call))})
 
-    def _with_secrets(self, ports: ManagePorts, call: Call) -> Document:
+    def _with_secrets(self, call: Call) -> Document:
         """Return a subscription whose secrets are answered, which the log tells."""
-        topic, name = self.topic(ports, call), call.names["name"]
-        found = self.named(ports, call, topic)
+        topic, name = self.topic(call), call.names["name"]
+        found = self.named(call, topic)
         telemetry.info("secrets.listed", topic=topic.name, subscription=name, by=call.by)
         return found.document
 
-    def what_if(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+    def what_if(self, call: Call) -> HttpAnswer:
         """Answer what a PUT of the body would change; ask no endpoint, and store nothing."""
-        topic = self.topic(ports, call)
-        existing = _stored(ports, topic, call)
-        request = self._request(ports, call, topic, read_json(call.body), existing)
-        wanted = self.parse(request)
+        topic = self.topic(call)
+        existing = self._stored(topic, call)
+        request = self._request(call, topic, read_json(call.body), existing)
+        wanted = self.form.parse(request)
         if call.assumes_consent:
             check_assumption(to_subscription(wanted).destination)
         before: Document | None = {} if existing else None
         is_same = False
         if request.existing:
-            before = self._shown(ports, request.existing, topic)
+            before = self._shown(request.existing, topic)
             is_same = leaves_unchanged(
                 request.existing, wanted, request.now, assumes_consent=call.assumes_consent
             )
-        return answer_what_if(before, self._shown(ports, wanted, topic), is_same=is_same)
+        return answer_what_if(before, self._shown(wanted, topic), is_same=is_same)
 
-    def change(
-        self, ports: ManagePorts, call: Call, action: str, changed: Callable[[Document], Document]
-    ) -> bool:
+    def change(self, call: Call, action: str, changed: Callable[[Document], Document]) -> bool:
         """
         Store what an action makes of a subscription; return whether that is a change.
 
         Raises:
             NotFound, UnreadableDocument: there is none, or its row can't be read.
         """
-        topic = self.topic(ports, call)
-        before: Document = self.named(ports, call, topic).document
+        topic = self.topic(call)
+        before: Document = self.named(call, topic).document
         if changed(before) == before:
             return False
 
@@ -139,52 +141,49 @@ class Subscriptions:
             before = self._readable(call, existing).document
             return changed(before)
 
-        written = write(ports.resources, _key(topic, call), decide, ports.backoff)
+        written = write(self.resources, _key(topic, call), decide, self.backoff)
         if written.document == before:
             return False
         _log_change(topic, written, action, call)
         return True
 
-    def show_listed(self, ports: ManagePorts, stored: Document, topic: ParentTopic) -> Document:
+    def show_listed(self, stored: Document, topic: ParentTopic) -> Document:
         """Return a stored subscription as a list shows it: one that can't be read has failed."""
         try:
-            return self._shown(ports, stored, topic)
+            return self._shown(stored, topic)
         except UNREADABLE:
             return {**stored, "properties": {"provisioningState": "Failed"}}
 
-    def _write(
-        self, ports: ManagePorts, call: Call, status: int, body: Body, *, keeps_url: bool = False
-    ) -> HttpAnswer:
+    def _write(self, call: Call, status: int, body: Body, *, keeps_url: bool = False) -> HttpAnswer:
         """
         Store a subscription. A changed endpoint has to be validated, too.
 
         Until it is, the previous version stays in force.
         """
-        topic = self.topic(ports, call)
-        links = call.public_url if self.has_links else None
-        consents = Consents(ports, links, is_assumed=call.assumes_consent)
+        topic = self.topic(call)
+        links = call.public_url if self.form.has_links else None
+        consents = Consents(self.handshakes, links, is_assumed=call.assumes_consent)
 
         def decide(existing: Resource | None) -> Document:
             nonlocal topic
-            topic = self.topic(ports, call)
-            request = self._request(ports, call, topic, body(existing), existing)
-            stored = self.parse(replace(request, keeps_url=keeps_url))
+            topic = self.topic(call)
+            request = self._request(call, topic, body(existing), existing)
+            stored = self.form.parse(replace(request, keeps_url=keeps_url))
             before = request.existing
             return with_consent(stored, consents.obtain(stored, before), before)
 
         def may_stay(_: Resource) -> bool:
             """Count again: of concurrent creators the last to write sees all others."""
-            return _count(ports, topic) <= MAX_SUBSCRIPTIONS
+            return self._count(topic) <= MAX_SUBSCRIPTIONS
 
         key = _key(topic, call)
-        written = write(ports.resources, key, decide, ports.backoff, may_stay)
-        self._check_topic(ports, call, written.document)
+        written = write(self.resources, key, decide, self.backoff, may_stay)
+        self._check_topic(call, written.document)
         _log_change(topic, written, "put", call)
-        return self._answer(ports, status, written.document, topic)
+        return self._answer(status, written.document, topic)
 
     def _request(
         self,
-        ports: ManagePorts,
         call: Call,
         topic: ParentTopic,
         body: object,
@@ -192,37 +191,35 @@ class Subscriptions:
     ) -> SubscriptionRequest:
         """Return the request that replaces the *existing* subscription with a PUT of *body*."""
         _check_form(topic, existing)
-        if existing is None and _count(ports, topic) >= MAX_SUBSCRIPTIONS:
+        if existing is None and self._count(topic) >= MAX_SUBSCRIPTIONS:
             message = f"A topic can have at most {MAX_SUBSCRIPTIONS} event subscriptions."
             raise InvalidDocument(message, detail_code="QuotaExceeded")
-        own = ports.deployment.app_addresses | host_addresses(call.asked_at)
+        own = self.deployment.app_addresses | host_addresses(call.asked_at)
         is_damaged = existing is not None and not is_readable(existing.document)
         found = existing.document if existing else None
         return SubscriptionRequest(
             name=call.names["name"],
             body=body,
             topic=topic,
-            deployment=replace(ports.deployment, app_addresses=own),
-            new_id=ports.new_id,
-            new_key=ports.new_key,
-            now=ports.clock.now(),
+            deployment=replace(self.deployment, app_addresses=own),
+            new_id=self.new_id,
+            new_key=self.new_key,
+            now=self.clock.now(),
             existing=None if is_damaged else found,
             damaged=found if is_damaged else None,
         )
 
-    def _answer(
-        self, ports: ManagePorts, status: int, stored: Document, topic: ParentTopic
-    ) -> HttpAnswer:
+    def _answer(self, status: int, stored: Document, topic: ParentTopic) -> HttpAnswer:
         """Answer with a subscription; clients poll soon while validation is pending."""
-        shown = answer(status, self._shown(ports, stored, topic))
-        if is_awaiting(stored, ports.clock.now()):
+        shown = answer(status, self._shown(stored, topic))
+        if is_awaiting(stored, self.clock.now()):
             return replace(shown, headers={**shown.headers, "Retry-After": _POLL_SECONDS})
         return shown
 
-    def _shown(self, ports: ManagePorts, stored: Document, topic: ParentTopic) -> Document:
-        return with_provisioning_state(self.render(stored, topic), stored, ports.clock.now())
+    def _shown(self, stored: Document, topic: ParentTopic) -> Document:
+        return with_provisioning_state(self.form.render(stored, topic), stored, self.clock.now())
 
-    def _check_topic(self, ports: ManagePorts, call: Call, stored: Document) -> None:
+    def _check_topic(self, call: Call, stored: Document) -> None:
         """
         Delete the subscription again if its topic was deleted during the handshake.
 
@@ -230,22 +227,22 @@ class Subscriptions:
             NotFound: the topic no longer exists.
             Conflict: it was created again, with another input schema.
         """
-        topic = self._find_topic(ports, call)
+        topic = self._find_topic(call)
         if topic and topic.input_schema == stored["inputSchema"]:
             return
-        ports.resources.delete(Table.EVENT_SUBSCRIPTIONS, stored["topicName"], stored["name"])
+        self.resources.delete(Table.EVENT_SUBSCRIPTIONS, stored["topicName"], stored["name"])
         if topic is None:
             raise self.topics.not_found(call)
         raise Conflict("The topic was created again with another input schema.")
 
-    def topic(self, ports: ManagePorts, call: Call) -> ParentTopic:
-        return self.parent_of(self.topics.named(ports, call).document, ports.deployment)
+    def topic(self, call: Call) -> ParentTopic:
+        return self.form.parent_of(self.topics.named(call).document, self.deployment)
 
-    def _find_topic(self, ports: ManagePorts, call: Call) -> ParentTopic | None:
-        found = self.topics.find(ports, call)
-        return self.parent_of(found.document, ports.deployment) if found else None
+    def _find_topic(self, call: Call) -> ParentTopic | None:
+        found = self.topics.find(call)
+        return self.form.parent_of(found.document, self.deployment) if found else None
 
-    def named(self, ports: ManagePorts, call: Call, topic: ParentTopic) -> Resource:
+    def named(self, call: Call, topic: ParentTopic) -> Resource:
         """
         Return the subscription that the path of *call* names.
 
@@ -253,7 +250,25 @@ class Subscriptions:
             NotFound: there is none.
             UnreadableDocument: there is one, but its row can't be read.
         """
-        return self._readable(call, _stored(ports, topic, call))
+        return self._readable(call, self._stored(topic, call))
+
+    def listed(self, topic: ParentTopic) -> Sequence[Resource]:
+        """Return a topic's subscriptions; of those that can't be read only the names."""
+        rows = self.resources.list(Table.EVENT_SUBSCRIPTIONS, topic.name)
+        found = [each for each in rows if topic.has(each.document.get("id"))]
+        return [each if is_readable(each.document) else _named_only(each, topic) for each in found]
+
+    def in_force(self, call: Call) -> EventSubscription:
+        """Return the subscription that the path of *call* names as deliveries see it; see named."""
+        return to_subscription_in_force(self.named(call, self.topic(call)).document)
+
+    def _stored(self, topic: ParentTopic, call: Call) -> Resource | None:
+        """Return the row of the subscription that a path names, unless it is of another form."""
+        found = self.resources.get(*_key(topic, call))
+        return found if found and topic.has(found.document.get("id")) else None
+
+    def _count(self, topic: ParentTopic) -> int:
+        return len(self.resources.list(Table.EVENT_SUBSCRIPTIONS, topic.name))
 
     def _readable(self, call: Call, found: Resource | None) -> Resource:
         if found is None:
@@ -267,25 +282,12 @@ class Subscriptions:
         return not_found(call, arm_id)
 
 
-def listed(ports: ManagePorts, topic: ParentTopic) -> list[Resource]:
-    """Return a topic's subscriptions; of those that can't be read only the names."""
-    rows = ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic.name)
-    found = [each for each in rows if topic.has(each.document.get("id"))]
-    return [each if is_readable(each.document) else _named_only(each, topic) for each in found]
-
-
 def _named_only(row: Resource, topic: ParentTopic) -> Resource:
     return replace(row, document={"id": topic.subscription_id(row.name), "name": row.name})
 
 
 def _key(topic: ParentTopic, call: Call) -> DocumentKey:
     return DocumentKey(Table.EVENT_SUBSCRIPTIONS, topic.name, call.names["name"])
-
-
-def _stored(ports: ManagePorts, topic: ParentTopic, call: Call) -> Resource | None:
-    """Return the row of the subscription that the path of *call* names, unless of another form."""
-    found = ports.resources.get(*_key(topic, call))
-    return found if found and topic.has(found.document.get("id")) else None
 
 
 def _check_form(topic: ParentTopic, existing: Resource | None) -> None:
@@ -295,10 +297,6 @@ def _check_form(topic: ParentTopic, existing: Resource | None) -> None:
             f"The storage account has an event subscription of that name already: "
             f"{existing.document['id']}."
         )
-
-
-def _count(ports: ManagePorts, topic: ParentTopic) -> int:
-    return len(ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic.name))
 
 
 def _log_change(topic: ParentTopic, row: Resource, action: str, call: Call) -> None:

@@ -1,34 +1,141 @@
-"""Manages custom topics."""
+"""Manages custom topics, and namespaces with their topics."""
 
 from __future__ import annotations
 
-from shared.arm.topic_codec import KIND, TopicSecrets, parse_topic, render_topic, to_topic
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shared.arm import namespace_codec as namespaces
+from shared.arm import topic_codec as topics
+from shared.arm.network_rules_codec import to_networks
 from shared.arm.tracked_resource import ArmPath, patched_resource
-from shared.engine.manage.call import Call, ManagePorts
-from shared.engine.manage.deletion import delete_subscriptions
-from shared.engine.manage.resources import Resources
-from shared.engine.ports import CUSTOM_TOPICS, Document
+from shared.engine.manage.call import Call
+from shared.engine.manage.tracked_resources import TrackedResources
+from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, NAMESPACES, Document, Table
+from shared.events.topic import Topic, TopicName
 
 
-def _path(call: Call) -> ArmPath:
-    return ArmPath(call.names["subscription"], call.names["group"], KIND, call.names["topic"])
+def arm_path(call: Call, kind: str, name: str) -> ArmPath:
+    """Return the ARM path of the resource of *kind* whose name the path of *call* has as *name*."""
+    return ArmPath(call.names["subscription"], call.names["group"], kind, call.names[name])
 
 
-def _parse(ports: ManagePorts, call: Call, body: object, existing: Document | None) -> Document:
-    secrets = TopicSecrets(new_key=ports.new_key, new_id=ports.new_id)
-    return parse_topic(_path(call), body, ports.deployment, secrets, existing)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CustomTopics(TrackedResources):
+    """The custom topics."""
+
+    noun = "topic"
+    partition = CUSTOM_TOPICS
+
+    def name(self, call: Call) -> str:
+        return call.names["topic"]
+
+    def arm_id(self, call: Call) -> str:
+        return self._path(call).arm_id
+
+    def parse(self, call: Call, body: object, existing: Document | None) -> Document:
+        secrets = topics.TopicSecrets(new_key=self.new_key, new_id=self.new_id)
+        return topics.parse_topic(self._path(call), body, self.deployment, secrets, existing)
+
+    def patched(self, stored: Document, patch: object) -> object:
+        return patched_resource(stored, patch, "a topic")
+
+    def render(self, stored: Document, public_url: str) -> Document:
+        return topics.render_topic(stored, public_url)
+
+    def check(self, stored: Document) -> Topic:
+        return topics.to_topic(stored)
+
+    def clear(self, name: str) -> None:
+        self.deletion.delete_all(name)
+
+    def _path(self, call: Call) -> ArmPath:
+        return arm_path(call, topics.KIND, "topic")
 
 
-TOPICS = Resources(
-    noun="topic",
-    partition=CUSTOM_TOPICS,
-    name=lambda call: call.names["topic"],
-    arm_id=lambda call: _path(call).arm_id,
-    name_of=lambda stored: str(stored["name"]),
-    covers=lambda call, stored: call.covers(stored["id"]),
-    parse=_parse,
-    patched=lambda stored, patch: patched_resource(stored, patch, "a topic"),
-    render=render_topic,
-    check=to_topic,
-    clear=delete_subscriptions,
-)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Namespaces(TrackedResources):
+    """The namespaces."""
+
+    noun = "namespace"
+    partition = NAMESPACES
+
+    def name(self, call: Call) -> str:
+        return call.names["namespace"]
+
+    def arm_id(self, call: Call) -> str:
+        return self._path(call).arm_id
+
+    def parse(self, call: Call, body: object, existing: Document | None) -> Document:
+        path = self._path(call)
+        return namespaces.parse_namespace(path, body, self.deployment, self.new_key, existing)
+
+    def patched(self, stored: Document, patch: object) -> object:
+        return patched_resource(stored, patch, "a namespace")
+
+    def render(self, stored: Document, public_url: str) -> Document:
+        return namespaces.render_namespace(stored, public_url)
+
+    def check(self, stored: Document) -> object:
+        return to_networks(stored["properties"])
+
+    def clear(self, name: str) -> None:
+        for topic in self.resources.list(Table.TOPICS, NAMESPACE_TOPICS):
+            if topic.name.startswith(f"{name.lower()}."):
+                self.deletion.delete_all(topic.name)
+                self.resources.delete(Table.TOPICS, NAMESPACE_TOPICS, topic.name)
+
+    def _path(self, call: Call) -> ArmPath:
+        return arm_path(call, namespaces.KIND, "namespace")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceTopics(TrackedResources):
+    """The topics of namespaces."""
+
+    noun = "topic"
+    partition = NAMESPACE_TOPICS
+
+    parent: Namespaces
+
+    def name(self, call: Call) -> str:
+        return self._name(call).joined
+
+    def arm_id(self, call: Call) -> str:
+        return f"{self.parent.arm_id(call)}/topics/{call.names['topic']}"
+
+    def name_of(self, stored: Document) -> str:
+        return TopicName(stored["namespace"], stored["name"]).joined
+
+    def covers(self, call: Call, stored: Document) -> bool:
+        return _is_in(call.names["namespace"], stored)
+
+    def parse(self, call: Call, body: object, existing: Document | None) -> Document:
+        namespace, name = self.parent.named(call).document, self._name(call)
+        return namespaces.parse_namespace_topic(name, body, namespace, self.new_key, existing)
+
+    def patched(self, stored: Document, patch: object) -> object:
+        return namespaces.patched_namespace_topic(stored, patch)
+
+    def render(self, stored: Document, public_url: str) -> Document:
+        del public_url
+        return namespaces.render_namespace_topic(stored)
+
+    def check(self, stored: Document) -> Topic:
+        """Read a stored topic without its namespace's keys and networks: nobody publishes to it."""
+        return namespaces.to_namespace_topic(stored, {"keys": {}, "properties": {}})
+
+    def clear(self, name: str) -> None:
+        self.deletion.delete_all(name)
+
+    def of(self, namespace: str) -> Sequence[Document]:
+        """Return all topics of a namespace that can be read."""
+        rows = filter(self.is_readable, self.resources.list(Table.TOPICS, NAMESPACE_TOPICS))
+        return [each.document for each in rows if _is_in(namespace, each.document)]
+
+    def _name(self, call: Call) -> TopicName:
+        return TopicName(call.names["namespace"], call.names["topic"])
+
+
+def _is_in(namespace: str, topic: Document) -> bool:
+    return bool(topic["namespace"].casefold() == namespace.casefold())

@@ -120,7 +120,7 @@ def test_it_makes_the_local_containers_and_queues_that_the_file_names(
 ) -> None:
     api.reconfigure(
         deployment=replace(
-            api.manage.deployment, dead_letter_accounts=[ACCOUNT], queue_accounts=[ACCOUNT]
+            api.table.deployment, dead_letter_accounts=[ACCOUNT], queue_accounts=[ACCOUNT]
         )
     )
     accounts = f"{GROUP.rpartition('/')[0]}/Microsoft.Storage/storageAccounts"

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -35,7 +35,8 @@ from shared.delivery.outcome import Outcome
 from shared.delivery.profiles import PROFILES
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.manage.api import Manage
-from shared.engine.manage.validation_links import Validate
+from shared.engine.manage.endpoint_validation import Validate
+from shared.engine.manage.route_table import RouteTable
 from shared.engine.operations.operator_authorization import Operators
 from shared.engine.ports import Resource, Table
 from shared.engine.replaying.jobs import ReplayJobs
@@ -127,7 +128,7 @@ class ArmApi:
         self.queues = MemoryQueues(self.clock)
         ids = (f"id-{number}" for number in itertools.count(1))
         keys = (f"key-{number}" for number in itertools.count(1))
-        self.manage = Manage(
+        self.table = RouteTable(
             resources=self.resources,
             counts=self.counts,
             attempts=self.attempts,
@@ -150,12 +151,16 @@ class ArmApi:
                 backoff=self.backoffs.append,
             ),
             terms=DeploymentTerms(topics=self._directory(), default_profile="latest", time_scale=1),
-            operators=Operators(admin_key=KEY),
-            public_url=None,
             new_key=lambda: next(keys),
             new_id=lambda: next(ids),
             sleep=self.slept.append,
             backoff=self.backoffs.append,
+        )
+        self.manage = Manage(
+            routes=self.table.routes(),
+            operators=Operators(admin_key=KEY),
+            public_url=None,
+            new_id=self.table.new_id,
         )
 
     def _directory(self) -> ResourceCache:
@@ -167,7 +172,11 @@ class ArmApi:
         )
 
     def reconfigure(self, **members: Any) -> None:
-        self.manage = replace(self.manage, **members)
+        """Change members of `Manage`, or ports of the use cases."""
+        of_manage = {each.name for each in fields(Manage)}
+        ports = {name: members.pop(name) for name in {*members} - of_manage}
+        self.table = replace(self.table, **ports)
+        self.manage = replace(self.manage, routes=self.table.routes(), **members)
 
     def call(
         self,
@@ -204,7 +213,7 @@ class ArmApi:
             probation=Outcome.NOT_FOUND,
         )
         health = Health(endpoint=endpoint_id(subscription), hold=held, failures=12)
-        self.manage.health.write(subscription.key, health, None)
+        self.table.health.write(subscription.key, health, None)
 
     def before_put(self, *changes: Callable[[], object]) -> None:
         """Let each change come just before a row is stored: one for each of the next puts."""
@@ -227,7 +236,7 @@ class ArmApi:
             method=method, url=link, headers=headers or {}, params={"id": link_id}
         )
         return Validate(
-            resources=self.manage.resources, clock=self.clock, backoff=self.backoffs.append
+            resources=self.table.resources, clock=self.clock, backoff=self.backoffs.append
         ).run(request)
 
     def validation_link(self) -> str:

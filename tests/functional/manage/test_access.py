@@ -13,7 +13,6 @@ import pytest
 
 from shared.delivery.outcome import EndpointAnswer
 from shared.engine.manage.az_login import AzLogin
-from shared.engine.manage.routes import ROUTES
 from shared.engine.operations.activity import Activity
 from shared.engine.operations.console_files import ConsoleFiles
 from shared.engine.operations.event_timeline import failure_documents
@@ -33,6 +32,7 @@ from tests.token_verifier import Tokens
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/security.md").read_text()
+ROUTES = ArmApi().manage.routes
 METHODS = ("GET", "PUT", "PATCH", "DELETE", "POST")
 LINK = "f" * 32
 VALUES = {

@@ -154,7 +154,7 @@ def test_headers_identity_and_batches_are_the_subscriptions_own(api: ArmApi) -> 
         "azureActiveDirectoryTenantId": "11111111-1111-1111-1111-111111111111",
         "azureActiveDirectoryApplicationIdOrUri": "api://crm",
     }
-    deployment = replace(api.manage.deployment, has_webhook_identity=True)
+    deployment = replace(api.table.deployment, has_webhook_identity=True)
     api.reconfigure(deployment=deployment)
     api.json("PUT", ORDERS, {"location": "x"}, status=201)
     api.json("PUT", CRM, body, status=201)

@@ -195,7 +195,7 @@ def test_the_hold_of_an_earlier_endpoint_is_none(crm: ArmApi) -> None:
 
 def test_a_release_that_loses_a_race_is_made_again(crm: ArmApi) -> None:
     crm.hold()
-    key, health = crm.in_force().key, crm.manage.health
+    key, health = crm.in_force().key, crm.table.health
     row = health.read(key)
     assert row
     crm.before_put(lambda: health.write(key, replace(row.health, failures=13), row.etag))

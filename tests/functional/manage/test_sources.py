@@ -78,7 +78,7 @@ def test_the_tag_of_a_system_topic_chooses_the_profile(blobs: ArmApi) -> None:
     blobs.json("PUT", BLOBS, tagged, status=201)
     blobs.json("PUT", f"{SCOPE}/crm", hook(), status=201)
 
-    topic = blobs.manage.terms.topics.topic("system-acct")
+    topic = blobs.table.terms.topics.topic("system-acct")
 
     assert topic is not None
     assert (topic.arm_id, topic.profile) == (SOURCE, "2017")
@@ -198,7 +198,7 @@ def test_an_unknown_account_is_refused_by_name(api: ArmApi, method: str) -> None
 
 
 def test_other_accounts_that_can_have_dead_letters_are_sources(api: ArmApi) -> None:
-    deployment = replace(api.manage.deployment, dead_letter_accounts=frozenset({"stranger"}))
+    deployment = replace(api.table.deployment, dead_letter_accounts=frozenset({"stranger"}))
     api.reconfigure(deployment=deployment)
     path = f"{SCOPE}/crm".replace("acct", "stranger")
 
@@ -271,7 +271,7 @@ def test_one_damaged_row_costs_no_other(blobs: ArmApi) -> None:
         "blobs"
     ]
     assert blobs.json("GET", f"{SCOPE}/crm")["name"] == "crm"
-    assert blobs.manage.terms.topics.topic("system-acct")
+    assert blobs.table.terms.topics.topic("system-acct")
     assert blobs.call("DELETE", f"{GROUP}/systemTopics/a-broken").status == 204
 
 

@@ -51,7 +51,7 @@ def test_a_subscription_is_created_after_its_endpoint_consents(orders: ArmApi) -
 def test_the_app_itself_is_no_endpoint(orders: ArmApi, url: str) -> None:
     """Neither as this client reaches it nor as it is known: each delivery would be a publish."""
     known = host_addresses("https://known.example")
-    orders.reconfigure(deployment=replace(orders.manage.deployment, app_addresses=known))
+    orders.reconfigure(deployment=replace(orders.table.deployment, app_addresses=known))
 
     error = orders.error("PUT", CRM, hook(url), status=400)
 

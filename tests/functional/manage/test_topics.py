@@ -148,7 +148,7 @@ def test_rules_about_addresses_need_a_front_end_that_tells_them(api: ArmApi) -> 
     rules = {"location": "x", "properties": {"inboundIpRules": [{"ipMask": "203.0.113.0/24"}]}}
     assert api.call("PUT", ORDERS, rules).status == 201
 
-    api.reconfigure(deployment=replace(api.manage.deployment, has_client_ip_header=False))
+    api.reconfigure(deployment=replace(api.table.deployment, has_client_ip_header=False))
     error = api.error("PUT", ORDERS, rules, status=400)
 
     assert error["target"] == "properties.inboundIpRules"

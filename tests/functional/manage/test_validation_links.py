@@ -292,7 +292,7 @@ def test_the_same_endpoint_again_takes_the_update_back(pending: ArmApi) -> None:
 
 
 def test_another_audience_of_its_tokens_makes_it_another_endpoint(orders: ArmApi) -> None:
-    orders.reconfigure(deployment=replace(orders.manage.deployment, has_webhook_identity=True))
+    orders.reconfigure(deployment=replace(orders.table.deployment, has_webhook_identity=True))
     orders.json("PUT", CRM, hook(), status=201)
     body = hook()
     body["properties"]["destination"]["properties"] |= {

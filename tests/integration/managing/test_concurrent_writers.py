@@ -76,7 +76,7 @@ def test_no_more_are_created_than_a_topic_may_have(
         lambda number: api.call("PUT", f"{ORDERS}/eventSubscriptions/s-{number}", hook()).status
     )
 
-    stored = api.manage.resources.list(Table.EVENT_SUBSCRIPTIONS, "orders")
+    stored = api.table.resources.list(Table.EVENT_SUBSCRIPTIONS, "orders")
     assert len(stored) == statuses.count(201) <= 5
     assert set(statuses) <= {201, 400, 409}
     listed = json.loads(api.call("GET", f"{ORDERS}/eventSubscriptions").body)["value"]

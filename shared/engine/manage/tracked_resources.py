@@ -1,140 +1,173 @@
-"""Handles the requests that topics, namespaces and their topics have in common."""
+"""Handles the requests that custom topics, system topics, namespaces and their topics share."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from shared import telemetry
 from shared.arm.arm_json import answer, read_json
+from shared.arm.deployment_capabilities import DeploymentCapabilities
 from shared.arm.sections import document, raise_faults
 from shared.arm.tracked_resource import read_key
-from shared.engine.manage.call import Call, ManagePorts, not_found
-from shared.engine.manage.page import answer_page
-from shared.engine.manage.what_if import answer_what_if
+from shared.engine.manage.call import Call, answer_page, not_found
+from shared.engine.manage.deletion import Deletion
 from shared.engine.manage.writing import DocumentKey, write
-from shared.engine.ports import Document, Resource, Table
+from shared.engine.ports import Document, Resource, ResourceStore, Table
 from shared.errors import UNREADABLE, Conflict, NotFound, UnreadableDocument
 from shared.http import HttpAnswer
+from shared.races import Backoff
 
 KEY_NAMES = ("key1", "key2")
 
 Body = Callable[[Resource | None], object]
 
 
-class Parents(Protocol):
-    """One kind of topic, as its event subscriptions and metrics use it; see `Resources`."""
+class Topics(Protocol):
+    """One kind of topic, as its event subscriptions and metrics use it; see `TrackedResources`."""
 
     @property
     def partition(self) -> str: ...
     @property
-    def parent(self) -> Resources | None: ...
-    @property
-    def arm_id(self) -> Callable[[Call], str]: ...
-    @property
-    def name_of(self) -> Callable[[Document], str]: ...
-    def find(self, ports: ManagePorts, call: Call) -> Resource | None: ...
-    def named(self, ports: ManagePorts, call: Call) -> Resource: ...
+    def parent(self) -> TrackedResources | None: ...
+    def arm_id(self, call: Call) -> str: ...
+    def name_of(self, stored: Document) -> str: ...
+    def find(self, call: Call) -> Resource | None: ...
+    def named(self, call: Call) -> Resource: ...
     def not_found(self, call: Call) -> NotFound: ...
-    def topic_name(self, ports: ManagePorts, call: Call) -> str: ...
+    def topic_name(self, call: Call) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resources:
+class TrackedResources(ABC):
     """One kind of resource."""
 
-    noun: str  # in the log
-    partition: str  # where its documents are stored
-    name: Callable[[Call], str]
-    arm_id: Callable[[Call], str]
-    name_of: Callable[[Document], str]  # a stored one
-    covers: Callable[[Call, Document], bool]  # the list of a path includes it
-    parse: Callable[[ManagePorts, Call, object, Document | None], Document]
-    patched: Callable[[Document, object], object]
-    render: Callable[[Document, str], Document]
-    check: Callable[[Document], object]  # raises if it can't read a document
-    clear: Callable[[ManagePorts, str], None]  # deletes what a resource contains
-    # Without one, names are unique in the deployment, across resource groups.
-    parent: Resources | None = None
-    has_keys: bool = True  # else, others do not publish to it
+    noun: ClassVar[str]  # in the log
+    partition: ClassVar[str]  # where its documents are stored
+    has_keys: ClassVar[bool] = True  # without keys nobody else publishes to it
 
-    def put(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+    resources: ResourceStore
+    deployment: DeploymentCapabilities
+    deletion: Deletion
+    new_key: Callable[[], str]
+    new_id: Callable[[], str]
+    backoff: Backoff  # waits after that many lost races for a document
+    parent: TrackedResources | None = None  # without one, names are unique in the deployment
+
+    @abstractmethod
+    def name(self, call: Call) -> str:
+        """Return the name of the resource of a path."""
+
+    @abstractmethod
+    def arm_id(self, call: Call) -> str:
+        """Return the ARM id of the resource of a path."""
+
+    def name_of(self, stored: Document) -> str:
+        """Return the name of a stored resource."""
+        return str(stored["name"])
+
+    def covers(self, call: Call, stored: Document) -> bool:
+        """Tell whether the list of a path includes a stored resource."""
+        return call.covers(stored["id"])
+
+    @abstractmethod
+    def parse(self, call: Call, body: object, existing: Document | None) -> Document:
+        """Read the body of a PUT into the document that replaces the *existing* one."""
+
+    @abstractmethod
+    def patched(self, stored: Document, patch: object) -> object:
+        """Return the body of the PUT that has the effect of a PATCH."""
+
+    @abstractmethod
+    def render(self, stored: Document, public_url: str) -> Document:
+        """Write a stored resource for an ARM answer."""
+
+    @abstractmethod
+    def check(self, stored: Document) -> object:
+        """Raise one of `UNREADABLE` if the app can't use a stored resource."""
+
+    @abstractmethod
+    def clear(self, name: str) -> None:
+        """Delete what a resource contains."""
+
+    def put(self, call: Call) -> HttpAnswer:
         """Create or replace. Event Grid's clients expect 201 in both cases."""
         body = read_json(call.body)
-        return self._write(ports, call, 201, lambda _: body)
+        return self._write(call, 201, lambda _: body)
 
-    def patch(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+    def patch(self, call: Call) -> HttpAnswer:
         """Change the members that the body names; a concurrent change is merged."""
         patch = read_json(call.body)
-        self._check_parent(ports, call)
+        self._check_parent(call)
 
         def changed(existing: Resource | None) -> object:
             if existing is None or not self._is_here(self._readable(existing), call):
                 raise self.not_found(call)
             return self.patched(existing.document, patch)
 
-        return self._write(ports, call, 200, changed)
+        return self._write(call, 200, changed)
 
-    def get(self, ports: ManagePorts, call: Call) -> HttpAnswer:
-        return answer(200, self.render(self.named(ports, call).document, call.public_url))
+    def get(self, call: Call) -> HttpAnswer:
+        return answer(200, self.render(self.named(call).document, call.public_url))
 
-    def delete(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+    def delete(self, call: Call) -> HttpAnswer:
         """Delete a resource with its contents; idempotent: 204 if absent."""
         try:
-            found = self.find(ports, call)
+            found = self.find(call)
             name = found and self.name_of(found.document)
         except UnreadableDocument:
             name = self.name(call)
         if name:
             # Contents first: a deletion that fails half-way can be repeated.
-            self.clear(ports, name)
-            ports.resources.delete(*self.key(call))
-            self.clear(ports, name)  # Contents created meanwhile.
+            self.clear(name)
+            self.resources.delete(*self.key(call))
+            self.clear(name)  # Contents created meanwhile.
             self._log_change(name, "delete", call)
         return answer(204)
 
-    def list(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+    def list(self, call: Call) -> HttpAnswer:
         """List the resources of a parent, a resource group or a subscription."""
-        self._check_parent(ports, call)
-        known = ports.resources.list(Table.TOPICS, self.partition)
+        self._check_parent(call)
+        known = self.resources.list(Table.TOPICS, self.partition)
         # An unreadable document has no known scope.
         readable = filter(self.is_readable, known)
         found = [each for each in readable if self.covers(call, each.document)]
         return answer_page(call, found, lambda stored: self.render(stored, call.public_url))
 
-    def list_keys(self, ports: ManagePorts, call: Call) -> HttpAnswer:
-        stored = self.named(ports, call).document
+    def list_keys(self, call: Call) -> HttpAnswer:
+        stored = self.named(call).document
         telemetry.info("keys.listed", id=stored["id"], by=call.by)
         return _answer_keys(stored)
 
-    def regenerate_key(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+    def regenerate_key(self, call: Call) -> HttpAnswer:
         """Replace one access key; the other stays valid, so that publishers can switch."""
         root = document(read_json(call.body))
         name = root.required_choice("keyName", KEY_NAMES)
-        given = read_key(root, "keyValue", is_allowed=ports.has_local_shortcuts)
+        given = read_key(root, "keyValue", is_allowed=call.may_choose_keys)
         raise_faults(root.faults)
-        key = given or ports.new_key()
+        key = given or self.new_key()
 
         def with_new_key(_: Resource | None) -> Document:
-            stored = self.named(ports, call).document
+            stored = self.named(call).document
             return {**stored, "keys": {**stored["keys"], name: key}}
 
-        changed = write(ports.resources, self.key(call), with_new_key, ports.backoff)
+        changed = write(self.resources, self.key(call), with_new_key, self.backoff)
         telemetry.info("keys.changed", id=changed.document["id"], key=name, by=call.by)
         return _answer_keys(changed.document)
 
-    def what_if(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+    def what_if(self, call: Call) -> HttpAnswer:
         """Answer what a PUT of the body would change; store nothing."""
-        existing = ports.resources.get(*self.key(call))
-        wanted = self._parsed(ports, call, read_json(call.body), existing)
+        existing = self.resources.get(*self.key(call))
+        wanted = self._parsed(call, read_json(call.body), existing)
         before: Document | None = {} if existing else None
         if existing and self.is_readable(existing):
             before = self.render(existing.document, call.public_url)
         after = self.render(wanted, call.public_url)
         return answer_what_if(before, after, is_same=bool(existing and existing.document == wanted))
 
-    def named(self, ports: ManagePorts, call: Call) -> Resource:
+    def named(self, call: Call) -> Resource:
         """
         Return the resource that the path of *call* names.
 
@@ -142,16 +175,16 @@ class Resources:
             NotFound: there is none, or it is in another resource group.
             UnreadableDocument: its row can't be read.
         """
-        found = self.find(ports, call)
+        found = self.find(call)
         if found is None:
             raise self.not_found(call)
         return found
 
-    def find(self, ports: ManagePorts, call: Call) -> Resource | None:
+    def find(self, call: Call) -> Resource | None:
         """Return the resource that the path of *call* names, if it is there."""
-        if self.parent and self.parent.find(ports, call) is None:
+        if self.parent and self.parent.find(call) is None:
             return None
-        found = ports.resources.get(*self.key(call))
+        found = self.resources.get(*self.key(call))
         return found if found and self._is_here(self._readable(found), call) else None
 
     def is_readable(self, row: Resource) -> bool:
@@ -168,9 +201,8 @@ class Resources:
     def not_found(self, call: Call) -> NotFound:
         return not_found(call, self.arm_id(call))
 
-    def topic_name(self, ports: ManagePorts, call: Call) -> str:
+    def topic_name(self, call: Call) -> str:
         """Return the name on the data plane of the topic of a path; it may not be there."""
-        del ports
         return self.name(call)
 
     def key(self, call: Call) -> DocumentKey:
@@ -187,35 +219,33 @@ class Resources:
             return True
         return bool(found.document["id"].casefold() == self.arm_id(call).casefold())
 
-    def _check_parent(self, ports: ManagePorts, call: Call) -> None:
+    def _check_parent(self, call: Call) -> None:
         if self.parent:
-            self.parent.named(ports, call)
+            self.parent.named(call)
 
-    def _write(self, ports: ManagePorts, call: Call, status: int, body: Body) -> HttpAnswer:
+    def _write(self, call: Call, status: int, body: Body) -> HttpAnswer:
         def decide(existing: Resource | None) -> Document:
-            return self._parsed(ports, call, body(existing), existing)
+            return self._parsed(call, body(existing), existing)
 
-        stored = write(ports.resources, self.key(call), decide, ports.backoff).document
-        if self.parent and self.parent.find(ports, call) is None:
+        stored = write(self.resources, self.key(call), decide, self.backoff).document
+        if self.parent and self.parent.find(call) is None:
             # Its parent was deleted meanwhile.
-            ports.resources.delete(*self.key(call))
-            self.clear(ports, self.name_of(stored))
+            self.resources.delete(*self.key(call))
+            self.clear(self.name_of(stored))
             raise self.parent.not_found(call)
         self._log_change(self.name_of(stored), "put", call)
         return answer(status, self.render(stored, call.public_url))
 
-    def _parsed(
-        self, ports: ManagePorts, call: Call, body: object, existing: Resource | None
-    ) -> Document:
+    def _parsed(self, call: Call, body: object, existing: Resource | None) -> Document:
         """Read the body of a PUT into the document that replaces the *existing* one."""
         if existing and not self.is_readable(existing):
-            repaired = self.parse(ports, call, body, None)
+            repaired = self.parse(call, body, None)
             return {**repaired, **_keys_in(existing.document)}
         if existing and not self._is_here(existing, call):
             name = self.name(call)
             noun = self.noun.replace("_", " ")
             raise Conflict(f"There is a {noun} '{name}' elsewhere in this deployment.")
-        return self.parse(ports, call, body, existing.document if existing else None)
+        return self.parse(call, body, existing.document if existing else None)
 
     def _log_change(self, name: str, action: str, call: Call) -> None:
         telemetry.info(f"{self.noun}.changed", **{self.noun: name}, action=action, by=call.by)
@@ -230,3 +260,16 @@ def _keys_in(damaged: Document) -> Document:
 
 def _answer_keys(stored: Document) -> HttpAnswer:
     return answer(200, {name: stored["keys"][name] for name in KEY_NAMES})
+
+
+def answer_what_if(before: Document | None, after: Document, *, is_same: bool) -> HttpAnswer:
+    """
+    Answer a change: the resource *before* as a GET shows it, and *after* the PUT.
+
+    *before* is ``None`` if there is no resource, and empty if it can't be read. *is_same* compares
+    what is stored, including what an answer hides.
+
+    Source: "Deployments - What If" of Azure Resource Manager, ``WhatIfChange``.
+    """
+    kind = "Create" if before is None else "NoChange" if is_same else "Modify"
+    return answer(200, {"changeType": kind, "before": before, "after": after})

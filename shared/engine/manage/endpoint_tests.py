@@ -3,48 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from shared import telemetry
 from shared.arm.arm_json import answer, error_answer
 from shared.arm.delivery_attributes_codec import HIDDEN
-from shared.arm.subscription_codec import to_subscription_in_force
 from shared.clip import LONGEST, clip
-from shared.clock import timestamp
+from shared.clock import Clock, timestamp
 from shared.delivery.outcome import Outcome, classify
+from shared.delivery.pace import Allowance, ask
 from shared.delivery.requests.added_headers import with_signature
 from shared.delivery.requests.push_request import push_request
 from shared.delivery.requests.sample_event import sample_event
-from shared.engine.manage.call import Call, ManagePorts
+from shared.engine.delivering.deployment_terms import DeploymentTerms
+from shared.engine.manage.call import Call
 from shared.engine.manage.subscriptions import Subscriptions
+from shared.engine.ports import BlockingPusher
 from shared.errors import Conflict, TooManyRequests
 from shared.http import Answered, Exchange, Failure, HttpAnswer, OutboundRequest, Peer
 from shared.subscriptions.endpoint_rules import base_url
 from shared.subscriptions.secrecy import Secrecy
-from shared.subscriptions.subscription import EventSubscription, StaticHeader
+from shared.subscriptions.subscription import EventSubscription, StaticHeader, SubscriptionKey
 
 TESTS_A_MINUTE, TESTS_AT_ONCE = 20, 3  # of a subscription, in each process
+_MOST_REMEMBERED = 1000  # subscriptions
 
 
-def endpoint_tests_of(form: Subscriptions) -> Callable[[ManagePorts, Call], HttpAnswer]:
-    """Return the handler for event subscriptions in one form."""
+@dataclass(slots=True)
+class RequestRate:
+    """The latest requests of one process, by subscription."""
 
-    def test(ports: ManagePorts, call: Call) -> HttpAnswer:
+    _known: dict[SubscriptionKey, Allowance] = field(default_factory=dict)
+
+    def wait(self, key: SubscriptionKey, rate: int, now: datetime) -> float | None:
+        """Count a request at *rate* a minute; or return the seconds to wait: it may not be made."""
+        before = self._known.pop(key.folded, None)
+        after, again_at = ask(before, rate, now)
+        self._known[key.folded] = before if again_at and before else after
+        if len(self._known) > _MOST_REMEMBERED:
+            del self._known[next(iter(self._known))]
+        return (again_at - now).total_seconds() if again_at else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointTests:
+    """Tests the endpoints of subscriptions, at most so many times a minute."""
+
+    subscriptions: Subscriptions
+    pusher: BlockingPusher
+    terms: DeploymentTerms
+    clock: Clock
+    new_id: Callable[[], str]
+    rate: RequestRate
+
+    def test(self, call: Call) -> HttpAnswer:
         """
         Send a test event to the endpoint, held or not, and answer with the exchange.
 
         It passes no queue and counts nowhere: not in health, metrics or attempts.
         """
-        stored = form.named(ports, call, form.topic(ports, call)).document
-        subscription, now = to_subscription_in_force(stored), ports.clock.now()
+        subscription, now = self.subscriptions.in_force(call), self.clock.now()
         if not subscription.has_consented:
             raise Conflict("The endpoint has not completed the validation handshake.")
         rate = min(TESTS_A_MINUTE, subscription.rate or TESTS_A_MINUTE)
-        if seconds := ports.test_rate.wait(subscription.key, rate, now):
+        if seconds := self.rate.wait(subscription.key, rate, now):
             return _too_many(rate, seconds)
-        request, exchange, outcome = _sent(ports, subscription, now)
+        request, exchange, outcome = self._sent(subscription, now)
         telemetry.info(
             "subscription.tested",
             topic=subscription.topic,
@@ -66,7 +92,19 @@ def endpoint_tests_of(form: Subscriptions) -> Callable[[ManagePorts, Call], Http
         }
         return answer(200, document)
 
-    return test
+    def _sent(
+        self, subscription: EventSubscription, now: datetime
+    ) -> tuple[OutboundRequest, Exchange, Outcome | None]:
+        """Send a test event; return request, exchange and outcome (``None``: a local shortage)."""
+        terms = self.terms.of(subscription)
+        batch = (sample_event(subscription, self.new_id(), now),)
+        request = push_request(subscription, terms, batch)
+        request = with_signature(request, subscription, batch, now)
+        asked = request._replace(wants_body=True, examines_peer=True)
+        exchange = self.pusher.send(asked, terms.profile.acknowledgement_timeout)
+        if not isinstance(exchange, Answered) and exchange.failure is Failure.SHORTAGE:
+            return request, exchange, None
+        return request, exchange, classify(exchange, terms.profile.success_codes).outcome
 
 
 def _too_many(rate: int, seconds: float) -> HttpAnswer:
@@ -76,21 +114,6 @@ def _too_many(rate: int, seconds: float) -> HttpAnswer:
     wait = int(seconds) + 1
     refused = error_answer(TooManyRequests(f"{limit}: try again in {wait} s."))
     return replace(refused, headers={**refused.headers, "Retry-After": str(wait)})
-
-
-def _sent(
-    ports: ManagePorts, subscription: EventSubscription, now: datetime
-) -> tuple[OutboundRequest, Exchange, Outcome | None]:
-    """Send a test event; return request, exchange and outcome (``None``: we had no resources)."""
-    terms = ports.terms.of(subscription)
-    batch = (sample_event(subscription, ports.new_id(), now),)
-    request = push_request(subscription, terms, batch)
-    request = with_signature(request, subscription, batch, now)
-    asked = request._replace(wants_body=True, examines_peer=True)
-    exchange = ports.pusher.send(asked, terms.profile.acknowledgement_timeout)
-    if not isinstance(exchange, Answered) and exchange.failure is Failure.SHORTAGE:
-        return request, exchange, None
-    return request, exchange, classify(exchange, terms.profile.success_codes).outcome
 
 
 def _asked(request: OutboundRequest, subscription: EventSubscription) -> Mapping[str, Any]:

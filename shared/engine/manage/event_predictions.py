@@ -1,0 +1,158 @@
+"""Answers what would happen to an event: which subscriptions match, and when it is attempted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any
+
+from shared.arm.arm_json import answer
+from shared.arm.subscription_codec import to_subscription_in_force
+from shared.clock import Clock
+from shared.delivery.forecast import forecast
+from shared.engine.delivering.deployment_terms import DeploymentTerms
+from shared.engine.manage.call import Call
+from shared.engine.manage.subscriptions import Subscriptions
+from shared.engine.ports import PROCESSES, Document, ResourceStore, Table
+from shared.errors import UNREADABLE, InvalidDocument
+from shared.events.publish_request import read_events
+from shared.events.schema_rules import Arrival
+from shared.events.topic import InputSchema, Topic
+from shared.http import HttpAnswer, HttpRequest
+from shared.subscriptions.event_values import EventValues
+from shared.subscriptions.request_limits import limits_document
+from shared.subscriptions.subscription import EventSubscription
+
+_MOST_ANSWERS = 100
+_LONGEST_ANSWER = 86400  # seconds: a day, longer than any timeout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matches:
+    """Matches events with the subscriptions of a topic."""
+
+    subscriptions: Subscriptions
+    to_topic: Callable[[Document], Topic]  # reads a stored one
+    resources: ResourceStore
+    clock: Clock
+    new_id: Callable[[], str]
+
+    def answer(self, call: Call) -> HttpAnswer:
+        """
+        Match events, in the form of a publish request, and publish none.
+
+        Each subscription has ``matched``, how many of them it would get now, and else ``why`` not:
+        of the event that came closest; ``passed`` is how many conditions held. ``limits`` are those
+        of its requests.
+        """
+        now, of = self.clock.now(), self.subscriptions
+        topic = self.to_topic(of.topics.named(call).document)
+        events = read_events(_publish_request(call, topic), topic, Arrival(now, self.new_id()))
+        values = [EventValues(each) for each in events]
+        count = cache(lambda: len(self.resources.list(Table.TOPICS, PROCESSES)))
+        found = [_match(each.document, values, now, count) for each in of.listed(of.topic(call))]
+        return answer(200, {"events": len(events), "value": found})
+
+
+def _publish_request(call: Call, topic: Topic) -> HttpRequest:
+    form = "application/json"
+    if topic.input_schema is InputSchema.CLOUD_EVENTS:
+        is_batch = call.body.lstrip().startswith(b"[")
+        form = f"application/cloudevents{'-batch' if is_batch else ''}+json"
+    return HttpRequest(
+        method="POST",
+        url=call.path,
+        headers={"content-type": form},
+        params=call.names,
+        body=call.body,
+    )
+
+
+def _match(
+    document: Document, values: Sequence[EventValues], now: datetime, processes: Callable[[], int]
+) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "subscription": document["name"],
+        "matched": 0,
+        "passed": 0,
+        "why": None,
+        "limits": {},
+    }
+    try:
+        subscription = to_subscription_in_force(document)
+    except UNREADABLE:
+        return {**found, "why": "its row can't be read"}
+    if why := _inactive(subscription, now):
+        return {**found, "why": why}
+    found["limits"] = limits_document(subscription.limits, subscription.rate, processes)
+    refusals = [each for one in values if (each := subscription.filter.refusal(one))]
+    matched = len(values) - len(refusals)
+    closest = max(refusals, default=None)
+    if matched or closest is None:
+        return {**found, "matched": matched}
+    return {**found, "passed": closest.passed, "why": closest.why}
+
+
+def _inactive(subscription: EventSubscription, now: datetime) -> str | None:
+    if not subscription.has_consented:
+        return "its endpoint has not completed the validation handshake"
+    return "it has expired" if subscription.is_expired(now) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecasts:
+    """Forecasts the course of an event with the terms of a subscription."""
+
+    subscriptions: Subscriptions
+    terms: DeploymentTerms
+
+    def answer(self, call: Call) -> HttpAnswer:
+        """Answer the course of an event with the subscription's own terms, in seconds."""
+        terms = self.terms.of(self.subscriptions.in_force(call))
+        try:
+            expected = forecast(_answers(call), terms, _response_time(call))
+        except ValueError as error:
+            raise InvalidDocument(f"The forecast can't be made: {error}.") from None
+        attempts = [
+            {
+                "number": each.number,
+                "at": each.at.total_seconds(),
+                "answer": each.answer,
+                "outcome": each.outcome,
+                "nextAt": _seconds(each.next_at),
+                "why": each.why,
+            }
+            for each in expected.attempts
+        ]
+        end = {
+            "state": expected.state,
+            "reason": expected.reason,
+            "why": expected.why,
+            "at": expected.at.total_seconds(),
+            "blobAt": _seconds(expected.blob_at),
+        }
+        profile = terms.profile
+        found = {"profile": profile.name, "edition": profile.edition, "timeScale": terms.time_scale}
+        return answer(200, {**found, "attempts": attempts, "end": end})
+
+
+def _answers(call: Call) -> list[str]:
+    answers = [each.strip() for each in call.query.get("answers", "200").split(",")]
+    if len(answers) > _MOST_ANSWERS:
+        raise ValueError(f"there are more than {_MOST_ANSWERS} answers")
+    return answers
+
+
+def _response_time(call: Call) -> timedelta:
+    with suppress(ValueError):
+        seconds = float(call.query.get("responseseconds", "0"))
+        if 0 <= seconds <= _LONGEST_ANSWER:
+            return timedelta(seconds=seconds)
+    raise ValueError(f"responseSeconds must be 0 to {_LONGEST_ANSWER}")
+
+
+def _seconds(moment: timedelta | None) -> float | None:
+    return None if moment is None else moment.total_seconds()

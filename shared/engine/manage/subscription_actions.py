@@ -1,0 +1,156 @@
+"""Acts on an event subscription for an operator: pause, resume, release, and rotate its secret."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from shared import telemetry
+from shared.arm.arm_json import answer, read_json
+from shared.arm.pause_codec import to_pause, with_pause, without_pause
+from shared.arm.signing_codec import parse_rotation, with_new_secret
+from shared.clock import Clock, in_words, timestamp
+from shared.delivery.furthest import Bounds
+from shared.delivery.health.endpoint_health import (
+    Hold,
+    HoldReason,
+    bounded_health,
+    endpoint_id,
+    release,
+)
+from shared.engine.delivering.deployment_terms import DeploymentTerms
+from shared.engine.delivering.shared_health import HoldRecords
+from shared.engine.manage.call import Call
+from shared.engine.manage.subscriptions import Subscriptions
+from shared.engine.operations import subscription_state
+from shared.engine.ports import Document, HealthStore, Metrics
+from shared.errors import Conflict
+from shared.http import HttpAnswer
+from shared.races import Backoff, tries
+from shared.subscriptions.signing import to_secret
+from shared.subscriptions.subscription import EventSubscription, Pause
+
+# The age of cached subscriptions, the longest wait in an endpoint's line, and a connection's time.
+EFFECTIVE_IN = "2 minutes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionActions:
+    """Begins and ends holds, and rotates secrets; to pause what is paused changes nothing."""
+
+    subscriptions: Subscriptions
+    health: HealthStore
+    metrics: Metrics
+    terms: DeploymentTerms
+    clock: Clock
+    new_key: Callable[[], str]
+    backoff: Backoff
+
+    def pause(self, call: Call) -> HttpAnswer:
+        """Hold a subscription by hand: its events wait until it is resumed."""
+        pause = Pause(self.clock.now(), call.by)
+        is_new = self.subscriptions.change(call, "pause", lambda stored: with_pause(stored, pause))
+        subscription = self.subscriptions.in_force(call)
+        if is_new:
+            records = HoldRecords(self.metrics, subscription.key)
+            records.began(HoldReason.PAUSE, "paused", by=call.by)
+        terms = self.terms.of(subscription)
+        end = "dead-lettered" if terms.dead_letter else "dropped"
+        said = "Paused" if is_new else "Already paused"
+        return self._answer(
+            subscription,
+            f"{said}: its events are stored and wait. Their time to live goes on: an event is "
+            f"{end} {in_words(terms.scaled(terms.time_to_live))} after it was published.",
+            is_changed=is_new,
+        )
+
+    def resume(self, call: Call) -> HttpAnswer:
+        """End a pause: new events are delivered at once, and those that waited come paced."""
+        pause: Pause | None = None
+
+        def resumed(stored: Document) -> Document:
+            nonlocal pause
+            pause = to_pause(stored)
+            return without_pause(stored)
+
+        is_new = self.subscriptions.change(call, "resume", resumed)
+        subscription = self.subscriptions.in_force(call)
+        said = "It was not paused."
+        if is_new and pause:
+            lasted = self.clock.now() - pause.since
+            records = HoldRecords(self.metrics, subscription.key)
+            records.ended(HoldReason.PAUSE, "resumed", lasted=lasted, by=call.by)
+            said = "Resumed: events that waited are delivered one after the other, within minutes."
+        return self._answer(subscription, said, is_changed=is_new)
+
+    def release(self, call: Call) -> HttpAnswer:
+        """End the automatic hold of an endpoint now."""
+        subscription = self.subscriptions.in_force(call)
+        hold = self._release(subscription)
+        said = "Its endpoint was not held."
+        if hold:
+            lasted = self.clock.now() - hold.began
+            telemetry.info(
+                "subscription.changed", **subscription.key._asdict(), action="release", by=call.by
+            )
+            records = HoldRecords(self.metrics, subscription.key)
+            records.ended(hold.reason, "released", lasted=lasted, by=call.by)
+            said = (
+                "Released: what the hold has kept comes within 5 minutes. Events that have failed "
+                "keep the times of their next attempts."
+            )
+        if subscription.pause:
+            said += " It is paused, which only 'resume' ends."
+        return self._answer(subscription, said, is_changed=hold is not None)
+
+    def rotate_secret(self, call: Call) -> HttpAnswer:
+        """
+        Sign with a new secret, and with the one before it until the next rotation.
+
+        The body may have the ``secret``. The answer is the only one that shows it.
+        """
+        secret = parse_rotation(read_json(call.body or b"{}")) or to_secret(self.new_key())
+        self.subscriptions.change(
+            call, "rotateSecret", lambda stored: with_new_secret(stored, secret)
+        )
+        message = (
+            f"Within {EFFECTIVE_IN} every delivery is signed with this secret and with the one "
+            "before it: let the receiver use this one from then on. Any older one has ended."
+        )
+        return answer(200, {"secret": secret, "message": message})
+
+    def _release(self, subscription: EventSubscription) -> Hold | None:
+        """
+        End the hold in the row that all processes share; return it, if there was one.
+
+        Raises:
+            Conflict: every try lost its race for the row.
+            StorageUnavailable: it may or may not be released.
+        """
+        endpoint = endpoint_id(subscription)
+        for _ in tries(self.backoff):
+            row = self.health.read(subscription.key)
+            if row is None or row.health.hold is None or row.health.endpoint != endpoint:
+                return None
+            with suppress(Conflict):
+                now = self.clock.now()
+                health = bounded_health(row.health, Bounds(now))
+                self.health.write(subscription.key, release(health, now), row.etag)
+                return health.hold
+        raise Conflict
+
+    def _answer(
+        self, subscription: EventSubscription, message: str, *, is_changed: bool
+    ) -> HttpAnswer:
+        now = self.clock.now()
+        availability = subscription_state.read_availability(subscription, self.health, now)
+        document = {
+            "topic": subscription.topic,
+            "subscription": subscription.name,
+            "at": timestamp(now),
+            "changed": is_changed,
+            "message": message,
+            **subscription_state.holds_document(subscription.pause, availability),
+        }
+        return answer(200, document)
