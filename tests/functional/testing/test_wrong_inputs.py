@@ -20,7 +20,7 @@ topic show|2|Missing argument 'NAME'
 topic show nix|1|there is no topic 'nix': see 'pushgrid topic list'
 topic show nix.nix|1|there is no topic 'nix.nix': see 'pushgrid topic list'
 topic show ''|2|a name is empty
-topic show a?b=c|1|pushgrid: 40
+topic show orders?b=c|1|pushgrid: 40
 topic create orders|1|there is already a topic 'orders'
 topic create orders.|2|a name is empty
 topic create k|1|3-50 letters
@@ -40,7 +40,7 @@ topic delete orders|2|add --yes
 topic delete '' --yes|2|a name is empty
 topic keys orders --regenerate key3|2|'key3' is not one of
 namespace show nix|1|there is no namespace 'nix': see 'pushgrid namespace list'
-namespace show a/topics/b|1|pushgrid: 40
+namespace show shop/topics/invoices|1|pushgrid: 40
 namespace delete shop|2|add --yes
 namespace delete '' --yes|2|a name is empty
 subscription create new|2|Missing option '--topic'
@@ -81,7 +81,7 @@ publish orders --type a --key schlüssel|2|no request can carry
 timeline -t nix -s crm|1|There is no topic 'nix'
 timeline -t orders -s crm --since yesterday|2|write 6h, 2d
 timeline -t orders -s crm --most 0|2|'--most'
-timeline -t orders -s a#b|1|pushgrid: 40
+timeline -t orders -s crm#b|1|pushgrid: 40
 dead-letters list --since 1h --until 2h|2|--until must be later
 dead-letters show nix|1|no event subscription has a dead-letter blob
 dead-letters replay|2|add --yes
