@@ -392,15 +392,16 @@ def test_subscribers_of_one_name_have_dead_letters_of_their_own(pushgrid: Pushgr
     assert (len(mine.dead_letters), other.dead_letters) == (1, [])
 
 
-def test_the_timeline_tells_the_attempts_that_the_edition_allows(pushgrid: Pushgrid):
-    """2019 retries 404, after which the others give up or wait longer."""
-    crm = pushgrid.topic("orders", profile="2019").subscribe("crm", answers=[404, 200])
+@pytest.mark.parametrize(("profile", "status"), [("2017", 500), ("2019", 404), ("2023", 503)])
+def test_a_topic_has_the_rules_of_its_edition(pushgrid: Pushgrid, profile: str, status: int):
+    """2017 knows no dead letters; 2019 retries 404, after which the later ones wait longer."""
+    crm = pushgrid.topic("orders", profile=profile).subscribe("crm", answers=[status, 200])
 
     crm.topic.publish(PLACED)
     pushgrid.advance(hours=1)
 
     (event,) = crm.timeline()["value"]
-    assert event["attempts"][0]["status"] == 404
+    assert event["attempts"][0]["status"] == status
     assert len(crm.received) == 1
 
 

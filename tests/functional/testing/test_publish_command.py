@@ -43,11 +43,12 @@ def test_events_of_an_own_schema_are_published_as_they_are(pushgrid: Pushgrid, r
         "orders", inputSchema="CustomEventSchema", inputSchemaMapping=mapping
     ).subscribe("crm")
 
+    crm.topic.publish({"order": "6"})
     sent = run("publish", "orders", "-", given='{"order": "7"}')
     described = run("publish", "orders", "--type", "Placed")
 
     assert sent.out == "published 1 event to orders; 1 event subscription matched\n"
-    assert (described.code, crm.received) == (2, [{"order": "7"}])
+    assert (described.code, crm.received) == (2, [{"order": "6"}, {"order": "7"}])
 
 
 PUBLISH = ("--type", "Placed", "--subject", "/orders/1", "--id", "e-1", "--data")
