@@ -181,15 +181,18 @@ def test_only_one_process_probes(app: Deployment) -> None:
     """While its probe is under way the others hold, and look again after some seconds."""
     fail(app)
     app.clock.advance(10 * SECOND)
+    first, second = app.new_process(), app.new_process()
+    for process in (first, second):
+        availability(app, a_subscription(), process)  # both know that a probe is due
     held = app.hold("e-1")
-    another_process(app)
-    probe = app.begin(a_message([a_delivery(1)]))
-    assert held.held == ["e-1"]
 
-    another_process(app)
+    app.deliver = first
+    probe = app.begin(a_message([a_delivery(1)]))
+    app.deliver = second
     app.run(a_message([a_delivery(2)]))
 
-    assert (pushed(app), app.waiting(Queue.RETRIES)) == (0, [(3 * SECOND, [2])])
+    assert (held.held, pushed(app)) == (["e-1"], 0)
+    assert app.waiting(Queue.RETRIES) == [(3 * SECOND, [2])]
     held.let_go()
     app.loop.settle()
     assert probe.done()

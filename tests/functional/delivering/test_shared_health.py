@@ -196,18 +196,21 @@ def test_what_is_seen_while_a_probe_is_claimed_counts(app: Deployment) -> None:
 
 
 def test_what_the_row_has_is_not_seen_again(app: Deployment) -> None:
-    """Seen again, a failed probe would end the claim of the next one."""
+    """Seen again, a failed probe would double the delay that another process's probe began."""
     first, second = Process(app), Process(app)
-    first.sees(Outcome.BUSY)
+    first.sees(Outcome.GENERIC_ERROR, new_events=10)
     first.save()
     for process in (first, second):
-        app.clock.advance(10 * SECOND)
+        app.clock.advance(4 * MINUTE)
         assert process.claims_probe()
-        if process is first:
-            first.sees(Outcome.BUSY, is_probe=True)
-            first.save()
+        process.sees(Outcome.GENERIC_ERROR, is_probe=True)
+        process.save()
+    until = app.clock.now() + 4 * MINUTE
+    app.clock.advance(2 * SECOND)
 
-    assert isinstance(availability(app, a_subscription(), first.deliver), Held)
+    found = availability(app, a_subscription(), first.deliver)
+
+    assert found == Held(until, "delayed delivery: 4 min")
 
 
 def counts(app: Deployment, metric: Metric) -> dict[str, float]:

@@ -1,15 +1,18 @@
-"""Rows of subscriptions that can't be read: they cost no other subscription, and no event."""
+"""Rows that can't be read, or have a wrong member, cost no other subscription, and no event."""
 
 from __future__ import annotations
 
+import copy
 import json
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from pushgrid.testing.memory import answered
-from shared.engine.ports import Queue, Resource, Table
+from shared.engine.ports import Document, Queue, Resource, Table
+from shared.errors import UnreadableDocument
 from shared.metrics import Metric
 from tests.functional.delivering.product import Product, a_product
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
@@ -247,3 +250,111 @@ def test_an_end_that_cannot_be_confirmed_is_none(product: Product) -> None:
     deliver(product)
 
     assert product.app.all_stored() == {Queue.RETRIES: 1}
+
+
+TOPIC = Table.TOPICS, "topic", "orders"
+WRONG: tuple[Any, ...] = (None, 0, -1, True, [], {}, [None], {"a": 1}, float("nan"), 10**400)
+_ACCOUNT = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.Storage/storageAccounts/acct"
+FULL: dict[str, Any] = {
+    "deadLetterDestination": {
+        "endpointType": "StorageBlob",
+        "properties": {"resourceId": _ACCOUNT, "blobContainerName": "dead"},
+    },
+    "expirationTimeUtc": "2099-01-01T00:00:00Z",
+    "filter": {
+        "includedEventTypes": ["Shop.OrderPlaced"],
+        "subjectBeginsWith": "/orders",
+        "advancedFilters": [
+            {"operatorType": "NumberGreaterThan", "key": "data.n", "value": 0.5},
+            {"operatorType": "NumberInRange", "key": "data.n", "values": [[1, 9]]},
+            {"operatorType": "StringBeginsWith", "key": "subject", "values": ["/"]},
+        ],
+    },
+    "retryPolicy": {"maxDeliveryAttempts": 10, "eventTimeToLiveInMinutes": 60},
+}
+
+
+@pytest.fixture
+def full(product: Product) -> Product:
+    """Give ``crm`` all that a subscription can have."""
+    webhook = hook(**FULL)
+    webhook["properties"]["destination"]["properties"] |= {
+        "maxEventsPerBatch": 5,
+        "deliveryAttributeMappings": [
+            {"name": "a", "type": "Static", "properties": {"value": "v"}},
+            {"name": "b", "type": "Dynamic", "properties": {"sourceField": "data.n"}},
+        ],
+    }
+    product.api.pusher.script(URL)
+    product.api.json("PUT", CRM, webhook, status=201)
+    product.api.pusher.script(URL, answered(200))
+    return product
+
+
+def paths(value: object, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if at:
+        yield at
+    if isinstance(value, dict | list):
+        members = value.items() if isinstance(value, dict) else enumerate(value)
+        for name, member in members:
+            yield from paths(member, (*at, name))
+
+
+def with_wrong(document: Document, path: tuple[Any, ...], wrong: object) -> Document:
+    damaged: Any = copy.deepcopy(document)
+    *names, last = path
+    holder = damaged
+    for name in names:
+        holder = holder[name]
+    holder[last] = wrong
+    return damaged  # type: ignore[no-any-return]
+
+
+def stored(product: Product, place: tuple[Table, str, str]) -> Document:
+    found = product.app.resources.get(*place)
+    assert found
+    return found.document
+
+
+def replace_row(product: Product, place: tuple[Table, str, str], document: Document) -> None:
+    product.app.resources.damage(*place, document)
+    forget(product)
+
+
+def test_an_event_reaches_the_subscription_or_waits_for_it(full: Product) -> None:
+    """Publishing answered 500, pushed to no URL, never ended, or forgot the subscription."""
+    good = stored(full, ROW)
+    odd: list[object] = []
+    cases = [(path, wrong) for path in paths(good) for wrong in WRONG]
+    cases += [((name,), "x") for name in ("name", "topicName")]
+    for path, wrong in cases:
+        replace_row(full, ROW, with_wrong(good, path, wrong))
+        full.api.pusher.sent.clear()
+        full.app.queues.stored.clear()
+        full.publish(1)
+        full.deliver()
+        urls = sorted(each.request.url for each in full.api.pusher.sent)
+        waits = len(full.app.on(Queue.WAITING))
+        if (urls, waits) not in [([AUDIT_URL, URL], 0), ([AUDIT_URL], 1)]:
+            odd.append((path, wrong, urls, waits))
+
+    assert odd == []
+    assert len(cases) > 400
+
+
+def test_a_topic_is_whole_or_can_t_be_read(full: Product) -> None:
+    """Keys that are no text made a publish request a 500, another name lost its events."""
+    good = stored(full, TOPIC)
+    directory = full.app.publish.topics
+    known = directory.topic("orders")
+    readable = set()
+    cases = [(path, wrong) for path in paths(good) for wrong in WRONG]
+    for path, wrong in [*cases, (("name",), "other")]:
+        replace_row(full, TOPIC, with_wrong(good, path, wrong))
+        try:
+            if directory.topic("orders") != known:
+                readable.add(path)
+        except UnreadableDocument:
+            pass
+
+    assert readable == {("properties", "disableLocalAuth")}  # with `true`

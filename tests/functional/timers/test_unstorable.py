@@ -1,4 +1,4 @@
-"""Messages that can't be stored again or written: each costs only itself, and ends as a record."""
+"""Messages that nobody can handle: each costs only itself, is tried again, and ends as a record."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import json
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 from typing import Any
@@ -13,14 +14,15 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import START
-from shared.engine.ports import Queue
+from shared.delivery.messages.message_writer import encode
+from shared.engine.ports import Queue, Receipt
 from shared.engine.timers.receiving import MAX_RECEIVES
 from shared.errors import StorageUnavailable, Unstorable
 from shared.events.notices import WrittenBlob
 from shared.subscriptions.subscription import DeadLetterDestination
-from tests.builders import ORIGIN, a_delivery, a_message, a_note, compact, noise, text
+from tests.builders import ORIGIN, PARKED, a_delivery, a_message, a_note, compact, noise, text
 from tests.functional.deployment import MINUTE, Deployment, Logged
-from tests.unit.delivery.messages.wire import read, wire
+from tests.unit.delivery.messages.wire import read, read_parts, together, wire
 
 SURROGATE = "\ud800"
 
@@ -184,3 +186,112 @@ def test_what_unpacks_to_30_megabytes_is_recorded_at_once(
     (record,) = recorded(app)
     assert (raised, record["queue"], "too large" in record["reason"]) == ([], queue, True)
     assert sum(app.all_stored().values()) + len(app.dead_letters.blobs) == 1
+
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.mark.parametrize("queue", [Queue.DELIVERIES_POISON, Queue.RETRIES_POISON])
+def test_poison_is_tried_again_for_three_rounds(app: Deployment, queue: Queue) -> None:
+    """Design §2, order of writes 6."""
+    message = a_message(due=START - HOUR)
+    rounds = []
+    for _ in range(3):
+        app.put(queue, message)
+        app.return_poison.run(app.in_a_minute())
+        (message,) = app.on(Queue.RETRIES)
+        rounds.append((message.rounds, message.due, app.queues.waits(Queue.RETRIES)))
+        app.queues.stored.clear()
+
+    app.put(queue, message)
+    app.return_poison.run(app.in_a_minute())
+
+    assert rounds == [(number, None, [timedelta()]) for number in (1, 2, 3)]
+    assert app.all_stored() == {}
+    (record,) = map(json.loads, app.dead_letters.poison.values())
+    assert record["body"] == encode(message)[0]
+    assert record["reason"] == "failed again after 3 rounds"
+    assert record["events"] == [json.loads(a_delivery().text or "")]
+    assert record["queue"] == queue
+
+
+def a_fan_out() -> str:
+    """Write two events for two subscriptions, of which one lies in a shared blob."""
+    events = [a_delivery(0), a_delivery(1, origin=PARKED._replace(first_line=3), text=None)]
+    names = {"topic": "returns", "subscription": "audit", "generation": "g-2"}
+    return together(a_message(events), a_message(events[1:], batch_size=10, **names))
+
+
+@pytest.mark.parametrize("queue", [Queue.DELIVERIES_POISON, Queue.RETRIES_POISON])
+def test_a_fan_out_message_returns_as_messages_of_its_subscriptions(
+    app: Deployment, queue: Queue
+) -> None:
+    """One of them may be what fails: the others are not recorded with it."""
+    app.queues.put(queue, a_fan_out())
+
+    app.return_poison.run(app.in_a_minute())
+
+    parts = read_parts(a_fan_out())
+    assert app.on(Queue.RETRIES) == [replace(part, rounds=1) for part in parts]
+    assert app.all_stored() == {Queue.RETRIES: 2}
+
+
+def test_a_fan_out_message_is_deleted_after_all_of_them_are_stored(app: Deployment) -> None:
+    app.queues.put(Queue.DELIVERIES_POISON, a_fan_out())
+    puts = iter([False, *[True] * 1000])
+    put = app.queues.put
+
+    def put_once(*args: Any, **named: Any) -> Receipt:
+        if next(puts):
+            raise StorageUnavailable
+        return put(*args, **named)
+
+    app.queues.put = put_once  # type: ignore[method-assign]
+
+    with pytest.raises(StorageUnavailable):
+        app.return_poison.run(app.in_a_minute())
+
+    assert app.all_stored() == {Queue.RETRIES: 1, Queue.DELIVERIES_POISON: 1}
+
+
+def test_a_poison_record_has_parked_events_as_far_as_they_are_there(app: Deployment) -> None:
+    name = app.payloads.write("p", START + HOUR, [text(id="parked"), ""])
+    origin = ORIGIN._replace(payload=name)
+    deliveries = [a_delivery(number, text=None, origin=origin) for number in range(2)]
+    app.put(Queue.RETRIES_POISON, a_message(deliveries, rounds=3))
+
+    app.return_poison.run(app.in_a_minute())
+
+    (record,) = map(json.loads, app.dead_letters.poison.values())
+    assert record["events"] == [json.loads(text(id="parked")), None]
+
+
+def test_an_event_that_is_no_json_is_recorded_as_it_is(app: Deployment) -> None:
+    """Else its message would come back for ever."""
+    app.put(Queue.RETRIES_POISON, a_message([a_delivery(text="{damaged")], rounds=3))
+
+    app.return_poison.run(app.in_a_minute())
+
+    (record,) = map(json.loads, app.dead_letters.poison.values())
+    assert (record["events"], app.all_stored()) == (["{damaged"], {})
+
+
+@pytest.mark.parametrize(
+    ("rounds", "fail"),
+    [
+        pytest.param(0, lambda app: app.queues.fail_next("put", times=1000), id="put back"),
+        pytest.param(3, lambda app: app.dead_letters.fail_next("write_poison"), id="record"),
+        pytest.param(3, lambda app: app.payloads.fail_next("read"), id="events"),
+    ],
+)
+def test_poison_is_deleted_only_after_what_replaces_it_is_stored(
+    app: Deployment, rounds: int, fail: Callable[[Deployment], None]
+) -> None:
+    parked = a_delivery(text=None, origin=ORIGIN._replace(payload="2026/x"))
+    app.put(Queue.RETRIES_POISON, a_message([parked], rounds=rounds))
+    fail(app)
+
+    with pytest.raises(StorageUnavailable):
+        app.return_poison.run(app.in_a_minute())
+
+    assert app.all_stored() == {Queue.RETRIES_POISON: 1}

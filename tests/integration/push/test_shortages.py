@@ -109,16 +109,17 @@ def test_an_address_that_could_not_be_tried_counts_more_than_one_that_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The one that was not tried may be the one that works."""
-    left = [OSError(EMFILE, "no descriptor")]
+    faults = iter([None, OSError(EMFILE, "no descriptor")])  # the first shows that there are any
 
     def new(family: int, room: Any) -> socket.socket:
-        if left:
-            raise left.pop()
+        if fault := next(faults, None):
+            raise fault
         return new_socket(family, room)
 
     monkeypatch.setattr(connecting, "new_socket", new)
     with HttpPusher(LOCAL, lookup=always_at("127.0.0.1", "127.0.0.2")) as pusher:
         assert failure_of(push(pusher, "http://several.test:9/")) is Failure.SHORTAGE
+    assert next(faults, "none is left") == "none is left"
 
 
 def test_idle_connections_are_closed_first(pusher: HttpPusher) -> None:

@@ -6,11 +6,13 @@ import json
 from typing import Any
 
 import pytest
+from cloudevents.core.formats.json import JSONFormat
 from hypothesis import given
 
 from shared.delivery.requests.conversion import convert
 from shared.delivery.requests.push_batch import Loaded, PushBatch
 from shared.delivery.requests.push_request import push_request
+from shared.events.publish_request import read_events
 from shared.events.topic import InputSchema
 from shared.http import Audience, OutboundRequest
 from shared.subscriptions.subscription import (
@@ -28,12 +30,14 @@ from tests.builders import (
     URL,
     a_delivery,
     a_subscription,
+    a_topic,
     compact,
     members,
     terms,
     text,
 )
 from tests.strategies import json_values
+from tests.unit.events.publishing import ARRIVAL, a_request, body_of
 
 CLOUD = a_subscription(delivery_schema=DeliverySchema.CLOUD_EVENTS)
 CLOUD_EVENT = {"specversion": "1.0", "id": "e-0", "source": "/shop", "type": "t", "dataversion": 7}
@@ -264,3 +268,33 @@ def test_the_system_id_is_stable_and_of_one_delivery() -> None:
 
     assert a_delivery().system_id(SubscriptionKey("Orders", "CRM")) == system_id
     assert len(others | {system_id}) == 5
+
+
+EVENT = {
+    "id": "e-1",
+    "subject": "/orders/17",
+    "eventType": "Shop.OrderPlaced",
+    "eventTime": "2026-02-09T12:00:00Z",
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, {"subject": "/orders/17", "time": "2026-02-09T12:00:00Z", "dataschema": "#"}),
+        ({"subject": ""}, {"subject": None}),
+        ({"eventTime": "2026-02-09T12:00:00"}, {"time": "2026-02-09T12:00:00Z"}),
+        ({"eventTime": "2026-02-09 12:00"}, {"time": "2026-02-09T12:00:00Z"}),
+        ({"eventTime": "2026-02-09T12:00:00,5+0200"}, {"time": "2026-02-09T12:00:00.5+02:00"}),
+        ({"dataVersion": "1.0 beta#2"}, {"dataschema": "#1.0%20beta%232"}),
+        ({"data": [1, None]}, {"data": [1, None]}),
+    ],
+)
+def test_every_event_is_a_cloud_event(given: dict[str, Any], expected: dict[str, Any]) -> None:
+    (event,) = read_events(a_request(body_of([EVENT | given])), a_topic(), ARRIVAL)
+
+    written = convert(event.text, InputSchema.EVENT_GRID, DeliverySchema.CLOUD_EVENTS)
+
+    assert JSONFormat().read(None, written).get_attributes()["id"] == "e-1"
+    document = json.loads(written)
+    assert {name: document.get(name) for name in expected} == expected
