@@ -71,37 +71,6 @@ def _target(resource: str, **query: str) -> str:
     return f"{resource}{METRICS}?{'&'.join(pairs)}"
 
 
-def test_the_answer_is_azure_monitors(counted: ArmApi) -> None:
-    timespan = "2026-02-09T11:00:00Z/2026-02-09T11:02:00Z"
-
-    assert ask(counted, CRM, timespan=timespan) == {
-        "cost": 0,
-        "timespan": timespan,
-        "interval": "PT1M",
-        "namespace": "Microsoft.EventGrid/eventSubscriptions",
-        "resourceregion": "westeurope",
-        "value": [
-            {
-                "id": f"{CRM}{METRICS}/DeliverySuccessCount",
-                "type": "Microsoft.Insights/metrics",
-                "name": {"value": "DeliverySuccessCount", "localizedValue": "Delivered Events"},
-                "displayDescription": "Total events delivered to event subscriptions.",
-                "unit": "Count",
-                "timeseries": [
-                    {
-                        "metadatavalues": [],
-                        "data": [
-                            {"timeStamp": "2026-02-09T11:00:00Z", "total": 1.0},
-                            {"timeStamp": "2026-02-09T11:01:00Z", "total": 1.0},
-                        ],
-                    }
-                ],
-                "errorCode": "Success",
-            }
-        ],
-    }
-
-
 @pytest.mark.parametrize(
     ("resource", "expected"), [(ORDERS, 2), (CRM, 1), (EXTENSION, 1), (CRM.upper(), 1)]
 )
