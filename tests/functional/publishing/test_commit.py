@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pushgrid.testing.memory import START, Counted, FakeClock, MemoryPayloads, MemorySender
 from shared.delivery.messages.publication import Publication
 from shared.engine.delivering.parts import texts_of
-from shared.engine.ports import Queue
+from shared.engine.ports import OffLoop, Queue
 from shared.engine.publishing.commit import Commit, Report, Result
 from shared.engine.publishing.publish_report import PublishReport
 from shared.errors import StorageUnavailable
@@ -31,6 +31,8 @@ from tests.functional.publishing.publications import (
 from tests.unit.delivery.messages.wire import read_parts
 from tests.without_loop import at_once, finished
 
+T = TypeVar("T")
+
 LARGE = noise(60_000)
 IDS = [f"{number:032x}" for number in range(3)]
 
@@ -40,11 +42,12 @@ def run(
     queues: FaultyPuts,
     payloads: MemoryPayloads | None = None,
     report: Report = unreported,
+    off_loop: OffLoop = at_once,
 ) -> list[Result]:
     commit = Commit(
         payloads=payloads or MemoryPayloads(FakeClock()),
         sender=MemorySender(queues, at_once),
-        off_loop=at_once,
+        off_loop=off_loop,
         report=report,
     )
     return finished(commit.run(publications))
@@ -85,6 +88,21 @@ def test_requests_share_a_payload_blob_which_is_kept_for_the_longest() -> None:
         for each in publications
         for position, text in enumerate(each.texts)
     }
+
+
+async def no_thread(_: Callable[[], T]) -> T:
+    raise StorageUnavailable
+
+
+def test_a_payload_blob_is_written_off_the_loop_or_not_at_all() -> None:
+    queues, payloads = FaultyPuts(), MemoryPayloads(FakeClock())
+    publications = [a_publication(0, data=LARGE), a_publication(1)]
+
+    blob, message = run(publications, queues, payloads, off_loop=no_thread)
+
+    assert isinstance(blob, StorageUnavailable)
+    assert message is None
+    assert not payloads.blobs
 
 
 @pytest.mark.parametrize(
