@@ -3,9 +3,11 @@
 import asyncio
 import base64
 import contextlib
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import azure.identity
 import pytest
@@ -170,10 +172,12 @@ def test_only_a_local_storage_can_be_started():
     assert remote.hint == ""
 
 
-def asked(call, page, status=200, **headers):
+def asked(
+    call: Callable[[RestQueue], Awaitable[Any]], page: bytes, status: int = 200, **headers: str
+) -> Any:
     """Return what a call of a queue's gives, which is answered with this page."""
 
-    async def ask(queue):
+    async def ask(queue: RestQueue) -> Any:
         with contextlib.closing(queue):
             return await call(queue)
 
