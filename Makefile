@@ -83,7 +83,7 @@ $(PRICE)/.stamp: bench/price/requirements.txt $(VENV)/pyvenv.cfg
 run: setup ## run an end-to-end demo on real components (ONCE=1: exit when it is complete)
 	@$(PY) -m cli demo $(if $(ONCE),--once)
 
-check: develop ## check format, lint, types and imports; run unit and functional tests
+check: develop ## check format, lint, types and imports; run unit and functional tests, but for slow ones
 	@$(MAKE) --no-print-directory -o develop -j 3 -O static $(QUICK)
 
 static: develop

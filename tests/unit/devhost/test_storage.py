@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import socket
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -176,12 +177,16 @@ def asked(
     call: Callable[[RestQueue], Awaitable[Any]], page: bytes, status: int = 200, **headers: str
 ) -> Any:
     """Return what a call of a queue's gives, which is answered with this page."""
+    with same_page(page, status, **headers) as url:
+        return asked_at(url, call)
 
+
+def asked_at(url: str, call: Callable[[RestQueue], Awaitable[Any]]) -> Any:
     async def ask(queue: RestQueue) -> Any:
         with contextlib.closing(queue):
             return await call(queue)
 
-    with same_page(page, status, **headers) as url, ThreadPoolExecutor(1) as threads:
+    with ThreadPoolExecutor(1) as threads:
         account = storage_account.AccountConnection(name="a", queue_url=url, blob_url=url, key=b"k")
         return asyncio.run(ask(RestQueue(account, "q", threads)))
 
@@ -233,3 +238,11 @@ def test_received_messages_are_read_as_stored():
     assert (message.id, message.pop_receipt, message.dequeue_count) == ("i", "p", 2)
     assert message.next_visible_time == datetime(2026, 11, 21, 12, 10, tzinfo=UTC)
     assert asked(receive, b"<QueueMessagesList />") == []
+
+
+def test_a_storage_that_does_not_listen_is_an_outage_with_its_address():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        server = f"127.0.0.1:{taken.getsockname()[1]}"
+
+    with pytest.raises(StorageBusyError, match=f"{server}: connection refused"):
+        asked_at(f"http://{server}/a", receive)
