@@ -14,9 +14,9 @@ from tests.functional.manage.arm_api import (
     TOPICS,
     URL,
 )
+from tests.unit.arm.documents import MAPPING, dead_letter, webhook
 
 EXTENSION = f"{ORDERS}/providers/Microsoft.EventGrid/eventSubscriptions/crm"
-ACCOUNT = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.Storage/storageAccounts/acct"
 
 
 class Given(NamedTuple):
@@ -28,25 +28,19 @@ class Given(NamedTuple):
 
 
 _IDENTITY = {"type": "SystemAssigned", "userAssignedIdentity": None}
-_DEAD = {
-    "endpointType": "StorageBlob",
-    "properties": {"resourceId": ACCOUNT, "blobContainerName": "dead"},
-}
+_DEAD = dead_letter()
 _SECRETS = {"value": f"whsec_{'a' * 32} whsec_{'b' * 32}", "isSecret": True}
-_DESTINATION = {
-    "endpointType": "WebHook",
-    "properties": {
-        "endpointUrl": URL,
-        "maxEventsPerBatch": 10,
-        "preferredBatchSizeInKilobytes": 64,
-        "minimumTlsVersionAllowed": "1.2",
-        "deliveryAttributeMappings": [
-            {"name": "x-team", "type": "Static", "properties": {"value": "a", "isSecret": True}},
-            {"name": "x-kind", "type": "Dynamic", "properties": {"sourceField": "data.kind"}},
-            {"name": "webhook-signature", "type": "Static", "properties": _SECRETS},
-        ],
-    },
-}
+_DESTINATION = webhook(
+    URL,
+    maxEventsPerBatch=10,
+    preferredBatchSizeInKilobytes=64,
+    minimumTlsVersionAllowed="1.2",
+    deliveryAttributeMappings=[
+        {"name": "x-team", "type": "Static", "properties": {"value": "a", "isSecret": True}},
+        {"name": "x-kind", "type": "Dynamic", "properties": {"sourceField": "data.kind"}},
+        {"name": "webhook-signature", "type": "Static", "properties": _SECRETS},
+    ],
+)
 _ADVANCED = [
     {"operatorType": "NumberIn", "key": "data.total", "values": [1, 2.5]},
     {"operatorType": "NumberGreaterThan", "key": "data.total", "value": 10},
@@ -76,14 +70,10 @@ _WRAPPED = {
     "deliveryWithResourceIdentity": {"identity": _IDENTITY, "destination": _DESTINATION},
     "deadLetterWithResourceIdentity": {"identity": _IDENTITY, "deadLetterDestination": _DEAD},
 }
-MAPPING = {
-    "inputSchemaMappingType": "Json",
-    "properties": {
-        "id": {"sourceField": "key"},
-        "eventType": {"sourceField": "kind", "defaultValue": "Shop.Generic"},
-        "subject": {"sourceField": "path", "defaultValue": "/none"},
-        "dataVersion": {"sourceField": None, "defaultValue": "1.0"},
-    },
+_NETWORK = {
+    "publicNetworkAccess": "Enabled",
+    "inboundIpRules": [{"ipMask": "10.0.0.0/8", "action": "Allow"}],
+    "minimumTlsVersionAllowed": "1.2",
 }
 _TOPIC = {
     "location": "westeurope",
@@ -94,10 +84,8 @@ _TOPIC = {
     "properties": {
         "inputSchema": "CustomEventSchema",
         "inputSchemaMapping": MAPPING,
-        "publicNetworkAccess": "Enabled",
-        "inboundIpRules": [{"ipMask": "10.0.0.0/8", "action": "Allow"}],
+        **_NETWORK,
         "disableLocalAuth": False,
-        "minimumTlsVersionAllowed": "1.2",
         "dataResidencyBoundary": "WithinGeopair",
         "eventTypeInfo": {"kind": "inline", "inlineEventTypes": {"a": {"displayName": "A"}}},
     },
@@ -108,9 +96,7 @@ _NAMESPACE = {
     "sku": {"name": "Standard", "capacity": 1},
     "properties": {
         "isZoneRedundant": True,
-        "publicNetworkAccess": "Enabled",
-        "inboundIpRules": [{"ipMask": "10.0.0.0/8", "action": "Allow"}],
-        "minimumTlsVersionAllowed": "1.2",
+        **_NETWORK,
     },
 }
 _NAMESPACE_TOPIC = {
@@ -173,6 +159,9 @@ OTHERS = (
     *(Given("POST", f"{path}/getDeliveryAttributes") for path in (CRM, EXTENSION, SHOP_CRM)),
 )
 
+#: What topics of other schemas are made with.
+CLOUD_TOPIC = {"inputSchema": "CloudEventSchemaV1_0"}
+CUSTOM_TOPIC = {"inputSchema": "CustomEventSchema", "inputSchemaMapping": MAPPING}
 EVENT = {
     "id": "e-1",
     "topic": ORDERS,

@@ -11,7 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.fuzz import damage
-from tests.fuzz.documents import CLOUD_EVENT, CUSTOM_EVENT, EVENT, MAPPING, OTHERS, WRITES
+from tests.fuzz.documents import (
+    CLOUD_EVENT,
+    CLOUD_TOPIC,
+    CUSTOM_EVENT,
+    CUSTOM_TOPIC,
+    EVENT,
+    OTHERS,
+    WRITES,
+)
 from tests.fuzz.surfaces import OPERATOR, Surfaces
 
 #: Requests to one deployment, one after the other; examples for management, and for each of six
@@ -64,8 +72,6 @@ def test_no_management_request_does_harm(requests: list[Sent]) -> None:
 EVENT_GRID = [[EVENT], [EVENT] * 3]
 CUSTOM = [[CUSTOM_EVENT], CUSTOM_EVENT]
 SINGLE, BATCH = "application/cloudevents+json", "application/cloudevents-batch+json"
-CLOUD = {"inputSchema": "CloudEventSchemaV1_0"}
-OF_CUSTOM = {"inputSchema": "CustomEventSchema", "inputSchemaMapping": MAPPING}
 
 
 def signatures(surfaces: Surfaces) -> list[dict[str, str]]:
@@ -95,10 +101,10 @@ def signatures(surfaces: Surfaces) -> list[dict[str, str]]:
     ("topic", "documents", "content"),
     [
         pytest.param({}, EVENT_GRID, "application/json", id="Event Grid"),
-        pytest.param(CLOUD, [CLOUD_EVENT], SINGLE, id="CloudEvent"),
-        pytest.param(CLOUD, [[CLOUD_EVENT] * 2], BATCH, id="CloudEvents"),
-        pytest.param(CLOUD, ["x", {}], "text/plain", id="binary CloudEvent"),
-        pytest.param(OF_CUSTOM, CUSTOM, "application/json", id="custom"),
+        pytest.param(CLOUD_TOPIC, [CLOUD_EVENT], SINGLE, id="CloudEvent"),
+        pytest.param(CLOUD_TOPIC, [[CLOUD_EVENT] * 2], BATCH, id="CloudEvents"),
+        pytest.param(CLOUD_TOPIC, ["x", {}], "text/plain", id="binary CloudEvent"),
+        pytest.param(CUSTOM_TOPIC, CUSTOM, "application/json", id="custom"),
     ],
 )
 @settings(max_examples=PUBLISHED, suppress_health_check=list(HealthCheck))

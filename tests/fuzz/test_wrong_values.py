@@ -10,7 +10,15 @@ import pytest
 from tests.functional.manage.arm_api import CRM, ORDERS, SHOP, TOPICS, VERSION
 from tests.fuzz import damage
 from tests.fuzz.damage import JUNK, RAW, SEGMENTS, changed, places
-from tests.fuzz.documents import CLOUD_EVENT, CUSTOM_EVENT, EVENT, MAPPING, WRITES, Given
+from tests.fuzz.documents import (
+    CLOUD_EVENT,
+    CLOUD_TOPIC,
+    CUSTOM_EVENT,
+    CUSTOM_TOPIC,
+    EVENT,
+    WRITES,
+    Given,
+)
 from tests.fuzz.surfaces import Surfaces
 
 
@@ -65,17 +73,13 @@ def test_no_value_of_a_parameter_does_harm(path: str):
     assert set(answers) == {200, 400}
 
 
-CLOUD = {"inputSchema": "CloudEventSchemaV1_0"}
-CUSTOM = {"inputSchema": "CustomEventSchema", "inputSchemaMapping": MAPPING}
-
-
 @pytest.mark.parametrize(
     ("document", "topic", "kind"),
     [
         pytest.param([EVENT], {}, "json", id="Event Grid"),
-        pytest.param(CLOUD_EVENT, CLOUD, "cloudevents+json", id="CloudEvent"),
-        pytest.param([CLOUD_EVENT], CLOUD, "cloudevents-batch+json", id="CloudEvents"),
-        pytest.param([CUSTOM_EVENT], CUSTOM, "json", id="custom"),
+        pytest.param(CLOUD_EVENT, CLOUD_TOPIC, "cloudevents+json", id="CloudEvent"),
+        pytest.param([CLOUD_EVENT], CLOUD_TOPIC, "cloudevents-batch+json", id="CloudEvents"),
+        pytest.param([CUSTOM_EVENT], CUSTOM_TOPIC, "json", id="custom"),
     ],
 )
 def test_no_value_anywhere_in_an_event_does_harm(document: Any, topic: dict[str, Any], kind: str):
