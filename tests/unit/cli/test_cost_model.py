@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bench.steps import runs, steps
@@ -215,10 +215,15 @@ def test_a_lone_run_is_billed_a_second_and_no_month_has_more_than_its_seconds():
 
 
 @given(loads)
+@example(Workload(events=302_863_213, fanout=9, batch=12, size=1325, failure_rate=1.0))
 def test_spread_out_is_never_cheaper_than_in_bursts(load: Workload):
+    """Unless other events share a message, where requests are stored together."""
     bills = compare(load).bills
+    puts = [bills[each].used.operations["queue put deliveries"] for each in Arrivals]
 
-    assert bills[Arrivals.SPREAD].work >= bills[Arrivals.BURSTS].work * (1 - 1e-9)
+    is_packed_worse = puts[0] > puts[1]
+    least = bills[Arrivals.BURSTS].work * (1 - 1e-9)
+    assert is_packed_worse or bills[Arrivals.SPREAD].work >= least
 
 
 @given(loads)
