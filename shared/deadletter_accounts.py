@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import urlsplit
 
 Connection = Mapping[str, str]  # as `storage_setting` returns it
@@ -81,3 +81,8 @@ def _endpoint_fault(name: str, text: str) -> str | None:
     is_of_account = (host.startswith(f"{name}.") and not path) or path == f"/{name}"
     is_alone = _HOST.fullmatch(host) and not url.query and not url.fragment
     return None if is_alone and is_of_account else alone
+
+
+def with_own_account(own: str, others: Iterable[str]) -> tuple[str, ...]:
+    """Return the storage accounts that can have dead letters: the app's own, then by name."""
+    return own, *sorted({*others} - {own})

@@ -50,12 +50,11 @@ from shared.engine.publishing.publish_report import PublishReport
 from shared.engine.publishing.publisher_authorization import PublisherAuthorization
 from shared.engine.replaying.jobs import ReplayJobs
 from shared.engine.replaying.step import ReplaySteps
-from shared.engine.timers.blob_notices import BlobNotices
 from shared.engine.timers.dead_letters import WriteDeadLetters
 from shared.engine.timers.housekeeping import Housekeeping
 from shared.engine.timers.poison import ReturnPoison
 from shared.engine.timers.receiving import Intake
-from shared.engine.timers.source_events import SourceEvents
+from shared.engine.timers.source_events import BlobNotices, SourceEvents
 from shared.engine.timers.wake import Wake
 from shared.events.event import Event
 from shared.events.topic import Topic

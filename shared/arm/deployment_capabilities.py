@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
+from shared.deadletter_accounts import with_own_account
 from shared.delivery.delivery_profile import DeliveryProfile, Feature
 from shared.events.topic import InputSchema
 
@@ -48,7 +49,7 @@ class DeploymentCapabilities:
     @property
     def known_accounts(self) -> tuple[str, ...]:
         """The storage accounts that can have dead letters, the app's own first."""
-        return self.account, *sorted(set(self.dead_letter_accounts) - {self.account})
+        return with_own_account(self.account, self.dead_letter_accounts)
 
     def limits(self, tagged: str | None) -> ProfileLimits:
         """Return the limits of the *tagged* profile, or those of the default profile."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from shared.engine.timers.last_runs import RecordedTimer
+    from shared.engine.timers.timer_runs import RecordedTimer
     from shared.http import HttpAnswer, HttpRequest
 
 

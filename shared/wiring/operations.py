@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shared.adapters.cache import Cache
+from shared.deadletter_accounts import with_own_account
 from shared.engine.operations.console_files import CONTENT_TYPES, ConsoleFiles
 from shared.wiring.process import CLOCK, once
 
@@ -30,8 +31,8 @@ def console_files() -> ConsoleFiles:
 def status() -> Status:
     # The console's files need none of these: cold starts.
     from shared.engine.operations.activity import Activities, read_activities
-    from shared.engine.operations.holds import HeldSubscription, held_subscriptions
     from shared.engine.operations.status import Snapshot, Status, take_snapshot
+    from shared.engine.operations.subscription_state import HeldSubscription, held_subscriptions
     from shared.engine.operations.topic_states import topic_states
     from shared.events.topic import DEPLOYMENT
     from shared.wiring import storage
@@ -40,6 +41,7 @@ def status() -> Status:
     from shared.wiring.settings import settings
     from shared.wiring.timers import timer_runs
 
+    others = settings().deadletter_accounts
     holds = Cache[Sequence[HeldSubscription]](time.monotonic, lambda _: _KEEP_HOLDS_SECONDS)
     latest = Cache[Activities](time.monotonic, lambda _: _KEEP_HOLDS_SECONDS)
     snapshots = Cache[Snapshot | None](time.monotonic, lambda _: _KEEP_SECONDS)
@@ -69,7 +71,7 @@ def status() -> Status:
         topics=lambda seen: topic_states(
             storage.resources(),
             CLOCK.now(),
-            {storage.account().account_name, *settings().deadletter_accounts, DEPLOYMENT},
+            (*with_own_account(storage.account().account_name, others), DEPLOYMENT),
             seen,
         ),
         activities=activities,

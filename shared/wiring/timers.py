@@ -8,15 +8,13 @@ from functools import partial
 from typing import Any
 
 from shared.adapters.off_loop import Threads
-from shared.engine.timers.blob_notices import BlobNotices
 from shared.engine.timers.dead_letters import WriteDeadLetters
 from shared.engine.timers.housekeeping import Housekeeping
-from shared.engine.timers.last_runs import RecordedTimer, TimerRuns
 from shared.engine.timers.poison import ReturnPoison
 from shared.engine.timers.queue_watch import WatchQueues
 from shared.engine.timers.receiving import Intake
-from shared.engine.timers.source_events import SourceEvents
-from shared.engine.timers.timer_jobs import Job, TimerJobs
+from shared.engine.timers.source_events import BlobNotices, SourceEvents
+from shared.engine.timers.timer_runs import Job, RecordedTimer, TimerJobs, TimerRuns
 from shared.engine.timers.waiting_events import WatchWaiting
 from shared.engine.timers.wake import Wake
 from shared.events.event import Event

@@ -69,12 +69,12 @@ class EventHistory:
         stored = self._find(key) if timelines else self._stored(call)
         state = None
         if stored is not None:
-            state = subscription_state.read_state(stored, self.health, self.counts, since, now)
+            state = subscription_state.state_document(stored, self.health, self.counts, since, now)
         found = {
             **key._asdict(),
             "at": timestamp(now),
             "since": timestamp(since),
-            "state": state and subscription_state.document(state),
+            "state": state,
             "value": [
                 event_timeline.document(each, with_answers=not call.is_reader) for each in timelines
             ],

@@ -16,7 +16,7 @@ from shared.engine.manage.sources import SystemTopics
 from shared.engine.manage.subscriptions import Subscriptions
 from shared.engine.manage.topics import CustomTopics
 from shared.engine.operations import subscription_state
-from shared.engine.operations.holds import held_subscriptions
+from shared.engine.operations.subscription_state import held_subscriptions
 from shared.engine.ports import CUSTOM_TOPICS, Document, Resource, ResourceStore, Table
 from shared.events.topic import DEPLOYMENT
 from shared.http import HttpAnswer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,21 +11,7 @@ from shared.clock import optional_timestamp, timestamp
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 
-
-@dataclass(frozen=True, slots=True)
-class EventTimeline:
-    """The records of one event for one subscription, in order; never empty."""
-
-    records: Sequence[AttemptRecord]
-
-    @property
-    def event_id(self) -> str | None:
-        return next((each.event_id for each in self.records if each.event_id), None)
-
-    @property
-    def end(self) -> AttemptRecord | None:
-        """The last record, if the event's delivery ended with it."""
-        return self.records[-1] if self.records[-1].state else None
+EventTimeline = Sequence[AttemptRecord]  # of one event for one subscription, in order; never empty
 
 
 def latest(days: Iterable[Sequence[AttemptRecord]], limit: int) -> list[EventTimeline]:
@@ -40,16 +26,17 @@ def latest(days: Iterable[Sequence[AttemptRecord]], limit: int) -> list[EventTim
         by_event: dict[str, list[AttemptRecord]] = {}
         for record in _with_answers(day):
             by_event.setdefault(record.system_id, []).append(record)
-        timelines += [EventTimeline(records) for records in by_event.values()]
+        timelines += by_event.values()
         if len(timelines) >= limit:
             break
-    return sorted(timelines, key=lambda each: each.records[0].published_at)[-limit:]
+    return sorted(timelines, key=lambda each: each[0].published_at)[-limit:]
 
 
 def document(timeline: EventTimeline, *, with_answers: bool = True) -> dict[str, Any]:
     """Return a timeline as JSON members: times in UTC, durations in seconds."""
-    first, end = timeline.records[0], timeline.end
-    named = next((each for each in timeline.records if each.event_id), first)
+    first, last = timeline[0], timeline[-1]
+    end = last if last.state else None
+    named = next((each for each in timeline if each.event_id), first)
     return {
         "eventId": named.event_id,
         **_about(named, with_answers=with_answers),
@@ -60,7 +47,7 @@ def document(timeline: EventTimeline, *, with_answers: bool = True) -> dict[str,
         "publishedAt": timestamp(first.published_at),
         "attempts": [
             _attempt(each, each.outcome, with_answer=with_answers)
-            for each in timeline.records
+            for each in timeline
             if each.outcome
         ],
         "end": end

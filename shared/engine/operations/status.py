@@ -12,13 +12,13 @@ from shared.clock import Clock, timestamp
 from shared.delivery.furthest import SKEW
 from shared.engine.delivering.clock_records import ClockNote, clock_notes
 from shared.engine.operations.activity import Activities, without_answers
-from shared.engine.operations.holds import HeldSubscription
 from shared.engine.operations.operator_authorization import Operators
 from shared.engine.operations.prometheus import CONTENT_TYPE, Gauge, exposition
+from shared.engine.operations.subscription_state import HeldSubscription
 from shared.engine.ports import CountReader, Queue, QueueWatch
 from shared.engine.replaying.job import ReplayJob
-from shared.engine.timers.last_runs import LastRun, TimerRuns, last_runs
 from shared.engine.timers.queue_watch import QueueState, states
+from shared.engine.timers.timer_runs import LastRun, TimerRuns, last_runs
 from shared.errors import AppError, MethodNotAllowed, NotFound, StorageUnavailable
 from shared.http import HttpAnswer, HttpRequest
 

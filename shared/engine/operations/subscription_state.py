@@ -1,22 +1,24 @@
-"""Reads the current state of one event subscription: consent, hold, dead letters, counts."""
+"""Reads the current state of event subscriptions: consent, holds, dead letters, counts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
+from shared.arm.pause_codec import to_pause
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.clock import optional_timestamp, timestamp
 from shared.delivery.furthest import Bounds
 from shared.delivery.health.availability import Availability, Held, NeedsProbe, Open, availability
-from shared.delivery.health.endpoint_health import bounded_health, endpoint_id
-from shared.engine.ports import CountReader, Document, HealthStore
+from shared.delivery.health.endpoint_health import Health, HoldReason, bounded_health, endpoint_id
+from shared.delivery.health.health_document import health_of
+from shared.engine.ports import CountReader, Document, HealthStore, ResourceStore, Table
 from shared.engine.timers.housekeeping import COUNTS_KEPT_FOR
 from shared.errors import UNREADABLE, UnreadableDocument
 from shared.metrics import Metric, count_of, total_of
-from shared.subscriptions.subscription import DeadLetterDestination, EventSubscription, Pause
+from shared.subscriptions.subscription import EventSubscription, Pause
 
 _OF_TOPIC = (Metric.PUBLISH_SUCCESS, Metric.UNMATCHED)
 _OF_SUBSCRIPTION = (
@@ -27,27 +29,15 @@ _OF_SUBSCRIPTION = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubscriptionState:
-    """The current state of one subscription."""
-
-    has_consented: bool
-    pause: Pause | None
-    availability: Availability  # of the endpoint, if there is consent and no pause
-    counts: dict[Metric, int]  # of all events since the requested time
-    dead_letter: DeadLetterDestination | None  # ``None``: events that end are dropped
-    expired_at: datetime | None = None  # ``None``: it has not expired
-
-
-def read_state(
+def state_document(
     stored: Document,
     health: HealthStore,
     counts: CountReader,
     since: datetime,
     now: datetime,
-) -> SubscriptionState:
+) -> dict[str, Any]:
     """
-    Read the state of a *stored* event subscription.
+    Return the state of a *stored* event subscription as JSON members, with its counts since then.
 
     Raises:
         UnreadableDocument: its row is damaged, or another version's.
@@ -58,16 +48,18 @@ def read_state(
         subscription = to_subscription_in_force(stored)
     except UNREADABLE as error:
         raise UnreadableDocument from error
-    key = subscription.key
-    return SubscriptionState(
-        has_consented=subscription.has_consented,
-        pause=subscription.pause,
-        availability=read_availability(subscription, health, now),
-        counts=_sums(counts, key.topic, "", _OF_TOPIC, span_of_time)
-        | _sums(counts, key.topic, key.subscription, _OF_SUBSCRIPTION, span_of_time),
-        dead_letter=subscription.dead_letter,
-        expired_at=subscription.expires_at if subscription.is_expired(now) else None,
-    )
+    topic, name = subscription.key
+    dead = subscription.dead_letter
+    counted = _sums(counts, topic, "", _OF_TOPIC, span_of_time)
+    counted |= _sums(counts, topic, name, _OF_SUBSCRIPTION, span_of_time)
+    is_expired = subscription.is_expired(now)
+    return {
+        "hasConsented": subscription.has_consented,
+        "expiredAt": optional_timestamp(subscription.expires_at) if is_expired else None,
+        **holds_document(subscription.pause, read_availability(subscription, health, now)),
+        "deadLetter": dead and {"account": dead.account, "container": dead.container},
+        "counts": {metric.value: count for metric, count in counted.items()},
+    }
 
 
 def read_availability(
@@ -97,16 +89,59 @@ def holds_document(pause: Pause | None, found: Availability) -> dict[str, Any]:
     return {"paused": paused, "held": held}
 
 
-def document(state: SubscriptionState) -> dict[str, Any]:
-    """Return a state as JSON members."""
-    kept = state.dead_letter
-    return {
-        "hasConsented": state.has_consented,
-        "expiredAt": optional_timestamp(state.expired_at),
-        **holds_document(state.pause, state.availability),
-        "deadLetter": kept and {"account": kept.account, "container": kept.container},
-        "counts": {metric.value: count for metric, count in state.counts.items()},
-    }
+class HeldSubscription(NamedTuple):
+    """A subscription that gets nothing now, and why: its pause, an automatic hold, or both."""
+
+    subscription: EventSubscription
+    availability: Availability
+    reasons: tuple[HoldReason, ...]
+
+
+def held_subscriptions(resources: ResourceStore, now: datetime) -> list[HeldSubscription]:
+    """
+    Read all subscriptions that get nothing now, in the order of their topics and names.
+
+    Rows that can't be read hold nothing, and are left out.
+
+    Raises:
+        StorageUnavailable: storage did not answer.
+    """
+    held = held_endpoints(resources, now)
+    found = []
+    for row in resources.list_all(Table.EVENT_SUBSCRIPTIONS):
+        with suppress(*UNREADABLE):
+            if held or to_pause(row.document):
+                found.append(_judged(to_subscription_in_force(row.document), held, now))
+    return [each for each in found if each.reasons]
+
+
+def held_endpoints(resources: ResourceStore, now: datetime) -> dict[str, Health]:
+    """
+    Read the health of each endpoint that has a hold, by its id, bounded as delivering reads it.
+
+    Rows that can't be read hold none.
+
+    Raises:
+        StorageUnavailable: storage did not answer.
+    """
+    held = {}
+    for row in resources.list_all(Table.ENDPOINT_HEALTH):
+        with suppress(*UNREADABLE):
+            health = bounded_health(health_of(row.document), Bounds(now))
+            if health.hold:
+                held[health.endpoint] = health
+    return held
+
+
+def _judged(
+    subscription: EventSubscription, held: dict[str, Health], now: datetime
+) -> HeldSubscription:
+    health = held.get(endpoint_id(subscription))
+    found = availability(health, now) if health else Open()
+    reasons = [HoldReason.PAUSE] if subscription.pause else []
+    if health and health.hold and not isinstance(found, Open):
+        reasons.append(health.hold.reason)
+    return HeldSubscription(subscription, found, tuple(reasons))
 
 
 def _sums(

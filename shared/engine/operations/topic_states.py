@@ -14,8 +14,7 @@ from shared.clock import timestamp
 from shared.delivery.health.availability import Open, availability
 from shared.delivery.health.endpoint_health import Health, endpoint_id
 from shared.engine.operations.activity import NOTHING, Activities, Activity
-from shared.engine.operations.holds import held_endpoints
-from shared.engine.operations.subscription_state import holds_document
+from shared.engine.operations.subscription_state import held_endpoints, holds_document
 from shared.engine.operations.troubles import (
     Facts,
     Trouble,

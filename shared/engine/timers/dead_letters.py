@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 from shared import telemetry
 from shared.clock import Clock
 from shared.deadletter.batching import batches, blob_body, dead_letter_path, numbered_path
-from shared.deadletter.blob_summary import BlobSummary
-from shared.deadletter.namespace_record import namespace_reason, namespace_record
+from shared.deadletter.namespace_record import namespace_record
 from shared.deadletter.record import record
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message_writer import with_blob
@@ -32,9 +31,17 @@ from shared.engine.ports import (
     Receipt,
     Receiver,
 )
-from shared.engine.timers.blob_notices import BlobNotices, NoticesOfRun, is_news
-from shared.engine.timers.blob_target import BlobTarget, note_of
+from shared.engine.timers.blob_contents import (
+    BlobTarget,
+    LetterText,
+    ReadyMessage,
+    note_of,
+    parts_of,
+    path_of_several,
+    summary_of,
+)
 from shared.engine.timers.receiving import HIDDEN_FOR, Intake, ReadMessage
+from shared.engine.timers.source_events import BlobNotices, NoticesOfRun, is_news
 from shared.errors import StorageUnavailable, StorageUnreachable
 from shared.events.event import event_names
 from shared.events.notices import WrittenBlob
@@ -50,24 +57,6 @@ _Left = dict[int, ReadMessage]  # the messages of a group that are still to be h
 
 class _DestinationFailed(Exception):
     """A dead-letter destination can't be written to."""
-
-
-class _Record(NamedTuple):
-    """A dead letter; its event's type and subject, and trace; its last attempt's cause."""
-
-    text: str
-    about: str
-    trace_id: str | None
-    cause: str | None
-
-
-class _Ready(NamedTuple):
-    """A message with its events' records, and the deliveries whose payload is missing."""
-
-    number: int
-    source: ReadMessage
-    records: list[_Record]
-    missing: list[Delivery]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,10 +176,10 @@ class WriteDeadLetters:
         self.receiver.delete(Queue.DEADLETTERS, left[number].received)
         del left[number]
 
-    def _sized(self, left: _Left) -> Iterable[tuple[_Ready, int, int]]:
+    def _sized(self, left: _Left) -> Iterable[tuple[ReadyMessage, int, int]]:
         """Yield each message with its records, their number and their size in characters."""
         for number, each in [*left.items()]:
-            ready = _Ready(number, each, [], [])
+            ready = ReadyMessage(number, each, [], [])
             try:
                 texts = texts_of(each.message.deliveries, self.payloads)
             except StorageUnavailable as error:
@@ -206,20 +195,20 @@ class WriteDeadLetters:
                     ready.records.extend(self._record(each, delivery, text))
             yield ready, len(ready.records), sum(len(each.text) for each in ready.records)
 
-    def _record(self, each: ReadMessage, delivery: Delivery, text: str) -> Iterator[_Record]:
+    def _record(self, each: ReadMessage, delivery: Delivery, text: str) -> Iterator[LetterText]:
         """Yield the event's record; if none can be made, write the event to ``poison``."""
         try:
             form = namespace_record if TopicName.parse(each.message.topic) else record
             cause = delivery.last and delivery.last.cause
             dead = form(delivery, text, note_of(each.message))
             about = event_names(text).about
-            yield _Record(dead, about, trace_id(delivery, text), cause)
+            yield LetterText(dead, about, trace_id(delivery, text), cause)
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             reason = f"the dead letter can't be built: {error!r}"
             self.intake.records.write(Queue.DEADLETTERS, each.received.text, reason, [text])
 
     def _write_batch(
-        self, target: BlobTarget, batch: list[_Ready], left: _Left, notices: NoticesOfRun
+        self, target: BlobTarget, batch: list[ReadyMessage], left: _Left, notices: NoticesOfRun
     ) -> None:
         """
         Write messages to a blob, notify its subscribers, and delete them.
@@ -238,11 +227,11 @@ class WriteDeadLetters:
             self._delete(ready.number, left)
 
     def _reserve_path(
-        self, target: BlobTarget, batch: list[_Ready], left: _Left
-    ) -> tuple[str, list[_Ready]]:
+        self, target: BlobTarget, batch: list[ReadyMessage], left: _Left
+    ) -> tuple[str, list[ReadyMessage]]:
         """Return the path of a new blob, and which messages of the batch store it."""
         named = target.subscription
-        path = _path_of_several(batch) or dead_letter_path(*named, self.clock.now(), self.new_id())
+        path = path_of_several(batch) or dead_letter_path(*named, self.clock.now(), self.new_id())
         return path, [ready for ready in batch if self._reserve_message(ready.number, path, left)]
 
     def _reserve_message(self, number: int, path: str, left: _Left) -> bool:
@@ -260,20 +249,22 @@ class WriteDeadLetters:
             del left[number]
         return renewed is not None
 
-    def _store(self, target: BlobTarget, batch: list[_Ready], last_path: str) -> list[WrittenBlob]:
+    def _store(
+        self, target: BlobTarget, batch: list[ReadyMessage], last_path: str
+    ) -> list[WrittenBlob]:
         """
         Write the records of a batch; that of *last_path* is the last blob.
 
         Return the blobs that subscribers are notified of.
         """
         named, blobs = target.subscription, []
-        parts = _parts(batch)
+        parts = parts_of(batch)
         for number, part in enumerate(parts, 1):
             texts = [each.text for each, _ in part]
             traces: dict[str, Any] = {"trace_ids": distinct(each.trace_id for each, _ in part)}
             path = last_path if number == len(parts) else numbered_path(last_path, number)
             reasons = Counter(reason for _, reason in part)
-            summary = _summary(target, batch, reasons)._replace(first=part[0][0].about)
+            summary = summary_of(target, batch, reasons)._replace(first=part[0][0].about)
             stored = self.store.write(target.destination, path, blob_body(texts), summary)
             if stored:
                 if is_news(named.topic, texts):
@@ -320,35 +311,3 @@ class WriteDeadLetters:
 
     def _hide(self, each: ReadMessage) -> None:
         self.receiver.hide(Queue.DEADLETTERS, each.received, AGAIN_IN)
-
-
-def _summary(
-    target: BlobTarget, batch: list[_Ready], reasons: Mapping[EndReason, int]
-) -> BlobSummary:
-    """Summarize a blob; it names no topic if the topic was created anew elsewhere meanwhile."""
-    topic_ids = {note_of(ready.source.message).topic_id for ready in batch}
-    is_of_namespace = TopicName.parse(target.subscription.topic)
-    named: Counter[str] = Counter()
-    for reason, times in reasons.items():
-        named[namespace_reason(reason) if is_of_namespace else reason] += times
-    return BlobSummary(topic_ids.pop() if len(topic_ids) == 1 else "", named)
-
-
-def _parts(batch: list[_Ready]) -> list[list[tuple[_Record, EndReason]]]:
-    """Divide the records of a batch, each with its reason, into blobs."""
-    records = (
-        ((each, note_of(ready.source.message).reason), 1, len(each.text))
-        for ready in batch
-        for each in ready.records
-    )
-    return [*batches(records)]
-
-
-def _path_of_several(batch: list[_Ready]) -> str:
-    """
-    Return the path that an earlier run stored with a message which fills several blobs.
-
-    Such a message is a batch of its own, so no other has that path, and its blobs are written
-    again under the same names.
-    """
-    return batch[0].source.message.blob if len(_parts(batch)) > 1 else ""

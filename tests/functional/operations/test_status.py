@@ -24,15 +24,20 @@ from shared.engine.operations.activity import (
     Activities,
     read_activities,
 )
-from shared.engine.operations.holds import held_subscriptions
 from shared.engine.operations.operator_authorization import Operators
 from shared.engine.operations.status import LATE, Status, take_snapshot
+from shared.engine.operations.subscription_state import held_subscriptions
 from shared.engine.operations.topic_states import topic_states
 from shared.engine.ports import Queue, Table
 from shared.engine.replaying.job import JobState, ReplayJob
-from shared.engine.timers.last_runs import JobsFailed, RecordedTimer, TimerRuns, last_runs
 from shared.engine.timers.queue_watch import WatchQueues
-from shared.engine.timers.timer_jobs import TimerJobs
+from shared.engine.timers.timer_runs import (
+    JobsFailed,
+    RecordedTimer,
+    TimerJobs,
+    TimerRuns,
+    last_runs,
+)
 from shared.errors import StorageUnavailable
 from shared.http import HttpAnswer, HttpRequest
 from shared.metrics import CountRow, Metric, Series, Span, Sum

@@ -17,7 +17,7 @@ from shared.deadletter.selection import Selection
 from shared.engine.operations.trouble_notices import LOOKED_BACK, TroubleNotices
 from shared.engine.ports import Queue, Table
 from shared.engine.replaying.job import JobState, Progress, ReplayJob, ReplaySource
-from shared.engine.timers.blob_notices import is_news
+from shared.engine.timers.source_events import is_news
 from shared.errors import StorageUnavailable
 from shared.events.notices import NoticeKind
 from shared.metrics import CountRow, Metric, Series, Span, Sum

@@ -13,7 +13,7 @@ from shared.delivery.messages.message import VERSION
 from shared.engine.ports import Queue
 from shared.engine.timers import receiving
 from shared.engine.timers.receiving import ReadMessage
-from shared.engine.timers.timer_jobs import Job, TimerJobs
+from shared.engine.timers.timer_runs import Job, TimerJobs
 from shared.errors import StorageUnavailable
 from tests.builders import a_delivery, a_message, a_note
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged

@@ -15,7 +15,6 @@ from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.outcome import DeliveryOutcome, EndpointAnswer, Outcome
 from shared.delivery.policy import EndReason, EndState
 from shared.engine.operations.event_timeline import (
-    EventTimeline,
     document,
     failure_documents,
     latest,
@@ -49,7 +48,7 @@ EXPIRED = a_record(
 
 
 def test_people_read_a_line_per_attempt_and_one_for_the_end() -> None:
-    shown = table(document(EventTimeline([a_record(), LAST])), START + 3600 * SECOND)
+    shown = table(document([a_record(), LAST]), START + 3600 * SECOND)
 
     assert shown.splitlines() == [
         f"e-0  published 2026-02-09 12:00:00, 1:00:00 ago  (aeg-output-event-id {ID})",
@@ -76,7 +75,7 @@ def test_people_read_a_line_per_attempt_and_one_for_the_end() -> None:
 def test_type_subject_and_event_stand_beside_the_id(*, may_see: bool) -> None:
     """Readers see no more of an event than its type."""
     record = a_record(event_type="Placed", subject="/o/7\x1b", event='{"id": "e-0"}')
-    found = document(EventTimeline([record]), with_answers=may_see)
+    found = document([record], with_answers=may_see)
     lines = table(found, START + 3600 * SECOND).splitlines()
     about = "Placed /o/7\ufffd" if may_see else "Placed"
 
@@ -114,12 +113,12 @@ def test_the_answer_stands_below_its_attempt() -> None:
 
 
 def test_the_trace_is_shown_if_there_is_one() -> None:
-    traced = document(EventTimeline([a_record(trace_id=TRACE.trace_id)]))
+    traced = document([a_record(trace_id=TRACE.trace_id)])
 
     title, *_ = table(traced, START).splitlines()
     assert title.endswith(f"(aeg-output-event-id {ID}, trace {TRACE.trace_id})")
     assert traced["traceId"] == TRACE.trace_id
-    assert document(EventTimeline([a_record()]))["traceId"] is None
+    assert document([a_record()])["traceId"] is None
 
 
 @pytest.mark.parametrize(
@@ -157,14 +156,14 @@ def test_the_trace_is_shown_if_there_is_one() -> None:
 def test_the_last_line_says_what_became_of_it(
     records: list[AttemptRecord], seconds: int, last: str
 ) -> None:
-    shown = table(document(EventTimeline(records)), START + seconds * SECOND)
+    shown = table(document(records), START + seconds * SECOND)
 
     assert shown.splitlines()[-1].strip() == last
     assert len(shown.splitlines()) == 4
 
 
 def test_programs_get_the_same() -> None:
-    shown = document(EventTimeline([a_record(), LAST]))
+    shown = document([a_record(), LAST])
 
     assert shown["eventId"] == "e-0"
     assert shown["systemId"] == ID
@@ -189,8 +188,8 @@ def test_programs_get_the_same() -> None:
         "at": "2026-02-09T12:00:30.2100000Z",
         "blobDueAt": "2026-02-09T12:05:30.2000000Z",
     }
-    assert document(EventTimeline([a_record()]))["end"] is None
-    assert len(document(EventTimeline([a_record(), EXPIRED]))["attempts"]) == 1
+    assert document([a_record()])["end"] is None
+    assert len(document([a_record(), EXPIRED])["attempts"]) == 1
 
 
 def test_a_delivered_event_ends_so() -> None:
@@ -203,12 +202,8 @@ def test_a_delivered_event_ends_so() -> None:
         why="",
     )
 
-    assert document(EventTimeline([a_record(), taken]))["end"]["state"] == "delivered"
-    assert (
-        table(document(EventTimeline([taken])), START)
-        .splitlines()[-1]
-        .endswith("12:00:00  delivered")
-    )
+    assert document([a_record(), taken])["end"]["state"] == "delivered"
+    assert table(document([taken]), START).splitlines()[-1].endswith("12:00:00  delivered")
 
 
 def test_the_latest_events_are_shown_and_no_more_days_are_read() -> None:
@@ -226,6 +221,6 @@ def test_the_latest_events_are_shown_and_no_more_days_are_read() -> None:
 
     timelines = latest(days(), 4)
 
-    assert [each.records[0].system_id for each in timelines] == ["1-2", "0-0", "0-1", "0-2"]
-    assert [len(each.records) for each in timelines] == [2, 2, 2, 2]
+    assert [each[0].system_id for each in timelines] == ["1-2", "0-0", "0-1", "0-2"]
+    assert [len(each) for each in timelines] == [2, 2, 2, 2]
     assert read == [0, 1]

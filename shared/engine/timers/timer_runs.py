@@ -1,4 +1,4 @@
-"""Records each timer's last run in a row, so that health can tell whether timers run."""
+"""Runs the jobs of timers, and records each last run, so that health can tell whether they run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from shared import telemetry
 from shared.clock import Clock, is_pending, timestamp
@@ -70,6 +70,37 @@ def last_runs(rows: Iterable[Resource]) -> Mapping[str, LastRun]:
             run = LastRun(datetime.fromisoformat(at).astimezone(UTC), tuple(failed))
             found[str(each.document["timer"])] = run
     return found
+
+
+class Job(Protocol):
+    """One job of a timer."""
+
+    def run(self, deadline: datetime) -> None:
+        """Do the job; start nothing new after *deadline*."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimerJobs:
+    """Runs its jobs in order, each with its share of the time."""
+
+    jobs: Mapping[str, Job]
+    clock: Clock
+    run_for: timedelta = timedelta(minutes=2)  # and a put may be repeated for two more
+
+    def run(self) -> list[str]:
+        """
+        Run every job; return the names of those that failed.
+
+        A failure is logged, and the job runs again with the next run.
+        """
+        failed = []
+        for name, job in self.jobs.items():
+            try:
+                job.run(self.clock.now() + self.run_for / len(self.jobs))
+            except Exception as error:  # noqa: BLE001 - an internal error must not stop the others
+                failed.append(name)
+                telemetry.error("timer.failed", job=name, detail=f"{type(error).__name__}: {error}")
+        return failed
 
 
 class JobsFailed(Exception):
