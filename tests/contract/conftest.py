@@ -12,8 +12,7 @@ from azure.core.exceptions import ResourceNotFoundError
 from devhost.azurite import Azurite, running_azurite
 from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.connection_setting import Service, connections_beside
-from shared.deadletter_accounts import deadletter_accounts
-from shared.storage_setting import storage_setting
+from shared.settings.storage_settings import deadletter_accounts, storage_setting
 from tests.managed_identity import SecuredStorage, running_secured_storage
 
 OTHER = "archive1"

@@ -27,7 +27,7 @@ from shared.adapters.storage.queue_pusher import QueuePusher
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
 from shared.http import Answered, Exchange, OutboundRequest, QueueAddress
-from shared.storage_setting import storage_setting
+from shared.settings.storage_settings import storage_setting
 from shared.wiring.outbound import storage_pusher
 from tests.managed_identity import CLIENT, SecuredStorage, running_secured_storage
 from tests.senders import BRIDGE, THREADS, sender_of

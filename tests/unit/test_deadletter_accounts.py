@@ -8,9 +8,9 @@ import pytest
 
 from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.connection_setting import Service, connections_beside
-from shared.deadletter_accounts import deadletter_accounts, has_queues
 from shared.errors import InvalidSettings
 from shared.settings import from_environ, unknown, unresolved
+from shared.settings.storage_settings import deadletter_accounts, has_queues
 from shared.wiring import settings as wired
 
 NAME = "PUSHGRID_DEADLETTER_ACCOUNTS"

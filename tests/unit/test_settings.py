@@ -9,7 +9,6 @@ from ipaddress import ip_network
 import pytest
 
 from shared.errors import InvalidSettings
-from shared.network_settings import EgressProxy
 from shared.settings import (
     NAMES,
     STORAGE,
@@ -21,6 +20,7 @@ from shared.settings import (
     unknown,
     unresolved,
 )
+from shared.settings.network_settings import EgressProxy
 from shared.wiring import managing, process, storage, timers
 from shared.wiring import settings as wired
 

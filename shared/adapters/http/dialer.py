@@ -24,7 +24,7 @@ from shared.adapters.http.resolver import Lookup, NameServers, Resolver
 from shared.adapters.http.tls import Tls, parse_certificate
 from shared.errors import is_shortage
 from shared.http import Failure, Peer
-from shared.network_settings import EgressProxy
+from shared.settings.network_settings import EgressProxy
 
 _ATTEMPT_SECONDS = 0.25  # until the next address is tried as well (section 5)
 

@@ -25,7 +25,7 @@ from shared.adapters.http.request_writer import ParsedUrl, parse_url, write_requ
 from shared.adapters.http.resolver import Lookup
 from shared.adapters.http.tls import client_tls
 from shared.http import Answered, Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
-from shared.network_settings import EgressProxy
+from shared.settings.network_settings import EgressProxy
 
 MOST_LATE = 256  # connections that wait for a late answer; then the oldest gives way
 _CONNECT_SECONDS = 10.0

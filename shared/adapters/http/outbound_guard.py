@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
-from shared.network_settings import Network
+from shared.settings.network_settings import Network
 
 Address = IPv4Address | IPv6Address
 

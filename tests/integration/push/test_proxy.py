@@ -11,7 +11,7 @@ import pytest
 from shared.adapters.http.outbound_guard import Address, OutboundGuard
 from shared.adapters.http.tls import TlsMaterial, client_tls
 from shared.http import Failure
-from shared.network_settings import egress_proxy
+from shared.settings.network_settings import egress_proxy
 from tests.integration.push.authority import Authority
 from tests.integration.push.names import looked_up
 from tests.integration.push.on_loop import HttpPusher

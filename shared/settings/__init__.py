@@ -11,16 +11,22 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, TypeVar
 
-from shared.deadletter_accounts import (
+from shared.errors import Fault, InvalidSettings
+from shared.settings.network_settings import (
+    EgressProxy,
+    Network,
+    egress_proxy,
+    name_servers,
+    networks,
+)
+from shared.settings.storage_settings import (
     UNRESOLVED,
     Connection,
     deadletter_accounts,
     has_queues,
     settings_named,
+    storage_setting,
 )
-from shared.errors import Fault, InvalidSettings
-from shared.network_settings import EgressProxy, Network, egress_proxy, name_servers, networks
-from shared.storage_setting import storage_setting
 
 E = TypeVar("E", bound=StrEnum)
 

@@ -1,4 +1,4 @@
-"""Reads the setting that names the other accounts for dead letters, and for events in queues."""
+"""Reads the connections to storage: of the app's own account, and of others that hold events."""
 
 from __future__ import annotations
 
@@ -7,10 +7,40 @@ from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import urlsplit
 
 Connection = Mapping[str, str]  # as `storage_setting` returns it
+_PREFIXES = ("ConnectionStrings:AzureWebJobs", "AzureWebJobs", "ConnectionStrings:", "")
 _ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
 UNRESOLVED = "@Microsoft.KeyVault("  # the value of a setting whose reference can't be resolved
 _HOST = re.compile(r"[a-z0-9.-]+(:[0-9]{1,5})?")
 _SETTING = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def storage_setting(connection: str, environ: Mapping[str, str]) -> Connection:
+    """
+    Return a connection string under ``''``, or the members of a section; nothing if neither is set.
+
+    The first prefix that has a value wins, and there a string before a section. Names are
+    case-insensitive (members are returned in lower case), ``:`` and ``__`` mean the same, and an
+    empty value is not set.
+
+    Source: azure-webjobs-sdk, IConfigurationExtensions.GetWebJobsConnectionSection.
+    """
+    given = {
+        name.replace("__", ":").lower(): value.strip()
+        for name, value in environ.items()
+        if value.strip()
+    }
+    for prefix in _PREFIXES:
+        root = f"{prefix}{connection}".lower()
+        if text := given.get(root):
+            return {"": text}
+        start = f"{root}:"
+        if members := {
+            name.removeprefix(start): value
+            for name, value in given.items()
+            if name.startswith(start)
+        }:
+            return members
+    return {}
 
 
 def deadletter_accounts(text: str, environ: Mapping[str, str]) -> dict[str, Connection]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from devhost.storage.account import connection_setting
-from shared.storage_setting import storage_setting
+from shared.settings.storage_settings import storage_setting
 
 Read = Callable[[str, Mapping[str, str]], Mapping[str, str]]
 both = pytest.mark.parametrize("read", [storage_setting, connection_setting])
