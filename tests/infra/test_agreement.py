@@ -17,8 +17,9 @@ from tools.bicepcheck.reading.folder import Folder
 from tools.bicepcheck.rules.roles import ROLES, _role_id
 from tools.bicepcheck.score import ROOT, copied
 
+SETTINGS = "shared/settings/__init__.py"
 RENAMES = [
-    ("setting in the code", "shared/settings/__init__.py", '"PUSHGRID_PROFILE"', '"PUSHGRID_EDITION"'),
+    ("setting in the code", SETTINGS, '"PUSHGRID_PROFILE"', '"PUSHGRID_EDITION"'),
     ("setting in Bicep", "infra/modules/app.bicep", "PUSHGRID_PROFILE:", "PUSHGRID_EDITION:"),
     ("schedule in the code", "wake_function/function.json", "WAKE_SCHEDULE", "WAKING_SCHEDULE"),
     ("schedule in Bicep", "infra/modules/app.bicep", "WAKE_SCHEDULE", "WAKING_SCHEDULE"),
@@ -46,7 +47,7 @@ RENAMES = [
     ),
     ("log line in Bicep", "infra/modules/alerts.bicep", "queue.depth", "queue.state"),
     ("connection of a trigger", "retry_function/function.json", "WebJobsStorage", "JobsStorage"),
-    ("connection in the code", "shared/settings/__init__.py", '"AzureWebJobsStorage"', '"AzureStorage"'),
+    ("connection in the code", SETTINGS, '"AzureWebJobsStorage"', '"AzureStorage"'),
     ("connection in Bicep", "infra/modules/app.bicep", "AzureWebJobsStorage__", "Storage__"),
     ("parameter in Bicep", "infra/main.bicep", "param attemptLog ", "param attemptLogging "),
     ("parameter in the file", "infra/main.parameters.json", '"attemptLog"', '"attemptLogging"'),
