@@ -143,7 +143,7 @@ def _passed(calls: list[ast.Call], method: str, constants: dict[str, str]) -> fr
 
 
 def _settings(trees: list[ast.Module]) -> set[str]:
-    """Return the names in `_SETTINGS` of shared/settings/__init__.py: `member: (name, conversion)`."""
+    """Return the names in `_SETTINGS` of shared/settings/: `member: (name, conversion)`."""
     for tree in trees:
         for node in tree.body:
             match node:
