@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
+from unittest.mock import Mock
 from urllib.parse import quote
 
 import pytest
@@ -106,18 +107,12 @@ def test_a_namespace_has_azures_names_for_what_its_topics_count(
 
 
 def test_only_what_is_asked_for_is_read(counted: ArmApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[tuple[str, str]] = []
-    minutes = counted.counts.minutes
-
-    def spy(topic: str, name: str, *span: Any) -> Any:
-        read.append((topic, name))
-        return minutes(topic, name, *span)
-
-    monkeypatch.setattr(counted.counts, "minutes", spy)
+    minutes = Mock(wraps=counted.counts.minutes)
+    monkeypatch.setattr(counted.counts, "minutes", minutes)
 
     totals(counted, SHOP, "DroppedEvents", "Topic eq 'returns'")
 
-    assert read == [("shop.returns", "")]
+    assert [each.args[:2] for each in minutes.call_args_list] == [("shop.returns", "")]
 
 
 def test_a_namespace_takes_only_its_own_topics_along(counted: ArmApi) -> None:
