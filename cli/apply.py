@@ -34,7 +34,7 @@ _SIGNS = {
 @click.command("apply")
 @click.argument("file", type=_FILE)
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-@click.option("--prune", is_flag=True, help="Delete what the file does not name.")
+@click.option("--prune", is_flag=True, help="Delete resources that the file does not name.")
 @click.option("--parameters", "parameter_file", type=_FILE, help="Parameter file of a template.")
 @click.option(
     "--parameter", "given", type=NameValue(), multiple=True, help="Parameter of a template."
@@ -54,8 +54,8 @@ def apply(
     Apply FILE to a deployment.
 
     FILE names topics, system topics, namespaces and event subscriptions: a pushgrid.json or
-    pushgrid.yaml, or a compiled Bicep or ARM template. What is already as FILE says is left alone,
-    so that a second run changes nothing.
+    pushgrid.yaml, or a compiled Bicep or ARM template. Resources that match FILE stay unchanged: a
+    second run changes nothing.
     """
     parameters = _read_parameters(parameter_file) | dict(given)
     configuration = read_configuration(file, parameters, deployment.scope)

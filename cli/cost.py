@@ -54,7 +54,7 @@ def cost(failure_rate: float, memory_mb: int, as_json: bool, **load: int) -> Non
     """
     Price a month's work on Azure, beside Event Grid's price.
 
-    The price follows from list prices and measured storage operations.
+    It is computed from list prices and measured storage operations.
     """
     try:
         comparison = compare(_workload(load, failure_rate), memory_mb)

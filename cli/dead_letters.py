@@ -103,7 +103,9 @@ def list_blobs(
 @dead_letters.command("show")
 @click.argument("blob")
 @click.option("--topic", "-t", help="Topic or NAMESPACE.TOPIC; found automatically if omitted.")
-@click.option("--subscription", "-s", "name", help="Its event subscription.")
+@click.option(
+    "--subscription", "-s", "name", help="Event subscription; found automatically if omitted."
+)
 @shows_most(WholeNumber(1), 1000, "The first N records.")
 @prints_found
 def show(

@@ -34,7 +34,7 @@ def asks_first(command: F) -> F:
 
 def confirm(what: str, how_much: Callable[[], str]) -> None:
     """
-    Return if whoever is at the terminal agrees to *what*; *how_much* goes on with the sentence.
+    Return if the user at the terminal agrees to *what*; *how_much* goes on with the sentence.
 
     Raises:
         CommandFailed: they do not, or there is no terminal.
@@ -58,7 +58,7 @@ def delete(
     *subscriptions* returns topic and name of each event subscription that goes.
 
     Raises:
-        CommandFailed: there is none, or nobody agrees.
+        CommandFailed: there is none, or the user does not agree.
     """
     kind, name, path, topic = doomed
     if not deployment.has(path):

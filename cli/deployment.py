@@ -101,11 +101,11 @@ class Deployment:
             return None
 
     def has(self, path: str) -> bool:
-        """Return whether there is a resource, be it one that can't be read now."""
+        """Return whether there is a resource, even one that can't be read now."""
         return self.find(path) is not None
 
     def keys(self, path: str, regenerate: str | None) -> Mapping[str, str]:
-        """Return the access keys of a resource, after making the one named anew."""
+        """Return the access keys of a resource, after regenerating the one named."""
         if regenerate:
             found: Mapping[str, str] = self.post(f"{path}/regenerateKey", {"keyName": regenerate})
         else:

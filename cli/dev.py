@@ -93,13 +93,11 @@ _POLL_SECONDS = 0.25
     default=1,
     show_default=True,
     metavar="N",
-    help="Processes that serve, to use as many cores; PUSHGRID_ENDPOINT_LIMIT is each one's own.",
+    help="Number of processes, to use as many cores; PUSHGRID_ENDPOINT_LIMIT applies to each.",
 )
 @click.option("--env", type=NameValue(), multiple=True, help="Override a setting of the app.")
 @click.option("--verbose", is_flag=True, help="Print the log of the host as well.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one line of JSON for each thing that happens."
-)
+@click.option("--json", "as_json", is_flag=True, help="Print each line as JSON.")
 def dev(
     host: IPv4Address,
     port: int,
@@ -116,7 +114,7 @@ def dev(
     Run a deployment on this machine and show what happens.
 
     It applies the configuration file of the working directory, and applies it again when it
-    changes. Other pushgrid commands find its admin key by themselves. Ctrl-C stops it.
+    changes. Other pushgrid commands find its admin key automatically. Ctrl-C stops it.
     """
     settings = dict(env) | ({"PUSHGRID_TIME_SCALE": f"{time_scale:g}"} if time_scale else {})
     if STORAGE in settings:

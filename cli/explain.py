@@ -1,4 +1,4 @@
-"""`pushgrid explain`: prints why an event is attempted when it is, or which filter refuses it."""
+"""`pushgrid explain`: forecasts an event's attempts, or shows which filter excludes it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _LONGEST_ANSWER = 86400  # seconds: a day, longer than any timeout
     "--event",
     type=click.File("r", encoding="utf-8-sig"),
     metavar="FILE",
-    help="Say instead which event subscriptions match the event in FILE; '-' is standard input.",
+    help="Show instead which event subscriptions match the event in FILE; '-' is standard input.",
 )
 @click.option("--topic", "-t", help="Topic of the event, or NAMESPACE.TOPIC.")
 @click.option("--subscription", "-s", help="Only this event subscription.")
@@ -80,9 +80,9 @@ def explain(
     **given: Any,
 ) -> int:
     """
-    Forecast when an event is attempted, or say what refuses it.
+    Forecast attempts, or show which filter excludes an event.
 
-    With --answers, times count from publish, without jitter, and no deployment is asked.
+    With --answers, times count from publish, without jitter; no deployment is called.
 
     With --event and --topic, nothing is published, and the exit code is 1 if nothing matches.
     """

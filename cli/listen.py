@@ -47,10 +47,10 @@ _USUAL = frozenset({"host", "content-type", "content-length", "user-agent"})  # 
 @click.option(
     "--answers",
     metavar="A,B,…",
-    help="What to answer each subscription's pushes with, in order: status codes, timeout (no "
-    "answer for 31 s) or reset (the connection is cut). The last repeats. The default is 200.",
+    help="Answers to each subscription's pushes, in order: status codes, timeout (no answer for "
+    "31 s) or reset (the connection is cut). The last repeats; the default is 200.",
 )
-@click.option("--answer", metavar="A", help="The same, for a single answer.")
+@click.option("--answer", metavar="A", help="One answer to all pushes.")
 @click.option("--json", "as_json", is_flag=True, help="Print only one line of JSON for each push.")
 @click.option(
     "--topic",
@@ -61,7 +61,7 @@ _USUAL = frozenset({"host", "content-type", "content-length", "user-agent"})  # 
 @click.option(
     "--forward-to",
     metavar="URL",
-    help="Pass each push on, and answer with the status that comes back.",
+    help="Forward each push to this URL, and answer with its status.",
 )
 @calls_deployment
 def listen(

@@ -98,7 +98,7 @@ def prints_json(command: F) -> F:
         "--output",
         "-o",
         type=click.Choice(["json", "table"]),
-        help="The same as --json, or its opposite.",
+        help="Output format; json is the same as --json.",
     )
     @wraps(command)
     def printing(*arguments: Any, as_json: bool, output: str | None, **options: Any) -> Any:

@@ -69,7 +69,7 @@ def as_table(rows: Sequence[Mapping[str, object]], nothing: str) -> Table | Text
 
 def print_parts(*parts: Table | Text) -> None:
     """Print tables and texts one below the other."""
-    # Where nobody looks on, no column is cut to fit.
+    # Columns are cut to fit a terminal only.
     Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE).print(*parts, sep="\n")
 
 

@@ -54,7 +54,9 @@ class _Match(NamedTuple):
     help="Publish the data as a text, even if it looks like JSON.",
 )
 @click.option("--id", "event_id", help="Id of the event; the default is a new one.")
-@click.option("--source", default="/pushgrid/cli", show_default=True, help="Of a CloudEvent.")
+@click.option(
+    "--source", default="/pushgrid/cli", show_default=True, help="Source of a CloudEvent."
+)
 @click.option(
     "--schema",
     type=SchemaName(EVENT_GRID, CLOUD_EVENTS),
@@ -63,8 +65,8 @@ class _Match(NamedTuple):
 @click.option(
     "--key",
     "topic_key",
-    help="Key of the topic or its namespace, or a shared access signature; without it, the key is "
-    "asked for with the admin key.",
+    help="Key of the topic or its namespace, or a shared access signature; by default, the key is "
+    "read with the admin key.",
 )
 @prints_found
 def publish(
@@ -83,10 +85,10 @@ def publish(
     """
     Publish events to TOPIC, or NAMESPACE.TOPIC.
 
-    FILE has events as JSON: one, a list, or one a line; '-' is standard input. Members that the
-    schema requires and that are missing are added: id, time and version. Without FILE, one event is
-    made of the options. Data is JSON if it can be, otherwise a text; what begins with {, [ or a
-    double quote must be JSON, unless there is --text.
+    FILE has events as JSON: one, a list, or one per line; '-' is standard input. Missing members
+    that the schema requires are added: id, time and version. Without FILE, the options describe one
+    event. Data is JSON if it can be parsed, and text otherwise; data that begins with {, [ or a
+    double quote must be JSON, unless --text is given.
     """
     if not file and not kind:
         raise click.UsageError("Give a FILE, or --type.")

@@ -49,7 +49,7 @@ _RUNNING, _DONE, _FAILED = "Running", "Done", "Failed"
 @click.option(
     "--unproven",
     is_flag=True,
-    help="Also send CloudEvents whose blob does not tell their topic: an event subscription of the "
+    help="Also send CloudEvents whose blob does not name their topic: an event subscription of the "
     "same name may share its folder.",
 )
 @click.option("--no-wait", is_flag=True, help="Return when the job is started.")
@@ -69,9 +69,9 @@ def replay(
     """
     Send dead letters again, as new deliveries.
 
-    Without an option that chooses some, it asks first. No filter is applied. The app carries the
-    job out; it goes on when this command ends. The exit code is 1 if the job failed, be it in part,
-    or was cancelled.
+    Asks for confirmation unless an option selects some. No filter is applied. The app runs the job,
+    which continues when this command ends. The exit code is 1 if the job failed, even in part, or
+    was cancelled.
     """
     times = span_members(since, until)
     if to and "/" not in to and not chosen["topic"]:
@@ -124,7 +124,7 @@ def events() -> None:
 @click.option("--topic", "-t", help="Only dead letters of this topic, or NAMESPACE.TOPIC.")
 @click.option("--subscription", "-s", help="Only of event subscriptions of this name.")
 @click.option(
-    "--unproven", is_flag=True, help="Also CloudEvents whose blob does not tell their topic."
+    "--unproven", is_flag=True, help="Also CloudEvents whose blob does not name their topic."
 )
 @prints_found
 def resend(
@@ -137,8 +137,8 @@ def resend(
     """
     Send the dead letters of the event ID again, to the event subscriptions that they were for.
 
-    It is a replay of these dead letters only, also of those that were replayed before. Only dead
-    letters keep the event: what timelines record of others is its attempts.
+    It replays only these dead letters, including those that were replayed before. Only dead letters
+    keep the event itself; timelines record attempts.
     """
     wanted = {"event": event_id, "topic": topic, "subscription": subscription}
     body = {name: each for name, each in wanted.items() if each is not None}

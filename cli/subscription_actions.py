@@ -15,7 +15,7 @@ from cli.terminal import Found, printable
 from cli.troubles import hold_text
 
 _SUMMARIES = {
-    "pause": "Pause an event subscription; its events wait.\n\nTheir time to live goes on: "
+    "pause": "Pause an event subscription; its events wait.\n\nTheir time to live keeps running: "
     "an event that expires meanwhile is dead-lettered or dropped.",
     "resume": "End a pause; waiting events are delivered at a limited rate.",
     "release": "End an automatic hold now.",
@@ -45,7 +45,7 @@ def _action(action: str, summary: str) -> click.Command:
 @prints_found
 def test(deployment: Deployment, topic: str, name: str) -> Found:
     """
-    Send the endpoint one event at once, and show what comes of it.
+    Send the endpoint a test event now, and show the result.
 
     The event has the type Pushgrid.TestEvent, and counts nowhere. The exit code is 1 if the
     endpoint does not accept it.
@@ -58,14 +58,14 @@ def test(deployment: Deployment, topic: str, name: str) -> Found:
 @click.argument("name")
 @of_topic
 @click.option(
-    "--secret", metavar="SECRET", help="The new one (whsec_…), instead of one that is made."
+    "--secret", metavar="SECRET", help="New secret (whsec_…); the default is a generated one."
 )
 @prints_found
 def rotate_secret(deployment: Deployment, topic: str, name: str, secret: str | None) -> Found:
     """
     Sign deliveries with a new secret as well.
 
-    The one before it goes on until the next rotation. Prints the new one, which is not shown again.
+    The previous one stays valid until the next rotation. The new one is printed once.
     """
     body = None if secret is None else {"secret": secret}
     found = deployment.post(f"{subscription_path(topic, name)}/rotateSecret", body)

@@ -27,7 +27,7 @@ class Workers:
     Processes that each run *command*, the local host, with ``--worker`` and a descriptor.
 
     There a worker writes the lines of its start, the last of which begins with "ready". For
-    *invisibility* nobody else receives the messages that it has.
+    *invisibility* its messages stay hidden from the others.
     """
 
     def __init__(

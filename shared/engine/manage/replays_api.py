@@ -177,7 +177,7 @@ class Replays:
 
     def _check_container(self, body: Section, wanted: _ReplayBody) -> None:
         own = self.deployment
-        if wanted.account not in {"", own.account, *own.dead_letter_accounts}:
+        if wanted.account not in {"", *own.known_accounts}:
             message = f"Storage account '{wanted.account}' is not in PUSHGRID_DEADLETTER_ACCOUNTS."
             body.refuse("account", message)
         is_own = wanted.account in {"", own.account}

@@ -29,7 +29,7 @@ class Operator(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operators:
-    """The credentials of operators and readers; with none of these nobody gets in."""
+    """The credentials of operators and readers; without any, all callers are refused."""
 
     admin_key: str | None = field(default=None, repr=False)
     # One key can be replaced while the other is in use.

@@ -1,4 +1,4 @@
-"""Publishes what went wrong to who subscribes to the deployment, once a subscription and minute."""
+"""Publishes troubles to subscribers of the deployment, once per subscription and minute."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _REMEDIES = {
     NoticeKind.DEAD_LETTERED: REMEDIES[Kind.DEAD_LETTERING],
     NoticeKind.DROPPED: REMEDIES[Kind.DROPPING],
     NoticeKind.REPLAY_ENDED: "pushgrid dead-letters jobs",
-    NoticeKind.ANSWERED_LATE: "answer at once, and work after it: events come twice otherwise",
+    NoticeKind.ANSWERED_LATE: "answer first, then process the event: late answers cause duplicates",
 }
 Counted = dict[tuple[datetime, NoticeKind], Counter[str]]  # a minute's, by reason
 
@@ -60,7 +60,7 @@ class TroubleNotices:
     """
     A job of the dead-letter timer: publishes what the counts of finished minutes show.
 
-    While nobody subscribes it asks once a run who does, and nothing else.
+    Without subscribers, a run takes one query.
     """
 
     source_events: SourceEvents

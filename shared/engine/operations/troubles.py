@@ -36,12 +36,12 @@ class Kind(StrEnum):
 _TIMELINE = "pushgrid timeline --topic {topic} --subscription {subscription}"
 _UPDATE = "pushgrid subscription update {subscription} --topic {topic}"
 REMEDIES = {
-    Kind.DAMAGED: "restore its row, or PUT it anew",
+    Kind.DAMAGED: "restore its row, or PUT it again",
     Kind.FAILING: _TIMELINE,
     Kind.HELD: "pushgrid subscription test {subscription} --topic {topic}",
     Kind.PAUSED: "pushgrid subscription resume {subscription} --topic {topic}",
     Kind.EXPIRED: f"{_UPDATE} --expires TIME",
-    Kind.PENDING: "open the validation link that the endpoint was sent, or create it anew",
+    Kind.PENDING: "open the validation link that the endpoint was sent, or create it again",
     Kind.SLOW: f"{_UPDATE} --batch 100",
     Kind.DROPPING: f"{_UPDATE} --dead-letter-container NAME",
     Kind.DEAD_LETTERING: "pushgrid dead-letters list --topic {topic} --subscription {subscription}",

@@ -74,7 +74,7 @@ class ReadyMessage(NamedTuple):
 def summary_of(
     target: BlobTarget, batch: list[ReadyMessage], reasons: Mapping[EndReason, int]
 ) -> BlobSummary:
-    """Summarize a blob; it names no topic if the topic was created anew elsewhere meanwhile."""
+    """Summarize a blob; it names no topic if the topic was recreated elsewhere meanwhile."""
     topic_ids = {note_of(ready.source.message).topic_id for ready in batch}
     is_of_namespace = TopicName.parse(target.subscription.topic)
     named: Counter[str] = Counter()

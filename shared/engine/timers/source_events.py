@@ -30,10 +30,10 @@ class SourceEvents:
 
     def topic(self, source: SourceTopic) -> Topic | None:
         """
-        Return the topic of a source; ``None`` if nobody subscribes: one query.
+        Return the topic of a source; ``None`` without subscribers. It takes one query.
 
         Raises:
-            StorageUnavailable: who subscribes can't be read.
+            StorageUnavailable: its subscriptions can't be read.
         """
         name = source.joined
         if not self.subscriptions.of_topic(name):
@@ -64,10 +64,10 @@ class BlobNotices:
 
     def topic(self, destination: DeadLetterDestination) -> Topic | None:
         """
-        Return the topic of a destination's account; ``None`` if nobody subscribes: one query.
+        Return the topic of a destination's account by one query; ``None`` without subscribers.
 
         Raises:
-            StorageUnavailable: who subscribes can't be read.
+            StorageUnavailable: its subscriptions can't be read.
         """
         return self.source_events.topic(SourceTopic(destination.account or self.account))
 
@@ -96,7 +96,7 @@ class BlobNotices:
 
 @dataclass(frozen=True, slots=True)
 class NoticesOfRun:
-    """The notices of one run of the timer, which asks once per account who subscribes."""
+    """The notices of one run of the timer, which reads the subscriptions once per account."""
 
     notices: BlobNotices
     _topics: dict[str, Topic | None] = field(default_factory=dict)
