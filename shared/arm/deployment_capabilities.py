@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from shared.deadletter_accounts import with_own_account
 from shared.delivery.delivery_profile import DeliveryProfile, Feature
 from shared.events.topic import InputSchema
+from shared.settings.storage_settings import with_own_account
 
 Range = tuple[int, int, int]  # default, minimum, maximum; all equal if the value is fixed
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shared.adapters.cache import Cache
-from shared.deadletter_accounts import with_own_account
 from shared.engine.operations.console_files import CONTENT_TYPES, ConsoleFiles
+from shared.settings.storage_settings import with_own_account
 from shared.wiring.process import CLOCK, once
 
 if TYPE_CHECKING:
