@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cli.narration import NarratedLine, narrate
+from cli.narration import narrate
 
 AT = "12:00:00.000"
 
@@ -44,49 +44,36 @@ RETRY = TRIED | {"decision": "retry", "next_attempt_at": "2026-02-09T12:00:30.25
     [
         (
             line("delivery.attempted", **RETRY, event_id="e-1"),
-            NarratedLine(
+            (
                 "retry",
-                "orders/crm",
                 "attempt 2: 503 Busy; next at 14:00:30.2, because of minimum for 503: 30 s",
                 "e-1",
             ),
         ),
         (
-            line("delivery.attempted", **RETRY, detail="refused", event_ids=["a"], count=100),
-            NarratedLine(
-                "retry",
-                "orders/crm",
-                "attempt 2: 503 Busy (refused); next at 14:00:30.2, because of minimum for 503: "
-                "30 s",
-                "100 events",
+            line(
+                "delivery.attempted",
+                **RETRY | {"why": "w", "detail": "x"},
+                event_ids=["a"],
+                count=9,
             ),
+            ("retry", "attempt 2: 503 Busy (x); next at 14:00:30.2, because of w", "9 events"),
         ),
         (
             line("delivery.attempted", **TRIED | {"decision": "end", "reason": "TooMany"}),
-            NarratedLine(
-                "given up",
-                "orders/crm",
-                "attempt 2: 503 Busy; no more attempts (minimum for 503: 30 s): TooMany",
-            ),
+            ("given up", "attempt 2: 503 Busy; no more attempts (minimum for 503: 30 s): TooMany"),
         ),
         (
             line("delivery.succeeded", attempt=1, status=200, duration_ms=12, event_id="\x1b[31m"),
-            NarratedLine(
-                "delivered",
-                "orders/crm",
-                "attempt 1: 200 in 12 ms",
-                "\N{REPLACEMENT CHARACTER}[31m",
-            ),
+            ("delivered", "attempt 1: 200 in 12 ms", "\N{REPLACEMENT CHARACTER}[31m"),
         ),
         (
             line("delivery.answered_late", status=200, seconds=31.5, cancelled=False),
-            NarratedLine(
-                "delivered", "orders/crm", "200 after 31.5 s; its retry had begun: a duplicate"
-            ),
+            ("delivered", "200 after 31.5 s; its retry had begun: a duplicate"),
         ),
         (
             line("delivery.run", held=3, held_until="2026-02-09T12:00:40Z", held_because="Busy"),
-            NarratedLine("held", "orders/crm", "3 events until 14:00:40.0: Busy"),
+            ("held", "3 events until 14:00:40.0: Busy"),
         ),
         (line("delivery.run", delivered=3), None),
         (
@@ -96,54 +83,50 @@ RETRY = TRIED | {"decision": "retry", "next_attempt_at": "2026-02-09T12:00:30.25
                 held_until="2026-02-09T12:00:40Z",
                 held_because="paused since 12:00 by me",
             ),
-            NarratedLine("held", "orders/crm", "events wait: paused since 12:00 by me"),
+            ("held", "events wait: paused since 12:00 by me"),
         ),
         (
             line("replay.started", job="j-1", by="the admin key", dry_run=True, to="orders/erp"),
-            NarratedLine(
-                "replay",
-                "orders/crm",
-                "dry run of a replay to orders/erp started by the admin key: j-1",
-            ),
+            ("replay", "dry run of a replay to orders/erp started by the admin key: j-1"),
         ),
         (
             line("replay.ended", job="j-1", state="Done", replayed=2, skipped=0, faults=1),
-            NarratedLine("replay", "orders/crm", "Done: 2 events queued, 0 skipped, 1 fault: j-1"),
+            ("replay", "Done: 2 events queued, 0 skipped, 1 fault: j-1"),
         ),
         (
             line("publish.refused", status=413, code="PayloadTooLarge", detail="at most 9"),
-            NarratedLine("refused", "orders/crm", "413 PayloadTooLarge: at most 9"),
+            ("refused", "413 PayloadTooLarge: at most 9"),
         ),
         (
             line("publish.refused", status=400, code="InvalidSas", unknown_topic=True),
-            NarratedLine("refused", "orders/crm", "400 InvalidSas: there is no such topic"),
+            ("refused", "400 InvalidSas: there is no such topic"),
         ),
         (
             line("delivery.dropped", "WARNING", count=1, reason="SubscriptionDeleted"),
-            NarratedLine("dropped", "orders/crm", "1 event: SubscriptionDeleted"),
+            ("dropped", "1 event: SubscriptionDeleted"),
         ),
         (
             line("deadletter_batch", "WARNING", count=2, container="dead", path="o/c/1.json"),
-            NarratedLine("dead-lettered", "orders/crm", "2 events in dead/o/c/1.json"),
+            ("dead-lettered", "2 events in dead/o/c/1.json"),
         ),
-        (line("handshake.granted"), NarratedLine("handshake", "orders/crm", "accepted")),
+        (line("handshake.granted"), ("handshake", "accepted")),
         (
             line("handshake.failed", failure="Unreachable", detail="refused"),
-            NarratedLine("handshake", "orders/crm", "failed: Unreachable (refused)"),
+            ("handshake", "failed: Unreachable (refused)"),
         ),
         (
             line("setting.unknown", "WARNING", setting="PUSHGRID_X", nearest="PUSHGRID_Y"),
-            NarratedLine(
-                "settings", "orders/crm", "PUSHGRID_X does not exist; did you mean PUSHGRID_Y?"
-            ),
+            ("settings", "PUSHGRID_X does not exist; did you mean PUSHGRID_Y?"),
         ),
         (line("queue.depth", messages=3), None),
     ],
 )
-def test_what_a_log_entry_says(printed: str, told: NarratedLine | None) -> None:
+def test_what_a_log_entry_says(printed: str, told: tuple[str, ...] | None) -> None:
+    """Kind, text, and the events if there are any."""
     found = narrate(printed)
 
-    assert (found and found._replace(entry={})) == told
+    assert (found and tuple(filter(None, (found.kind, found.text, found.events)))) == told
+    assert found is None or found.about == "orders/crm"
 
 
 @pytest.mark.parametrize(

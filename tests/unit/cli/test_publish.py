@@ -59,15 +59,6 @@ def test_what_begins_like_json_must_be_json(
     assert "for a text, add --text" in said
 
 
-def test_attempts_beyond_the_limit_are_refused_before_anything_is_sent(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    create = ["subscription", "create", "crm", "-t", "orders", "--endpoint", "http://a.test"]
-
-    assert main([*create, "--max-attempts", "50", "--show-json", "--key", "x"]) == 2
-    assert "'50' is not a whole number from 1 to 30" in capsys.readouterr().err
-
-
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[[bytes], str]:
     """Write a file of events; return its path."""
@@ -173,15 +164,3 @@ def test_a_schema_has_a_short_and_a_long_name(
 
     found = json.loads(capsys.readouterr().out)["properties"]["eventDeliverySchema"]
     assert found == "CloudEventSchemaV1_0"
-
-
-def test_a_wrong_filter_or_schema_is_told_in_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    create = ["subscription", "create", "crm", "-t", "orders", "--endpoint", "http://a.test"]
-
-    assert main([*create, "--filter", "total over 3"]) == 2
-    assert main([*create, "--schema", "xml"]) == 2
-
-    first, second, third = capsys.readouterr().err.splitlines()
-    assert "'total over 3' is not a filter: write a key, an operator and a value" in first
-    assert second.startswith("Write it like 'data.total > 10'")
-    assert "'xml' is none of eventgrid (EventGridSchema), cloudevents" in third
