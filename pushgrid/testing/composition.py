@@ -21,10 +21,7 @@ from pushgrid.testing.memory import (
     MemoryResources,
     MemorySender,
 )
-from shared.adapters.off_loop import (
-    OffLoopHealth,
-)
-from shared.adapters.storage.health_table import TableHealth
+from shared.adapters.storage.health_table import OffLoopHealth, TableHealth
 from shared.clock import WatchedClock
 from shared.delivery.messages.message import ReplayStep
 from shared.delivery.pace import Limit

@@ -10,19 +10,14 @@ from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 
-from shared.delivery.health.endpoint_health import Health
 from shared.engine.ports import (
-    HealthStore,
-    OffLoop,
     OnLoop,
     Put,
     Queue,
     Receipt,
     Sender,
-    StoredHealth,
 )
 from shared.errors import StorageUnavailable
-from shared.subscriptions.subscription import SubscriptionKey
 
 T = TypeVar("T")
 
@@ -63,37 +58,6 @@ def _work(work: Future[T], call: Callable[[], T]) -> None:
             work.set_result(call())
         except BaseException as error:  # noqa: BLE001 - raised where the result is awaited
             work.set_exception(error)
-
-
-class OffLoopHealth:
-    """Implements the port ``EndpointHealth``; a topic's rows are read once for all who wait."""
-
-    def __init__(self, store: HealthStore, run: OffLoop) -> None:
-        self._store = store
-        self._run = run
-        self._readings: dict[str, asyncio.Task[StoredHealth | None]] = {}
-
-    async def cached(self, key: SubscriptionKey) -> StoredHealth | None:
-        topic = key.topic.lower()
-        read = partial(self._store.cached, key)
-        if self._store.is_cached(topic):
-            return read()
-        reading = self._readings.get(topic)
-        if reading is None:
-            reading = asyncio.create_task(self._run(read), context=contextvars.Context())
-            self._readings[topic] = reading
-            reading.add_done_callback(lambda _: self._readings.pop(topic))
-            return await asyncio.shield(reading)
-        if (known := self._store.known(topic)) is None:  # an expired row will do
-            await asyncio.wait([reading])
-            known = self._store.known(topic) or {}
-        return known.get(key.subscription.lower())
-
-    async def read(self, key: SubscriptionKey) -> StoredHealth | None:
-        return await self._run(partial(self._store.read, key))
-
-    async def write(self, key: SubscriptionKey, health: Health, etag: str | None) -> StoredHealth:
-        return await self._run(partial(self._store.write, key, health, etag))
 
 
 class OnLoopSender:

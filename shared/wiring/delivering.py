@@ -9,8 +9,8 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from shared.adapters.off_loop import OffLoopHealth, Threads
-from shared.adapters.storage.health_table import TableHealth
+from shared.adapters.off_loop import Threads
+from shared.adapters.storage.health_table import OffLoopHealth, TableHealth
 from shared.delivery.messages.message import ReplayStep
 from shared.delivery.pace import Limit
 from shared.engine.delivering.attempt_recorder import AttemptHistory, Shortages

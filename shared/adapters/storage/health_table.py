@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
+from contextvars import Context
 from datetime import timedelta
+from functools import partial
 
 from shared import telemetry
 from shared.adapters.cache import Cache
 from shared.arm.stored_types import checked
 from shared.delivery.health.endpoint_health import Health
 from shared.delivery.health.health_document import document_of, health_of
-from shared.engine.ports import Resource, ResourceStore, StoredHealth, Table
+from shared.engine.ports import OffLoop, Resource, ResourceStore, StoredHealth, Table
 from shared.errors import UNREADABLE, StorageUnavailable
 from shared.subscriptions.subscription import SubscriptionKey
 
@@ -34,6 +37,7 @@ class TableHealth:
         self._said = Cache[None](clock, lambda _: LOG_ONCE_PER.total_seconds())
 
     def is_cached(self, topic: str) -> bool:
+        """Tell whether `cached` returns the rows of *topic* without a read."""
         return self._topics.has(topic.lower())
 
     def cached(self, key: SubscriptionKey) -> StoredHealth | None:
@@ -46,6 +50,7 @@ class TableHealth:
         return rows.get(name)
 
     def known(self, topic: str) -> Mapping[str, StoredHealth] | None:
+        """Return the rows of *topic* as they were read last, by subscription in lower case."""
         return self._topics.known(topic.lower())
 
     def read(self, key: SubscriptionKey) -> StoredHealth | None:
@@ -76,3 +81,34 @@ class TableHealth:
             # The health of no endpoint: it has no effect, and the next write replaces it.
             health = Health(endpoint="")
         return StoredHealth(health, row.etag)
+
+
+class OffLoopHealth:
+    """Implements the port ``EndpointHealth``; a topic's rows are read once for all who wait."""
+
+    def __init__(self, store: TableHealth, run: OffLoop) -> None:
+        self._store = store
+        self._run = run
+        self._readings: dict[str, asyncio.Task[StoredHealth | None]] = {}
+
+    async def cached(self, key: SubscriptionKey) -> StoredHealth | None:
+        topic = key.topic.lower()
+        read = partial(self._store.cached, key)
+        if self._store.is_cached(topic):
+            return read()
+        reading = self._readings.get(topic)
+        if reading is None:
+            reading = asyncio.create_task(self._run(read), context=Context())
+            self._readings[topic] = reading
+            reading.add_done_callback(lambda _: self._readings.pop(topic))
+            return await asyncio.shield(reading)
+        if (known := self._store.known(topic)) is None:  # an expired row will do
+            await asyncio.wait([reading])
+            known = self._store.known(topic) or {}
+        return known.get(key.subscription.lower())
+
+    async def read(self, key: SubscriptionKey) -> StoredHealth | None:
+        return await self._run(partial(self._store.read, key))
+
+    async def write(self, key: SubscriptionKey, health: Health, etag: str | None) -> StoredHealth:
+        return await self._run(partial(self._store.write, key, health, etag))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import NamedTuple, Protocol
 
@@ -43,14 +43,8 @@ class StoredHealth(NamedTuple):
 class HealthStore(Protocol):
     """Shares endpoint health between processes: a row for each subscription."""
 
-    def is_cached(self, topic: str) -> bool:
-        """Tell whether `cached` returns the rows of *topic* without a read."""
-
     def cached(self, key: SubscriptionKey) -> StoredHealth | None:
         """Return the row as of a second ago, or older while storage fails; never raises."""
-
-    def known(self, topic: str) -> Mapping[str, StoredHealth] | None:
-        """Return the rows of *topic* as they were read last, by subscription in lower case."""
 
     def read(self, key: SubscriptionKey) -> StoredHealth | None:
         """

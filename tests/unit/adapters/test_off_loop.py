@@ -10,7 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from shared.adapters.off_loop import OffLoopHealth, Threads
+from shared.adapters.off_loop import Threads
+from shared.adapters.storage.health_table import OffLoopHealth
 from shared.delivery.health.endpoint_health import Health
 from shared.engine.ports import StoredHealth
 from shared.errors import StorageUnavailable
