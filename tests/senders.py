@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 
 from shared.adapters.bridge import Bridge
-from shared.adapters.off_loop import OnLoopSender, Threads
+from shared.adapters.off_loop import Threads
 from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.queues import StorageSender
+from shared.engine.ports import OnLoop, Put, Queue, Receipt, Sender
 from shared.wiring.outbound import storage_pusher
 
 BRIDGE = Bridge()
 THREADS = Threads(4, "test")
+
+
+class OnLoopSender:
+    """A sender for callers on threads over *on_loop*, which runs on the event loop."""
+
+    def __init__(self, on_loop: Sender, run: OnLoop) -> None:
+        self.on_loop = on_loop
+        self._run = run
+
+    def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
+        return self._run(self.on_loop.put(queue, text, visible_in))
+
+    def put_all(
+        self, queue: Queue, texts: Sequence[str], visible_in: timedelta = timedelta()
+    ) -> Sequence[Put]:
+        return self._run(self.on_loop.put_all(queue, texts, visible_in))
+
+    def take_back(self, queue: Queue, receipt: Receipt) -> bool:
+        return self._run(self.on_loop.take_back(queue, receipt))
+
+    def replace(
+        self, queue: Queue, receipt: Receipt, text: str, visible_in: timedelta
+    ) -> Receipt | None:
+        return self._run(self.on_loop.replace(queue, receipt, text, visible_in))
 
 
 @contextmanager

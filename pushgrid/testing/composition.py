@@ -158,7 +158,11 @@ class InMemoryApp:
             replay=self._replay,
         )
         self.replays = ReplayJobs(
-            rows=self.resources, sender=self.queues, clock=watched, backoff=lambda _: None
+            rows=self.resources,
+            sender=sender,
+            run=self.loop.run,
+            clock=watched,
+            backoff=lambda _: None,
         )
         self.replay = ReplaySteps(
             jobs=self.replays,
@@ -178,7 +182,8 @@ class InMemoryApp:
         self.write_dead_letters = WriteDeadLetters(
             intake=self.intake,
             receiver=self.queues,
-            sender=self.queues,
+            sender=sender,
+            on_loop=self.loop.run,
             payloads=self.payloads,
             store=self.dead_letters,
             clock=watched,

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 
-from shared.engine.ports import (
-    OnLoop,
-    Put,
-    Queue,
-    Receipt,
-    Sender,
-)
 from shared.errors import StorageUnavailable
 
 T = TypeVar("T")
@@ -58,27 +50,3 @@ def _work(work: Future[T], call: Callable[[], T]) -> None:
             work.set_result(call())
         except BaseException as error:  # noqa: BLE001 - raised where the result is awaited
             work.set_exception(error)
-
-
-class OnLoopSender:
-    """Implements the port ``BlockingSender`` over *on_loop*, which runs on the event loop."""
-
-    def __init__(self, on_loop: Sender, run: OnLoop) -> None:
-        self.on_loop = on_loop
-        self._run = run
-
-    def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
-        return self._run(self.on_loop.put(queue, text, visible_in))
-
-    def put_all(
-        self, queue: Queue, texts: Sequence[str], visible_in: timedelta = timedelta()
-    ) -> Sequence[Put]:
-        return self._run(self.on_loop.put_all(queue, texts, visible_in))
-
-    def take_back(self, queue: Queue, receipt: Receipt) -> bool:
-        return self._run(self.on_loop.take_back(queue, receipt))
-
-    def replace(
-        self, queue: Queue, receipt: Receipt, text: str, visible_in: timedelta
-    ) -> Receipt | None:
-        return self._run(self.on_loop.replace(queue, receipt, text, visible_in))

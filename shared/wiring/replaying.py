@@ -5,13 +5,17 @@ from __future__ import annotations
 from shared.engine.replaying.jobs import ReplayJobs
 from shared.engine.replaying.step import ReplaySteps
 from shared.wiring import storage
-from shared.wiring.process import CLOCK, backoff, once
+from shared.wiring.process import CLOCK, backoff, bridge, once
 
 
 @once
 def jobs() -> ReplayJobs:
     return ReplayJobs(
-        rows=storage.resources(), sender=storage.blocking_sender(), clock=CLOCK, backoff=backoff
+        rows=storage.resources(),
+        sender=storage.sender(),
+        run=bridge().run,
+        clock=CLOCK,
+        backoff=backoff,
     )
 
 

@@ -9,7 +9,7 @@ import uuid
 
 from shared.adapters.buffered_metrics import BufferedMetrics
 from shared.adapters.http.http_pusher import HttpPusher
-from shared.adapters.off_loop import OnLoopSender, Threads
+from shared.adapters.off_loop import Threads
 from shared.adapters.resource_cache import ResourceCache
 from shared.adapters.storage.attempts import StorageAttempts
 from shared.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
@@ -67,11 +67,6 @@ def queues() -> StorageQueues:
 def sender() -> StorageSender:
     threads = Threads(4, "queues")
     return StorageSender(account(), on_storage().send, threads, local_host.message_put)
-
-
-@once
-def blocking_sender() -> OnLoopSender:
-    return OnLoopSender(sender(), bridge().run)
 
 
 @once

@@ -48,7 +48,8 @@ def deadletter_timer() -> RecordedTimer:
         "dead letters": WriteDeadLetters(
             intake=_intake(),
             receiver=storage.queues(),
-            sender=storage.blocking_sender(),
+            sender=storage.sender(),
+            on_loop=bridge().run,
             payloads=storage.payloads(),
             store=storage.dead_letters(),
             clock=CLOCK,

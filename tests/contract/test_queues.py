@@ -1,4 +1,4 @@
-"""BlockingSender, Receiver and QueueWatch: what a queue promises, in memory and on Azurite."""
+"""Sender, Receiver and QueueWatch: what a queue promises, in memory and on Azurite."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from pushgrid.testing.memory import FakeClock, MemoryQueues
 from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.queues import StorageQueues
-from shared.engine.ports import BlockingSender, Put, Queue, QueueWatch, Receipt, Received, Receiver
+from shared.engine.ports import Put, Queue, QueueWatch, Receipt, Received, Receiver
 from shared.errors import StorageUnavailable, Unstorable
-from tests.senders import sender_of
+from tests.senders import OnLoopSender, sender_of
 
 SECOND = timedelta(seconds=1)
 HOUR = timedelta(hours=1)
@@ -27,7 +27,9 @@ class Queues(Receiver, QueueWatch, Protocol):
 class Subject:
     """An implementation of all three ports, and how time passes for it."""
 
-    def __init__(self, sender: BlockingSender, queues: Queues, clock: FakeClock | None) -> None:
+    def __init__(
+        self, sender: OnLoopSender | MemoryQueues, queues: Queues, clock: FakeClock | None
+    ) -> None:
         self.sender = sender
         self.queues = queues
         self._clock = clock

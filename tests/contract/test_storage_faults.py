@@ -16,7 +16,6 @@ import pytest
 from azure.core.pipeline.transport import HttpTransport
 
 from pushgrid.testing.memory import START, FakeClock
-from shared.adapters.off_loop import OnLoopSender
 from shared.adapters.storage import bounded_retry, day_tables, message_put, request_limits
 from shared.adapters.storage.attempts import StorageAttempts
 from shared.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
@@ -29,7 +28,7 @@ from shared.engine.ports import Queue, Received, Table
 from shared.errors import StorageUnavailable, StorageUnreachable
 from tests.builders import DEAD, a_minute, a_record
 from tests.contract.scripted_storage import STORED, Answer, ScriptedStorage
-from tests.senders import sender_of
+from tests.senders import OnLoopSender, sender_of
 from tests.serving import serving
 
 MESSAGE = Received(text="one", handle=("1", "r"))

@@ -19,7 +19,6 @@ from devhost.azurite import ACCOUNT
 from devhost.queue.storage import RestQueue
 from devhost.storage.account import find_account
 from devhost.storage.errors import StorageBusyError, StorageRefusedError
-from shared.adapters.off_loop import OnLoopSender
 from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.connection_setting import Service, connections_beside
 from shared.adapters.storage.message_put import MessagePut
@@ -30,7 +29,7 @@ from shared.http import Answered, Exchange, OutboundRequest, QueueAddress
 from shared.settings.storage_settings import storage_setting
 from shared.wiring.outbound import storage_pusher
 from tests.managed_identity import CLIENT, SecuredStorage, running_secured_storage
-from tests.senders import BRIDGE, THREADS, sender_of
+from tests.senders import BRIDGE, THREADS, OnLoopSender, sender_of
 
 NAME = "AzureWebJobsStorage"
 #: Seconds after which a wait ends for what does not come.

@@ -30,7 +30,7 @@ class StoredMessage:
 
 
 class MemoryQueues(Faulty):
-    """BlockingSender, Receiver and QueueWatch."""
+    """What `MemorySender` sends to; Receiver and QueueWatch."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()

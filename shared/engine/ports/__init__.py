@@ -35,7 +35,6 @@ from shared.engine.ports.endpoints import (
 from shared.engine.ports.event_loop import OffLoop, OnLoop
 from shared.engine.ports.queues import (
     Backlog,
-    BlockingSender,
     Peeked,
     Put,
     Queue,
@@ -69,7 +68,6 @@ __all__ = [
     "AttemptReader",
     "Backlog",
     "BlockingPusher",
-    "BlockingSender",
     "Commits",
     "CountReader",
     "CountSink",

@@ -79,26 +79,6 @@ class Sender(Protocol):
         """
 
 
-class BlockingSender(Protocol):
-    """Does what `Sender` does for callers on threads, which it keeps waiting."""
-
-    def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
-        """Do as `Sender.put`."""
-
-    def put_all(
-        self, queue: Queue, texts: Sequence[str], visible_in: timedelta = timedelta()
-    ) -> Sequence[Put]:
-        """Do as `Sender.put_all`."""
-
-    def take_back(self, queue: Queue, receipt: Receipt) -> bool:
-        """Do as `Sender.take_back`."""
-
-    def replace(
-        self, queue: Queue, receipt: Receipt, text: str, visible_in: timedelta
-    ) -> Receipt | None:
-        """Do as `Sender.replace`."""
-
-
 class Receiver(Protocol):
     """Receives messages from queues without a trigger."""
 

@@ -10,7 +10,7 @@ from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.messages.message import ReplayStep
 from shared.delivery.messages.message_writer import encode_step
-from shared.engine.ports import BlockingSender, Queue, Resource, ResourceStore, Table
+from shared.engine.ports import OnLoop, Queue, Resource, ResourceStore, Sender, Table
 from shared.engine.replaying.job import JobState, ReplayJob
 from shared.engine.replaying.job_document import to_document, to_job
 from shared.errors import UNREADABLE, Conflict, NotFound, UnreadableDocument
@@ -38,7 +38,8 @@ class ReplayJobs:
     """The jobs in the table ``replays``."""
 
     rows: ResourceStore
-    sender: BlockingSender
+    sender: Sender
+    run: OnLoop
     clock: Clock
     backoff: Backoff
 
@@ -52,7 +53,8 @@ class ReplayJobs:
         """
         self._check_running(job.id)
         job = self.save(job, None).job
-        self.sender.put(Queue.RETRIES, encode_step(ReplayStep(job=job.id, number=job.number)))
+        step = encode_step(ReplayStep(job=job.id, number=job.number))
+        self.run(self.sender.put(Queue.RETRIES, step))
         try:
             self.claim(job)
         except Conflict:

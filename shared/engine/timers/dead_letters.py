@@ -23,13 +23,14 @@ from shared.delivery.requests.added_headers import distinct, trace_id
 from shared.engine.delivering.attempt_recorder import log_dropped
 from shared.engine.delivering.parts import texts_of
 from shared.engine.ports import (
-    BlockingSender,
     DeadLetterStore,
     Metrics,
+    OnLoop,
     PayloadStore,
     Queue,
     Receipt,
     Receiver,
+    Sender,
 )
 from shared.engine.timers.blob_contents import (
     BlobTarget,
@@ -65,7 +66,8 @@ class WriteDeadLetters:
 
     intake: Intake
     receiver: Receiver
-    sender: BlockingSender
+    sender: Sender
+    on_loop: OnLoop
     payloads: PayloadStore
     store: DeadLetterStore
     clock: Clock
@@ -243,7 +245,8 @@ class WriteDeadLetters:
         each = left[number]
         text = with_blob(each.received.text, path)
         receipt = Receipt(each.received.handle)
-        renewed = self.sender.replace(Queue.DEADLETTERS, receipt, text, HIDDEN_FOR)
+        replacing = self.sender.replace(Queue.DEADLETTERS, receipt, text, HIDDEN_FOR)
+        renewed = self.on_loop(replacing)
         left[number] = replace(each, received=replace(each.received, text=text, handle=renewed))
         if renewed is None:
             del left[number]

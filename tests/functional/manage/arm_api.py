@@ -21,6 +21,7 @@ from pushgrid.testing.memory import (
     MemoryDeadLetters,
     MemoryQueues,
     MemoryResources,
+    MemorySender,
     ScriptedPusher,
 )
 from pushgrid.testing.subscriber import consent
@@ -43,6 +44,7 @@ from shared.engine.replaying.jobs import ReplayJobs
 from shared.errors import Conflict
 from shared.http import Exchange, HttpAnswer, HttpRequest, LateAnswerHandler, OutboundRequest
 from shared.subscriptions.subscription import EventSubscription
+from tests.without_loop import at_once
 
 HOST = "https://pushgrid.example"
 GROUP = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.EventGrid"
@@ -146,7 +148,8 @@ class ArmApi:
             metrics=self.metrics,
             replays=ReplayJobs(
                 rows=self.resources,
-                sender=self.queues,
+                sender=MemorySender(self.queues, at_once),
+                run=self.loop.run,
                 clock=self.clock,
                 backoff=self.backoffs.append,
             ),
