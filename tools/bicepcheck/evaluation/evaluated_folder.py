@@ -193,7 +193,7 @@ class Environment:
         inner = Environment(
             self.deployment,
             there,
-            values if isinstance(values, Mapping) else {},
+            values if isinstance(values, dict) else {},
             scope if isinstance(scope, Computed) and scope.args else self.elsewhere,
         )
         self.deployment.modules[one.name] = inner
@@ -337,7 +337,7 @@ class Environment:
                 if not _is_guarded(node) and name not in {"id", "name"}:
                     message = f"the value with '{name}' may be null: read it with .?"
                     self.fault(node, "may-be-null", message)
-            case Mapping():
+            case dict():
                 known = () if node.safe else of
             case Computed(function=function) if function in RESULTS:
                 known = RESULTS[function].split()
@@ -366,7 +366,7 @@ class Environment:
         for one in node.properties:
             if one.key == SPREAD:
                 value = self.value(one.value, local)
-                if isinstance(value, Mapping):
+                if isinstance(value, dict):
                     found.update(value)
                     found.lines.update(dict.fromkeys(value, one.line))
                 continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cmp_to_key
 from typing import Any
 
@@ -58,7 +58,7 @@ def _lists(*args: Any) -> list[Any]:
 
 
 def _union(*args: Any) -> Any:
-    if not all(isinstance(one, Mapping) for one in args):
+    if not all(isinstance(one, dict) for one in args):
         return _lists(*args)
     merged = Located(getattr(args[0], "line", 0))
     for one in args:
@@ -109,13 +109,13 @@ def _sort(items: list[Any], before: Callable[..., Any]) -> list[Any]:
 
 
 def _length(value: Any) -> int:
-    if isinstance(value, list | Mapping) or is_known(value):
+    if isinstance(value, list | dict) or is_known(value):
         return len(value)
     raise TypeError
 
 
 def _contains(where: Any, what: Any) -> bool:
-    if isinstance(where, str | list | Mapping) and is_known(where) and is_known(what):
+    if isinstance(where, str | list | dict) and is_known(where) and is_known(what):
         return what in where
     raise TypeError
 

@@ -22,7 +22,7 @@ def member(of: Any, name: str) -> Any:
     match of:
         case None:
             return None
-        case Mapping():
+        case dict():
             return of.get(name)
         case ModuleOutputs():
             return of if name == "outputs" else of.read(name)
@@ -30,12 +30,12 @@ def member(of: Any, name: str) -> Any:
             if name == "name":
                 return of.name
             found = of.body.get(name) if not of.existing else None
-            if isinstance(found, Mapping):
+            if isinstance(found, dict):
                 return _Partial(of, (name,), found)
             return found if found is not None and is_known(found) else Ref(of, (name,))
         case _Partial():
             found, path = of.found.get(name), (*of.path, name)
-            if isinstance(found, Mapping):
+            if isinstance(found, dict):
                 return _Partial(of.of, path, found)
             return found if found is not None else Ref(of.of, path)
         case Ref():

@@ -171,7 +171,7 @@ def kind_of(value: Any) -> str | None:
             return "string"
         case list():
             return "array"
-        case Mapping() | Deployed() | ModuleOutputs():
+        case dict() | Deployed() | ModuleOutputs():
             return "object"
         case Input(kind=kind):
             return kind
@@ -220,7 +220,7 @@ def faults(
         for one in value:
             if one is not None:
                 yield from faults(one, shape.item, path)
-    elif isinstance(value, Mapping) and shape.members is not None:
+    elif isinstance(value, dict) and shape.members is not None:
         yield from _members(value, shape, path)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,7 +64,7 @@ class Deployed:
         """Return the value that the template sets under a path, or ``None``."""
         found: Any = self.body
         for key in path:
-            if not isinstance(found, Mapping):
+            if not isinstance(found, dict):
                 return None
             found = found.get(key)
         return found
@@ -135,14 +135,14 @@ def parts_of(value: Any) -> tuple[Any, ...]:
 
 def hashable(value: Any) -> Any:
     """Return a value that can be compared and stored in sets."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return tuple((key, hashable(one)) for key, one in value.items())
     return tuple(hashable(one) for one in value) if isinstance(value, list) else value
 
 
 def is_known(value: Any) -> bool:
     """Return whether nothing in a value is symbolic."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple):
         return all(is_known(one) for one in value)
@@ -152,7 +152,7 @@ def is_known(value: Any) -> bool:
 def leaves(value: Any) -> Iterator[Any]:
     """Yield everything in a value that contains nothing else."""
     match value:
-        case Mapping():
+        case dict():
             inner: Any = value.values()
         case list() | tuple():
             inner = value
@@ -167,7 +167,7 @@ def leaves(value: Any) -> Iterator[Any]:
 
 def members(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield all members at every depth; items of a list under the path of the list."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         for key, one in value.items():
             yield (*path, str(key)), one
             yield from members(one, (*path, str(key)))

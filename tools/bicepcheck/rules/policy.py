@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from tools.bicepcheck.evaluation.evaluated_folder import EvaluatedFolder
@@ -120,7 +120,7 @@ def _required(one: Deployed, path: str, allowed: list[Any], reason: str) -> Iter
 
 def _flex_consumption(one: Deployed) -> Iterator[Problem]:
     config = one.at("properties", "siteConfig")
-    for key in config if isinstance(config, Mapping) else ():
+    for key in config if isinstance(config, dict) else ():
         if key in _NOT_ON_FLEX:
             message = f"Flex Consumption does not support {key}; delete it"
             yield one.problem("policy", message, "properties", "siteConfig", key)
