@@ -13,6 +13,7 @@ import requests
 
 from cli.failure import REFUSED, CommandFailed, DocumentFault
 
+_ADMIN_KEY = "Give the admin key with --admin-key or PUSHGRID_ADMIN_KEY, or use --entra."
 _SHOWN = 500  # characters of an answer
 
 
@@ -58,9 +59,9 @@ def document_of(answer: requests.Response) -> Any:
     return found
 
 
-def raise_if_refused(answer: requests.Response, *, wants_admin: bool = True) -> None:
+def raise_if_refused(answer: requests.Response, *, remedy: str = _ADMIN_KEY) -> None:
     """
-    Return if the deployment has done what it was asked; *wants_admin*: as an operator.
+    Return if the deployment has done what it was asked; *remedy*: if it does not know who asks.
 
     Raises:
         CommandFailed: it refuses, with its reasons, or is somewhere else.
@@ -89,8 +90,8 @@ def raise_if_refused(answer: requests.Response, *, wants_admin: bool = True) -> 
         ]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         message = f"{_beginning(answer)}: is --url or PUSHGRID_URL the address of a deployment?"
-    if wants_admin and answer.status_code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-        message += "\n  Give the admin key with --admin-key or PUSHGRID_ADMIN_KEY, or use --entra."
+    if remedy and answer.status_code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+        message += f"\n  {remedy}"
     raise CommandFailed(
         f"{answer.status_code} {message}", REFUSED, answer.status_code, tuple(faults)
     )

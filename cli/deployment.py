@@ -124,10 +124,10 @@ class Deployment:
         url = f"{self.url}/{topic_path(topic)}"
         return f"{url}:publish?api-version={_PUBLISH_API}" if "." in topic else f"{url}/api/events"
 
-    def publish(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
-        """Publish events to a topic's endpoint."""
+    def publish(self, url: str, headers: Mapping[str, str], body: bytes, remedy: str) -> None:
+        """Publish events to a topic's endpoint; *remedy*: if their key is refused."""
         answer = self._request("POST", url, headers=headers, data=body)
-        raise_if_refused(answer, wants_admin=False)
+        raise_if_refused(answer, remedy=remedy)
 
     def storage_account(self) -> str:
         """Return the ARM id of the deployment's own storage account."""

@@ -115,6 +115,7 @@ def _refused(entry: Entry) -> str:
 
 def _attempted(entry: Entry) -> str:
     text = f"attempt {entry['attempt']}: {entry.get('status', '-')} {entry['outcome']}"
+    text += f": {entry['answer']}" if entry.get("answer") else ""
     detail = f" ({entry['detail']})" if entry.get("detail") else ""
     if entry["decision"] == "retry":
         due = _time_of_day(entry["next_attempt_at"])

@@ -30,6 +30,7 @@ class _PublishUrl(NamedTuple):
     url: str
     key_header: tuple[str, str]
     schema: str
+    remedy: str = ""  # if the key is refused
 
 
 class _Match(NamedTuple):
@@ -112,9 +113,10 @@ def publish(
         say(f"warning: no event subscription matched; {why}", err=True, colour="yellow")
     is_named = len(events) == 1 and "id" in events[0]
     what = f"event {clip(str(events[0]['id']))}" if is_named else counted(len(events), "event")
-    count = sum(bool(each.events) for each in matched)
-    found = f"; {counted(count, 'event subscription')} matched" if matched else ""
-    return Found([each.get("id") for each in events], f"published {what} to {topic}{found}")
+    count = sum(bool(each.events) for each in matched) if matched else None
+    found = f"; {counted(count, 'event subscription')} matched" if count is not None else ""
+    document = {"ids": [each.get("id") for each in events], "matched": count}  # None: not known
+    return Found(document, f"published {what} to {topic}{found}")
 
 
 def completed_events(deployment: Deployment, topic: str, file: TextIO) -> list[dict[str, Any]]:
@@ -160,7 +162,7 @@ def _send(
     with Console(stderr=True).status("publishing …") as progress:
         try:
             for count, body in _requests(events, most):
-                deployment.publish(target.url, headers, body)
+                deployment.publish(target.url, headers, body, target.remedy)
                 done += count
                 progress.update(f"published {done} of {total} events …")
         except (CommandFailed, KeyboardInterrupt):
@@ -187,11 +189,12 @@ def _keyed_target(deployment: Deployment, topic: str, schema: str | None, key: s
     if not (key.isascii() and key.isprintable()):
         raise CommandFailed("the key has characters that no request can carry")
     url = deployment.publish_url(topic)
+    remedy = f"'pushgrid topic keys {topic}' prints its keys; without --key, one is asked for."
     if "." in topic:
-        return _PublishUrl(url, ("Authorization", f"SharedAccessKey {key}"), CLOUD_EVENTS)
+        return _PublishUrl(url, ("Authorization", f"SharedAccessKey {key}"), CLOUD_EVENTS, remedy)
     is_signature = key.startswith("r=") and "&s=" in key
     header = "aeg-sas-token" if is_signature else "aeg-sas-key"
-    return _PublishUrl(url, (header, key), schema or EVENT_GRID)
+    return _PublishUrl(url, (header, key), schema or EVENT_GRID, remedy)
 
 
 def _read(file: TextIO) -> list[dict[str, Any]]:

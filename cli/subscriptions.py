@@ -12,6 +12,7 @@ from cli.deleting import Doomed, asks_first, delete
 from cli.deployment import Deployment, subscription_path, topic_path
 from cli.failure import REFUSED, CommandFailed
 from cli.groups import CommandGroup
+from cli.option_faults import told_by_options
 from cli.options import of_topic, prints_found
 from cli.output import moment, print_table
 from cli.stored_subscription import consent_text, missing_container, new_secret
@@ -127,7 +128,8 @@ def create(
             "'pushgrid subscription update', or add --replace",
             REFUSED,
         )
-    made = deployment.put(path, body)
+    with told_by_options(body):
+        made = deployment.put(path, body)
     if gets_secret(before, body):
         say(new_secret(deployment, path), err=True)
     _warn_of_missing_container(deployment, path, made)
@@ -135,7 +137,7 @@ def create(
     verb = "created" if before is None else "replaced"
     lines = [f"{verb} event subscription {name} of {topic}: {state}"]
     lines += _differences((before or made)["properties"], made["properties"])
-    lines += filter(None, [consent_text(made)])
+    lines += filter(None, [consent_text(made), _queue_text(topic, name, given)])
     return Found(made, "\n  ".join(lines))
 
 
@@ -164,12 +166,15 @@ def update(deployment: Deployment, topic: str, name: str, show_json: bool, **giv
         body = {"properties": body}
     if show_json:
         return Found(body, lambda: print_json(body))
-    changed = deployment.patch(path, body)
+    with told_by_options(body):
+        changed = deployment.patch(path, body)
     if gets_secret({"properties": before}, wanted):
         say(new_secret(deployment, path), err=True)
     _warn_of_missing_container(deployment, path, changed)
     lines = [f"updated event subscription {name} of {topic}"]
-    return Found(changed, "\n  ".join([*lines, *_differences(before, changed["properties"])]))
+    lines += _differences(before, changed["properties"])
+    lines += filter(None, [_queue_text(topic, name, given)])
+    return Found(changed, "\n  ".join(lines))
 
 
 @subscription.command("delete")
@@ -181,6 +186,14 @@ def delete_subscription(deployment: Deployment, topic: str, name: str, yes: bool
     """Delete an event subscription; its waiting events are dropped."""
     doomed = Doomed("event subscription", name, subscription_path(topic, name), topic)
     return delete(deployment, doomed, lambda: [(topic, name)], yes=yes)
+
+
+def _queue_text(topic: str, name: str, given: Mapping[str, Any]) -> str | None:
+    """Say that a queue has to be there, if one is given: the API does not look."""
+    if not given["queue"]:
+        return None
+    test = f"pushgrid subscription test {name} --topic {topic}"
+    return f"the queue {given['queue']} must exist: '{test}' puts a message there, or says why not"
 
 
 def _refuse_empty(given: Mapping[str, Any]) -> None:

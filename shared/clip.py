@@ -12,3 +12,15 @@ def clip(text: str, longest: int = LONGEST) -> str:
     Both together have *longest* characters, so that clipping again changes nothing.
     """
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def first_line(text: str, longest: int) -> str:
+    """Return the first line that is not blank, clipped."""
+    return clip(next((each.strip() for each in text.splitlines() if each.strip()), ""), longest)
+
+
+def as_text(body: bytes) -> str:
+    """Return what an endpoint answered, if it is a text: not an image, and not compressed."""
+    text = body.decode(errors="replace")
+    unreadable = sum(each == "\ufffd" or (each < " " and not each.isspace()) for each in text)
+    return "(what is no text)" if 10 * unreadable > len(text) else text

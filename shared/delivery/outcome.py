@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from shared.clip import clip
+from shared.clip import clip, first_line
 from shared.http import Answered, Exchange, Failure
 
 MOST_CAUSE = 100  # characters
+MOST_WORDS = 200  # characters of what an endpoint said
 
 
 class Outcome(StrEnum):
@@ -43,6 +44,11 @@ class EndpointAnswer(NamedTuple):
     headers: Mapping[str, str]  # selected ones
     body: str | None  # its beginning; ``None``: this only refers to `of`
     is_truncated: bool = False
+
+    @property
+    def words(self) -> str:
+        """What the endpoint said, in one line."""
+        return first_line(self.body or "", MOST_WORDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

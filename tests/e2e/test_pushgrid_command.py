@@ -48,7 +48,7 @@ def test_a_pause_is_shown_everywhere_and_ends_when_it_is_resumed(
     assert subscribed.out == f"created event subscription crm of {name}: Succeeded\n"
 
     paused = pushgrid("subscription", "pause", *where)
-    (event_id,) = pushgrid("publish", name, "--type", "Placed", "--json").document
+    (event_id,) = pushgrid("publish", name, "--type", "Placed", "--json").document["ids"]
     assert until(lambda: any(name in line and '"held":1' in line for line in list(host.lines)))
     tested = pushgrid("subscription", "test", *where)
     assert there.wait_for(bool)
@@ -91,7 +91,7 @@ def test_what_fails_is_shown_with_its_reason(
     readings = Readings(Deployment(url=host.url, token=lambda: ADMIN_KEY))
     # More than what other tests' endpoints refuse meanwhile.
     given = "\n".join('{"type": "a", "data": 1}' for _ in range(20))
-    events = pushgrid("publish", name, "-", "--json", given=given).document
+    events = pushgrid("publish", name, "-", "--json", given=given).document["ids"]
     pushgrid("subscription", "pause", *where)
 
     def mine() -> list[Any]:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from shared import telemetry
-from shared.clip import clip
+from shared.clip import as_text, clip, first_line
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,26 @@ from shared.clip import clip
 )
 def test_a_text_is_clipped_and_marked(text: str, clipped: str) -> None:
     assert clip(text) == clip(clip(text)) == clipped
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b"", ""),
+        ("grün\r\n".encode(), "grün\r\n"),
+        ("grün, doch in Latin-1".encode("latin-1"), "gr\ufffdn, doch in Latin-1"),
+        ("a text that is cut off: ü".encode()[:-1], "a text that is cut off: \ufffd"),
+        (b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", "(what is no text)"),
+        (bytes(range(256)), "(what is no text)"),
+    ],
+)
+def test_what_is_no_text_is_not_shown(body: bytes, text: str) -> None:
+    assert as_text(body) == text
+
+
+def test_the_first_line_that_says_something() -> None:
+    assert first_line("\n \n  no such customer  \nat line 7", 10) == "no such c…"
+    assert first_line(" \n", 10) == ""
 
 
 def test_no_text_of_a_log_line_is_longer(caplog: pytest.LogCaptureFixture) -> None:

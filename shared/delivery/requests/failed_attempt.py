@@ -6,6 +6,7 @@ from datetime import datetime
 from functools import lru_cache
 from http import HTTPStatus
 
+from shared.clip import as_text
 from shared.clock import format_us_datetime, timestamp
 from shared.delivery.outcome import DeliveryOutcome, EndpointAnswer
 from shared.delivery.requests.push_batch import Loaded
@@ -105,7 +106,7 @@ def endpoint_answer(
             for name in HEADERS
             if name in answered.headers
         },
-        body=secrecy.shown(answered.body[:MOST_BODY].decode(errors="replace"), MOST_BODY),
+        body=secrecy.shown(as_text(answered.body[:MOST_BODY]), MOST_BODY),
         is_truncated=len(answered.body) > MOST_BODY,
     )
 

@@ -41,6 +41,7 @@ class AttemptLines(NamedTuple):
             outcome=outcome.outcome,
             status=outcome.status,
             detail=outcome.detail or None,
+            answer=(outcome.answer and outcome.answer.words) or None,
             duration_ms=round(outcome.seconds * 1000),
             decision="end" if ends else "retry",
             next_attempt_at=retries.due if retries else None,

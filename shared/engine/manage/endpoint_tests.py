@@ -10,7 +10,7 @@ from typing import Any
 from shared import telemetry
 from shared.arm.arm_json import answer, error_answer
 from shared.arm.delivery_attributes_codec import HIDDEN
-from shared.clip import LONGEST, clip
+from shared.clip import LONGEST, as_text, clip
 from shared.clock import Clock, timestamp
 from shared.delivery.outcome import Outcome, classify
 from shared.delivery.pace import Allowance, ask
@@ -137,7 +137,7 @@ def _said(exchange: Exchange, secrecy: Secrecy) -> dict[str, Any]:
     if not isinstance(exchange, Answered):
         failure = {"reason": exchange.failure, "detail": shown(exchange.detail)}
         return {"answer": None, "failure": failure}
-    body = exchange.body.decode(errors="replace")
+    body = as_text(exchange.body)
     said = {
         "status": exchange.status,
         "headers": {shown(name): shown(value) for name, value in exchange.headers.items()},

@@ -9,13 +9,13 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from shared.clip import clip
+from shared.clip import first_line
 from shared.clock import optional_timestamp
 from shared.delivery.health.availability import Availability, Held, Open
+from shared.delivery.outcome import MOST_WORDS
 from shared.engine.operations.activity import NOTHING, Activity, GivenUp
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
-MOST_WORDS = 200  # characters of what an endpoint said
 AT_ONCE = timedelta(seconds=30)  # an event that is older has not been delivered at once
 
 
@@ -234,5 +234,5 @@ def words_of(failure: Mapping[str, Any] | None) -> str:
     if failure is None:
         return ""
     answer = failure["answer"]
-    lines = [*((answer and answer["body"]) or "").splitlines(), failure["detail"] or ""]
-    return clip(next((each.strip() for each in lines if each.strip()), ""), MOST_WORDS)
+    said = first_line((answer and answer["body"]) or "", MOST_WORDS)
+    return said or first_line(failure["detail"] or "", MOST_WORDS)

@@ -71,7 +71,9 @@ def test_a_failed_attempt_is_kept_with_the_next_time_and_its_reason(app: Deploym
 
 
 @pytest.mark.parametrize("keeps_answers", [True, False])
-def test_the_answer_is_kept_once_for_a_request(app: Deployment, *, keeps_answers: bool) -> None:
+def test_the_answer_is_kept_once_for_a_request(
+    app: Deployment, logged: Logged, *, keeps_answers: bool
+) -> None:
     """The other events of a batch refer to it; nothing is kept with a request that succeeds."""
     app.deliver.endpoints.around = app.deliver.endpoints.around._replace(
         push=replace(app.push, keeps_answers=keeps_answers)
@@ -86,6 +88,8 @@ def test_the_answer_is_kept_once_for_a_request(app: Deployment, *, keeps_answers
     whole = EndpointAnswer(first, {"retry-after": "9"}, "database locked")
     reference = EndpointAnswer(first, {}, None)
     assert kept == ([whole, reference, reference] if keeps_answers else [None] * 3)
+    told = [line.get("answer") for line in logged("delivery.attempted")]
+    assert told == [whole.words if keeps_answers else None]
 
 
 @pytest.mark.parametrize("events", [1, 3])

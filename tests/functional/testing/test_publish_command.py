@@ -73,6 +73,11 @@ def test_a_publication_says_how_many_subscriptions_matched(
     assert small.out == f"published event e-1 to {name}; 1 event subscription matched\n"
     assert large.out == f"published event e-1 to {name}; 2 event subscriptions matched\n"
     assert (small.err, len(all_of_them.received)) == ("", 2)
+    told = [
+        json.loads(run("publish", name, *PUBLISH, "1", "--json", *key).out)
+        for key in ((), ("--key", orders.key))
+    ]
+    assert told == [{"ids": ["e-1"], "matched": 1}, {"ids": ["e-1"], "matched": None}]
 
 
 @pytest.mark.parametrize(

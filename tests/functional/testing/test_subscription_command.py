@@ -294,6 +294,8 @@ def test_a_queue_receives_the_events(pushgrid: Pushgrid, run: Run):
     for action in ("create --replace", "update"):
         done = run("subscription", *action.split(), "crm", "-t", "orders", "--queue", "inbox")
         assert (done.code, done.err) == (0, "")
+        hint = "the queue inbox must exist: 'pushgrid subscription test crm --topic orders' puts"
+        assert hint in done.out.splitlines()[-1]
         shown = pushgrid.arm("GET", f"{orders.path}/eventSubscriptions/crm")["properties"]
         assert shown["destination"] == {
             "endpointType": "StorageQueue",

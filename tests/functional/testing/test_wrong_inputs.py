@@ -58,6 +58,24 @@ NEW --max-attempts 99|2|'99' is not a whole number from 1 to 30
 NEW --time-to-live soon|2|write 90m, 6h or 2d
 NEW --time-to-live 9999999999d|2|write 90m, 6h or 2d
 NEW --time-to-live 0m|2|--time-to-live
+NEW --time-to-live 3d|1|--time-to-live, in minutes, must be a whole number between 1 and 1440
+NEW --signing-secret bad|1|InvalidRequest: --signing-secret must be a secret
+NEW --expires 2020-01-01T00:00:00Z|1|--expires: Invalid expiration time
+NEW --header 'X Y=1'|1|--header: 'X Y' is not a valid header name
+NEW --secret-header aeg-x=1|1|--secret-header: The header aeg-x can't be set
+NEW --header-from X=body.x|1|--header-from: The key 'body.x'
+NEW --filter 'data.x.y.z. > 1'|1|--filter: The key
+NEW --batch-kilobytes 5000|1|InvalidRequest: --batch-kilobytes must be a whole number
+NEW --dead-letter-container A!|1|InvalidRequest: --dead-letter-container must be 3-63
+NEW --dead-letter-container d-l --dead-letter-account /x|1|--dead-letter-account must be the ARM id
+NEW --schema custom|1|--schema: The specified EventDeliverySchema
+NEW --entra-tenant x|1|--entra-tenant: This app
+subscription create new -t orders --queue A!|1|InvalidRequest: --queue must be 3-63
+subscription create new -t orders --queue deliveries|1|--queue: The queue 'deliveries'
+subscription create new -t orders --queue q-in --queue-account /x|1|--queue-account must be
+subscription create new -t orders --queue q-in --queue-time-to-live 99999d|1|--queue-time-to
+subscription update crm -t shop.invoices --max-attempts 30|1|InvalidRequest: --max-attempts must be
+subscription update crm -t orders --signing-secret bad|1|InvalidRequest: --signing-secret must be
 NEW --event-types a,,b|2|an event type is missing
 NEW --batch 0|1|between 1 and 5000
 NEW --expires tomorrow|2|'tomorrow' is not a time: write 2027-01-31T00:00:00Z
@@ -77,6 +95,8 @@ publish nix --type a|1|see 'pushgrid topic list'
 publish orders --type a --data {bad|2|for a text, add --text
 publish orders nix.json|2|No such file
 publish orders --type a --key wrong|1|The key is not one of the topic's
+publish orders --type a --key wrong|1|'pushgrid topic keys orders' prints its keys
+publish shop.invoices --type a --key wrong|1|'pushgrid topic keys shop.invoices'
 publish orders --type a --key schlüssel|2|no request can carry
 timeline -t nix -s crm|1|There is no topic 'nix'
 timeline -t orders -s crm --since yesterday|2|write 6h, 2d

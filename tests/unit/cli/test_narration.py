@@ -60,8 +60,15 @@ RETRY = TRIED | {"decision": "retry", "next_attempt_at": "2026-02-09T12:00:30.25
             ("retry", "attempt 2: 503 Busy (x); next at 14:00:30.2, because of w", "9 events"),
         ),
         (
-            line("delivery.attempted", **TRIED | {"decision": "end", "reason": "TooMany"}),
-            ("given up", "attempt 2: 503 Busy; no more attempts (minimum for 503: 30 s): TooMany"),
+            line("delivery.attempted", **RETRY | {"why": "w"}, answer="no \x1b[1m"),
+            ("retry", "attempt 2: 503 Busy: no \ufffd[1m; next at 14:00:30.2, because of w"),
+        ),
+        (
+            line("delivery.attempted", **TRIED, decision="end", reason="Old", answer="no such"),
+            (
+                "given up",
+                "attempt 2: 503 Busy: no such; no more attempts (minimum for 503: 30 s): Old",
+            ),
         ),
         (
             line("delivery.succeeded", attempt=1, status=200, duration_ms=12, event_id="\x1b[31m"),

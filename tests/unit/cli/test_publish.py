@@ -20,7 +20,7 @@ def published(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The data of the events that are published."""
     found: list[Any] = []
 
-    def note(_: Deployment, __: str, ___: object, body: bytes) -> None:
+    def note(_: Deployment, __: str, ___: object, body: bytes, ____: str) -> None:
         found.extend(event["data"] for event in json.loads(body))
 
     target = publish._PublishUrl("http://127.0.0.1:1", ("aeg-sas-key", "x"), "EventGridSchema")
