@@ -78,15 +78,9 @@ class Machine:
         path.chmod(0o755)
         return path
 
-    def hold(self) -> Path:
-        """Have npm wait until the file is removed."""
-        file = self._calls.with_suffix(".hold")
-        file.touch()
-        return file
-
-    def fail(self) -> Path:
-        """Have npm fail until the file is removed."""
-        file = self._calls.with_suffix(".fail")
+    def let_npm(self, what: str) -> Path:
+        """Have npm *hold* (wait), or *fail*, until the file is removed."""
+        file = self._calls.with_suffix(f".{what}")
         file.touch()
         return file
 
@@ -134,7 +128,7 @@ def test_azurite_is_fetched_once_as_the_lock_file_says(
 
 
 def test_a_fetch_that_fails_leaves_nothing_and_is_repeated(machine: Machine) -> None:
-    failing = machine.fail()
+    failing = machine.let_npm("fail")
     with pytest.raises(HostError) as raised:
         azurite_files.node_and_azurite()
     assert str(raised.value) == "npm failed, and nothing was kept:\n  npm error network"
@@ -145,7 +139,7 @@ def test_a_fetch_that_fails_leaves_nothing_and_is_repeated(machine: Machine) -> 
 
 
 def test_a_fetch_that_is_killed_leaves_nothing_that_counts(machine: Machine) -> None:
-    held = machine.hold()
+    held = machine.let_npm("hold")
     killed = machine.other_process()
     until(lambda: any(machine.cache.glob("*.part/started")))
     killed.kill()
@@ -159,7 +153,7 @@ def test_a_fetch_that_is_killed_leaves_nothing_that_counts(machine: Machine) -> 
 
 
 def test_of_two_processes_one_fetches_and_the_other_waits(machine: Machine) -> None:
-    held = machine.hold()
+    held = machine.let_npm("hold")
     first = machine.other_process()
     until(lambda: any(machine.cache.glob("*.part/started")))
     second = machine.other_process()

@@ -27,7 +27,7 @@ class FakeConnection:
         self.closed = True
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def time(monkeypatch: pytest.MonkeyPatch) -> Seconds:
     made = Seconds()
     monkeypatch.setattr(pool, "awake_seconds", made)
@@ -47,7 +47,6 @@ def keep_all(pool: Pool, connections: list[Any]) -> None:
         pool.keep(connection, None)
 
 
-@pytest.mark.usefixtures("time")
 def test_the_one_used_last_comes_first() -> None:
     pool, connections = Pool(), made(3)
     keep_all(pool, connections)
@@ -56,7 +55,6 @@ def test_the_one_used_last_comes_first() -> None:
     assert pool.take(server(1)) is None
 
 
-@pytest.mark.usefixtures("time")
 def test_an_unusable_one_is_closed_and_passed_over() -> None:
     pool, connections = Pool(), made(2)
     keep_all(pool, connections)
@@ -66,7 +64,6 @@ def test_an_unusable_one_is_closed_and_passed_over() -> None:
     assert connections[1].closed
 
 
-@pytest.mark.usefixtures("time")
 def test_one_server_may_have_as_many_as_pushes_are_under_way() -> None:
     pool, connections = Pool(), made(PUSHES + 1)
     keep_all(pool, connections)
@@ -74,7 +71,6 @@ def test_one_server_may_have_as_many_as_pushes_are_under_way() -> None:
     assert [each.closed for each in connections] == [True] + [False] * PUSHES
 
 
-@pytest.mark.usefixtures("time")
 def test_all_together_have_a_limit_and_the_endpoint_used_longest_ago_loses() -> None:
     pool = Pool(512)
     groups = [made(64, host) for host in range(9)]
@@ -112,7 +108,6 @@ def test_old_ones_are_closed_although_nobody_asks_for_them(time: Seconds) -> Non
     assert [each.closed for each in old + new] == [True, True, True, False]
 
 
-@pytest.mark.usefixtures("time")
 def test_closing_closes_all() -> None:
     pool, connections = Pool(), made(2) + made(2, host=1)
     keep_all(pool, connections)
