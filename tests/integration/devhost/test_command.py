@@ -263,6 +263,8 @@ def test_settings_reach_the_functions_before_they_are_imported(start, function, 
     host = start("--env", "C=given", B="environment", C="environment")
 
     assert host.get("/web") == (200, b"file environment given")
+    host.assert_said("WARNING setting B: the environment overrides local.settings.json", 1)
+    host.assert_said("WARNING setting", 1)
 
 
 def test_settings_of_a_child_override_its_file_and_are_not_in_its_command_line(function, tmp_path):
