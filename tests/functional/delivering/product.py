@@ -12,11 +12,10 @@ from shared.adapters.resource_cache import InvalidatingStore, ResourceCache
 from shared.delivery.messages.message_writer import encode
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.ports import Queue
-from shared.http import HttpRequest
 from tests.functional.delivering.failing import play
 from tests.functional.deployment import Deployment
 from tests.functional.manage.arm_api import CRM, ORDERS, URL, ArmApi, hook
-from tests.functional.publish_requests import event
+from tests.functional.publish_requests import event, publish
 
 FAILS = answered(500)  # which holds nothing
 
@@ -30,15 +29,7 @@ class Product:
 
     def publish(self, *numbers: int) -> None:
         key = self.api.json("POST", f"{ORDERS}/listKeys")["key1"]
-        answer = self.app.answer(
-            HttpRequest(
-                method="POST",
-                url="https://pushgrid.example/topics/orders/api/events",
-                headers={"aeg-sas-key": key, "content-type": "application/json"},
-                params={"topic": "orders"},
-                body=json.dumps([event(number) for number in numbers]).encode(),
-            )
-        )
+        answer = publish(self.app, *map(event, numbers), aeg_sas_key=key)
         assert answer.status == 200, answer.body
 
     def deliver(self) -> list[int]:

@@ -13,34 +13,17 @@ from pushgrid.testing.memory import answered
 from shared.delivery.delivery import Delivery
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason
-from shared.http import Failure, HttpAnswer, HttpRequest, NotAnswered
+from shared.http import Failure, NotAnswered
 from shared.metrics import Metric
 from shared.subscriptions.advanced_filter import AdvancedFilter, FilterOperator
 from shared.subscriptions.filters import EventFilter
 from shared.subscriptions.subscription import Batching, Pause
-from tests.builders import CRM, DEAD, KEY, PARKED, URL, a_delivery, a_message, compact, members
+from tests.builders import CRM, DEAD, PARKED, URL, a_delivery, a_message
 from tests.functional.deployment import Deployment, Logged
+from tests.functional.publish_requests import event, publish, publish_request
 
+WRONG_KEY = "bm90IHRoZSBrZXk="
 BUSY = ("Busy", "ServerError", "orders", "crm")
-
-
-def publish(
-    app: Deployment, *numbers: int, key: str = KEY, topic: str = "orders", query: str = ""
-) -> HttpAnswer:
-    events = []
-    for number in numbers:
-        event = members(id=f"e-{number}", subject=f"/orders/{number}")
-        del event["topic"], event["metadataVersion"]
-        events.append(event)
-    return app.answer(
-        HttpRequest(
-            method="POST",
-            url=f"https://host.example/topics/{topic}/api/events{query}",
-            headers={"aeg-sas-key": key, "content-type": "application/json"},
-            params={"topic": topic},
-            body=compact(events).encode(),
-        )
-    )
 
 
 def counted(app: Deployment) -> Mapping[tuple[str, ...], float]:
@@ -51,11 +34,11 @@ def counted(app: Deployment) -> Mapping[tuple[str, ...], float]:
 
 
 def test_accepted_events_are_counted_where_they_go(app: Deployment) -> None:
-    three = AdvancedFilter(operator=FilterOperator.NUMBER_IN, key=("data", "total"), values=(12.5,))
+    three = AdvancedFilter(operator=FilterOperator.NUMBER_IN, key=("data", "n"), values=(2,))
     app.subscribe(filter=EventFilter(subject_ends_with="1"))
     app.subscribe(name="erp", filter=EventFilter(subject_ends_with="2", advanced=(three, three)))
 
-    assert publish(app, 1, 2, 3, 11).status == 200
+    assert publish(app, *map(event, (1, 2, 3, 11))).status == 200
 
     assert counted(app) == {
         (Metric.PUBLISH_SUCCESS, "orders", ""): 4,
@@ -70,9 +53,9 @@ def test_a_refused_request_is_counted_by_its_error(app: Deployment) -> None:
     app.queues.fail_next("put")
     app.subscribe()
 
-    statuses = [publish(app, 1, key="bm90IHRoZSBrZXk=").status, publish(app, 1).status]
+    refused, failed = publish(app, event(), aeg_sas_key=WRONG_KEY), publish(app, event())
 
-    assert statuses == [401, 503]
+    assert (refused.status, failed.status) == (401, 503)
     assert app.metrics.of(Metric.PUBLISH_FAIL) == {
         ("Unauthorized", "ClientError", "orders", ""): 1,
         ("ServiceUnavailable", "ServerError", "orders", ""): 1,
@@ -82,7 +65,7 @@ def test_a_refused_request_is_counted_by_its_error(app: Deployment) -> None:
 
 def test_names_of_topics_that_do_not_exist_are_not_counted(app: Deployment) -> None:
     """Else anybody could fill the memory."""
-    assert publish(app, 1, topic="nobody").status == 401
+    assert publish(app, event(), topic="nobody").status == 401
 
     assert counted(app) == {}
 
@@ -233,13 +216,14 @@ def test_a_failed_attempt_has_event_grids_record_in_its_line(
 def test_a_refused_publish_has_event_grids_record_and_no_secret(
     app: Deployment, logged: Logged
 ) -> None:
-    publish(app, 1, key="bm90IHRoZSBrZXk=", query="?aeg-sas-token=s3cret")
+    request = publish_request(event(), aeg_sas_key=WRONG_KEY)
+    app.answer(replace(request, url=f"{request.url}&aeg-sas-token=s3cret"))
 
     (line,) = logged("publish.refused")
     topic = app.directory.topics["orders"].arm_id.upper()
     assert (line["resourceId"], line["category"]) == (topic, "PublishFailures")
     assert line["message"] == (
-        "inputEventsCount=null, requestUri=HTTPS://HOST.EXAMPLE/TOPICS/ORDERS/API/EVENTS, "
+        "inputEventsCount=null, requestUri=HTTPS://PUSHGRID.EXAMPLE/TOPICS/ORDERS/API/EVENTS, "
         f"publisherInfo=PublisherInfo(category=User, inputSchema=EventGridEvent, "
         f"armResourceId={topic}), httpStatusCode=Unauthorized, errorType=ClientError, "
         "errorMessage=Unauthorized"

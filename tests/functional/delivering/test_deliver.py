@@ -175,12 +175,13 @@ BUSY, OTHER = (Outcome.BUSY, 503), (Outcome.GENERIC_ERROR, 500)
 REFUSED = (Outcome.SOCKET_ERROR, None)
 
 
-def test_a_success_leaves_nothing_behind(app: Deployment) -> None:
+def test_a_success_leaves_nothing_behind(app: Deployment, logged: Logged) -> None:
     app.subscribe()
 
     app.run(a_message([a_delivery(0), a_delivery(1)]))
 
     assert (requests(app), app.all_stored()) == ([[0], [1]], {})
+    assert [line["delivered"] for line in logged("delivery.run")] == [2]
     assert {sent.timeout for sent in app.pusher.sent} == {timedelta(seconds=30)}
 
 

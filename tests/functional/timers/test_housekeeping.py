@@ -78,7 +78,9 @@ def test_only_one_of_two_instances_deletes(
 
 
 @pytest.mark.parametrize("damage", [None, [], {}, {"lastRun": "x"}, {"lastRun": 1, "holdUntil": 2}])
-def test_a_damaged_record_of_its_runs_counts_as_none(app: Deployment, damage: object) -> None:
+def test_a_damaged_record_of_its_runs_counts_as_none(
+    app: Deployment, logged: Logged, damage: object
+) -> None:
     """It failed for ever: neither payloads nor tables of attempts were deleted any more."""
     run_every_hour(app, 26)
     app.resources.damage(Table.TOPICS, "state", "housekeeping", damage)
@@ -87,6 +89,7 @@ def test_a_damaged_record_of_its_runs_counts_as_none(app: Deployment, damage: ob
     kept = run_every_hour(app, 25)
 
     assert kept == [1] * 24 + [0]
+    assert [line["row"] for line in logged("document.unreadable")] == ["housekeeping"]
 
 
 def test_a_last_run_that_is_still_to_come_stops_no_housekeeping(

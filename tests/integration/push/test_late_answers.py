@@ -21,6 +21,7 @@ from tests.integration.push.scripted import (
     END,
     OK,
     PATIENCE,
+    PATIENT,
     READ,
     RESET,
     WAIT,
@@ -70,7 +71,7 @@ def test_an_answer_after_the_timeout_is_reported(waiting: Waiting) -> None:
 def test_an_answer_in_time_is_not_reported_again(waiting: Waiting) -> None:
     with Server(always(OK)) as server:
         for _ in range(2):
-            answer_of(waiting.send(server.url))
+            answer_of(waiting.send(server.url, PATIENT))
 
         assert server.connections == 1  # free for the next one: nobody waits on it
         assert not waiting.has_reported
@@ -98,7 +99,7 @@ def test_a_head_may_have_begun_before_the_timeout(waiting: Waiting) -> None:
 def test_a_connection_used_before_may_answer_late(waiting: Waiting) -> None:
     now = Event()
     with Server(playing(READ, OK, READ, now, OK, END)) as server:
-        answer_of(waiting.send(server.url))
+        answer_of(waiting.send(server.url, PATIENT))
         waiting.times_out(server.url)
         now.set()
 

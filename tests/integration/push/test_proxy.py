@@ -19,6 +19,7 @@ from tests.integration.push.scripted import (
     ESTABLISHED,
     LOCAL,
     OK,
+    PATIENT,
     SHORT,
     Script,
     Server,
@@ -131,7 +132,8 @@ def test_a_proxy_that_opens_no_tunnel(
     make_pusher: MakePusher, script: Script, failure: Failure, words: str
 ) -> None:
     with Server(script) as proxy:
-        none = unanswered(push(make_pusher(proxy), "http://target.test/", SHORT))
+        timeout = SHORT if failure is Failure.TIMED_OUT else PATIENT
+        none = unanswered(push(make_pusher(proxy), "http://target.test/", timeout))
 
         assert none.failure is failure
         assert words in none.detail
