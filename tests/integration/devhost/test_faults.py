@@ -14,7 +14,7 @@ import pytest
 
 from devhost.azurite import KEY
 from tests.host.page import same_page
-from tests.host.running import PATIENCE, trouble_with_the_command, until
+from tests.host.running import PATIENCE, trouble_with_the_command
 from tests.integration.devhost.functions import HELLO, HTTP, QUEUE, TICK, TIMER, WORK
 
 DEMANDING = "raise ValueError('a setting is missing')\ndef main(req): ..."
@@ -104,59 +104,6 @@ def test_an_app_can_end_the_host_at_its_start(start, function):
     assert host.lines[-1] == "devhost: the app can't start: Wrong: SIZE: 12x is no number"
     host.assert_said("ready", 0)
     host.assert_no_traceback()
-
-
-CANCELLED = "import asyncio\nasync def main({}): raise asyncio.CancelledError\n"
-INTERRUPTED = "async def main({}): raise KeyboardInterrupt\n"
-
-
-def test_what_ends_a_task_or_a_program_ends_one_invocation(start, function, azurite, queue):
-    function("good", HELLO, **HTTP)
-    for kind, source in (("1", CANCELLED), ("2", INTERRUPTED)):
-        function(f"web{kind}", source.format("req"), **HTTP)
-        function(f"clock{kind}", source.format("tick"), **TIMER)
-    function("work", CANCELLED.format("message"), queueName=queue.queue_name, **QUEUE)
-
-    host = start(AzureWebJobsStorage=azurite.connection_string)
-    queue.send_message("bad")
-
-    for kind in "12":
-        assert host.get(f"/web{kind}") == (500, b"")
-        until(lambda name=f"clock{kind}": host.count(f"{name}  FAILED") >= 2)
-    host.wait_for("-poison")
-    host.assert_said("work    FAILED", 5)
-    assert host.get("/good") == (200, b"hello")
-    assert host.stop() == 0
-    host.assert_said("Exception in ASGI application", 0)
-
-
-def test_a_queue_that_is_deleted_is_reported_and_found_again(
-    start, function, tmp_path, azurite, queue
-):
-    """Deleted while its message is in hand; a queue that never existed is only a debug line."""
-    function("work", WORK, queueName=queue.queue_name, **QUEUE)
-    function("never", WORK, queueName=f"{queue.queue_name}-never", **QUEUE)
-    host = start(
-        AzureWebJobsStorage=azurite.connection_string,
-        AzureFunctionsJobHost__logging__logLevel__devhost="Debug",
-    )
-    name = queue.queue_name
-    host.wait_for(f"DEBUG   devhost.queue.listener  queue {name}-never does not exist")
-    queue.send_message("slow")
-    host.wait_for("in slow")
-
-    queue.delete_queue()
-    (tmp_path / "gate").touch()
-    host.wait_for("out slow")
-    host.wait_for(f"WARNING devhost.queue.listener  queue {name} does not exist, waiting for it")
-    queue.create_queue()
-    queue.send_message("after")
-
-    host.wait_for("out after")
-    host.wait_for(f"queue {name} exists now")
-    host.assert_said("does not exist", 2)
-    host.assert_no_traceback()
-    assert host.stop() == 0
 
 
 def test_an_idle_host_costs_next_to_nothing(start, function, azurite, queue):

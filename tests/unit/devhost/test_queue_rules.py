@@ -184,6 +184,42 @@ def test_an_outage_is_logged_once_whatever_its_reasons(listen, queue, app, caplo
     ]
 
 
+def lines_of_existence(caplog):
+    found = [(each.levelname, each.getMessage()) for each in caplog.records]
+    return [line for line in found if "exist" in line[1]]
+
+
+def test_a_queue_that_is_deleted_is_reported_and_found_again(listen, queue, app, caplog):
+    """Deleted while its message is in hand."""
+    queue.put("slow")
+    app.seconds = 2
+
+    async def delete_and_create(_listener):
+        await asyncio.sleep(1)
+        queue.is_there = False
+        await asyncio.sleep(9)
+        queue.is_there = True
+        queue.put("after")
+
+    listen(9, during=delete_and_create)
+
+    assert [text for _, text, _ in app.calls][-1] == "after"
+    assert lines_of_existence(caplog) == [
+        ("WARNING", "queue work does not exist, waiting for it"),
+        ("WARNING", "queue work exists now"),
+    ]
+    assert not any(each.exc_info for each in caplog.records)
+
+
+def test_a_queue_that_never_existed_is_a_line_for_who_looks_closely(listen, queue, caplog):
+    queue.is_there = False
+
+    with caplog.at_level("DEBUG", "devhost"):
+        listen(30)
+
+    assert lines_of_existence(caplog) == [("DEBUG", "queue work does not exist, waiting for it")]
+
+
 def test_storage_that_rejects_the_host_stops_it(listen, queue):
     queue.faults["exists"] = [StorageRefusedError("403 AuthenticationFailed")]
 
