@@ -321,6 +321,7 @@ def replace_row(product: Product, place: tuple[Table, str, str], document: Docum
     forget(product)
 
 
+@pytest.mark.slow
 def test_an_event_reaches_the_subscription_or_waits_for_it(full: Product) -> None:
     """Publishing answered 500, pushed to no URL, never ended, or forgot the subscription."""
     good = stored(full, ROW)
