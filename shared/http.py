@@ -104,7 +104,7 @@ class Failure(StrEnum):
     UNAUTHORIZED = "no token for the endpoint"  # Entra ID refused it; nothing was sent
     NO_AUTHORITY = "Entra ID did not answer"  # so there is no token; nothing was sent
     FAULT = "fault of the sender"  # an error of ours; nothing is known of what was sent
-    SHORTAGE = "a shortage of ours"  # of descriptors, ports, memory or a proxy: no attempt
+    SHORTAGE = "a local shortage"  # of descriptors, ports, memory or a proxy: no attempt
 
 
 class NotAnswered(NamedTuple):

@@ -12,7 +12,7 @@ Backoff = Callable[[int], None]  # waits after so many lost races
 
 
 def tries(backoff: Backoff) -> Iterator[None]:
-    """Yield for each try to read, decide and write; after a lost race, wait for *backoff* first."""
+    """Yield for each try to read, decide and write; *backoff* waits between two tries."""
     for lost in range(TRIES):
         if lost:
             backoff(lost)

@@ -115,17 +115,17 @@ class ResourceCache:
         return _readable(found)
 
     def forget(self, topic: str) -> None:
-        """Read the topic and its subscriptions anew when they are next asked for."""
+        """Drop a topic and its subscriptions: the next request reads them."""
         self._topics.forget(topic.lower())
         self._subscriptions.forget(topic.lower())
 
     def forget_namespace(self, namespace: str) -> None:
-        """Read its topics anew when they are next asked for: its keys are theirs."""
+        """Drop the topics of a namespace, whose keys are its own: the next request reads them."""
         for cache in (self._topics, self._absent):
             cache.forget_all(f"{namespace.lower()}.")
 
     def forget_sources(self) -> None:
-        """Read the topics of sources anew when they are next asked for."""
+        """Drop the topics of sources: the next request reads them."""
         self._topics.forget_all(SourceTopic("").joined)
 
     def _of_topic(self, topic: str) -> _ByName:

@@ -114,7 +114,7 @@ def test_what_can_not_be_meant_is_refused_at_the_start(text: str, words: str) ->
         (
             {"": "UseDevelopmentStorage=true"},
             {"archive1": {"blobServiceUri": ENDPOINT}},
-            "the blob endpoint of 'archive1' needs an identity, which AzureWebJobsStorage has not",
+            "needs an identity, which AzureWebJobsStorage does not have",
         ),
         (IDENTITY, {"acc": {"": "x"}}, "'acc' is the app's own account: leave it out"),
         (IDENTITY, {"archive1": {"": CONNECTION}}, "of 'archive1' is another account's"),

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 RENEWED_AHEAD = timedelta(minutes=5)  # of a token's end: longer than any invocation pushes
 FAILED_FOR = timedelta(seconds=30)  # until it is tried again
-SHORT_FOR = timedelta(seconds=1)  # after a shortage of ours
+SHORT_FOR = timedelta(seconds=1)  # after a local shortage
 _MOST_TENANTS = 100
 _MOST_TOKENS = 10_000
 _MOST_DETAIL = 500

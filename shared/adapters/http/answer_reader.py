@@ -134,7 +134,7 @@ class AnswerReader:
 
     def on_message_begin(self) -> None:
         if self.is_over:
-            raise ValueError("a second answer, unasked")
+            raise ValueError("an unsolicited second answer")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self.status:

@@ -141,7 +141,7 @@ class Proxy(NamedTuple):
         The proxy gets an address and not the name, so that it reaches what the guard has judged.
 
         Raises:
-            NoAnswer: it reached none; the failure is that of the last one, or a shortage of ours
+            NoAnswer: it reached none; the failure is that of the last one, or a local shortage
                 if the proxy can't be used.
         """
         for left in range(len(targets), 1, -1):

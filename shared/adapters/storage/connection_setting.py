@@ -209,7 +209,7 @@ def connections_beside(
             found[name] = given
         elif given and "" in own:
             raise _invalid_account(
-                f"the blob endpoint of '{name}' needs an identity, which {STORAGE} has not: "
+                f"the blob endpoint of '{name}' needs an identity, which {STORAGE} does not have: "
                 "name a setting with the account's connection string instead"
             )
         elif given:

@@ -90,7 +90,7 @@ class Deliver:
                 if has_memory:
                     await self._deliver(parts, places)
                     return
-            back = [PutBack(replace(part, due=self.endpoints.back(part))) for part in parts]
+            back = [PutBack(replace(part, due=self.endpoints.book_return(part))) for part in parts]
             await self._requeue(back, places)
         finally:
             places.in_flight -= 1
@@ -186,9 +186,11 @@ class Deliver:
     async def _enter(self, part: DeliveryMessage, message: InFlight) -> PutBack | None:
         """Judge a part, and line it up at its endpoint, which decides what is pushed now."""
         try:
-            judged = self.parts.at_once(part) or await self.off_loop(partial(self.parts.of, part))
+            judged = self.parts.from_memory(part) or await self.off_loop(
+                partial(self.parts.from_storage, part)
+            )
         except StorageUnavailable:
-            judged = self.parts.unsure(part)
+            judged = self.parts.put_back(part)
         if judged is None or isinstance(judged, PutBack):
             return judged
         message.follow.begin(judged, self._recorder(judged))

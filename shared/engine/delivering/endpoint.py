@@ -50,7 +50,7 @@ class Surroundings(NamedTuple):
 
     budget: Budget
     push: Callable[[InFlightRequest], Coroutine[Any, Any, Attempted | Shortage]]
-    # Reads a subscription's pause anew.
+    # Reads a subscription's pause again.
     current_pause: Callable[[EventSubscription], Coroutine[Any, Any, Pause | None]]
     log_shortage: Callable[[Shortage], None]
     clock: Clock
@@ -101,7 +101,7 @@ class Endpoint:
 
     @property
     def is_prompt(self) -> bool:
-        """Whether what waits for it has its place back in no time: as far as it is known."""
+        """Whether the place of what waits for it is soon free, as far as is known."""
         takes = max(self.seconds or 0, self._hangs_for())
         is_soon = takes <= BRIEF and takes * len(self.parts) <= LONGEST_TURN * self.limit.value
         is_soon = is_soon and not (self.line and self._subscription.is_shared)
@@ -150,19 +150,19 @@ class Endpoint:
         self._turn_back_line(lambda _: NotNow(now, "the host stops"))
 
     def give_way(self, *pushing: Pushing) -> None:
-        """Turn back what parts have in the line, unless their places will be free in no time."""
+        """Turn back what parts have in the line, unless their places will soon be free."""
         if pushing and not self.is_prompt:
             self._withdraw(pushing, "more than half of the places are taken")
 
     def _withdraw(self, parts: Collection[Pushing], why: str) -> None:
         """Turn back what parts have in the line, uncounted, to come back at the endpoint's pace."""
         for pushing, batch in by_part(self.line.withdraw(parts)):
-            pushing.report(batch, NotNow(self.back(len(batch)), why))
+            pushing.report(batch, NotNow(self.book_return(len(batch)), why))
 
-    def back(self, count: int) -> datetime:
+    def book_return(self, count: int) -> datetime:
         """Book the return of deliveries for which there is no room."""
         now = self.around.clock.now()
-        return self._back(count, now + SOONEST_BACK, now, self._rate(max(self.under_way, 1)))
+        return self._book(count, now + SOONEST_BACK, now, self._rate(max(self.under_way, 1)))
 
     def succeeded_late(self, terms: DeliveryTerms, sent_at: datetime) -> None:
         """Record a success of the endpoint after the timeout; it annuls the failure."""
@@ -196,7 +196,7 @@ class Endpoint:
         wholes = [each for each in (at_once, a_second, subscription.rate) if each is not None]
         if not all(map(share.of, wholes)):
             again_at = self.around.clock.now() + NO_PART_AGAIN_IN
-            self._turn_back_line(lambda _: NotNow(again_at, "other processes have all of a limit"))
+            self._turn_back_line(lambda _: NotNow(again_at, "other processes use the whole limit"))
             return False
         if at_once is not None and self.under_way >= share.of(at_once):
             return False
@@ -224,7 +224,7 @@ class Endpoint:
             rate = max(self.around.processes.latest.of(rate), 1)
             self.allowance, again_at = ask(self.allowance, rate, self.around.clock.now())
             if again_at:
-                request.report(NotNow(again_at, "the rate that the endpoint allows"))
+                request.report(NotNow(again_at, "the allowed rate of the endpoint"))
                 return None
         return request
 
@@ -265,7 +265,7 @@ class Endpoint:
         if isinstance(result, Shortage):
             self.around.log_shortage(result)
             again_at = self.around.clock.now() + SHORTAGE_AGAIN_IN * (1 + 2 * request.jitter)
-            result = put_back = NotNow(again_at, f"a shortage of ours: {result.of}")
+            result = put_back = NotNow(again_at, f"a local shortage: {result.of}")
             if request.is_probe:
                 self._turn_back_line(lambda _: put_back)
         request.report(result)
@@ -342,10 +342,10 @@ class Endpoint:
     def _hold_line(self, held: Held) -> None:
         now, rate = self.around.clock.now(), max(self._rate(self.limit.value), LEAST_RATE)
         self._turn_back_line(
-            lambda count: NotNow(self._back(count, held.until, now, rate), held.why, held)
+            lambda count: NotNow(self._book(count, held.until, now, rate), held.why, held)
         )
 
-    def _back(self, count: int, soonest: datetime, now: datetime, rate: float) -> datetime:
+    def _book(self, count: int, soonest: datetime, now: datetime, rate: float) -> datetime:
         """Book the return of deliveries, at this rate or at twice what the endpoint took lately."""
         rate = max(rate, 2 * self.accepted.per_second(_now()))
         rate = min(rate, 1 / self._step) if self._step else rate

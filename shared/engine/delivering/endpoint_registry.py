@@ -40,7 +40,7 @@ class Endpoints:
         return all(endpoint.is_idle for endpoint in self._known.values())
 
     def of(self, subscription: EventSubscription) -> Endpoint:
-        """Return the endpoint of a subscription; a corrected endpoint begins anew."""
+        """Return the endpoint of a subscription; a corrected endpoint starts with no history."""
         key, id_ = subscription.key.folded, endpoint_id(subscription)
         endpoint = self._known.get(key)
         if endpoint is None or endpoint.health.health.endpoint != id_:
@@ -55,12 +55,12 @@ class Endpoints:
         speeds = {each.speed if each else Speed.UNKNOWN for each in known}
         return next(each for each in (Speed.QUICK, Speed.UNKNOWN, Speed.SLOW) if each in speeds)
 
-    def back(self, part: DeliveryMessage) -> datetime:
+    def book_return(self, part: DeliveryMessage) -> datetime:
         """Book the return of a part for which there is no memory; at once if the host stops."""
         endpoint, now = self._known.get(part.key.folded), self.around.clock.now()
         if self.around.budget.is_stopping:
             return now
-        return endpoint.back(len(part.deliveries)) if endpoint else now + SOONEST_BACK
+        return endpoint.book_return(len(part.deliveries)) if endpoint else now + SOONEST_BACK
 
     def stop(self) -> None:
         """Let nothing more be pushed: what waits in lines goes back at once."""

@@ -53,7 +53,7 @@ class PutBack(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """Reads what judging deliveries needs: `at_once` from memory, all else on threads."""
+    """Reads what judging deliveries needs: `from_memory` on the loop, all else on threads."""
 
     subscriptions: SubscriptionReader
     payloads: PayloadStore
@@ -62,12 +62,12 @@ class Parts:
     metrics: Metrics
     clock: Clock
 
-    def at_once(self, message: DeliveryMessage) -> Part | PutBack | None:
+    def from_memory(self, message: DeliveryMessage) -> Part | PutBack | None:
         """
         Return the part of one subscription; ``None``: that takes more than memory has.
 
         Raises:
-            StorageUnavailable: it is `unsure`.
+            StorageUnavailable: it is to be `put_back`.
         """
         if message.due is not None and message.due - self.clock.now() > EARLY:
             return PutBack(message)
@@ -82,19 +82,19 @@ class Parts:
         part = None if isinstance(found, EndReason) else self._judged(message, found)
         return None if part is None or part.ended else part
 
-    def of(self, message: DeliveryMessage) -> Part | PutBack | None:
+    def from_storage(self, message: DeliveryMessage) -> Part | PutBack | None:
         """
-        Return what `at_once` could not; ``None``: it is dropped, or recorded.
+        Return what `from_memory` could not; ``None``: it is dropped, or recorded.
 
         Raises:
-            StorageUnavailable: it is `unsure`.
+            StorageUnavailable: it is to be `put_back`.
         """
         try:
             return self._part(message)
         except UnreadableDocument:
-            return self._kept(message)
+            return self._keep_unreadable(message)
 
-    def unsure(self, message: DeliveryMessage) -> PutBack:
+    def put_back(self, message: DeliveryMessage) -> PutBack:
         """Put back what can't be judged now, for want of storage or of a thread to read by."""
         return PutBack(replace(message, due=self.clock.now() + STORAGE_RETRY_DELAY))
 
@@ -131,7 +131,7 @@ class Parts:
             return None
         return part if fresh == found else self._judged(message, fresh)
 
-    def _kept(self, message: DeliveryMessage) -> PutBack | None:
+    def _keep_unreadable(self, message: DeliveryMessage) -> PutBack | None:
         """
         Keep what waits for a subscription that can't be read; record what is too old.
 

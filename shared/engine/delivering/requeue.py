@@ -150,7 +150,7 @@ class Requeue:
 
 
 async def all_stored(puts: Iterable[Awaitable[object]]) -> None:
-    """Wait for all *puts*, side by side; then raise what the first one that failed has raised."""
+    """Wait for all *puts*, side by side; then raise the error of the first one that failed."""
     for each in await asyncio.gather(*puts, return_exceptions=True):
         if isinstance(each, BaseException):
             raise each

@@ -122,9 +122,9 @@ def test_of_large_messages_a_few_parts_enter_at_a_time(
     names = [f"crm-{number}" for number in range(40)]
     subscribe(app, *names)
     turns: Counter[int] = Counter()
-    turn, judge = 0, Parts.at_once
+    turn, judge = 0, Parts.from_memory
 
-    def at_once(parts: Parts, message: DeliveryMessage) -> Part | PutBack | None:
+    def from_memory(parts: Parts, message: DeliveryMessage) -> Part | PutBack | None:
         turns[turn] += 1
         return judge(parts, message)
 
@@ -134,7 +134,7 @@ def test_of_large_messages_a_few_parts_enter_at_a_time(
             turn += 1
             await asyncio.sleep(0)
 
-    monkeypatch.setattr(Parts, "at_once", at_once)
+    monkeypatch.setattr(Parts, "from_memory", from_memory)
     ((_, text),) = encode_together([a_part(0, name=name) for name in names])
     for _ in range(2):
         app.loop.create_task(app.deliver.run(text.encode(), Queue.RETRIES))

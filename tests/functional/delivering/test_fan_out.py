@@ -120,7 +120,7 @@ def test_why_a_part_was_put_back_is_in_the_log(app: Deployment, logged: Logged) 
 
     (line,) = logged("delivery.run")
     assert line["put_back"] == 1
-    assert line["requeue_reason"] == "a shortage of ours: Too many open files"
+    assert line["requeue_reason"] == "a local shortage: Too many open files"
     assert [line["detail"] for line in logged("delivery.shortage")] == ["Too many open files"]
 
 
