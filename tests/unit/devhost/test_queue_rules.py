@@ -184,7 +184,7 @@ def test_an_outage_is_logged_once_whatever_its_reasons(listen, queue, app, caplo
     ]
 
 
-def lines_of_existence(caplog):
+def lines_of_existence(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
     found = [(each.levelname, each.getMessage()) for each in caplog.records]
     return [line for line in found if "exist" in line[1]]
 
