@@ -66,6 +66,7 @@ def test_it_is_filtered_and_delivered_in_each_schema_unchanged(
         client.send([OTHER, GIVEN])
     for each in (as_sent, as_event, as_cloud_event):
         assert each.wait_for(bool)
+        assert len(each.pushes) == 1
 
     assert as_sent.pushes[0].events == [GIVEN]
     assert as_sent.pushes[0].body.startswith(b"[")

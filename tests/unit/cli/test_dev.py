@@ -23,6 +23,14 @@ DELIVERED = NarratedLine(
 )
 
 
+WHERE = {"topic": "orders", "subscription": "crm"}
+
+
+def logged(screen: Screen, **entry: object) -> None:
+    """Have the host log an entry about `WHERE`, unless it names another."""
+    screen.on_host_line(json.dumps(entry | WHERE | entry, separators=(",", ":")))
+
+
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory and a user's data of their own; signals stay with the tests."""
@@ -129,11 +137,7 @@ def test_the_banner_says_what_storage_is_good_for() -> None:
 def test_a_pause_is_told_once_for_each_subscription(capsys: pytest.CaptureFixture[str]) -> None:
     screen = Screen()
 
-    def run(subscription: str, why: str) -> None:
-        entry = {"event": "delivery.run", "topic": "orders", "subscription": subscription}
-        held = {"held": 1, "held_until": "2026-02-09T12:00:40Z", "held_because": why}
-        screen.on_host_line(json.dumps(entry | held, separators=(",", ":")))
-
+    held = {"event": "delivery.run", "held": 1, "held_until": "2026-02-09T12:00:40Z"}
     for subscription, why in (
         ("crm", "paused since 12:00"),
         ("crm", "paused since 12:00"),
@@ -142,7 +146,7 @@ def test_a_pause_is_told_once_for_each_subscription(capsys: pytest.CaptureFixtur
         ("crm", "paused since 12:00"),
         ("crm", "paused since 12:05"),
     ):
-        run(subscription, why)
+        logged(screen, **held, subscription=subscription, held_because=why)
 
     told = [line.split()[2:] for line in capsys.readouterr().out.splitlines()]
     assert [(each[0], each[-1]) for each in told] == [
@@ -157,17 +161,12 @@ def test_a_hold_is_told_when_it_begins_and_when_it_ends(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     screen = Screen()
-    where = {"topic": "orders", "subscription": "crm"}
-    until = "2026-02-09T12:00:40Z"
-    held = {"held": 2, "held_until": until, "held_because": "probation for Busy: 10 s"}
-    ended = {"event": "hold.ended", **where, "seconds": 20, "because": "a success"}
-    for entry in (
-        {"event": "hold.began", **where, "until": until, "why": "probation for Busy: 10 s"},
-        *[{"event": "delivery.run", **where, **held}] * 3,
-        ended,
-        ended,
-    ):
-        screen.on_host_line(json.dumps(entry, separators=(",", ":")))
+    until, why = "2026-02-09T12:00:40Z", "probation for Busy: 10 s"
+    logged(screen, event="hold.began", until=until, why=why)
+    for _ in range(3):
+        logged(screen, event="delivery.run", held=2, held_until=until, held_because=why)
+    for _ in range(2):
+        logged(screen, event="hold.ended", seconds=20, because="a success")
 
     began, released, again = (line[10:] for line in capsys.readouterr().out.splitlines())
     assert began.startswith("held ")
@@ -194,7 +193,7 @@ def test_the_banner_says_the_time_scale(
 def test_a_time_scale_stands_beside_each_wait_that_it_divides(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    until, where = "2026-02-09T12:00:40Z", {"topic": "orders", "subscription": "crm"}
+    until = "2026-02-09T12:00:40Z"
     tried = {"attempt": 1, "status": 503, "outcome": "Busy", "why": "minimum for 503: 30 s"}
     held = {"held": 1, "held_until": until}
     for entry in (
@@ -206,8 +205,7 @@ def test_a_time_scale_stands_beside_each_wait_that_it_divides(
         {"event": "delivery.run", **held, "held_because": "paused since 12:00"},
     ):
         for scale in ("1", "20"):
-            line = json.dumps(entry | where, separators=(",", ":"))
-            Screen(time_scale=scale).on_host_line(line)
+            logged(Screen(time_scale=scale), **entry)
 
     lines = capsys.readouterr().out.splitlines()
     assert not [line for line in lines[::2] if "time scale" in line]

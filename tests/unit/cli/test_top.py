@@ -123,6 +123,13 @@ class Scripted:
         return "\n".join(lines)
 
 
+def shown(width: int = 200) -> list[str]:
+    """Return the lines of a terminal of that width, at the first reading."""
+    console = Console(width=width, record=True)
+    console.print(Group(*top.parts_of(readings(0).read(), URL, console.width)))
+    return console.export_text().splitlines()
+
+
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     scripted = Scripted()
@@ -192,11 +199,8 @@ def test_the_screen_says_what_is_wrong_and_why(scripted: Scripted) -> None:
     scripted.failed = {"crm": 2}
     told = {"eventType": "Placed", "subject": "/o/7"}
     scripted.failures = [failure(2, **given_up), failure(1, detail="[b]x", answer=ANSWER, **told)]
-    console = Console(width=200, record=True)
 
-    console.print(Group(*top.parts_of(readings(0).read(), URL)))
-
-    rows = [" ".join(line.split()) for line in console.export_text().splitlines()]
+    rows = [" ".join(line.split()) for line in shown()]
     assert rows[:2] == [
         f"2026-02-09 12:00:00 {URL} is degraded",
         "3012 events wait, the oldest seen is 0:01:35 old",
@@ -217,11 +221,8 @@ def test_the_screen_says_what_is_wrong_and_why(scripted: Scripted) -> None:
 @pytest.mark.parametrize(("count", "more"), [(20, []), (1000, ["… and 980 more"])])
 def test_many_troubles_are_not_all_shown(scripted: Scripted, count: int, more: list[str]) -> None:
     scripted.troubles = [TROUBLE | {"subscription": f"s-{number}"} for number in range(count)]
-    console = Console(width=200, record=True)
 
-    console.print(Group(*top.parts_of(readings(0).read(), URL)))
-
-    text = console.export_text()
+    text = "\n".join(shown())
     assert (text.count("503 Busy"), re.findall("… and .* more", text)) == (20, more)
 
 
@@ -233,13 +234,8 @@ def test_a_failure_takes_one_line_of_a_narrow_terminal(scripted: Scripted) -> No
         failure(2, status=400, cause="400 BadRequest", **given_up),
         failure(1, status=None, cause="Connection refused"),
     ]
-    console = Console(width=80, record=True)
 
-    console.print(Group(*top.parts_of(readings(0).read(), URL, console.width)))
-
-    _, first, second = [
-        line for line in console.export_text().splitlines()[-4:] if not line.startswith("─")
-    ]
+    _, first, second = [line for line in shown(80)[-4:] if not line.startswith("─")]
     assert first.split()[:7] == [
         "12:00:02", "orders/crm", "25d6e…621cf", "2", "400", "BadRequest", "given",
     ]  # fmt: skip
@@ -249,11 +245,8 @@ def test_a_failure_takes_one_line_of_a_narrow_terminal(scripted: Scripted) -> No
 
 def test_the_cause_of_a_trouble_is_seen_on_a_narrow_terminal(scripted: Scripted) -> None:
     scripted.troubles = [TROUBLE | {"why": f"Connection refused at 11:59:00: {'x' * 99}"}]
-    console = Console(width=80, record=True)
 
-    console.print(Group(*top.parts_of(readings(0).read(), URL, console.width)))
-
-    [line] = [line for line in console.export_text().splitlines() if "orders/crm" in line]
+    [line] = [line for line in shown(80) if "orders/crm" in line]
     assert line.split()[:4] == ["orders/crm", "held", "12", "0:01:35"]
     assert "Connection refused at 11:59:00" in line
 
@@ -264,11 +257,8 @@ def test_an_attempt_that_did_not_fail_again_is_no_longer_due(scripted: Scripted)
 
     scripted.failed = {"crm": 4}
     scripted.failures = [due("59", 4), due("40", 3), due("40", 2)]
-    console = Console(width=200, record=True)
 
-    console.print(Group(*top.parts_of(readings(0).read(), URL)))
-
-    rows = [line.split() for line in console.export_text().splitlines()[-3:]]
+    rows = [line.split() for line in shown()[-3:]]
     # The first may not be recorded yet; the last has failed again.
     assert [row[6] for row in rows] == ["11:59:59", "passed", "11:59:40"]
 
