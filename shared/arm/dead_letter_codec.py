@@ -8,7 +8,7 @@ from typing import Any
 
 from shared.arm.deployment_capabilities import DeploymentCapabilities, ProfileLimits
 from shared.arm.sections import Section
-from shared.arm.storage_accounts import ACCOUNT_ID, account_of
+from shared.arm.tracked_resource import ACCOUNT_ID, account_of
 from shared.subscriptions.subscription import DeadLetterDestination
 
 _CONTAINER = re.compile(r"(?=.{3,63}\Z)[a-z0-9]+(-[a-z0-9]+)*")

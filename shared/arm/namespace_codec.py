@@ -9,8 +9,7 @@ from typing import Any
 from shared.arm.deployment_capabilities import DeploymentCapabilities, ParentTopic
 from shared.arm.network_rules_codec import parse_network_rules, to_networks
 from shared.arm.not_included import CUSTOM_DOMAINS, MQTT
-from shared.arm.patch_body import patched_properties, read_patch
-from shared.arm.sections import document, raise_faults
+from shared.arm.sections import document, patched_properties, raise_faults, read_patch
 from shared.arm.stored_types import checked
 from shared.arm.tracked_resource import (
     PROVIDER,

@@ -11,8 +11,7 @@ from shared.arm.destination_codec import render_destination
 from shared.arm.filter_codec import parse_filter
 from shared.arm.identity_codec import DELIVERY, Wrapper, replace_wrapped, wrap
 from shared.arm.not_included import PULL
-from shared.arm.patch_body import patched_properties, read_patch
-from shared.arm.sections import Section
+from shared.arm.sections import Section, patched_properties, read_patch
 from shared.arm.subscription_codec import SubscriptionRequest, parse_destinations, parse_form
 from shared.arm.tracked_resource import PROVIDER, render_resource
 from shared.events.iso_8601 import parse_duration

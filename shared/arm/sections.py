@@ -1,8 +1,9 @@
-"""Validates the members of a JSON document and collects every fault."""
+"""Validates the members of a JSON document with every fault, and reads the bodies of PATCHes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ from shared.errors import Fault, InvalidDocument
 from shared.events.iso_8601 import is_iso_8601
 
 TLS_VERSIONS = ("1.0", "1.1", "1.2")  # of minimumTlsVersionAllowed
+Merge = Callable[[Any, Any], Any]
 
 
 class Section(NamedTuple):
@@ -166,3 +168,30 @@ def raise_faults(faults: Sequence[Fault]) -> None:
     """
     if faults:
         raise InvalidDocument(" ".join(fault.message for fault in faults), faults=tuple(faults))
+
+
+def read_patch(body: object, known: Collection[str], form: str) -> Mapping[str, Any]:
+    """
+    Return the members of *body*.
+
+    An empty body changes nothing. A body with none of the *known* members has the wrong form and is
+    refused, so that its sender does not believe in a change. *form* describes the right form.
+
+    Raises:
+        InvalidDocument: the body is not an object, or has no known member.
+    """
+    root = document(body)
+    raise_faults(root.faults)
+    if root.members and root.members.keys().isdisjoint(known):
+        raise InvalidDocument(f"{form}; this body has no known member.")
+    return root.members
+
+
+def patched_properties(
+    known: Mapping[str, Any], patch: Mapping[str, Any], merge: Merge = operator.or_
+) -> dict[str, Any]:
+    """Return the ``properties`` of the PUT that has the effect of *patch*."""
+    given = patch.get("properties")
+    if isinstance(given, dict):
+        given = merge(known, given)
+    return {"properties": known if given is None else given}

@@ -3,6 +3,8 @@ Turns requests for event subscriptions into stored documents, and stored documen
 
 The form of a request is that of a custom topic (``topic_subscription_codec``) or of a namespace
 topic (``namespace_subscription_codec``); the stored document is the same for both.
+
+A pause is recorded in the stored document: since when, and by whom.
 """
 
 from __future__ import annotations
@@ -28,15 +30,16 @@ from shared.arm.destination_codec import (
 )
 from shared.arm.filter_codec import to_filter
 from shared.arm.identity_codec import DELIVERY, Wrapper, unwrap
-from shared.arm.pause_codec import kept_pause, to_pause
 from shared.arm.sections import Section, document, raise_faults
 from shared.arm.stored_types import checked
+from shared.clock import moment_of, timestamp
 from shared.errors import UNREADABLE
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import (
     UNMATCHED,
     DeliverySchema,
     EventSubscription,
+    Pause,
     RetryPolicy,
 )
 
@@ -52,6 +55,8 @@ DELIVERY_SCHEMAS = {
 }
 _RESTORED = "restored"  # a member, where the generation of the replaced document was lost
 _NAME = re.compile(r"[A-Za-z0-9-]{3,64}")
+_PAUSE = "pause"  # beside the properties: it is the operator's, and no part of the ARM document
+Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,3 +243,33 @@ def _parse_delivery_schema(
             f"existing event delivery schema value {was}.",
         )
     return str(schema)
+
+
+def to_pause(stored: Document) -> Pause | None:
+    """
+    Return the pause of a stored subscription, if it is paused.
+
+    Raises:
+        ValueError, LookupError, TypeError: the member has another form.
+    """
+    pause = stored.get(_PAUSE)
+    if pause is None:
+        return None
+    return Pause(moment_of(pause["since"]), str(pause["by"]))
+
+
+def with_pause(stored: Document, pause: Pause) -> Document:
+    """Return *stored* as it is paused; an earlier pause goes on."""
+    if to_pause(stored):
+        return stored
+    return {**stored, _PAUSE: {"since": timestamp(pause.since), "by": pause.by}}
+
+
+def without_pause(stored: Document) -> Document:
+    """Return *stored* as it is resumed."""
+    return {name: stored[name] for name in stored if name != _PAUSE}
+
+
+def kept_pause(replaced: Document | None) -> Document:
+    """Return the members that keep the pause of a document that is replaced."""
+    return {_PAUSE: replaced[_PAUSE]} if replaced and _PAUSE in replaced else {}

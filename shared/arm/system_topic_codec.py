@@ -8,12 +8,14 @@ from typing import Any
 from shared.arm.deployment_capabilities import DeploymentCapabilities, ParentTopic
 from shared.arm.not_included import TOPIC_TYPES
 from shared.arm.sections import Section, document, raise_faults
-from shared.arm.storage_accounts import ACCOUNT_ID, DEPLOYMENT_ID, account_of
 from shared.arm.stored_types import checked
 from shared.arm.topic_codec import profile_tag
 from shared.arm.tracked_resource import (
+    ACCOUNT_ID,
+    DEPLOYMENT_ID,
     PROVIDER,
     ArmPath,
+    account_of,
     check_name,
     parse_resource,
     render_tracked,

@@ -1,4 +1,4 @@
-"""Reads and writes the documents of custom topics."""
+"""Reads and writes the documents of custom topics, and the mapping of their custom events."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from shared.arm.deployment_capabilities import DeploymentCapabilities, ParentTopic
-from shared.arm.input_mapping_codec import parse_mapping, to_mapping
 from shared.arm.network_rules_codec import parse_network_rules, to_networks
 from shared.arm.passthrough_members import parse_passthrough_properties
 from shared.arm.sections import Section, document, raise_faults
@@ -20,10 +19,12 @@ from shared.arm.tracked_resource import (
     parse_resource,
     render_tracked,
 )
-from shared.events.topic import InputSchema, Topic
+from shared.events.topic import FieldMapping, InputSchema, Topic
 
 KIND = "topics"
 TYPE = f"{PROVIDER}/{KIND}"
+_WITHOUT_DEFAULT = ("id", "topic", "eventTime")
+_WITH_DEFAULT = ("eventType", "subject", "dataVersion")
 
 
 class TopicSecrets(NamedTuple):
@@ -123,3 +124,42 @@ def _properties(section: Section, deployment: DeploymentCapabilities) -> dict[st
     if mapping is not None:
         properties["inputSchemaMapping"] = mapping
     return properties
+
+
+def parse_mapping(properties: Section, *, is_custom: bool) -> dict[str, Any] | None:
+    """Read the mapping, which the custom schema requires and the other schemas forbid."""
+    name = "inputSchemaMapping"
+    if not is_custom:
+        if properties.has(name):
+            properties.refuse(name, f"{name} is for the input schema CustomEventSchema only.")
+        return None
+    if not properties.has(name):
+        properties.refuse(name, f"The input schema CustomEventSchema requires {name}.")
+        return None
+    section = properties.section(name)
+    kind = section.required_choice("inputSchemaMappingType", ("Json",))
+    fields = section.section("properties")
+    stored = {
+        each: _parse_field(fields.section(each), has_default=each in _WITH_DEFAULT)
+        for each in (*_WITHOUT_DEFAULT, *_WITH_DEFAULT)
+        if fields.has(each)
+    }
+    return {"inputSchemaMappingType": kind, "properties": stored}
+
+
+def to_mapping(stored: Mapping[str, Any] | None) -> dict[str, FieldMapping]:
+    """Turn a stored mapping into the value that publishing uses."""
+    fields = stored["properties"] if stored else {}
+    return {
+        name: FieldMapping(field["sourceField"], field.get("defaultValue"))
+        for name, field in fields.items()
+    }
+
+
+def _parse_field(section: Section, *, has_default: bool) -> dict[str, str | None]:
+    stored = {"sourceField": section.text("sourceField") or None}
+    if has_default:
+        stored["defaultValue"] = section.text("defaultValue")
+    elif section.has("defaultValue"):
+        section.refuse("defaultValue", f"{section.path} can't have a default value.")
+    return stored

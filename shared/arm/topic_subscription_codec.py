@@ -9,8 +9,7 @@ from shared.arm.deployment_capabilities import ProfileLimits
 from shared.arm.destination_codec import render_destination
 from shared.arm.filter_codec import parse_filter
 from shared.arm.identity_codec import DEAD_LETTER, DELIVERY, replace_wrapped, wrap
-from shared.arm.patch_body import read_patch
-from shared.arm.sections import Section
+from shared.arm.sections import Section, read_patch
 from shared.arm.subscription_codec import SubscriptionRequest, parse_destinations, parse_form
 from shared.arm.tracked_resource import PROVIDER, render_resource
 

@@ -1,4 +1,4 @@
-"""Reads and writes tracked resources: ARM id, location, tags and the name rules."""
+"""Reads and writes tracked resources: ARM ids, location, tags and the name rules."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from shared.arm.deployment_capabilities import DeploymentCapabilities
 from shared.arm.passthrough_members import PASSTHROUGH, parse_passthrough
-from shared.arm.patch_body import patched_properties, read_patch
-from shared.arm.sections import Section
+from shared.arm.sections import Section, patched_properties, read_patch
+from shared.events.topic import DEPLOYMENT
 
 PROVIDER = "Microsoft.EventGrid"
 PROFILE_TAG = "deliveryProfile".casefold()  # tags have no case
@@ -23,6 +23,16 @@ _SHORTEST, _LONGEST = 3, 50  # characters of a name
 _RESERVED = ("microsoft", "eventgrid", "system")
 _PATCHED = ("tags", *PASSTHROUGH)  # beside the properties
 _MAX_TAGS, _MAX_TAG_NAME, _MAX_TAG = 50, 512, 256
+ACCOUNT_ID = re.compile(
+    r"/subscriptions/[A-Za-z0-9-]{1,64}/resourceGroups/[-\w.()]{0,89}[-\w()]"
+    r"/providers/Microsoft\.Storage/storageAccounts/(?P<name>(?-i:[a-z0-9]{3,24}))",
+    re.IGNORECASE,
+)
+DEPLOYMENT_ID = re.compile(
+    r"/subscriptions/[A-Za-z0-9-]{1,64}/resourceGroups/[-\w.()]{0,89}[-\w()]"
+    rf"/providers/Pushgrid/deployments/(?-i:{DEPLOYMENT})",
+    re.IGNORECASE,
+)
 
 
 class ArmPath(NamedTuple):
@@ -165,3 +175,8 @@ def _check_profile(
     if value not in deployment.profiles:
         known = ", ".join(sorted(deployment.profiles))
         tags.refuse(name, f"There is no delivery profile '{value}'; there are: {known}.")
+
+
+def account_of(resource_id: str) -> str:
+    """Return the account's name, the last segment of its ARM id."""
+    return resource_id.rpartition("/")[2]

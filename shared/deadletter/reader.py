@@ -1,4 +1,4 @@
-"""Reads dead letters back from a blob: this app's, and those that Azure Event Grid writes."""
+"""Reads dead letters back from a blob, of this app or Azure Event Grid, and tells their topic."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, NamedTuple
 
+from shared.deadletter.blob_summary import BlobSummary
 from shared.errors import InvalidEvents
 from shared.events import strict_json
 from shared.events.schema_rules import MAX_EVENT_SIZE
+from shared.events.topic import InputSchema, SourceTopic, Topic, TopicName
 
 MAX_BLOB = 16 * 1024 * 1024  # bytes that are read; twice what the app writes
 TOO_LARGE = f"It has more than {MAX_BLOB // 1024 // 1024} MiB: read it with a storage client."
@@ -232,3 +234,42 @@ def _time(value: object) -> datetime | None:
         return found and found.replace(tzinfo=found.tzinfo or UTC).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
+
+
+def topic_id_of(letter: DeadLetter, summary: BlobSummary | None) -> str | None:
+    """
+    Return the ARM id of the topic that a blob names, or else its record; ``None``: neither does.
+
+    A CloudEvent has an ARM id only if it was converted, but a publisher's *source* may equal one.
+    """
+    if summary and summary.topic_id:
+        return summary.topic_id
+    named = letter.event.get("topic" if letter.form is RecordForm.EVENT_GRID else "source")
+    return named if isinstance(named, str) else None
+
+
+def topic_named(arm_id: str) -> str:
+    """Return the name on the data plane of a topic that is not one of a namespace."""
+    name = arm_id.rpartition("/")[2]
+    kinds = ("/microsoft.storage/storageaccounts/", "/pushgrid/deployments/")
+    is_source = any(each in arm_id.casefold() for each in kinds)
+    return SourceTopic(name).joined if is_source else name
+
+
+def is_of(topic: Topic, letter: DeadLetter, summary: BlobSummary | None) -> bool | None:
+    """
+    Tell whether a dead letter in a folder of *topic* is of that topic; ``None``: nothing proves it.
+
+    A namespace's folders have the name of the topic. CloudEvents of its own prove theirs only if
+    the topic's input schema is another one: all of them were converted then.
+    """
+    if not (summary and summary.topic_id):
+        if letter.form is RecordForm.NAMESPACE:
+            return TopicName.parse(topic.name) is not None
+        if (
+            letter.form is RecordForm.CLOUD_EVENTS
+            and topic.input_schema is InputSchema.CLOUD_EVENTS
+        ):
+            return None
+    named = topic_id_of(letter, summary)
+    return None if named is None else named.casefold() == topic.arm_id.casefold()

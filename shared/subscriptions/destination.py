@@ -1,14 +1,30 @@
-"""Defines where the events of a subscription go: to a webhook, or into a storage queue."""
+"""Defines where events go, a webhook or a storage queue, and which URLs endpoints may have."""
 
 from __future__ import annotations
 
+import ipaddress
+import re
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar
+from urllib.parse import urlsplit
 
 from shared.http import Audience
 
 KEPT_SECONDS = 7 * 24 * 3600  # a message that nobody receives, by default: what a queue does itself
+INVALID_URL = (
+    "Invalid event subscription request: Supplied URL is invalid. It cannot be null or empty and "
+    "should be a proper HTTPS URL like https://www.example.com."
+)
+MAX_URL = 2048
+_WEB_PORTS = (80, 443)
+_PRINTABLE = re.compile(r"[!-~]+")  # printable ASCII without space, as in a request line
+_ILLEGAL = re.compile(r'["<>\\^`{|}]')  # not allowed by RFC 3986
+_USER = re.compile(r"[^/]*//[^/?]*@")
+_LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
+_NAME = rf"(?=[^:]{{1,253}}\.?(:|\Z)){_LABEL}(\.{_LABEL})*\.?"
+_AUTHORITY = re.compile(rf"(\[(?P<v6>[0-9a-f:.]+)\]|{_NAME})(:[0-9]{{1,5}})?", re.IGNORECASE)
 
 
 class EndpointType(StrEnum):
@@ -49,3 +65,87 @@ class StorageQueue:
 
 
 Destination = WebHook | StorageQueue
+
+
+def url_fault(url: str | None, *, allow_http: bool) -> str | None:
+    """
+    Return the fault of an endpoint's URL; ``None`` if it is valid.
+
+    Source: Event Grid's text as its users report it; the reason in parentheses is our own.
+    """
+    reason = _url_reason(url or "", allow_http=allow_http)
+    return None if reason is None else f"{INVALID_URL} ({reason})"
+
+
+def base_url(url: str) -> str:
+    """Return *url* without its query, which may be secret."""
+    return url.partition("?")[0]
+
+
+def host_addresses(url: str) -> frozenset[tuple[str, int]]:
+    """
+    Return the (host, port) pairs of *url*; empty if it is invalid.
+
+    Ports 80 and 443 count as one, because a proxy may end TLS.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return frozenset()
+    name = (host or "").removesuffix(".")
+    ports = _WEB_PORTS if port in (None, *_WEB_PORTS) else (port,)
+    return frozenset((name, each) for each in ports) if name else frozenset()
+
+
+def is_on_loopback(url: str) -> bool:
+    """Tell whether a valid URL names this machine: a loopback address, or ``localhost``."""
+    host = (urlsplit(url).hostname or "").removesuffix(".")
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def loop_fault(url: str, own: AbstractSet[tuple[str, int]]) -> str | None:
+    """Return the fault of an endpoint at one of our *own* addresses; ``None`` if it is not."""
+    for host, _ in host_addresses(url) & own:
+        return f"The endpoint's host {host} is this app itself: events would return to it."
+    return None
+
+
+def _url_reason(url: str, *, allow_http: bool) -> str | None:
+    if reason := _text_reason(url):
+        return reason
+    start = url[: len("https://")].lower()
+    if start.startswith("http://") and not allow_http:
+        return "its scheme is http, which only the app's setting PUSHGRID_ALLOW_HTTP allows"
+    if not start.startswith(("https://", "http://")):
+        return "it does not begin with https://"
+    return None if _has_legal_authority(url) else "its host or port is not legal"
+
+
+def _text_reason(url: str) -> str | None:
+    if not url:
+        return "it is missing or empty"
+    if len(url) > MAX_URL:
+        return f"it is longer than {MAX_URL} characters"
+    if not _PRINTABLE.fullmatch(url) or _ILLEGAL.search(url):
+        return "it has characters that must be percent-encoded"
+    if "#" in url:
+        return "it has a fragment"
+    return "it has a user name or password" if _USER.match(url) else None
+
+
+def _has_legal_authority(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        authority = _AUTHORITY.fullmatch(parts.netloc)
+        if authority is None or parts.port == 0:
+            return False
+        ipaddress.IPv6Address(authority["v6"] or "::")
+    except ValueError:
+        return False
+    return True

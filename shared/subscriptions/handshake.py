@@ -11,7 +11,7 @@ from typing import NamedTuple
 from shared.clock import format_us_datetime, timestamp
 from shared.errors import HandshakeFailed
 from shared.http import Answered, Exchange, Failure, NotAnswered, OutboundRequest
-from shared.subscriptions.endpoint_rules import base_url
+from shared.subscriptions.destination import base_url
 from shared.subscriptions.header_rules import static_headers
 from shared.subscriptions.subscription import WEBHOOK_ORIGIN, DeliverySchema, EventSubscription
 from shared.subscriptions.system_event import event_grid_request

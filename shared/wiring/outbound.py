@@ -18,7 +18,7 @@ from shared.adapters.http.resolver import NameServers
 from shared.adapters.http.tls import TlsMaterial, client_tls
 from shared.adapters.off_loop import Threads
 from shared.adapters.storage.queue_pusher import QueuePusher
-from shared.subscriptions.endpoint_rules import host_addresses
+from shared.subscriptions.destination import host_addresses
 from shared.wiring.process import CLOCK, bridge, descriptors, once
 from shared.wiring.settings import settings
 

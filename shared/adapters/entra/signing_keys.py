@@ -17,7 +17,7 @@ from shared.adapters.cache import Cache
 from shared.engine.ports import BlockingPusher
 from shared.errors import SigningKeysUnavailable
 from shared.http import Answered, Exchange, OutboundRequest
-from shared.subscriptions.endpoint_rules import base_url
+from shared.subscriptions.destination import base_url
 
 if TYPE_CHECKING:  # Cryptography is imported when the first token comes: cold starts.
     from jwt import PyJWK

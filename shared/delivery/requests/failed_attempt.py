@@ -12,7 +12,7 @@ from shared.delivery.outcome import DeliveryOutcome, EndpointAnswer
 from shared.delivery.requests.push_batch import Loaded
 from shared.events.event import event_id
 from shared.http import Answered
-from shared.subscriptions.endpoint_rules import base_url
+from shared.subscriptions.destination import base_url
 from shared.subscriptions.secrecy import Secrecy
 from shared.subscriptions.subscription import DeliverySchema, EventSubscription
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from urllib.parse import quote, urlencode
 
 from shared.arm.arm_json import answer
-from shared.arm.name_search import parse_filter
+from shared.arm.odata import parse_filter
 from shared.engine.ports import Document, Resource
 from shared.errors import InvalidDocument, NotFound
 from shared.http import HttpAnswer

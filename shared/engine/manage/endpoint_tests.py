@@ -23,7 +23,7 @@ from shared.engine.manage.subscriptions import Subscriptions
 from shared.engine.ports import BlockingPusher
 from shared.errors import Conflict, TooManyRequests
 from shared.http import Answered, Exchange, Failure, HttpAnswer, OutboundRequest, Peer
-from shared.subscriptions.endpoint_rules import base_url
+from shared.subscriptions.destination import base_url
 from shared.subscriptions.secrecy import Secrecy
 from shared.subscriptions.subscription import EventSubscription, StaticHeader, SubscriptionKey
 

@@ -41,8 +41,7 @@ from shared.errors import (
 )
 from shared.http import Answered, Exchange, HttpAnswer, HttpRequest
 from shared.races import Backoff
-from shared.subscriptions.destination import Destination, EndpointType
-from shared.subscriptions.endpoint_rules import is_on_loopback
+from shared.subscriptions.destination import Destination, EndpointType, is_on_loopback
 from shared.subscriptions.handshake import (
     MAX_ATTEMPTS,
     RETRY_DELAY,

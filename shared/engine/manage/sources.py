@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from shared.arm.deployment_capabilities import DeploymentCapabilities
-from shared.arm.storage_accounts import account_of
 from shared.arm.subscription_codec import is_readable
 from shared.arm.system_topic_codec import (
     KIND,
@@ -25,7 +24,7 @@ from shared.arm.system_topic_codec import (
     to_system_topic,
     topic_of,
 )
-from shared.arm.tracked_resource import ArmPath, patched_resource
+from shared.arm.tracked_resource import ArmPath, account_of, patched_resource
 from shared.engine.manage.call import Call, not_found
 from shared.engine.manage.topics import arm_path
 from shared.engine.manage.tracked_resources import TrackedResources

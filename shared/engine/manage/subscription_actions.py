@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from shared import telemetry
 from shared.arm.arm_json import answer, read_json
-from shared.arm.pause_codec import to_pause, with_pause, without_pause
-from shared.arm.signing_codec import parse_rotation, with_new_secret
+from shared.arm.delivery_attributes_codec import parse_rotation, with_new_secret
+from shared.arm.subscription_codec import to_pause, with_pause, without_pause
 from shared.clock import Clock, in_words, timestamp
 from shared.delivery.furthest import Bounds
 from shared.delivery.health.endpoint_health import (

@@ -32,8 +32,7 @@ from shared.engine.ports import Document, Resource, ResourceStore, Table
 from shared.errors import UNREADABLE, Conflict, InvalidDocument, NotFound, UnreadableDocument
 from shared.http import HttpAnswer
 from shared.races import Backoff
-from shared.subscriptions.destination import EndpointType
-from shared.subscriptions.endpoint_rules import host_addresses
+from shared.subscriptions.destination import EndpointType, host_addresses
 from shared.subscriptions.subscription import EventSubscription
 
 MAX_SUBSCRIPTIONS = 500  # of a topic

@@ -7,8 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from shared.arm.pause_codec import to_pause
-from shared.arm.subscription_codec import to_subscription_in_force
+from shared.arm.subscription_codec import to_pause, to_subscription_in_force
 from shared.clock import optional_timestamp, timestamp
 from shared.delivery.furthest import Bounds
 from shared.delivery.health.availability import Availability, Held, NeedsProbe, Open, availability

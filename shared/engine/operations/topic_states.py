@@ -33,7 +33,7 @@ from shared.engine.ports import (
 )
 from shared.errors import UNREADABLE
 from shared.events.topic import InputSchema, SourceTopic, TopicName
-from shared.subscriptions.endpoint_rules import base_url
+from shared.subscriptions.destination import base_url
 from shared.subscriptions.request_limits import limits_document
 from shared.subscriptions.subscription import SubscriptionKey
 

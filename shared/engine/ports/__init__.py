@@ -10,7 +10,6 @@ from shared.engine.ports.blobs import (
     PayloadStore,
     StoredBlob,
 )
-from shared.engine.ports.commits import Commits
 from shared.engine.ports.documents import (
     CUSTOM_TOPICS,
     NAMESPACE_TOPICS,
@@ -31,10 +30,12 @@ from shared.engine.ports.endpoints import (
     Notifier,
     Pusher,
     StoredHealth,
+    TokenVerifier,
 )
 from shared.engine.ports.event_loop import OffLoop, OnLoop
 from shared.engine.ports.queues import (
     Backlog,
+    Commits,
     Peeked,
     Put,
     Queue,
@@ -54,7 +55,6 @@ from shared.engine.ports.records import (
     MetricRetention,
     Metrics,
 )
-from shared.engine.ports.tokens import TokenVerifier
 
 __all__ = [
     "ALL_ATTEMPTS",

@@ -1,4 +1,4 @@
-"""Declares ports to endpoints: pushing to them, and the health that all processes share."""
+"""Declares ports to endpoints, to the health that all processes share, and to Entra ID."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import NamedTuple, Protocol
 
 from shared.delivery.health.endpoint_health import Health
+from shared.events.token_claims import Claims, TokenFault
 from shared.http import Exchange, LateAnswerHandler, OutboundRequest
 from shared.subscriptions.subscription import SubscriptionKey
 
@@ -84,3 +85,15 @@ class Notifier(Protocol):
 
     def notify(self, requests: Sequence[OutboundRequest]) -> None:
         """Send *requests* and return within a few seconds, whatever their result."""
+
+
+class TokenVerifier(Protocol):
+    """Verifies access tokens of Entra ID for one audience of the app."""
+
+    def verify(self, token: str) -> Claims | TokenFault:
+        """
+        Return the claims of *token*, or why it is rejected; fetching keys may take ten seconds.
+
+        Raises:
+            SigningKeysUnavailable: the key that signed it can't be fetched now.
+        """

@@ -1,4 +1,4 @@
-"""Declares ports to queues: sending, receiving, and inspecting their backlog."""
+"""Declares ports to queues: sending, also what is stored together, receiving, and their backlog."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, NewType, Protocol
 
+from shared.delivery.messages.publication import Publication
 from shared.errors import StorageUnavailable
 
 # Opaque to callers; valid until its message is received.
@@ -115,4 +116,16 @@ class QueueWatch(Protocol):
 
         Raises:
             StorageUnavailable: storage did not answer.
+        """
+
+
+class Commits(Protocol):
+    """Stores publications, those together that arrive while others are being stored."""
+
+    async def commit(self, publication: Publication) -> None:
+        """
+        Return once everything of *publication* is stored.
+
+        Raises:
+            StorageUnavailable: it may or may not be stored; other publications may be.
         """

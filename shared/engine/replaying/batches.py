@@ -6,9 +6,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from shared.deadletter.provenance import is_of, topic_id_of, topic_named
 from shared.deadletter.published_event import NotReplayable, event_text
-from shared.deadletter.reader import DeadLetter, Element, UnreadableRecord, read_record
+from shared.deadletter.reader import (
+    DeadLetter,
+    Element,
+    UnreadableRecord,
+    is_of,
+    read_record,
+    topic_id_of,
+    topic_named,
+)
 from shared.engine.ports import StoredBlob, TopicReader
 from shared.engine.replaying.job import (
     FINISHED,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from shared.deadletter.batching import batches
 from shared.deadletter.blob_summary import BlobSummary
-from shared.deadletter.namespace_record import namespace_reason
+from shared.deadletter.record import namespace_reason
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import DeadLetterNote, DeliveryMessage
 from shared.delivery.policy import EndReason

@@ -14,8 +14,7 @@ from typing import Any
 from shared import telemetry
 from shared.clock import Clock
 from shared.deadletter.batching import batches, blob_body, dead_letter_path, numbered_path
-from shared.deadletter.namespace_record import namespace_record
-from shared.deadletter.record import record
+from shared.deadletter.record import namespace_record, record
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message_writer import with_blob
 from shared.delivery.policy import EndReason

@@ -12,7 +12,7 @@ import pytest
 from pushgrid.testing.memory import answered
 from shared.engine.ports import Table
 from shared.http import Exchange, Failure, NotAnswered
-from shared.subscriptions.endpoint_rules import host_addresses
+from shared.subscriptions.destination import host_addresses
 from tests.functional.manage.arm_api import (
     CRM,
     GROUP,

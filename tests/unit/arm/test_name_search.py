@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.arm.name_search import parse_filter
-from shared.arm.odata import Tokens
+from shared.arm.odata import Tokens, parse_filter
 from tests.unit.arm.documents import refusal
 
 

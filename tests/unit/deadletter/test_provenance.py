@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from shared.deadletter.blob_summary import BlobSummary
-from shared.deadletter.provenance import is_of, topic_named
-from shared.deadletter.reader import DeadLetter
+from shared.deadletter.reader import DeadLetter, is_of, topic_named
 from shared.events.topic import InputSchema
 from tests.azure_dead_letters import ADDED, CLOUD_ADDED, CLOUD_EVENT, EVENT, NAMESPACE
 from tests.builders import a_topic, read_blob

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START
 from shared.deadletter.batching import blob_body
-from shared.deadletter.namespace_record import namespace_record
 from shared.deadletter.reader import (
     MAX_BLOB,
     MAX_RECORD,
@@ -24,7 +23,7 @@ from shared.deadletter.reader import (
     elements,
     read_record,
 )
-from shared.deadletter.record import record
+from shared.deadletter.record import namespace_record, record
 from shared.delivery.delivery import LastAttempt
 from shared.delivery.outcome import Outcome
 from shared.events.literals import dumps

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 
 from pushgrid.testing.memory import START
-from shared.deadletter.namespace_record import namespace_record
-from shared.deadletter.record import record
+from shared.deadletter.record import namespace_record, record
 from shared.delivery.delivery import LastAttempt
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason

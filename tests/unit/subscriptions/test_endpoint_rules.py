@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.subscriptions.endpoint_rules import (
+from shared.subscriptions.destination import (
     INVALID_URL,
     MAX_URL,
     base_url,

@@ -14,7 +14,7 @@ from shared.adapters.http.no_answer import NoAnswer
 from shared.adapters.http.request_writer import ParsedUrl, parse_url, write_request
 from shared.adapters.http.resolver import as_literal
 from shared.http import Failure, OutboundRequest
-from shared.subscriptions.endpoint_rules import url_fault
+from shared.subscriptions.destination import url_fault
 
 ENDPOINT = "https://a.example/hook"
 AGENT = b"User-Agent: pushgrid/%s\r\n" % VERSION.encode()
