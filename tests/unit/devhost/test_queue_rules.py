@@ -10,6 +10,7 @@ from datetime import timedelta
 import pytest
 
 from devhost.errors import HostError
+from devhost.host import finish
 from devhost.queue.listener import poison_queue_name
 from devhost.storage.errors import StorageBusyError, StorageRefusedError
 
@@ -301,3 +302,20 @@ def test_full_polls_after_a_put_follow_each_other_at_once(listen, queue, app):
     listen(1, during=add, batch_size=4, max_polling_interval=timedelta(minutes=1))
 
     assert app.times == [10.5] * 10
+
+
+def test_a_message_that_arrives_while_the_host_stops_is_finished(run, queue, app, a_listener):
+    """Storage answers a request that was sent before the stop, and the function takes a while."""
+    queue.put("late")
+    queue.delays["receive"], app.seconds = 5, 3
+    listener = a_listener()
+
+    async def scene() -> None:
+        running = asyncio.create_task(listener.run())
+        await asyncio.sleep(1)
+        listener.stop()
+        await finish([running], [listener.drain])
+
+    run(scene())
+
+    assert queue.texts == []
