@@ -146,8 +146,12 @@ def running_storage_proxy(azurite: Azurite) -> Iterator[StorageProxy]:
 
 
 async def _listen(proxy: StorageProxy, service: str) -> asyncio.Server:
+    under_way: set[asyncio.Task[None]] = set()  # since Python 3.13 asyncio keeps none of them
+
     def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         serving = asyncio.create_task(_serve(proxy, service, reader, _Client(writer)))
+        under_way.add(serving)
+        serving.add_done_callback(under_way.discard)
         # Closed here, as a task that is cancelled before it begins closes nothing.
         serving.add_done_callback(lambda _: writer.close())
 
