@@ -98,13 +98,6 @@ def test_an_answer_after_silence_counts(orders: ArmApi) -> None:
     assert orders.slept == [5.0, 5.0]
 
 
-def test_a_bad_document_asks_nobody(orders: ArmApi) -> None:
-    orders.error("PUT", CRM, hook(labels=1), status=400)
-    orders.error("PUT", f"{LIST}/a_b", hook(), status=400)
-
-    assert orders.pusher.sent == []
-
-
 @pytest.mark.parametrize(
     "target",
     [

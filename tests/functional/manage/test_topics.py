@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, Table
 from tests.functional.deployment import Logged
 from tests.functional.manage.arm_api import (
     GROUP,
@@ -80,16 +79,6 @@ def test_what_is_not_there_is_not_found(shop_orders: ArmApi, target: str) -> Non
     assert shop_orders.call("DELETE", target).status == 204
     assert shop_orders.call("GET", ORDERS).status == 200
     assert shop_orders.call("GET", SHOP_ORDERS).status == 200
-
-
-@pytest.mark.parametrize(
-    "target", [f"{TOPICS}/a%2Fb", f"{SHOP.replace('shop', 'none')}/topics/orders"]
-)
-def test_what_is_refused_is_not_stored(shop: ArmApi, target: str) -> None:
-    assert shop.call("PUT", target, {"properties": {}}).status in (400, 404)
-
-    for partition in (CUSTOM_TOPICS, NAMESPACE_TOPICS):
-        assert shop.resources.list(Table.TOPICS, partition) == []
 
 
 @pytest.mark.parametrize("target", [ORDERS, SHOP, SHOP_ORDERS])
