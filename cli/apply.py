@@ -17,7 +17,8 @@ from cli.configuration.schema import SCHEMA
 from cli.configuration.source import FileFaults, read_source
 from cli.deployment import Deployment
 from cli.failure import REFUSED
-from cli.options import NameValue, calls_deployment, prints_json
+from cli.option_types import NAME_VALUE
+from cli.options import calls_deployment, prints_json
 from cli.output import Console
 from cli.terminal import print_json, printable, say
 
@@ -37,7 +38,7 @@ _SIGNS = {
 @click.option("--prune", is_flag=True, help="Delete resources that the file does not name.")
 @click.option("--parameters", "parameter_file", type=_FILE, help="Parameter file of a template.")
 @click.option(
-    "--parameter", "given", type=NameValue(), multiple=True, help="Parameter of a template."
+    "--parameter", "given", type=NAME_VALUE, multiple=True, help="Parameter of a template."
 )
 @prints_json
 @calls_deployment

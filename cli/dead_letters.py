@@ -13,13 +13,8 @@ import click
 from cli.deployment import Deployment, subscription_path, topic_path
 from cli.failure import REFUSED, CommandFailed
 from cli.groups import CommandGroup
-from cli.options import (
-    WholeNumber,
-    chooses_dead_letters,
-    prints_found,
-    shows_most,
-    span_members,
-)
+from cli.option_types import WholeNumber
+from cli.options import chooses_dead_letters, prints_found, shows_most, span_members
 from cli.output import moment, print_table
 from cli.replays import cancel, jobs, replay
 from cli.subscription_document import destination_of, topic_of

@@ -17,7 +17,7 @@ import click
 from cli.deployment import Deployment
 from cli.failure import REFUSED, CommandFailed
 from cli.local_deployment import LocalRun, own_settings, running_deployment
-from cli.options import NameValue, NumberRange, WholeNumber
+from cli.option_types import NAME_VALUE, NumberRange, WholeNumber
 from cli.screen import Screen
 from cli.topics import ensure_topic
 from cli.watched_file import WatchedFile
@@ -95,7 +95,7 @@ _POLL_SECONDS = 0.25
     metavar="N",
     help="Number of processes, to use as many cores; PUSHGRID_ENDPOINT_LIMIT applies to each.",
 )
-@click.option("--env", type=NameValue(), multiple=True, help="Override a setting of the app.")
+@click.option("--env", type=NAME_VALUE, multiple=True, help="Override a setting of the app.")
 @click.option("--verbose", is_flag=True, help="Print the log of the host as well.")
 @click.option("--json", "as_json", is_flag=True, help="Print each line as JSON.")
 def dev(

@@ -18,7 +18,8 @@ import requests
 from cli.deployment import Deployment, cause, subscription_path
 from cli.failure import REFUSED, CommandFailed
 from cli.known_locally import is_local
-from cli.options import WholeNumber, calls_deployment
+from cli.option_types import WholeNumber
+from cli.options import calls_deployment
 from cli.subscription_document import (
     SubscriptionOptions,
     namespace_subscription,

@@ -10,7 +10,8 @@ from cli.deleting import Doomed, asks_first, delete, subscriptions_of
 from cli.deployment import Deployment, namespace_path
 from cli.failure import REFUSED, CommandFailed
 from cli.groups import CommandGroup
-from cli.options import NameValue, prints_found, regenerates_key
+from cli.option_types import NAME_VALUE
+from cli.options import prints_found, regenerates_key
 from cli.output import keys_found, print_table
 from cli.terminal import Found, print_json
 
@@ -47,7 +48,7 @@ def show(deployment: Deployment, name: str) -> Found:
 
 @namespace.command("create")
 @click.argument("name")
-@click.option("--tag", "tags", type=NameValue(), multiple=True, help="Add a tag.")
+@click.option("--tag", "tags", type=NAME_VALUE, multiple=True, help="Add a tag.")
 @prints_found
 def create(deployment: Deployment, name: str, tags: tuple[tuple[str, str], ...]) -> Found:
     """Create a namespace."""
@@ -62,7 +63,7 @@ def create(deployment: Deployment, name: str, tags: tuple[tuple[str, str], ...])
 
 @namespace.command("update")
 @click.argument("name")
-@click.option("--tag", "tags", type=NameValue(), multiple=True, required=True, help="Set a tag.")
+@click.option("--tag", "tags", type=NAME_VALUE, multiple=True, required=True, help="Set a tag.")
 @prints_found
 def update(deployment: Deployment, name: str, tags: tuple[tuple[str, str], ...]) -> Found:
     """Replace the tags of a namespace."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import wraps
-from math import isnan, nan
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,20 +12,13 @@ import click
 
 from cli.deployment import DEFAULT_SCOPE, Deployment, entra_token
 from cli.failure import CommandFailed
-from cli.filter_expression import HINT, parse_filter_expression
 from cli.known_locally import DEFAULT_URL, deployment_url, find_local, local_key
+from cli.option_types import SINCE, WholeNumber
 from cli.terminal import Found, print_json, say
 from cli.waiting import spinner
-from shared.subscriptions.request_limits import parse_limit
 
-EVENT_GRID, CLOUD_EVENTS = "EventGridSchema", "CloudEventSchemaV1_0"
-CUSTOM_INPUT = "CustomInputSchema"
-_SHORT = {EVENT_GRID: "eventgrid", CLOUD_EVENTS: "cloudevents", CUSTOM_INPUT: "custom"}
 F = TypeVar("F", bound=Callable[..., Any])
 _AUDIENCE = "https://management.azure.com"
-_SPAN = re.compile(r"([0-9]{1,5})([mhd]?)")
-_UNITS = {"": "minutes", "m": "minutes", "h": "hours", "d": "days"}
-_FOREVER = timedelta(seconds=-1)
 
 
 def calls_deployment(command: F) -> F:
@@ -158,13 +149,13 @@ def chooses_dead_letters(command: F) -> F:
             click.option("--subscription", "-s", help="Only of event subscriptions of this name."),
             click.option(
                 "--since",
-                type=Since(),
+                type=SINCE,
                 help="Written since 90m, 6h or 2d ago, or since a time such as 2026-02-09T12:00 "
                 "(UTC); whole hours.",
             ),
             click.option(
                 "--until",
-                type=Since(),
+                type=SINCE,
                 help="Written before that, in the same forms; whole hours.",
             ),
             click.option(
@@ -186,150 +177,3 @@ def span_members(since: datetime | None, until: datetime | None) -> dict[str, An
     if since and until and until <= since:
         raise click.UsageError("--until must be later than --since.")
     return {"since": since and since.isoformat(), "until": until and until.isoformat()}
-
-
-class WholeNumber(click.IntRange):
-    """A whole number in a range; what is none is told with the range."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return an int."""
-        try:
-            return super().convert(value, param, ctx)
-        except click.BadParameter:
-            self.fail(f"'{value}' is not a whole number {_bounds(self)}", param, ctx)
-
-
-class RequestLimit(click.ParamType[Any]):
-    """A limit of requests as ARM documents have it, with a *unit* that may follow."""
-
-    def __init__(self, unit: str = "") -> None:
-        self.unit = unit
-        self.name = f"N{unit}"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the number as text; an empty text removes."""
-        text = str(value).removesuffix(self.unit)
-        try:
-            return str(parse_limit(text)) if text else ""
-        except ValueError as error:
-            self.fail(f"'{value}' {error}".removesuffix(", as text"), param, ctx)
-
-
-class NumberRange(click.FloatRange):
-    """A number in a range; what is none is told with the range."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return a float."""
-        try:
-            found = super().convert(value, param, ctx)
-        except click.BadParameter:
-            found = nan
-        return (
-            self.fail(f"'{value}' is not a number {_bounds(self)}", param, ctx)
-            if isnan(found)
-            else found
-        )
-
-
-def _bounds(numbers: click.IntRange | click.FloatRange) -> str:
-    if numbers.max is None:
-        return f"of {numbers.min} or more"
-    return f"from {numbers.min} to {numbers.max}"
-
-
-class Duration(click.ParamType[Any]):
-    """A time such as ``90m``, ``6h`` or ``2d``; a bare number is minutes."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return a timedelta."""
-        if isinstance(value, timedelta):
-            return value
-        if not (span := _span(value)):
-            self.fail(f"'{value}' is not a duration: write 90m, 6h or 2d", param, ctx)
-        return span
-
-
-class QueueTime(Duration):
-    """How long a queue keeps a message: such a time, or ``forever``, which is -1 s."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return a timedelta."""
-        return _FOREVER if value == "forever" else super().convert(value, param, ctx)
-
-
-class Since(click.ParamType[Any]):
-    """A time ago, such as ``6h``, or a time of ISO 8601; both in UTC."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return a datetime."""
-        if isinstance(value, datetime):
-            return value
-        try:
-            span = None if value.isdecimal() else _span(value)
-            if span is not None:
-                return datetime.now(UTC) - span
-            moment = datetime.fromisoformat(value)
-            return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
-        except (ValueError, OverflowError):
-            self.fail(f"'{value}' is not a time: write 6h, 2d or 2026-02-09T12:00", param, ctx)
-
-
-def _span(text: str) -> timedelta | None:
-    found = _SPAN.fullmatch(text)
-    return timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else None
-
-
-class NameValue(click.ParamType[Any]):
-    """A pair written as ``name=value``."""
-
-    name = "name=value"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return a pair of texts."""
-        if isinstance(value, tuple):
-            return value
-        name, equals, text = value.partition("=")
-        if not equals or not name:
-            self.fail(f"'{value}' is not a pair: write name=value", param, ctx)
-        return name, text
-
-
-class FilterExpression(click.ParamType[Any]):
-    """A filter such as ``data.total > 10``."""
-
-    name = "filter"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the ARM form of an advanced filter."""
-        if isinstance(value, dict) or not value:
-            return value or {}
-        try:
-            return parse_filter_expression(value)
-        except ValueError as error:
-            self.fail(f"{error}\n{HINT}", param, ctx)
-
-
-class SchemaName(click.ParamType[Any]):
-    """A schema of events, by Event Grid's name or the short one; of those in *names*."""
-
-    name = "schema"
-
-    def __init__(self, *names: str) -> None:
-        self._names = names
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return Event Grid's name."""
-        found = [each for each in self._names if value.lower() in {each.lower(), _SHORT[each]}]
-        if not found:
-            known = ", ".join(f"{_SHORT[name]} ({name})" for name in self._names)
-            self.fail(f"'{value}' is none of {known}", param, ctx)
-        return found[0]
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """Return the short names."""
-        del param, ctx
-        return f"[{'|'.join(_SHORT[name] for name in self._names)}]"

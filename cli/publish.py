@@ -15,7 +15,8 @@ import click
 from cli.deployment import Deployment, topic_path
 from cli.failure import CommandFailed
 from cli.narration import counted
-from cli.options import CLOUD_EVENTS, EVENT_GRID, SchemaName, prints_found
+from cli.option_types import CLOUD_EVENTS, EVENT_GRID, SchemaName
+from cli.options import prints_found
 from cli.output import Console
 from cli.terminal import Found, printable, say
 from shared.clip import clip

@@ -17,12 +17,8 @@ from cli.deployment import Deployment
 from cli.failure import REFUSED, CommandFailed
 from cli.groups import CommandGroup
 from cli.narration import counted
-from cli.options import (
-    WholeNumber,
-    chooses_dead_letters,
-    prints_found,
-    span_members,
-)
+from cli.option_types import WholeNumber
+from cli.options import chooses_dead_letters, prints_found, span_members
 from cli.output import Console, moment, print_table
 from cli.terminal import Found, printable, say
 

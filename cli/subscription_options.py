@@ -9,17 +9,17 @@ from typing import Any, TypeVar
 import click
 
 from cli.filter_expression import HELP
-from cli.options import (
+from cli.option_types import (
     CLOUD_EVENTS,
     CUSTOM_INPUT,
+    DURATION,
     EVENT_GRID,
-    Duration,
-    FilterExpression,
-    NameValue,
-    QueueTime,
-    RequestLimit,
+    FILTER_EXPRESSION,
+    NAME_VALUE,
+    QUEUE_TIME,
     SchemaName,
     WholeNumber,
+    request_limit,
 )
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -60,7 +60,7 @@ def describes_subscription(command: F) -> F:
             ),
             click.option(
                 "--queue-time-to-live",
-                type=QueueTime(),
+                type=QUEUE_TIME,
                 help="How long the queue keeps an event: 90m, 30d, forever.  [default: 7d]",
             ),
             click.option(
@@ -80,7 +80,7 @@ def describes_subscription(command: F) -> F:
             click.option(
                 "--filter",
                 "filters",
-                type=FilterExpression(),
+                type=FILTER_EXPRESSION,
                 multiple=True,
                 help="Only events for which this is true, such as 'data.total > 10'. All filters "
                 "given must be.",
@@ -92,7 +92,7 @@ def describes_subscription(command: F) -> F:
                 help="Attempts, 1 to 30.",
             ),
             click.option(
-                "--time-to-live", type=Duration(), help="How long an event is tried: 90m, 6h."
+                "--time-to-live", type=DURATION, help="How long an event is tried: 90m, 6h."
             ),
             click.option(
                 "--dead-letter-container",
@@ -111,21 +111,21 @@ def describes_subscription(command: F) -> F:
             click.option(
                 "--header",
                 "headers",
-                type=NameValue(),
+                type=NAME_VALUE,
                 multiple=True,
                 help="Send this header with every request.",
             ),
             click.option(
                 "--secret-header",
                 "secret_headers",
-                type=NameValue(),
+                type=NAME_VALUE,
                 multiple=True,
                 help="The same; its value is never shown.",
             ),
             click.option(
                 "--header-from",
                 "event_headers",
-                type=NameValue(),
+                type=NAME_VALUE,
                 multiple=True,
                 help="Send a value of the event as a header, such as X-Tenant=data.tenant.",
             ),
@@ -141,12 +141,12 @@ def describes_subscription(command: F) -> F:
             ),
             click.option(
                 "--max-requests",
-                type=RequestLimit(),
+                type=request_limit(),
                 help="Requests under way at a time, of all processes together, at most.",
             ),
             click.option(
                 "--max-rate",
-                type=RequestLimit("/s"),
+                type=request_limit("/s"),
                 help="Requests a second, likewise, such as 20/s.",
             ),
             click.option("--entra-tenant", metavar="ID", help="Tenant that protects the endpoint."),

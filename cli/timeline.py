@@ -10,7 +10,8 @@ import click
 
 from cli.deployment import Deployment, subscription_path
 from cli.narration import counted
-from cli.options import Since, WholeNumber, of_topic, prints_found, shows_most
+from cli.option_types import SINCE, WholeNumber
+from cli.options import of_topic, prints_found, shows_most
 from cli.output import moment
 from cli.terminal import Found, printable
 
@@ -26,7 +27,7 @@ _HEADER = (
 @click.option("--event", metavar="ID", help="Only the event with this publisher-assigned id.")
 @click.option(
     "--since",
-    type=Since(),
+    type=SINCE,
     default="7d",
     show_default=True,
     help="Events published since 90m, 6h or 2d ago, or since a time such as 2026-02-09T12:00 (UTC);"

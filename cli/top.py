@@ -18,7 +18,8 @@ from rich.text import Text
 
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
-from cli.options import NumberRange, calls_deployment, prints_json
+from cli.option_types import NumberRange
+from cli.options import calls_deployment, prints_json
 from cli.output import Console, as_table, moment, print_parts
 from cli.readings import Failure, Reading, Readings
 from cli.status import queue_rows

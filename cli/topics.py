@@ -11,15 +11,8 @@ from cli.deleting import Doomed, asks_first, delete, subscriptions_of
 from cli.deployment import Deployment, namespace_path, topic_path
 from cli.failure import REFUSED, CommandFailed
 from cli.groups import CommandGroup
-from cli.options import (
-    CLOUD_EVENTS,
-    EVENT_GRID,
-    NameValue,
-    SchemaName,
-    WholeNumber,
-    prints_found,
-    regenerates_key,
-)
+from cli.option_types import CLOUD_EVENTS, EVENT_GRID, NAME_VALUE, SchemaName, WholeNumber
+from cli.options import prints_found, regenerates_key
 from cli.output import keys_found, print_table
 from cli.subscription_document import given
 from cli.terminal import Found, print_json
@@ -95,7 +88,7 @@ def ensure_topic(deployment: Deployment, name: str) -> bool:
     type=WholeNumber(1, 7),
     help="Of a namespace topic: how long events live.",
 )
-@click.option("--tag", "tags", type=NameValue(), multiple=True, help="Add a tag.")
+@click.option("--tag", "tags", type=NAME_VALUE, multiple=True, help="Add a tag.")
 @prints_found
 def create(
     deployment: Deployment,
@@ -137,11 +130,11 @@ def create(
 
 @topic.command("update")
 @click.argument("name")
-@click.option("--tag", "tags", type=NameValue(), multiple=True, help="Replace the tags.")
+@click.option("--tag", "tags", type=NAME_VALUE, multiple=True, help="Replace the tags.")
 @click.option(
     "--set",
     "members",
-    type=NameValue(),
+    type=NAME_VALUE,
     multiple=True,
     help="Set a property, such as disableLocalAuth=true.",
 )

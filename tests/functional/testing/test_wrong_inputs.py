@@ -26,6 +26,7 @@ topic create orders.|2|a name is empty
 topic create k|1|3-50 letters
 topic create new --input-schema xml|2|none of eventgrid (EventGridSchema)
 topic create new --tag team|2|write name=value
+topic create new --tag =red|2|write name=value
 topic create shop.inv --profile 2019|2|only custom topics have these
 topic create shop.inv --tag x=y|2|only custom topics have these
 topic create shop.new --key wrong|1|pushgrid: 401
