@@ -9,10 +9,10 @@ from typing import Any, TextIO
 
 import click
 
-from cli.deployment import Deployment, topic_path
+from cli.deployment import Deployment
 from cli.failure import CommandFailed
 from cli.options import calls_deployment
-from cli.publish import completed_events
+from cli.publish import Match, completed_events, matches_of
 from cli.terminal import print_json, printable, say
 from shared.delivery.delivery_profile import DeliveryProfile, Feature
 from shared.delivery.forecast import Forecast, forecast
@@ -196,7 +196,7 @@ def _clock(moment: timedelta | None) -> str:
 
 def read_matches(
     deployment: Deployment, topic: str, file: TextIO, subscription: str | None
-) -> Sequence[Mapping[str, Any]]:
+) -> Sequence[Match]:
     """
     Ask which event subscriptions of a topic the events in a file match, or only the one named.
 
@@ -204,9 +204,7 @@ def read_matches(
         CommandFailed: there is no such event subscription, or the deployment refused the events.
     """
     events = completed_events(deployment, topic, file)
-    found: Sequence[Mapping[str, Any]] = deployment.post(f"{topic_path(topic)}/matches", events)[
-        "value"
-    ]
+    found = matches_of(deployment, topic, events)
     wanted = [each for each in found if subscription in {None, each["subscription"]}]
     if subscription and not wanted:
         names = ", ".join(each["subscription"] for each in found) or "none"
@@ -214,12 +212,12 @@ def read_matches(
     return wanted
 
 
-def matches_text(topic: str, found: Sequence[Mapping[str, Any]]) -> str:
+def matches_text(topic: str, found: Sequence[Match]) -> str:
     """Return a line for each event subscription, as ``…/matches`` answers them."""
     return "\n".join(map(_line, found)) or f"{topic} has no event subscription"
 
 
-def _line(match: Mapping[str, Any]) -> str:
+def _line(match: Match) -> str:
     name = match["subscription"]
     if match["matched"]:
         limits = match.get("limits")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,6 +22,7 @@ from cli.terminal import Found, printable, say
 from shared.clip import clip
 from shared.events.data_plane import CUSTOM, NAMESPACE
 
+Match = Mapping[str, Any]  # as ``…/matches`` answers it
 _CUSTOM = "CustomEventSchema"
 _JSON_BEGINS = ("{", "[", '"')
 _MOST_BYTES = 1_000_000  # of one request
@@ -32,15 +33,6 @@ class _PublishUrl(NamedTuple):
     key_header: tuple[str, str]
     schema: str
     remedy: str = ""  # if the key is refused
-
-
-class _Match(NamedTuple):
-    """How many events a subscription gets; else how many conditions held, and the one that not."""
-
-    name: str
-    events: int
-    passed: int
-    why: str
 
 
 @click.command("publish")
@@ -108,13 +100,13 @@ def publish(
     events = [_completed(each, target.schema, source) for each in given]
     _send(deployment, target, events, _most_events(topic))
     matched = () if topic_key else _matched(deployment, topic, events)
-    if matched and not any(each.events for each in matched):
-        closest = max(matched, key=lambda each: each.passed)
-        why = printable(f"{closest.name}: {closest.why}")
+    if matched and not any(each["matched"] for each in matched):
+        closest = max(matched, key=lambda each: each["passed"])
+        why = printable(f"{closest['subscription']}: {closest['why']}")
         say(f"warning: no event subscription matched; {why}", err=True, colour="yellow")
     is_named = len(events) == 1 and "id" in events[0]
     what = f"event {clip(str(events[0]['id']))}" if is_named else counted(len(events), "event")
-    count = sum(bool(each.events) for each in matched) if matched else None
+    count = sum(bool(each["matched"]) for each in matched) if matched else None
     found = f"; {counted(count, 'event subscription')} matched" if count is not None else ""
     document = {"ids": [each.get("id") for each in events], "matched": count}  # None: not known
     return Found(document, f"published {what} to {topic}{found}")
@@ -132,23 +124,30 @@ def completed_events(deployment: Deployment, topic: str, file: TextIO) -> list[d
     return [_completed(each, schema, "/pushgrid/cli") for each in _read(file)]
 
 
+def matches_of(
+    deployment: Deployment, topic: str, events: Sequence[dict[str, Any]]
+) -> Sequence[Match]:
+    """Return how many of the events each event subscription gets, or why it gets none."""
+    found: dict[str, Match] = {}
+    for _, body in _requests(events, _most_events(topic)):
+        for each in deployment.post(f"{topic_path(topic)}/matches", json.loads(body))["value"]:
+            before = found.get(each["subscription"])
+            matched = each["matched"] + (before["matched"] if before else 0)
+            closest = max(before or each, each, key=lambda match: match["passed"])
+            found[each["subscription"]] = {**closest, "matched": matched}
+    return [*found.values()]
+
+
 def _matched(
     deployment: Deployment, topic: str, events: Sequence[dict[str, Any]]
-) -> Sequence[_Match]:
-    """Return how many of the events each event subscription gets; empty if that can't be read."""
-    found: dict[str, _Match] = {}
-    path = f"{topic_path(topic)}/matches"
+) -> Sequence[Match]:
+    """Return what `matches_of` does; empty if that can't be read: they are published."""
+    nobody = {"subscription": topic, "matched": 0, "passed": 0}
     try:
-        for _, body in _requests(events, _most_events(topic)):
-            answer = deployment.post(path, json.loads(body))
-            for each in answer["value"]:
-                name, matched = each["subscription"], each["matched"]
-                before = found.get(name, _Match(name, 0, -1, ""))
-                closest = max((each["passed"], each["why"] or ""), before[2:])
-                found[name] = _Match(name, before.events + matched, *closest)
-    except CommandFailed:  # they are published nevertheless
+        found = matches_of(deployment, topic, events)
+    except CommandFailed:
         return ()
-    return [*found.values()] or [_Match(topic, 0, 0, "it has no event subscription")]
+    return found or [nobody | {"why": "it has no event subscription"}]
 
 
 def _send(

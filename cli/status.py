@@ -11,7 +11,7 @@ import click
 from cli.deployment import Deployment
 from cli.failure import REFUSED, CommandFailed
 from cli.options import prints_found
-from cli.output import print_table
+from cli.output import moment, print_table
 from cli.terminal import Found, say
 from cli.troubles import read_troubles, trouble_text, waiting_text
 
@@ -55,7 +55,7 @@ def _print(url: str, found: dict[str, Any]) -> None:
     timers = [
         {
             "TIMER": name,
-            "LAST RECORDED RUN": each["lastRun"],  # at most one a minute is recorded
+            "LAST RECORDED RUN": moment(each["lastRun"]),  # at most one a minute is recorded
             "FAILED": ", ".join(each["failed"]) or None,
         }
         for name, each in found.get("timers", {}).items()

@@ -178,3 +178,7 @@ def test_explain_says_which_condition_refuses_an_event(
     assert "has no event subscription 'small', but all, large" in unknown.err
     assert not all_of_them.received
     assert run("explain", "--event", str(file)).code == 2
+
+    totals = [30] + [3] * 5000  # more than a request may have
+    file.write_text("\n".join(f'{{"type": "a", "data": {{"total": {each}}}}}' for each in totals))
+    assert json.loads(run(*asked, "-s", "large", "--json").out)[0]["matched"] == 1

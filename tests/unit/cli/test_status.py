@@ -12,6 +12,7 @@ import requests
 from cli.program import main
 
 HEALTH = {"status": "healthy", "reasons": [], "storage": "reachable", "queues": {}, "timers": {}}
+TIMERS = {"wake": {"lastRun": "2026-02-09T12:00:00.1234560Z", "failed": []}}
 AWAY = {"error": {"code": "StorageUnavailable", "message": "Storage is unavailable."}}
 
 
@@ -95,7 +96,7 @@ def test_it_is_healthy_only_if_nothing_is_wrong(
 ) -> None:
     """An endpoint that refuses all is named, though it is never held."""
     bodies = {
-        "health": HEALTH | {"status": health},
+        "health": HEALTH | {"status": health, "timers": TIMERS},
         "topics": {
             "waiting": {"events": 1, "oldestSeenSeconds": 95.0},
             "troubles": troubles,
@@ -123,6 +124,8 @@ def test_it_is_healthy_only_if_nothing_is_wrong(
     held = {"paused": None, "held": LISTED[0]["held"]}
     assert found["holds"] == [{"topic": "orders", "subscription": "crm", **held}]
     lines.remove(limited)
+    timer = next(line for line in lines if "wake" in line)
+    assert timer.split()[1:3] == ["2026-02-09", "12:00:00"]
     shown = [line for line in lines if line.startswith(("orders/", "  4", "  no", "  push"))]
     assert shown == (
         []
