@@ -8,13 +8,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from cli.deployment import Deployment, subscription_path, topic_path
+from cli.deployment import Deployment, topic_path
 from cli.failure import REFUSED, CommandFailed
 from cli.narration import counted
 from cli.terminal import Found, printable
 
 F = TypeVar("F", bound=Callable[..., Any])
-_ENDED = ("DeliverySuccessCount", "DeadLetteredCount", "DroppedEventCount")
 _MOST_NAMED = 5
 
 
@@ -88,7 +87,7 @@ def _losses(
     """Return which event subscriptions go as well, and how many events wait for them."""
     try:
         found = [*subscriptions()]
-        waiting = sum(_waiting(deployment, *each) for each in found)
+        waiting = _waiting(deployment, found)
     except CommandFailed:  # such as a row that can't be read
         return "; what goes with it can't be read"
     dropped = f"about {counted(waiting, 'waiting event')} would be dropped"
@@ -100,11 +99,15 @@ def _losses(
     return f" with {counted(len(found), 'event subscription')}{theirs}; {dropped}"
 
 
-def _waiting(deployment: Deployment, topic: str, name: str) -> int:
-    """Return how many events wait, as far as they are counted: those of the last seven days."""
-    path = f"{subscription_path(topic, name)}/attempts"
-    state = deployment.get(path, **{"$top": 1})["state"]
-    if state is None:
-        return 0
-    counts = state["counts"]
-    return max(int(counts["MatchedEventCount"] - sum(counts[each] for each in _ENDED)), 0)
+def _waiting(deployment: Deployment, subscriptions: Iterable[tuple[str, str]]) -> int:
+    """Return how many events wait for event subscriptions, as ``status`` says it."""
+    system_topics = deployment.system_topics()
+    wanted = {
+        (system_topics.get(topic, topic).lower(), name.lower()) for topic, name in subscriptions
+    }
+    return sum(
+        each.get("waiting") or 0
+        for topic in deployment.status("topics")["value"]
+        for each in topic["subscriptions"]
+        if (topic["name"].lower(), each["name"].lower()) in wanted
+    )

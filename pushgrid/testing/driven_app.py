@@ -29,9 +29,15 @@ from shared.engine.delivering.budget import MESSAGES
 from shared.engine.manage.api import Manage
 from shared.engine.manage.endpoint_validation import Validate
 from shared.engine.manage.route_table import RouteTable
+from shared.engine.operations.activity import read_activities
 from shared.engine.operations.operator_authorization import Operators
+from shared.engine.operations.status import Status, take_snapshot
+from shared.engine.operations.subscription_state import held_subscriptions
+from shared.engine.operations.topic_states import topic_states
 from shared.engine.ports import Queue
+from shared.engine.timers.timer_runs import TimerRuns
 from shared.events.notices import WrittenBlob
+from shared.events.topic import DEPLOYMENT
 from shared.http import HttpAnswer, HttpRequest
 
 ACCOUNT = "testing"
@@ -45,6 +51,7 @@ _MIDNIGHT = datetime(2000, 1, 1, tzinfo=UTC)
 
 _TOPIC = re.compile(r"/topics/(?P<topic>[^/]+)/api/events")
 _NAMESPACE_TOPIC = re.compile(r"/namespaces/(?P<namespace>[^/]+)/topics/(?P<action>.+)")
+_STATUS = re.compile(r"/status/(?P<what>[^/]+)")
 _LINK = re.compile(r"/validate/(?P<id>[^/]+)")
 
 
@@ -119,9 +126,20 @@ class DrivenApp(InMemoryApp):
             sleep=self.sleep,
             backoff=lambda _: None,
         )
+        operators = Operators(admin_key=self.admin_key, reader_key=self.reader_key)
+        timer_runs = TimerRuns(state=resources, clock=clock)
+        self._status = Status(
+            counts=self.counts,
+            snapshot=lambda: take_snapshot(self.queues, timer_runs, clock),
+            held=lambda: held_subscriptions(resources, self.now),
+            topics=lambda seen: topic_states(resources, self.now, (ACCOUNT, DEPLOYMENT), seen),
+            activities=lambda: read_activities(self.counts, self.attempts, resources, self.now),
+            replays=self.replays.list,
+            operators=operators,
+        )
         self._manage = Manage(
             routes=table.routes(),
-            operators=Operators(admin_key=self.admin_key, reader_key=self.reader_key),
+            operators=operators,
             public_url=_URL,
             new_id=self.new_id,
         )
@@ -184,6 +202,8 @@ class DrivenApp(InMemoryApp):
         if route := _TOPIC.fullmatch(parts.path) or _NAMESPACE_TOPIC.fullmatch(parts.path):
             params = {name: unquote(value) for name, value in route.groupdict().items()}
             answer = self.loop.run(self.publish.run(request(params=params)))
+        elif route := _STATUS.fullmatch(parts.path):
+            answer = self._status.run(request(params=route.groupdict()))
         elif route := _LINK.fullmatch(parts.path):
             answer = self._validate.run(request(params=route.groupdict()))
         else:

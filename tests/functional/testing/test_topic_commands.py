@@ -58,7 +58,7 @@ def test_a_deletion_asks_and_says_what_would_be_lost(
     for topic, name in ((orders, "orders"), (invoices, "shop.invoices")):
         topic.subscribe("crm")
         one, three = ({Series(Metric.DELIVERY_SUCCESS): ONE}, {Series(Metric.MATCHED): THREE})
-        row = CountRow(Span.MINUTE, pushgrid.now, name, "crm", "i-1", {**one, **three})
+        row = CountRow(Span.HOUR, pushgrid.now, name, "crm", "i-1", {**one, **three})
         pushgrid._app.counts.write([row])
     orders.subscribe("erp")
     pushgrid.advance(minutes=2)
