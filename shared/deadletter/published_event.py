@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from shared.clip import clip
 from shared.deadletter.reader import DeadLetter, RecordForm
-from shared.delivery.requests.conversion import convert
+from shared.delivery.requests.push_request import convert
 from shared.errors import InvalidEvents
 from shared.events import cloudevents_schema, eventgrid_schema, strict_json
 from shared.events.schema_rules import MAX_EVENT_SIZE

@@ -8,8 +8,7 @@ from shared.clock import timestamp
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import DeadLetterNote
 from shared.delivery.policy import EndReason
-from shared.delivery.requests.conversion import convert
-from shared.delivery.requests.custom_headers import custom_headers
+from shared.delivery.requests.push_request import convert, custom_headers
 from shared.events.literals import dumps, loads
 from shared.subscriptions.subscription import DeliverySchema
 

@@ -10,8 +10,7 @@ from shared.wiring.settings import settings
 
 if TYPE_CHECKING:
     from shared.adapters.bridge import OnLoopPusher
-    from shared.adapters.entra.access_tokens import EntraTokenVerifier
-    from shared.adapters.entra.signing_keys import SigningKeys
+    from shared.adapters.entra.access_tokens import EntraTokenVerifier, SigningKeys
     from shared.engine.operations.operator_authorization import Operators
 
 
@@ -44,7 +43,7 @@ def _verifier(audiences: tuple[str, ...]) -> EntraTokenVerifier | None:
 
 @once
 def _signing_keys() -> SigningKeys:
-    from shared.adapters.entra.signing_keys import SigningKeys
+    from shared.adapters.entra.access_tokens import SigningKeys
 
     return SigningKeys(settings().entra_jwks_url or "", _pusher, time.monotonic)
 

@@ -19,8 +19,7 @@ import pytest
 import requests
 
 from shared.delivery.requests.added_headers import with_signature
-from shared.delivery.requests.push_batch import Loaded, PushBatch
-from shared.delivery.requests.push_request import push_request
+from shared.delivery.requests.push_request import Loaded, PushBatch, push_request
 from shared.http import OutboundRequest
 from shared.subscriptions.handshake import build_challenge
 from shared.subscriptions.subscription import Batching

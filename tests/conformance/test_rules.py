@@ -10,8 +10,7 @@ import pytest
 from shared.delivery.forecast import forecast
 from shared.delivery.policy import DeliveryTerms, default_terms
 from shared.delivery.profiles import PROFILES
-from shared.delivery.requests.push_batch import Loaded
-from shared.delivery.requests.push_request import push_request
+from shared.delivery.requests.push_request import Loaded, push_request
 from shared.subscriptions.destination import EndpointType
 from tests.builders import DEAD, a_delivery, a_subscription, text
 from tests.conformance.editions import CASES, FILES, Case

@@ -1,13 +1,30 @@
-"""Verifies access tokens of Entra ID: JSON Web Tokens (RFC 7519), with PyJWT."""
+"""Verifies access tokens of Entra ID, by the keys that their issuer publishes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from shared.adapters.entra.signing_keys import ALGORITHM, SigningKeys
+from shared import telemetry
+from shared.adapters.cache import Cache
+from shared.engine.ports import BlockingPusher
+from shared.errors import SigningKeysUnavailable
 from shared.events.token_claims import Claims, TokenFault
+from shared.http import Answered, Exchange, OutboundRequest
+from shared.subscriptions.destination import base_url
+
+if TYPE_CHECKING:  # Cryptography is imported when the first token comes: cold starts.
+    from jwt import PyJWK
+
+ALGORITHM = "RS256"
+
+_TIMEOUT = timedelta(seconds=4)  # to connect, and again to the end of the headers; 2 s for the body
+_OLD_SECONDS = 3600.0  # then newer ones are looked for, while these serve
+_PAUSE_SECONDS = 60.0  # between two fetches, while there are keys
+_PAUSE_WITHOUT_KEYS_SECONDS = 5.0  # while there is none
+_OK = 200
 
 _LEEWAY = timedelta(minutes=5)  # for clocks that differ
 _MAX_LENGTH = 32 * 1024  # a token with hundreds of groups is smaller
@@ -21,6 +38,103 @@ _FAULTS = {  # what PyJWT raises, by name, since it is not imported yet; the res
     "InvalidSignatureError": TokenFault.SIGNATURE,
     "MissingRequiredClaimError": TokenFault.INCOMPLETE,
 }
+
+
+class _KeySet(NamedTuple):
+    """The keys by id."""
+
+    keys: dict[str, PyJWK]
+    old_at: float  # when they are to be renewed
+    failed: bool  # the latest fetch
+
+
+class SigningKeys:
+    """
+    Fetches the keys of an issuer (a JSON Web Key Set, RFC 7517), and keeps them in memory.
+
+    Keys that can't be renewed are used further. ``jwt.PyJWKClient`` has no total deadline, follows
+    proxies of the environment and redirects, and fetches again for every unknown key.
+    *pusher* is called at the first fetch, *monotonic* returns seconds. Safe in any thread: one
+    fetches, and only those wait whose key is not there.
+    """
+
+    def __init__(
+        self, url: str, pusher: Callable[[], BlockingPusher], monotonic: Callable[[], float]
+    ) -> None:
+        self._url = url
+        self._pusher = pusher
+        self._monotonic = monotonic
+        self._latest = _KeySet({}, float("-inf"), failed=False)
+        self._fetches = Cache[_KeySet](monotonic, _pause_seconds)
+
+    def key(self, kid: str) -> PyJWK | None:
+        """
+        Return the key of that id; ``None`` if the issuer has none.
+
+        Raises:
+            SigningKeysUnavailable: it is not among the known keys, and newer ones could not be
+                fetched.
+        """
+        latest = self._latest
+        if kid not in latest.keys or self._monotonic() >= latest.old_at:
+            latest = self._fetches.get(
+                self._url, self._fetch, accepts_expired=lambda known: kid in known.keys
+            )
+        found = latest.keys.get(kid)
+        if found is None and latest.failed:
+            raise SigningKeysUnavailable
+        return found
+
+    def _fetch(self) -> _KeySet:
+        exchange = self._pusher().send(
+            OutboundRequest("GET", self._url, {"Accept": "application/json"}, b""), _TIMEOUT
+        )
+        keys = {}
+        if isinstance(exchange, Answered) and exchange.status == _OK:
+            keys = _read(exchange.body)
+        if keys:
+            self._latest = _KeySet(keys, self._monotonic() + _OLD_SECONDS, failed=False)
+        else:
+            url = base_url(self._url)
+            telemetry.warning("signing_keys.unavailable", url=url, detail=_fault(exchange))
+            self._latest = self._latest._replace(failed=True)
+        return self._latest
+
+
+def _pause_seconds(latest: _KeySet) -> float:
+    return _PAUSE_SECONDS if latest.keys else _PAUSE_WITHOUT_KEYS_SECONDS
+
+
+def _fault(exchange: Exchange) -> str:
+    if not isinstance(exchange, Answered):
+        return f"{exchange.failure}: {exchange.detail}"
+    return "no keys for RS256" if exchange.status == _OK else f"status {exchange.status}"
+
+
+def _read(body: bytes) -> dict[str, PyJWK]:
+    """Return the keys that verify RS256, by id; empty if it is not a key set."""
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    listed = document.get("keys") if isinstance(document, dict) else None
+    members = listed if isinstance(listed, list) else []
+    found = ((each.get("kid"), _key(each)) for each in members if isinstance(each, dict))
+    return {kid: key for kid, key in found if isinstance(kid, str) and key}
+
+
+def _key(member: dict[str, Any]) -> PyJWK | None:
+    from jwt import PyJWK
+    from jwt.exceptions import PyJWTError
+
+    if member.get("kty") != "RSA" or member.get("use", "sig") != "sig":
+        return None
+    if member.get("alg", ALGORITHM) != ALGORITHM:
+        return None
+    try:
+        return PyJWK({**member, "alg": ALGORITHM}, ALGORITHM)
+    except (PyJWTError, ValueError, TypeError):
+        return None
 
 
 class EntraTokenVerifier:

@@ -42,7 +42,7 @@ async def connect(
 
     The next address is tried as soon as one has failed, or beside those that have not answered for
     a quarter of a second. The first that accepts is taken, and the others are closed. *make_room*
-    is as for `new_socket`.
+    is as for `new_socket`. Source: Happy Eyeballs (RFC 8305).
 
     Raises:
         NoAnswer: none accepted until the deadline; the failure is that of the last one, or a
@@ -139,6 +139,7 @@ class Proxy(NamedTuple):
         Open a tunnel to the first of *targets* that the proxy reaches; each gets its share of time.
 
         The proxy gets an address and not the name, so that it reaches what the guard has judged.
+        Source: CONNECT (RFC 9110, 9.3.6).
 
         Raises:
             NoAnswer: it reached none; the failure is that of the last one, or a local shortage

@@ -28,7 +28,7 @@ from shared.delivery.messages.packing import (
     split,
 )
 from shared.delivery.messages.run_length import positions_by_origin, run_lengths, spans_of
-from shared.delivery.requests.custom_headers import header_texts
+from shared.delivery.requests.push_request import header_texts
 
 _MOST_OPEN = 8  # messages that a part is tried with
 _MICROSECOND = timedelta(microseconds=1)

@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import islice
 
 from shared.delivery.delivery import Delivery
-from shared.delivery.requests.push_batch import PushBatch
+from shared.delivery.requests.push_request import PushBatch
 from shared.events.event import MAX_IDS
 from shared.events.trace_context import PARENT, STATE, TraceContext
 from shared.http import OutboundRequest

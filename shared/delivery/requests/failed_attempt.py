@@ -9,7 +9,7 @@ from http import HTTPStatus
 from shared.clip import as_text
 from shared.clock import format_us_datetime, timestamp
 from shared.delivery.outcome import DeliveryOutcome, EndpointAnswer
-from shared.delivery.requests.push_batch import Loaded
+from shared.delivery.requests.push_request import Loaded
 from shared.events.event import event_id
 from shared.http import Answered
 from shared.subscriptions.destination import base_url

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from shared.delivery.policy import DeliveryTerms
-from shared.delivery.requests.push_batch import Loaded, in_common
+from shared.delivery.requests.push_request import Loaded, in_common
 from shared.subscriptions.subscription import Batching, EventSubscription
 
 Owner = TypeVar("Owner")

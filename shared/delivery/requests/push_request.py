@@ -1,21 +1,76 @@
-"""Builds the HTTP request that delivers a batch of events."""
+"""Builds the HTTP request that delivers a batch of events: its body, its headers, who shares it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
+from shared.delivery.delivery import Delivery
 from shared.delivery.policy import DeliveryTerms
-from shared.delivery.requests.conversion import event_body
-from shared.delivery.requests.custom_headers import custom_headers
-from shared.delivery.requests.push_batch import PushBatch
-from shared.events.topic import TopicName
+from shared.events.iso_8601 import as_rfc_3339
+from shared.events.literals import Number, dumps, dumps_unicode, loads
+from shared.events.topic import InputSchema, TopicName
 from shared.http import OutboundRequest, QueueAddress
 from shared.subscriptions.destination import StorageQueue
-from shared.subscriptions.header_rules import is_header_value
-from shared.subscriptions.subscription import WEBHOOK_ORIGIN, DeliverySchema, EventSubscription
+from shared.subscriptions.header_rules import MAX_VALUE, is_header_value, static_headers
+from shared.subscriptions.subscription import (
+    WEBHOOK_ORIGIN,
+    DeliveryHeader,
+    DeliverySchema,
+    DynamicHeader,
+    EventSubscription,
+    StaticHeader,
+)
 
+# Characters of headers in a note: a queue message holds 64 KiB, 48 of them for its events.
+MAX_DEAD_LETTER_HEADERS = 12 * 1024
+
+# A path may use the names of either schema, whichever the event was published in.
+_OTHER_NAMES = {
+    "topic": "source",
+    "source": "topic",
+    "eventtype": "type",
+    "type": "eventtype",
+    "eventtime": "time",
+    "time": "eventtime",
+}
+
+_OF_FRAGMENTS = "!$&'()*+,;=:@/?"  # RFC 3986, 3.5, beside letters, digits and -._~
+Members = Mapping[str, Any]
 MAX_DATA_VERSION = 1024  # characters: a longer one is left out
+
+
+class Loaded(NamedTuple):
+    """A delivery with its event's text."""
+
+    delivery: Delivery
+    text: str
+
+
+PushBatch = tuple[Loaded, ...]  # the events of one request, at least one
+
+
+def in_common(
+    loaded: Loaded, subscription: EventSubscription, terms: DeliveryTerms
+) -> tuple[Hashable, int]:
+    """
+    Return what events must have in common to share a request, and the event's size in its body.
+
+    All headers must be equal, and the events must have been tried together before: a batch that
+    failed comes back whole.
+
+    Source: "Delivery and retry", Output batching (2023-03-01); contract §2.4, §2.5.
+    """
+    delivery, text = loaded
+    try:
+        headers = tuple(custom_headers(terms.headers, text).items())
+        size = len(event_body(subscription, text)) + 1  # a comma or bracket follows
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        # Damaged in storage: it gets a request of its own, and does not harm the others.
+        return object(), len(text)
+    return (headers, delivery.attempts, delivery.last if delivery.attempts else None), size
 
 
 def push_request(
@@ -73,3 +128,116 @@ def _data_version(texts: Sequence[str]) -> dict[str, str]:
     if versions or not is_header_value(version, MAX_DATA_VERSION):
         return {}
     return {"aeg-data-version": version}
+
+
+def convert(text: str, given: InputSchema, wanted: DeliverySchema) -> str:
+    """Return the event's JSON in the delivery schema; unchanged if the schemas are equal."""
+    conversion = _CONVERSIONS.get((given, wanted))
+    if conversion is None:
+        return text
+    return dumps(conversion(loads(text)))
+
+
+def event_body(subscription: EventSubscription, text: str) -> bytes:
+    """
+    Return the event's bytes in a request: in the delivery schema, as UTF-8.
+
+    Events are stored as ASCII; its escapes would treble the size of some.
+    """
+    body = convert(text, subscription.input_schema, subscription.delivery_schema)
+    if "\\u" in body:
+        body = dumps_unicode(loads(body))
+    return body.encode()
+
+
+def _event_grid_to_cloud_events(event: Members) -> Members:
+    """
+    Map field by field. Source: contract §5.6.
+
+    In CloudEvents a subject is never empty, a time has seconds and an offset, and a data schema is
+    a URI (v1.0.2, 3.1).
+    """
+    converted = {
+        "specversion": "1.0",
+        "id": event["id"],
+        "source": event["topic"],
+        "type": event["eventType"],
+        "time": as_rfc_3339(event["eventTime"]),
+    }
+    if event["subject"]:
+        converted["subject"] = event["subject"]
+    converted["dataschema"] = f"#{quote(event['dataVersion'], safe=_OF_FRAGMENTS)}"
+    return converted | ({"data": event["data"]} if "data" in event else {})
+
+
+def _as_published(event: Members) -> Any:
+    """Return the event as its publisher sent it in a custom schema. Source: contract §1.4."""
+    return event["data"]
+
+
+_CONVERSIONS: Mapping[tuple[InputSchema, DeliverySchema], Callable[[Members], Any]] = {
+    (InputSchema.EVENT_GRID, DeliverySchema.CLOUD_EVENTS): _event_grid_to_cloud_events,
+    (InputSchema.CUSTOM, DeliverySchema.CLOUD_EVENTS): _event_grid_to_cloud_events,
+    (InputSchema.CUSTOM, DeliverySchema.CUSTOM_INPUT): _as_published,
+}
+
+
+def custom_headers(headers: Sequence[DeliveryHeader], text: str) -> dict[str, str]:
+    """
+    Return the custom headers of an event, *text* being its stored text.
+
+    A dynamic header is left out if its path leads to anything but a string, a number or a boolean,
+    or if no header can hold the value.
+
+    Source: "Set custom headers on delivered events" (2023-02-21).
+    """
+    values = static_headers(headers)
+    dynamic = [each for each in headers if isinstance(each, DynamicHeader)]
+    if dynamic:
+        event = loads(text)
+        top = {name.casefold(): value for name, value in event.items()}
+        for each in dynamic:
+            value = _to_text(_find(each.path, top))
+            if value is not None and is_header_value(value, MAX_VALUE):
+                values[each.name] = value
+    return values
+
+
+def dead_letter_headers(headers: Sequence[DeliveryHeader]) -> tuple[DeliveryHeader, ...]:
+    """Return the headers that a dead letter names: no secrets, and as many as fit."""
+    named: list[DeliveryHeader] = []
+    room = MAX_DEAD_LETTER_HEADERS
+    for each in headers:
+        if isinstance(each, StaticHeader) and each.is_secret:
+            continue
+        room -= len(json.dumps(header_texts([each])))
+        if room < 0:
+            break
+        named.append(each)
+    return tuple(named)
+
+
+def header_texts(headers: Sequence[DeliveryHeader]) -> list[list[Any]]:
+    """Return each header as its name and its value, or its path in the event."""
+    return [
+        [each.name, each.value if isinstance(each, StaticHeader) else list(each.path)]
+        for each in headers
+    ]
+
+
+def _find(path: Sequence[str], top: Mapping[str, Any]) -> object:
+    """Return the value at *path*; only its first name is case-insensitive."""
+    first = path[0].casefold()
+    value: object = top.get(first, top.get(_OTHER_NAMES.get(first, "")))
+    for name in path[1:]:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
+    return value
+
+
+def _to_text(value: object) -> str | None:
+    if isinstance(value, str):
+        return value
+    # Numbers and booleans keep their JSON form.
+    return dumps(value) if isinstance(value, (bool, int, float, Number)) else None

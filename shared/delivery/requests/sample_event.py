@@ -7,7 +7,7 @@ from typing import Any
 
 from shared.clock import timestamp
 from shared.delivery.delivery import Delivery, Origin
-from shared.delivery.requests.push_batch import Loaded
+from shared.delivery.requests.push_request import Loaded
 from shared.events.literals import dumps
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import EventSubscription

@@ -12,7 +12,7 @@ from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.policy import DeliveryTerms, End, RetryAt
 from shared.delivery.requests.added_headers import distinct, trace_id
 from shared.delivery.requests.failed_attempt import delivery_failure
-from shared.delivery.requests.push_batch import PushBatch
+from shared.delivery.requests.push_request import PushBatch
 from shared.events.event import event_id, event_ids
 from shared.subscriptions.subscription import EventSubscription
 

@@ -24,7 +24,7 @@ from shared.delivery.policy import (
     RetryAt,
 )
 from shared.delivery.requests.added_headers import replay_job, trace_id
-from shared.delivery.requests.push_batch import Loaded, PushBatch
+from shared.delivery.requests.push_request import Loaded, PushBatch
 from shared.engine.delivering.attempt_lines import AttemptLines
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import AttemptLog, Metrics, OffLoop

@@ -18,8 +18,7 @@ from shared.delivery.messages.message import DeadLetterNote, DeliveryMessage
 from shared.delivery.messages.packing import due_together
 from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.policy import Decision, End, EndReason, RetryAt, decide, retry
-from shared.delivery.requests.custom_headers import dead_letter_headers
-from shared.delivery.requests.push_batch import Loaded, PushBatch
+from shared.delivery.requests.push_request import Loaded, PushBatch, dead_letter_headers
 from shared.engine.delivering.attempt_recorder import AttemptHistory, AttemptRecorder
 from shared.engine.delivering.in_flight import PartResult
 from shared.engine.delivering.parts import Part

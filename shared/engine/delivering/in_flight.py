@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.requests.line import Entry
-from shared.delivery.requests.push_batch import Loaded, PushBatch
+from shared.delivery.requests.push_request import Loaded, PushBatch
 from shared.engine.delivering.parts import Part
 from shared.engine.delivering.results import Result
 from shared.subscriptions.subscription import SubscriptionKey

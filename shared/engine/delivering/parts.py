@@ -15,7 +15,7 @@ from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.messages.message_writer import encode_parts
 from shared.delivery.messages.publication import wants
 from shared.delivery.policy import DeliveryTerms, End, EndReason, Go, before_attempt
-from shared.delivery.requests.push_batch import Loaded
+from shared.delivery.requests.push_request import Loaded
 from shared.engine.delivering.attempt_recorder import log_dropped
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.delivering.poison_records import PoisonRecords

@@ -16,7 +16,7 @@ from devhost.log import LineOutput, LogLines, running
 from pushgrid.testing.memory import START
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.policy import End, EndReason, RetryAt
-from shared.delivery.requests.push_batch import Loaded
+from shared.delivery.requests.push_request import Loaded
 from shared.engine.delivering.attempt_lines import AttemptLines
 from shared.settings import LogFormat
 from shared.telemetry import LOGGER

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shared.adapters.entra.access_tokens import EntraTokenVerifier
-from shared.adapters.entra.signing_keys import SigningKeys
+from shared.adapters.entra.access_tokens import EntraTokenVerifier, SigningKeys
 from shared.adapters.http.outbound_guard import OutboundGuard
 from shared.errors import SigningKeysUnavailable
 from shared.events.token_claims import Claims, TokenFault

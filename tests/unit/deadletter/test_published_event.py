@@ -9,7 +9,7 @@ import pytest
 
 from shared.deadletter.published_event import NotReplayable, event_text
 from shared.deadletter.reader import DeadLetter
-from shared.delivery.requests.conversion import convert
+from shared.delivery.requests.push_request import convert
 from shared.events.topic import InputSchema, Topic
 from shared.subscriptions.subscription import DeliverySchema
 from tests.azure_dead_letters import ADDED, CLOUD_ADDED, CLOUD_EVENT, EVENT, NAMESPACE

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared.delivery.requests.conversion import convert
+from shared.delivery.requests.push_request import convert
 from shared.events.event import Event
 from shared.events.publish_request import read_events
 from shared.events.schema_rules import Arrival

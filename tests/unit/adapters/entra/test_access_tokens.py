@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from pushgrid.testing.memory.clock import FakeClock
 from pushgrid.testing.memory.pushing import ScriptedPusher, answered
 from shared.adapters.bridge import OnLoopPusher
-from shared.adapters.entra.access_tokens import EntraTokenVerifier
-from shared.adapters.entra.signing_keys import SigningKeys
+from shared.adapters.entra.access_tokens import EntraTokenVerifier, SigningKeys
 from shared.errors import SigningKeysUnavailable
 from shared.events.token_claims import Claims, Role, TokenFault
 from tests.tokens import (

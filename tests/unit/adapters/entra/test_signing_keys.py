@@ -14,7 +14,7 @@ import pytest
 from pushgrid.testing.memory.clock import FakeClock
 from pushgrid.testing.memory.pushing import ScriptedPusher, answered
 from shared.adapters.bridge import OnLoopPusher
-from shared.adapters.entra.signing_keys import SigningKeys
+from shared.adapters.entra.access_tokens import SigningKeys
 from shared.errors import SigningKeysUnavailable
 from shared.http import Exchange, Failure, NotAnswered
 from tests.tokens import jwk, key_set

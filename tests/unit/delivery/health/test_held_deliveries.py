@@ -11,7 +11,7 @@ from shared.delivery.health.availability import Held, hold_back
 from shared.delivery.messages.message import EPOCH
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import End, EndReason
-from shared.delivery.requests.push_batch import Loaded, in_common
+from shared.delivery.requests.push_request import Loaded, in_common
 from shared.subscriptions.subscription import Batching
 from tests.builders import DEAD, a_delivery, a_subscription, an_attempt, terms, text
 from tests.unit.delivery.observed import at

@@ -32,7 +32,7 @@ from shared.delivery.messages.packing import (
 )
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason
-from shared.delivery.requests.custom_headers import dead_letter_headers
+from shared.delivery.requests.push_request import dead_letter_headers
 from shared.subscriptions.subscription import (
     UNMATCHED,
     DeadLetterDestination,

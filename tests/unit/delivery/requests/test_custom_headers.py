@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from shared.delivery.requests.custom_headers import (
+from shared.delivery.requests.push_request import (
     MAX_DEAD_LETTER_HEADERS,
     custom_headers,
     dead_letter_headers,

@@ -17,8 +17,7 @@ from shared.delivery.delivery import LastAttempt
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import DeliveryTerms
 from shared.delivery.requests.line import Line, entries_of
-from shared.delivery.requests.push_batch import Loaded, PushBatch
-from shared.delivery.requests.push_request import push_request
+from shared.delivery.requests.push_request import Loaded, PushBatch, push_request
 from shared.subscriptions.subscription import (
     Batching,
     DeliverySchema,

@@ -9,9 +9,7 @@ import pytest
 from cloudevents.core.formats.json import JSONFormat
 from hypothesis import given
 
-from shared.delivery.requests.conversion import convert
-from shared.delivery.requests.push_batch import Loaded, PushBatch
-from shared.delivery.requests.push_request import push_request
+from shared.delivery.requests.push_request import Loaded, PushBatch, convert, push_request
 from shared.events.publish_request import read_events
 from shared.events.topic import InputSchema
 from shared.http import Audience, OutboundRequest
