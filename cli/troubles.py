@@ -72,9 +72,10 @@ def hold_text(hold: Hold) -> str:
 
 
 def waiting_text(waiting: Mapping[str, Any]) -> str:
-    """Return in a sentence how many events wait."""
+    """Return in a sentence how many events wait: about, since counts lag."""
     events = waiting["events"]
     text = f"{counted(events, 'event')} {'waits' if events == 1 else 'wait'}"
+    text = f"about {text}" if events else text
     age = waiting["oldestSeenSeconds"]
     return f"{text}, the oldest seen is {_age(age)} old" if age else text
 

@@ -114,7 +114,7 @@ def test_it_is_healthy_only_if_nothing_is_wrong(
     lines = text.splitlines()
     assert lines[:2] == [
         f"http://127.0.0.1:1 is {word}",
-        "  1 event waits, the oldest seen is 0:01:35 old",
+        "  about 1 event waits, the oldest seen is 0:01:35 old",
     ]
     found = json.loads(document)
     assert (found["status"], found["troubles"]) == (word, troubles)

@@ -203,7 +203,7 @@ def test_the_screen_says_what_is_wrong_and_why(scripted: Scripted) -> None:
     rows = [" ".join(line.split()) for line in shown()]
     assert rows[:2] == [
         f"2026-02-09 12:00:00 {URL} is degraded",
-        "3012 events wait, the oldest seen is 0:01:35 old",
+        "about 3012 events wait, the oldest seen is 0:01:35 old",
     ]
     assert "in total 0 0 2 0 0" in rows
     assert "retries 4 1.5" in rows
