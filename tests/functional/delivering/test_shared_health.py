@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import START, answered
-from shared.delivery.health.availability import Held
+from shared.delivery.health.availability import Held, Open
 from shared.delivery.health.endpoint_health import Health, Hold, Observation, endpoint_id
 from shared.delivery.outcome import Outcome
 from shared.engine.delivering.shared_health import HoldRecords
@@ -134,8 +134,8 @@ class Process:
         self.health = self.deliver.endpoints.of(a_subscription()).health
         self.terms = self.deliver.parts.terms.of(a_subscription())
 
-    def sees(self, outcome: Outcome, new_events: int = 1, *, is_probe: bool = False) -> None:
-        """See a push fail: a probe at once, any other has been under way for long."""
+    def sees(self, outcome: Outcome, new_events: int = 1, *, is_probe: bool = False) -> bool:
+        """See a push end: a probe at once, any other after long; tell whether to save."""
         now = self.app.clock.now()
         seen = Observation(
             outcome=outcome,
@@ -144,7 +144,7 @@ class Process:
             ended_at=now,
             is_probe=is_probe,
         )
-        assert self.health.observed(seen, self.terms)
+        return self.health.observed(seen, self.terms)
 
     def save(self) -> None:
         self.app.loop.run(self.health.save())
@@ -157,7 +157,7 @@ def test_a_longer_probation_is_stored_at_once(app: Deployment) -> None:
     """Two pushes were in flight: the second failure asks for more than the row holds already."""
     process = Process(app)
     for outcome in (Outcome.BUSY, Outcome.NOT_FOUND):
-        process.sees(outcome)
+        assert process.sees(outcome)
         process.save()
 
     found = availability(app, a_subscription(), app.new_process())
@@ -193,6 +193,23 @@ def test_what_is_seen_while_a_probe_is_claimed_counts(app: Deployment) -> None:
     assert process.claims_probe()
 
     assert isinstance(process.health.availability(process.terms, app.in_a_minute()), Held)
+
+
+def test_what_another_process_has_released_counts_anew(app: Deployment) -> None:
+    """Nine failures before the release and one after it are not ten."""
+    first, second = Process(app), Process(app)
+    second.sees(Outcome.GENERIC_ERROR, new_events=9)
+    first.sees(Outcome.GENERIC_ERROR, new_events=10)
+    first.save()
+    app.clock.advance(MINUTE)
+    assert first.claims_probe()
+    assert first.sees(Outcome.DELIVERED, is_probe=True)
+    first.save()
+
+    assert availability(app, a_subscription(), second.deliver) == Open()
+    second.sees(Outcome.GENERIC_ERROR)
+
+    assert availability(app, a_subscription(), second.deliver) == Open()
 
 
 def test_what_the_row_has_is_not_seen_again(app: Deployment) -> None:

@@ -104,7 +104,7 @@ def test_a_published_cloud_event_is_passed_on_as_it_is() -> None:
     assert request.body == compact(CLOUD_EVENT).encode()
 
 
-BATCHES = {"batching": Batching(max_events=9)}
+BATCHES = {"batching": Batching(max_events=2)}
 
 
 def pair(**second: Any) -> PushBatch:
