@@ -156,7 +156,7 @@ def test_a_failed_batch_of_ten_new_events_delays_delivery(app: Deployment) -> No
     app.pusher.script(URL, answered(500))
     batches = [[a_delivery(10 * number + each) for each in range(10)] for number in range(3)]
 
-    app.run(a_message([replace(each, attempts=1) for each in batches[0]]))
+    app.run(a_message([replace(each, attempts=1, last=an_attempt()) for each in batches[0]]))
     for batch in batches[1:]:
         app.run(a_message(batch))
 
