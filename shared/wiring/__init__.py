@@ -12,27 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from shared.engine.timers.timer_runs import RecordedTimer
+    from shared.errors import InvalidSettings
     from shared.http import HttpAnswer, HttpRequest
 
 
 def require_settings() -> None:
     """Read the settings as a function is loaded. Raises InvalidSettings with every fault."""
-    from shared.wiring import process, settings, worker_log
-
-    process.bridge().attach()
-    process.collect_garbage_rarely()
-    worker_log.print_what_the_host_drops()
-    settings.settings()
+    if fault := read_settings():
+        raise fault
 
 
-def read_settings() -> None:
+def read_settings() -> InvalidSettings | None:
     """Read the settings as an HTTP function is loaded: it answers requests with their faults."""
     from shared.wiring import process, settings, worker_log
 
     process.bridge().attach()
     process.collect_garbage_rarely()
     worker_log.print_what_the_host_drops()
-    settings.settings_fault()
+    return settings.settings_fault()
 
 
 def take_blob_changes() -> None:
