@@ -16,7 +16,7 @@ import pytest
 from azure.core.pipeline.transport import HttpTransport
 
 from pushgrid.testing.memory import START, FakeClock
-from shared.adapters.storage import bounded_retry, day_tables, message_put, request_limits
+from shared.adapters.storage import bounded_retry, day_tables, message_put, tries
 from shared.adapters.storage.attempts import StorageAttempts
 from shared.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
 from shared.adapters.storage.clients import StorageClients
@@ -267,8 +267,8 @@ def test_storage_that_asks_for_a_minute_gets_no_more_than_its_limit(
         WORK[act](account_at(storage.server_port))
 
     tried = [each for each in storage.requests if "comp=list" not in each]
-    assert [each.split()[0] for each in tried] == [verb] * request_limits.TRIES
-    assert sum(slept) < request_limits.LIMIT_SECONDS / 2
+    assert [each.split()[0] for each in tried] == [verb] * tries.TRIES
+    assert sum(slept) < tries.LIMIT_SECONDS / 2
 
 
 @pytest.mark.parametrize("cut", [1, len(STORED), len(STORED) + 60])

@@ -9,7 +9,7 @@ from azure.core.pipeline import PipelineRequest, PipelineResponse
 from azure.core.pipeline.transport import RequestsTransport
 from azure.storage.queue import ExponentialRetry
 
-from shared.adapters.storage.request_limits import (
+from shared.adapters.storage.tries import (
     CONNECT_SECONDS,
     LIMIT,
     LIMIT_SECONDS,

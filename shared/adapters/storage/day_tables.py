@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.errors import create_if_missing, none_if_code, storage_errors
-from shared.adapters.storage.request_limits import LIMIT
+from shared.adapters.storage.tries import LIMIT
 from shared.clock import Clock
 
 if TYPE_CHECKING:

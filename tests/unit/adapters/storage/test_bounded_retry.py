@@ -18,10 +18,10 @@ from azure.core.exceptions import (
 from azure.core.pipeline import Pipeline
 from azure.core.pipeline.transport import HttpRequest, HttpTransport, RequestsTransport
 
-from shared.adapters.storage import request_limits
+from shared.adapters.storage import tries
 from shared.adapters.storage.bounded_retry import BoundedRetry, BoundedTransport
 from shared.adapters.storage.message_put import MessagePut, _Authorization
-from shared.adapters.storage.request_limits import LIMIT, LIMIT_SECONDS, TIME, TRIES, Tries
+from shared.adapters.storage.tries import LIMIT, LIMIT_SECONDS, TIME, TRIES, Tries
 from shared.http import Answered, Exchange, OutboundRequest
 from tests.without_loop import at_once, finished
 
@@ -74,7 +74,7 @@ class Storage(HttpTransport[Any, Any]):
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[Storage]:
     """Give the list to which a test adds the storage whose clock counts."""
     storages: list[Storage] = []
-    monkeypatch.setattr(request_limits, "awake_seconds", lambda: storages[-1].now)
+    monkeypatch.setattr(tries, "awake_seconds", lambda: storages[-1].now)
     return storages
 
 
