@@ -23,7 +23,7 @@ from cli.output import Console
 from cli.terminal import print_json, printable, say
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
-_UNCHECKED = "not checked: what it stands in does not exist yet"
+_UNCHECKED = "not checked: what contains it does not exist yet"
 _SIGNS = {
     Action.CREATE: ("+", "green"),
     Action.UPDATE: ("~", "yellow"),

@@ -202,7 +202,7 @@ def _script(answers: str | None, answer: str | None, forward_to: str | None) -> 
 
 
 class _Scripted(NamedTuple):
-    """An answer of the script, as the user has written it, or of who it was forwarded to."""
+    """An answer of the script, as the user has written it, or of whoever it was forwarded to."""
 
     text: str
     body: str = ""
@@ -245,7 +245,7 @@ def _beginning(body: Any) -> str:
 
 
 def _body(push: Push) -> Any:
-    """Return what was pushed; what is no JSON is shown as a text."""
+    """Return what was pushed; what is not JSON is shown as text."""
     try:
         return loads(push.body)
     except (ValueError, RecursionError):

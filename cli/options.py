@@ -156,7 +156,8 @@ def chooses_dead_letters(command: F) -> F:
             click.option(
                 "--until",
                 type=SINCE,
-                help="Written before that, in the same forms; whole hours.",
+                help="Written until 90m, 6h or 2d ago, or until a time such as 2026-02-09T12:00 "
+                "(UTC); whole hours.",
             ),
             click.option(
                 "--prefix", metavar="PATH", help="Only blobs whose path begins like this."

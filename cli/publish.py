@@ -40,12 +40,12 @@ class _PublishUrl(NamedTuple):
 @click.argument("file", type=click.File("r", encoding="utf-8-sig"), required=False)
 @click.option("--type", "kind", help="Type of the event.")
 @click.option("--subject", help="Subject of the event.")
-@click.option("--data", help="Data of the event: JSON, or a plain text.")
+@click.option("--data", help="Data of the event: JSON, or plain text.")
 @click.option(
     "--text",
     "is_text",
     is_flag=True,
-    help="Publish the data as a text, even if it looks like JSON.",
+    help="Publish the data as text, even if it looks like JSON.",
 )
 @click.option("--id", "event_id", help="Id of the event; the default is a new one.")
 @click.option(
@@ -230,7 +230,7 @@ def _data(text: str | None) -> Any:
         return json.loads(text) if text is not None else None
     except ValueError as error:
         if text and text.lstrip().startswith(_JSON_BEGINS):
-            raise CommandFailed(f"--data: not JSON: {error}; for a text, add --text") from None
+            raise CommandFailed(f"--data: not JSON: {error}; for text, add --text") from None
         return text
 
 

@@ -17,7 +17,10 @@ _ACCOUNT = re.compile(r"/Microsoft\.Storage/storageAccounts/([^/]+)", re.IGNOREC
 _DEPLOYMENT = re.compile(r"/Pushgrid/deployments/([^/]+)", re.IGNORECASE)
 _HEADERS = "deliveryAttributeMappings"
 _SIGNATURE = "webhook-signature"  # the attribute that has the secrets
-_LIMITS = "webhook-max-requests", "webhook-max-rate"  # likewise, at once and a second
+_LIMITS = (
+    "webhook-max-requests",
+    "webhook-max-rate",
+)  # the attributes that have the limits: at once, and a second
 _GENERATED = "Generated"  # keeps them, or has one made
 # The members that hold another one when it was given with a managed identity.
 _WRAPPERS = {

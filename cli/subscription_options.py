@@ -56,7 +56,7 @@ def describes_subscription(command: F) -> F:
             click.option(
                 "--queue-account",
                 metavar="ID",
-                help="ARM id of its storage account, if it is not the deployment's own.",
+                help="ARM id of the container's storage account, if not the deployment's own.",
             ),
             click.option(
                 "--queue-time-to-live",
@@ -92,7 +92,7 @@ def describes_subscription(command: F) -> F:
                 help="Attempts, 1 to 30.",
             ),
             click.option(
-                "--time-to-live", type=DURATION, help="How long an event is tried: 90m, 6h."
+                "--time-to-live", type=DURATION, help="How long delivery is attempted: 90m, 6h."
             ),
             click.option(
                 "--dead-letter-container",
@@ -102,7 +102,7 @@ def describes_subscription(command: F) -> F:
             click.option(
                 "--dead-letter-account",
                 metavar="ID",
-                help="ARM id of its storage account, if it is not the deployment's own.",
+                help="ARM id of the container's storage account, if not the deployment's own.",
             ),
             click.option("--batch", type=int, metavar="N", help="Events in one request, at most."),
             click.option(
@@ -120,7 +120,7 @@ def describes_subscription(command: F) -> F:
                 "secret_headers",
                 type=NAME_VALUE,
                 multiple=True,
-                help="The same; its value is never shown.",
+                help="Send this header with every request, and never show its value.",
             ),
             click.option(
                 "--header-from",
@@ -132,12 +132,13 @@ def describes_subscription(command: F) -> F:
             click.option(
                 "--sign/--no-sign",
                 default=None,
-                help="Sign deliveries as Standard Webhooks; prints the secret that is made.",
+                help="Sign deliveries according to Standard Webhooks; prints the secret that is "
+                "made.",
             ),
             click.option(
                 "--signing-secret",
                 metavar="SECRET",
-                help="Sign them with this secret: whsec_…, or two in quotes.",
+                help="Sign deliveries with this secret: whsec_…, or two in quotes.",
             ),
             click.option(
                 "--max-requests",
@@ -147,10 +148,14 @@ def describes_subscription(command: F) -> F:
             click.option(
                 "--max-rate",
                 type=request_limit("/s"),
-                help="Requests a second, likewise, such as 20/s.",
+                help="Requests a second, of all processes together, at most: such as 20/s.",
             ),
             click.option("--entra-tenant", metavar="ID", help="Tenant that protects the endpoint."),
-            click.option("--entra-application", metavar="ID", help="Application that it trusts."),
+            click.option(
+                "--entra-application",
+                metavar="ID",
+                help="Application that the endpoint trusts.",
+            ),
             click.option(
                 "--schema",
                 type=SchemaName(EVENT_GRID, CLOUD_EVENTS, CUSTOM_INPUT),

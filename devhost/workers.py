@@ -17,7 +17,7 @@ _STEADY_SECONDS = 60.0
 
 
 def next_delay(delay: float, ran: float) -> float:
-    """Return the seconds until a start, after the last *delay*, of who *ran* for so many."""
+    """Return the seconds until a start: after a wait of *delay*, the last run took *ran*."""
     is_new = not delay or ran >= _STEADY_SECONDS
     return _FIRST_DELAY if is_new else min(2 * delay, _LONGEST_DELAY)
 

@@ -69,7 +69,7 @@ class InvalidDocument(AppError):
 
 
 class Unauthenticated(AppError):
-    """The request is not authorized."""
+    """The request is not authenticated."""
 
     status = 401
     code = "Unauthorized"

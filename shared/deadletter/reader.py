@@ -221,7 +221,7 @@ def _text(value: object) -> str | None:
 
 
 def _whole(value: object) -> int | None:
-    """Return a whole number, which may be written as a text."""
+    """Return a whole number, which may be written as text."""
     if isinstance(value, str) and value.isascii() and value.isdecimal():
         return int(value[:18])
     return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -46,7 +46,7 @@ def once(build: Callable[[], T]) -> Callable[[], T]:
     """
     Build at the first call only, also when two threads make it at the same time.
 
-    Who needs another part does not wait: the event loop never does for a thread's imports.
+    Each part has a lock of its own: the event loop never waits while a thread imports another part.
     """
     lock = RLock()
 

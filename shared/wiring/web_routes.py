@@ -54,14 +54,14 @@ def _validate() -> Answers:
 
 # By first segment: the methods, the rest of the path (its groups are parameters), and who answers.
 ROUTES = {
-    # Azure CLI asks where it signs in, and does with the admin key.
+    # Azure CLI asks here where to sign in, and signs in with the admin key.
     "metadata": ("GET", r"endpoints/?", _az_login),
     "adfs": ("GET POST", r".*", _az_login),
     # What the management API has for every Azure subscription.
     "providers": ("GET", r".*", _manage),
     # The page for operators, its styles and its scripts.
     "console": ("GET HEAD", r"(?P<file>.*)", _console_files),
-    # Health for everybody; metrics in Prometheus' format and topics for who may read.
+    # Health for everybody; metrics in Prometheus' format and topics for whoever may read.
     "status": ("GET", r"(?P<what>.*)", _status),
     # The links and callbacks by which endpoints are validated.
     "validate": ("GET POST", r"(?P<id>[^/]+)/?", _validate),

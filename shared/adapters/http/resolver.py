@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Lookup = Callable[[str], Coroutine[Any, Any, Sequence[Address]]]
 
 _TIMEOUT, _TRIES = 3.0, 2  # seconds for the first try of each name server; c-ares doubles it
-_MAX_ADDRESSES = 8  # of a name: its owner may list thousands, and each is tried and told of
+_MAX_ADDRESSES = 8  # of a name: its owner may list thousands, and each is tried and reported
 
 
 class NameServers:

@@ -30,8 +30,8 @@ class ClockNote(NamedTuple):
     def reason(self) -> str:
         """What an operator reads."""
         if self.what == JUMP:
-            return f"a clock has jumped by {self.seconds:+.0f} s; nothing ends by time to live yet"
-        return f"a {self.what} was {self.seconds:.0f} s ahead of the clock, and was bounded"
+            return f"a clock has jumped by {self.seconds:+.0f} s; events do not expire for now"
+        return f"a {self.what} was {self.seconds:.0f} s ahead of the clock, and was cut back"
 
     def is_recent(self, now: datetime) -> bool:
         """Tell whether it was noted within ten minutes, by any of the clocks."""

@@ -25,7 +25,7 @@ _API_VERSION = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(-preview)?", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manage:
-    """Answers management requests."""
+    """The management API: its routes, and who may call them."""
 
     routes: Sequence[Route]
     operators: Operators  # authorizes callers

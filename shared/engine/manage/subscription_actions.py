@@ -97,7 +97,7 @@ class SubscriptionActions:
             records = HoldRecords(self.metrics, subscription.key)
             records.ended(hold.reason, "released", lasted=lasted, by=call.by)
             said = (
-                "Released: what the hold has kept comes within 5 minutes. Events that have failed "
+                "Released: held events are sent within 5 minutes. Events that have failed "
                 "keep the times of their next attempts."
             )
         if subscription.pause:

@@ -258,7 +258,7 @@ class Subscriptions:
         return [each if is_readable(each.document) else _named_only(each, topic) for each in found]
 
     def in_force(self, call: Call) -> EventSubscription:
-        """Return the subscription that the path of *call* names as deliveries see it; see named."""
+        """Return the subscription that *call* names, as deliveries see it; raises as ``named``."""
         return to_subscription_in_force(self.named(call, self.topic(call)).document)
 
     def _stored(self, topic: ParentTopic, call: Call) -> Resource | None:

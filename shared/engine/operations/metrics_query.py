@@ -189,7 +189,7 @@ def _chosen_values(tokens: Tokens) -> list[tuple[str, list[str]]]:
         elif chosen[-1][0] == name:
             chosen[-1][1].append(value)
         else:
-            raise ValueError(f"or stands between {chosen[-1][0]} and {name}")
+            raise ValueError(f"or is between {chosen[-1][0]} and {name}")
         while depth and tokens.take(")"):
             depth -= 1
         follows = next((each for each in ("and", "or") if tokens.take(each)), "")

@@ -1,4 +1,4 @@
-"""Answers the status routes: health for everybody, metrics and topics for who may read."""
+"""Answers the status routes: health for everybody, metrics and topics for whoever may read."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ class TroubleNotices:
 
 
 def _is_reported(key: SubscriptionKey) -> bool:
-    """Tell whether troubles of a subscription are reported: not those of who gets reports."""
+    """Tell whether troubles of a subscription are reported: not if it receives the reports."""
     return key.topic.lower() != _SOURCE.joined
 
 

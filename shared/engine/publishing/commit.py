@@ -20,7 +20,7 @@ QUICK_PACK = Load(requests=64, deliveries=1024, size=256 * 1024)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """One commit of group commit."""
+    """Stores publications together: one commit for several requests."""
 
     payloads: PayloadStore
     sender: Sender

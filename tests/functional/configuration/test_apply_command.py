@@ -171,7 +171,7 @@ def test_a_dry_run_says_what_it_can_not_check(apply: Apply, write: Write) -> Non
         ],
     )
     (_, change) = json.loads("\n".join(apply(write(wrong), "--dry-run", "--json")[1]))["changes"]
-    assert change["warnings"] == ["not checked: what it stands in does not exist yet"]
+    assert change["warnings"] == ["not checked: what contains it does not exist yet"]
     assert "not checked" not in "\n".join(apply(write(ONE))[1])
 
 

@@ -210,11 +210,11 @@ def test_a_jump_and_what_was_bounded_are_in_status_for_ten_minutes(
 
     assert found["status"] == "degraded"
     assert found["reasons"] == [
-        "a due time was 21600 s ahead of the clock, and was bounded",
-        "a hold was 21610 s ahead of the clock, and was bounded",
-        "a clock has jumped by -21600 s; nothing ends by time to live yet",
-        "a last attempt was 21570 s ahead of the clock, and was bounded",
-        "a publish time was 21570 s ahead of the clock, and was bounded",
+        "a due time was 21600 s ahead of the clock, and was cut back",
+        "a hold was 21610 s ahead of the clock, and was cut back",
+        "a clock has jumped by -21600 s; events do not expire for now",
+        "a last attempt was 21570 s ahead of the clock, and was cut back",
+        "a publish time was 21570 s ahead of the clock, and was cut back",
     ]
     assert [each["what"] for each in found["clock"]] == [
         *("due time", "hold", "jump", "last attempt", "publish time")

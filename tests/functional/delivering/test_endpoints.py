@@ -187,7 +187,7 @@ def test_endpoints_that_wait_for_the_budget_get_it_in_turn(app: Deployment) -> N
 
 
 def test_an_endpoint_whose_line_never_ends_gives_way_to_others(app: Deployment) -> None:
-    """The budget is used up; what comes free goes to who has nothing under way."""
+    """The budget is used up; what comes free goes to the one that has nothing under way."""
     subscribe(app, "one", "two", "other")
     for name in ("one", "two", "other"):
         app.run(a_part(100, name=name))  # they are quick
