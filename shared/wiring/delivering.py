@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import random
 import secrets
-import time
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
 from shared.adapters.off_loop import Threads
-from shared.adapters.storage.health_table import OffLoopHealth, TableHealth
+from shared.adapters.storage.health_table import OffLoopHealth
 from shared.delivery.messages.message import ReplayStep
 from shared.delivery.pace import Limit
 from shared.engine.delivering.attempt_recorder import AttemptHistory, Shortages
@@ -60,7 +59,7 @@ def deliver() -> Deliver:
     )
     endpoints = Endpoints(
         around=around,
-        health=OffLoopHealth(TableHealth(storage.resources(), time.monotonic), off_loop),
+        health=OffLoopHealth(storage.health(), off_loop),
         metrics=metrics,
         clock_records=storage.clock_records(),
     )

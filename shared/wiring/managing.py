@@ -39,7 +39,6 @@ def az_login() -> AzLogin:
 def manage() -> Manage:
     # Validation links need none of these: cold starts.
     from shared.adapters.http.notifier import ParallelNotifier
-    from shared.adapters.storage.health_table import TableHealth
     from shared.arm.deployment_capabilities import DeploymentCapabilities, profile_limits
     from shared.delivery.profiles import PROFILES
     from shared.engine.manage.api import Manage
@@ -53,7 +52,7 @@ def manage() -> Manage:
         counts=storage.counts(),
         attempts=storage.attempts(),
         dead_letters=storage.dead_letters(),
-        health=TableHealth(storage.resources(), time.monotonic),
+        health=storage.health(),
         pusher=blocking_pusher(),
         notifier=ParallelNotifier(pusher(), bridge().run),
         clock=CLOCK,

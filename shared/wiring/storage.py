@@ -6,6 +6,7 @@ import asyncio
 import atexit
 import time
 import uuid
+from typing import TYPE_CHECKING
 
 from shared.adapters.buffered_metrics import BufferedMetrics
 from shared.adapters.http.http_pusher import HttpPusher
@@ -27,6 +28,9 @@ from shared.wiring import local_host
 from shared.wiring.outbound import storage_pusher
 from shared.wiring.process import CLOCK, begin, bridge, new_id, once
 from shared.wiring.settings import settings
+
+if TYPE_CHECKING:
+    from shared.adapters.storage.health_table import TableHealth
 
 
 @once
@@ -82,6 +86,13 @@ def blocking_requeue() -> BlockingRequeue:
 @once
 def resources() -> StorageResources:
     return StorageResources(account())
+
+
+@once
+def health() -> TableHealth:
+    from shared.adapters.storage.health_table import TableHealth  # publishing needs none
+
+    return TableHealth(resources(), time.monotonic)
 
 
 @once

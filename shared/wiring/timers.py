@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -38,7 +37,6 @@ def wake() -> RecordedTimer:
 @once
 def deadletter_timer() -> RecordedTimer:
     # Only this timer needs them: cold starts.
-    from shared.adapters.storage.health_table import TableHealth
     from shared.engine.operations.trouble_notices import TroubleNotices
     from shared.wiring.replaying import jobs
 
@@ -71,7 +69,7 @@ def deadletter_timer() -> RecordedTimer:
             subscriptions=storage.resource_cache(),
             counts=storage.counts(),
             attempts=storage.attempts(),
-            health=TableHealth(storage.resources(), time.monotonic),
+            health=storage.health(),
             replays=lambda: jobs().list(),
             state=storage.resources(),
             clock=CLOCK,
