@@ -267,9 +267,7 @@ class RouteTable:
             route(f"{one}/resume", POST=actions.resume),
             route(f"{one}/release", POST=actions.release),
             route(f"{one}/deadLetters", GET=history.dead_letters),
-            route(f"{one}/deadLetters/records", GET=history.dead_letter_records)._replace(
-                has_payloads=True
-            ),
+            route(f"{one}/deadLetters/records", has_payloads=True, GET=history.dead_letter_records),
             route(f"{one}/getFullUrl", POST=subscriptions.full_url),
             route(f"{one}/getDeliveryAttributes", POST=subscriptions.delivery_attributes),
             route(f"{one}/rotateSecret", POST=actions.rotate_secret),
@@ -378,5 +376,8 @@ def _lists(scope: str, lists: ScopeLists) -> tuple[Route, ...]:
 
 
 def _refused(path: str) -> tuple[Route, ...]:
-    every = dict.fromkeys(("GET", "PUT", "PATCH", "DELETE", "POST"), refuse_scope)
-    return tuple(route(path + tail, **every) for tail in ("", "/{name}", "/{name}/{action}"))
+    no = refuse_scope
+    return tuple(
+        route(path + tail, GET=no, PUT=no, PATCH=no, DELETE=no, POST=no)
+        for tail in ("", "/{name}", "/{name}/{action}")
+    )

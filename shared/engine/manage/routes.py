@@ -35,9 +35,9 @@ class Route(NamedTuple):
         return method == "GET" and not self.has_payloads
 
 
-def route(path: str, **handlers: Handler) -> Route:
+def route(path: str, *, has_payloads: bool = False, **handlers: Handler) -> Route:
     """Return the route of *path*, with the handler of each verb."""
-    return Route(tuple(path.split("/")), handlers)
+    return Route(tuple(path.split("/")), handlers, has_payloads)
 
 
 def find(routes: Iterable[Route], path: str) -> tuple[Route, Mapping[str, str]]:
