@@ -9,4 +9,4 @@ wiring.require_settings()  # A fault shows when the app is loaded.
 
 def main(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the host passes it by name
     """Write dead letters, handle poison, remove expired payloads."""
-    wiring.deadletter_timer().run()
+    wiring.deadletter_timer()

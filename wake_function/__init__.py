@@ -9,4 +9,4 @@ wiring.require_settings()  # A fault shows when the app is loaded.
 
 def main(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the host passes it by name
     """Move what is due soon to the queue that is delivered from."""
-    wiring.wake().run()
+    wiring.wake()

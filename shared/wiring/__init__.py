@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from shared.engine.timers.timer_runs import RecordedTimer
+    from shared.engine.ports import Queue
     from shared.errors import InvalidSettings
     from shared.http import HttpAnswer, HttpRequest
 
@@ -58,33 +58,36 @@ async def publish(request: HttpRequest) -> HttpAnswer:
 async def deliver(body: bytes) -> None:
     """Deliver a message of first attempts."""
     from shared.engine.ports import Queue
-    from shared.wiring import delivering, worker_log
 
-    worker_log.begin_invocation()
-    await delivering.deliver().run(body, Queue.DELIVERIES)
+    await _deliver(body, Queue.DELIVERIES)
 
 
 async def retry(body: bytes) -> None:
     """Deliver a message of retries."""
     from shared.engine.ports import Queue
+
+    await _deliver(body, Queue.RETRIES)
+
+
+async def _deliver(body: bytes, queue: Queue) -> None:
     from shared.wiring import delivering, worker_log
 
     worker_log.begin_invocation()
-    await delivering.deliver().run(body, Queue.RETRIES)
+    await delivering.deliver().run(body, queue)
 
 
-def wake() -> RecordedTimer:
-    """Return the timer job for long waits."""
+def wake() -> None:
+    """Run the timer for long waits."""
     from shared.wiring import timers
 
-    return timers.wake()
+    timers.wake().run()
 
 
-def deadletter_timer() -> RecordedTimer:
-    """Return the jobs of the dead-letter timer."""
+def deadletter_timer() -> None:
+    """Run the jobs of the dead-letter timer."""
     from shared.wiring import timers
 
-    return timers.deadletter_timer()
+    timers.deadletter_timer().run()
 
 
 def manage(request: HttpRequest) -> HttpAnswer:

@@ -42,7 +42,7 @@ for _ in sys.stdin:
     child = os.fork()
     if child == 0:
         os.dup2(2, 1)
-        wiring.deadletter_timer().run()
+        wiring.deadletter_timer()
         os._exit(0)
     print(child, flush=True)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
