@@ -76,7 +76,13 @@ class TableHealth:
             why = row.fault or repr(error)
             self._said.get(
                 f"{topic.lower()}/{row.name}",
-                lambda: telemetry.error("health.unreadable", topic=topic, row=row.name, error=why),
+                lambda: telemetry.error(
+                    "health.unreadable",
+                    table=Table.ENDPOINT_HEALTH,
+                    partition=topic,
+                    row=row.name,
+                    error=why,
+                ),
             )
             # The health of no endpoint: it has no effect, and the next write replaces it.
             health = Health(endpoint="")

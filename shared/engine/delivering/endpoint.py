@@ -259,7 +259,7 @@ class Endpoint:
                 self.health.return_probe()
                 self.spawn(self.health.save())
         except Exception as error:  # noqa: BLE001 - an internal error
-            telemetry.error("delivery.failed", **self.key._asdict(), detail=repr(error))
+            telemetry.error("endpoint.failed", **self.key._asdict(), detail=repr(error))
         self._count(-1)
         self._is_probing = self._is_probing and not request.is_probe
         if isinstance(result, Shortage):

@@ -57,7 +57,7 @@ class Subscriptions:
     def put(self, call: Call) -> HttpAnswer:
         """Create or replace a subscription, once its endpoint is validated."""
         body = read_json(call.body)
-        return self._write(call, 201, lambda _: body)
+        return self._write(call, "put", 201, lambda _: body)
 
     def patch(self, call: Call) -> HttpAnswer:
         """Change the members that the body names; a concurrent change is merged."""
@@ -66,7 +66,7 @@ class Subscriptions:
         def merged(existing: Resource | None) -> object:
             return self.form.patched(self._readable(call, existing).document, patch)
 
-        return self._write(call, self.form.patch_status, merged, keeps_url=True)
+        return self._write(call, "patch", self.form.patch_status, merged, keeps_url=True)
 
     def get(self, call: Call) -> HttpAnswer:
         topic = self.topic(call)
@@ -153,7 +153,9 @@ class Subscriptions:
         except UNREADABLE:
             return {**stored, "properties": {"provisioningState": "Failed"}}
 
-    def _write(self, call: Call, status: int, body: Body, *, keeps_url: bool = False) -> HttpAnswer:
+    def _write(
+        self, call: Call, action: str, status: int, body: Body, *, keeps_url: bool = False
+    ) -> HttpAnswer:
         """
         Store a subscription. A changed endpoint has to be validated, too.
 
@@ -178,7 +180,7 @@ class Subscriptions:
         key = _key(topic, call)
         written = write(self.resources, key, decide, self.backoff, may_stay)
         self._check_topic(call, written.document)
-        _log_change(topic, written, "put", call)
+        _log_change(topic, written, action, call)
         return self._answer(status, written.document, topic)
 
     def _request(
@@ -293,8 +295,7 @@ def _check_form(topic: ParentTopic, existing: Resource | None) -> None:
     """Raise Conflict if a subscription of that name was created in another form."""
     if existing and not topic.has(existing.document.get("id")):
         raise Conflict(
-            f"The storage account has an event subscription of that name already: "
-            f"{existing.document['id']}."
+            f"There is already an event subscription of that name: {existing.document['id']}."
         )
 
 

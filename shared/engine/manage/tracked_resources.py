@@ -95,7 +95,7 @@ class TrackedResources(ABC):
     def put(self, call: Call) -> HttpAnswer:
         """Create or replace. Event Grid's clients expect 201 in both cases."""
         body = read_json(call.body)
-        return self._write(call, 201, lambda _: body)
+        return self._write(call, "put", 201, lambda _: body)
 
     def patch(self, call: Call) -> HttpAnswer:
         """Change the members that the body names; a concurrent change is merged."""
@@ -107,7 +107,7 @@ class TrackedResources(ABC):
                 raise self.not_found(call)
             return self.patched(existing.document, patch)
 
-        return self._write(call, 200, changed)
+        return self._write(call, "patch", 200, changed)
 
     def get(self, call: Call) -> HttpAnswer:
         return answer(200, self.render(self.named(call).document, call.public_url))
@@ -223,7 +223,7 @@ class TrackedResources(ABC):
         if self.parent:
             self.parent.named(call)
 
-    def _write(self, call: Call, status: int, body: Body) -> HttpAnswer:
+    def _write(self, call: Call, action: str, status: int, body: Body) -> HttpAnswer:
         def decide(existing: Resource | None) -> Document:
             return self._parsed(call, body(existing), existing)
 
@@ -233,7 +233,7 @@ class TrackedResources(ABC):
             self.resources.delete(*self.key(call))
             self.clear(self.name_of(stored))
             raise self.parent.not_found(call)
-        self._log_change(self.name_of(stored), "put", call)
+        self._log_change(self.name_of(stored), action, call)
         return answer(status, self.render(stored, call.public_url))
 
     def _parsed(self, call: Call, body: object, existing: Resource | None) -> Document:

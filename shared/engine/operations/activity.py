@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import takewhile
@@ -106,8 +106,6 @@ def activity_of(
     by_minute = {at: total_of(each) for at, each in sorted(rows.items())}
     whole = total_of(by_minute.values())
     tried = [(at, *_attempts(each)) for at, each in by_minute.items() if sum(_attempts(each))]
-    failing = sum(failed - done for _, done, failed in tried[-_JUDGED:]) > 0
-    bad = [*takewhile(lambda each: each[2] >= each[1], reversed(tried))] or tried[-_JUDGED:]
     ages = [
         sum_.most
         for at, each in by_minute.items()
@@ -122,12 +120,28 @@ def activity_of(
         delivered_lately=sum(done for at, done, _ in tried if at > now - LATELY - _MINUTE),
         seconds=times[0].total / times[0].times / 1000 if times else None,
         attempts=sum(done + failed for _, done, failed in tried),
-        failing_since=min(at for at, _, failed in bad if failed) if failing else None,
+        failing_since=_failing_since(tried),
         failed_at=max((at for at, _, failed in tried if failed), default=None),
         error=most_frequent_error(whole),
         dead_lettered=_given_up(by_minute, Metric.DEAD_LETTERED, now),
         dropped=_given_up(by_minute, Metric.DROPPED, now),
     )
+
+
+def _failing_since(tried: Sequence[tuple[datetime, int, int]]) -> datetime | None:
+    """
+    Return since when a subscription is failing, if it is.
+
+    *tried* has each minute of the last hour that had attempts, with how many events were delivered
+    and how many attempts failed. It is failing if more failed than were delivered in the last
+    `_JUDGED` of these minutes together: since the first failure after the last minute in which more
+    were delivered. Of one without attempts in this hour, `_with_failure` tells.
+    """
+    judged = tried[-_JUDGED:]
+    if sum(failed - done for _, done, failed in judged) <= 0:
+        return None
+    bad = [*takewhile(lambda each: each[2] >= each[1], reversed(tried))] or judged
+    return min(at for at, _, failed in bad if failed)
 
 
 def _attempts(counts: Counts) -> tuple[int, int]:
@@ -159,7 +173,7 @@ def _with_failure(
     Add the latest failed attempt.
 
     An attempt is counted when it ends, a timeout after it began. Where none was counted for an
-    hour, and events wait, the next attempt is far away: all fail since.
+    hour, and events wait, the next attempt is far away: it is failing since its latest failure.
     """
     since = found.failed_at - _MINUTE if found.failed_at else now - _DAY
     latest = latest_failure(key, attempts, now, since)

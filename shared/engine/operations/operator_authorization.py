@@ -57,7 +57,7 @@ class Operators:
         elif found := self.with_key(token):
             return found
         elif self.tokens is None:
-            reason = "Authentication failed. The token is not the admin key."
+            reason = "Authentication failed. The token is not a valid key."
         else:
             return _authorized(self.tokens, token)
         raise Unauthenticated(reason, detail_code="AuthenticationFailed")

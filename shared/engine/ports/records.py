@@ -56,7 +56,7 @@ class AttemptReader(Protocol):
         Yield the records of events published since the hour of *since*: a day at a time, the last
         day first, within a day by hour, event and attempt.
 
-        *event_id*, *attempted_since* and *replay_of*, a job, select among them.
+        *chosen* selects among them.
 
         Raises:
             StorageUnavailable: storage did not answer.

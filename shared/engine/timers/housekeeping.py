@@ -92,8 +92,9 @@ def _times(known: Resource | None) -> tuple[datetime, datetime] | None:
         members = (known.document[name] for name in ("lastRun", "holdUntil"))
         last_run, paused_until = (datetime.fromisoformat(each).astimezone(UTC) for each in members)
     except UNREADABLE as error:
+        table, partition, row = _STATE
         telemetry.error(
-            "document.unreadable", table=Table.TOPICS, row=known.name, error=repr(error)
+            "document.unreadable", table=table, partition=partition, row=row, error=repr(error)
         )
         return None
     return last_run, paused_until

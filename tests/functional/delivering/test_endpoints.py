@@ -287,7 +287,7 @@ def test_a_fault_while_learning_from_a_push_keeps_nobody_waiting(
     app.run(a_part(0, 1))
 
     assert requests(app) == [[0], [1]]
-    assert len(logged("delivery.failed")) == 2
+    assert len(logged("endpoint.failed")) == 2
 
 
 def test_an_invocation_that_is_cancelled_pushes_nothing_more(app: Deployment) -> None:

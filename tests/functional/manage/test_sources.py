@@ -64,7 +64,7 @@ def test_a_subscription_belongs_to_the_form_in_which_it_was_made(blobs: ArmApi) 
         assert blobs.call("PATCH", other, {"labels": []}).status == 409
         assert blobs.call("DELETE", other).status == 204
         message = blobs.error("PUT", other, hook(), status=409)["message"]
-        assert message.startswith("The storage account has an event subscription of that name")
+        assert message.startswith("There is already an event subscription of that name: /")
     assert blobs.json("GET", f"{SCOPE}/scoped") == of_account
 
     blobs.call("DELETE", BLOBS)

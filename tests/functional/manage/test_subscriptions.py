@@ -13,6 +13,7 @@ from pushgrid.testing.memory import answered
 from shared.engine.ports import Table
 from shared.http import Exchange, Failure, NotAnswered
 from shared.subscriptions.destination import host_addresses
+from tests.functional.deployment import Logged
 from tests.functional.manage.arm_api import (
     CRM,
     GROUP,
@@ -153,6 +154,18 @@ def test_a_new_endpoint_has_to_consent_too(orders: ArmApi, method: str, refusal:
 
     in_force = orders.in_force()
     assert (in_force.endpoint_url, in_force.generation) == (NEW_URL, generation)
+
+
+def test_the_log_tells_a_put_from_a_patch(orders: ArmApi, logged: Logged) -> None:
+    for path, body, patch in (
+        (ORDERS, {"location": "x"}, {"tags": {}}),
+        (CRM, hook(), {"labels": []}),
+    ):
+        orders.json("PUT", path, body, status=201)
+        assert orders.call("PATCH", path, patch).status in {200, 201}
+
+    lines = logged("topic.changed")[-2:] + logged("subscription.changed")
+    assert [line["action"] for line in lines] == ["put", "patch"] * 2
 
 
 def test_created_again_it_is_a_new_generation(orders: ArmApi) -> None:

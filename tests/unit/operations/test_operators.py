@@ -73,7 +73,7 @@ def test_a_key_is_replaced_without_a_moment_of_refusal() -> None:
 
 _MISSING = "Authentication failed. The 'Authorization' header is missing."
 _NO_BEARER = "Authentication failed. The 'Authorization' header is not a Bearer token."
-_NO_KEY = "Authentication failed. The token is not the admin key."
+_NO_KEY = "Authentication failed. The token is not a valid key."
 
 
 @pytest.mark.parametrize(

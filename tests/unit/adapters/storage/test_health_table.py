@@ -112,6 +112,7 @@ def test_a_row_that_cannot_be_read_is_ignored_said_and_replaced(
     assert other
     assert (row.health, other.health) == (Health(endpoint=""), HEALTH)
     lines = logged("health.unreadable")
-    assert [(line["topic"], line["row"]) for line in lines] == [("orders", "crm")] * 2
+    named = [(line["table"], line["partition"], line["row"]) for line in lines]
+    assert named == [("endpointhealth", "orders", "crm")] * 2
     health.write(CRM, HEALTH, row.etag)
     assert health.read(CRM) == health.cached(CRM)
