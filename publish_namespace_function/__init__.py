@@ -5,7 +5,7 @@ import azure.functions as func
 from shared import wiring
 from shared.adapters.functions_http import to_request, to_response
 
-wiring.read_settings()  # A fault is the answer to every request.
+wiring.load_http_function()  # A fault is the answer to every request.
 
 
 async def main(req: func.HttpRequest) -> func.HttpResponse:

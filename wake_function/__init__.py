@@ -4,7 +4,7 @@ import azure.functions as func
 
 from shared import wiring
 
-wiring.require_settings()  # A fault shows when the app is loaded.
+wiring.load_function()  # A fault shows when the app is loaded.
 
 
 def main(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the host passes it by name

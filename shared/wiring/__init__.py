@@ -16,14 +16,18 @@ if TYPE_CHECKING:
     from shared.http import HttpAnswer, HttpRequest
 
 
-def require_settings() -> None:
-    """Read the settings as a function is loaded. Raises InvalidSettings with every fault."""
-    if fault := read_settings():
+def load_function() -> None:
+    """Prepare the process as a function is loaded. Raises InvalidSettings with every fault."""
+    if fault := load_http_function():
         raise fault
 
 
-def read_settings() -> InvalidSettings | None:
-    """Read the settings as an HTTP function is loaded: it answers requests with their faults."""
+def load_http_function() -> InvalidSettings | None:
+    """
+    Prepare the process as an HTTP function is loaded: its event loop, garbage collection and log.
+
+    Return the faults of the settings, with which it answers requests.
+    """
     from shared.wiring import process, settings, worker_log
 
     process.bridge().attach()

@@ -47,7 +47,7 @@ def _in_process(
     os.environ.update(settings)
 
     async def run() -> list[str]:
-        wiring.require_settings()
+        wiring.load_function()
         async with asyncio.timeout(PATIENCE):
             return await work(urls)
 

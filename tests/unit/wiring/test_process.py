@@ -27,7 +27,7 @@ def _threshold() -> Iterator[None]:
 def test_a_burst_of_requests_begins_no_collection() -> None:
     assert _collections_of_a_burst() > 0  # the control: Python's own threshold
 
-    wiring.read_settings()
+    wiring.load_http_function()
 
     assert _collections_of_a_burst() == 0
 

@@ -161,7 +161,7 @@ def test_other_hosts_lose_nothing_and_get_nothing_twice(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
-    wiring.require_settings()
+    wiring.load_function()
 
     telemetry.error("metrics.lost", rows=3)
 
@@ -181,7 +181,7 @@ def test_the_setting_chooses_how_a_line_is_written(
     monkeypatch.setenv("PUSHGRID_LOG_FORMAT", format_)
     monkeypatch.setattr(process, "_built", {})
     try:
-        wiring.require_settings()
+        wiring.load_function()
         telemetry.info("publish.refused", "403 for orders")
         telemetry.info("deadletter_batch")
     finally:
@@ -195,6 +195,6 @@ def test_functions_begin_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
     monkeypatch.setattr(worker_log, "print_what_the_host_drops", lambda: begun.append(True))
 
-    wiring.require_settings()
+    wiring.load_function()
 
     assert begun == [True]
