@@ -57,14 +57,14 @@ class Manage:
             return replace(refused, headers={**refused.headers, **allow})
         if operator.is_reader and not route.is_open_to_readers(method):
             raise operator.forbidden(f"{method} {url.path}")
-        asked_at = f"{url.scheme}://{url.netloc}"
+        asked_url = f"{url.scheme}://{url.netloc}"
         call = Call(
             names=names,
             path=url.path,
             query=query,
             body=request.body,
-            asked_at=asked_at,
-            public_url=self.public_url or asked_at,
+            asked_url=asked_url,
+            public_url=self.public_url or asked_url,
             assumes_consent=self.has_local_shortcuts and request.headers.get(CONSENT) == ASSUMED,
             by=operator.name,
             is_reader=operator.is_reader,

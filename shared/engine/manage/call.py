@@ -26,7 +26,7 @@ class Call:
     path: str  # as the client sent it
     query: Mapping[str, str]  # names in lower case
     body: bytes
-    asked_at: str  # the app's URL as this client addressed it
+    asked_url: str  # the app's URL as this client addressed it
     public_url: str  # the one to publish
     by: str  # the operator, without any secret
     is_reader: bool = False  # may not see payloads

@@ -195,7 +195,7 @@ class Subscriptions:
         if existing is None and self._count(topic) >= MAX_SUBSCRIPTIONS:
             message = f"A topic can have at most {MAX_SUBSCRIPTIONS} event subscriptions."
             raise InvalidDocument(message, detail_code="QuotaExceeded")
-        own = self.deployment.app_addresses | host_addresses(call.asked_at)
+        own = self.deployment.app_addresses | host_addresses(call.asked_url)
         is_damaged = existing is not None and not is_readable(existing.document)
         found = existing.document if existing else None
         return SubscriptionRequest(
