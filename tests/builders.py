@@ -14,7 +14,7 @@ from pushgrid.testing.memory import START
 from shared.deadletter.reader import Record, elements, read_record
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.delivery import Delivery, LastAttempt, Origin
-from shared.delivery.messages.message import DeadLetterNote, DeliveryMessage
+from shared.delivery.messages.message import DeadLetterNote, MessagePart
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.policy import DeliveryTerms, EndReason
 from shared.delivery.profiles import PROFILES
@@ -124,10 +124,10 @@ def a_note(**overrides: Any) -> DeadLetterNote:
     return DeadLetterNote(**values | overrides)
 
 
-def a_message(deliveries: Sequence[Delivery] | None = None, **overrides: Any) -> DeliveryMessage:
+def a_message(deliveries: Sequence[Delivery] | None = None, **overrides: Any) -> MessagePart:
     values: dict[str, Any] = {"topic": "orders", "subscription": "crm", "generation": "g-1"}
     group = (a_delivery(),) if deliveries is None else tuple(deliveries)
-    return DeliveryMessage(deliveries=group, **values | overrides)
+    return MessagePart(deliveries=group, **values | overrides)
 
 
 def sums(values: Mapping[Series, float]) -> Counts:

@@ -10,7 +10,7 @@ from shared.adapters.bridge import Bridge
 from shared.adapters.off_loop import Threads
 from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.queues import StorageSender
-from shared.engine.ports import OnLoop, Put, Queue, Receipt, Sender
+from shared.engine.ports import OnLoop, PutResult, Queue, Receipt, Sender
 from shared.wiring.outbound import storage_pusher
 
 BRIDGE = Bridge()
@@ -29,7 +29,7 @@ class OnLoopSender:
 
     def put_all(
         self, queue: Queue, texts: Sequence[str], visible_in: timedelta = timedelta()
-    ) -> Sequence[Put]:
+    ) -> Sequence[PutResult]:
         return self._run(self.on_loop.put_all(queue, texts, visible_in))
 
     def take_back(self, queue: Queue, receipt: Receipt) -> bool:

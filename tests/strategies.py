@@ -12,7 +12,7 @@ from pushgrid.testing.memory import START
 from shared.delivery.delivery import Delivery, LastAttempt, Origin
 from shared.delivery.health.availability import NeedsProbe, availability
 from shared.delivery.health.endpoint_health import Health, Observation, claim_probe, observe
-from shared.delivery.messages.message import DeadLetterNote, DeliveryMessage
+from shared.delivery.messages.message import DeadLetterNote, MessagePart
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason
 from shared.events.topic import InputSchema
@@ -102,7 +102,7 @@ notes = st.builds(
     ).map(tuple),
 )
 messages = st.builds(
-    DeliveryMessage,
+    MessagePart,
     topic=names,
     subscription=names,
     generation=names,
@@ -117,7 +117,7 @@ messages = st.builds(
 
 
 @st.composite
-def shared_parts(draw: st.DrawFn) -> list[DeliveryMessage]:
+def shared_parts(draw: st.DrawFn) -> list[MessagePart]:
     """Draw parts of several subscriptions that are due together, and get some events each."""
     events = [event for group in draw(st.lists(runs(), min_size=1, max_size=3)) for event in group]
     fresh = [
@@ -128,7 +128,7 @@ def shared_parts(draw: st.DrawFn) -> list[DeliveryMessage]:
         start = draw(st.integers(0, len(events) - 1))
         some = slice(start, start + draw(st.integers(1, 70)), draw(st.integers(1, 3)))
         parts.append(
-            DeliveryMessage(
+            MessagePart(
                 topic=draw(names),
                 subscription=f"s-{number}",
                 generation="g-1",

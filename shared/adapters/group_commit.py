@@ -8,11 +8,13 @@ from contextvars import Context
 from functools import partial
 
 from shared.delivery.messages.publication import Publication
-from shared.engine.publishing.commit import Result
+from shared.engine.publishing.commit import CommitResult
 from shared.engine.publishing.gathering import CommitGroup, Gathering
 from shared.errors import StorageUnavailable
 
 WAIT_SECONDS = 200.0  # Azure's front end gives a request 230
+
+_Told = CommitResult | BaseException
 
 
 class _Waiter:
@@ -22,7 +24,7 @@ class _Waiter:
         self.publication = publication
         self.result = result
 
-    def tell(self, result: Result | BaseException) -> None:
+    def tell(self, result: _Told) -> None:
         if self.result.done():  # It has given up.
             return
         if result is None:
@@ -42,14 +44,14 @@ class GroupCommit:
 
     def __init__(
         self,
-        commit: Callable[[Sequence[Publication]], Awaitable[Sequence[Result]]],
+        commit: Callable[[Sequence[Publication]], Awaitable[Sequence[CommitResult]]],
         *,
         wait_seconds: float = WAIT_SECONDS,
     ) -> None:
         self._commit = commit
         self._wait_seconds = wait_seconds
         self._gathering = Gathering[_Waiter]()
-        self._under_way: set[asyncio.Task[Sequence[Result | BaseException]]] = set()
+        self._under_way: set[asyncio.Task[Sequence[_Told]]] = set()
         self._is_beginning = self._has_news = False
 
     async def commit(self, publication: Publication) -> None:
@@ -91,23 +93,23 @@ class GroupCommit:
         task.add_done_callback(partial(self._stored, group))
 
     def _stored(
-        self, group: CommitGroup[_Waiter], task: asyncio.Task[Sequence[Result | BaseException]]
+        self,
+        group: CommitGroup[_Waiter],
+        task: asyncio.Task[Sequence[_Told]],
     ) -> None:
         self._under_way.discard(task)
         lost = [StorageUnavailable()] * len(group.requests)  # The process ends.
         self._finish(group, lost if task.cancelled() else task.result())
 
-    async def _store(self, publications: Sequence[Publication]) -> Sequence[Result | BaseException]:
+    async def _store(self, publications: Sequence[Publication]) -> Sequence[_Told]:
         try:
-            results: Sequence[Result | BaseException] = await self._commit(publications)
+            results: Sequence[_Told] = await self._commit(publications)
         except Exception as error:  # noqa: BLE001 - raised in each request
             return [error] * len(publications)
         is_complete = len(results) == len(publications)
         return results if is_complete else [ValueError("a result is missing")] * len(publications)
 
-    def _finish(
-        self, group: CommitGroup[_Waiter], results: Sequence[Result | BaseException]
-    ) -> None:
+    def _finish(self, group: CommitGroup[_Waiter], results: Sequence[_Told]) -> None:
         for waiter, result in zip(group.requests, results, strict=True):
             waiter.tell(result)
         self._gathering.finish(group)

@@ -14,7 +14,7 @@ class Share(NamedTuple):
     """
     The place of a process, from 0 on, among all that have a row.
 
-    The parts of processes of which each counts all others never exceed a limit together, even if
+    The shares of processes of which each counts all others never exceed a limit together, even if
     some count more than there are.
     """
 
@@ -22,9 +22,9 @@ class Share(NamedTuple):
     processes: int
 
     def of(self, whole: int) -> int:
-        """Return its part of a limit; all parts together are the limit, so some may be 0."""
-        part, rest = divmod(whole, self.processes)
-        return part + (self.place < rest)
+        """Return its share of a limit; all shares together are the limit, so some may be 0."""
+        share, rest = divmod(whole, self.processes)
+        return share + (self.place < rest)
 
 
 ALONE = Share(0, 1)

@@ -12,7 +12,7 @@ import pytest
 from pushgrid.testing.memory import FakeClock, MemoryQueues
 from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.queues import StorageQueues
-from shared.engine.ports import Put, Queue, QueueWatch, Receipt, Received, Receiver
+from shared.engine.ports import PutResult, Queue, QueueWatch, Receipt, Received, Receiver
 from shared.errors import StorageUnavailable, Unstorable
 from tests.senders import OnLoopSender, sender_of
 
@@ -44,7 +44,7 @@ class Subject:
         return sorted(message.text for message in self.queues.receive(queue, HOUR))
 
 
-def receipts(puts: Sequence[Put]) -> list[Receipt]:
+def receipts(puts: Sequence[PutResult]) -> list[Receipt]:
     """Return the receipts of puts, all of which succeeded."""
     return [each for each in puts if not isinstance(each, StorageUnavailable)]
 

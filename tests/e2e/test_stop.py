@@ -11,7 +11,7 @@ from azure.storage.queue import QueueClient
 
 from devhost.azurite import Azurite
 from devhost.process import running_host
-from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.pace import FIRST
 from testbed.arm import Arm
@@ -61,5 +61,5 @@ def test_what_is_in_line_goes_back_at_once_and_the_next_start_delivers_it(
 def _visible(queue: QueueClient) -> int:
     """Return the number of deliveries that could be received now."""
     texts = [each.content for each in queue.peek_messages(max_messages=32)]
-    parts = [part for text in texts for part in cast("Sequence[DeliveryMessage]", decode(text))]
+    parts = [part for text in texts for part in cast("Sequence[MessagePart]", decode(text))]
     return sum(len(part.deliveries) for part in parts)

@@ -18,7 +18,7 @@ from pushgrid.testing.memory import (
     ScriptedPusher,
 )
 from shared.arm.namespace_codec import to_absent_topic
-from shared.delivery.messages.message import DeliveryMessage, NewerMessage, ReplayStep
+from shared.delivery.messages.message import MessagePart, NewerMessage, ReplayStep
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.message_writer import encode
 from shared.delivery.pace import Limit
@@ -129,29 +129,29 @@ class Deployment(InMemoryApp):
         """Answer a publish request."""
         return self.loop.run(self.publish.run(request))
 
-    def run(self, message: DeliveryMessage) -> None:
+    def run(self, message: MessagePart) -> None:
         """Deliver what the host hands over."""
         (text,) = encode(message)
         self.work(text)
 
-    def begin(self, message: DeliveryMessage | str) -> asyncio.Task[None]:
+    def begin(self, message: MessagePart | str) -> asyncio.Task[None]:
         """Begin to deliver a message, and go on with others as far as no time has to pass."""
         text = message if isinstance(message, str) else "".join(encode(message))
         task = self.loop.create_task(self.deliver.run(text.encode(), Queue.DELIVERIES))
         self.loop.settle()
         return task
 
-    def put(self, queue: Queue, *messages: DeliveryMessage) -> None:
+    def put(self, queue: Queue, *messages: MessagePart) -> None:
         """Put messages on a queue, visible at once."""
         for message in messages:
             for text in encode(message):
                 self.queues.put(queue, text)
 
-    def on(self, queue: Queue) -> list[DeliveryMessage]:
+    def on(self, queue: Queue) -> list[MessagePart]:
         """Read what lies on a queue, hidden or not."""
         return [part for _, part in self.parts(queue)]
 
-    def parts(self, queue: Queue) -> list[tuple[timedelta, DeliveryMessage]]:
+    def parts(self, queue: Queue) -> list[tuple[timedelta, MessagePart]]:
         """Read the parts of all messages on a queue, and how long each is hidden."""
         texts, waits = self.queues.texts(queue), self.queues.waits(queue)
         messages = zip(waits, map(decode, texts), strict=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from shared.delivery.messages.publication import Publication
-from shared.engine.publishing.commit import Result
+from shared.engine.publishing.commit import CommitResult
 
 
 class InlineCommits:
     """Commits that stores each publication alone, and at once."""
 
     def __init__(
-        self, commit: Callable[[Sequence[Publication]], Awaitable[Sequence[Result]]]
+        self, commit: Callable[[Sequence[Publication]], Awaitable[Sequence[CommitResult]]]
     ) -> None:
         self._commit = commit
 

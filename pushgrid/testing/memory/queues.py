@@ -11,7 +11,7 @@ from functools import partial
 
 from pushgrid.testing.memory.faults import Faulty
 from shared.clock import Clock
-from shared.engine.ports import Backlog, OffLoop, Peeked, Put, Queue, Receipt, Received
+from shared.engine.ports import Backlog, OffLoop, Peeked, PutResult, Queue, Receipt, Received
 from shared.errors import StorageUnavailable, Unstorable
 
 MAX_BYTES = 64 * 1024
@@ -72,8 +72,8 @@ class MemoryQueues(Faulty):
 
     def put_all(
         self, queue: Queue, texts: Sequence[str], visible_in: timedelta = timedelta()
-    ) -> Sequence[Put]:
-        puts: list[Put] = []
+    ) -> Sequence[PutResult]:
+        puts: list[PutResult] = []
         for text in texts:
             try:
                 puts.append(self.put(queue, text, visible_in))
@@ -155,7 +155,7 @@ class MemorySender:
 
     async def put_all(
         self, queue: Queue, texts: Sequence[str], visible_in: timedelta = timedelta()
-    ) -> Sequence[Put]:
+    ) -> Sequence[PutResult]:
         return await self._run(partial(self._sender.put_all, queue, texts, visible_in))
 
     async def take_back(self, queue: Queue, receipt: Receipt) -> bool:

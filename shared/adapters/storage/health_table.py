@@ -90,7 +90,7 @@ class TableHealth:
 
 
 class OffLoopHealth:
-    """Implements the port ``EndpointHealth``; a topic's rows are read once for all who wait."""
+    """Implements the port ``AsyncHealthStore``; a topic's rows are read once for all who wait."""
 
     def __init__(self, store: TableHealth, run: OffLoop) -> None:
         self._store = store

@@ -14,7 +14,7 @@ from azure.core.exceptions import HttpResponseError
 from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.errors import none_if_code, storage_errors
 from shared.adapters.storage.message_put import NO_RECEIPT, MessagePut, Send
-from shared.engine.ports import Backlog, OffLoop, Peeked, Put, Queue, Receipt, Received
+from shared.engine.ports import Backlog, OffLoop, Peeked, PutResult, Queue, Receipt, Received
 from shared.errors import StorageUnavailable
 
 MAX_VISIBILITY_SECONDS = 7 * 24 * 3600
@@ -151,7 +151,7 @@ class StorageSender:
 
     async def put_all(
         self, queue: Queue, texts: Sequence[str], visible_in: timedelta = timedelta()
-    ) -> Sequence[Put]:
+    ) -> Sequence[PutResult]:
         left = iter(enumerate(texts))
         puts: dict[int, Receipt | Exception] = {}
 
@@ -163,7 +163,7 @@ class StorageSender:
                     puts[place] = fault
 
         await asyncio.gather(*(put_what_is_left() for _ in texts[:SIDE_BY_SIDE]))
-        ended: list[Put] = []
+        ended: list[PutResult] = []
         for place in range(len(texts)):
             put = puts[place]
             if isinstance(put, Exception) and not isinstance(put, StorageUnavailable):

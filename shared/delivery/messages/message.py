@@ -36,7 +36,7 @@ class DeadLetterNote:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryMessage:
+class MessagePart:
     """
     One part of a queue message: deliveries of one subscription that are due together.
 
@@ -74,7 +74,7 @@ class NewerMessage(NamedTuple):
     version: int
 
 
-def bounded_message(message: DeliveryMessage, bounds: Bounds) -> DeliveryMessage:
+def bounded_message(message: MessagePart, bounds: Bounds) -> MessagePart:
     """Return *message* with no time further ahead than a rule could put it; usually unchanged."""
     deliveries = tuple(_bounded(each, bounds) for each in message.deliveries)
     due, note = message.due, message.dead_letter

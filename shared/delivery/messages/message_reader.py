@@ -14,7 +14,7 @@ from shared.delivery.messages.message import (
     EPOCH,
     VERSION,
     DeadLetterNote,
-    DeliveryMessage,
+    MessagePart,
     NewerMessage,
     ReplayStep,
 )
@@ -42,7 +42,7 @@ from shared.subscriptions.subscription import (
 _DAMAGED = (ValueError, TypeError, LookupError, OverflowError, RecursionError, zlib.error)
 
 
-def decode(text: str | bytes) -> tuple[DeliveryMessage, ...] | NewerMessage | ReplayStep:
+def decode(text: str | bytes) -> tuple[MessagePart, ...] | NewerMessage | ReplayStep:
     """
     Read a queue message: its parts, one for each subscription.
 
@@ -80,7 +80,7 @@ def _as_one_part(wire: dict[str, Any]) -> dict[str, Any]:
     return wire | {"events": events, "parts": [part]}
 
 
-def _parts(wire: dict[str, Any]) -> Iterator[DeliveryMessage]:
+def _parts(wire: dict[str, Any]) -> Iterator[MessagePart]:
     """Yield the parts of a message: together at most 64 deliveries, or one whole batch."""
     note = _note(wire["note"]) if "note" in wire else None
     if note and len(wire["parts"]) > 1:
@@ -101,7 +101,7 @@ def _parts(wire: dict[str, Any]) -> Iterator[DeliveryMessage]:
         left -= len(places)
         unused.difference_update(places)
         deliveries = [events[place] for place in places]
-        yield DeliveryMessage(
+        yield MessagePart(
             topic=_text(topic),
             subscription=_text(subscription),
             generation=_text(generation),

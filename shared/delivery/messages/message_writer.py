@@ -15,7 +15,7 @@ from shared.delivery.messages.message import (
     EPOCH,
     VERSION,
     DeadLetterNote,
-    DeliveryMessage,
+    MessagePart,
     ReplayStep,
 )
 from shared.delivery.messages.packing import (
@@ -34,11 +34,11 @@ _MOST_OPEN = 8  # messages that a part is tried with
 _MICROSECOND = timedelta(microseconds=1)
 _compact = json.JSONEncoder(separators=(",", ":")).encode
 
-_Together = tuple[DeliveryMessage, ...]  # the parts of one message
+_Together = tuple[MessagePart, ...]  # the parts of one message
 _Places = tuple[int, ...]  # of events in a table, from 0
 
 
-def encode_together(parts: Iterable[DeliveryMessage]) -> Iterator[tuple[_Together, str]]:
+def encode_together(parts: Iterable[MessagePart]) -> Iterator[tuple[_Together, str]]:
     """
     Yield queue messages, as few as reasonable: the parts of each, and its text.
 
@@ -46,25 +46,25 @@ def encode_together(parts: Iterable[DeliveryMessage]) -> Iterator[tuple[_Togethe
     together. The others share messages if they have equal *due* and *rounds* and are no dead
     letters. A part is cut only where it does not fit whole.
     """
-    alike: defaultdict[object, list[DeliveryMessage]] = defaultdict(list)
+    alike: defaultdict[object, list[MessagePart]] = defaultdict(list)
     for part in parts:
         alike[part.due, part.rounds, part.dead_letter].append(part)
     for group in alike.values():
         yield from _Packing().messages(group)
 
 
-def encode_parts(message: DeliveryMessage) -> Iterator[tuple[DeliveryMessage, str]]:
+def encode_parts(message: MessagePart) -> Iterator[tuple[MessagePart, str]]:
     """Yield what `encode_together` makes of one part: its pieces, with their texts."""
     for (part,), text in encode_together([message]):
         yield part, text
 
 
-def encode(message: DeliveryMessage) -> list[str]:
+def encode(message: MessagePart) -> list[str]:
     """Return the texts of what `encode_together` makes of one part."""
     return [text for _, text in encode_together([message])]
 
 
-def encode_remaining(*parts: DeliveryMessage) -> str:
+def encode_remaining(*parts: MessagePart) -> str:
     """Return the text of what is left of a message: its parts that still have deliveries."""
     return _Packing().text(parts)
 
@@ -82,7 +82,7 @@ def with_blob(text: str, path: str) -> str:
 class _Piece(NamedTuple):
     """A part or some of its deliveries, and the places of their events in the table."""
 
-    part: DeliveryMessage
+    part: MessagePart
     places: _Places
 
 
@@ -98,7 +98,7 @@ class _Packing:
         self._place_of: dict[object, int] = {}
         self._texts: dict[_Places, str] = {}
 
-    def messages(self, parts: Sequence[DeliveryMessage]) -> Iterator[tuple[_Together, str]]:
+    def messages(self, parts: Sequence[MessagePart]) -> Iterator[tuple[_Together, str]]:
         """Yield the parts of each message, and its text."""
         own: list[list[_Piece]] = []
         remainders: list[_Piece] = []
@@ -118,7 +118,7 @@ class _Packing:
                 yield tuple(piece.part for piece in left[:count]), text
                 left = left[count:]
 
-    def text(self, parts: Iterable[DeliveryMessage]) -> str:
+    def text(self, parts: Iterable[MessagePart]) -> str:
         """Return the text of one message with these parts."""
         return self._text([_Piece(part, self._places(part.deliveries)) for part in parts])
 
@@ -136,7 +136,7 @@ class _Packing:
             places.append(place)
         return tuple(places)
 
-    def _pieces(self, part: DeliveryMessage) -> Iterator[_Piece]:
+    def _pieces(self, part: MessagePart) -> Iterator[_Piece]:
         """Divide a part into pieces that fit into a message each."""
         places, start = self._places(part.deliveries), 0
         for group in split(part.deliveries, part.batch_size, self._packed):
@@ -233,7 +233,7 @@ class _Opened:
         return True
 
 
-def _part(part: DeliveryMessage, places: Sequence[int]) -> list[Any]:
+def _part(part: MessagePart, places: Sequence[int]) -> list[Any]:
     """Return ``[topic, subscription, generation, batch size, places, counters]``."""
     names = [part.topic, part.subscription, part.generation, part.batch_size]
     if all(each.attempts == 0 and each.last is None for each in part.deliveries):

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from shared.delivery.delivery import Delivery, Origin
-from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_together
 from shared.delivery.messages.packing import fits_inline, most_events, packed, split
 from shared.events.event import Event
@@ -157,7 +157,7 @@ def fan_out(publications: Sequence[Publication]) -> list[FanOut]:
             header = each.topic, each.name, each.generation, each.batching.max_events
             wanted[header] += [group[position] for position in positions]
     parts = [
-        DeliveryMessage(
+        MessagePart(
             topic=topic,
             subscription=subscription,
             generation=generation,

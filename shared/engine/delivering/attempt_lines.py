@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from shared import telemetry
 from shared.delivery.delivery import Delivery
-from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message import MessagePart
 from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.policy import DeliveryTerms, End, RetryAt
 from shared.delivery.requests.added_headers import distinct, trace_id
@@ -22,7 +22,7 @@ _NAME, _ID = 16, 36  # characters of a name and of an id in a line for a termina
 class AttemptLines(NamedTuple):
     """Writes the lines about the deliveries of one message."""
 
-    message: DeliveryMessage
+    message: MessagePart
     subscription: EventSubscription
     terms: DeliveryTerms
 

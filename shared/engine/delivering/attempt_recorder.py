@@ -12,7 +12,7 @@ from shared import telemetry
 from shared.clock import Clock, is_pending
 from shared.delivery.attempt_record import KEPT_FOR, AttemptRecord
 from shared.delivery.delivery import Delivery
-from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message import MessagePart
 from shared.delivery.outcome import DeliveryOutcome, EndpointAnswer
 from shared.delivery.policy import (
     Decision,
@@ -86,7 +86,7 @@ class AttemptHistory:
 class AttemptRecorder:
     """Records what becomes of one part's deliveries: in log lines, rows and counts."""
 
-    message: DeliveryMessage
+    message: MessagePart
     terms: DeliveryTerms
     lines: AttemptLines
     history: AttemptHistory

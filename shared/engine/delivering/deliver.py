@@ -26,7 +26,7 @@ from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.furthest import Bounds
 from shared.delivery.messages.message import (
-    DeliveryMessage,
+    MessagePart,
     NewerMessage,
     ReplayStep,
     bounded_message,
@@ -40,14 +40,14 @@ from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.endpoint_registry import Endpoints
 from shared.engine.delivering.follow import Follow
 from shared.engine.delivering.in_flight import InFlight
-from shared.engine.delivering.parts import Part, Parts, PutBack
+from shared.engine.delivering.parts import JudgedPart, Parts, PutBack
 from shared.engine.delivering.requeue import NEWER_AGAIN_IN, Requeue, Stored, all_stored
 from shared.engine.ports import Metrics, OffLoop, Queue
 from shared.errors import MalformedMessage, StorageUnavailable
 from shared.subscriptions.subscription import EventSubscription
 
 AT_ONCE = 8  # parts that enter before others of the loop have their turn: a millisecond
-FAILED_AGAIN_IN = timedelta(minutes=1)  # a part in which we failed, as the host repeats messages
+PART_FAILED_AGAIN_IN = timedelta(minutes=1)  # as the host repeats messages
 LARGE = 16 * 1024  # bytes of a body that takes the processor for over a millisecond
 BLOB = 1024 * 1024  # bytes of a payload blob that is not read yet
 
@@ -95,7 +95,7 @@ class Deliver:
         finally:
             places.in_flight -= 1
 
-    async def _read(self, body: bytes) -> Sequence[DeliveryMessage]:
+    async def _read(self, body: bytes) -> Sequence[MessagePart]:
         """Return what each subscription gets of a message; do at once what is no delivery."""
         read = partial(decode, body)
         found = await self.off_loop(read) if len(body) > LARGE else read()
@@ -112,7 +112,7 @@ class Deliver:
         self.clock_records.bounded(bounds, parts[0].key)
         return parts
 
-    async def _deliver(self, parts: Sequence[DeliveryMessage], places: Places) -> None:
+    async def _deliver(self, parts: Sequence[MessagePart], places: Places) -> None:
         """Push the parts side by side; an internal error in one harms no other."""
         message = self._in_flight(places)
         entering = asyncio.create_task(self._enter_all(parts, message))
@@ -146,7 +146,7 @@ class Deliver:
             jitter=self.jitter(),
         )
 
-    async def _enter_all(self, parts: Sequence[DeliveryMessage], message: InFlight) -> None:
+    async def _enter_all(self, parts: Sequence[MessagePart], message: InFlight) -> None:
         """Line up all parts, a few at a time; one that waits for storage keeps no other waiting."""
         entering: list[asyncio.Task[PutBack | None]] = []
         try:
@@ -183,10 +183,10 @@ class Deliver:
                 puts.append(self.requeue.at_due(*messages, long=long, patience=patience))
         await all_stored(puts)
 
-    async def _enter(self, part: DeliveryMessage, message: InFlight) -> PutBack | None:
+    async def _enter(self, part: MessagePart, message: InFlight) -> PutBack | None:
         """Judge a part, and line it up at its endpoint, which decides what is pushed now."""
         try:
-            judged = self.parts.from_memory(part) or await self.off_loop(
+            judged = self.parts.from_cache(part) or await self.off_loop(
                 partial(self.parts.from_storage, part)
             )
         except StorageUnavailable:
@@ -206,7 +206,7 @@ class Deliver:
             endpoint.give_way(pushing)
         return None
 
-    def _recorder(self, part: Part) -> AttemptRecorder:
+    def _recorder(self, part: JudgedPart) -> AttemptRecorder:
         return AttemptRecorder(
             message=part.message,
             terms=part.terms,
@@ -236,9 +236,9 @@ class Deliver:
     async def _is_current(self, subscription: EventSubscription) -> bool:
         return await self.off_loop(partial(self.parts.is_unchanged, subscription))
 
-    async def _store_apart(self, part: DeliveryMessage) -> bool:
+    async def _store_apart(self, part: MessagePart) -> bool:
         """Store a part that failed as a message of its own, so that no other repeats."""
-        due = self.clock.now() + FAILED_AGAIN_IN
+        due = self.clock.now() + PART_FAILED_AGAIN_IN
         try:
             await self.requeue.at_due(replace(part, due=due), patience=timedelta())
         except StorageUnavailable:
@@ -246,13 +246,13 @@ class Deliver:
         return True
 
 
-def _size(part: DeliveryMessage) -> int:
+def _size(part: MessagePart) -> int:
     """Return about how many bytes the events of a part take in memory."""
     blobs = {each.origin.payload for each in part.deliveries if each.text is None}
     return len(blobs) * BLOB + sum(len(each.text or "") for each in part.deliveries)
 
 
-def _log_fault(part: DeliveryMessage, fault: BaseException) -> None:
+def _log_fault(part: MessagePart, fault: BaseException) -> None:
     telemetry.error(
         "delivery.failed", topic=part.topic, subscription=part.subscription, detail=repr(fault)
     )

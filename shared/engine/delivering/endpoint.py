@@ -25,9 +25,9 @@ from shared.engine.delivering.in_flight import (
     by_part,
     request_of,
 )
-from shared.engine.delivering.parts import Part
+from shared.engine.delivering.parts import JudgedPart
 from shared.engine.delivering.processes import Processes
-from shared.engine.delivering.results import Attempted, NotNow, Result, Shortage
+from shared.engine.delivering.results import Attempted, DeliveryResult, NotNow, Shortage
 from shared.engine.delivering.shared_health import SharedHealth
 from shared.subscriptions.subscription import EventSubscription, Pause, SubscriptionKey
 
@@ -40,8 +40,8 @@ TICK = 0.5  # seconds between two looks at what is not pushed at once
 SOONEST_BACK = timedelta(seconds=1)  # of what could not be pushed in time
 LEAST_RATE = 5.0  # of what was held, a second: an endpoint that failed has a small limit
 PACE = 1.05  # seconds in which the requests of a second are spread: clocks and networks differ
-EARLY = 0.001  # seconds by which a timer of the loop may come before its time
-NO_PART_AGAIN_IN = timedelta(seconds=5)  # of a limit smaller than the number of processes
+EARLY_TIMER = 0.001  # seconds by which a timer of the loop may come before its time
+NO_SHARE_AGAIN_IN = timedelta(seconds=5)  # of a limit smaller than the number of processes
 SHORTAGE_AGAIN_IN = timedelta(seconds=5)  # and up to three times as long (jitter)
 
 
@@ -56,6 +56,19 @@ class Surroundings(NamedTuple):
     clock: Clock
     limit: Limit
     processes: Processes
+
+
+class _Share(NamedTuple):
+    """This process's share of the limits of a subscription; ``None``: there is no such limit."""
+
+    at_once: int | None = None
+    a_second: int | None = None
+    rate: int | None = None
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether other processes use the whole of a limit."""
+        return 0 in self
 
 
 class _Begun(NamedTuple):
@@ -77,7 +90,7 @@ class Endpoint:
     # What is due now, whichever messages brought it.
     line: Line[Pushing] = field(default_factory=Line)
     # Those with deliveries in the line or under way.
-    parts: dict[Pushing, None] = field(default_factory=dict)
+    pushing: dict[Pushing, None] = field(default_factory=dict)
     under_way: int = 0
     seconds: float | None = None  # the moving average of its pushes' times
     accepted: Accepted = field(default_factory=Accepted)
@@ -85,7 +98,7 @@ class Endpoint:
     allowance: Allowance | None = None
     speed: Speed = Speed.UNKNOWN
     _next_at: float = 0.0  # of the next request, if there is a limit a second
-    _step: float = 0.0  # from one request to the next
+    _share: _Share | None = None  # as it was asked for last; ``None``: it is not known
     _is_paced: bool = False
     _is_probing: bool = False
     _is_ticking: bool = False
@@ -93,6 +106,11 @@ class Endpoint:
     _begun: dict[InFlightRequest, _Begun] = field(
         default_factory=dict
     )  # under way, the oldest first
+
+    @property
+    def id(self) -> str:
+        """What `endpoint_id` gives for its subscription; a corrected endpoint has another."""
+        return self.health.health.endpoint
 
     @property
     def is_quick(self) -> bool:
@@ -103,19 +121,19 @@ class Endpoint:
     def is_prompt(self) -> bool:
         """Whether the place of what waits for it is soon free, as far as is known."""
         takes = max(self.seconds or 0, self._hangs_for())
-        is_soon = takes <= BRIEF and takes * len(self.parts) <= LONGEST_TURN * self.limit.value
+        is_soon = takes <= BRIEF and takes * len(self.pushing) <= LONGEST_TURN * self.limit.value
         is_soon = is_soon and not (self.line and self._subscription.is_shared)
         return is_soon and not self.around.budget.keeps_from_first(self)
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is in its line or under way."""
-        return not (self.parts or self.under_way or self._is_probing)
+        return not (self.pushing or self.under_way or self._is_probing)
 
-    def enter(self, part: Part, message: InFlight) -> Pushing:
+    def enter(self, part: JudgedPart, message: InFlight) -> Pushing:
         """Line up the deliveries of a part; `pump` begins to push them."""
         pushing = Pushing(part=part, message=message, endpoint=self, open=len(part.to_push))
-        self.parts[pushing] = message.pushing[pushing] = None
+        self.pushing[pushing] = message.pushing[pushing] = None
         self.pause = part.subscription.pause
         entries = entries_of(pushing, part.to_push, part.subscription, part.terms)
         self.line.add(entries, part.subscription, part.terms)
@@ -127,7 +145,9 @@ class Endpoint:
         if self.around.budget.is_stopping:
             self.stop()
         while self.line and not self._is_probing and self.under_way < self.limit.value:
-            if not self._has_part():
+            self._share = self._current_share()
+            if not self._is_within_share:
+                self._wait_for_share()
                 break
             terms = self.line.first.owner.part.terms
             found = self._availability(terms)
@@ -135,7 +155,7 @@ class Endpoint:
                 self._hold_line(found)
                 break
             if not self.around.budget.may_push(self):
-                return
+                return  # It stays among those that the budget lets push later; `break` leaves them.
             if isinstance(found, NeedsProbe):
                 self._is_probing = True
                 self.spawn(self._probe(terms))
@@ -184,28 +204,44 @@ class Endpoint:
         """The subscription of the next request. The line must not be empty."""
         return self.line.first.owner.part.subscription
 
-    def _has_part(self) -> bool:
-        """Tell whether this process's part of the limits of all allows a request now."""
-        subscription, self._step = self._subscription, 0.0
+    def _current_share(self) -> _Share | None:
+        """Return the share of the limits now; ``None``: `pump` is called once it is read."""
+        subscription = self._subscription
         if not subscription.is_shared:
-            return True
+            return _Share()
         share = self.around.processes.share(self.pump)
         if share is None:
+            return None
+        wholes = (*subscription.limits, subscription.rate)
+        return _Share(*(None if each is None else share.of(each) for each in wholes))
+
+    @property
+    def _is_within_share(self) -> bool:
+        """Whether the share allows a request now."""
+        share = self._share
+        if share is None or share.is_nothing:
             return False
-        at_once, a_second = subscription.limits
-        wholes = [each for each in (at_once, a_second, subscription.rate) if each is not None]
-        if not all(map(share.of, wholes)):
-            again_at = self.around.clock.now() + NO_PART_AGAIN_IN
+        if share.at_once is not None and self.under_way >= share.at_once:
+            return False
+        return not self._is_early
+
+    @property
+    def _step(self) -> float:
+        """Seconds from one request to the next; 0 without a limit a second."""
+        return PACE / self._share.a_second if self._share and self._share.a_second else 0.0
+
+    @property
+    def _is_early(self) -> bool:
+        """Whether the next request would exceed the limit a second."""
+        return self._step > 0 and _now() + EARLY_TIMER < self._next_at
+
+    def _wait_for_share(self) -> None:
+        """Turn back the line if the share is nothing; pump again when the next is not early."""
+        if self._share and self._share.is_nothing:
+            again_at = self.around.clock.now() + NO_SHARE_AGAIN_IN
             self._turn_back_line(lambda _: NotNow(again_at, "other processes use the whole limit"))
-            return False
-        if at_once is not None and self.under_way >= share.of(at_once):
-            return False
-        if a_second is None:
-            return True
-        self._step = PACE / share.of(a_second)
-        if is_early := _now() + EARLY < self._next_at:
+        elif self._is_early:
             self._pump_at(self._next_at)
-        return not is_early
 
     def _pump_at(self, time: float) -> None:
         if not self._is_paced:
@@ -241,7 +277,7 @@ class Endpoint:
 
     async def _push(self, request: InFlightRequest) -> None:
         """Push a request and learn from it; its parts get a result in any case."""
-        result: Result | Shortage = RuntimeError("the push was cancelled")
+        result: DeliveryResult | Shortage = RuntimeError("the push was cancelled")
         try:
             result = await self.around.push(request)
         except Exception as error:  # noqa: BLE001 - raised again where it is waited for
@@ -249,7 +285,7 @@ class Endpoint:
         finally:
             self._ended(request, result)
 
-    def _ended(self, request: InFlightRequest, result: Result | Shortage) -> None:
+    def _ended(self, request: InFlightRequest, result: DeliveryResult | Shortage) -> None:
         began = self._begun.pop(request)
         now = _now()
         try:
@@ -372,9 +408,11 @@ class Endpoint:
         self._is_ticking = False
         self._judge_speed()
         old = _now() - LONGEST_IN_LINE
-        self._withdraw([each for each in self.parts if each.message.since < old], "no push in time")
-        self.give_way(*(each for each in self.parts if each.message.places.are_almost_gone))
-        if self.parts:
+        self._withdraw(
+            [each for each in self.pushing if each.message.since < old], "no push in time"
+        )
+        self.give_way(*(each for each in self.pushing if each.message.places.are_almost_gone))
+        if self.pushing:
             self._tick_soon()
         self.pump()
         if self.line and not self._is_reading_pause:

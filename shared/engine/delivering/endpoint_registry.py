@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from shared.delivery.health.endpoint_health import Health, endpoint_id
-from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message import MessagePart
 from shared.delivery.pace import Returns
 from shared.engine.delivering.budget import Speed
 from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.endpoint import SOONEST_BACK, Endpoint, Surroundings
 from shared.engine.delivering.shared_health import SharedHealth
-from shared.engine.ports import EndpointHealth, Metrics
+from shared.engine.ports import AsyncHealthStore, Metrics
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
 MOST = 10_000  # remembered while idle
@@ -25,7 +25,7 @@ class Endpoints:
     """All endpoints that were pushed to of late, one for each subscription."""
 
     around: Surroundings
-    health: EndpointHealth
+    health: AsyncHealthStore
     metrics: Metrics
     clock_records: ClockRecords
     _known: OrderedDict[SubscriptionKey, Endpoint] = field(default_factory=OrderedDict)
@@ -43,7 +43,7 @@ class Endpoints:
         """Return the endpoint of a subscription; a corrected endpoint starts with no history."""
         key, id_ = subscription.key.folded, endpoint_id(subscription)
         endpoint = self._known.get(key)
-        if endpoint is None or endpoint.health.health.endpoint != id_:
+        if endpoint is None or endpoint.id != id_:
             self._evict()
             endpoint = self._known[key] = self._new(key, id_)
         self._known.move_to_end(key)
@@ -55,7 +55,7 @@ class Endpoints:
         speeds = {each.speed if each else Speed.UNKNOWN for each in known}
         return next(each for each in (Speed.QUICK, Speed.UNKNOWN, Speed.SLOW) if each in speeds)
 
-    def book_return(self, part: DeliveryMessage) -> datetime:
+    def book_return(self, part: MessagePart) -> datetime:
         """Book the return of a part for which there is no memory; at once if the host stops."""
         endpoint, now = self._known.get(part.key.folded), self.around.clock.now()
         if self.around.budget.is_stopping:

@@ -14,15 +14,22 @@ from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.delivery import Delivery
 from shared.delivery.health.availability import Held, hold_back
-from shared.delivery.messages.message import DeadLetterNote, DeliveryMessage
+from shared.delivery.messages.message import DeadLetterNote, MessagePart
 from shared.delivery.messages.packing import due_together
 from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.policy import Decision, End, EndReason, RetryAt, decide, retry
 from shared.delivery.requests.push_request import Loaded, PushBatch, dead_letter_headers
 from shared.engine.delivering.attempt_recorder import AttemptHistory, AttemptRecorder
 from shared.engine.delivering.in_flight import PartResult
-from shared.engine.delivering.parts import Part
-from shared.engine.delivering.requeue import LONG_HOLD, LONG_WAIT, Put, Requeue, Stored, all_stored
+from shared.engine.delivering.parts import JudgedPart
+from shared.engine.delivering.requeue import (
+    LONG_HOLD,
+    LONG_WAIT,
+    PutParts,
+    Requeue,
+    Stored,
+    all_stored,
+)
 from shared.engine.delivering.results import Attempted, NotNow
 from shared.events.topic import TopicName
 from shared.subscriptions.subscription import DeadLetterDestination, EventSubscription
@@ -36,7 +43,7 @@ _PAYLOAD_MISSING = End(EndReason.PAYLOAD_MISSING, "its payload blob is missing")
 class PartFollow:
     """What follows for one part."""
 
-    part: Part
+    part: JudgedPart
     recorder: AttemptRecorder
     began_at: datetime
     counts: Counter[str] = field(default_factory=Counter)
@@ -54,7 +61,7 @@ class PartFollow:
         *,
         due: datetime | None = None,
         dead_letter: DeadLetterNote | None = None,
-    ) -> DeliveryMessage:
+    ) -> MessagePart:
         """Return these deliveries as the part of a message to be stored."""
         return replace(
             self.part.message,
@@ -80,7 +87,7 @@ class Follow:
     is_current: Callable[[EventSubscription], Coroutine[Any, Any, bool]]
     patience: Callable[[], timedelta]  # how long failing puts are repeated
     stored: Stored
-    _parts: dict[Part, PartFollow] = field(default_factory=dict)
+    _parts: dict[JudgedPart, PartFollow] = field(default_factory=dict)
     _retries: _Kept = field(default_factory=list)
     _held: _Kept = field(default_factory=list)
     _oldest: float | None = None
@@ -95,7 +102,7 @@ class Follow:
         """Whether that time has come."""
         return self.flush_at is not None and self.flush_at <= _now()
 
-    def begin(self, part: Part, recorder: AttemptRecorder) -> None:
+    def begin(self, part: JudgedPart, recorder: AttemptRecorder) -> None:
         """Take a part, and end what of it is not tried any more."""
         follow = PartFollow(part=part, recorder=recorder, began_at=self.clock.now())
         self._parts[part] = follow
@@ -169,13 +176,15 @@ class Follow:
                 seconds=round((self.clock.now() - follow.began_at).total_seconds(), 3),
             )
 
-    def abandon(self, part: Part | None = None) -> None:
+    def abandon(self, part: JudgedPart | None = None) -> None:
         """Note that one part comes again, or the whole message."""
         self.stored.abandoned |= {
             each.message.key for each in self._parts if part is None or each is part
         }
 
-    async def answered_late(self, part: Part, batch: PushBatch, outcome: DeliveryOutcome) -> None:
+    async def answered_late(
+        self, part: JudgedPart, batch: PushBatch, outcome: DeliveryOutcome
+    ) -> None:
         """Take back what followed for deliveries that have succeeded after their timeout."""
         recorder = self._parts[part].recorder
         is_taken_back = await self.stored.take_back(
@@ -292,7 +301,7 @@ class Follow:
         self,
         kept: dict[PartFollow, list[Delivery]],
         due: datetime | None,
-        put: Put,
+        put: PutParts,
         counted: str,
         note: DeadLetterNote | None = None,
     ) -> None:

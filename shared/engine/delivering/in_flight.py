@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.requests.line import Entry
 from shared.delivery.requests.push_request import Loaded, PushBatch
-from shared.engine.delivering.parts import Part
-from shared.engine.delivering.results import Result
+from shared.engine.delivering.parts import JudgedPart
+from shared.engine.delivering.results import DeliveryResult
 from shared.subscriptions.subscription import SubscriptionKey
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 class PartResult(NamedTuple):
     """The result of deliveries of one part that belong together."""
 
-    part: Part
+    part: JudgedPart
     batch: PushBatch
-    result: Result
+    result: DeliveryResult
     is_first: bool  # with the request's first event, and with what is counted once a request
 
 
@@ -35,13 +35,13 @@ class PartResult(NamedTuple):
 class Pushing:
     """One part while its deliveries are pushed."""
 
-    part: Part
+    part: JudgedPart
     message: InFlight
     endpoint: Endpoint
     open: int  # deliveries in the line or under way
     is_abandoned: bool = False
 
-    def report(self, batch: PushBatch, result: Result, *, is_first: bool = True) -> None:
+    def report(self, batch: PushBatch, result: DeliveryResult, *, is_first: bool = True) -> None:
         """Report what became of deliveries to the message, which stores what follows."""
         if self.is_abandoned:
             return
@@ -57,7 +57,7 @@ class Pushing:
         self._left()
 
     def _left(self) -> None:
-        self.endpoint.parts.pop(self, None)
+        self.endpoint.pushing.pop(self, None)
         self.message.pushing.pop(self, None)
 
 
@@ -88,7 +88,7 @@ class InFlight:
         self.is_entering = False
         self._news.set()
 
-    def abandon(self, part: Part | None = None) -> None:
+    def abandon(self, part: JudgedPart | None = None) -> None:
         """Push nothing more of it, or of one part: it comes again."""
         self.follow.abandon(part)
         for pushing in list(self.pushing):
@@ -123,7 +123,7 @@ class InFlightRequest:
     is_probe: bool = False
 
     @property
-    def part(self) -> Part:
+    def part(self) -> JudgedPart:
         """The part whose subscription and terms count: that of the first event."""
         return self.by_part[0][0].part
 
@@ -140,7 +140,7 @@ class InFlightRequest:
             late = pushing.message.follow.answered_late(pushing.part, batch, outcome)
             first.endpoint.spawn(late)
 
-    def report(self, result: Result) -> None:
+    def report(self, result: DeliveryResult) -> None:
         """Report to all parts what became of it."""
         for pushing, batch in self.by_part:
             pushing.report(batch, result, is_first=batch[0] is self.batch[0])

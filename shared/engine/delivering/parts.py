@@ -11,7 +11,7 @@ from typing import NamedTuple
 from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.delivery import Delivery
-from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_parts
 from shared.delivery.messages.publication import wants
 from shared.delivery.policy import DeliveryTerms, End, EndReason, Go, before_attempt
@@ -25,7 +25,7 @@ from shared.errors import StorageUnavailable, UnreadableDocument
 from shared.metrics import Metric
 from shared.subscriptions.subscription import UNMATCHED, EventSubscription, Pause
 
-EARLY = timedelta(seconds=2)  # what is received more than this before its due time is put back
+EARLY_RECEIPT = timedelta(seconds=2)  # before its due time: what is received earlier is put back
 STORAGE_RETRY_DELAY = timedelta(minutes=1)
 UNREADABLE_AGAIN_IN = timedelta(minutes=5)  # until a subscription may be readable
 
@@ -33,10 +33,10 @@ _WithTexts = Sequence[tuple[Delivery, str | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Part:
+class JudgedPart:
     """The deliveries of one subscription in a message, judged before their attempt."""
 
-    message: DeliveryMessage
+    message: MessagePart
     subscription: EventSubscription
     terms: DeliveryTerms
     to_push: tuple[Loaded, ...]
@@ -47,13 +47,13 @@ class Part:
 class PutBack(NamedTuple):
     """Deliveries that come back when due, unjudged."""
 
-    message: DeliveryMessage
+    message: MessagePart
     long: timedelta = LONG_WAIT  # longer waits have no trigger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """Reads what judging deliveries needs: `from_memory` on the loop, all else on threads."""
+    """Reads what judging deliveries needs: `from_cache` on the loop, all else on threads."""
 
     subscriptions: SubscriptionReader
     payloads: PayloadStore
@@ -62,14 +62,14 @@ class Parts:
     metrics: Metrics
     clock: Clock
 
-    def from_memory(self, message: DeliveryMessage) -> Part | PutBack | None:
+    def from_cache(self, message: MessagePart) -> JudgedPart | PutBack | None:
         """
-        Return the part of one subscription; ``None``: that takes more than memory has.
+        Return the part of one subscription; ``None``: it needs a read.
 
         Raises:
             StorageUnavailable: it is to be `put_back`.
         """
-        if message.due is not None and message.due - self.clock.now() > EARLY:
+        if message.due is not None and message.due - self.clock.now() > EARLY_RECEIPT:
             return PutBack(message)
         is_known = self.terms.topics.knows(message.topic, most=sys.maxsize)
         has_texts = all(each.text is not None for each in message.deliveries)
@@ -82,9 +82,9 @@ class Parts:
         part = None if isinstance(found, EndReason) else self._judged(message, found)
         return None if part is None or part.ended else part
 
-    def from_storage(self, message: DeliveryMessage) -> Part | PutBack | None:
+    def from_storage(self, message: MessagePart) -> JudgedPart | PutBack | None:
         """
-        Return what `from_memory` could not; ``None``: it is dropped, or recorded.
+        Return what `from_cache` could not; ``None``: it is dropped, or recorded.
 
         Raises:
             StorageUnavailable: it is to be `put_back`.
@@ -94,7 +94,7 @@ class Parts:
         except UnreadableDocument:
             return self._keep_unreadable(message)
 
-    def put_back(self, message: DeliveryMessage) -> PutBack:
+    def put_back(self, message: MessagePart) -> PutBack:
         """Put back what can't be judged now, for want of storage or of a thread to read by."""
         return PutBack(replace(message, due=self.clock.now() + STORAGE_RETRY_DELAY))
 
@@ -118,7 +118,7 @@ class Parts:
             return False
         return found is not None and replace(found, pause=subscription.pause) == subscription
 
-    def _part(self, message: DeliveryMessage) -> Part | None:
+    def _part(self, message: MessagePart) -> JudgedPart | None:
         """Return the part, or drop it; what ends anything is read uncached."""
         found = self._unless_ended(self.subscriptions.subscription(message.key), message)
         part = None if isinstance(found, EndReason) else self._judged(message, found)
@@ -131,7 +131,7 @@ class Parts:
             return None
         return part if fresh == found else self._judged(message, fresh)
 
-    def _keep_unreadable(self, message: DeliveryMessage) -> PutBack | None:
+    def _keep_unreadable(self, message: MessagePart) -> PutBack | None:
         """
         Keep what waits for a subscription that can't be read; record what is too old.
 
@@ -163,7 +163,7 @@ class Parts:
         return PutBack(waiting, LONG_HOLD)  # there may be many
 
     def _unless_ended(
-        self, found: EventSubscription | None, message: DeliveryMessage
+        self, found: EventSubscription | None, message: MessagePart
     ) -> EventSubscription | EndReason:
         if found is None or not found.owns(message.generation):
             return EndReason.SUBSCRIPTION_DELETED
@@ -172,7 +172,7 @@ class Parts:
         is_expired = found.is_expired(self.clock.now()) and self.clock.is_settled
         return EndReason.SUBSCRIPTION_EXPIRED if is_expired else found
 
-    def _judged(self, message: DeliveryMessage, subscription: EventSubscription) -> Part:
+    def _judged(self, message: MessagePart, subscription: EventSubscription) -> JudgedPart:
         now = self.clock.now()
         terms = replace(self.terms.of(subscription), ends_by_age=self.clock.is_settled)
         loaded: _WithTexts = texts_of(message.deliveries, self.payloads)
@@ -189,7 +189,7 @@ class Parts:
                 to_push.append(Loaded(delivery, text))
             else:
                 ended.append((Loaded(delivery, text), verdict))
-        return Part(
+        return JudgedPart(
             message=message,
             subscription=subscription,
             terms=terms,
@@ -200,10 +200,10 @@ class Parts:
 
     def _matched(
         self,
-        message: DeliveryMessage,
+        message: MessagePart,
         loaded: _WithTexts,
         subscription: EventSubscription,
-    ) -> tuple[DeliveryMessage, _WithTexts]:
+    ) -> tuple[MessagePart, _WithTexts]:
         """Apply the filter of a subscription that could not be read when it was published to."""
         wanted = [pair for pair in loaded if pair[1] is None or wants(subscription, pair[1])]
         topic, name = subscription.key

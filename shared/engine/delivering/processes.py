@@ -14,7 +14,7 @@ from shared.delivery.shares import ALIVE_FOR, ALONE, RENEWED_EVERY, VALID_FOR, S
 from shared.engine.ports import PROCESSES, OffLoop, ResourceStore, Table
 from shared.errors import AppError
 
-FAILED_AGAIN_IN = 1.0  # seconds
+RENEWAL_AGAIN_IN = 1.0  # seconds
 
 
 class _Seen(NamedTuple):
@@ -34,7 +34,7 @@ class Processes:
     unchanged for `ALIVE_FOR` deletes it. A share is used for `VALID_FOR` after its rows were read,
     and no longer: without storage there is none. A process whose row was not there has a share at
     once if it is alone, else after `VALID_FOR`: by then the others count it. So any two that have a
-    share count each other, and their parts never exceed a limit. No wall clock takes part.
+    share count each other, and their shares never exceed a limit. No wall clock takes part.
     """
 
     rows: ResourceStore
@@ -70,7 +70,7 @@ class Processes:
         except AppError as error:
             if not self._has_failed:
                 telemetry.error("limits.unshared", detail=str(error))
-            self._has_failed, self._renew_at = True, _now() + FAILED_AGAIN_IN
+            self._has_failed, self._renew_at = True, _now() + RENEWAL_AGAIN_IN
         else:
             self._has_failed, self._renew_at = False, began + RENEWED_EVERY
             self._learn(others, began)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from shared.clock import Clock
 from shared.delivery.delivery import Delivery, DeliveryKey
-from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_remaining, encode_together
 from shared.engine.ports import OnLoop, Queue, Receipt, Sender
 from shared.errors import StorageUnavailable, Unstorable
@@ -30,7 +30,7 @@ class Queued(NamedTuple):
 
     queue: Queue
     receipt: Receipt
-    parts: tuple[DeliveryMessage, ...]
+    parts: tuple[MessagePart, ...]
     visible_at: datetime
 
 
@@ -49,7 +49,7 @@ class Requeue:
 
     async def at_due(
         self,
-        *parts: DeliveryMessage,
+        *parts: MessagePart,
         long: timedelta = LONG_WAIT,
         patience: timedelta = PATIENCE,
     ) -> list[Queued]:
@@ -68,7 +68,7 @@ class Requeue:
         return await self._store(Queue.RETRIES, parts, max(wait, timedelta()), patience)
 
     async def as_dead_letters(
-        self, *parts: DeliveryMessage, visible_at: datetime, patience: timedelta = PATIENCE
+        self, *parts: MessagePart, visible_at: datetime, patience: timedelta = PATIENCE
     ) -> list[Queued]:
         """
         Store ended deliveries so that the next timer after *visible_at* writes their blob.
@@ -79,7 +79,7 @@ class Requeue:
         wait = max(visible_at - self.clock.now(), timedelta())
         return await self._store(Queue.DEADLETTERS, parts, wait, patience)
 
-    async def shrink(self, queued: Queued, parts: Iterable[DeliveryMessage]) -> Queued | None:
+    async def shrink(self, queued: Queued, parts: Iterable[MessagePart]) -> Queued | None:
         """
         Leave only the deliveries of *parts* in a stored message; delete it if there are none.
 
@@ -112,7 +112,7 @@ class Requeue:
     async def _store(
         self,
         queue: Queue,
-        parts: Sequence[DeliveryMessage],
+        parts: Sequence[MessagePart],
         visible_in: timedelta,
         patience: timedelta,
     ) -> list[Queued]:
@@ -163,7 +163,7 @@ class BlockingRequeue:
     requeue: Requeue
     run: OnLoop
 
-    def at_due(self, *parts: DeliveryMessage, patience: timedelta = PATIENCE) -> list[Queued]:
+    def at_due(self, *parts: MessagePart, patience: timedelta = PATIENCE) -> list[Queued]:
         """Do as `Requeue.at_due`."""
         return self.run(self.requeue.at_due(*parts, patience=patience))
 
@@ -172,7 +172,7 @@ class BlockingRequeue:
         return self.run(self.requeue.put(queue, text, visible_in))
 
 
-Put = Callable[..., Coroutine[Any, Any, Sequence[Queued]]]  # of a DeliveryMessage for each part
+PutParts = Callable[..., Coroutine[Any, Any, Sequence[Queued]]]  # of a MessagePart for each part
 _Key = tuple[SubscriptionKey, DeliveryKey]  # of a delivery in its message
 
 
@@ -195,7 +195,7 @@ class Stored:
     _dropped: set[_Key] = field(default_factory=set)
     _messages: list[Queued] = field(default_factory=list)
 
-    async def store(self, parts: Sequence[DeliveryMessage], put: Put) -> list[DeliveryMessage]:
+    async def store(self, parts: Sequence[MessagePart], put: PutParts) -> list[MessagePart]:
         """
         With the lock `changes`, let *put* store what was not delivered meanwhile; return what was.
 
@@ -235,9 +235,7 @@ class Stored:
         return shrunk is not None
 
 
-def _filtered(
-    parts: Iterable[DeliveryMessage], chosen: Callable[[_Key], bool]
-) -> list[DeliveryMessage]:
+def _filtered(parts: Iterable[MessagePart], chosen: Callable[[_Key], bool]) -> list[MessagePart]:
     """Return the parts with their chosen deliveries; those without any are left out."""
     found = []
     for part in parts:
@@ -247,5 +245,5 @@ def _filtered(
     return found
 
 
-def _count(parts: Iterable[DeliveryMessage]) -> int:
+def _count(parts: Iterable[MessagePart]) -> int:
     return sum(len(part.deliveries) for part in parts)

@@ -37,4 +37,4 @@ class Attempted(NamedTuple):
         return self.outcome.outcome is Outcome.DELIVERED
 
 
-Result = Attempted | NotNow | Exception  # an exception is an internal error
+DeliveryResult = Attempted | NotNow | Exception  # an exception is an internal error

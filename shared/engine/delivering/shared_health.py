@@ -30,7 +30,7 @@ from shared.delivery.health.endpoint_health import (
 )
 from shared.delivery.policy import DeliveryTerms
 from shared.engine.delivering.clock_records import ClockRecords
-from shared.engine.ports import EndpointHealth, Metrics, StoredHealth
+from shared.engine.ports import AsyncHealthStore, Metrics, StoredHealth
 from shared.errors import Conflict, StorageUnavailable
 from shared.metrics import Metric
 from shared.subscriptions.subscription import SubscriptionKey
@@ -106,7 +106,7 @@ class SharedHealth:
 
     key: SubscriptionKey
     health: Health
-    store: EndpointHealth
+    store: AsyncHealthStore
     clock: Clock
     metrics: Metrics
     clock_records: ClockRecords

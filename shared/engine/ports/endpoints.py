@@ -67,7 +67,7 @@ class HealthStore(Protocol):
         """
 
 
-class EndpointHealth(Protocol):
+class AsyncHealthStore(Protocol):
     """Does what `HealthStore` does for delivering, off the event loop."""
 
     async def cached(self, key: SubscriptionKey) -> StoredHealth | None:

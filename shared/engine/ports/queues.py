@@ -14,7 +14,7 @@ from shared.errors import StorageUnavailable
 # Opaque to callers; valid until its message is received.
 Receipt = NewType("Receipt", object)
 
-Put = Receipt | StorageUnavailable  # what comes of a put
+PutResult = Receipt | StorageUnavailable  # what comes of a put
 
 
 class Queue(StrEnum):
@@ -51,7 +51,7 @@ class Sender(Protocol):
 
     async def put_all(
         self, queue: Queue, texts: Sequence[str], visible_in: timedelta = timedelta()
-    ) -> Sequence[Put]:
+    ) -> Sequence[PutResult]:
         """
         Do as `put` for each text, side by side; return when every put has ended.
 

@@ -10,7 +10,7 @@ from shared.delivery.messages.publication import Load, Publication, fan_out
 from shared.engine.ports import OffLoop, PayloadStore, Queue, Sender
 from shared.errors import StorageUnavailable
 
-Result = StorageUnavailable | None
+CommitResult = StorageUnavailable | None
 # Gets the publications that are stored, by number, and the numbers of those in each message.
 Report = Callable[[Mapping[int, Publication], Sequence[Collection[int]]], None]
 
@@ -27,7 +27,7 @@ class Commit:
     off_loop: OffLoop
     report: Report
 
-    async def run(self, publications: Sequence[Publication]) -> list[Result]:
+    async def run(self, publications: Sequence[Publication]) -> list[CommitResult]:
         """
         Return for each publication why it may not be stored; ``None``: it is.
 

@@ -19,7 +19,7 @@ from shared import telemetry
 from shared.clock import Clock
 from shared.deadletter.reader import MAX_BLOB, TOO_LARGE, Element, UnreadableBlob, elements
 from shared.delivery.delivery import Delivery, Origin
-from shared.delivery.messages.message import DeliveryMessage, ReplayStep
+from shared.delivery.messages.message import MessagePart, ReplayStep
 from shared.delivery.messages.message_writer import encode_step
 from shared.delivery.messages.packing import fits_inline
 from shared.delivery.requests.added_headers import replay_publish_id
@@ -128,7 +128,7 @@ class ReplaySteps:
             keep_until = now + delay + self.terms.payloads_kept_for(target.topic)
             in_blob = inline._replace(payload=self.payloads.write(publish_id, keep_until, parked))
         subscription = target.subscription
-        message = DeliveryMessage(
+        message = MessagePart(
             topic=subscription.topic,
             subscription=subscription.name,
             generation=subscription.generation,
@@ -151,7 +151,7 @@ class _Step:
         self._ports = ports
         self._job, self._etag = stored
         self._began_at = ports.clock.now()
-        self._put = self._blobs = 0
+        self._put_count = self._blob_count = 0
         self._is_over = False
 
     def run(self) -> None:
@@ -183,7 +183,7 @@ class _Step:
         """Return how long the next step has to wait, so that the job keeps its rate."""
         if self._job.is_dry_run:
             return timedelta()
-        next_at = self._began_at + timedelta(seconds=self._put / self._job.rate)
+        next_at = self._began_at + timedelta(seconds=self._put_count / self._job.rate)
         left = (next_at - self._ports.clock.now()).total_seconds()
         return timedelta(seconds=ceil(max(left, 0)))
 
@@ -207,7 +207,7 @@ class _Step:
         for blob in self._blobs_of(source):
             self._replay_blob(source, target, blob)
             is_late = self._ports.clock.now() >= self._began_at + RUN_FOR
-            self._is_over = self._is_over or is_late or self._blobs >= MAX_BLOBS
+            self._is_over = self._is_over or is_late or self._blob_count >= MAX_BLOBS
             if self._is_over:
                 return
         self._job = self._job.at_next_source()
@@ -239,7 +239,7 @@ class _Step:
             raise _Unavailable(str(error)) from None
 
     def _replay_blob(self, source: ReplaySource, target: ReplayTarget, blob: StoredBlob) -> None:
-        self._blobs += 1
+        self._blob_count += 1
         job, found, faults = self._job, None, []
         try:
             found = self._elements(source, blob)
@@ -260,7 +260,7 @@ class _Step:
         )
         for batch in batches.of(found, job.position):
             count = len(batch.texts)
-            if count and self._put + count > job.rate * SPAN:
+            if count and self._put_count + count > job.rate * SPAN:
                 self._is_over = True
                 return
             if count and not job.is_dry_run:
@@ -285,8 +285,8 @@ class _Step:
     def _put_batch(self, target: ReplayTarget, batch: Batch, mark: Mark) -> Mark:
         """Put a batch, unless it is known that a step which was killed has put it."""
         path, records = batch.then.path, tuple(batch.records)
-        delay = timedelta(seconds=self._put / self._job.rate)
-        self._put += len(batch.texts)
+        delay = timedelta(seconds=self._put_count / self._job.rate)
+        self._put_count += len(batch.texts)
         if self._job.has_under_way(path, records) and mark.has_last(self._job):
             return mark
         self._job = self._job.with_batch(path, records)

@@ -10,7 +10,7 @@ from shared.deadletter.batching import batches
 from shared.deadletter.blob_summary import BlobSummary
 from shared.deadletter.record import namespace_reason
 from shared.delivery.delivery import Delivery
-from shared.delivery.messages.message import DeadLetterNote, DeliveryMessage
+from shared.delivery.messages.message import DeadLetterNote, MessagePart
 from shared.delivery.policy import EndReason
 from shared.engine.timers.receiving import ReadMessage
 from shared.events.topic import TopicName
@@ -24,7 +24,7 @@ class BlobTarget(NamedTuple):
     subscription: SubscriptionKey
 
     @classmethod
-    def of(cls, message: DeliveryMessage) -> BlobTarget:
+    def of(cls, message: MessagePart) -> BlobTarget:
         """Return the target of a dead-letter message."""
         return cls(note_of(message).destination, message.key)
 
@@ -45,7 +45,7 @@ class BlobTarget(NamedTuple):
         return {"container": container} | ({"account": account} if account else {})
 
 
-def note_of(message: DeliveryMessage) -> DeadLetterNote:
+def note_of(message: MessagePart) -> DeadLetterNote:
     """Return what a dead-letter message says about its end."""
     note = message.dead_letter
     if note is None:  # pragma: no cover - the intake lets no other message through

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import partial
 
 from shared import telemetry
-from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message import MessagePart
 from shared.engine.delivering.requeue import BlockingRequeue
 from shared.engine.ports import Queue, Receiver
 from shared.engine.timers.receiving import POISON_QUEUES, Intake, ReadMessage
@@ -47,7 +47,7 @@ class ReturnPoison:
         else:
             self.intake.record(queue, each, f"failed again after {ROUNDS} rounds")
 
-    def _return(self, queue: Queue, message: DeliveryMessage) -> None:
+    def _return(self, queue: Queue, message: MessagePart) -> None:
         self.requeue.at_due(replace(message, due=None, rounds=message.rounds + 1))
         telemetry.warning(
             "message.requeued",

@@ -11,7 +11,7 @@ from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.furthest import Bounds
 from shared.delivery.messages.message import (
-    DeliveryMessage,
+    MessagePart,
     NewerMessage,
     ReplayStep,
     bounded_message,
@@ -37,10 +37,10 @@ class ReadMessage:
     """A received message and its parts."""
 
     received: Received
-    parts: tuple[DeliveryMessage, ...]
+    parts: tuple[MessagePart, ...]
 
     @property
-    def message(self) -> DeliveryMessage:
+    def message(self) -> MessagePart:
         """The only part of a message of dead letters."""
         (part,) = self.parts
         return part
@@ -154,7 +154,7 @@ class Intake:
         self.records.write(queue, received.text, reason, events)
         self.receiver.delete(queue, received)
 
-    def _read(self, queue: Queue, received: Received) -> tuple[DeliveryMessage, ...]:
+    def _read(self, queue: Queue, received: Received) -> tuple[MessagePart, ...]:
         """Return the parts of a message; none if it is left where it is, or was recorded."""
         try:
             parts = self._decode(queue, received)
@@ -166,9 +166,7 @@ class Intake:
             return ()
         return parts
 
-    def _decode(
-        self, queue: Queue, received: Received
-    ) -> tuple[DeliveryMessage, ...] | NewerMessage:
+    def _decode(self, queue: Queue, received: Received) -> tuple[MessagePart, ...] | NewerMessage:
         try:
             parts = decode(received.text)
             if not isinstance(parts, NewerMessage):
@@ -189,8 +187,8 @@ def _is_ours(fault: Exception) -> bool:
 
 
 def _deliveries(
-    queue: Queue, parts: tuple[DeliveryMessage, ...] | ReplayStep
-) -> tuple[DeliveryMessage, ...]:
+    queue: Queue, parts: tuple[MessagePart, ...] | ReplayStep
+) -> tuple[MessagePart, ...]:
     """Return *parts*; MalformedMessage if the queue never gets such: its timer can't handle it."""
     if isinstance(parts, ReplayStep):
         raise MalformedMessage(f"a step of the replay '{parts.job}', which failed too often")

@@ -9,7 +9,7 @@ from datetime import timedelta
 from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.delivery import Delivery
-from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.packing import due_together
 from shared.engine.delivering.requeue import BlockingRequeue
 from shared.engine.ports import Queue, Receiver
@@ -58,7 +58,7 @@ class Wake:
             for delivery in part.deliveries
         ]
         for due, together in due_together(waiting, now):
-            merged: dict[DeliveryMessage, list[Delivery]] = defaultdict(list)
+            merged: dict[MessagePart, list[Delivery]] = defaultdict(list)
             for part, delivery in together:
                 merged[part].append(delivery)
             self.requeue.at_due(

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pushgrid.testing.memory import FakeClock, ScriptedPusher, StoredMessage, answered
-from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message import MessagePart
 from shared.delivery.profiles import PROFILES
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.ports import Queue
@@ -84,11 +84,11 @@ class Simulation:
     def subscribe(self, subscription: EventSubscription | None = None) -> None:
         self.app.directory.add(subscription or a_subscription())
 
-    def put(self, *messages: DeliveryMessage) -> None:
+    def put(self, *messages: MessagePart) -> None:
         """Publish: a message each."""
         self.app.put(Queue.DELIVERIES, *messages)
 
-    def run(self, *messages: DeliveryMessage) -> None:
+    def run(self, *messages: MessagePart) -> None:
         """Work everything off, and count the ends of the events."""
         self.put(*messages)
         with self._hearing() as drops:

@@ -10,14 +10,14 @@ from dataclasses import replace
 import pytest
 
 from pushgrid.testing.memory import answered
-from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_together
 from shared.engine.delivering import endpoint_registry as endpoints_module
 from shared.engine.delivering.budget import Budget, Speed
 from shared.engine.delivering.deliver import AT_ONCE
 from shared.engine.delivering.endpoint import TICK, Endpoint
 from shared.engine.delivering.in_flight import InFlightRequest
-from shared.engine.delivering.parts import Part, Parts, PutBack
+from shared.engine.delivering.parts import JudgedPart, Parts, PutBack
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Queue
 from shared.subscriptions.destination import WebHook
@@ -40,7 +40,7 @@ def _nothing_is_left(app: Deployment) -> Iterator[None]:
         assert places.in_flight == 0
 
 
-def a_part(*events: int, name: str = "crm", batch_size: int = 1) -> DeliveryMessage:
+def a_part(*events: int, name: str = "crm", batch_size: int = 1) -> MessagePart:
     return a_message([a_delivery(n) for n in events], subscription=name, batch_size=batch_size)
 
 
@@ -122,9 +122,9 @@ def test_of_large_messages_a_few_parts_enter_at_a_time(
     names = [f"crm-{number}" for number in range(40)]
     subscribe(app, *names)
     turns: Counter[int] = Counter()
-    turn, judge = 0, Parts.from_memory
+    turn, judge = 0, Parts.from_cache
 
-    def from_memory(parts: Parts, message: DeliveryMessage) -> Part | PutBack | None:
+    def from_cache(parts: Parts, message: MessagePart) -> JudgedPart | PutBack | None:
         turns[turn] += 1
         return judge(parts, message)
 
@@ -134,7 +134,7 @@ def test_of_large_messages_a_few_parts_enter_at_a_time(
             turn += 1
             await asyncio.sleep(0)
 
-    monkeypatch.setattr(Parts, "from_memory", from_memory)
+    monkeypatch.setattr(Parts, "from_cache", from_cache)
     ((_, text),) = encode_together([a_part(0, name=name) for name in names])
     for _ in range(2):
         app.loop.create_task(app.deliver.run(text.encode(), Queue.RETRIES))

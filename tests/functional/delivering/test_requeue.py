@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from pushgrid.testing.memory import START, FakeClock, MemoryQueues, MemorySender
-from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message import MessagePart
 from shared.engine.delivering.requeue import BlockingRequeue, Queued, Requeue
-from shared.engine.ports import Put, Queue
+from shared.engine.ports import PutResult, Queue
 from shared.errors import StorageUnavailable, Unstorable
 from tests.builders import a_delivery, a_message, noise
 from tests.unit.delivery.messages.wire import read_parts
@@ -30,7 +30,7 @@ class Failing(MemoryQueues):
 
     def put_all(
         self, queue: Queue, texts: Sequence[str], visible_in: timedelta = timedelta()
-    ) -> Sequence[Put]:
+    ) -> Sequence[PutResult]:
         self.asked.append(len(texts))
         return super().put_all(queue, texts, visible_in)
 
@@ -50,10 +50,10 @@ class Store:
         self.slept.append(seconds)
         self.clock.advance(seconds * SECOND)
 
-    def at_due(self, *parts: DeliveryMessage, **options: timedelta) -> list[Queued]:
+    def at_due(self, *parts: MessagePart, **options: timedelta) -> list[Queued]:
         return finished(self.requeue.at_due(*parts, **options))
 
-    def on(self, queue: Queue) -> list[DeliveryMessage]:
+    def on(self, queue: Queue) -> list[MessagePart]:
         return [part for text in self.queues.texts(queue) for part in read_parts(text)]
 
 
@@ -62,7 +62,7 @@ def store() -> Store:
     return Store()
 
 
-def of_three(**members: object) -> list[DeliveryMessage]:
+def of_three(**members: object) -> list[MessagePart]:
     """Return parts of three subscriptions, of two deliveries each."""
     deliveries = [a_delivery(0), a_delivery(1)]
     return [a_message(deliveries, subscription=name, **members) for name in ("a", "b", "c")]

@@ -15,7 +15,7 @@ from pushgrid.testing.memory import START
 from shared.clock import timestamp
 from shared.deadletter.selection import Selection
 from shared.delivery.health.availability import Held
-from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode
 from shared.delivery.outcome import EndpointAnswer, Outcome
 from shared.engine.operations.activity import (
@@ -136,7 +136,7 @@ def test_what_waits_is_reported_and_no_reason_to_restart(
     app: Deployment,
     statuses: Statuses,
     queue: Queue,
-    message: DeliveryMessage,
+    message: MessagePart,
     wait: timedelta,
     age: timedelta,
     oldest: float | None,

@@ -15,7 +15,7 @@ from pushgrid.testing.memory import START, Counted, FakeClock, MemoryPayloads, M
 from shared.delivery.messages.publication import Publication
 from shared.engine.delivering.parts import texts_of
 from shared.engine.ports import OffLoop, Queue
-from shared.engine.publishing.commit import Commit, Report, Result
+from shared.engine.publishing.commit import Commit, CommitResult, Report
 from shared.engine.publishing.publish_report import PublishReport
 from shared.errors import StorageUnavailable
 from shared.metrics import Metric
@@ -43,7 +43,7 @@ def run(
     payloads: MemoryPayloads | None = None,
     report: Report = unreported,
     off_loop: OffLoop = at_once,
-) -> list[Result]:
+) -> list[CommitResult]:
     commit = Commit(
         payloads=payloads or MemoryPayloads(FakeClock()),
         sender=MemorySender(queues, at_once),

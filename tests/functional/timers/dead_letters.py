@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from pushgrid.testing.memory import START
-from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message import MessagePart
 from shared.engine.ports import Queue
 from shared.subscriptions.subscription import EventSubscription
 from tests.builders import a_delivery, a_message, a_note, a_topic
@@ -20,7 +20,7 @@ SOURCE = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.Storage/storag
 ACCOUNT = a_topic(name="system-testing", arm_id=SOURCE, keys=())
 
 
-def dead(*positions: int, **overrides: Any) -> DeliveryMessage:
+def dead(*positions: int, **overrides: Any) -> MessagePart:
     values = {"dead_letter": overrides.pop("note", a_note())}
     return a_message([a_delivery(number) for number in positions], **values | overrides)
 

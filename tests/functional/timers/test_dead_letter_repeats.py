@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shared.deadletter import batching
-from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message import MessagePart
 from shared.engine.ports import Queue, Receipt
 from shared.errors import StorageUnavailable
 from tests.functional.deployment import MINUTE, Deployment
@@ -65,7 +65,7 @@ MANY = [dead(number, note=LONG) for number in range(7)]
     ids=["one blob", "several blobs", "a message of several blobs"],
 )
 def test_a_run_that_is_killed_anywhere_loses_repeats_and_hides_nothing(
-    monkeypatch: pytest.MonkeyPatch, messages: list[DeliveryMessage], most: int, later: timedelta
+    monkeypatch: pytest.MonkeyPatch, messages: list[MessagePart], most: int, later: timedelta
 ) -> None:
     """
     At each request to storage in turn, until a run has no other: whoever subscribes is told.

@@ -9,7 +9,7 @@ from datetime import timedelta
 from pushgrid.testing.memory import FakeClock
 from shared.adapters.group_commit import GroupCommit
 from shared.delivery.messages.publication import Publication
-from shared.engine.publishing.commit import Result
+from shared.engine.publishing.commit import CommitResult
 from shared.errors import StorageUnavailable
 from tests.functional.publishing.publications import a_publication
 
@@ -17,15 +17,15 @@ NO_RESULT = StorageUnavailable()
 FEW_TURNS = 10  # of the loop: more than a request takes to begin a commit, or to be answered
 
 Request = asyncio.Task[None]
-Answer = Callable[[int], Result]  # by the number of the publication
+Answer = Callable[[int], CommitResult]  # by the number of the publication
 
 
-def stored(_: int) -> Result:
+def stored(_: int) -> CommitResult:
     return None
 
 
 def raising(error: BaseException) -> Answer:
-    def answer(_: int) -> Result:
+    def answer(_: int) -> CommitResult:
         raise error
 
     return answer
@@ -49,7 +49,7 @@ class Publishers:
         self._ends: list[asyncio.Future[Answer]] = []  # of the commits that are under way
         self._clock = clock
 
-    async def _commit(self, publications: Sequence[Publication]) -> list[Result]:
+    async def _commit(self, publications: Sequence[Publication]) -> list[CommitResult]:
         end = self.loop.create_future()
         self.begun.append(numbers_of(publications))
         self._ends.append(end)

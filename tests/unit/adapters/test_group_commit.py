@@ -15,7 +15,7 @@ from pushgrid.testing.memory import FakeClock
 from shared.adapters.group_commit import WAIT_SECONDS, GroupCommit
 from shared.delivery.messages.publication import Publication
 from shared.engine.publishing import gathering
-from shared.engine.publishing.commit import Result
+from shared.engine.publishing.commit import CommitResult
 from shared.engine.publishing.gathering import LIMIT, MAX_UNDER_WAY
 from shared.errors import StorageUnavailable
 from tests.functional.publishing.publications import a_publication
@@ -223,7 +223,7 @@ def test_each_of_many_requests_gets_its_own_result() -> None:
     """A tenth fails, and few commits are under way at a time."""
     under_way, seen = Counter[str](), Counter[int]()
 
-    async def commit(publications: Sequence[Publication]) -> list[Result]:
+    async def commit(publications: Sequence[Publication]) -> list[CommitResult]:
         under_way["now"] += 1
         under_way["most"] = max(under_way["most"], under_way["now"])
         numbers = numbers_of(publications)
@@ -250,7 +250,7 @@ def test_a_commit_is_not_its_first_requests_own() -> None:
     """What it logs belongs to no request: the host drops the lines of those that have ended."""
     of_commits = []
 
-    async def commit(publications: Sequence[Publication]) -> list[Result]:
+    async def commit(publications: Sequence[Publication]) -> list[CommitResult]:
         of_commits.append(REQUEST.get("none"))
         return [stored(number) for number in numbers_of(publications)]
 

@@ -10,11 +10,11 @@ from shared.delivery.shares import ALONE, Share, share_of
 
 
 @given(whole=st.integers(1, 100_000), processes=st.integers(1, 200))
-def test_all_parts_together_are_the_limit(whole: int, processes: int) -> None:
-    parts = [Share(place, processes).of(whole) for place in range(processes)]
+def test_all_shares_together_are_the_limit(whole: int, processes: int) -> None:
+    shares = [Share(place, processes).of(whole) for place in range(processes)]
 
-    assert sum(parts) == whole
-    assert max(parts) - min(parts) <= 1
+    assert sum(shares) == whole
+    assert max(shares) - min(shares) <= 1
 
 
 @given(
@@ -26,16 +26,16 @@ def test_who_counts_more_than_there_are_takes_no_more(
     whole: int, users: set[int], others: list[set[int]]
 ) -> None:
     """Each counts all that have a share and, as rows are read at different times, some others."""
-    parts = []
+    shares = []
     for user in users:
         counted = sorted(users | others[user])
-        parts.append(Share(counted.index(user), len(counted)).of(whole))
+        shares.append(Share(counted.index(user), len(counted)).of(whole))
 
-    assert sum(parts) <= whole
+    assert sum(shares) <= whole
 
 
 @pytest.mark.parametrize(
-    ("whole", "processes", "parts"),
+    ("whole", "processes", "shares"),
     [
         (10, 1, [10]),
         (10, 3, [4, 3, 3]),
@@ -44,8 +44,8 @@ def test_who_counts_more_than_there_are_takes_no_more(
         (1, 4, [1, 0, 0, 0]),
     ],
 )
-def test_the_parts_of_a_limit(whole: int, processes: int, parts: list[int]) -> None:
-    assert [Share(place, processes).of(whole) for place in range(processes)] == parts
+def test_the_shares_of_a_limit(whole: int, processes: int, shares: list[int]) -> None:
+    assert [Share(place, processes).of(whole) for place in range(processes)] == shares
 
 
 def test_the_place_of_a_process_is_that_of_its_name() -> None:

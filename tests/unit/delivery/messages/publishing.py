@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pushgrid.testing.memory import START
 from shared.delivery.delivery import Origin
-from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.publication import Matched, Publication, fan_out, match, parked_lines
 from shared.events.event import Event
 from shared.subscriptions.subscription import EventSubscription
@@ -31,7 +31,7 @@ def a_publication(
 
 def published(
     events: Sequence[Event], *subscriptions: EventSubscription
-) -> tuple[Sequence[str], list[DeliveryMessage]]:
+) -> tuple[Sequence[str], list[MessagePart]]:
     """Return the lines of the payload blob, and the parts of all messages."""
     publication = a_publication(events, match(events, subscriptions))
     messages = read_shared([message.text for message in fan_out([publication])])

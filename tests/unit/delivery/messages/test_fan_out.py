@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START
 from shared.delivery.delivery import Delivery, Origin
-from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode
 from shared.delivery.messages.packing import (
     MAX_MESSAGE_EVENTS,
@@ -61,7 +61,7 @@ def requests(count: int, events: int, subscriptions: list[EventSubscription]) ->
     ]
 
 
-def read(publications: list[Publication]) -> list[tuple[DeliveryMessage, ...]]:
+def read(publications: list[Publication]) -> list[tuple[MessagePart, ...]]:
     return read_shared([message.text for message in fan_out(publications)])
 
 
@@ -81,7 +81,7 @@ def test_a_part_has_what_its_subscription_gets() -> None:
     (parts,) = read([a_publication(EVENTS, match(EVENTS, [ALL, ODD]))])
 
     assert parts == tuple(
-        DeliveryMessage(
+        MessagePart(
             topic="orders",
             subscription=subscription.name,
             generation="g-1",
@@ -275,7 +275,7 @@ def test_every_delivery_is_in_one_message_and_every_part_can_return(
 
 @given(_publications())
 def test_what_fits_whole_is_not_cut(publications: list[Publication]) -> None:
-    of_subscription: defaultdict[str, list[DeliveryMessage]] = defaultdict(list)
+    of_subscription: defaultdict[str, list[MessagePart]] = defaultdict(list)
     for parts in read(publications):
         for part in parts:
             of_subscription[part.subscription].append(part)

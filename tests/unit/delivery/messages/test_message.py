@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START
 from shared.delivery.delivery import Delivery, LastAttempt
-from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import (
     encode,
     encode_remaining,
@@ -66,7 +66,7 @@ METADATA = (
 
 
 @given(messages)
-def test_what_is_written_is_read_again(message: DeliveryMessage) -> None:
+def test_what_is_written_is_read_again(message: MessagePart) -> None:
     """Nothing is lost, nothing comes twice, the order is kept: also where it had to be split."""
     texts = encode(message)
 
@@ -75,7 +75,7 @@ def test_what_is_written_is_read_again(message: DeliveryMessage) -> None:
 
 
 @given(messages)
-def test_a_message_is_ascii_and_legal_xml_without_metadata_names(message: DeliveryMessage) -> None:
+def test_a_message_is_ascii_and_legal_xml_without_metadata_names(message: MessagePart) -> None:
     """Design §2: no base64 around it, and no name that the host reserves, whatever its case."""
     for text in encode(message):
         assert text.isascii()
@@ -193,7 +193,7 @@ OLDER_FANOUT = {  # several, as versions 2 to 4 wrote them
 }
 
 
-def of_the_form(**common: Any) -> tuple[DeliveryMessage, DeliveryMessage]:
+def of_the_form(**common: Any) -> tuple[MessagePart, MessagePart]:
     fresh = [a_delivery(number) for number in (0, 1, 4, 5)]
     fresh += [a_delivery(6, origin=PARKED._replace(first_line=12), text=None)]
     tried = [*fresh[:3], replace(fresh[3], attempts=2, last=an_attempt()), fresh[4]]
@@ -233,7 +233,7 @@ def test_the_forms_of_older_versions_are_read(version: int) -> None:
 
 
 @given(shared_parts())
-def test_parts_that_are_due_together_share_messages(parts: list[DeliveryMessage]) -> None:
+def test_parts_that_are_due_together_share_messages(parts: list[MessagePart]) -> None:
     """Nothing is lost, nothing comes twice; batches that were tried together stay together."""
     written = [*encode_together(parts)]
 
@@ -261,7 +261,7 @@ def _tried(delivery: Delivery) -> tuple[int, LastAttempt | None]:
 
 @given(shared_parts(), st.data())
 def test_a_message_shrinks_by_one_late_answer_after_another(
-    parts: list[DeliveryMessage], data: st.DataObject
+    parts: list[MessagePart], data: st.DataObject
 ) -> None:
     left, text = next(encode_together(parts))
     while sum(len(part.deliveries) for part in left) > 1:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from shared.delivery.messages.message import DeliveryMessage, NewerMessage, ReplayStep
+from shared.delivery.messages.message import MessagePart, NewerMessage, ReplayStep
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.message_writer import encode, encode_together
 from shared.delivery.messages.packing import MAX_STORED
@@ -16,35 +16,35 @@ from tests.builders import (
 )
 
 
-def read(text: str | bytes) -> DeliveryMessage:
+def read(text: str | bytes) -> MessagePart:
     (message,) = read_parts(text)
     return message
 
 
-def read_parts(text: str | bytes) -> tuple[DeliveryMessage, ...]:
+def read_parts(text: str | bytes) -> tuple[MessagePart, ...]:
     parts = decode(text)
     assert not isinstance(parts, NewerMessage | ReplayStep)
     return parts
 
 
-def read_all(texts: Sequence[str]) -> list[DeliveryMessage]:
+def read_all(texts: Sequence[str]) -> list[MessagePart]:
     assert all(len(text) <= MAX_STORED for text in texts)
     return [read(text) for text in texts]
 
 
-def read_shared(texts: Sequence[str]) -> list[tuple[DeliveryMessage, ...]]:
+def read_shared(texts: Sequence[str]) -> list[tuple[MessagePart, ...]]:
     """Read messages that may have several parts."""
     assert all(len(text) <= MAX_STORED for text in texts)
     return [read_parts(text) for text in texts]
 
 
-def together(*parts: DeliveryMessage) -> str:
+def together(*parts: MessagePart) -> str:
     """Write parts that share a message."""
     ((_, text),) = encode_together(parts)
     return text
 
 
-def joined(texts: list[str]) -> DeliveryMessage:
+def joined(texts: list[str]) -> MessagePart:
     """Read the parts of one message and put them together again."""
     parts = [read(text) for text in texts]
     deliveries = tuple(delivery for part in parts for delivery in part.deliveries)
@@ -52,7 +52,7 @@ def joined(texts: list[str]) -> DeliveryMessage:
     return replace(parts[0], deliveries=deliveries)
 
 
-def wire(message: DeliveryMessage | None = None, **members: Any) -> dict[str, Any]:
+def wire(message: MessagePart | None = None, **members: Any) -> dict[str, Any]:
     (text,) = encode(message or a_message())
     document: dict[str, Any] = json.loads(text)
     return document | members
