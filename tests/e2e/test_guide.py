@@ -56,7 +56,7 @@ def test_the_management_code(host: RunningHost, subscriber: Callable[..., Subscr
     )
 
     assert run.returncode == 0, run.stderr
-    assert f"crm {endpoint} ['sales']" in run.stdout.splitlines()
+    assert "crm WebHook ['sales']" in run.stdout.splitlines()
 
 
 def test_the_function_that_sends_an_account_s_events_on(
