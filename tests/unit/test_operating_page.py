@@ -9,6 +9,7 @@ ROOT = Path(__file__).parents[2]
 CALL = re.compile(
     r'(?:telemetry\.(?:info|warning|error)|(?<!def )log_job)\(\s*(?:"([^"]+)"|([^,)]+))'
 )
+ACTION = re.compile(r'(?:(?:\.change|_write|_log_change)\([^")]*|action=)"(\w+)"')
 #: What the only calls log whose names are not written where they are logged.
 COMPOSED = {
     'f"{self.noun}.changed"': {"namespace.changed", "system_topic.changed", "topic.changed"},
@@ -24,14 +25,23 @@ def logged() -> set[str]:
     return {name for text, code in calls for name in (COMPOSED[code] if code else {text})}
 
 
-def test_each_log_line_is_in_the_table() -> None:
+def rows() -> list[list[str]]:
+    """Return the rows of the log table, each with its two cells."""
     page = (ROOT / "docs/operating.md").read_text()
     table = page.split("| `event` | content |")[1].split("\n\n")[0]
-    described = {
-        name
-        for row in table.splitlines()
-        if row.startswith("| `")
-        for name in re.findall("`(.+?)`", row.split("|")[1])
-    }
+    return [row.split("|")[1:3] for row in table.splitlines() if row.startswith("| `")]
+
+
+def test_each_log_line_is_in_the_table() -> None:
+    described = {name for names, _ in rows() for name in re.findall("`(.+?)`", names)}
 
     assert described == logged()
+
+
+def test_each_action_on_a_subscription_is_in_the_table() -> None:
+    (text,) = (text for names, text in rows() if "`subscription.changed`" in names)
+    modules = ("subscriptions", "subscription_actions")
+    texts = [(ROOT / f"shared/engine/manage/{each}.py").read_text() for each in modules]
+
+    listed = re.findall(r"`(\w+)`", text.split("(")[1].split(")")[0])
+    assert set(listed) == {action for each in texts for action in ACTION.findall(each)}
