@@ -15,6 +15,7 @@ from cli.timeline import span
 
 Trouble = Mapping[str, Any]  # as ``status/topics`` answers it
 Hold = Mapping[str, Any]  # as ``holds`` answers it
+_WORDS = {"awaitingValidation": "awaiting validation", "deadLettering": "dead-lettering"}
 
 
 class Troubles(NamedTuple):
@@ -107,7 +108,7 @@ def why_text(trouble: Trouble) -> str:
 
 def word(kind: str) -> str:
     """Return the word for a kind of trouble."""
-    return "dead-lettering" if kind == "deadLettering" else kind
+    return _WORDS.get(kind, kind)
 
 
 def _age(seconds: float) -> str:

@@ -5,27 +5,32 @@ import { setInView, state } from "./store.js";
 
 const ROWS = 50; // of a page
 
-/** The state of a subscription: a word, how it looks, and why. */
-export function stateOf(subscription) {
-  const { isReadable, isExpired, hasConsented, paused, held } = subscription;
-  if (!isReadable) return { word: "damaged", look: "bad", why: "its row can't be read" };
-  if (isExpired) return { word: "expired", look: "off", why: "it gets no more events" };
-  if (!hasConsented) {
-    return { word: "awaiting validation", look: "warn", why: "the endpoint has not consented" };
-  }
+/**
+ * The state of a subscription: a word, how it looks, and why.
+ *
+ * Of several it is the most harmful, in the order of `Kind` in troubles.py. What the subscription
+ * itself says counts before its trouble, which may have been read earlier.
+ */
+export function stateOf({ isReadable, isExpired, hasConsented, paused, held, trouble }) {
+  if (!isReadable) return { ...troubleState("damaged"), why: "its row can't be read" };
+  const isCalled = !paused && !held && !isExpired;
+  if (isCalled && trouble?.kind === "failing") return { ...troubleState("failing"), why: trouble.why };
+  if (held && !paused) return { ...troubleState("held"), why: whyHeld(held) };
   if (paused) {
-    return { word: "paused", look: "warn", why: ["since ", moment(paused.since), ` by ${paused.by}`] };
+    return { ...troubleState("paused"), why: ["since ", moment(paused.since), ` by ${paused.by}`] };
   }
-  if (held) return { word: "held", look: "bad", why: whyHeld(held) };
-  if (subscription.trouble) return { ...troubleState(subscription.trouble.kind), why: subscription.trouble.why };
+  if (isExpired) return { ...troubleState("expired"), why: "it gets no more events" };
+  if (!hasConsented) return { ...troubleState("awaitingValidation"), why: "the endpoint has not consented" };
+  if (trouble) return { ...troubleState(trouble.kind), why: trouble.why };
   return { word: "delivering", look: "good", why: "" };
 }
 
 /** How a kind of trouble is shown. */
 export function troubleState(kind) {
-  return { word: kind === "deadLettering" ? "dead-lettering" : kind, look: LOOKS[kind] ?? "warn" };
+  return { word: WORDS[kind] ?? kind, look: LOOKS[kind] ?? "warn" };
 }
 
+const WORDS = { awaitingValidation: "awaiting validation", deadLettering: "dead-lettering" };
 const LOOKS = { damaged: "bad", failing: "bad", held: "bad", dropping: "bad", expired: "off" };
 
 function whyHeld(held) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -10,13 +11,21 @@ from typing import Any
 import pytest
 from azure.eventgrid import EventGridEvent
 
+from cli.troubles import word
 from devhost.azurite import Azurite
 from devhost.process import RunningHost, running_host
+from pushgrid.testing.memory import START
+from shared.clock import timestamp
+from shared.delivery.health.availability import Held, Open
+from shared.engine.operations.activity import Activity
+from shared.engine.operations.troubles import Facts, trouble_of
+from shared.subscriptions.subscription import Pause
 from testbed.arm import Arm
 from testbed.host_settings import host_settings
 from testbed.subscriber import PATIENCE, Push, Reply, Subscriber
 from tests.browser.conftest import Console, Start
 from tests.browser.test_usability import NARROW, suits_everybody
+from tests.builders import CRM, a_subscription
 from tests.commands import Printed, Run
 from tests.e2e.dead_letters import DeadLetters
 from tests.e2e.publishing import send
@@ -148,3 +157,48 @@ def judge_the_views(console: Console) -> None:
     )
     console.screenshot("subscription")
     suits_everybody(console)
+
+
+def test_a_subscription_s_state_is_the_first_that_status_names(console: Console) -> None:
+    """Whatever it is at the same time."""
+    names = ("fails", "is_held", "is_paused", "is_expired", "awaits")
+    chosen = itertools.product((False, True), repeat=len(names))
+    found = (both(**dict(zip(names, each, strict=True))) for each in chosen)
+    read, expected = zip(*found, strict=True)
+    console.open()
+
+    shown = console.page.evaluate(
+        "async (all) => { const { stateOf } = await import('/console/parts.js');"
+        " return all.map((each) => stateOf(each).word) }",
+        list(read),
+    )
+
+    assert shown == list(expected)
+
+
+def both(
+    *, fails: bool, is_held: bool, is_paused: bool, is_expired: bool, awaits: bool
+) -> tuple[dict[str, Any], str]:
+    """Return a subscription as the console reads it, and the word for it in `pushgrid status`."""
+    until = START + timedelta(minutes=5)
+    known = a_subscription(
+        pause=Pause(START, "ada") if is_paused else None,
+        expires_at=START if is_expired else None,
+        has_consented=not awaits,
+    )
+    facts = Facts(
+        key=CRM,
+        subscription=known,
+        availability=Held(until, "busy") if is_held else Open(),
+        activity=Activity(failing_since=START if fails else None),
+    )
+    trouble = trouble_of(facts, START)
+    read = {
+        "isReadable": True,
+        "isExpired": is_expired,
+        "hasConsented": not awaits,
+        "paused": {"since": timestamp(START), "by": "ada"} if is_paused else None,
+        "held": {"until": timestamp(until), "why": "busy"} if is_held else None,
+        "trouble": trouble and {"kind": trouble.kind, "why": trouble.why},
+    }
+    return read, word(trouble.kind) if trouble else "delivering"

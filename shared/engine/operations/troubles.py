@@ -27,7 +27,7 @@ class Kind(StrEnum):
     HELD = "held"
     PAUSED = "paused"
     EXPIRED = "expired"
-    PENDING = "pending"  # its endpoint has not consented
+    AWAITING_VALIDATION = "awaitingValidation"  # its endpoint has not consented
     SLOW = "slow"  # more waits than it takes in two minutes
     DROPPING = "dropping"
     DEAD_LETTERING = "deadLettering"
@@ -41,7 +41,9 @@ REMEDIES = {
     Kind.HELD: "pushgrid subscription test {subscription} --topic {topic}",
     Kind.PAUSED: "pushgrid subscription resume {subscription} --topic {topic}",
     Kind.EXPIRED: f"{_UPDATE} --expires TIME",
-    Kind.PENDING: "open the validation link that the endpoint was sent, or create it again",
+    Kind.AWAITING_VALIDATION: (
+        "open the validation link that the endpoint was sent, or create it again"
+    ),
     Kind.SLOW: f"{_UPDATE} --batch 100",
     Kind.DROPPING: f"{_UPDATE} --dead-letter-container NAME",
     Kind.DEAD_LETTERING: "pushgrid dead-letters list --topic {topic} --subscription {subscription}",
@@ -106,7 +108,7 @@ def kinds_of(facts: Facts, now: datetime) -> tuple[Kind, ...]:
         Kind.HELD: is_held,
         Kind.PAUSED: subscription.pause,
         Kind.EXPIRED: subscription.is_expired(now),
-        Kind.PENDING: not subscription.has_consented,
+        Kind.AWAITING_VALIDATION: not subscription.has_consented,
         Kind.SLOW: is_called and not activity.failing_since and _is_slow(activity),
         Kind.DROPPING: activity.dropped,
         Kind.DEAD_LETTERING: activity.dead_lettered,
@@ -191,7 +193,7 @@ def _explained_state(
         return known.pause.since, f"paused by {known.pause.by}"
     if kind is Kind.EXPIRED:
         return known.expires_at, "its expiration time is over: it gets no more events"
-    if kind is Kind.PENDING:
+    if kind is Kind.AWAITING_VALIDATION:
         return None, "the endpoint has not completed the validation handshake: it gets no events"
     return facts.held_since, held_why(facts.availability, words_of(facts.activity.failure))
 

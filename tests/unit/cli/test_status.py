@@ -67,9 +67,9 @@ FAILING = {
     "oldestSeenSeconds": 95.0,
     "remedy": "pushgrid timeline --topic orders --subscription crm",
 }
-PENDING = FAILING | {
+AWAITING = FAILING | {
     "subscription": "erp",
-    "kind": "pending",
+    "kind": "awaitingValidation",
     "also": [],
     "since": None,
     "why": "no handshake",
@@ -87,8 +87,8 @@ LISTED: list[dict[str, Any]] = [
     ("health", "troubles", "word", "code"),
     [
         ("healthy", [], "healthy", 0),
-        ("healthy", [FAILING, PENDING], "degraded", 1),
-        ("unhealthy", [FAILING, PENDING], "unhealthy", 1),
+        ("healthy", [FAILING, AWAITING], "degraded", 1),
+        ("unhealthy", [FAILING, AWAITING], "unhealthy", 1),
     ],
 )
 def test_it_is_healthy_only_if_nothing_is_wrong(
@@ -134,7 +134,7 @@ def test_it_is_healthy_only_if_nothing_is_wrong(
             f"orders/crm is failing, dead-lettering since 2026-02-09 11:58:00;{lines[1][1:]}",
             "  400 BadRequest at 11:59:41: no such \N{REPLACEMENT CHARACTER}[31mcustomer",
             "  pushgrid timeline --topic orders --subscription crm",
-            "orders/erp is pending; 0 events wait",
+            "orders/erp is awaiting validation; 0 events wait",
             "  no handshake",
             "  pushgrid timeline --topic orders --subscription crm",
         ]

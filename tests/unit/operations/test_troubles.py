@@ -71,7 +71,7 @@ def facts(
         (facts(FAILING, {"pause": PAUSE}, **HELD), ["paused"]),
         (facts({**FAILING, "dropped": LOST}, {"expires_at": START}), ["expired", "dropping"]),
         (facts(state={"expires_at": START + SECOND}), []),
-        (facts(state={"has_consented": False}), ["pending"]),
+        (facts(state={"has_consented": False}), ["awaitingValidation"]),
         (facts(subscription=None), ["damaged"]),
     ],
 )
@@ -152,7 +152,7 @@ def test_the_order_is_that_of_harm_then_of_what_waits() -> None:
     known = {
         "deadLettering": facts({"dead_lettered": LOST}),
         "slow": facts(SLOW),
-        "pending": facts(state={"has_consented": False}),
+        "awaitingValidation": facts(state={"has_consented": False}),
         "expired": facts(state={"expires_at": START}),
         "held": facts(**HELD),
         "failing": facts(FAILING),
@@ -166,8 +166,8 @@ def test_the_order_is_that_of_harm_then_of_what_waits() -> None:
     ordered = [document(each) for each in in_order(filter(None, found))]
 
     assert [each["kind"] for each in ordered] == [
-        "damaged", "failing", "failing", "held", "paused", "expired", "pending", "slow",
-        "dropping", "deadLettering",
+        "damaged", "failing", "failing", "held", "paused", "expired", "awaitingValidation",
+        "slow", "dropping", "deadLettering",
     ]  # fmt: skip
     assert [each["waiting"] for each in ordered if each["kind"] == "failing"] == [9, 0]
 
