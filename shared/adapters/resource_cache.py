@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import cached_property, partial
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from shared import telemetry
 from shared.adapters.cache import Cache
@@ -48,15 +48,6 @@ class _ByName(dict[str, EventSubscription]):
         return sum(each.filter.weight for each in self.values())
 
 
-class Readers(NamedTuple):
-    """Convert documents to values. A topic of a namespace needs its namespace's document, too."""
-
-    topic: Callable[[Document], Topic] = to_topic
-    namespace_topic: Callable[[Document, Document], Topic] = to_namespace_topic
-    subscription: Callable[[Document], EventSubscription] = to_subscription_in_force
-    absent_topic: Callable[[str, Document | None], Topic] = to_absent_topic
-
-
 class ResourceCache:
     """
     TopicReader and SubscriptionReader over a ResourceStore.
@@ -71,10 +62,8 @@ class ResourceCache:
         *,
         cache_for: timedelta,
         clock: Callable[[], float],
-        readers: Readers = Readers(),  # noqa: B008 - it can't be changed
     ) -> None:
         self._store = store
-        self._readers = readers
         seconds = cache_for.total_seconds()
         missing_seconds = min(cache_for, MISSING_FOR).total_seconds()
         self._topics = Cache[Topic | None](
@@ -141,7 +130,7 @@ class ResourceCache:
         resource = self._store.get(Table.TOPICS, CUSTOM_TOPICS, name)
         if resource is None:
             return None
-        read = _of_row(self._readers.topic, name.lower(), lambda topic: topic.name.lower())
+        read = _of_row(to_topic, name.lower(), lambda topic: topic.name.lower())
         return self._parsed(read, Table.TOPICS, CUSTOM_TOPICS, resource)
 
     def _read_absent(self, name: str) -> Topic:
@@ -150,8 +139,8 @@ class ResourceCache:
         if of_namespace:
             parent = self._store.get(Table.TOPICS, NAMESPACES, of_namespace.namespace)
         if parent is None:
-            return self._readers.absent_topic(name, None)
-        read = partial(self._readers.absent_topic, name)
+            return to_absent_topic(name, None)
+        read = partial(to_absent_topic, name)
         return self._parsed(read, Table.TOPICS, NAMESPACES, parent)
 
     def _read_namespace_topic(self, namespace: str, name: str) -> Topic | None:
@@ -160,7 +149,7 @@ class ResourceCache:
         if resource is None or parent is None:
             return None
         read = _of_row(
-            lambda document: self._readers.namespace_topic(document, parent.document),
+            lambda document: to_namespace_topic(document, parent.document),
             name.lower(),
             lambda topic: topic.name.lower(),
         )
@@ -184,7 +173,7 @@ class ResourceCache:
     def _subscription(self, topic: str, resource: Resource) -> EventSubscription:
         """Return the subscription, or its stand-in: an unreadable one costs no other."""
         key = SubscriptionKey(topic, resource.name).folded
-        read = _of_row(self._readers.subscription, key, lambda found: found.key.folded)
+        read = _of_row(to_subscription_in_force, key, lambda found: found.key.folded)
         try:
             return self._parsed(read, Table.EVENT_SUBSCRIPTIONS, topic, resource)
         except UnreadableDocument:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -23,6 +23,9 @@ from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.message_writer import encode
 from shared.delivery.pace import Limit
 from shared.engine.delivering.attempt_recorder import AttemptHistory
+from shared.engine.delivering.budget import Budget
+from shared.engine.delivering.endpoint import Endpoint
+from shared.engine.delivering.endpoint_registry import Endpoints
 from shared.engine.ports import Pusher, Queue
 from shared.events.topic import Topic
 from shared.http import HttpAnswer, HttpRequest
@@ -32,6 +35,17 @@ from tests.builders import a_subscription, a_topic
 
 MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
+
+
+def is_idle(budget: Budget) -> bool:
+    """Tell whether nothing is under way, unpacked or waits for a push."""
+    taken = (budget._under_way, budget._not_quick, *budget._unpacked.values())
+    return not any(taken) and not budget._waiting
+
+
+def known(endpoints: Endpoints) -> Collection[Endpoint]:
+    """Return the endpoints that a process remembers."""
+    return endpoints._known.values()
 
 
 class Directory(Faulty):

@@ -91,12 +91,6 @@ class Budget:
     )
     _freed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing is under way, unpacked or waits for a push."""
-        taken = (self._under_way, self._not_quick, *self._unpacked.values())
-        return not any(taken) and not self._waiting
-
     @asynccontextmanager
     async def memory(self, size: int, speed: Speed) -> AsyncIterator[bool]:
         """

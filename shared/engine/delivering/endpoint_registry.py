@@ -30,15 +30,6 @@ class Endpoints:
     clock_records: ClockRecords
     _known: OrderedDict[SubscriptionKey, Endpoint] = field(default_factory=OrderedDict)
 
-    def __len__(self) -> int:
-        """Return the number of known endpoints."""
-        return len(self._known)
-
-    @property
-    def are_idle(self) -> bool:
-        """Whether nothing waits for any of them, or is under way."""
-        return all(endpoint.is_idle for endpoint in self._known.values())
-
     def of(self, subscription: EventSubscription) -> Endpoint:
         """Return the endpoint of a subscription; a corrected endpoint starts with no history."""
         key, id_ = subscription.key.folded, endpoint_id(subscription)

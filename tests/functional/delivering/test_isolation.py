@@ -20,7 +20,7 @@ from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
 from shared.http import Audience, Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 from tests.builders import ORIGIN, a_delivery, a_message, text
-from tests.functional.deployment import SECOND, Deployment
+from tests.functional.deployment import SECOND, Deployment, is_idle
 
 HEALTHY = "https://healthy.example/"
 DURATION = 4  # seconds of publishing
@@ -232,7 +232,7 @@ def test_large_events_for_an_endpoint_that_hangs_leave_memory_to_others(
     held.let_go()
     app.loop.settle()
     assert all(each.done() for each in hanging)
-    assert budget.is_idle
+    assert is_idle(budget)
 
 
 def test_messages_that_wait_for_tokens_have_half_of_the_places(app: Deployment) -> None:

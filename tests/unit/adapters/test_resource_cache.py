@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import FakeClock, MemoryResources
-from shared.adapters.resource_cache import InvalidatingStore, Readers, ResourceCache
+from shared.adapters import resource_cache
+from shared.adapters.resource_cache import InvalidatingStore, ResourceCache
 from shared.engine.ports import (
     CUSTOM_TOPICS,
     NAMESPACE_TOPICS,
@@ -102,13 +103,18 @@ def store() -> CountingResources:
 
 
 @pytest.fixture
-def directory(store: CountingResources, clock: FakeClock) -> ResourceCache:
-    return ResourceCache(
-        store,
-        cache_for=CACHE_FOR,
-        clock=clock.monotonic,
-        readers=Readers(topic_of, namespace_topic_of, subscription_of, absent_topic_of),
-    )
+def directory(
+    store: CountingResources, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> ResourceCache:
+    """The cache of documents that are as short as a test needs them."""
+    for name, short in (
+        ("to_topic", topic_of),
+        ("to_namespace_topic", namespace_topic_of),
+        ("to_subscription_in_force", subscription_of),
+        ("to_absent_topic", absent_topic_of),
+    ):
+        monkeypatch.setattr(resource_cache, name, short)
+    return ResourceCache(store, cache_for=CACHE_FOR, clock=clock.monotonic)
 
 
 @pytest.fixture
