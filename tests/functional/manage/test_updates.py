@@ -87,7 +87,7 @@ def test_a_patch_of_an_expired_subscription_judges_what_it_changes(crm: ArmApi) 
     assert revived["properties"]["expirationTimeUtc"] == "2027-01-01T00:00:00Z"
 
 
-def test_so_does_one_of_a_namespaces_topic(shop_orders: ArmApi) -> None:
+def test_an_expired_subscription_of_a_namespace_topic_can_be_patched(shop_orders: ArmApi) -> None:
     body = push()
     body["properties"]["expirationTimeUtc"] = "2026-02-10T00:00:00Z"
     shop_orders.json("PUT", SHOP_CRM, body, status=201)
@@ -137,7 +137,9 @@ def test_a_destination_without_a_url_keeps_the_known_one(crm: ArmApi, form: str)
     assert crm.pusher.sent == []
 
 
-def test_so_does_that_of_a_namespaces_topic(shop_orders: ArmApi) -> None:
+def test_a_destination_of_a_namespace_topic_without_a_url_keeps_the_known_one(
+    shop_orders: ArmApi,
+) -> None:
     shop_orders.json("PUT", SHOP_CRM, push(), status=201)
     shop_orders.pusher.sent.clear()
     patch = push(maxDeliveryCount=3)

@@ -111,16 +111,21 @@ def test_a_payload_blob_is_written_off_the_loop_or_not_at_all() -> None:
         (
             PublishLogging.COMMITS,
             [
-                ("orders", [IDS[0], IDS[2]], 4, [TRACE.trace_id], 2.0),
-                ("returns", IDS[1], 2, None, 1.0),
+                (
+                    {"publish_ids": [IDS[0], IDS[2]], "trace_ids": [TRACE.trace_id]},
+                    "orders",
+                    4,
+                    2.0,
+                ),
+                ({"publish_id": IDS[1], "trace_id": None}, "returns", 2, 1.0),
             ],
         ),
         (
             PublishLogging.REQUESTS,
             [
-                ("orders", IDS[0], 3, None, 1.0),
-                ("returns", IDS[1], 2, None, 1.0),
-                ("orders", IDS[2], 1, TRACE.trace_id, 2.0),
+                ({"publish_id": IDS[0], "trace_id": None}, "orders", 3, 1.0),
+                ({"publish_id": IDS[1], "trace_id": None}, "returns", 2, 1.0),
+                ({"publish_id": IDS[2], "trace_id": TRACE.trace_id}, "orders", 1, 2.0),
             ],
         ),
     ],
@@ -145,11 +150,8 @@ def test_what_is_stored_is_logged_by_commit_or_by_request_and_counted_alike(
     assert [isinstance(each, StorageUnavailable) for each in results] == [False] * 3 + [True]
 
     found = logged("event.published")
-    for line, (topic, ids, events, traces, seconds) in zip(found, lines, strict=True):
-        names = (
-            ("publish_ids", "trace_ids") if isinstance(ids, list) else ("publish_id", "trace_id")
-        )
-        assert tuple(map(line.get, names)) == (ids, traces)
+    for line, (ids, topic, events, seconds) in zip(found, lines, strict=True):
+        assert {name: line.get(name) for name in ids} == ids
         assert (line["topic"], line["seconds"]) == (topic, seconds)
         assert (line["events"], line["deliveries"], line["unmatched"]) == (events, events, 0)
         assert (line["messages"], line["requests"]) == (1, 3)
