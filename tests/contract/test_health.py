@@ -25,6 +25,7 @@ HEALTH = Health(
         until=START + timedelta(seconds=10, microseconds=1),
         why="probation for Busy: 10 s",
         sent_at=START - timedelta(seconds=3),
+        cause="503 Busy",
         probation=Outcome.BUSY,
         probation_until=START + timedelta(seconds=9),
         delays=2,

@@ -35,6 +35,7 @@ class Hold:
     until: datetime
     why: str
     sent_at: datetime  # the start of the push that failed so
+    cause: str = ""  # the failure in words, as `Observation.cause`; empty: not known
     probation: Outcome | None = None  # without one, the hold is delayed delivery alone
     probation_until: datetime | None = None
     delays: int = 0  # consecutive holds of delayed delivery
@@ -159,6 +160,7 @@ def _hold(health: Health, seen: Observation, terms: DeliveryTerms) -> Hold | Non
             until=until,
             why=_why(f"probation for {seen.outcome}: {in_words(probation)}", seen),
             sent_at=seen.sent_at,
+            cause=seen.cause,
             probation=seen.outcome,
             probation_until=until,
             began_at=began,
@@ -172,6 +174,7 @@ def _hold(health: Health, seen: Observation, terms: DeliveryTerms) -> Hold | Non
             until=seen.ended_at + terms.scaled(wait),
             why=_why(f"delayed delivery: {in_words(wait)}", seen),
             sent_at=seen.sent_at,
+            cause=seen.cause,
             delays=delays + 1,
             began_at=began,
         )

@@ -47,6 +47,7 @@ def _hold(hold: Hold) -> Mapping[str, Any]:
         "beganAt": _text(hold.began_at),
         "sentAt": _text(hold.sent_at),
         "why": hold.why,
+        "cause": hold.cause,
         "probation": hold.probation,
         "probationUntil": _text(hold.probation_until),
         "delays": hold.delays,
@@ -62,6 +63,7 @@ def _hold_of(wire: Mapping[str, Any], until: datetime) -> Hold:
         until=until,
         why=str(wire["why"]),
         sent_at=moment_of(wire["sentAt"]),
+        cause=str(wire.get("cause", "")),  # an earlier version did not store it
         probation=Outcome(probation) if probation else None,
         probation_until=_time(wire["probationUntil"]),
         delays=int(wire["delays"]),

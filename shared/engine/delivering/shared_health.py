@@ -48,7 +48,13 @@ class HoldRecords(NamedTuple):
     key: SubscriptionKey
 
     def began(
-        self, reason: HoldReason, why: str, *, until: datetime | None = None, by: str | None = None
+        self,
+        reason: HoldReason,
+        why: str,
+        *,
+        cause: str = "",
+        until: datetime | None = None,
+        by: str | None = None,
     ) -> None:
         """Record that a hold has begun; *by* is who began it: a pause, of unknown end."""
         self.metrics.count(Metric.HOLDS_BEGAN, *self.key, Reason=reason)
@@ -57,7 +63,7 @@ class HoldRecords(NamedTuple):
             topic=self.key.topic,
             subscription=self.key.subscription,
             reason=reason,
-            cause=why.partition(" at ")[0],  # without its time: one for an alert
+            cause=cause or why,  # without its time: one for an alert
             why=why,
             until=until,
             by=by,
@@ -89,7 +95,7 @@ class HoldRecords(NamedTuple):
             because = "its endpoint was changed" if is_another else because
             self.ended(old.reason, because, lasted=now - old.began)
         if new:
-            self.began(new.reason, new.why, until=new.until)
+            self.began(new.reason, new.why, cause=new.cause, until=new.until)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
