@@ -81,6 +81,8 @@ class Deliver:
         parts = await self._read(body)
         if not parts:
             return
+        if queue is Queue.RETRIES:
+            self.endpoints.around.processes.come_first()
         places = self.places[queue]
         places.in_flight += 1
         try:

@@ -15,6 +15,7 @@ from shared.engine.ports import PROCESSES, OffLoop, ResourceStore, Table
 from shared.errors import AppError
 
 RENEWAL_AGAIN_IN = 1.0  # seconds
+_FIRST = "-"  # sorts before the digits with which other names begin
 
 
 class _Seen(NamedTuple):
@@ -50,6 +51,16 @@ class Processes:
     _is_new: bool = True  # its row was not there, and nothing was read since
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _waiting: dict[Callable[[], None], None] = field(default_factory=dict)
+
+    def come_first(self) -> None:
+        """
+        Stand before the processes that receive no retries, from the first share on.
+
+        What has no part waits on `retries`. If those who receive it had none either, because
+        deliveries and retries scale apart, it would wait for ever.
+        """
+        if self._read_at is None and not self._task and not self.name.startswith(_FIRST):
+            self.name = _FIRST + self.name
 
     def share(self, then: Callable[[], None]) -> Share | None:
         """Return the share; ``None``: there is none, and *then* is called after the next read."""

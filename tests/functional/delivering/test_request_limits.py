@@ -25,10 +25,12 @@ from tests.functional.deployment import SECOND, Deployment, Logged
 T = TypeVar("T")
 
 
-def begin(app: Deployment, process: Deliver, events: range) -> asyncio.Task[None]:
+def begin(
+    app: Deployment, process: Deliver, events: range, queue: Queue = Queue.DELIVERIES
+) -> asyncio.Task[None]:
     """Let a process deliver a message with these events, as far as no time has to pass."""
     (text,) = encode(a_message([a_delivery(number) for number in events]))
-    task = app.loop.create_task(process.run(text.encode(), Queue.DELIVERIES))
+    task = app.loop.create_task(process.run(text.encode(), queue))
     app.loop.settle()
     return task
 
@@ -106,6 +108,27 @@ def test_one_that_was_silent_waits_if_the_others_no_longer_count_it(app: Deploym
     begin(app, first, range(1, 41))
 
     assert (under_way(app, second, first), rows(app)) == ([10, 0], 2)
+
+
+def test_who_receives_retries_has_a_part_before_who_does_not(app: Deployment) -> None:
+    """Else what others put back waits for ever, where retries are a group of their own."""
+    held = app.hold("e-")
+    app.subscribe(limits=RequestLimits(at_once=1))
+    others = [app.deliver, app.new_process()]
+    retrying = app.new_process()
+    found = []
+
+    for start in range(0, 100, 10):
+        begin(app, retrying, range(start, start + 1), Queue.RETRIES)
+        for place, process in enumerate(others):
+            begin(app, process, range(start + place + 1, start + place + 2))
+        app.loop.advance(5 * SECOND)
+        found.append(under_way(app, retrying, *others))
+        held.let_go()
+        held.hold("e-")
+
+    assert found[-4:] == [[1, 0, 0]] * 4
+    assert max(map(sum, found)) == 1
 
 
 @pytest.mark.parametrize("by", [-3600, -20, 20, 3600])
