@@ -76,10 +76,9 @@ class Parts:
         if not is_known or not has_texts or message.generation == UNMATCHED:
             return None
         try:
-            found = self._unless_ended(self.subscriptions.subscription(message.key), message)
+            _, part = self._by_cache(message)
         except UnreadableDocument:
             return None
-        part = None if isinstance(found, EndReason) else self._judged(message, found)
         return None if part is None or part.ended else part
 
     def from_storage(self, message: MessagePart) -> JudgedPart | PutBack | None:
@@ -120,8 +119,7 @@ class Parts:
 
     def _part(self, message: MessagePart) -> JudgedPart | None:
         """Return the part, or drop it; what ends anything is read uncached."""
-        found = self._unless_ended(self.subscriptions.subscription(message.key), message)
-        part = None if isinstance(found, EndReason) else self._judged(message, found)
+        found, part = self._by_cache(message)
         if part and not part.ended:
             return part
         fresh = self._unless_ended(self.subscriptions.read_uncached(message.key), message)
@@ -130,6 +128,13 @@ class Parts:
             log_dropped(self.metrics, message.key, fresh, texts)
             return None
         return part if fresh == found else self._judged(message, fresh)
+
+    def _by_cache(
+        self, message: MessagePart
+    ) -> tuple[EventSubscription | EndReason, JudgedPart | None]:
+        """Return what the cache says, and the part by that, if its subscription is in force."""
+        found = self._unless_ended(self.subscriptions.subscription(message.key), message)
+        return found, None if isinstance(found, EndReason) else self._judged(message, found)
 
     def _keep_unreadable(self, message: MessagePart) -> PutBack | None:
         """

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from shared import telemetry
 from shared.arm.arm_json import answer, read_json
 from shared.arm.delivery_attributes_codec import parse_rotation, with_new_secret
 from shared.arm.subscription_codec import to_pause, with_pause, without_pause
@@ -22,7 +21,7 @@ from shared.delivery.health.endpoint_health import (
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.delivering.shared_health import HoldRecords
 from shared.engine.manage.call import Call
-from shared.engine.manage.subscriptions import Subscriptions
+from shared.engine.manage.subscriptions import Subscriptions, log_change
 from shared.engine.operations import subscription_state
 from shared.engine.ports import Document, HealthStore, Metrics
 from shared.errors import Conflict
@@ -91,9 +90,7 @@ class SubscriptionActions:
         said = "Its endpoint was not held."
         if hold:
             lasted = self.clock.now() - hold.began
-            telemetry.info(
-                "subscription.changed", **subscription.key._asdict(), action="release", by=call.by
-            )
+            log_change(subscription.key, subscription.generation, "release", call)
             records = HoldRecords(self.metrics, subscription.key)
             records.ended(hold.reason, "released", lasted=lasted, by=call.by)
             said = (

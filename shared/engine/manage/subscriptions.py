@@ -33,7 +33,7 @@ from shared.errors import UNREADABLE, Conflict, InvalidDocument, NotFound, Unrea
 from shared.http import HttpAnswer
 from shared.races import Backoff
 from shared.subscriptions.destination import EndpointType, host_addresses
-from shared.subscriptions.subscription import EventSubscription
+from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
 MAX_SUBSCRIPTIONS = 500  # of a topic
 _POLL_SECONDS = "1"
@@ -299,12 +299,17 @@ def _check_form(topic: ParentTopic, existing: Resource | None) -> None:
         )
 
 
-def _log_change(topic: ParentTopic, row: Resource, action: str, call: Call) -> None:
+def log_change(key: SubscriptionKey, generation: object, action: str, call: Call) -> None:
+    """Log who has changed a subscription of *generation*."""
     telemetry.info(
         "subscription.changed",
-        topic=topic.name,
-        subscription=str(row.document.get("name", row.name)),
-        generation=str(row.document.get("generation")),
+        **key._asdict(),
+        generation=str(generation),
         action=action,
         by=call.by,
     )
+
+
+def _log_change(topic: ParentTopic, row: Resource, action: str, call: Call) -> None:
+    key = SubscriptionKey(topic.name, str(row.document.get("name", row.name)))
+    log_change(key, row.document.get("generation"), action, call)

@@ -106,6 +106,7 @@ def test_the_log_names_who_did_it_and_no_secret(crm: ArmApi, logged: Logged) -> 
         ("release", "Entra ID principal o-1"),
         ("pause", "Entra ID principal o-1"),
     ]
+    assert {line["generation"] for line in lines} == {crm.in_force().generation}
     assert crm.in_force().pause == (START, "Entra ID principal o-1")
     assert KEY not in str(crm.stored())
 
