@@ -40,6 +40,7 @@ from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.endpoint_registry import Endpoints
 from shared.engine.delivering.follow import Follow
 from shared.engine.delivering.in_flight import InFlight
+from shared.engine.delivering.loop_time import loop_time
 from shared.engine.delivering.parts import JudgedPart, Parts, PutBack
 from shared.engine.delivering.requeue import NEWER_AGAIN_IN, Requeue, Stored, all_stored
 from shared.engine.ports import Metrics, OffLoop, Queue
@@ -144,7 +145,7 @@ class Deliver:
         return InFlight(
             places=places,
             follow=follow,
-            since=asyncio.get_running_loop().time(),
+            since=loop_time(),
             jitter=self.jitter(),
         )
 

@@ -25,6 +25,7 @@ from shared.engine.delivering.in_flight import (
     by_part,
     request_of,
 )
+from shared.engine.delivering.loop_time import loop_time
 from shared.engine.delivering.parts import JudgedPart
 from shared.engine.delivering.processes import Processes
 from shared.engine.delivering.results import Attempted, DeliveryResult, NotNow, Shortage
@@ -233,7 +234,7 @@ class Endpoint:
     @property
     def _is_early(self) -> bool:
         """Whether the next request would exceed the limit a second."""
-        return self._step > 0 and _now() + EARLY_TIMER < self._next_at
+        return self._step > 0 and loop_time() + EARLY_TIMER < self._next_at
 
     def _wait_for_share(self) -> None:
         """Turn back the line if the share is nothing; pump again when the next is not early."""
@@ -266,8 +267,8 @@ class Endpoint:
 
     def _begin(self, request: InFlightRequest) -> None:
         self._count(1)
-        self._begun[request] = _Begun(_now(), self.limit.is_half_used(self.under_way))
-        self._next_at = _now() + self._step
+        self._begun[request] = _Begun(loop_time(), self.limit.is_half_used(self.under_way))
+        self._next_at = loop_time() + self._step
         self.spawn(self._push(request))
         self._tick_soon()
 
@@ -287,7 +288,7 @@ class Endpoint:
 
     def _ended(self, request: InFlightRequest, result: DeliveryResult | Shortage) -> None:
         began = self._begun.pop(request)
-        now = _now()
+        now = loop_time()
         try:
             if isinstance(result, Attempted):
                 self._learn(request, result, began, now)
@@ -383,7 +384,7 @@ class Endpoint:
 
     def _book(self, count: int, soonest: datetime, now: datetime, rate: float) -> datetime:
         """Book the return of deliveries, at this rate or at twice what the endpoint took lately."""
-        rate = max(rate, 2 * self.accepted.per_second(_now()))
+        rate = max(rate, 2 * self.accepted.per_second(loop_time()))
         rate = min(rate, 1 / self._step) if self._step else rate
         self.returns, due = self.returns.book(count, soonest, rate, now)
         return due
@@ -396,7 +397,7 @@ class Endpoint:
     def _hangs_for(self) -> float:
         """Return for how many seconds the oldest push has been under way."""
         oldest = next(iter(self._begun.values()), None)
-        return 0.0 if oldest is None else _now() - oldest.at
+        return 0.0 if oldest is None else loop_time() - oldest.at
 
     def _tick_soon(self) -> None:
         if not self._is_ticking:
@@ -407,7 +408,7 @@ class Endpoint:
         """Look after what is not pushed at once, until nothing is left."""
         self._is_ticking = False
         self._judge_speed()
-        old = _now() - LONGEST_IN_LINE
+        old = loop_time() - LONGEST_IN_LINE
         self._withdraw(
             [each for each in self.pushing if each.message.since < old], "no push in time"
         )
@@ -440,7 +441,3 @@ class Endpoint:
 
 
 _TASKS: set[asyncio.Task[None]] = set()  # the loop itself refers to them weakly
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

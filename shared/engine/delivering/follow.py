@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,6 +20,7 @@ from shared.delivery.policy import Decision, End, EndReason, RetryAt, decide, re
 from shared.delivery.requests.push_request import Loaded, PushBatch, dead_letter_headers
 from shared.engine.delivering.attempt_recorder import AttemptHistory, AttemptRecorder
 from shared.engine.delivering.in_flight import PartResult
+from shared.engine.delivering.loop_time import loop_time
 from shared.engine.delivering.parts import JudgedPart
 from shared.engine.delivering.requeue import (
     LONG_HOLD,
@@ -100,7 +100,7 @@ class Follow:
     @property
     def is_due(self) -> bool:
         """Whether that time has come."""
-        return self.flush_at is not None and self.flush_at <= _now()
+        return self.flush_at is not None and self.flush_at <= loop_time()
 
     def begin(self, part: JudgedPart, recorder: AttemptRecorder) -> None:
         """Take a part, and end what of it is not tried any more."""
@@ -226,7 +226,7 @@ class Follow:
 
     async def _is_confirmed(self, follow: PartFollow) -> bool:
         """Ask whether the subscription is unchanged, once a second at most."""
-        now = _now()
+        now = loop_time()
         if follow.confirmed is None or now - follow.confirmed[0] >= GATHER_FOR:
             follow.confirmed = now, await self.is_current(follow.part.subscription)
         return follow.confirmed[1]
@@ -250,7 +250,7 @@ class Follow:
 
     def _note_age(self) -> None:
         if self._oldest is None:
-            self._oldest = _now()
+            self._oldest = loop_time()
 
     def _end_untried(self, follow: PartFollow, loaded: Loaded, end: End) -> None:
         follow.recorder.ended(loaded, end)
@@ -331,7 +331,3 @@ def _together(decisions: list[Decision]) -> list[Decision]:
     if latest is None:
         return decisions
     return [replace(each, due=latest) if isinstance(each, RetryAt) else each for each in decisions]
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from shared import telemetry
 from shared.clock import Clock, timestamp
 from shared.delivery.shares import ALIVE_FOR, ALONE, RENEWED_EVERY, VALID_FOR, Share, share_of
+from shared.engine.delivering.loop_time import loop_time
 from shared.engine.ports import PROCESSES, OffLoop, ResourceStore, Table
 from shared.errors import AppError
 
@@ -64,7 +65,7 @@ class Processes:
 
     def share(self, then: Callable[[], None]) -> Share | None:
         """Return the share; ``None``: there is none, and *then* is called after the next read."""
-        now = _now()
+        now = loop_time()
         if self._task is None and now >= self._renew_at:
             self._task = asyncio.get_running_loop().create_task(self._renew())
         if self._read_at is not None and now < self._read_at + VALID_FOR and now >= self._begins_at:
@@ -74,14 +75,14 @@ class Processes:
         return None
 
     async def _renew(self) -> None:
-        began = _now()
+        began = loop_time()
         old = {name: it.etag for name, it in self._seen.items() if began - it.at >= ALIVE_FOR}
         try:
             others = await self.off_loop(partial(self._read, old))
         except AppError as error:
             if not self._has_failed:
                 telemetry.error("limits.unshared", detail=str(error))
-            self._has_failed, self._renew_at = True, _now() + RENEWAL_AGAIN_IN
+            self._has_failed, self._renew_at = True, loop_time() + RENEWAL_AGAIN_IN
         else:
             self._has_failed, self._renew_at = False, began + RENEWED_EVERY
             self._learn(others, began)
@@ -93,7 +94,7 @@ class Processes:
                 each()
 
     def _learn(self, others: Mapping[str, str], began: float) -> None:
-        now = _now()
+        now = loop_time()
         seen = {name: _Seen(etag, now) for name, etag in others.items()}
         same = {name: it for name, it in self._seen.items() if others.get(name) == it.etag}
         self._seen, self._read_at = seen | same, began
@@ -117,7 +118,3 @@ class Processes:
             self.rows.delete(Table.TOPICS, PROCESSES, name, etag)
         found = self.rows.list(Table.TOPICS, PROCESSES)
         return {each.name: each.etag for each in found if each.name != self.name}
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
