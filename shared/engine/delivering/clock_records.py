@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 from shared import telemetry
 from shared.clock import SETTLES_IN, moment_of, timestamp
 from shared.delivery.furthest import Bounds
-from shared.engine.ports import Resource, ResourceStore, Table
+from shared.engine.ports import STATE, Resource, ResourceStore, Table
 from shared.errors import UNREADABLE, Conflict, StorageUnavailable
 from shared.subscriptions.subscription import SubscriptionKey
 
-STATE = "state"
 JUMP = "jump"
 
 

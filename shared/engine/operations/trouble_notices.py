@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from shared.clock import Clock, timestamp
-from shared.engine.delivering.clock_records import STATE
 from shared.engine.operations.activity import latest_failure
 from shared.engine.operations.subscription_state import read_availability
 from shared.engine.operations.troubles import REMEDIES, Kind, failure_cause, held_why, words_of
 from shared.engine.ports import (
+    STATE,
     AttemptReader,
     CountReader,
     HealthStore,

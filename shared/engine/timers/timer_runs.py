@@ -10,8 +10,7 @@ from typing import NamedTuple, Protocol
 
 from shared import telemetry
 from shared.clock import Clock, is_pending, timestamp
-from shared.engine.delivering.clock_records import STATE
-from shared.engine.ports import Resource, ResourceStore, Table
+from shared.engine.ports import STATE, Resource, ResourceStore, Table
 from shared.errors import UNREADABLE, AppError, Conflict, StorageUnavailable
 
 EVERY = timedelta(minutes=1)  # at most; a changed result is written at once

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from shared import telemetry
 from shared.clock import Clock
-from shared.engine.delivering.clock_records import STATE
-from shared.engine.ports import CountReader, Resource, ResourceStore, Table
+from shared.engine.ports import STATE, CountReader, Resource, ResourceStore, Table
 from shared.engine.timers.queue_watch import WatchQueues
 from shared.errors import UNREADABLE, Conflict
 from shared.metrics import Counts, Metric, count_of, most_frequent_error
