@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
 
 from shared import telemetry
 from shared.clock import Clock, is_pending
@@ -41,61 +40,63 @@ _TRIES = 3  # to write over what others have written
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
-class HoldRecords(NamedTuple):
-    """Records about the holds of one subscription."""
+def hold_began(
+    metrics: Metrics,
+    key: SubscriptionKey,
+    reason: HoldReason,
+    why: str,
+    *,
+    cause: str = "",
+    **fields: telemetry.Field,
+) -> None:
+    """Record that a hold has begun: *until* when, or for a pause *by* whom."""
+    metrics.count(Metric.HOLDS_BEGAN, *key, Reason=reason)
+    telemetry.warning(
+        "hold.began",
+        **key._asdict(),
+        reason=reason,
+        cause=cause or why,  # without its time: one for an alert
+        why=why,
+        **fields,
+    )
 
-    metrics: Metrics
-    key: SubscriptionKey
 
-    def began(
-        self,
-        reason: HoldReason,
-        why: str,
-        *,
-        cause: str = "",
-        until: datetime | None = None,
-        by: str | None = None,
-    ) -> None:
-        """Record that a hold has begun; *by* is who began it: a pause, of unknown end."""
-        self.metrics.count(Metric.HOLDS_BEGAN, *self.key, Reason=reason)
-        telemetry.warning(
-            "hold.began",
-            topic=self.key.topic,
-            subscription=self.key.subscription,
-            reason=reason,
-            cause=cause or why,  # without its time: one for an alert
-            why=why,
-            until=until,
-            by=by,
-        )
+def hold_ended(
+    metrics: Metrics,
+    key: SubscriptionKey,
+    reason: HoldReason,
+    because: str,
+    *,
+    lasted: timedelta,
+    **fields: telemetry.Field,
+) -> None:
+    """Record that a hold has ended; *by* whom, if anybody ended it."""
+    metrics.count(Metric.HOLDS_ENDED, *key, Reason=reason)
+    telemetry.info(
+        "hold.ended",
+        **key._asdict(),
+        reason=reason,
+        because=because,
+        seconds=round(lasted.total_seconds(), 3),
+        **fields,
+    )
 
-    def ended(
-        self, reason: HoldReason, because: str, *, lasted: timedelta, by: str | None = None
-    ) -> None:
-        """Record that a hold has ended; *by* is who ended it, if anybody did."""
-        self.metrics.count(Metric.HOLDS_ENDED, *self.key, Reason=reason)
-        telemetry.info(
-            "hold.ended",
-            **self.key._asdict(),
-            reason=reason,
-            because=because,
-            seconds=round(lasted.total_seconds(), 3),
-            by=by,
-        )
 
-    def changed(self, before: Health | None, after: Health, now: datetime) -> None:
-        """Record what a write of an endpoint's shared health has changed about its hold."""
-        old, new = before.hold if before else None, after.hold
-        is_another = before is not None and before.endpoint != after.endpoint
-        is_over = old is None or (after.released_at and after.released_at > old.since)
-        if not is_over and not is_another:
-            return  # a hold that a failed probe prolongs goes on
-        if old:
-            because = "its time is over" if after.failures else "its endpoint accepted an event"
-            because = "its endpoint was changed" if is_another else because
-            self.ended(old.reason, because, lasted=now - old.began)
-        if new:
-            self.began(new.reason, new.why, cause=new.cause, until=new.until)
+def hold_changed(
+    metrics: Metrics, key: SubscriptionKey, before: Health | None, after: Health, now: datetime
+) -> None:
+    """Record what a write of an endpoint's shared health has changed about its hold."""
+    old, new = before.hold if before else None, after.hold
+    is_another = before is not None and before.endpoint != after.endpoint
+    is_over = old is None or (after.released_at and after.released_at > old.since)
+    if not is_over and not is_another:
+        return  # a hold that a failed probe prolongs goes on
+    if old:
+        because = "its time is over" if after.failures else "its endpoint accepted an event"
+        because = "its endpoint was changed" if is_another else because
+        hold_ended(metrics, key, old.reason, because, lasted=now - old.began)
+    if new:
+        hold_began(metrics, key, new.reason, new.why, cause=new.cause, until=new.until)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -219,7 +220,7 @@ class SharedHealth:
         etag, seen = self._row.etag if self._row else None, len(self._unwritten)
         self._row = await self.store.write(self.key, health, etag)
         del self._unwritten[:seen]
-        HoldRecords(self.metrics, self.key).changed(before, health, self.clock.now())
+        hold_changed(self.metrics, self.key, before, health, self.clock.now())
 
     def _needs_write(self) -> bool:
         failed = self._failed_at

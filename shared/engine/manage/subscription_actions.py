@@ -19,7 +19,7 @@ from shared.delivery.health.endpoint_health import (
     release,
 )
 from shared.engine.delivering.deployment_terms import DeploymentTerms
-from shared.engine.delivering.shared_health import HoldRecords
+from shared.engine.delivering.shared_health import hold_began, hold_ended
 from shared.engine.manage.call import Call
 from shared.engine.manage.subscriptions import Subscriptions, log_change
 from shared.engine.operations import subscription_state
@@ -52,8 +52,7 @@ class SubscriptionActions:
         is_new = self.subscriptions.change(call, "pause", lambda stored: with_pause(stored, pause))
         subscription = self.subscriptions.in_force(call)
         if is_new:
-            records = HoldRecords(self.metrics, subscription.key)
-            records.began(HoldReason.PAUSE, "paused", by=call.by)
+            hold_began(self.metrics, subscription.key, HoldReason.PAUSE, "paused", by=call.by)
         terms = self.terms.of(subscription)
         end = "dead-lettered" if terms.dead_letter else "dropped"
         said = "Paused" if is_new else "Already paused"
@@ -78,8 +77,8 @@ class SubscriptionActions:
         said = "It was not paused."
         if is_new and pause:
             lasted = self.clock.now() - pause.since
-            records = HoldRecords(self.metrics, subscription.key)
-            records.ended(HoldReason.PAUSE, "resumed", lasted=lasted, by=call.by)
+            key, why = subscription.key, "resumed"
+            hold_ended(self.metrics, key, HoldReason.PAUSE, why, lasted=lasted, by=call.by)
             said = "Resumed: events that waited are delivered one after the other, within minutes."
         return self._answer(subscription, said, is_changed=is_new)
 
@@ -91,8 +90,8 @@ class SubscriptionActions:
         if hold:
             lasted = self.clock.now() - hold.began
             log_change(subscription.key, subscription.generation, "release", call)
-            records = HoldRecords(self.metrics, subscription.key)
-            records.ended(hold.reason, "released", lasted=lasted, by=call.by)
+            key, why = subscription.key, "released"
+            hold_ended(self.metrics, key, hold.reason, why, lasted=lasted, by=call.by)
             said = (
                 "Released: held events are sent within 5 minutes. Events that have failed "
                 "keep the times of their next attempts."

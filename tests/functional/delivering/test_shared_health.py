@@ -15,7 +15,7 @@ from pushgrid.testing.memory import START, answered
 from shared.delivery.health.availability import Held, Open
 from shared.delivery.health.endpoint_health import Health, Hold, Observation, endpoint_id
 from shared.delivery.outcome import Outcome
-from shared.engine.delivering.shared_health import HoldRecords
+from shared.engine.delivering.shared_health import hold_changed
 from shared.engine.ports import Resource, Table
 from shared.metrics import Metric
 from tests.builders import CRM, URL, a_delivery, a_message, a_subscription, a_topic
@@ -346,7 +346,7 @@ def test_what_a_change_of_health_ends_and_begins(
     ended: str | None,
     began: Hold | None,
 ) -> None:
-    HoldRecords(app.metrics, CRM).changed(before, after, START + 10 * MINUTE)
+    hold_changed(app.metrics, CRM, before, after, START + 10 * MINUTE)
 
     assert [line["because"] for line in logged("hold.ended")] == ([ended] if ended else [])
     assert [line["why"] for line in logged("hold.began")] == ([began.why] if began else [])
