@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -31,7 +31,7 @@ from shared.engine.ports import AttemptLog, Metrics, OffLoop
 from shared.events.event import event_ids, event_names
 from shared.metrics import Metric, error_type
 from shared.settings import AttemptLogging
-from shared.subscriptions.subscription import SubscriptionKey
+from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
 QUIET_FOR = timedelta(seconds=30)  # after a failed write; what comes meanwhile is not recorded
 
@@ -87,12 +87,16 @@ class AttemptRecorder:
     """Records what becomes of one part's deliveries: in log lines, rows and counts."""
 
     message: MessagePart
+    subscription: InitVar[EventSubscription]
     terms: DeliveryTerms
-    lines: AttemptLines
     history: AttemptHistory
     metrics: Metrics
     clock: Clock
+    _lines: AttemptLines = field(init=False)
     _rows: list[AttemptRecord] = field(default_factory=list)
+
+    def __post_init__(self, subscription: EventSubscription) -> None:
+        self._lines = AttemptLines(self.message, subscription, self.terms)
 
     @property
     def keeps_successes(self) -> bool:
@@ -132,13 +136,13 @@ class AttemptRecorder:
         for (delivery, text), decision in zip(tried, decisions, strict=True):
             self._add(delivery, text, attempted.began_at, attempted.outcome, decision)
         if isinstance(decisions[0], Delivered):
-            self.lines.succeeded(tried, attempted.outcome)
+            self._lines.succeeded(tried, attempted.outcome)
         else:
-            self.lines.attempted(tried, attempted.outcome, decisions[0], self.clock.now())
+            self._lines.attempted(tried, attempted.outcome, decisions[0], self.clock.now())
 
     def ended(self, loaded: Loaded, end: End) -> None:
         """Record an end without another attempt."""
-        self.lines.ended(*loaded, end)
+        self._lines.ended(*loaded, end)
         self._add(*loaded, self.clock.now(), None, end)
 
     def lost(self, delivery: Delivery, end: End) -> None:

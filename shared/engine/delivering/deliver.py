@@ -33,7 +33,6 @@ from shared.delivery.messages.message import (
 )
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.packing import due_together
-from shared.engine.delivering.attempt_lines import AttemptLines
 from shared.engine.delivering.attempt_recorder import AttemptHistory, AttemptRecorder
 from shared.engine.delivering.budget import Budget, Places
 from shared.engine.delivering.clock_records import ClockRecords
@@ -212,8 +211,8 @@ class Deliver:
     def _recorder(self, part: JudgedPart) -> AttemptRecorder:
         return AttemptRecorder(
             message=part.message,
+            subscription=part.subscription,
             terms=part.terms,
-            lines=AttemptLines(part.message, part.subscription, part.terms),
             history=self.history,
             metrics=self.metrics,
             clock=self.clock,
