@@ -161,6 +161,7 @@ def test_other_hosts_lose_nothing_and_get_nothing_twice(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
+    monkeypatch.setattr(process, "_built", {})
     wiring.load_function()
 
     telemetry.error("metrics.lost", rows=3)
@@ -193,6 +194,7 @@ def test_the_setting_chooses_how_a_line_is_written(
 def test_functions_begin_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[bool] = []
     monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
+    monkeypatch.setattr(process, "_built", {})
     monkeypatch.setattr(worker_log, "print_what_the_host_drops", lambda: begun.append(True))
 
     wiring.load_function()
