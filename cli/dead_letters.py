@@ -21,7 +21,7 @@ from cli.subscription_document import destination_of, topic_of
 from cli.terminal import Found, say
 from cli.timeline import said
 from shared.clip import clip
-from shared.deadletter.batching import dead_letter_folder
+from shared.deadletter.paths import dead_letter_folder
 
 _NOTHING = 1  # exit code: there are none
 _NONE = (

@@ -13,7 +13,7 @@ from pushgrid.testing.driven_app import DrivenApp, Refused
 from pushgrid.testing.subscriber import Answer, Attempt, Handler, SubscriberWebhook, checked
 from pushgrid.testing.unknown_members import refuse_unknown_members
 from shared.clock import timestamp
-from shared.deadletter.batching import dead_letter_folder
+from shared.deadletter.paths import dead_letter_folder
 from shared.delivery.delivery_profile import DeliveryProfile, Feature
 from shared.delivery.profiles import PROFILES
 from shared.events.notices import APIS, WrittenBlob

@@ -11,7 +11,7 @@ from azure.storage.queue import QueueClient
 
 from cli.deployment import Deployment
 from devhost.azurite import Azurite
-from shared.deadletter.batching import dead_letter_path
+from shared.deadletter.paths import dead_letter_path
 from shared.engine.ports import Queue
 from testbed.arm import Arm
 from testbed.subscriber import Subscriber

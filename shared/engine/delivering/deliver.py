@@ -233,7 +233,7 @@ class Deliver:
             if follow.is_due:
                 await follow.flush()
         await follow.flush()
-        follow.end()
+        follow.log_runs()
 
     async def _is_current(self, subscription: EventSubscription) -> bool:
         return await self.off_loop(partial(self.parts.is_unchanged, subscription))

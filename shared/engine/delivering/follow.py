@@ -161,8 +161,8 @@ class Follow:
         rows = [row for follow in self._parts.values() for row in follow.recorder.take_rows()]
         await self.history.write(rows)
 
-    def end(self) -> None:
-        """Say of each part what came of it."""
+    def log_runs(self) -> None:
+        """Log of each part what came of it."""
         for part, follow in self._parts.items():
             hold = follow.held_by
             telemetry.info(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from shared import telemetry
 from shared.clock import Clock, timestamp
-from shared.deadletter.batching import blob_path
+from shared.deadletter.paths import blob_path
 from shared.engine.ports import DeadLetterStore, Queue
 from shared.events.literals import dumps, loads
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from shared.arm.arm_json import answer
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.clock import Clock, timestamp
-from shared.deadletter.batching import dead_letter_folder
+from shared.deadletter.paths import dead_letter_folder
 from shared.deadletter.reader import UnreadableBlob
 from shared.delivery.attempt_record import KEPT_FOR
 from shared.engine.manage.call import Call, next_link, read_time, read_top

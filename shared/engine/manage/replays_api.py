@@ -12,7 +12,7 @@ from shared.arm.deployment_capabilities import DeploymentCapabilities
 from shared.arm.sections import Section, document, raise_faults
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.clock import Clock
-from shared.deadletter.batching import MAX_PATH, dead_letter_folder
+from shared.deadletter.paths import MAX_PATH, dead_letter_folder
 from shared.deadletter.selection import Selection
 from shared.delivery.attempt_record import KEPT_FOR
 from shared.engine.manage.call import Call

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from shared.clock import optional_timestamp, timestamp
-from shared.deadletter.batching import MAX_PATH
+from shared.deadletter.paths import MAX_PATH
 from shared.deadletter.reader import (
     MAX_BLOB,
     TOO_LARGE,

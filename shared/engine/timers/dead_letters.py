@@ -13,7 +13,8 @@ from typing import Any
 
 from shared import telemetry
 from shared.clock import Clock
-from shared.deadletter.batching import batches, blob_body, dead_letter_path, numbered_path
+from shared.deadletter.batching import batches, blob_body
+from shared.deadletter.paths import dead_letter_path, numbered_path
 from shared.deadletter.record import namespace_record, record
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message_writer import with_blob

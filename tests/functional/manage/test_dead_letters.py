@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import pytest
 
-from shared.deadletter.batching import dead_letter_path
 from shared.deadletter.blob_summary import BlobSummary
+from shared.deadletter.paths import dead_letter_path
 from shared.deadletter.reader import MAX_BLOB
 from shared.engine.operations.dead_letter_blobs import MAX_LISTINGS
 from shared.subscriptions.subscription import DeadLetterDestination
