@@ -125,7 +125,7 @@ def test_a_hold_is_told_and_released(
     used = to_subscription_in_force(stored.document)
     now = datetime.now(UTC)
     why, until = "delayed delivery: 1 h", now + timedelta(hours=1)
-    hold = Hold(since=now, until=until, why=why, sent_at=now, delays=9)
+    hold = Hold(extended_at=now, until=until, why=why, sent_at=now, delays=9)
     health = Health(endpoint=endpoint_id(used), hold=hold)
     TableHealth(resources, lambda: 0.0).write(used.key, health, None)
     console.sign_in(f"/topics/{name}/crm")

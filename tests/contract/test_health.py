@@ -21,7 +21,7 @@ from tests.builders import CRM
 HEALTH = Health(
     endpoint="g-1",
     hold=Hold(
-        since=START,
+        extended_at=START,
         until=START + timedelta(seconds=10, microseconds=1),
         why="probation for Busy: 10 s",
         sent_at=START - timedelta(seconds=3),
@@ -31,7 +31,7 @@ HEALTH = Health(
         delays=2,
         probe_until=START + timedelta(seconds=50),
         probe_changes=3,
-        began_at=START - timedelta(minutes=1),
+        first_failed_at=START - timedelta(minutes=1),
     ),
     released_at=START - timedelta(seconds=1),
     failures=10,

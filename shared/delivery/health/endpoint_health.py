@@ -31,7 +31,7 @@ class HoldReason(StrEnum):
 class Hold:
     """A time in which nothing is sent; one probe follows it, whose failure extends the hold."""
 
-    since: datetime  # the failure that began or last extended it: no success sent earlier ends it
+    extended_at: datetime  # or begun, by a failure: no success sent earlier ends it
     until: datetime
     why: str
     sent_at: datetime  # the start of the push that failed so
@@ -41,11 +41,11 @@ class Hold:
     delays: int = 0  # consecutive holds of delayed delivery
     probe_until: datetime | None = None  # the latest end of a probe that is under way
     probe_changes: int = 0  # probes begun or returned
-    began_at: datetime | None = None  # the first failure, if that was not `since`
+    first_failed_at: datetime | None = None  # if that was not `extended_at`
 
     @property
-    def began(self) -> datetime:
-        return self.began_at or self.since
+    def began_at(self) -> datetime:
+        return self.first_failed_at or self.extended_at
 
     @property
     def reason(self) -> HoldReason:
@@ -116,18 +116,18 @@ def observe(health: Health, seen: Observation, terms: DeliveryTerms) -> Health:
         return _succeeded(health, seen)
     failed = replace(health, failures=health.failures + seen.new_events)
     hold = _hold(failed, seen, terms)
-    if hold is None and seen.is_probe and health.hold and health.hold.since < seen.sent_at:
+    if hold is None and seen.is_probe and health.hold and health.hold.extended_at < seen.sent_at:
         # This one is over by time.
         return replace(failed, hold=None, released_at=_latest(health.released_at, seen.sent_at))
     hold, released_at = _longer(health.hold, hold), health.released_at
-    is_released = hold and released_at and released_at > hold.since
+    is_released = hold and released_at and released_at > hold.extended_at
     return replace(failed, hold=None if is_released else hold)
 
 
 def release(health: Health, now: datetime) -> Health:
     """Return the health after an operator has ended its hold: failures count anew."""
-    since = health.hold.since if health.hold else now
-    released_at = max(now, since + timedelta.resolution)  # another clock may be ahead
+    extended_at = health.hold.extended_at if health.hold else now
+    released_at = max(now, extended_at + timedelta.resolution)  # another clock may be ahead
     return replace(health, hold=None, released_at=released_at, failures=0, counted_from=now)
 
 
@@ -139,9 +139,9 @@ def _succeeded(health: Health, seen: Observation) -> Health:
     anew = replace(health, failures=0, counted_from=counted_from)
     if hold is None:
         return replace(anew, released_at=_latest(health.released_at, seen.sent_at))
-    if seen.sent_at <= hold.since and not (seen.is_late and seen.sent_at >= hold.sent_at):
+    if seen.sent_at <= hold.extended_at and not (seen.is_late and seen.sent_at >= hold.sent_at):
         return anew  # It was sent before the hold began.
-    released_at = max(seen.sent_at, hold.since + timedelta.resolution)
+    released_at = max(seen.sent_at, hold.extended_at + timedelta.resolution)
     return replace(anew, hold=None, released_at=_latest(health.released_at, released_at))
 
 
@@ -149,34 +149,34 @@ def _hold(health: Health, seen: Observation, terms: DeliveryTerms) -> Hold | Non
     """Return the hold that a failure begins, if any."""
     old = health.hold
     goes_on = old is not None and not seen.is_probe and seen.ended_at < old.until
-    since = old.since if old and goes_on else seen.ended_at
-    began = min(old.began, seen.ended_at) if old else seen.ended_at
+    extended_at = old.extended_at if old and goes_on else seen.ended_at
+    first_failed_at = min(old.began_at, seen.ended_at) if old else seen.ended_at
     hold: Hold | None = None
     probation = terms.profile.probation.get(seen.outcome)
     if probation and not seen.is_isolated:
         until = seen.ended_at + terms.scaled(probation)
         hold = Hold(
-            since=since,
+            extended_at=extended_at,
             until=until,
             why=_why(f"probation for {seen.outcome}: {in_words(probation)}", seen),
             sent_at=seen.sent_at,
             cause=seen.cause,
             probation=seen.outcome,
             probation_until=until,
-            began_at=began,
+            first_failed_at=first_failed_at,
         )
     rule = terms.profile.delayed_delivery
     delays = old.delays if old else 0
     if rule and (seen.is_probe if delays else health.failures >= rule.failures):
         wait = rule.hold_after(delays)
         delayed = Hold(
-            since=since,
+            extended_at=extended_at,
             until=seen.ended_at + terms.scaled(wait),
             why=_why(f"delayed delivery: {in_words(wait)}", seen),
             sent_at=seen.sent_at,
             cause=seen.cause,
             delays=delays + 1,
-            began_at=began,
+            first_failed_at=first_failed_at,
         )
         hold = _longer(hold, delayed)
     return hold
@@ -203,8 +203,8 @@ def _longer(one: Hold | None, other: Hold | None) -> Hold | None:
         later,
         probation=on_probation.probation,
         probation_until=on_probation.probation_until,
-        since=max(one.since, other.since),
-        began_at=min(one.began, other.began),
+        extended_at=max(one.extended_at, other.extended_at),
+        first_failed_at=min(one.began_at, other.began_at),
         sent_at=max(one.sent_at, other.sent_at),
         delays=max(one.delays, other.delays),
     )
@@ -235,8 +235,8 @@ def _bounded(hold: Hold, bounds: Bounds) -> Hold:
     what, longest = StoredTime.HOLD, longest_hold(hold.probation, hold.delays)
     return replace(
         hold,
-        since=bounds(what, hold.since),
-        began_at=hold.began_at and bounds(what, hold.began_at),
+        extended_at=bounds(what, hold.extended_at),
+        first_failed_at=hold.first_failed_at and bounds(what, hold.first_failed_at),
         sent_at=bounds(what, hold.sent_at),
         until=bounds(what, hold.until, longest),
         probation_until=hold.probation_until and bounds(what, hold.probation_until, longest),

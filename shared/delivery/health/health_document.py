@@ -43,8 +43,8 @@ def health_of(document: Mapping[str, Any]) -> Health:
 
 def _hold(hold: Hold) -> Mapping[str, Any]:
     return {
-        "since": _text(hold.since),
-        "beganAt": _text(hold.began_at),
+        "since": _text(hold.extended_at),
+        "beganAt": _text(hold.first_failed_at),
         "sentAt": _text(hold.sent_at),
         "why": hold.why,
         "cause": hold.cause,
@@ -59,7 +59,7 @@ def _hold(hold: Hold) -> Mapping[str, Any]:
 def _hold_of(wire: Mapping[str, Any], until: datetime) -> Hold:
     probation = wire["probation"]
     return Hold(
-        since=moment_of(wire["since"]),
+        extended_at=moment_of(wire["since"]),
         until=until,
         why=str(wire["why"]),
         sent_at=moment_of(wire["sentAt"]),
@@ -69,7 +69,7 @@ def _hold_of(wire: Mapping[str, Any], until: datetime) -> Hold:
         delays=int(wire["delays"]),
         probe_until=_time(wire["probeUntil"]),
         probe_changes=int(wire["turn"]),
-        began_at=_time(wire.get("beganAt")),  # an earlier version did not store it
+        first_failed_at=_time(wire.get("beganAt")),  # an earlier version did not store it
     )
 
 

@@ -88,13 +88,13 @@ def hold_changed(
     """Record what a write of an endpoint's shared health has changed about its hold."""
     old, new = before.hold if before else None, after.hold
     is_another = before is not None and before.endpoint != after.endpoint
-    is_over = old is None or (after.released_at and after.released_at > old.since)
+    is_over = old is None or (after.released_at and after.released_at > old.extended_at)
     if not is_over and not is_another:
         return  # a hold that a failed probe prolongs goes on
     if old:
         because = "its time is over" if after.failures else "its endpoint accepted an event"
         because = "its endpoint was changed" if is_another else because
-        hold_ended(metrics, key, old.reason, because, lasted=now - old.began)
+        hold_ended(metrics, key, old.reason, because, lasted=now - old.began_at)
     if new:
         hold_began(metrics, key, new.reason, new.why, cause=new.cause, until=new.until)
 

@@ -88,7 +88,7 @@ class SubscriptionActions:
         hold = self._release(subscription)
         said = "Its endpoint was not held."
         if hold:
-            lasted = self.clock.now() - hold.began
+            lasted = self.clock.now() - hold.began_at
             log_change(subscription.key, subscription.generation, "release", call)
             key, why = subscription.key, "released"
             hold_ended(self.metrics, key, hold.reason, why, lasted=lasted, by=call.by)

@@ -140,7 +140,7 @@ class _States:
                 key=found.key,
                 subscription=found,
                 availability=available,
-                held_since=health.hold.began if health and health.hold else None,
+                held_since=health.hold.began_at if health and health.hold else None,
                 activity=activity,
             )
         )

@@ -311,7 +311,7 @@ def test_two_instances_that_see_the_same_tell_it_once(app: Deployment, logged: L
 
 def a_hold(minute: int = 0) -> Hold:
     since = START + minute * MINUTE
-    return Hold(since=since, until=since + MINUTE, why=f"minute {minute}", sent_at=since)
+    return Hold(extended_at=since, until=since + MINUTE, why=f"minute {minute}", sent_at=since)
 
 
 def health(hold: Hold | None = None, **members: Any) -> Health:

@@ -209,7 +209,7 @@ class ArmApi:
         subscription = self.in_force(topic)
         since = START + timedelta(seconds=begun)
         held = Hold(
-            since=since,
+            extended_at=since,
             until=since + timedelta(minutes=minutes),
             why="probation for NotFound: 5 min",
             sent_at=since,

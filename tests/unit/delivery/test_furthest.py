@@ -79,7 +79,7 @@ def test_a_hold_ends_when_its_rule_could_let_it_end(
 ) -> None:
     ahead = START + 6 * HOUR
     hold = Hold(
-        since=ahead,
+        extended_at=ahead,
         sent_at=ahead,
         until=ahead + 10 * SECOND,
         probation=probation,
@@ -95,7 +95,7 @@ def test_a_hold_ends_when_its_rule_could_let_it_end(
     until = min(START + minutes * MINUTE, ahead)
     assert found.hold == replace(
         hold,
-        since=START,
+        extended_at=START,
         sent_at=START,
         until=until,
         probation_until=until if probation else None,

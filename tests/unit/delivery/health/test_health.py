@@ -284,5 +284,5 @@ def test_a_hold_that_an_earlier_version_stored_is_read() -> None:
     del document["hold"]["cause"], document["hold"]["beganAt"]
 
     assert health_of(document) == replace(
-        health, hold=replace(health.hold, cause="", began_at=None)
+        health, hold=replace(health.hold, cause="", first_failed_at=None)
     )

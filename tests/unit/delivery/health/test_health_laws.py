@@ -44,7 +44,7 @@ def test_only_a_success_sent_after_the_hold_began_or_its_own_releases_it(
     if health.hold and not after.hold:
         is_annulled = seen.is_late and seen.sent_at >= health.hold.sent_at
         assert is_over
-        assert seen.sent_at > health.hold.since or is_annulled
+        assert seen.sent_at > health.hold.extended_at or is_annulled
 
 
 @given(healths(), some_time)

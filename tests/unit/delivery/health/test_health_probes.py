@@ -60,8 +60,8 @@ def test_a_hold_that_failed_probes_extend_has_begun_with_the_first_failure() -> 
 
     assert health.hold
     assert anew.hold
-    assert (health.hold.began, health.hold.since) == (at(3), at(13))
-    assert anew.hold.began == at(33)
+    assert (health.hold.began_at, health.hold.extended_at) == (at(3), at(13))
+    assert anew.hold.began_at == at(33)
 
 
 def test_a_failure_during_the_probe_outlives_it() -> None:
