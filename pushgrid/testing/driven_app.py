@@ -96,7 +96,8 @@ class DrivenApp(InMemoryApp):
         self._is_running = False
         self._delivering: dict[str, asyncio.Task[None]] = {}  # by their messages
         self._containers = itertools.count(1)
-        cache = ResourceCache(resources, cache_for=timedelta(seconds=30), clock=clock.monotonic)
+        cache_for = timedelta(seconds=30)
+        cache = ResourceCache(resources, cache_for=cache_for, clock=clock.monotonic)
         self.endpoints = WebhookPusher(clock)
         chance = Chance(new_id=self.new_id, jitter=self._draw)
         super().__init__(cache, self.endpoints, chance, clock, resources)
@@ -119,6 +120,7 @@ class DrivenApp(InMemoryApp):
                 allow_http=True,
             ),
             terms=self.deliver.parts.terms,
+            cache_for=cache_for,
             metrics=self.metrics,
             replays=self.replays,
             new_key=lambda: uuid.UUID(self.new_id()).hex,

@@ -16,6 +16,7 @@ from shared.delivery.policy import MAX_TIMES
 from shared.delivery.profiles import PROFILES
 
 SKEW = timedelta(minutes=1)  # by which the clocks of two machines may differ
+LONGEST_IN_LINE = timedelta(minutes=1)  # after which what waits for its endpoint is put back
 LONGEST_PUT_BACK = timedelta(minutes=5)  # no delivery that is put back uncounted waits longer
 
 _EDITIONS = tuple(PROFILES.values())

@@ -68,6 +68,7 @@ def manage() -> Manage:
             app_addresses=app_addresses(),
         ),
         terms=storage.deployment_terms(),
+        cache_for=settings().cache_for,
         metrics=storage.metrics(),
         replays=jobs(),
         new_key=_new_key,

@@ -85,7 +85,7 @@ def test_a_wrong_key_is_told_and_shows_nothing(console: Console, arm: Arm, name:
     console.sign_in(key="wrong")
 
     page = console.page
-    assert "not the admin key" in page.get_by_role("alert").filter(has_text="key").inner_text()
+    assert "not a valid key" in page.get_by_role("alert").filter(has_text="key").inner_text()
     assert name not in page.content()
     assert page.get_by_label("Admin key").input_value() == "wrong"
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from shared import telemetry
 from shared.clock import Clock
+from shared.delivery.furthest import LONGEST_IN_LINE
 from shared.delivery.health.availability import Availability, Held, NeedsProbe, as_held
 from shared.delivery.health.endpoint_health import EVENTS_FAULT, Observation
 from shared.delivery.outcome import Outcome
@@ -36,7 +37,6 @@ QUICK = 1.0  # seconds: a push that takes more is slow
 BRIEF = 0.25  # seconds of a push after which a place is soon free
 LONGEST_TURN = 1.0  # seconds until the last of a line has its turn, likewise
 SHORTEST = 0.1  # seconds that a push is taken to last
-LONGEST_IN_LINE = 60.0  # seconds
 TICK = 0.5  # seconds between two looks at what is not pushed at once
 SOONEST_BACK = timedelta(seconds=1)  # of what could not be pushed in time
 LEAST_RATE = 5.0  # of what was held, a second: an endpoint that failed has a small limit
@@ -408,7 +408,7 @@ class Endpoint:
         """Look after what is not pushed at once, until nothing is left."""
         self._is_ticking = False
         self._judge_speed()
-        old = loop_time() - LONGEST_IN_LINE
+        old = loop_time() - LONGEST_IN_LINE.total_seconds()
         self._withdraw(
             [each for each in self.pushing if each.message.since < old], "no push in time"
         )

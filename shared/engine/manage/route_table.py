@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from shared.arm.deployment_capabilities import DeploymentCapabilities
@@ -76,6 +77,7 @@ class RouteTable:
     clock: Clock
     deployment: DeploymentCapabilities
     terms: DeploymentTerms
+    cache_for: timedelta  # for which processes go by what they have read
     metrics: Metrics
     replays: ReplayJobs
     new_key: Callable[[], str]
@@ -244,6 +246,7 @@ class RouteTable:
             health=self.health,
             metrics=self.metrics,
             terms=self.terms,
+            cache_for=self.cache_for,
             clock=self.clock,
             new_key=self.new_key,
             backoff=self.backoff,

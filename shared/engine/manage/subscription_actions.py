@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 
 from shared.arm.arm_json import answer, read_json
 from shared.arm.delivery_attributes_codec import parse_rotation, with_new_secret
 from shared.arm.subscription_codec import to_pause, with_pause, without_pause
 from shared.clock import Clock, in_words, timestamp
-from shared.delivery.furthest import Bounds
+from shared.delivery.furthest import LONGEST_IN_LINE, LONGEST_PUT_BACK, Bounds
 from shared.delivery.health.endpoint_health import (
     Hold,
     HoldReason,
@@ -30,9 +31,6 @@ from shared.races import Backoff, tries
 from shared.subscriptions.signing import to_secret
 from shared.subscriptions.subscription import EventSubscription, Pause
 
-# The age of cached subscriptions, the longest wait in an endpoint's line, and a connection's time.
-EFFECTIVE_IN = "2 minutes"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionActions:
@@ -42,6 +40,7 @@ class SubscriptionActions:
     health: HealthStore
     metrics: Metrics
     terms: DeploymentTerms
+    cache_for: timedelta  # for which processes go by a subscription as they have read it
     clock: Clock
     new_key: Callable[[], str]
     backoff: Backoff
@@ -93,8 +92,8 @@ class SubscriptionActions:
             key, why = subscription.key, "released"
             hold_ended(self.metrics, key, hold.reason, why, lasted=lasted, by=call.by)
             said = (
-                "Released: held events are sent within 5 minutes. Events that have failed "
-                "keep the times of their next attempts."
+                f"Released: held events are sent within {in_words(LONGEST_PUT_BACK)}. "
+                "Events that have failed keep the times of their next attempts."
             )
         if subscription.pause:
             said += " It is paused, which only 'resume' ends."
@@ -111,10 +110,16 @@ class SubscriptionActions:
             call, "rotateSecret", lambda stored: with_new_secret(stored, secret)
         )
         message = (
-            f"Within {EFFECTIVE_IN} every delivery is signed with this secret and with the one "
-            "before it: let the receiver use this one from then on. Any older one has ended."
+            f"Within {in_words(self._effective_in(call))} every delivery is signed with this "
+            "secret and with the one before it: let the receiver use this one from then on. "
+            "Any older one has ended."
         )
         return answer(200, {"secret": secret, "message": message})
+
+    def _effective_in(self, call: Call) -> timedelta:
+        """Return after what time no request arrives that was made before a change."""
+        profile = self.terms.of(self.subscriptions.in_force(call)).profile
+        return self.cache_for + LONGEST_IN_LINE + profile.acknowledgement_timeout
 
     def _release(self, subscription: EventSubscription) -> Hold | None:
         """

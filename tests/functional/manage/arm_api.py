@@ -154,6 +154,7 @@ class ArmApi:
                 backoff=self.backoffs.append,
             ),
             terms=DeploymentTerms(topics=self._directory(), default_profile="latest", time_scale=1),
+            cache_for=timedelta(seconds=5),
             new_key=lambda: next(keys),
             new_id=lambda: next(ids),
             sleep=self.slept.append,
