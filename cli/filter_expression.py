@@ -18,7 +18,7 @@ A filter is a key, an operator and a value:
   subject begins with /orders/    also ends with, contains; each also with not before it
   data.note is null        also is not null
 
-A text that looks like something else (10, true, null, x and data.y = z) needs double quotes.
+A text that looks like something else (10, true, null, > 5, x and data.y = z) needs double quotes.
 An event must pass all filters that are given: there is no 'and'.
 """
 
@@ -38,6 +38,8 @@ _NO_TEXT = re.compile(
     r"'.*|.*\s(?:and|or)\s+[^\s=<>!]+\s*(?:[=<>!]|(?:in|is|not|begins|ends|contains)\s).*",
     re.IGNORECASE | re.DOTALL,
 )
+_COMPARED = re.compile(r"[=<>!].*", re.DOTALL)  # after an operator: one with its signs reversed
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})")
 
 _COMPARISONS = {
@@ -82,6 +84,8 @@ def _operand(operator: str, value: str) -> dict[str, Any]:
     if name in _MATCHES:
         return _strings(_MATCHES[name], _items(value), negated=negated)
     if name == "in":
+        if "," in value and not value.startswith("(") and not _QUOTED.fullmatch(value):
+            raise ValueError(f"several values need brackets: write {operator} ({value})")
         return _in(_items(value), negated=negated)
     if value.lower() in {"true", "false"}:
         # There is no negated form: the other value is meant.
@@ -108,6 +112,10 @@ def _form(kind: str) -> str:
 
 def _strings(kind: str, items: list[str], *, negated: bool) -> dict[str, Any]:
     name = f"String{'Not' if negated else ''}{kind}"
+    if kind == "In" and (strange := next(filter(_COMPARED.fullmatch, items), "")):
+        quoted = json.dumps(strange, ensure_ascii=False)
+        instead = f"'{strange[0]}=' to compare numbers, or " if strange[0] in "<>" else ""
+        raise ValueError(f"write {instead}{quoted} if the text is meant")
     unquoted = [_NO_TEXT] if kind in _MATCHES.values() else [_NO_TEXT, _LITERAL]
     for item in items:
         if not item.startswith('"') and any(each.fullmatch(item) for each in unquoted):
