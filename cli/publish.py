@@ -272,7 +272,7 @@ def _requests(events: Sequence[dict[str, Any]], most: int) -> list[tuple[int, by
         try:
             line = json.dumps(event, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            raise CommandFailed(f"event {number}: half of a surrogate pair is no text") from None
+            raise CommandFailed(f"event {number}: half of a surrogate pair is not text") from None
         if size + len(line) > _MOST_BYTES or len(requests[-1]) == most:
             requests.append([])
             size = 0

@@ -137,7 +137,7 @@ def read_source(path: Path) -> SourceFile:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _read_yaml(

@@ -124,7 +124,7 @@ def test_aliases_are_read(tmp_path: Path) -> None:
             "a.json:1: column 1029: this JSON can't be read: the name",
         ),
         ('{"a": "\x7f"}', "a.json", "a.json:1: this JSON can't be read: unacceptable character"),
-        ('{"topics": NaN}', "a.json", "a.json:1: this is not JSON: NaN is no number"),
+        ('{"topics": NaN}', "a.json", "a.json:1: this is not JSON: NaN is not a number"),
         ("topics:\n  a: b: c\n", "a.yaml", "a.yaml:2: column 7: this is not YAML: mapping values"),
         ("topics: &a\n  orders: *a\n", "a.yaml", "a.yaml:1: its values are nested too deeply"),
         ("a: &a [1,1,1,1,1,1,1,1,1,1]\n", "a.yaml", "a.yaml:1: a: there is no such member"),
