@@ -93,7 +93,7 @@ subscription delete '' -t orders --yes|2|a name is empty
 subscription pause nix -t orders|1|see 'pushgrid subscription list'
 publish orders|2|Give a FILE, or --type
 publish nix --type a|1|see 'pushgrid topic list'
-publish orders --type a --data {bad|2|for a text, add --text
+publish orders --type a --data {bad|2|for text, add --text
 publish orders nix.json|2|No such file
 publish orders --type a --key wrong|1|The key is not one of the topic's
 publish orders --type a --key wrong|1|'pushgrid topic keys orders' prints its keys

@@ -56,7 +56,7 @@ def test_what_begins_like_json_must_be_json(
 
     assert published == []
     assert "--data: not JSON: " in (said := capsys.readouterr().err)
-    assert "for a text, add --text" in said
+    assert "for text, add --text" in said
 
 
 @pytest.fixture
