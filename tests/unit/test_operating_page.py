@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 CALL = re.compile(
     r'(?:telemetry\.(?:info|warning|error)|(?<!def )log_job)\(\s*(?:"([^"]+)"|([^,)]+))'
 )
-ACTION = re.compile(r'(?:(?:\.change|_write|log_change)\([^")]*|action=)"(\w+)"')
+ACTION = re.compile(r'(?:\.change|_write|log_change)\([^"()]*"(\w+)"')
 #: What the only calls log whose names are not written where they are logged.
 COMPOSED = {
     'f"{self.noun}.changed"': {"namespace.changed", "system_topic.changed", "topic.changed"},
