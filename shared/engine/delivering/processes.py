@@ -57,7 +57,7 @@ class Processes:
         """
         Stand before the processes that receive no retries, from the first share on.
 
-        What has no part waits on `retries`. If those who receive it had none either, because
+        What has no share waits on `retries`. If those who receive it had none either, because
         deliveries and retries scale apart, it would wait for ever.
         """
         if self._read_at is None and not self._task and not self.name.startswith(_FIRST):

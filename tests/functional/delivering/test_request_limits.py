@@ -54,7 +54,7 @@ def test_alone_a_process_has_all_of_the_limit(app: Deployment) -> None:
     assert (under_way(app, app.deliver), rows(app)) == ([10], 1)
 
 
-def test_one_that_begins_waits_until_the_others_have_given_up_its_part(app: Deployment) -> None:
+def test_one_that_begins_waits_until_the_others_have_given_up_its_share(app: Deployment) -> None:
     held = app.hold("e-")
     app.subscribe(limits=RequestLimits(at_once=10))
     first, second = app.deliver, app.new_process()
@@ -75,7 +75,7 @@ def test_one_that_begins_waits_until_the_others_have_given_up_its_part(app: Depl
     assert max(map(sum, found)) == 10
 
 
-def test_the_part_of_one_that_has_ended_is_used_half_a_minute_later(app: Deployment) -> None:
+def test_the_share_of_one_that_has_ended_is_used_half_a_minute_later(app: Deployment) -> None:
     held = app.hold("e-")
     app.subscribe(limits=RequestLimits(at_once=10))
     first, second = app.deliver, app.new_process()
@@ -110,7 +110,7 @@ def test_one_that_was_silent_waits_if_the_others_no_longer_count_it(app: Deploym
     assert (under_way(app, second, first), rows(app)) == ([10, 0], 2)
 
 
-def test_who_receives_retries_has_a_part_before_who_does_not(app: Deployment) -> None:
+def test_who_receives_retries_has_a_share_before_who_does_not(app: Deployment) -> None:
     """Else what others put back waits for ever, where retries are a group of their own."""
     held = app.hold("e-")
     app.subscribe(limits=RequestLimits(at_once=1))
@@ -302,7 +302,7 @@ class Alive:
         if what in ("fall_silent", "kill"):
             del self.speaking[chosen : chosen + 1]
 
-    async def parts(self) -> list[int]:
+    async def shares(self) -> list[int]:
         shares = [each.share(lambda: None) for each in self.speaking]
         return [share.of(LIMIT) for share in shares if share]
 
@@ -318,7 +318,7 @@ OLD_ANSWER = [
 @given(steps=st.lists(STEPS, max_size=30))
 @example(steps=[*WAKE_TOGETHER, ("pass", 11)])
 @example(steps=OLD_ANSWER)
-def test_all_parts_together_never_exceed_a_limit(steps: list[tuple[str, int]]) -> None:
+def test_all_shares_together_never_exceed_a_limit(steps: list[tuple[str, int]]) -> None:
     """Whoever begins, falls silent, is killed or lacks storage, and whatever clocks say."""
     alive = Alive()
     for what, value in steps:
@@ -326,22 +326,22 @@ def test_all_parts_together_never_exceed_a_limit(steps: list[tuple[str, int]]) -
         if what != "pass":
             alive.do(what, value)
         for _ in range(seconds):
-            assert sum(alive.loop.run(alive.parts())) <= LIMIT
+            assert sum(alive.loop.run(alive.shares())) <= LIMIT
             alive.loop.settle()
-            assert sum(alive.loop.run(alive.parts())) <= LIMIT
+            assert sum(alive.loop.run(alive.shares())) <= LIMIT
             alive.loop.advance(SECOND)
     alive.loop.end()
 
 
-def test_whoever_has_storage_has_its_part_in_the_end() -> None:
+def test_whoever_has_storage_has_its_share_in_the_end() -> None:
     alive = Alive()
     for number in range(3):
         alive.do("begin", number)
     for _ in range(11):
-        alive.loop.run(alive.parts())
+        alive.loop.run(alive.shares())
         alive.loop.advance(SECOND)
 
-    assert sorted(alive.loop.run(alive.parts())) == [3, 3, 4]
+    assert sorted(alive.loop.run(alive.shares())) == [3, 3, 4]
     alive.loop.end()
 
 
