@@ -177,11 +177,18 @@ def _replay_started(entry: Entry) -> str:
     return f"{what}{to} started by {entry['by']}: {entry['job']}"
 
 
+def replay_state(job: Mapping[str, Any]) -> str:
+    """Return the word for the state of a replay, or of its end as it is logged."""
+    # A source that was given up fails a job; the events of others were read.
+    return "Done in part" if job["state"] == "Failed" and job["events"] else str(job["state"])
+
+
 def _replay_ended(entry: Entry) -> str:
     sent = "would be sent" if entry.get("dry_run") else "queued"
     counts = f"{counted(entry['replayed'], 'event')} {sent}, {entry['skipped']} skipped"
     faults = f", {counted(entry['faults'], 'fault')}" if entry["faults"] else ""
-    return f"{entry['state']}: {counts}{faults}: {entry['job']}"
+    why = f" ({entry['detail']})" if entry.get("detail") else ""
+    return f"{replay_state(entry)}: {counts}{faults}{why}: {entry['job']}"
 
 
 def _unknown_setting(entry: Entry) -> str:

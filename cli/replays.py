@@ -16,7 +16,7 @@ from cli.deleting import asks_first, confirm
 from cli.deployment import Deployment
 from cli.failure import REFUSED, CommandFailed
 from cli.groups import CommandGroup
-from cli.narration import counted
+from cli.narration import counted, replay_state
 from cli.option_types import WholeNumber
 from cli.options import chooses_dead_letters, prints_found, span_members
 from cli.output import Console, moment, print_table
@@ -140,7 +140,9 @@ def resend(
     body = {name: each for name, each in wanted.items() if each is not None}
     job = _followed(deployment, {**body, "again": True, "unproven": unproven})
     if job["state"] != _DONE:
-        raise CommandFailed(f"replay {job['id']}: {job['state']}: {job['why']}", REFUSED)
+        faults = "".join(f"\n  {each['where']}: {each['why']}" for each in job["faults"])
+        sent = f"{counted(job['replayed'], 'dead letter')} sent"
+        raise CommandFailed(f"replay {job['id']}: {replay_state(job)}: {sent}{faults}", REFUSED)
     if not job["replayed"]:
         raise CommandFailed(
             f"no dead letter has the event id '{event_id}': only dead letters keep the event, see "
@@ -215,8 +217,7 @@ def _progress(job: Mapping[str, Any]) -> Text:
 def _row(job: Mapping[str, Any]) -> dict[str, object]:
     sources = job["sources"]
     skipped = [f"{why} ({count})" for why, count in job["skipped"].items()]
-    # A source that was given up fails a job; the events of others were read.
-    state = "Done in part" if job["state"] == _FAILED and job["events"] else job["state"]
+    state = replay_state(job)
     if again := job["failedAgain"]:
         state = f"{state}, {again} failed again"
     return {

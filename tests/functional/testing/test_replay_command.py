@@ -274,3 +274,6 @@ def test_a_source_that_fails_leaves_a_replay_done_in_part(
     assert (code, len(crm.received)) == (1, 1)
     assert "Done in part" in out
     assert f"orders/erp: There is no container '{erp.container}'" in out
+    resent = run("events", "resend", "e-17").err.splitlines()
+    assert resent[0].endswith(": Done in part: 1 dead letter sent")
+    assert resent[1].startswith(f"  orders/erp: There is no container '{erp.container}'")

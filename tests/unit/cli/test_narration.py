@@ -101,6 +101,19 @@ RETRY = TRIED | {"decision": "retry", "next_attempt_at": "2026-02-09T12:00:30.25
             ("replay", "Done: 2 events queued, 0 skipped, 1 fault: j-1"),
         ),
         (
+            line(
+                "replay.ended",
+                job="j-1",
+                state="Failed",
+                events=1,
+                replayed=1,
+                skipped=0,
+                faults=1,
+                detail="no container",
+            ),
+            ("replay", "Done in part: 1 event queued, 0 skipped, 1 fault (no container): j-1"),
+        ),
+        (
             line("publish.refused", status=413, code="PayloadTooLarge", detail="at most 9"),
             ("refused", "413 PayloadTooLarge: at most 9"),
         ),
