@@ -99,7 +99,9 @@ def request_limit(unit: str = "") -> ParsedText:
         try:
             return str(parse_limit(number)) if number else ""
         except ValueError as error:
-            raise ValueError(f"'{text}' {error}".removesuffix(", as text")) from None
+            said = f"'{text}' {error}".removesuffix(", as text")
+            per_second = f" requests a second: write 20{unit}" if unit else ""
+            raise ValueError(said + per_second) from None
 
     return ParsedText(f"N{unit}", parse)
 

@@ -13,6 +13,7 @@ from shared.clip import first_line
 from shared.clock import optional_timestamp
 from shared.delivery.health.availability import Availability, Held, Open
 from shared.delivery.outcome import MOST_WORDS
+from shared.delivery.policy import EndReason
 from shared.engine.operations.activity import NOTHING, Activity, GivenUp
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
@@ -42,7 +43,7 @@ REMEDIES = {
     Kind.PAUSED: "pushgrid subscription resume {subscription} --topic {topic}",
     Kind.EXPIRED: f"{_UPDATE} --expires TIME",
     Kind.AWAITING_VALIDATION: (
-        "open the validation link that the endpoint was sent, or create it again"
+        "open the validation link that the endpoint was sent, or create it again with --replace"
     ),
     Kind.SLOW: f"{_UPDATE} --batch 100",
     Kind.DROPPING: f"{_UPDATE} --dead-letter-container NAME",
@@ -162,7 +163,12 @@ def waiting_document(activity: Activity) -> dict[str, Any]:
 
 
 def _remedy(kind: Kind, facts: Facts) -> str:
-    if kind is Kind.DROPPING and facts.subscription and facts.subscription.dead_letter:
+    destination = facts.subscription and facts.subscription.dead_letter
+    if kind is Kind.DROPPING and destination:
+        dropped = facts.activity.dropped
+        if dropped and EndReason.CONTAINER_NOT_FOUND in dropped.reasons:
+            account = f" in the storage account '{destination.account}'" * bool(destination.account)
+            return f"create the container '{destination.container}'{account}"
         kind = Kind.FAILING  # It has a destination already: see why they could not be written.
     named = facts.key._asdict()
     if facts.subscription and (found := _SYSTEM_TOPIC.search(facts.subscription.arm_id)):

@@ -55,6 +55,7 @@ NEW --filter 'total over 3'|2|Write it like
 NEW --filter data.x|2|is not a filter
 NEW --filter 'data.x > big'|2|'big' is not a number
 NEW --event-types ,|2|an event type is missing
+NEW --max-rate 20/m|2|between 1 and 100000 requests a second: write 20/s
 NEW --max-attempts 99|2|'99' is not a whole number from 1 to 30
 NEW --time-to-live soon|2|write 90m, 6h or 2d
 NEW --time-to-live 9999999999d|2|write 90m, 6h or 2d

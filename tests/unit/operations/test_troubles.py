@@ -126,6 +126,15 @@ def test_what_is_wrong_is_named_the_worst_first(found: Facts, kinds: list[str]) 
             "pushgrid subscription update crm --topic orders --dead-letter-container NAME",
         ),
         (
+            facts(
+                {"dropped": GivenUp({"DeadLetterContainerNotFound": 2}, START)},
+                {"dead_letter": DeadLetterDestination(container="nosuch", account="other")},
+            ),
+            START,
+            "2 DeadLetterContainerNotFound",
+            "create the container 'nosuch' in the storage account 'other'",
+        ),
+        (
             facts({"dropped": LOST}, {"dead_letter": DeadLetterDestination(container="dead")}),
             START - MINUTE,
             "3 UndeliverableDueToHttpBadRequest",
