@@ -53,7 +53,8 @@ def hold_began(
     metrics.count(Metric.HOLDS_BEGAN, *key, Reason=reason)
     telemetry.warning(
         "hold.began",
-        **key._asdict(),
+        topic=key.topic,  # by name: `make infra` compares them with the alert's query
+        subscription=key.subscription,
         reason=reason,
         cause=cause or why,  # without its time: one for an alert
         why=why,
