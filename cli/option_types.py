@@ -97,7 +97,7 @@ def request_limit(unit: str = "") -> ParsedText:
     def parse(text: str) -> str:
         number = text.removesuffix(unit)
         try:
-            return str(parse_limit(number)) if number else ""
+            return str(parse_limit(number)) if text else ""
         except ValueError as error:
             said = f"'{text}' {error}".removesuffix(", as text")
             per_second = f" requests a second: write 20{unit}" if unit else ""

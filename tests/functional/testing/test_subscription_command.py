@@ -486,6 +486,7 @@ def test_requests_are_limited_until_an_empty_value_ends_it(
         ("create crm --queue q --queue-account /x --max-rate 5", "a storage queue needs no limit"),
         ("update crm --max-rate 0", "'0' must be a whole number between 1 and 100000"),
         ("update crm --max-rate 5/m", "'5/m' must be a whole number"),
+        ("update crm --max-rate /s", "'/s' must be a whole number"),
         ("update crm --max-requests 5/s", "'5/s' must be a whole number"),
         ("update crm --max-requests 100001", "'100001' must be a whole number"),
     ],
