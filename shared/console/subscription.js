@@ -128,6 +128,7 @@ function whereTo(destination) {
 /** The latest events; route: null if none can be sent again. */
 function eventList(route) {
   const found = (state.reads.events?.value?.value ?? []).toReversed();
+  state.view.openEvent ??= found.find(hasFailed)?.systemId; // a newer one does not close it
   const isWanted = state.view.events === "failed" ? hasFailed : () => true;
   const events = found.filter(isWanted).map((event) => ({ event, where: null }));
   return [
@@ -138,7 +139,7 @@ function eventList(route) {
     events.length
       ? timelines(
           events,
-          (event) => event === found.find(hasFailed),
+          (event) => event.systemId === state.view.openEvent,
           (event) => route && isOperator() && event.end?.state === "deadLettered" && resendButton(route, event.eventId),
         )
       : h(

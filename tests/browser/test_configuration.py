@@ -145,7 +145,7 @@ def test_one_event_is_sent_again(
     console.says("sends it again")
     assert receiver.wait_for(lambda pushes: len(pushes) == 2)
     events = page.get_by_role("region", name="Latest events")
-    # The newest failed event is open; which one that is changes as the second failure is read.
+    # The event that was opened first stays open as the second failure is read.
     again = events.get_by_role("button", name=f"Resend {letter['id']}").locator("visible=true")
     again.first.click()
     assert receiver.wait_for(lambda pushes: len(pushes) > 2)
