@@ -32,7 +32,7 @@ _SUPPORT = re.compile(
 )
 _MISSING = re.compile(
     r"The Resource 'Microsoft\.EventGrid/"
-    r"(?P<path>(?:(?:namespaces|topics|eventSubscriptions)/[^/']+/?)+)'"
+    r"(?P<path>(?:(?:namespaces|topics|systemTopics|eventSubscriptions)/[^/']+/?)+)'"
     r" under resource group '[^']*' was not found\."
 )
 _HANDSHAKE = re.compile(r"Webhook validation handshake failed for (?P<url>\S+)\. (?P<why>.*)")
@@ -117,6 +117,8 @@ def _not_there(path: Sequence[str]) -> str:
     if path[-2] == "eventSubscriptions":
         what = f"event subscription '{names[-1]}' of '{'.'.join(names[:-1])}'"
         return f"there is no {what}: see 'pushgrid subscription list'"
+    if path[-2] == "systemTopics":
+        return f"there is no system topic '{names[-1]}': see 'pushgrid topic list'"
     kind = path[-2].removesuffix("s")
     return f"there is no {kind} '{'.'.join(names)}': see 'pushgrid {kind} list'"
 

@@ -13,6 +13,7 @@ import click
 from cli.deployment import Deployment, subscription_path, topic_path
 from cli.failure import REFUSED, CommandFailed
 from cli.groups import CommandGroup
+from cli.narration import counted
 from cli.option_types import WholeNumber
 from cli.options import chooses_dead_letters, prints_found, shows_most, span_members
 from cli.output import moment, print_table
@@ -25,14 +26,15 @@ from shared.deadletter.paths import dead_letter_folder
 
 _NOTHING = 1  # exit code: there are none
 _NONE = (
-    "There are no dead letters. An event that is given up is written about five minutes after "
-    "its last attempt."
+    "There are no dead letters of {}: nothing was written yet, or nothing of what was asked for. "
+    "An event that is given up is written about five minutes after its last attempt."
 )
 _NO_DESTINATION = (
     "No such event subscription has a dead-letter destination: "
     "events that are given up are dropped."
 )
 _PAGE = 100
+_MOST_NAMED = 5
 _MOST_DATA = 200  # characters of an event beside its answer; --json has it whole
 _MOST_EVENTS = 1000  # whose attempts are read beside a page of dead letters
 
@@ -89,7 +91,7 @@ def list_blobs(
 
     def show() -> None:
         if latest or not failed:
-            nothing = _NONE if asked else _NO_DESTINATION
+            nothing = _NONE.format(_named(asked)) if asked else _NO_DESTINATION
             print_table([_blob_row(each) for each in latest], nothing)
 
     return Found(latest, show, _NOTHING if failed or not latest else 0)
@@ -141,6 +143,12 @@ def _subscriptions(
         for each in wanted
         if destination_of(each["properties"], "deadLetterDestination")
     ]
+
+
+def _named(subscriptions: Sequence[_Subscription]) -> str:
+    if len(subscriptions) > _MOST_NAMED:
+        return counted(len(subscriptions), "event subscription")
+    return ", ".join(f"{each.topic}/{each.name}" for each in subscriptions)
 
 
 def _is_named(document: Mapping[str, Any], name: str) -> bool:

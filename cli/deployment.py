@@ -266,4 +266,6 @@ def _why(url: str, error: requests.ConnectionError) -> str:
 
 def cause(error: object) -> str:
     """Return the last part of a chain of messages: what the system said."""
-    return str(error).rpartition(": ")[2].strip("'\")>") or type(error).__name__
+    said = str(error).rpartition(": ")[2].strip("'\")>")
+    closing = ")" * (said.count("(") - said.count(")"))
+    return f"{said}{closing}" or type(error).__name__

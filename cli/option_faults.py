@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from cli.failure import CommandFailed
-from cli.subscription_document import destination_of
+from cli.subscription_document import OWN_ATTRIBUTES, destination_of
 
 # By the member at fault, in lower case; what follows a comma is the unit of the document.
 _OPTIONS = {
@@ -32,11 +32,6 @@ _OPTIONS = {
     "labels": "--label",
 }
 _ATTRIBUTES = "deliveryattributemappings"
-_ATTRIBUTE_OPTIONS = {
-    "webhook-signature": "--signing-secret",
-    "webhook-max-requests": "--max-requests",
-    "webhook-max-rate": "--max-rate",
-}
 _MEMBER = re.compile(r"(\w+)(?:\[(\d+)\])?")
 
 
@@ -76,7 +71,7 @@ def _option(target: str, body: Mapping[str, Any]) -> str | None:
 
 
 def _option_of_attribute(attribute: Mapping[str, Any]) -> str:
-    if option := _ATTRIBUTE_OPTIONS.get(attribute["name"].lower()):
+    if option := OWN_ATTRIBUTES.get(attribute["name"].lower()):
         return option
     if attribute["type"] == "Dynamic":
         return "--header-from"

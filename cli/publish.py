@@ -88,6 +88,7 @@ def publish(
         raise click.UsageError("Give a FILE, or --type.")
     if file and (is_text or any(each is not None for each in (kind, subject, data, event_id))):
         raise click.UsageError("--type, --subject, --data, --text and --id are not for a FILE.")
+    _refuse_source(topic)
     value = data if is_text else _data(data)
     described = {"type": kind, "subject": subject, "data": value, "id": event_id}
     if topic_key:
@@ -112,6 +113,14 @@ def publish(
     return Found(document, f"published {what} to {topic}{found}")
 
 
+def _refuse_source(topic: str) -> None:
+    if topic.lower().startswith(("system-", "systemtopics/")):
+        raise CommandFailed(
+            f"'{topic}' is a source of events or a system topic over one, and takes no others: "
+            "name a custom topic, or NAMESPACE.TOPIC"
+        )
+
+
 def completed_events(deployment: Deployment, topic: str, file: TextIO) -> list[dict[str, Any]]:
     """
     Read the events in *file* as `publish` would send them to *topic*, nothing missing.
@@ -119,6 +128,7 @@ def completed_events(deployment: Deployment, topic: str, file: TextIO) -> list[d
     Raises:
         CommandFailed: there are none, or the topic can't be read.
     """
+    _refuse_source(topic)
     properties = {} if "." in topic else deployment.get(topic_path(topic))["properties"]
     schema = properties.get("inputSchema") or (CLOUD_EVENTS if "." in topic else EVENT_GRID)
     return [_completed(each, schema, "/pushgrid/cli") for each in _read(file)]

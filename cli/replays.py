@@ -25,7 +25,7 @@ from cli.terminal import Found, printable, say
 _POLL = 1.0  # seconds
 _STALLED = 900  # polls; a host that is killed holds its step for up to ten minutes
 _CHOOSING = ("topic", "subscription", "prefix", "reason", "container")
-_RUNNING, _DONE, _FAILED = "Running", "Done", "Failed"
+_RUNNING, _DONE, _CANCELLED = "Running", "Done", "Cancelled"
 
 
 @click.command("replay")
@@ -78,13 +78,16 @@ def replay(
         confirm("this sends all dead letters again", lambda: _counted(deployment, body))
     job = deployment.post("replays", body)
     if job["state"] == _RUNNING and not no_wait:
+        what = "dry run, which sends nothing," if dry_run else "replay"
         say(
-            f"replay {job['id']} has started, and goes on without this command; "
+            f"{what} {job['id']} has started, and goes on without this command; "
             f"'pushgrid dead-letters cancel {job['id']}' ends it",
             err=True,
         )
         job = _wait(deployment, job)
-    if job["state"] == _DONE and job["replayed"] and not dry_run:
+    if dry_run:
+        say("this is a dry run: nothing is sent", err=True)
+    elif job["state"] == _DONE and job["replayed"]:
         say(
             f"{counted(job['replayed'], 'event')} replayed: 'pushgrid dead-letters jobs' tells "
             "how many have failed again",
@@ -107,7 +110,11 @@ def jobs(deployment: Deployment) -> Found:
 @prints_found
 def cancel(deployment: Deployment, job: str) -> Found:
     """Cancel JOB; events that it has queued are still delivered."""
-    return _found(deployment.post(f"replays/{job}/cancel"))
+    found = deployment.post(f"replays/{job}/cancel")
+    if found["state"] != _CANCELLED:
+        ended = f"it ended at {moment(found['endedAt'])}: {replay_state(found)}"
+        say(f"replay {job} can't be cancelled: {ended}", err=True)
+    return _found(found)
 
 
 @click.group("events", cls=CommandGroup)

@@ -16,11 +16,14 @@ _TOPIC = re.compile(
 _ACCOUNT = re.compile(r"/Microsoft\.Storage/storageAccounts/([^/]+)", re.IGNORECASE)
 _DEPLOYMENT = re.compile(r"/Pushgrid/deployments/([^/]+)", re.IGNORECASE)
 _HEADERS = "deliveryAttributeMappings"
-_SIGNATURE = "webhook-signature"  # the attribute that has the secrets
-_LIMITS = (
-    "webhook-max-requests",
-    "webhook-max-rate",
-)  # the attributes that have the limits: at once, and a second
+_SIGNATURE = "webhook-signature"
+_AT_ONCE, _A_SECOND = "webhook-max-requests", "webhook-max-rate"
+# The attributes that are no headers, and the options that make them.
+OWN_ATTRIBUTES = {
+    _SIGNATURE: "--signing-secret",
+    _AT_ONCE: "--max-requests",
+    _A_SECOND: "--max-rate",
+}
 _GENERATED = "Generated"  # keeps them, or has one made
 # The members that hold another one when it was given with a managed identity.
 _WRAPPERS = {
@@ -144,6 +147,9 @@ def _destination(options: SubscriptionOptions) -> dict[str, Any] | None:
 
 
 def _webhook(options: SubscriptionOptions) -> dict[str, Any]:
+    for name, _ in (*options.headers, *options.secret_headers, *options.event_headers):
+        if option := OWN_ATTRIBUTES.get(name.lower()):
+            raise ValueError(f"{name} is no header: give {option}")
     mappings = [
         *(_mapping(name, _PLAIN, value=value, isSecret=False) for name, value in options.headers),
         *(
@@ -181,10 +187,9 @@ def _signature(options: SubscriptionOptions) -> list[dict[str, Any]]:
 
 def _limits(options: SubscriptionOptions) -> list[dict[str, Any]]:
     """Return the mappings that limit requests; an empty value ends a limit."""
-    given_limits = zip(_LIMITS, (options.max_requests, options.max_rate), strict=True)
     return [
         _mapping(name, _PLAIN, value=value, isSecret=False)
-        for name, value in given_limits
+        for name, value in ((_AT_ONCE, options.max_requests), (_A_SECOND, options.max_rate))
         if value is not None
     ]
 

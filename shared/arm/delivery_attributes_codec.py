@@ -30,8 +30,8 @@ _TYPES = ("Static", "Dynamic")
 _ALSO_KEYS = ("eventtime", "metadataversion", "source", "type", "time")
 _SECRET = "secret"  # noqa: S105 - a member's name
 _UNSIGNED = (
-    "The deliveries of this event subscription are not signed: give its destination the delivery "
-    "attribute webhook-signature first."
+    "The deliveries of this event subscription are not signed. Sign them first: 'pushgrid "
+    "subscription update NAME --topic TOPIC --sign', or the delivery attribute webhook-signature."
 )
 Document = Mapping[str, Any]
 

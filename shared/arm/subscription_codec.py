@@ -216,7 +216,8 @@ def _parse_expiration(properties: Section, request: SubscriptionRequest) -> str 
     text = moment.isoformat().replace("+00:00", "Z")
     known = request.existing and request.existing["properties"].get("expirationTimeUtc")
     if moment <= request.now and text != known:
-        properties.refuse("expirationTimeUtc", "Invalid expiration time.")
+        over = f"Invalid expiration time. {text} is over: a time in the future is expected."
+        properties.refuse("expirationTimeUtc", over)
     return text
 
 

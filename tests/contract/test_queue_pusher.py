@@ -126,7 +126,7 @@ def test_storage_is_asked_once_and_its_answer_is_the_outcome(
     exchange = push(account_at(storage.server_port), put("mine"))
 
     assert isinstance(exchange, Answered)
-    assert (exchange.status, exchange.body) == (status, b"")
+    assert (exchange.status, exchange.body) == (status, answer.code.encode())
     assert len(storage.requests) == 1
 
 

@@ -28,8 +28,8 @@ class QueuePusher:
 
     *accounts* puts messages, by account. A put is one request, at any address, which *storage*
     sends: whoever wrote the settings has chosen it. The answer is storage's own, but 200 for its
-    201, which every edition of the delivery rules takes for a success, and without a body, which
-    may repeat the request's signature.
+    201, which every edition of the delivery rules takes for a success. Its body is the code of
+    storage's error, since storage's own body may repeat the request's signature.
     """
 
     def __init__(
@@ -69,4 +69,6 @@ class QueuePusher:
         if isinstance(exchange, NotAnswered):
             return exchange
         is_stored = exchange.status == HTTPStatus.CREATED
-        return exchange._replace(status=HTTPStatus.OK if is_stored else exchange.status, body=b"")
+        status = HTTPStatus.OK if is_stored else exchange.status
+        code = exchange.headers.get("x-ms-error-code", "")
+        return exchange._replace(status=status, body=code.encode())

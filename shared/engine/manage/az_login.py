@@ -49,7 +49,8 @@ class AzLogin:
             return _refusal(400, "unsupported_grant_type", "Only client_credentials is supported.")
         secret = form.get("client_secret", "")
         if self.operators.with_key(secret) is None:
-            return _refusal(401, "invalid_client", "The client secret is not the admin key.")
+            fault = "The client secret is neither an admin key nor the reader's key."
+            return _refusal(401, "invalid_client", fault)
         return answer(
             200, {"token_type": "Bearer", "expires_in": _LIFETIME, "access_token": secret}
         )

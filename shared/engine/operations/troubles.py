@@ -12,9 +12,10 @@ from typing import Any
 from shared.clip import first_line
 from shared.clock import optional_timestamp
 from shared.delivery.health.availability import Availability, Held, Open
-from shared.delivery.outcome import MOST_WORDS
+from shared.delivery.outcome import MOST_WORDS, Outcome
 from shared.delivery.policy import EndReason
 from shared.engine.operations.activity import NOTHING, Activity, GivenUp
+from shared.subscriptions.destination import StorageQueue
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
 AT_ONCE = timedelta(seconds=30)  # an event that is older has not been delivered at once
@@ -49,6 +50,8 @@ REMEDIES = {
     Kind.DROPPING: f"{_UPDATE} --dead-letter-container NAME",
     Kind.DEAD_LETTERING: "pushgrid dead-letters list --topic {topic} --subscription {subscription}",
 }
+_OF_ENDPOINT = {Kind.FAILING, Kind.HELD, Kind.DROPPING, Kind.DEAD_LETTERING}
+_NO_QUEUE = f"404 {Outcome.NOT_FOUND}"  # the cause of a put into a queue that is missing
 OPEN = Open()
 _SYSTEM_TOPIC = re.compile(r"/(systemTopics/[^/]+)/eventSubscriptions/", re.IGNORECASE)
 _ORDER = {kind: number for number, kind in enumerate(Kind)}
@@ -163,6 +166,10 @@ def waiting_document(activity: Activity) -> dict[str, Any]:
 
 
 def _remedy(kind: Kind, facts: Facts) -> str:
+    queue = facts.subscription and facts.subscription.destination
+    is_missing = (facts.activity.failure or {}).get("cause") == _NO_QUEUE
+    if kind in _OF_ENDPOINT and is_missing and isinstance(queue, StorageQueue):
+        return f"create the queue '{queue.name}' in the storage account '{queue.account}'"
     destination = facts.subscription and facts.subscription.dead_letter
     if kind is Kind.DROPPING and destination:
         dropped = facts.activity.dropped

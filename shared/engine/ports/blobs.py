@@ -88,7 +88,10 @@ class NoContainer(NotFound):
 
     def __init__(self, of: DeadLetterDestination) -> None:
         account = f" in the storage account '{of.account}'" if of.account else ""
-        super().__init__(f"There is no container '{of.container}'{account}.")
+        super().__init__(
+            f"There is no container '{of.container}'{account}: nothing was written there yet, or "
+            "it was deleted."
+        )
 
 
 class DeadLetterReader(Protocol):

@@ -111,8 +111,12 @@ def test_the_timeline_tells_a_replay_from_the_publishing(pushgrid: Pushgrid, run
 
 
 def test_a_dry_run_is_said(run: Run, crm: Subscriber):
-    job = run("dead-letters", "replay", "--dry-run", "--no-wait", "--json").document
+    replay = run("dead-letters", "replay", "--dry-run", "--json")
+    job = replay.document
 
+    started, nothing = replay.err.splitlines()
+    assert started.startswith(f"dry run, which sends nothing, {job['id']} has started")
+    assert nothing == "this is a dry run: nothing is sent"
     assert (job["dryRun"], job["rate"], crm.received) == (True, 50, [])
     line = run("dead-letters", "jobs").out.splitlines()[-1]
     assert "Done, dry run" in line
@@ -136,6 +140,15 @@ def test_a_replay_to_another_subscription_can_be_cancelled(
     assert " orders/erp " in cancelled.out
     assert (cancelled.code, "Cancelled" in cancelled.out) == (0, True)
     assert [each["state"] for each in found] == ["Cancelled"]
+
+
+def test_a_replay_that_has_ended_is_not_cancelled(run: Run, crm: Subscriber):
+    job = run("dead-letters", "replay", "--yes", "--json").document["id"]
+
+    found = run("dead-letters", "cancel", job)
+
+    ended = f"replay {job} can't be cancelled: it ended at 2026-02-09 13:00:00: Done\n"
+    assert (found.code, found.err, len(crm.received)) == (0, ended, 1)
 
 
 def test_unproven_events_are_sent_if_a_flag_says_so(pushgrid: Pushgrid, run: Run):

@@ -434,7 +434,7 @@ def test_update_signs_what_was_not_signed(pushgrid: Pushgrid, run: Run):
         ("update crm --no-sign --signing-secret whsec_x", "only one of them can be given"),
         ("update crm --signing-secret whsec_x", "must be a secret, or 2 with a space between"),
         ("update crm --signing-secret Hidden", "is 'Hidden', but no secret is stored"),
-        ("rotate crm", "are not signed"),
+        ("rotate crm", "Sign them first: 'pushgrid subscription update NAME --topic TOPIC --sign'"),
         ("rotate crm --secret x", "secret must be a secret"),
         ("rotate nobody", "there is no event subscription"),
     ],

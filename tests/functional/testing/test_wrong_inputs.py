@@ -65,6 +65,9 @@ NEW --signing-secret bad|1|InvalidRequest: --signing-secret must be a secret
 NEW --expires 2020-01-01T00:00:00Z|1|--expires: Invalid expiration time
 NEW --header 'X Y=1'|1|--header: 'X Y' is not a valid header name
 NEW --secret-header aeg-x=1|1|--secret-header: The header aeg-x can't be set
+NEW --header webhook-max-rate=abc|2|webhook-max-rate is no header: give --max-rate
+NEW --secret-header Webhook-Max-Rate=7|2|is no header: give --max-rate
+NEW --header-from webhook-signature=data.x|2|give --signing-secret
 NEW --header-from X=body.x|1|--header-from: The key 'body.x'
 NEW --filter 'data.x.y.z. > 1'|1|--filter: The key
 NEW --batch-kilobytes 5000|1|InvalidRequest: --batch-kilobytes must be a whole number
@@ -94,6 +97,7 @@ subscription delete '' -t orders --yes|2|a name is empty
 subscription pause nix -t orders|1|see 'pushgrid subscription list'
 publish orders|2|Give a FILE, or --type
 publish nix --type a|1|see 'pushgrid topic list'
+publish system-testing --type a|2|name a custom topic
 publish orders --type a --data {bad|2|for text, add --text
 publish orders nix.json|2|No such file
 publish orders --type a --key wrong|1|The key is not one of the topic's
@@ -101,6 +105,9 @@ publish orders --type a --key wrong|1|'pushgrid topic keys orders' prints its ke
 publish shop.invoices --type a --key wrong|1|'pushgrid topic keys shop.invoices'
 publish orders --type a --key schlüssel|2|no request can carry
 timeline -t nix -s crm|1|There is no topic 'nix'
+timeline -t system-nix -s crm|1|The storage account 'nix' is not known here
+timeline -t systemTopics/nix -s crm|1|there is no system topic 'nix': see 'pushgrid topic list'
+explain --event e.json -t system-nix|2|'system-nix' is a source
 timeline -t orders -s crm --since yesterday|2|write 6h, 2d
 timeline -t orders -s crm --most 0|2|'--most'
 timeline -t orders -s crm#b|1|pushgrid: 40
@@ -118,6 +125,8 @@ dev --time-scale 0|2|'0' is not a number from 1 to 100000
 dev --time-scale nan|2|'nan' is not a number
 dev --workers two|2|'two' is not a whole number from 1 to 64
 top --interval 0|2|of 1 or more
+status --url http://nosuch.invalid|2|(Failed to resolve 'nosuch.invalid' (
+status --url http://nosuch.invalid|2|)). Start a local deployment
 status --url 127.0.0.1:7071|2|write http://127.0.0.1:7071
 status --url https://user:pass@a.example|2|leave it out
 topic list --url http://127.0.0.1:1|2|Connection refused
@@ -132,6 +141,7 @@ def test_wrong_input_is_told_in_words(
     pushgrid: Pushgrid, run: Run, row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "e.json").write_text('{"id": "1", "eventType": "a", "subject": "s"}')
     for topic in (pushgrid.topic("orders"), pushgrid.topic("invoices", namespace="shop")):
         topic.subscribe("crm")
     typed, code, words = row.replace("NEW", NEW).split("|")

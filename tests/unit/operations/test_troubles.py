@@ -13,6 +13,7 @@ from shared.delivery.health.availability import Held, NeedsProbe
 from shared.engine.operations.activity import Activity, GivenUp, activity_of
 from shared.engine.operations.troubles import Facts, document, in_order, kinds_of, trouble_of
 from shared.metrics import Metric, Series
+from shared.subscriptions.destination import StorageQueue
 from shared.subscriptions.subscription import DeadLetterDestination, Pause, SubscriptionKey
 from tests.builders import TOPIC_ID, a_subscription, sums
 
@@ -25,6 +26,7 @@ REFUSED = {
     "detail": None,
     "answer": {"body": "\n  no such customer\nsecond line"},
 }
+NO_QUEUE = {**REFUSED, "cause": "404 NotFound", "answer": {"body": "QueueNotFound"}}
 LOST = GivenUp({"UndeliverableDueToHttpBadRequest": 3}, START - MINUTE)
 FAILING: dict[str, Any] = {"failing_since": START - MINUTE, "failure": REFUSED}
 SLOW: dict[str, Any] = {
@@ -139,6 +141,15 @@ def test_what_is_wrong_is_named_the_worst_first(found: Facts, kinds: list[str]) 
             START - MINUTE,
             "3 UndeliverableDueToHttpBadRequest",
             "pushgrid timeline --topic orders --subscription crm",
+        ),
+        (
+            facts(
+                {"failing_since": START, "failure": NO_QUEUE},
+                {"destination": StorageQueue(account_id="/a/acct", name="inbox")},
+            ),
+            START,
+            "404 NotFound at 11:59:59Z: QueueNotFound",
+            "create the queue 'inbox' in the storage account 'acct'",
         ),
         (
             facts({"dead_lettered": LOST}),
