@@ -6,6 +6,7 @@ Pushers are closed at the end: a socket left open fails the test.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator
 
 import pytest
@@ -34,9 +35,13 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("authority"))
 
 
+@pytest.fixture(scope="module")
+def trust(authority: Authority) -> ssl.SSLContext:
+    return client_tls(TlsMaterial(str(authority.bundle)))
+
+
 @pytest.fixture
-def trusting(authority: Authority) -> Iterator[HttpPusher]:
+def trusting(trust: ssl.SSLContext) -> Iterator[HttpPusher]:
     """A pusher that trusts the authority, and for which every name is this machine."""
-    tls = client_tls(TlsMaterial(str(authority.bundle)))
-    with HttpPusher(LOCAL, tls=tls, lookup=always_at("127.0.0.1")) as made:
+    with HttpPusher(LOCAL, tls=trust, lookup=always_at("127.0.0.1")) as made:
         yield made

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import cache
 from threading import Thread
 from typing import Any, Self, TypeVar
 
@@ -17,6 +19,7 @@ from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.bridge import Bridge
 from shared.adapters.http import http_pusher
 from shared.adapters.http.connection import HttpConnection, Server
+from shared.adapters.http.tls import client_tls
 from shared.http import Exchange, LateAnswerHandler, OutboundRequest
 
 T = TypeVar("T")
@@ -67,11 +70,17 @@ async def _cancel_all() -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
+@cache
+def system_tls() -> ssl.SSLContext:
+    """Trust what the system trusts: to read that once for each test takes longer than the tests."""
+    return client_tls()
+
+
 class HttpPusher:
     """An ``HttpPusher`` whose coroutines run on the loop in use, for callers on threads."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
-        self.real = http_pusher.HttpPusher(*given, **named)
+        self.real = http_pusher.HttpPusher(*given, **{"tls": system_tls()} | named)
 
     @classmethod
     def over(cls, real: http_pusher.HttpPusher) -> Self:

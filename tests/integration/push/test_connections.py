@@ -29,7 +29,6 @@ from tests.integration.push.scripted import (
     once,
     playing,
     push,
-    unanswered,
 )
 
 
@@ -80,14 +79,6 @@ def test_an_answer_while_the_request_is_being_sent_counts(
 def test_an_interim_answer_while_the_request_is_being_sent_is_none(pusher: HttpPusher) -> None:
     with Server(playing(INTERIM, END, 0.1, RESET)) as server:
         assert failure_of(push(pusher, server.url, body=bytes(20_000_000))) is Failure.SOCKET
-
-
-def test_nobody_listens(pusher: HttpPusher) -> None:
-    with socket.socket() as bound:  # and so nobody else's port meanwhile
-        bound.bind(("127.0.0.1", 0))
-        none = unanswered(push(pusher, f"http://127.0.0.1:{bound.getsockname()[1]}/"))
-
-    assert none[:2] == (Failure.SOCKET, "connecting to 127.0.0.1: Connection refused")
 
 
 def test_connections_are_kept(pusher: HttpPusher) -> None:

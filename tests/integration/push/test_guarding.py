@@ -74,13 +74,13 @@ def test_an_allowed_address_is_reached_however_written(pusher: HttpPusher, host:
 
 
 def test_a_name_that_is_bound_again_gets_no_packet() -> None:
-    """127.0.0.2 plays the public address, 127.0.0.1 the one behind the firewall."""
-    answers = iter(["127.0.0.2", "127.0.0.1"])
+    """127.0.0.2 plays the public address, 127.0.0.3 the one behind the firewall."""
+    answers = iter(["127.0.0.2", "127.0.0.3"])
     guard = OutboundGuard(allow_http=True, allowed_networks=[ip_network("127.0.0.2/32")])
     with (
         HttpPusher(guard, lookup=looked_up(lambda _: [ip_address(next(answers))])) as pusher,
         Server(once(OK), host="127.0.0.2") as outer,
-        Server(always(OK), port=outer.port) as inner,
+        Server(always(OK), host="127.0.0.3", port=outer.port) as inner,
     ):
         url = f"http://rebound.test:{outer.port}/"
         answer_of(push(pusher, url))
@@ -114,11 +114,11 @@ def test_a_name_is_resolved_once_for_a_connection() -> None:
 
 def test_of_several_addresses_only_allowed_ones_are_tried() -> None:
     guard = OutboundGuard(allow_http=True, allowed_networks=[ip_network("127.0.0.2/31")])
-    candidates = always_at("127.0.0.1", "::1", "127.0.0.3", "127.0.0.2")
+    candidates = always_at("127.0.0.4", "::1", "127.0.0.3", "127.0.0.2")
     with (
         HttpPusher(guard, lookup=candidates) as pusher,
         Server(always(OK), host="127.0.0.2") as allowed,
-        Server(always(OK), port=allowed.port) as refused,
+        Server(always(OK), host="127.0.0.4", port=allowed.port) as refused,
     ):
         answer_of(push(pusher, f"http://several.test:{allowed.port}/"))
 

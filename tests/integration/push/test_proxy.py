@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from ipaddress import ip_address
@@ -9,7 +10,6 @@ from ipaddress import ip_address
 import pytest
 
 from shared.adapters.http.outbound_guard import Address, OutboundGuard
-from shared.adapters.http.tls import TlsMaterial, client_tls
 from shared.http import Failure
 from shared.settings.network_settings import egress_proxy
 from tests.integration.push.authority import Authority
@@ -37,7 +37,7 @@ MakePusher = Callable[..., HttpPusher]
 
 
 @pytest.fixture
-def make_pusher(authority: Authority) -> Iterator[MakePusher]:
+def make_pusher(trust: ssl.SSLContext) -> Iterator[MakePusher]:
     with ExitStack() as made:
 
         def make(
@@ -49,7 +49,7 @@ def make_pusher(authority: Authority) -> Iterator[MakePusher]:
             names = {"target.test": [ip_address(each) for each in addresses]}
             pusher = HttpPusher(
                 guard,
-                tls=client_tls(TlsMaterial(str(authority.bundle))),
+                tls=trust,
                 lookup=looked_up(lambda host: names.get(host) or [ip_address("127.0.0.1")]),
                 proxy=egress_proxy(f"http://{user}proxy.test:{proxy.port}"),
             )
