@@ -56,7 +56,7 @@ def describes_subscription(command: F) -> F:
             click.option(
                 "--queue-account",
                 metavar="ID",
-                help="ARM id of the container's storage account, if not the deployment's own.",
+                help="ARM id of the queue's storage account, if not the deployment's own.",
             ),
             click.option(
                 "--queue-time-to-live",

@@ -76,7 +76,7 @@ def answer(request: HttpRequest) -> HttpAnswer:
     """
     area = request.params["area"].lower()
     methods, path, use_case = ROUTES[area]
-    found = re.fullmatch(path, request.params.get("path", ""), re.DOTALL)
+    found = re.fullmatch(path, request.params.get("path", ""), re.DOTALL | re.IGNORECASE)
     if not found or request.method.upper() not in methods.split():
         return HttpAnswer(status=404)
     request = replace(request, params=found.groupdict())

@@ -63,7 +63,7 @@ REJECTED: list[Asked] = [
             ("GET", "/providers/Microsoft.EventGrid"),
             ("POST", "/adfs/oauth2/token"),
             ("GET", "/metadata/endpoints"),
-            ("GET", "/metadata/endpoints/"),
+            ("GET", "/Metadata/Endpoints/"),
             ("GET", "/Validate/a.b.c"),
             ("POST", "/validate/a.b.c/"),
             ("GET", "/status/metrics"),
