@@ -65,17 +65,21 @@ def parse_attributes(
                 mapping.refuse("name", fault)
             names.add(name.casefold())
         kind = mapping.required_choice("type", _TYPES)
-        properties = mapping.section("properties")
         if kind is not None:
             secret = secrets.get((name or "").casefold())
             if is_ours(name):
                 read = _parse_ours(mapping, kind, secret, new_key)
             elif kind == "Static":
-                read = _parse_static(properties, secret)
+                read = _parse_static(mapping.section("properties"), secret)
             else:
-                read = _parse_dynamic(properties, schema)
+                read = _parse_dynamic(mapping.section("properties"), schema)
             stored.append({"name": name, "type": kind, "properties": read})
     return stored
+
+
+def attribute_mappings(destination: Document) -> list[Document]:
+    """Return the mappings of a stored destination, including secret values."""
+    return list(destination["properties"].get(MEMBER, ()))
 
 
 def render_attributes(stored: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -173,42 +177,20 @@ def _parse_ours(
     if kind != "Static":
         mapping.refuse("type", f"{mapping.target('type')} must be Static: it is no header.")
     properties = mapping.section("properties")
-    if is_limit(mapping.members.get("name")):
-        return _parse_limit(properties)
-    return _parse_signature(properties, known, new_key)
-
-
-def _parse_signature(
-    properties: Section, known: str | None, new_key: Callable[[], str]
-) -> dict[str, Any]:
-    """Read the secrets that sign deliveries; they are never shown."""
-    value = properties.required_text("value")
-    if not properties.flag("isSecret"):
-        target = properties.target("isSecret")
-        properties.refuse("isSecret", f"{target} must be true: the value is secret.")
-    if value == HIDDEN:
+    value, is_secret = properties.required_text("value"), is_signature(mapping.members.get("name"))
+    if bool(properties.flag("isSecret")) is not is_secret:
+        must = "true: the value is secret" if is_secret else "false: a limit is shown"
+        properties.refuse("isSecret", f"{properties.target('isSecret')} must be {must}.")
+    if is_secret and value == HIDDEN:
         value = _kept(properties, known)
-    elif value == GENERATED:
+    elif is_secret and value == GENERATED:
         value = known or to_secret(new_key())
     elif value is not None:
         try:
-            parse_secrets(value)
+            _ = parse_secrets(value) if is_secret else parse_limit(value)
         except ValueError as error:
             properties.refuse("value", f"{properties.target('value')} {error}.")
-    return {"value": value, "isSecret": True}
-
-
-def _parse_limit(properties: Section) -> dict[str, Any]:
-    value = properties.required_text("value")
-    if properties.flag("isSecret"):
-        target = properties.target("isSecret")
-        properties.refuse("isSecret", f"{target} must be false: a limit is shown.")
-    if value is not None:
-        try:
-            parse_limit(value)
-        except ValueError as error:
-            properties.refuse("value", f"{properties.target('value')} {error}.")
-    return {"value": value, "isSecret": False}
+    return {"value": value, "isSecret": is_secret}
 
 
 def _kept(properties: Section, secret: str | None) -> str | None:
@@ -256,7 +238,7 @@ def with_new_secret(stored: Document, new: str) -> Document:
     Raises:
         InvalidDocument: its deliveries are not signed, or it has that secret already.
     """
-    if not to_signing(_mappings(stored["properties"])):
+    if not to_signing(attribute_mappings(stored["properties"]["destination"])):
         raise InvalidDocument(_UNSIGNED)
     return with_each_version(stored, lambda properties: _with_new_secret(properties, new))
 
@@ -272,11 +254,8 @@ def _with_new_secret(properties: Document, new: str) -> Document:
         return {**mapping, "properties": {**mapping["properties"], "value": value}}
 
     destination = properties["destination"]
-    if not _mappings(properties):
+    mappings = [changed(each) for each in attribute_mappings(destination)]
+    if not mappings:
         return properties
-    given = {**destination["properties"], MEMBER: [changed(each) for each in _mappings(properties)]}
+    given = {**destination["properties"], MEMBER: mappings}
     return {**properties, "destination": {**destination, "properties": given}}
-
-
-def _mappings(properties: Document) -> list[Document]:
-    return list(properties["destination"]["properties"].get(MEMBER, ()))

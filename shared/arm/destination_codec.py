@@ -12,9 +12,6 @@ from shared.arm.delivery_attributes_codec import (
     is_ours,
     parse_attributes,
     render_attributes,
-    to_headers,
-    to_limits,
-    to_signing,
 )
 from shared.arm.deployment_capabilities import DeploymentCapabilities, ParentTopic, ProfileLimits
 from shared.arm.not_included import DESTINATIONS
@@ -32,8 +29,7 @@ from shared.subscriptions.destination import (
     url_fault,
 )
 from shared.subscriptions.microsoft_services import is_microsoft_service
-from shared.subscriptions.request_limits import RequestLimits
-from shared.subscriptions.subscription import NO_BATCHING, Batching, DeliveryHeader
+from shared.subscriptions.subscription import NO_BATCHING, Batching
 
 TENANT, APPLICATION = "azureActiveDirectoryTenantId", "azureActiveDirectoryApplicationIdOrUri"
 _GUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -125,7 +121,9 @@ def to_destination(stored: Mapping[str, Any]) -> Destination:
     """Turn a stored destination into a value."""
     properties = stored["properties"]
     if stored["endpointType"] != _QUEUE:
-        return WebHook(properties["endpointUrl"], to_audience(properties))
+        application = properties.get(APPLICATION)
+        audience = Audience(properties[TENANT], application) if application else None
+        return WebHook(properties["endpointUrl"], audience)
     seconds = properties[_KEEP]
     return StorageQueue(
         account_id=properties["resourceId"],
@@ -143,31 +141,6 @@ def to_batching(stored: Mapping[str, Any]) -> Batching:
     if events < 1 or kilobytes < 1:
         raise ValueError("a batch has at least one event and one kilobyte")
     return Batching(max_events=events, preferred_kilobytes=kilobytes)
-
-
-def to_custom_headers(stored: Mapping[str, Any]) -> tuple[DeliveryHeader, ...]:
-    """Turn the custom delivery headers of a stored destination into values."""
-    return to_headers(stored["properties"].get(MEMBER, ()))
-
-
-def to_secrets(stored: Mapping[str, Any]) -> tuple[str, ...]:
-    """
-    Return the secrets that sign deliveries to a stored destination; empty: they are not signed.
-
-    Raises:
-        ValueError: they have another form.
-    """
-    return to_signing(stored["properties"].get(MEMBER, ()))
-
-
-def to_request_limits(stored: Mapping[str, Any]) -> RequestLimits:
-    """
-    Return the limits of requests to a stored destination.
-
-    Raises:
-        ValueError: they have another form.
-    """
-    return to_limits(stored["properties"].get(MEMBER, ()))
 
 
 def _parse_queue(section: Section, deployment: DeploymentCapabilities) -> dict[str, Any]:
@@ -279,13 +252,6 @@ def parse_audience(webhook: Section, deployment: DeploymentCapabilities) -> dict
     if fault := _application_fault(application):
         webhook.refuse(APPLICATION, f"{webhook.target(APPLICATION)} {fault}")
     return {TENANT: tenant, APPLICATION: application}
-
-
-def to_audience(properties: Mapping[str, Any]) -> Audience | None:
-    """Return the audience of a stored webhook's tokens."""
-    if not properties.get(APPLICATION):
-        return None
-    return Audience(properties[TENANT], properties[APPLICATION])
 
 
 def _application_fault(application: str) -> str | None:

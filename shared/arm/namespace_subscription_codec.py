@@ -10,9 +10,10 @@ from shared.arm.deployment_capabilities import ParentTopic
 from shared.arm.destination_codec import render_destination
 from shared.arm.filter_codec import parse_filter
 from shared.arm.identity_codec import DELIVERY, Wrapper, replace_wrapped, wrap
+from shared.arm.namespace_codec import to_namespace_parent_topic
 from shared.arm.not_included import PULL
 from shared.arm.sections import Section, patched_properties, read_patch
-from shared.arm.subscription_codec import SubscriptionRequest, parse_destinations, parse_form
+from shared.arm.subscription_codec import SubscriptionForm, SubscriptionRequest, parse_destinations
 from shared.arm.tracked_resource import PROVIDER, render_resource
 from shared.events.iso_8601 import parse_duration
 
@@ -20,16 +21,6 @@ TYPE = f"{PROVIDER}/namespaces/topics/eventsubscriptions"
 _DEAD_LETTER = Wrapper("deadLetterDestination", "deadLetterDestinationWithResourceIdentity")
 _DELIVERY, _FILTERS, _PUSH = "deliveryConfiguration", "filtersConfiguration", "push"
 _MINUTE = timedelta(minutes=1)
-
-
-def parse_namespace_subscription(request: SubscriptionRequest) -> dict[str, Any]:
-    """
-    Read a request into the document to store.
-
-    Raises:
-        InvalidDocument: all faults at once.
-    """
-    return parse_form(request, _read_form)
 
 
 def _read_form(properties: Section, request: SubscriptionRequest) -> dict[str, Any]:
@@ -140,3 +131,13 @@ def _parse_retry_policy(push: Section, topic: ParentTopic) -> dict[str, Any]:
         "eventTimeToLiveInMinutes": minutes,
         "eventTimeToLive": text,
     }
+
+
+OF_NAMESPACE_TOPIC = SubscriptionForm(
+    to_namespace_parent_topic,
+    _read_form,
+    patched_namespace_subscription,
+    render_namespace_subscription,
+    patch_status=200,
+    has_links=False,
+)

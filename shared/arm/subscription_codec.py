@@ -1,8 +1,8 @@
 """
 Turns requests for event subscriptions into stored documents, and stored documents into values.
 
-The form of a request is that of a custom topic (``topic_subscription_codec``) or of a namespace
-topic (``namespace_subscription_codec``); the stored document is the same for both.
+A request has one of the forms that ``topic_subscription_codec`` and
+``namespace_subscription_codec`` define; the stored document is the same for all.
 
 A pause is recorded in the stored document: since when, and by whom.
 """
@@ -13,20 +13,22 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from shared.arm.consent import allowed_rate, in_force
 from shared.arm.dead_letter_codec import parse_dead_letter, to_dead_letter
-from shared.arm.delivery_attributes_codec import MEMBER
+from shared.arm.delivery_attributes_codec import (
+    attribute_mappings,
+    to_headers,
+    to_limits,
+    to_signing,
+)
 from shared.arm.deployment_capabilities import DeploymentCapabilities, ParentTopic
 from shared.arm.destination_codec import (
     LeftOut,
     parse_destination,
     to_batching,
-    to_custom_headers,
     to_destination,
-    to_request_limits,
-    to_secrets,
 )
 from shared.arm.filter_codec import to_filter
 from shared.arm.identity_codec import DELIVERY, Wrapper, unwrap
@@ -75,41 +77,49 @@ class SubscriptionRequest:
     damaged: Mapping[str, Any] | None = None  # a stored document that can't be read
 
 
-ReadForm = Callable[[Section, SubscriptionRequest], dict[str, Any]]
+class SubscriptionForm(NamedTuple):
+    """A form in which clients address event subscriptions."""
 
+    parent_of: Callable[[Document, DeploymentCapabilities], ParentTopic]  # from a stored topic
+    # Reads of a request's properties the members that only this form has.
+    read: Callable[[Section, SubscriptionRequest], dict[str, Any]]
+    patched: Callable[[Document, object], object]  # the body of the PUT with a PATCH's effect
+    render: Callable[[Document, ParentTopic], Document]
+    patch_status: int  # that clients expect
+    has_links: bool = True  # by which an endpoint can be validated later
 
-def parse_form(request: SubscriptionRequest, read_form: ReadForm) -> dict[str, Any]:
-    """
-    Read a request into the document to store; *read_form* reads what only its form has.
+    def parse(self, request: SubscriptionRequest) -> dict[str, Any]:
+        """
+        Read a request into the document to store.
 
-    An existing subscription keeps its id, its pause and its generation, so that waiting events go
-    to the new endpoint; a new one gets its own generation. Of one that can't be read only the
-    generation is kept. Whatever the topic's delivery profile lacks is refused.
+        An existing subscription keeps its id, its pause and its generation, so that waiting events
+        go to the new endpoint; a new one gets its own generation. Of one that can't be read only
+        the generation is kept. Whatever the topic's delivery profile lacks is refused.
 
-    Raises:
-        InvalidDocument: all faults at once.
-    """
-    topic, existing = request.topic, request.existing
-    root = document(request.body)
-    _check_name(root, request.name)
-    section = root.section("properties")
-    properties = {
-        **read_form(section, request),
-        "eventDeliverySchema": _parse_delivery_schema(section, topic.input_schema, existing),
-        "expirationTimeUtc": _parse_expiration(section, request),
-    }
-    raise_faults(root.faults)
-    name = existing["name"] if existing else request.name
-    return {
-        "id": topic.subscription_id(name),
-        "name": name,
-        "topicName": topic.name,
-        "topicId": topic.arm_id,
-        "inputSchema": str(topic.input_schema),
-        "properties": properties,
-        **_generation(request),
-        **kept_pause(existing),
-    }
+        Raises:
+            InvalidDocument: all faults at once.
+        """
+        topic, existing = request.topic, request.existing
+        root = document(request.body)
+        _check_name(root, request.name)
+        section = root.section("properties")
+        properties = {
+            **self.read(section, request),
+            "eventDeliverySchema": _parse_delivery_schema(section, topic.input_schema, existing),
+            "expirationTimeUtc": _parse_expiration(section, request),
+        }
+        raise_faults(root.faults)
+        name = existing["name"] if existing else request.name
+        return {
+            "id": topic.subscription_id(name),
+            "name": name,
+            "topicName": topic.name,
+            "topicId": topic.arm_id,
+            "inputSchema": str(topic.input_schema),
+            "properties": properties,
+            **_generation(request),
+            **({_PAUSE: existing[_PAUSE]} if existing and _PAUSE in existing else {}),
+        }
 
 
 def _generation(request: SubscriptionRequest) -> dict[str, Any]:
@@ -150,6 +160,7 @@ def to_subscription(stored: Mapping[str, Any]) -> EventSubscription:
     properties = stored["properties"]
     retry = properties["retryPolicy"]
     destination = properties["destination"]
+    mappings = attribute_mappings(destination)
     expires = properties.get("expirationTimeUtc")
     value = EventSubscription(
         arm_id=stored["id"],
@@ -167,9 +178,9 @@ def to_subscription(stored: Mapping[str, Any]) -> EventSubscription:
         ),
         dead_letter=to_dead_letter(properties["deadLetterDestination"]),
         batching=to_batching(destination),
-        headers=to_custom_headers(destination),
-        signing=to_secrets(destination),
-        limits=to_request_limits(destination),
+        headers=to_headers(mappings),
+        signing=to_signing(mappings),
+        limits=to_limits(mappings),
         expires_at=expires and datetime.fromisoformat(expires),
         rate=allowed_rate(stored),
         is_restored=bool(stored.get(_RESTORED)),
@@ -194,11 +205,6 @@ def is_readable(stored: Any) -> bool:
         return bool(stored["generation"])
     except UNREADABLE:
         return False
-
-
-def delivery_attributes(stored: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the custom delivery headers, including secret values."""
-    return list(stored["properties"]["destination"]["properties"].get(MEMBER, ()))
 
 
 def _check_name(root: Section, name: str) -> None:
@@ -269,8 +275,3 @@ def with_pause(stored: Document, pause: Pause) -> Document:
 def without_pause(stored: Document) -> Document:
     """Return *stored* as it is resumed."""
     return {name: stored[name] for name in stored if name != _PAUSE}
-
-
-def kept_pause(replaced: Document | None) -> Document:
-    """Return the members that keep the pause of a document that is replaced."""
-    return {_PAUSE: replaced[_PAUSE]} if replaced and _PAUSE in replaced else {}

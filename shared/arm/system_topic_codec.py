@@ -68,7 +68,8 @@ def _parse_source(
 
 
 def _parse_type(properties: Section) -> str:
-    right = type_of(properties.text("source") or "")
+    is_ours = DEPLOYMENT_ID.fullmatch(properties.text("source") or "")
+    right = DEPLOYMENT_TYPE if is_ours else SOURCE_TYPE
     given = properties.required_text("topicType") or right
     if given.casefold() not in {SOURCE_TYPE.casefold(), DEPLOYMENT_TYPE.casefold()}:
         fault = f"Topic type {given} is not supported. {TOPIC_TYPES.sentence}"
@@ -76,11 +77,6 @@ def _parse_type(properties: Section) -> str:
     elif given.casefold() != right.casefold():
         properties.refuse("topicType", f"The topic type of this source is {right}.")
     return right
-
-
-def type_of(source: str) -> str:
-    """Return the topic type of an ARM id: storage accounts', unless it is the deployment's."""
-    return DEPLOYMENT_TYPE if DEPLOYMENT_ID.fullmatch(source) else SOURCE_TYPE
 
 
 def source_fault(source: str, deployment: DeploymentCapabilities) -> str | None:

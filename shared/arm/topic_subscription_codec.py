@@ -1,31 +1,32 @@
-"""Reads and writes event subscriptions in the form of custom topics."""
+"""Reads and writes event subscriptions in the forms of custom and system topics."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from shared.arm.deployment_capabilities import ProfileLimits
+from shared.arm.deployment_capabilities import (
+    DeploymentCapabilities,
+    ParentTopic,
+    ProfileLimits,
+)
 from shared.arm.destination_codec import render_destination
 from shared.arm.filter_codec import parse_filter
 from shared.arm.identity_codec import DEAD_LETTER, DELIVERY, replace_wrapped, wrap
 from shared.arm.sections import Section, read_patch
-from shared.arm.subscription_codec import SubscriptionRequest, parse_destinations, parse_form
+from shared.arm.subscription_codec import (
+    Document,
+    SubscriptionForm,
+    SubscriptionRequest,
+    parse_destinations,
+)
+from shared.arm.system_topic_codec import to_source_parent, to_system_parent_topic
+from shared.arm.topic_codec import to_parent_topic
 from shared.arm.tracked_resource import PROVIDER, render_resource
 
 TYPE = f"{PROVIDER}/topics/eventSubscriptions"
 EXTENSION_TYPE = f"{PROVIDER}/eventSubscriptions"
 SYSTEM_TYPE = f"{PROVIDER}/systemTopics/eventSubscriptions"
-
-
-def parse_subscription(request: SubscriptionRequest) -> dict[str, Any]:
-    """
-    Read a request into the document to store.
-
-    Raises:
-        InvalidDocument: all faults at once.
-    """
-    return parse_form(request, _read_form)
 
 
 def _read_form(properties: Section, request: SubscriptionRequest) -> dict[str, Any]:
@@ -73,25 +74,18 @@ def render_extension(stored: Mapping[str, Any], limits: ProfileLimits) -> dict[s
     """Write a stored subscription as an extension of its topic, the form of older clients."""
     topic = stored["topicId"]
     shown_id = f"{topic}/providers/{PROVIDER}/eventSubscriptions/{stored['name']}"
-    return _render(stored, limits, {"id": shown_id, "type": EXTENSION_TYPE}, _lower_cased(topic))
-
-
-def render_of_source(stored: Mapping[str, Any], limits: ProfileLimits) -> dict[str, Any]:
-    """Write a stored subscription whose scope is a storage account."""
-    return _render(stored, limits, {"type": EXTENSION_TYPE}, _lower_cased(stored["topicId"]))
+    return {**_render_below(topic, stored, limits), "id": shown_id, "type": EXTENSION_TYPE}
 
 
 def render_of_system_topic(stored: Mapping[str, Any], limits: ProfileLimits) -> dict[str, Any]:
     """Write a stored subscription of a system topic."""
     topic = stored["id"].rpartition("/eventSubscriptions/")[0]
-    return _render(stored, limits, {"type": SYSTEM_TYPE}, _lower_cased(topic))
+    return {**_render_below(topic, stored, limits), "type": SYSTEM_TYPE}
 
 
-def _render(
-    stored: Mapping[str, Any], limits: ProfileLimits, members: Mapping[str, str], topic: str
-) -> dict[str, Any]:
+def _render_below(topic: str, stored: Mapping[str, Any], limits: ProfileLimits) -> dict[str, Any]:
     answer = render_subscription(stored, limits)
-    return {**answer, **members, "properties": {**answer["properties"], "topic": topic}}
+    return {**answer, "properties": {**answer["properties"], "topic": _lower_cased(topic)}}
 
 
 def _lower_cased(arm_id: str) -> str:
@@ -139,3 +133,22 @@ def _render_retry_policy(
         "maxDeliveryAttempts": attempts or (limits.attempts and limits.attempts[0]),
         "eventTimeToLiveInMinutes": minutes or limits.minutes[0],
     }
+
+
+def _form(
+    parent_of: Callable[[Document, DeploymentCapabilities], ParentTopic],
+    render: Callable[[Document, ProfileLimits], Document],
+) -> SubscriptionForm:
+    return SubscriptionForm(
+        parent_of,
+        _read_form,
+        patched_subscription,
+        lambda stored, topic: render(stored, topic.limits),
+        patch_status=201,
+    )
+
+
+NESTED = _form(to_parent_topic, render_subscription)
+EXTENSION = _form(to_parent_topic, render_extension)
+OF_SOURCE = _form(to_source_parent, render_extension)
+OF_SYSTEM_TOPIC = _form(to_system_parent_topic, render_of_system_topic)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from urllib.parse import urlsplit
+from itertools import pairwise
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from shared.arm.arm_json import error_answer
+from shared.arm.not_included import RESOURCES
 from shared.engine.manage.call import Call
-from shared.engine.manage.routes import Route, find
 from shared.engine.operations.operator_authorization import Operators
-from shared.errors import AppError, InvalidDocument, MethodNotAllowed
+from shared.errors import AppError, InvalidDocument, MethodNotAllowed, NotFound
 from shared.events import literals
 from shared.http import HttpAnswer, HttpRequest
 
@@ -21,6 +23,30 @@ READS_ONCE = "2025-02-15"  # the first api-version whose clients read an answer 
 _STATES = {"PUT": "Creating", "PATCH": "Updating"}
 _SETTLED = "Succeeded"
 _API_VERSION = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(-preview)?", re.ASCII)
+_NO_PARENT = re.compile(r"(/providers/Microsoft\.EventGrid)//", re.IGNORECASE)
+
+Handler = Callable[[Call], HttpAnswer]
+
+
+class Route(NamedTuple):
+    """
+    A path and the handler of each verb on it.
+
+    Segments in braces match any segment and name it; a first ``{*scope}`` matches one or more.
+    """
+
+    segments: tuple[str, ...]
+    handlers: Mapping[str, Handler]
+    has_payloads: bool = False  # its answers have events as published, which readers don't see
+
+    def is_open_to_readers(self, method: str) -> bool:
+        """Tell whether a reader may send *method*: docs/security.md has the table."""
+        return method == "GET" and not self.has_payloads
+
+
+def route(path: str, *, has_payloads: bool = False, **handlers: Handler) -> Route:
+    """Return the route of *path*, with the handler of each verb."""
+    return Route(tuple(path.split("/")), handlers, has_payloads)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +74,7 @@ class Manage:
         query = {name.lower(): value for name, value in request.query.items()}
         version = _api_version(query.get("api-version"))
         url = urlsplit(request.url)
-        route, names = find(self.routes, url.path)
+        route, names = _find(self.routes, url.path)
         method = request.method.upper()
         handler = route.handlers.get(method)
         if handler is None:
@@ -106,3 +132,52 @@ def with_pending_state(answer: HttpAnswer, method: str, api_version: str) -> Htt
         return answer
     properties["provisioningState"] = _STATES[method]
     return replace(answer, body=literals.dumps(document).encode())
+
+
+def _find(routes: Iterable[Route], path: str) -> tuple[Route, Mapping[str, str]]:
+    """
+    Return the first of *routes* that fits *path*, and the values of its named segments.
+
+    Raises:
+        NotFound: no route matches.
+    """
+    # `az resource` writes the path of a resource without a parent with an empty segment.
+    path = _NO_PARENT.sub(r"\1/", path.strip("/"))
+    # Split before decoding: an encoded slash belongs to its segment.
+    segments = [unquote(segment) for segment in path.split("/")]
+    for route in routes:
+        names = _match(route.segments, segments)
+        if names is not None:
+            return route, names
+    raise _unknown(segments)
+
+
+def _match(wanted: tuple[str, ...], segments: list[str]) -> Mapping[str, str] | None:
+    names = {}
+    if wanted[0] == "{*scope}":
+        scope, segments = segments[: 1 - len(wanted)], segments[1 - len(wanted) :]
+        if not all(scope) or not scope:
+            return None
+        names, wanted = {"scope": "/".join(scope)}, wanted[1:]
+    if len(wanted) != len(segments):
+        return None
+    for pattern, segment in zip(wanted, segments, strict=True):
+        if pattern.startswith("{") and segment:
+            names[pattern[1:-1]] = segment
+        elif pattern.casefold() != segment.casefold():
+            return None
+    return names
+
+
+def _unknown(segments: list[str]) -> NotFound:
+    """Return the error about a path that no route has, with the feature that it belongs to."""
+    lowered = [each.casefold() for each in segments]
+    for provider in ("microsoft.eventgrid", "microsoft.insights"):
+        if provider in lowered:
+            below = lowered[len(lowered) - lowered[::-1].index(provider) :]
+            for kind in below[::2]:
+                if feature := RESOURCES.get(kind):
+                    return NotFound(feature.sentence)
+    providers = [after for each, after in pairwise(segments) if each.casefold() == "providers"]
+    provider = next(reversed(providers), "Microsoft.EventGrid")
+    return NotFound(f"No resource type of {provider} served here has this path.")

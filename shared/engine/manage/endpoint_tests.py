@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -11,7 +11,7 @@ from shared import telemetry
 from shared.arm.arm_json import answer, error_answer
 from shared.arm.delivery_attributes_codec import HIDDEN
 from shared.clip import LONGEST, as_text, clip
-from shared.clock import Clock, timestamp
+from shared.clock import timestamp
 from shared.delivery.outcome import Outcome, classify
 from shared.delivery.pace import Allowance, ask
 from shared.delivery.requests.added_headers import with_signature
@@ -47,64 +47,53 @@ class RequestRate:
         return (again_at - now).total_seconds() if again_at else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointTests:
-    """Tests the endpoints of subscriptions, at most so many times a minute."""
+def send_test_event(
+    subscriptions: Subscriptions,
+    pusher: BlockingPusher,
+    deployment_terms: DeploymentTerms,
+    latest: RequestRate,
+    call: Call,
+) -> HttpAnswer:
+    """
+    Send a test event to the endpoint, held or not, and answer with the exchange.
 
-    subscriptions: Subscriptions
-    pusher: BlockingPusher
-    terms: DeploymentTerms
-    clock: Clock
-    new_id: Callable[[], str]
-    rate: RequestRate
-
-    def test(self, call: Call) -> HttpAnswer:
-        """
-        Send a test event to the endpoint, held or not, and answer with the exchange.
-
-        It passes no queue and counts nowhere: not in health, metrics or attempts.
-        """
-        subscription, now = self.subscriptions.in_force(call), self.clock.now()
-        if not subscription.has_consented:
-            raise Conflict("The endpoint has not completed the validation handshake.")
-        rate = min(TESTS_A_MINUTE, subscription.rate or TESTS_A_MINUTE)
-        if seconds := self.rate.wait(subscription.key, rate, now):
-            return _too_many(rate, seconds)
-        request, exchange, outcome = self._sent(subscription, now)
-        telemetry.info(
-            "subscription.tested",
-            topic=subscription.topic,
-            subscription=subscription.name,
-            by=call.by,
-            outcome=outcome,
-            status=exchange.status if isinstance(exchange, Answered) else None,
-        )
-        document = {
-            "topic": subscription.topic,
-            "subscription": subscription.name,
-            "at": timestamp(now),
-            "succeeded": outcome is Outcome.DELIVERED,
-            "outcome": outcome,
-            "request": _asked(request, subscription),
-            **_said(exchange, Secrecy(subscription)),
-            "seconds": round(exchange.seconds, 3),
-            "peer": _peer(exchange.peer),
-        }
-        return answer(200, document)
-
-    def _sent(
-        self, subscription: EventSubscription, now: datetime
-    ) -> tuple[OutboundRequest, Exchange, Outcome | None]:
-        """Send a test event; return request, exchange and outcome (``None``: a local shortage)."""
-        terms = self.terms.of(subscription)
-        batch = (sample_event(subscription, self.new_id(), now),)
-        request = push_request(subscription, terms, batch)
-        request = with_signature(request, subscription, batch, now)
-        asked = request._replace(wants_body=True, examines_peer=True)
-        exchange = self.pusher.send(asked, terms.profile.acknowledgement_timeout)
-        if not isinstance(exchange, Answered) and exchange.failure is Failure.SHORTAGE:
-            return request, exchange, None
-        return request, exchange, classify(exchange, terms.profile.success_codes).outcome
+    It passes no queue and counts nowhere: not in health, metrics or attempts.
+    """
+    subscription, now = subscriptions.in_force(call), subscriptions.clock.now()
+    if not subscription.has_consented:
+        raise Conflict("The endpoint has not completed the validation handshake.")
+    rate = min(TESTS_A_MINUTE, subscription.rate or TESTS_A_MINUTE)
+    if seconds := latest.wait(subscription.key, rate, now):
+        return _too_many(rate, seconds)
+    terms = deployment_terms.of(subscription)
+    batch = (sample_event(subscription, subscriptions.new_id(), now),)
+    request = push_request(subscription, terms, batch)
+    request = with_signature(request, subscription, batch, now)
+    asked = request._replace(wants_body=True, examines_peer=True)
+    exchange = pusher.send(asked, terms.profile.acknowledgement_timeout)
+    outcome = None
+    if isinstance(exchange, Answered) or exchange.failure is not Failure.SHORTAGE:
+        outcome = classify(exchange, terms.profile.success_codes).outcome
+    telemetry.info(
+        "subscription.tested",
+        topic=subscription.topic,
+        subscription=subscription.name,
+        by=call.by,
+        outcome=outcome,
+        status=exchange.status if isinstance(exchange, Answered) else None,
+    )
+    document = {
+        "topic": subscription.topic,
+        "subscription": subscription.name,
+        "at": timestamp(now),
+        "succeeded": outcome is Outcome.DELIVERED,
+        "outcome": outcome,  # ``None``: a local shortage
+        "request": _asked(request, subscription),
+        **_said(exchange, Secrecy(subscription)),
+        "seconds": round(exchange.seconds, 3),
+        "peer": _peer(exchange.peer),
+    }
+    return answer(200, document)
 
 
 def _too_many(rate: int, seconds: float) -> HttpAnswer:

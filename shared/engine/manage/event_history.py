@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from shared.arm.arm_json import answer
 from shared.arm.subscription_codec import to_subscription_in_force
-from shared.clock import Clock, timestamp
+from shared.clock import timestamp
 from shared.deadletter.paths import dead_letter_folder
 from shared.deadletter.reader import UnreadableBlob
 from shared.delivery.attempt_record import KEPT_FOR
@@ -32,7 +32,6 @@ from shared.engine.ports import (
     Document,
     HealthStore,
     Resource,
-    ResourceStore,
     StoredBlob,
     Table,
 )
@@ -51,17 +50,14 @@ class EventHistory:
     """The events of subscriptions in one form."""
 
     subscriptions: Subscriptions
-    resources: ResourceStore
     attempt_records: AttemptReader
     dead_letter_blobs: DeadLetterReader
     health: HealthStore
     counts: CountReader
-    clock: Clock
-    account: str  # the app's own
 
     def attempts(self, call: Call) -> HttpAnswer:
         """Answer the latest events with attempts, oldest first, and the subscription's state."""
-        now, key = self.clock.now(), self._key(call)
+        now, key = self.subscriptions.clock.now(), self._key(call)
         since = read_time(call, "since") or now - KEPT_FOR
         event, top = call.query.get("event"), read_top(call, _MAX_TOP)
         days = self.attempt_records.read(*key, since, AttemptChoice(event_id=event))
@@ -83,7 +79,7 @@ class EventHistory:
 
     def failures(self, call: Call) -> HttpAnswer:
         """Answer the latest failed attempts on events of the last day, the latest first."""
-        now, key = self.clock.now(), self._key(call)
+        now, key = self.subscriptions.clock.now(), self._key(call)
         since = read_time(call, "since") or now - _RECENT
         days = self.attempt_records.read(*key, now - _A_DAY, AttemptChoice(since=since))
         records = (each for day in days for each in day)
@@ -108,7 +104,7 @@ class EventHistory:
         last = page.last and f"{timestamp(page.last.written_at)} {page.last.path}"
         found = {
             "container": blobs.destination.container,
-            "account": blobs.destination.account or self.account,
+            "account": blobs.destination.account or self.subscriptions.deployment.account,
             "value": [blob_document(each, with_event=not call.is_reader) for each in page.blobs],
             "nextLink": next_link(call, last) if last else None,
         }
@@ -153,7 +149,7 @@ class EventHistory:
         return SubscriptionKey(self.subscriptions.topics.topic_name(call), call.names["name"])
 
     def _find(self, key: SubscriptionKey) -> Document | None:
-        found = self.resources.get(Table.EVENT_SUBSCRIPTIONS, *key)
+        found = self.subscriptions.resources.get(Table.EVENT_SUBSCRIPTIONS, *key)
         return found.document if found else None
 
     def _stored(self, call: Call) -> Document:
@@ -165,12 +161,12 @@ class EventHistory:
         """
         topics, (topic, name) = self.subscriptions.topics, self._key(call)
         if topics.find(call) is None:
-            known = self.resources.list(Table.TOPICS, topics.partition)
+            known = self.subscriptions.resources.list(Table.TOPICS, topics.partition)
             raise NotFound(f"There is no topic '{topic}'{_nearest(topic, known)}.")
         found = self._find(SubscriptionKey(topic, name))
         if found is not None:
             return found
-        known = self.resources.list(Table.EVENT_SUBSCRIPTIONS, topic)
+        known = self.subscriptions.resources.list(Table.EVENT_SUBSCRIPTIONS, topic)
         where = f"event subscription '{name}' of topic '{topic}'"
         raise NotFound(f"There is no {where}{_nearest(name, known)}.")
 

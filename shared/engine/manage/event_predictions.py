@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
 from shared.arm.arm_json import answer
 from shared.arm.subscription_codec import to_subscription_in_force
-from shared.clock import Clock
 from shared.delivery.forecast import forecast
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.manage.call import Call
 from shared.engine.manage.subscriptions import Subscriptions
-from shared.engine.ports import PROCESSES, Document, ResourceStore, Table
+from shared.engine.ports import PROCESSES, Document, Table
 from shared.errors import UNREADABLE, InvalidDocument
 from shared.events.publish_request import read_events
 from shared.events.schema_rules import Arrival
@@ -30,31 +28,25 @@ _MOST_ANSWERS = 100
 _LONGEST_ANSWER = 86400  # seconds: a day, longer than any timeout
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Matches:
-    """Matches events with the subscriptions of a topic."""
+def match_events(
+    subscriptions: Subscriptions, to_topic: Callable[[Document], Topic], call: Call
+) -> HttpAnswer:
+    """
+    Match events, in the form of a publish request, with a topic's subscriptions; publish none.
 
-    subscriptions: Subscriptions
-    to_topic: Callable[[Document], Topic]  # reads a stored one
-    resources: ResourceStore
-    clock: Clock
-    new_id: Callable[[], str]
-
-    def answer(self, call: Call) -> HttpAnswer:
-        """
-        Match events, in the form of a publish request, and publish none.
-
-        Each subscription has ``matched``, how many of them it would get now, and else ``why`` not:
-        of the event that came closest; ``passed`` is how many conditions held. ``limits`` are those
-        of its requests.
-        """
-        now, of = self.clock.now(), self.subscriptions
-        topic = self.to_topic(of.topics.named(call).document)
-        events = read_events(_publish_request(call, topic), topic, Arrival(now, self.new_id()))
-        values = [EventValues(each) for each in events]
-        count = cache(lambda: len(self.resources.list(Table.TOPICS, PROCESSES)))
-        found = [_match(each.document, values, now, count) for each in of.listed(of.topic(call))]
-        return answer(200, {"events": len(events), "value": found})
+    Each subscription has ``matched``, how many of them it would get now, and else ``why`` not: of
+    the event that came closest; ``passed`` is how many conditions held. ``limits`` are those of its
+    requests.
+    """
+    now, stored = subscriptions.clock.now(), subscriptions.resources
+    topic = to_topic(subscriptions.topics.named(call).document)
+    arrival = Arrival(now, subscriptions.new_id())
+    events = read_events(_publish_request(call, topic), topic, arrival)
+    values = [EventValues(each) for each in events]
+    count = cache(lambda: len(stored.list(Table.TOPICS, PROCESSES)))
+    listed = subscriptions.listed(subscriptions.topic(call))
+    found = [_match(each.document, values, now, count) for each in listed]
+    return answer(200, {"events": len(events), "value": found})
 
 
 def _publish_request(call: Call, topic: Topic) -> HttpRequest:
@@ -102,41 +94,36 @@ def _inactive(subscription: EventSubscription, now: datetime) -> str | None:
     return "it has expired" if subscription.is_expired(now) else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forecasts:
-    """Forecasts the course of an event with the terms of a subscription."""
-
-    subscriptions: Subscriptions
-    terms: DeploymentTerms
-
-    def answer(self, call: Call) -> HttpAnswer:
-        """Answer the course of an event with the subscription's own terms, in seconds."""
-        terms = self.terms.of(self.subscriptions.in_force(call))
-        try:
-            expected = forecast(_answers(call), terms, _response_time(call))
-        except ValueError as error:
-            raise InvalidDocument(f"The forecast can't be made: {error}.") from None
-        attempts = [
-            {
-                "number": each.number,
-                "at": each.at.total_seconds(),
-                "answer": each.answer,
-                "outcome": each.outcome,
-                "nextAt": _seconds(each.next_at),
-                "why": each.why,
-            }
-            for each in expected.attempts
-        ]
-        end = {
-            "state": expected.state,
-            "reason": expected.reason,
-            "why": expected.why,
-            "at": expected.at.total_seconds(),
-            "blobAt": _seconds(expected.blob_at),
+def forecast_event(
+    subscriptions: Subscriptions, deployment_terms: DeploymentTerms, call: Call
+) -> HttpAnswer:
+    """Answer the course of an event with the subscription's own terms, in seconds."""
+    terms = deployment_terms.of(subscriptions.in_force(call))
+    try:
+        expected = forecast(_answers(call), terms, _response_time(call))
+    except ValueError as error:
+        raise InvalidDocument(f"The forecast can't be made: {error}.") from None
+    attempts = [
+        {
+            "number": each.number,
+            "at": each.at.total_seconds(),
+            "answer": each.answer,
+            "outcome": each.outcome,
+            "nextAt": _seconds(each.next_at),
+            "why": each.why,
         }
-        profile = terms.profile
-        found = {"profile": profile.name, "edition": profile.edition, "timeScale": terms.time_scale}
-        return answer(200, {**found, "attempts": attempts, "end": end})
+        for each in expected.attempts
+    ]
+    end = {
+        "state": expected.state,
+        "reason": expected.reason,
+        "why": expected.why,
+        "at": expected.at.total_seconds(),
+        "blobAt": _seconds(expected.blob_at),
+    }
+    profile = terms.profile
+    found = {"profile": profile.name, "edition": profile.edition, "timeScale": terms.time_scale}
+    return answer(200, {**found, "attempts": attempts, "end": end})
 
 
 def _answers(call: Call) -> list[str]:

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from shared.arm.arm_json import answer
+from shared.arm.namespace_codec import TOPIC_TYPE as NAMESPACE_TOPIC_TYPE
+from shared.arm.namespace_codec import TYPE as NAMESPACE_TYPE
+from shared.arm.namespace_subscription_codec import TYPE as NAMESPACE_SUBSCRIPTION_TYPE
+from shared.arm.system_topic_codec import TYPE as SYSTEM_TOPIC_TYPE
+from shared.arm.topic_codec import TYPE as TOPIC_TYPE
+from shared.arm.topic_subscription_codec import EXTENSION_TYPE, SYSTEM_TYPE
 from shared.clock import Clock
 from shared.engine.manage.call import Call, not_found
 from shared.engine.manage.topics import NamespaceTopics
 from shared.engine.manage.tracked_resources import Topics
 from shared.engine.operations.metric_names import (
+    NAMESPACE_METRICS,
+    NAMESPACE_SUBSCRIPTION_METRICS,
+    NAMESPACE_TOPIC_METRICS,
     SUBSCRIPTION_DIMENSION,
+    SUBSCRIPTION_METRICS,
     TOPIC_DIMENSION,
+    TOPIC_METRICS,
     MetricDefinition,
 )
 from shared.engine.operations.metrics_answer import (
@@ -29,6 +40,16 @@ from shared.engine.timers.housekeeping import COUNTS_KEPT_FOR
 from shared.http import HttpAnswer
 from shared.metrics import Counts
 
+_DEFINITIONS: Mapping[str, Sequence[MetricDefinition]] = {
+    TOPIC_TYPE: TOPIC_METRICS,
+    SYSTEM_TOPIC_TYPE: TOPIC_METRICS,
+    EXTENSION_TYPE: SUBSCRIPTION_METRICS,
+    SYSTEM_TYPE: SUBSCRIPTION_METRICS,
+    NAMESPACE_TYPE: NAMESPACE_METRICS,
+    NAMESPACE_TOPIC_TYPE: NAMESPACE_TOPIC_METRICS,
+    NAMESPACE_SUBSCRIPTION_TYPE: NAMESPACE_SUBSCRIPTION_METRICS,
+}
+
 
 class MonitoredTopic(NamedTuple):
     """A topic: its name within its namespace, and the key of its counts."""
@@ -42,7 +63,6 @@ class MonitoredResources:
     """One kind of resource with metrics."""
 
     type: str
-    definitions: Sequence[MetricDefinition]
     topics: Topics  # finds the topic or namespace of a path
     members: NamespaceTopics | None = None  # whose counts are those of their namespace
     resources: ResourceStore
@@ -51,7 +71,7 @@ class MonitoredResources:
 
     def list_metrics(self, call: Call) -> HttpAnswer:
         """Answer metric values. Source: Azure Monitor, Metrics - List (2023-10-01)."""
-        query = parse_query(call.query, self.clock.now(), self.definitions)
+        query = parse_query(call.query, self.clock.now(), _DEFINITIONS[self.type])
         found = self._found(call)
         counted = aggregate(query, self._sources(call, query, self._topics(found)))
         resource = _resource(call)
@@ -71,10 +91,9 @@ class MonitoredResources:
     def list_definitions(self, call: Call) -> HttpAnswer:
         """Answer the available metrics. Source: Metric Definitions - List (2023-10-01)."""
         self._found(call)
-        resource = _resource(call)
-        return answer(
-            200, {"value": [render_definition(resource, self.type, s) for s in self.definitions]}
-        )
+        resource, defined = _resource(call), _DEFINITIONS[self.type]
+        value = [render_definition(resource, self.type, each) for each in defined]
+        return answer(200, {"value": value})
 
     def _found(self, call: Call) -> Document:
         """

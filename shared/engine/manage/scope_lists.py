@@ -1,14 +1,16 @@
-"""Lists what a resource group or subscription has: event subscriptions, and what is held."""
+"""Answers requests for event subscriptions of a scope: lists of a group, and what is held."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from shared.arm.arm_json import answer
-from shared.arm.deployment_capabilities import DeploymentCapabilities, ParentTopic
+from shared.arm.deployment_capabilities import ParentTopic
+from shared.arm.not_included import RESOURCES, TOPIC_TYPES
 from shared.arm.system_topic_codec import DEPLOYMENT_TYPE, SOURCE_TYPE
+from shared.arm.system_topic_codec import TYPE as SYSTEM_TOPIC_TYPE
 from shared.arm.topic_codec import TYPE as TOPIC_TYPE
 from shared.clock import Clock
 from shared.engine.manage.call import Call, answer_page
@@ -17,7 +19,8 @@ from shared.engine.manage.subscriptions import Subscriptions
 from shared.engine.manage.topics import CustomTopics
 from shared.engine.operations import subscription_state
 from shared.engine.operations.subscription_state import held_subscriptions
-from shared.engine.ports import CUSTOM_TOPICS, Document, Resource, ResourceStore, Table
+from shared.engine.ports import CUSTOM_TOPICS, Document, Resource, Table
+from shared.errors import InvalidDocument
 from shared.events.topic import DEPLOYMENT
 from shared.http import HttpAnswer
 
@@ -33,8 +36,6 @@ class ScopeLists:
     of_topics: Subscriptions
     of_accounts: Subscriptions
     of_deployment: Subscriptions
-    resources: ResourceStore
-    deployment: DeploymentCapabilities
     clock: Clock
 
     def subscriptions(self, call: Call) -> HttpAnswer:
@@ -47,7 +48,7 @@ class ScopeLists:
         holders: dict[str, tuple[Subscriptions, ParentTopic]] = {}  # by the id of a subscription
         for of, topic in self._topics(call.names.get("topic_type", "").casefold()):
             if call.covers(topic["id"]) and _is_in(topic, call.names.get("location")):
-                parent = of.form.parent_of(topic, self.deployment)
+                parent = of.form.parent_of(topic, of.deployment)
                 its = of.listed(parent)
                 found += its
                 holders.update({each.document["id"]: (of, parent) for each in its})
@@ -60,7 +61,7 @@ class ScopeLists:
 
     def holds(self, call: Call) -> HttpAnswer:
         """Answer the subscriptions of a group that are paused, or whose endpoint is held."""
-        found = held_subscriptions(self.resources, self.clock.now())
+        found = held_subscriptions(self.custom_topics.resources, self.clock.now())
         value = [
             {
                 "topic": subscription.topic,
@@ -74,11 +75,11 @@ class ScopeLists:
 
     def _topics(self, wanted_type: str) -> Iterable[tuple[Subscriptions, Document]]:
         if wanted_type in ("", _TOPIC_TYPE_NAME.casefold()):
-            for row in self.resources.list(Table.TOPICS, CUSTOM_TOPICS):
+            for row in self.custom_topics.resources.list(Table.TOPICS, CUSTOM_TOPICS):
                 if self.custom_topics.is_readable(row):
                     yield self.of_topics, row.document
         if wanted_type in ("", SOURCE_TYPE.casefold()):
-            for source in self.system_topics.sources(self.deployment.known_accounts):
+            for source in self.system_topics.sources(self.system_topics.deployment.known_accounts):
                 yield self.of_accounts, source
         if wanted_type in ("", DEPLOYMENT_TYPE.casefold()):
             for source in self.system_topics.sources([DEPLOYMENT]):
@@ -92,3 +93,22 @@ def _is_in(topic: Document, location: str | None) -> bool:
 def _plain(location: Any) -> str:
     """Return a location's name as ARM compares it: West Europe is westeurope."""
     return str(location).replace(" ", "").casefold()
+
+
+def refuse_scope(call: Call) -> NoReturn:
+    """Refuse event subscriptions of any scope that is neither a topic nor a storage account."""
+    scope = call.names["scope"].split("/")
+    if [each.casefold() for each in scope[-3:-1]] == SYSTEM_TOPIC_TYPE.casefold().split("/"):
+        raise InvalidDocument(
+            "The event subscriptions of a system topic are not an extension of it: their path is "
+            f"/{call.names['scope']}/eventSubscriptions/NAME."
+        )
+    named = next(
+        (RESOURCES[each.casefold()] for each in scope if each.casefold() in RESOURCES), TOPIC_TYPES
+    )
+    raise InvalidDocument(
+        f"There are no event subscriptions of '/{call.names['scope']}' here: the scope must be a "
+        f"topic, /subscriptions/…/resourceGroups/…/providers/{TOPIC_TYPE}/…, or a storage account, "
+        "/subscriptions/…/resourceGroups/…/providers/Microsoft.Storage/storageAccounts/…."
+        f" {named.sentence}"
+    )

@@ -24,9 +24,8 @@ from shared.arm.system_topic_codec import (
     to_system_topic,
     topic_of,
 )
-from shared.arm.tracked_resource import ArmPath, account_of, patched_resource
+from shared.arm.tracked_resource import account_of
 from shared.engine.manage.call import Call, not_found
-from shared.engine.manage.topics import arm_path
 from shared.engine.manage.tracked_resources import TrackedResources
 from shared.engine.ports import SYSTEM_TOPICS, Document, Resource, Table
 from shared.errors import InvalidDocument, NotFound
@@ -38,14 +37,9 @@ class SystemTopics(TrackedResources):
     """The system topics; a source has at most one."""
 
     noun = "system_topic"
+    kind = KIND
     partition = SYSTEM_TOPICS
     has_keys = False
-
-    def name(self, call: Call) -> str:
-        return call.names["topic"]
-
-    def arm_id(self, call: Call) -> str:
-        return self._path(call).arm_id
 
     def name_of(self, stored: Document) -> str:
         return topic_of(source_of(stored)).joined
@@ -54,7 +48,7 @@ class SystemTopics(TrackedResources):
         return self.name_of(self.named(call).document)
 
     def parse(self, call: Call, body: object, existing: Document | None) -> Document:
-        path = self._path(call)
+        path = self.path(call)
         stored = parse_system_topic(path, body, self.deployment, self.new_id, existing)
         source = source_of(stored)
         known = self.source(topic_of(source))
@@ -69,9 +63,6 @@ class SystemTopics(TrackedResources):
                     target="properties.source",
                 )
         return stored
-
-    def patched(self, stored: Document, patch: object) -> object:
-        return patched_resource(stored, patch, "a system topic")
 
     def render(self, stored: Document, public_url: str) -> Document:
         return render_system_topic(stored, public_url)
@@ -111,11 +102,8 @@ class SystemTopics(TrackedResources):
         known = self.resources.list(Table.TOPICS, SYSTEM_TOPICS)
         return [each.document for each in known if self.is_readable(each)]
 
-    def _path(self, call: Call) -> ArmPath:
-        return arm_path(call, KIND, "topic")
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Sources:
     """Sources of one ARM type: storage accounts, or the deployment; they have no rows."""
 

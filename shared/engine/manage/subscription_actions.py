@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,7 +9,7 @@ from datetime import timedelta
 from shared.arm.arm_json import answer, read_json
 from shared.arm.delivery_attributes_codec import parse_rotation, with_new_secret
 from shared.arm.subscription_codec import to_pause, with_pause, without_pause
-from shared.clock import Clock, in_words, timestamp
+from shared.clock import in_words, timestamp
 from shared.delivery.furthest import LONGEST_IN_LINE, LONGEST_PUT_BACK, Bounds
 from shared.delivery.health.endpoint_health import (
     Hold,
@@ -27,7 +26,7 @@ from shared.engine.operations import subscription_state
 from shared.engine.ports import Document, HealthStore, Metrics
 from shared.errors import Conflict
 from shared.http import HttpAnswer
-from shared.races import Backoff, tries
+from shared.races import tries
 from shared.subscriptions.signing import to_secret
 from shared.subscriptions.subscription import EventSubscription, Pause
 
@@ -41,13 +40,10 @@ class SubscriptionActions:
     metrics: Metrics
     terms: DeploymentTerms
     cache_for: timedelta  # for which processes go by a subscription as they have read it
-    clock: Clock
-    new_key: Callable[[], str]
-    backoff: Backoff
 
     def pause(self, call: Call) -> HttpAnswer:
         """Hold a subscription by hand: its events wait until it is resumed."""
-        pause = Pause(self.clock.now(), call.by)
+        pause = Pause(self.subscriptions.clock.now(), call.by)
         is_new = self.subscriptions.change(call, "pause", lambda stored: with_pause(stored, pause))
         subscription = self.subscriptions.in_force(call)
         if is_new:
@@ -75,7 +71,7 @@ class SubscriptionActions:
         subscription = self.subscriptions.in_force(call)
         said = "It was not paused."
         if is_new and pause:
-            lasted = self.clock.now() - pause.since
+            lasted = self.subscriptions.clock.now() - pause.since
             key, why = subscription.key, "resumed"
             hold_ended(self.metrics, key, HoldReason.PAUSE, why, lasted=lasted, by=call.by)
             said = "Resumed: events that waited are delivered one after the other, within minutes."
@@ -87,7 +83,7 @@ class SubscriptionActions:
         hold = self._release(subscription)
         said = "Its endpoint was not held."
         if hold:
-            lasted = self.clock.now() - hold.began_at
+            lasted = self.subscriptions.clock.now() - hold.began_at
             log_change(subscription.key, subscription.generation, "release", call)
             key, why = subscription.key, "released"
             hold_ended(self.metrics, key, hold.reason, why, lasted=lasted, by=call.by)
@@ -105,7 +101,8 @@ class SubscriptionActions:
 
         The body may have the ``secret``. The answer is the only one that shows it.
         """
-        secret = parse_rotation(read_json(call.body or b"{}")) or to_secret(self.new_key())
+        given = parse_rotation(read_json(call.body or b"{}"))
+        secret = given or to_secret(self.subscriptions.new_key())
         self.subscriptions.change(
             call, "rotateSecret", lambda stored: with_new_secret(stored, secret)
         )
@@ -130,12 +127,12 @@ class SubscriptionActions:
             StorageUnavailable: it may or may not be released.
         """
         endpoint = endpoint_id(subscription)
-        for _ in tries(self.backoff):
+        for _ in tries(self.subscriptions.backoff):
             row = self.health.read(subscription.key)
             if row is None or row.health.hold is None or row.health.endpoint != endpoint:
                 return None
             with suppress(Conflict):
-                now = self.clock.now()
+                now = self.subscriptions.clock.now()
                 health = bounded_health(row.health, Bounds(now))
                 self.health.write(subscription.key, release(health, now), row.etag)
                 return health.hold
@@ -144,7 +141,7 @@ class SubscriptionActions:
     def _answer(
         self, subscription: EventSubscription, message: str, *, is_changed: bool
     ) -> HttpAnswer:
-        now = self.clock.now()
+        now = self.subscriptions.clock.now()
         availability = subscription_state.read_availability(subscription, self.health, now)
         document = {
             "topic": subscription.topic,

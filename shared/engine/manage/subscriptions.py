@@ -13,10 +13,11 @@ from shared.arm.consent import (
     with_consent,
     with_provisioning_state,
 )
+from shared.arm.delivery_attributes_codec import attribute_mappings
 from shared.arm.deployment_capabilities import DeploymentCapabilities, ParentTopic
 from shared.arm.subscription_codec import (
+    SubscriptionForm,
     SubscriptionRequest,
-    delivery_attributes,
     is_readable,
     to_subscription,
     to_subscription_in_force,
@@ -25,7 +26,6 @@ from shared.clock import Clock
 from shared.engine.manage.call import Call, answer_page, not_found
 from shared.engine.manage.deletion import Deletion
 from shared.engine.manage.endpoint_validation import Consents, Handshakes, check_assumption
-from shared.engine.manage.subscription_forms import SubscriptionForm
 from shared.engine.manage.tracked_resources import Body, Topics, answer_what_if
 from shared.engine.manage.writing import DocumentKey, write
 from shared.engine.ports import Document, Resource, ResourceStore, Table
@@ -97,7 +97,8 @@ class Subscriptions:
 
     def delivery_attributes(self, call: Call) -> HttpAnswer:
         """Answer the custom headers, secrets in clear text."""
-        return answer(200, {"value": delivery_attributes(self._with_secrets(call))})
+        destination = self._with_secrets(call)["properties"]["destination"]
+        return answer(200, {"value": attribute_mappings(destination)})
 
     def _with_secrets(self, call: Call) -> Document:
         """Return a subscription whose secrets are answered, which the log tells."""

@@ -8,16 +8,10 @@ from dataclasses import dataclass
 from shared.arm import namespace_codec as namespaces
 from shared.arm import topic_codec as topics
 from shared.arm.network_rules_codec import to_networks
-from shared.arm.tracked_resource import ArmPath, patched_resource
 from shared.engine.manage.call import Call
 from shared.engine.manage.tracked_resources import TrackedResources
 from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, NAMESPACES, Document, Table
 from shared.events.topic import Topic, TopicName
-
-
-def arm_path(call: Call, kind: str, name: str) -> ArmPath:
-    """Return the ARM path of the resource of *kind* whose name the path of *call* has as *name*."""
-    return ArmPath(call.names["subscription"], call.names["group"], kind, call.names[name])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,20 +19,12 @@ class CustomTopics(TrackedResources):
     """The custom topics."""
 
     noun = "topic"
+    kind = topics.KIND
     partition = CUSTOM_TOPICS
-
-    def name(self, call: Call) -> str:
-        return call.names["topic"]
-
-    def arm_id(self, call: Call) -> str:
-        return self._path(call).arm_id
 
     def parse(self, call: Call, body: object, existing: Document | None) -> Document:
         secrets = topics.TopicSecrets(new_key=self.new_key, new_id=self.new_id)
-        return topics.parse_topic(self._path(call), body, self.deployment, secrets, existing)
-
-    def patched(self, stored: Document, patch: object) -> object:
-        return patched_resource(stored, patch, "a topic")
+        return topics.parse_topic(self.path(call), body, self.deployment, secrets, existing)
 
     def render(self, stored: Document, public_url: str) -> Document:
         return topics.render_topic(stored, public_url)
@@ -46,32 +32,18 @@ class CustomTopics(TrackedResources):
     def check(self, stored: Document) -> Topic:
         return topics.to_topic(stored)
 
-    def clear(self, name: str) -> None:
-        self.deletion.delete_all(name)
-
-    def _path(self, call: Call) -> ArmPath:
-        return arm_path(call, topics.KIND, "topic")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Namespaces(TrackedResources):
     """The namespaces."""
 
-    noun = "namespace"
+    noun = segment = "namespace"
+    kind = namespaces.KIND
     partition = NAMESPACES
 
-    def name(self, call: Call) -> str:
-        return call.names["namespace"]
-
-    def arm_id(self, call: Call) -> str:
-        return self._path(call).arm_id
-
     def parse(self, call: Call, body: object, existing: Document | None) -> Document:
-        path = self._path(call)
+        path = self.path(call)
         return namespaces.parse_namespace(path, body, self.deployment, self.new_key, existing)
-
-    def patched(self, stored: Document, patch: object) -> object:
-        return patched_resource(stored, patch, "a namespace")
 
     def render(self, stored: Document, public_url: str) -> Document:
         return namespaces.render_namespace(stored, public_url)
@@ -84,9 +56,6 @@ class Namespaces(TrackedResources):
             if topic.name.startswith(f"{name.lower()}."):
                 self.deletion.delete_all(topic.name)
                 self.resources.delete(Table.TOPICS, NAMESPACE_TOPICS, topic.name)
-
-    def _path(self, call: Call) -> ArmPath:
-        return arm_path(call, namespaces.KIND, "namespace")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,9 +93,6 @@ class NamespaceTopics(TrackedResources):
     def check(self, stored: Document) -> Topic:
         """Read a stored topic without its namespace's keys and networks: nobody publishes to it."""
         return namespaces.to_namespace_topic(stored, {"keys": {}, "properties": {}})
-
-    def clear(self, name: str) -> None:
-        self.deletion.delete_all(name)
 
     def of(self, namespace: str) -> Sequence[Document]:
         """Return all topics of a namespace that can be read."""

@@ -11,7 +11,7 @@ from shared import telemetry
 from shared.arm.arm_json import answer, read_json
 from shared.arm.deployment_capabilities import DeploymentCapabilities
 from shared.arm.sections import document, raise_faults
-from shared.arm.tracked_resource import read_key
+from shared.arm.tracked_resource import ArmPath, patched_resource, read_key
 from shared.engine.manage.call import Call, answer_page, not_found
 from shared.engine.manage.deletion import Deletion
 from shared.engine.manage.writing import DocumentKey, write
@@ -45,6 +45,8 @@ class TrackedResources(ABC):
     """One kind of resource."""
 
     noun: ClassVar[str]  # in the log
+    kind: ClassVar[str]  # in ARM ids
+    segment: ClassVar[str] = "topic"  # of a route, which has the name
     partition: ClassVar[str]  # where its documents are stored
     has_keys: ClassVar[bool] = True  # without keys nobody else publishes to it
 
@@ -56,13 +58,17 @@ class TrackedResources(ABC):
     backoff: Backoff  # waits after that many lost races for a document
     parent: TrackedResources | None = None  # without one, names are unique in the deployment
 
-    @abstractmethod
     def name(self, call: Call) -> str:
         """Return the name of the resource of a path."""
+        return call.names[self.segment]
 
-    @abstractmethod
+    def path(self, call: Call) -> ArmPath:
+        names = call.names
+        return ArmPath(names["subscription"], names["group"], self.kind, names[self.segment])
+
     def arm_id(self, call: Call) -> str:
         """Return the ARM id of the resource of a path."""
+        return self.path(call).arm_id
 
     def name_of(self, stored: Document) -> str:
         """Return the name of a stored resource."""
@@ -76,9 +82,9 @@ class TrackedResources(ABC):
     def parse(self, call: Call, body: object, existing: Document | None) -> Document:
         """Read the body of a PUT into the document that replaces the *existing* one."""
 
-    @abstractmethod
     def patched(self, stored: Document, patch: object) -> object:
         """Return the body of the PUT that has the effect of a PATCH."""
+        return patched_resource(stored, patch, f"a {self._words}")
 
     @abstractmethod
     def render(self, stored: Document, public_url: str) -> Document:
@@ -88,9 +94,9 @@ class TrackedResources(ABC):
     def check(self, stored: Document) -> object:
         """Raise one of `UNREADABLE` if the app can't use a stored resource."""
 
-    @abstractmethod
     def clear(self, name: str) -> None:
         """Delete what a resource contains."""
+        self.deletion.delete_all(name)
 
     def put(self, call: Call) -> HttpAnswer:
         """Create or replace. Event Grid's clients expect 201 in both cases."""
@@ -243,9 +249,12 @@ class TrackedResources(ABC):
             return {**repaired, **_keys_in(existing.document)}
         if existing and not self._is_here(existing, call):
             name = self.name(call)
-            noun = self.noun.replace("_", " ")
-            raise Conflict(f"There is a {noun} '{name}' elsewhere in this deployment.")
+            raise Conflict(f"There is a {self._words} '{name}' elsewhere in this deployment.")
         return self.parse(call, body, existing.document if existing else None)
+
+    @property
+    def _words(self) -> str:
+        return self.noun.replace("_", " ")
 
     def _log_change(self, name: str, action: str, call: Call) -> None:
         telemetry.info(f"{self.noun}.changed", **{self.noun: name}, action=action, by=call.by)

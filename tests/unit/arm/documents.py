@@ -14,7 +14,7 @@ from shared.arm.deployment_capabilities import DeploymentCapabilities, profile_l
 from shared.arm.namespace_codec import parse_namespace
 from shared.arm.subscription_codec import SubscriptionRequest
 from shared.arm.topic_codec import TopicSecrets, parse_topic, to_parent_topic
-from shared.arm.topic_subscription_codec import parse_subscription
+from shared.arm.topic_subscription_codec import NESTED
 from shared.arm.tracked_resource import ArmPath
 from shared.delivery.profiles import PROFILES
 from shared.errors import AppError, Fault, InvalidDocument
@@ -85,7 +85,7 @@ def subscription(
     ids = ids or iter(["generation-1"])
     if body is None:
         body = {"properties": {"destination": webhook(), **properties}}
-    return parse_subscription(
+    return NESTED.parse(
         SubscriptionRequest(
             name=name,
             body=body,

@@ -20,7 +20,7 @@ from shared.arm.namespace_codec import (
     to_namespace_topic,
 )
 from shared.arm.namespace_subscription_codec import (
-    parse_namespace_subscription,
+    OF_NAMESPACE_TOPIC,
     patched_namespace_subscription,
     render_namespace_subscription,
 )
@@ -101,7 +101,7 @@ PARENT = to_namespace_parent_topic(topic({}), DEPLOYMENT)
 
 
 def subscription(body: object, existing: Any = None) -> dict[str, Any]:
-    return parse_namespace_subscription(
+    return OF_NAMESPACE_TOPIC.parse(
         SubscriptionRequest(
             name="crm",
             body=body,
