@@ -9,6 +9,8 @@ from datetime import timedelta
 from pushgrid.testing.memory import answered
 from shared.delivery.health.availability import Availability
 from shared.engine.delivering.deliver import Deliver
+from shared.engine.delivering.in_flight import InFlightRequest
+from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Queue
 from shared.http import Failure, NotAnswered
 from shared.subscriptions.subscription import EventSubscription, RetryPolicy
@@ -82,6 +84,26 @@ def requests(app: Deployment) -> list[list[int]]:
     """Return the numbers of the events of each request."""
     bodies = [json.loads(sent.request.body) for sent in app.pusher.sent]
     return [[int(event["id"].removeprefix("e-")) for event in body] for body in bodies]
+
+
+def break_pushes(
+    app: Deployment, error: BaseException, of: Callable[[InFlightRequest], bool]
+) -> None:
+    """Let what pushes these requests raise, once they are under way."""
+    push = app.push
+
+    async def pushing(request: InFlightRequest) -> Attempted | Shortage:
+        result = await push(request)
+        if of(request):
+            raise error
+        return result
+
+    app.push = pushing  # type: ignore[assignment]
+
+
+def is_of(name: str) -> Callable[[InFlightRequest], bool]:
+    """Choose the requests of a subscription."""
+    return lambda request: request.part.subscription.name == name
 
 
 def deliver_all(app: Deployment, queue: Queue = Queue.DELIVERIES) -> None:

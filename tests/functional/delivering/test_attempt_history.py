@@ -31,7 +31,6 @@ from tests.builders import (
     a_delivery,
     a_message,
     a_record,
-    a_topic,
     an_attempt,
     text,
 )
@@ -173,16 +172,6 @@ def test_events_that_were_not_tried_leave_no_trace(app: Deployment) -> None:
     assert app.attempts.writes == []
 
 
-def test_failures_of_one_message_are_one_write(app: Deployment) -> None:
-    app.directory.topics["orders"] = a_topic(profile="2020")  # without probation
-    app.subscribe()
-    app.pusher.script(URL, answered(500), answered(200), answered(404), answered(503))
-
-    app.run(a_message([a_delivery(number) for number in range(10)]))
-
-    assert app.attempts.writes == [9]
-
-
 @pytest.mark.parametrize(
     ("logging", "kept"),
     [
@@ -213,29 +202,16 @@ def test_the_setting_says_which_attempts_are_kept(
     assert successes == ([("e-0", 200)] if logging is AttemptLogging.ALL else [])
 
 
-class Watching(MemoryAttempts):
-    """Looks at the queue when it is written to."""
-
-    def __init__(self, app: Deployment) -> None:
-        super().__init__()
-        self.seen: list[dict[Queue, int]] = []
-        self._app = app
-
-    def write(self, records: Sequence[AttemptRecord]) -> None:
-        self.seen.append(self._app.all_stored())
-        super().write(records)
-
-
 def test_what_comes_next_is_stored_first(app: Deployment) -> None:
     """Order of writes: the history is the last of all."""
-    log = app.attempts = Watching(app)
-    app.keep_attempts(AttemptLogging.FAILURES)
+    seen: list[dict[Queue, int]] = []
+    app.attempts.write = lambda _: seen.append(app.all_stored())  # type: ignore[method-assign]
     app.subscribe(dead_letter=DEAD)
     app.pusher.script(URL, answered(500), answered(413))
 
     app.run(a_message([a_delivery(0), a_delivery(1)]))
 
-    assert log.seen == [{Queue.RETRIES: 1, Queue.DEADLETTERS: 1}]
+    assert seen == [{Queue.RETRIES: 1, Queue.DEADLETTERS: 1}]
 
 
 def test_what_could_not_be_stored_is_not_recorded(app: Deployment) -> None:

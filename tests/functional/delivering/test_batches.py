@@ -1,4 +1,4 @@
-"""Output batching and custom headers from publish to end: contract §2.4 and §2.5."""
+"""Output batching, custom headers and signatures from publish to end: contract §2.4 and §2.5."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import pytest
 
 from pushgrid.testing.memory import START, answered
 from shared.engine.ports import Queue
+from shared.subscriptions.signing import sign
 from shared.subscriptions.subscription import Batching
 from tests.builders import DEAD, ORIGIN, URL, a_delivery, a_message, a_topic, an_attempt
 from tests.functional.delivering.failing import deliver_all, groups, requests
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 from tests.functional.publish_requests import event, publish
+from tests.unit.subscriptions.test_signing import NEW, OLD
 
 HUNDRED = Batching(max_events=100, preferred_kilobytes=1024)
 WITHOUT_PROBATION = "2020"
@@ -120,3 +122,54 @@ def test_a_batch_comes_back_whole_where_ages_decide(app: Deployment) -> None:
     (message,) = app.on(Queue.RETRIES)
     assert [each.position for each in message.deliveries] == [0, 1]
     assert message.due == START + 5 * MINUTE
+
+
+def deliver(app: Deployment, queue: Queue = Queue.DELIVERIES, after: timedelta = MINUTE) -> None:
+    """Deliver everything on a queue, once, a minute later."""
+    app.clock.advance(after)
+    deliver_all(app, queue)
+
+
+def test_each_attempt_is_signed_at_its_own_time_under_one_id(app: Deployment) -> None:
+    app.subscribe(signing=(NEW, OLD))
+    app.pusher.script(URL, answered(503), answered(200))
+    publish(app, event(0))
+
+    deliver(app)
+    deliver(app, Queue.RETRIES)
+
+    for sent, minutes in zip(app.pusher.sent, (1, 2), strict=True):
+        id_ = app.pusher.sent[0].request.headers["aeg-output-event-id"]
+        expected = sign(sent.request, (NEW, OLD), id_, START + minutes * MINUTE)
+        assert sent.request.headers == expected.headers
+
+
+def test_a_batch_keeps_its_id_as_long_as_it_is_the_same_batch(app: Deployment) -> None:
+    app.subscribe(batching=HUNDRED, signing=(NEW,))
+    app.pusher.script(URL, answered(503), answered(503), answered(200))
+    publish(app, *(event(number) for number in range(100)))
+
+    deliver(app)
+    deliver(app, Queue.RETRIES)
+    deliver(app, Queue.RETRIES, after=2 * MINUTE)
+
+    sent = [each.request for each in app.pusher.sent]
+    assert [(each.headers["webhook-id"], each.body) for each in sent] == [
+        (sent[0].headers["webhook-id"], sent[0].body)
+    ] * 3
+    assert not any("aeg-output-event-id" in each.headers for each in sent)
+
+
+def test_what_a_batch_comes_apart_into_has_ids_of_its_own(app: Deployment) -> None:
+    app.subscribe(batching=HUNDRED, signing=(NEW,))
+    app.pusher.script(URL, answered(503), answered(200))
+    publish(app, *(event(number) for number in range(3)))
+
+    deliver(app)
+    app.subscribe(batching=Batching(max_events=1), signing=(NEW,))
+    deliver(app, Queue.RETRIES)
+
+    whole, *parts = (each.request.headers for each in app.pusher.sent)
+    ids = [each["webhook-id"] for each in parts]
+    assert ids == [each["aeg-output-event-id"] for each in parts]
+    assert len({whole["webhook-id"], *ids}) == 4

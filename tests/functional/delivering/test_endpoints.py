@@ -19,12 +19,11 @@ from shared.engine.delivering.deliver import AT_ONCE
 from shared.engine.delivering.endpoint import TICK, Endpoint
 from shared.engine.delivering.in_flight import InFlightRequest
 from shared.engine.delivering.parts import JudgedPart, Parts, PutBack
-from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Queue
 from shared.subscriptions.destination import WebHook
 from shared.subscriptions.subscription import Batching
 from tests.builders import URL, a_delivery, a_message, a_topic
-from tests.functional.delivering.failing import requests, subscribe
+from tests.functional.delivering.failing import break_pushes, requests, subscribe
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged, is_idle, known
 
 TEN = Batching(max_events=10)
@@ -230,17 +229,8 @@ def test_a_slow_endpoint_that_waits_keeps_no_unknown_one_from_its_first_push(
     held.let_go()
 
 
-def broken(app: Deployment, error: BaseException, event: int = 1) -> None:
-    """Let what pushes *event* raise, once its request is under way."""
-    push = app.push
-
-    async def pushing(request: InFlightRequest) -> Attempted | Shortage:
-        result = await push(request)
-        if any(loaded.delivery.position == event for loaded in request.batch):
-            raise error
-        return result
-
-    app.push = pushing  # type: ignore[assignment]
+def has_event_1(request: InFlightRequest) -> bool:
+    return any(loaded.delivery.position == 1 for loaded in request.batch)
 
 
 @pytest.mark.parametrize(
@@ -253,7 +243,7 @@ def test_what_a_push_raises_reaches_the_messages_of_its_request(
     app.limit_pushes(1)
     app.subscribe(batching=Batching(max_events=2))
     held = app.hold("e-9")
-    broken(app, error)
+    break_pushes(app, error, has_event_1)
     first = app.begin(a_part(9, 8, batch_size=2))
     one, other, third = (app.begin(a_part(number, batch_size=2)) for number in (0, 1, 2))
 
@@ -272,7 +262,7 @@ def test_a_fault_of_ours_says_nothing_about_the_endpoint(app: Deployment) -> Non
     app.subscribe()
     endpoint = endpoint_of(app)
     health, limit = endpoint.health.health, endpoint.limit
-    broken(app, ValueError())
+    break_pushes(app, ValueError(), has_event_1)
 
     assert app.begin(a_part(1)).exception() is not None
 

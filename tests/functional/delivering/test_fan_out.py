@@ -11,15 +11,20 @@ import pytest
 from pushgrid.testing.memory import START, answered
 from shared.delivery.messages.message import NewerMessage, ReplayStep
 from shared.delivery.messages.message_reader import decode
-from shared.engine.delivering.in_flight import InFlightRequest
-from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Queue, Receipt
 from shared.errors import StorageUnavailable
 from shared.http import Failure, NotAnswered
 from shared.metrics import Metric
 from shared.subscriptions.subscription import Batching, EventSubscription, SubscriptionKey
 from tests.builders import DEAD, a_delivery, a_message, a_topic
-from tests.functional.delivering.failing import fan_out, requests, subscribe, url
+from tests.functional.delivering.failing import (
+    break_pushes,
+    fan_out,
+    is_of,
+    requests,
+    subscribe,
+    url,
+)
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 from tests.unit.delivery.messages.wire import read_parts
 
@@ -177,17 +182,10 @@ def test_a_part_that_can_not_be_stored_stops_no_other(
 def test_a_part_in_which_we_fail_comes_back_alone(app: Deployment, logged: Logged) -> None:
     """A bug of ours, seen with one subscription: the others are not delivered again."""
     subscribe(app, "one", "two")
-    push = app.push
-
-    async def broken(request: InFlightRequest) -> Attempted | Shortage:
-        if request.part.subscription.name == "one":
-            raise RuntimeError("a bug")
-        return await push(request)
-
-    app.push = broken  # type: ignore[assignment]
+    break_pushes(app, RuntimeError("a bug"), is_of("one"))
     app.work(fan_out("one", "two"))
 
-    assert reached(app) == {"two": 1}
+    assert reached(app) == {"one": 1, "two": 1}
     assert stored(app, Queue.RETRIES) == {"one": (60 * SECOND, 0)}
     (line,) = logged("delivery.failed")
     assert (line["subscription"], line["detail"]) == ("one", "RuntimeError('a bug')")

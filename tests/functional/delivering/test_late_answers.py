@@ -9,8 +9,6 @@ import pytest
 
 from pushgrid.testing.memory import START, ScriptedPusher, answered
 from shared.delivery.policy import EndState
-from shared.engine.delivering.in_flight import InFlightRequest
-from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Queue, Receipt
 from shared.http import Exchange, LateAnswerHandler, OutboundRequest
 from shared.metrics import Metric
@@ -20,7 +18,9 @@ from tests.functional.delivering.failing import (
     ONE_ATTEMPT,
     TIMEOUT,
     answer_late,
+    break_pushes,
     groups,
+    is_of,
     time_out,
 )
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
@@ -179,17 +179,11 @@ def test_a_fault_of_ours_with_one_subscription_is_not_another_ones(
     for name in ("broken", "late"):
         app.subscribe(name=name, endpoint_url=f"https://{name}.example/")
     app.pusher.script("https://late.example/", TIMEOUT)
-    push = app.push
-
-    async def pushing(request: InFlightRequest) -> Attempted | Shortage:
-        if request.part.subscription.name == "broken":
-            raise RuntimeError("a bug")
-        return await push(request)
-
-    app.push = pushing  # type: ignore[assignment]
+    break_pushes(app, RuntimeError("a bug"), is_of("broken"))
     app.work(together(*(a_message(subscription=name) for name in ("broken", "late"))))
 
-    answer_late(app)
+    (late,) = (each for each in app.pusher.sent if "late" in each.request.url)
+    answer_late(app, app.pusher.sent.index(late))
 
     assert [part.subscription for part in app.on(Queue.RETRIES)] == ["broken"]
     assert [line["cancelled"] for line in logged("delivery.answered_late")] == [True]

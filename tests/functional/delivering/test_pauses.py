@@ -9,7 +9,7 @@ import pytest
 
 from pushgrid.testing.memory import START, answered
 from shared.engine.ports import Queue, Table
-from shared.subscriptions.subscription import Batching, Pause, RetryPolicy
+from shared.subscriptions.subscription import Pause
 from tests.builders import URL as CRM_URL
 from tests.builders import a_delivery, a_message
 from tests.functional.delivering.failing import pushed
@@ -60,41 +60,6 @@ def test_what_waits_returns_after_as_long_as_the_pause_has_lasted(
 
     [message] = [*app.on(Queue.RETRIES), *app.on(Queue.WAITING)]
     assert message.due == app.clock.now() + due_in * SECOND
-
-
-def test_a_retry_that_meets_a_pause_costs_no_attempt(app: Deployment) -> None:
-    subscription = app.subscribe(retry_policy=RetryPolicy(max_delivery_attempts=2))
-    app.pusher.script(CRM_URL, answered(500), answered(200))
-    app.run(a_message())
-    [retry] = app.on(Queue.RETRIES)
-    app.directory.add(replace(subscription, pause=PAUSE))
-    app.queues.stored.clear()
-    app.clock.advance(10 * SECOND)
-
-    for _ in range(3):
-        app.run(retry)
-        [retry] = [*app.on(Queue.RETRIES), *app.on(Queue.WAITING)]
-        app.queues.stored.clear()
-        app.clock.advance(2 * MINUTE)
-        assert retry.deliveries[0].attempts == 1
-    app.directory.add(subscription)
-    app.run(retry)
-
-    assert (pushed(app), app.all_stored()) == (2, {})
-
-
-def test_a_batch_waits_whole(app: Deployment) -> None:
-    batching = Batching(max_events=4, preferred_kilobytes=64)
-    subscription = app.subscribe(pause=PAUSE, batching=batching)
-    app.run(a_message([a_delivery(number) for number in range(6)]))
-    assert pushed(app) == 0
-    app.directory.add(replace(subscription, pause=None))
-    (message,) = app.on(Queue.RETRIES)
-    app.clock.advance(6 * SECOND)
-
-    app.run(message)
-
-    assert [len(json.loads(sent.request.body)) for sent in app.pusher.sent] == [4, 2]
 
 
 def test_a_pause_holds_where_the_edition_knows_no_holds(app: Deployment) -> None:

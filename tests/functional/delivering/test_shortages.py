@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 
 import pytest
 
@@ -57,30 +56,6 @@ def test_a_batch_comes_back_whole(app: Deployment) -> None:
     assert {each.attempts for each in message.deliveries} == {0}
 
 
-def test_a_probe_that_could_not_be_made_is_made_by_another(app: Deployment) -> None:
-    """The endpoint stays held, is not worse for it, and what waited behind comes back as well."""
-    subscription = app.subscribe()
-    app.pusher.script(subscription.endpoint_url, answered(503), SHORTAGE, answered(200))
-    app.run(a_message([a_delivery(0)]))
-    (held,) = app.on(Queue.RETRIES)
-    failures = app.deliver.endpoints.of(subscription).health.health
-    app.queues.stored.clear()
-    app.clock.advance(timedelta(minutes=6))
-
-    app.run(a_message([a_delivery(1), a_delivery(2)], due=app.clock.now()))
-
-    assert len(app.pusher.sent) == 2
-    (message,) = app.on(Queue.RETRIES)
-    assert [each.attempts for each in message.deliveries] == [0, 0]
-    assert app.deliver.endpoints.of(subscription).health.health.failures == failures.failures
-
-    app.clock.advance(timedelta(minutes=1))
-    app.run(held)
-
-    assert len(app.pusher.sent) == 3
-    assert len(app.metrics.of(Metric.DELIVERY_SUCCESS)) == 1
-
-
 def test_it_is_told_once_a_minute(app: Deployment, logged: Logged) -> None:
     subscription = app.subscribe()
     app.pusher.script(subscription.endpoint_url, *[SHORTAGE] * 6)
@@ -127,9 +102,11 @@ def test_a_probe_that_could_not_be_made_is_made_by_another_process(app: Deployme
     app.pusher.script(subscription.endpoint_url, answered(503), SHORTAGE, answered(200))
     app.run(a_message([a_delivery(0)]))
     app.clock.advance(10 * SECOND)
-    app.run(a_message([a_delivery(1)]))
+    app.queues.stored.clear()
+    app.run(a_message([a_delivery(1), a_delivery(2)]))
     app.deliver = app.new_process()
 
+    assert [each.attempts for part in app.on(Queue.RETRIES) for each in part.deliveries] == [0, 0]
     app.run(a_message([a_delivery(2)]))
 
     assert len(app.pusher.sent) == 3

@@ -28,8 +28,7 @@ from tests.builders import (
     compact,
     noise,
 )
-from tests.unit.delivery.messages.publishing import published
-from tests.unit.delivery.messages.wire import read_all, wire
+from tests.unit.delivery.messages.wire import published, read_all, wire
 
 WIDEST = an_outcome(max(Outcome, key=len), 599)
 PIECE = timedelta(microseconds=1)

@@ -35,8 +35,7 @@ from tests.builders import (
     compact,
     noise,
 )
-from tests.unit.delivery.messages.publishing import a_publication
-from tests.unit.delivery.messages.wire import read_shared
+from tests.unit.delivery.messages.wire import a_publication, read_shared
 
 EVENTS = [an_event(id=f"e-{n}", subject=f"/orders/{n}", eventType=f"T{n % 2}") for n in range(4)]
 ALL = a_subscription(name="all")

@@ -1,4 +1,4 @@
-"""Messages as they lie on a queue."""
+"""Messages as they lie on a queue, and publications that become some."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from pushgrid.testing.memory import START
+from shared.delivery.delivery import Origin
 from shared.delivery.messages.message import MessagePart, NewerMessage, ReplayStep
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.message_writer import encode, encode_together
 from shared.delivery.messages.packing import MAX_STORED
+from shared.delivery.messages.publication import Matched, Publication, fan_out, match, parked_lines
+from shared.events.event import Event
+from shared.subscriptions.subscription import EventSubscription
 from tests.builders import (
+    ORIGIN,
+    PARKED,
     a_message,
 )
 
@@ -56,3 +63,27 @@ def wire(message: MessagePart | None = None, **members: Any) -> dict[str, Any]:
     (text,) = encode(message or a_message())
     document: dict[str, Any] = json.loads(text)
     return document | members
+
+
+def a_publication(
+    events: Sequence[Event], matched: Matched, origin: Origin | None = None
+) -> Publication:
+    texts = [event.text for event in events]
+    lines = parked_lines(matched, texts, origin or ORIGIN)
+    return Publication(
+        topic="orders",
+        origin=origin or (PARKED if lines else ORIGIN),
+        texts=texts,
+        matched=matched,
+        parked=lines,
+        keep_until=START,
+    )
+
+
+def published(
+    events: Sequence[Event], *subscriptions: EventSubscription
+) -> tuple[Sequence[str], list[MessagePart]]:
+    """Return the lines of the payload blob, and the parts of all messages."""
+    publication = a_publication(events, match(events, subscriptions))
+    messages = read_shared([message.text for message in fan_out([publication])])
+    return publication.parked, [part for parts in messages for part in parts]

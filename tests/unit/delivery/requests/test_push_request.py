@@ -1,4 +1,4 @@
-"""What a subscriber receives; contract §2.1 (headers), §2.2 (bodies), §5.6 (conversion)."""
+"""What a subscriber receives, contract §2.1, §2.2, §5.6; and what is kept of its answer."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import pytest
 from cloudevents.core.formats.json import JSONFormat
 from hypothesis import given
 
+from pushgrid.testing.memory import answered
+from shared.delivery.requests.failed_attempt import MOST_BODY, MOST_HEADER, endpoint_answer
 from shared.delivery.requests.push_request import Loaded, PushBatch, convert, push_request
 from shared.events.publish_request import read_events
 from shared.events.topic import InputSchema
 from shared.http import Audience, OutboundRequest
+from shared.subscriptions.secrecy import WITHHELD
 from shared.subscriptions.subscription import (
     Batching,
     DeliverySchema,
@@ -296,3 +299,36 @@ def test_every_event_is_a_cloud_event(given: dict[str, Any], expected: dict[str,
     assert JSONFormat().read(None, written).get_attributes()["id"] == "e-1"
     document = json.loads(written)
     assert {name: document.get(name) for name in expected} == expected
+
+
+def test_selected_headers_and_the_beginning_of_the_body_are_kept() -> None:
+    headers = {"content-type": "text/plain", "set-cookie": "session=1", "retry-after": "9" * 999}
+    body = "ü".encode() * MOST_BODY
+
+    kept = endpoint_answer(answered(503, body, headers), a_subscription(), "s-1")
+
+    assert [*kept.headers] == ["content-type", "retry-after"]
+    assert len(kept.headers["retry-after"]) == MOST_HEADER
+    assert (kept.body, kept.is_truncated) == ("ü" * (MOST_BODY // 2), True)
+
+
+@pytest.mark.parametrize(
+    "echoed",
+    [
+        "no such code: s3cret-of-the-url",
+        "code%3Ds3cret-of-the-url",
+        "I know whsec_s3cret-to-sign-with",
+    ],
+)
+def test_what_repeats_a_secret_is_withheld(echoed: str) -> None:
+    """By the rule of the test of an endpoint, wherever in the answer it stands."""
+    subscription = a_subscription(
+        endpoint_url="https://crm.example/hook?code=s3cret-of-the-url",
+        signing=("whsec_s3cret-to-sign-with",),
+    )
+    answer = answered(401, b"x" * 1000 + echoed.encode(), {"location": echoed, "server": "nginx"})
+
+    kept = endpoint_answer(answer, subscription, "s-1")
+
+    assert kept.body == WITHHELD
+    assert kept.headers == {"location": WITHHELD, "server": "nginx"}
