@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import date, datetime, timedelta
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import pytest
@@ -205,7 +205,7 @@ def test_the_setting_says_which_attempts_are_kept(
 def test_what_comes_next_is_stored_first(app: Deployment) -> None:
     """Order of writes: the history is the last of all."""
     seen: list[dict[Queue, int]] = []
-    app.attempts.write = lambda _: seen.append(app.all_stored())  # type: ignore[method-assign]
+    app.attempts.write = lambda _: seen.append(app.all_stored())  # type: ignore[method-assign, assignment]
     app.subscribe(dead_letter=DEAD)
     app.pusher.script(URL, answered(500), answered(413))
 
@@ -293,22 +293,6 @@ def test_housekeeping_drops_days_older_than_a_week_once_an_hour(app: Deployment)
     assert soon == [*range(8), 9]
 
 
-class HangingLog:
-    """An attempt log whose writes take three seconds off the loop, and fail if *fails*."""
-
-    def __init__(self, *, fails: bool) -> None:
-        self._fails = fails
-        self.writes: list[int] = []
-
-    def write(self, records: Sequence[AttemptRecord]) -> None:
-        self.writes.append(len(records))
-        if self._fails:
-            raise StorageUnavailable
-
-    def delete_before(self, day: date, deadline: datetime) -> int:
-        raise NotImplementedError
-
-
 async def hanging(call: Callable[[], T]) -> T:
     await asyncio.sleep(3)
     return call()
@@ -319,7 +303,8 @@ def test_who_waits_for_a_write_shares_the_next_if_there_is_one(
     app: Deployment, *, fails: bool, writes: list[int]
 ) -> None:
     """Else the last of many would wait for all; who has nothing to write waits for nobody."""
-    log = HangingLog(fails=fails)
+    log = MemoryAttempts()
+    log.fail_next("write", 99 if fails else 0, after=True)
     history = AttemptHistory(
         log=log, off_loop=hanging, logging=AttemptLogging.ALL, clock=app.watched
     )

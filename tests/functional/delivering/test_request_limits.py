@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pushgrid.testing.composition import off_loop
-from pushgrid.testing.memory import FakeClock, MemoryResources
+from pushgrid.testing.memory import FakeClock, HeldPusher, MemoryResources
 from pushgrid.testing.memory.driven_loop import DrivenLoop
 from shared.delivery.messages.message_writer import encode
 from shared.engine.delivering.deliver import Deliver
@@ -45,6 +45,21 @@ def rows(app: Deployment) -> int:
     return len(app.resources.list(Table.TOPICS, PROCESSES))
 
 
+def answer_all(held: HeldPusher) -> None:
+    """Answer the requests that are under way; hold those that follow."""
+    held.let_go()
+    held.hold("e-")
+
+
+def two_that_share(app: Deployment) -> tuple[Deliver, Deliver]:
+    """Return processes that have 60 events each, and know of each other."""
+    first, second = app.deliver, app.new_process()
+    for process, start in ((first, 0), (second, 100)):
+        begin(app, process, range(start, start + 60))
+    app.loop.advance(11 * SECOND)
+    return first, second
+
+
 def test_alone_a_process_has_all_of_the_limit(app: Deployment) -> None:
     app.hold("e-")
     app.subscribe(limits=RequestLimits(at_once=10))
@@ -66,8 +81,7 @@ def test_one_that_begins_waits_until_the_others_have_given_up_its_share(app: Dep
 
     for _ in range(12):
         found.append(under_way(app, first, second))
-        held.let_go()
-        held.hold("e-")
+        answer_all(held)
         app.loop.advance(SECOND)
 
     assert found[0] == [10, 0]
@@ -86,8 +100,7 @@ def test_the_share_of_one_that_has_ended_is_used_half_a_minute_later(app: Deploy
     for _ in range(5):
         app.loop.advance(10 * SECOND)
         found.append(under_way(app, first))
-        held.let_go()
-        held.hold("e-")
+        answer_all(held)
 
     assert found == [[5], [5], [5], [10], [10]]
 
@@ -100,8 +113,7 @@ def test_one_that_was_silent_waits_if_the_others_no_longer_count_it(app: Deploym
     begin(app, second, range(100, 160))
     for _ in range(4):
         app.loop.advance(10 * SECOND)
-        held.let_go()
-        held.hold("e-")
+        answer_all(held)
     app.loop.settle()
     begin(app, second, range(200, 260))
 
@@ -124,8 +136,7 @@ def test_who_receives_retries_has_a_share_before_who_does_not(app: Deployment) -
             begin(app, process, range(start + place + 1, start + place + 2))
         app.loop.advance(5 * SECOND)
         found.append(under_way(app, retrying, *others))
-        held.let_go()
-        held.hold("e-")
+        answer_all(held)
 
     assert found[-4:] == [[1, 0, 0]] * 4
     assert max(map(sum, found)) == 1
@@ -135,15 +146,11 @@ def test_who_receives_retries_has_a_share_before_who_does_not(app: Deployment) -
 def test_a_clock_that_jumps_changes_no_share(app: Deployment, by: int) -> None:
     held = app.hold("e-")
     app.subscribe(limits=RequestLimits(at_once=10))
-    first, second = app.deliver, app.new_process()
-    for process, start in ((first, 0), (second, 100)):
-        begin(app, process, range(start, start + 60))
-    app.loop.advance(11 * SECOND)
+    first, second = two_that_share(app)
     found = []
 
     for _ in range(5):
-        held.let_go()
-        held.hold("e-")
+        answer_all(held)
         app.loop.settle()
         found.append(under_way(app, first, second))
         app.loop.advance(5 * SECOND)
@@ -226,8 +233,7 @@ def test_one_whose_beginning_fails_waits_all_the_same(
 
     begin(app, second, range(100, 160))
     app.loop.advance(4 * SECOND)
-    held.let_go()
-    held.hold("e-")
+    answer_all(held)
     app.loop.settle()
 
     assert sum(under_way(app, first, second)) <= 10
@@ -240,16 +246,12 @@ def test_one_whose_beginning_fails_waits_all_the_same(
 def test_a_damaged_row_counts_as_any(app: Deployment) -> None:
     held = app.hold("e-")
     app.subscribe(limits=RequestLimits(at_once=10))
-    first, second = app.deliver, app.new_process()
-    for process, start in ((first, 0), (second, 100)):
-        begin(app, process, range(start, start + 60))
-    app.loop.advance(11 * SECOND)
+    first, second = two_that_share(app)
     for row in app.resources.list(Table.TOPICS, PROCESSES):
         app.resources.damage(Table.TOPICS, PROCESSES, row.name)
 
     app.loop.advance(6 * SECOND)
-    held.let_go()
-    held.hold("e-")
+    answer_all(held)
     app.loop.settle()
 
     assert under_way(app, first, second) == [5, 5]

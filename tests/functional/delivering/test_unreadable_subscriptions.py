@@ -63,11 +63,6 @@ def put(product: Product, **properties: Any) -> None:
     product.api.pusher.script(URL, answered(500))
 
 
-def restore(product: Product, before: Resource) -> None:
-    product.app.resources.damage(*ROW, before.document)
-    forget(product)
-
-
 def forget(product: Product) -> None:
     product.app.clock.advance(5 * SECOND)
 
@@ -92,7 +87,7 @@ def test_the_other_subscriptions_are_served_and_its_events_wait_for_their_filter
 
     assert deliver(product) == {AUDIT_URL: [1, 2, 11]}
     assert deliver(product) == {}
-    restore(product, before)
+    replace_row(product, ROW, before.document)
     assert deliver(product) == {URL: [1, 11]}
     assert product.app.all_stored() == {}
     assert [line["matched"] for line in logged("delivery.matched")] == [2]

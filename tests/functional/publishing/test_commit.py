@@ -53,15 +53,6 @@ def run(
     return finished(commit.run(publications))
 
 
-def test_requests_share_messages() -> None:
-    queues = FaultyPuts()
-
-    results = run([a_publication(number) for number in range(16)], queues)
-
-    assert results == [None] * len(results)
-    assert len(queues.texts(Queue.DELIVERIES)) == 1
-
-
 def test_requests_share_a_payload_blob_which_is_kept_for_the_longest() -> None:
     queues, payloads = FaultyPuts(), MemoryPayloads(FakeClock())
     publications = [

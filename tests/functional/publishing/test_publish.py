@@ -43,25 +43,6 @@ def test_an_accepted_event_is_on_the_queue(app: Deployment) -> None:
     assert (message.due, app.queues.waits(Queue.DELIVERIES)) == (None, [timedelta()])
 
 
-@pytest.mark.parametrize(
-    ("events", "subscriptions", "messages"),
-    [(1, 0, 0), (1, 1, 1), (10, 3, 3), (64, 2, 2), (65, 2, 4), (200, 1, 4)],
-)
-def test_messages_are_as_few_as_the_events_fit_into(
-    app: Deployment, events: int, subscriptions: int, messages: int
-) -> None:
-    for number in range(subscriptions):
-        app.subscribe(name=f"s-{number}")
-
-    answer = publish(app, *[event(number) for number in range(events)])
-
-    assert answer.status == 200
-    found = app.on(Queue.DELIVERIES)
-    assert len(found) == messages
-    assert sum(len(message.deliveries) for message in found) == events * subscriptions
-    assert app.payloads.blobs == {}
-
-
 def test_events_that_nobody_wants_are_accepted(app: Deployment, logged: Logged) -> None:
     app.subscribe(filter=EventFilter(subject_begins_with="/returns"))
 
@@ -70,20 +51,6 @@ def test_events_that_nobody_wants_are_accepted(app: Deployment, logged: Logged) 
     assert answer.status == 200
     assert nothing_stored(app)
     assert [line["unmatched"] for line in logged("event.published")] == [2]
-
-
-def test_each_subscription_gets_what_it_wants(app: Deployment) -> None:
-    """What is large and not wanted is not stored."""
-    app.subscribe(name="some", filter=EventFilter(subject_begins_with="/orders"))
-    app.subscribe(name="one", filter=EventFilter(subject_ends_with="/1"))
-
-    publish(app, event(0), event(1), event(2, subject="/returns", data=noise(90_000)))
-
-    found = {
-        message.subscription: [delivery.position for delivery in message.deliveries]
-        for message in app.on(Queue.DELIVERIES)
-    }
-    assert (found, app.payloads.blobs) == ({"some": [0, 1], "one": [1]}, {})
 
 
 def test_what_is_too_large_goes_to_one_payload_blob_for_four_days(app: Deployment) -> None:

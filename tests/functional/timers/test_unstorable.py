@@ -17,7 +17,7 @@ from pushgrid.testing.memory import START
 from shared.delivery.messages.message_writer import encode
 from shared.engine.ports import Queue, Receipt
 from shared.engine.timers.receiving import MAX_RECEIVES
-from shared.errors import StorageUnavailable, Unstorable
+from shared.errors import StorageUnavailable
 from shared.events.notices import WrittenBlob
 from shared.subscriptions.subscription import DeadLetterDestination
 from tests.builders import ORIGIN, PARKED, a_delivery, a_message, a_note, compact, noise, text
@@ -57,15 +57,6 @@ def job_of(app: Deployment, queue: Queue) -> Callable[[], object]:
 
 def recorded(app: Deployment) -> list[dict[str, Any]]:
     return [json.loads(body) for body in app.dead_letters.poison.values()]
-
-
-def test_there_is_such_a_message(app: Deployment) -> None:
-    message = read(an_unstorable())
-
-    assert len(an_unstorable()) < 48 * 1024
-    with pytest.raises(Unstorable):
-        app.wake.requeue.at_due(message)
-    assert app.slept == []  # it would be refused again
 
 
 @pytest.mark.parametrize(

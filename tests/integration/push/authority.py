@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
@@ -75,13 +75,14 @@ class Authority:
         names_issuers_key: bool = True,
         is_named: bool = True,
         password: bytes = b"",
+        key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | None = None,
     ) -> Path:
         """
         Return a file with a key and its certificate, which is for *host*.
 
         Unless *is_named*, only its common name says so. With *password* the key is encrypted.
         """
-        key = ec.generate_private_key(ec.SECP256R1())
+        key = key or ec.generate_private_key(ec.SECP256R1())
         try:
             name: x509.GeneralName = x509.IPAddress(ip_address(host))
         except ValueError:

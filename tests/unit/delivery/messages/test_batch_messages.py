@@ -54,42 +54,42 @@ def test_a_message_holds_whole_batches(batch: int, most: int) -> None:
     assert {message.batch_size for message in messages} == {batch}
 
 
-def test_small_events_need_no_blob() -> None:
-    events = [an_event(id=f"e-{number}") for number in range(1000)]
+@pytest.mark.parametrize(
+    ("data", "batch", "parked", "messages"),
+    [
+        pytest.param([None] * 1000, 1000, [False] * 1000, [1000], id="small events need no blob"),
+        pytest.param(
+            [noise(1000, number) for number in range(200)],
+            100,
+            [True] * 200,
+            [100, 100],
+            id="a batch that no message can hold is parked whole",
+        ),
+        pytest.param(
+            [None, noise(60_000), None],
+            100,
+            [False, True, False],
+            [3],
+            id="batches that fit stay inline beside an event that does not",
+        ),
+        # They would pack well, but whoever reads the message unpacks them all.
+        pytest.param(["x" * 6000] * 100, 100, [True] * 100, [100], id="more than memory may hold"),
+    ],
+)
+def test_batches_are_inline_as_far_as_they_fit(
+    data: list[str | None], batch: int, parked: list[bool], messages: list[int]
+) -> None:
+    events = [an_event(id=f"e-{number}", data=each) for number, each in enumerate(data)]
+    texts = [event.text for event in events]
 
-    lines, (message,) = published(events, batching(1000))
+    lines, found = published(events, batching(batch))
 
-    assert lines == []
-    assert [each.text for each in message.deliveries] == [event.text for event in events]
-
-
-def test_a_batch_that_no_message_can_hold_is_parked_whole() -> None:
-    events = [an_event(data=noise(1000, number)) for number in range(200)]
-
-    lines, messages = published(events, batching(100))
-
-    assert lines == [event.text for event in events]
-    assert [len(message.deliveries) for message in messages] == [100, 100]
-    assert all(each.text is None for message in messages for each in message.deliveries)
-
-
-def test_batches_that_fit_stay_inline_beside_an_event_that_does_not() -> None:
-    events = [an_event(), an_event(data=noise(60_000)), an_event()]
-
-    lines, (message,) = published(events, batching(100))
-
-    assert lines == ["", events[1].text, ""]
-    assert [each.text is None for each in message.deliveries] == [False, True, False]
-
-
-def test_more_events_than_memory_may_hold_inline_are_parked() -> None:
-    """They would pack well, but whoever reads the message unpacks them all."""
-    events = [an_event(data="x" * 6000)] * 100
-
-    lines, (message,) = published(events, batching(100))
-
-    assert all(lines)
-    assert len(message.deliveries) == 100
+    assert [len(message.deliveries) for message in found] == messages
+    in_blob = [text if is_parked else "" for text, is_parked in zip(texts, parked, strict=True)]
+    assert lines == (in_blob if any(parked) else [])
+    assert [each.text for message in found for each in message.deliveries] == [
+        None if is_parked else text for text, is_parked in zip(texts, parked, strict=True)
+    ]
 
 
 def test_subscriptions_without_batching_get_what_they_always_got() -> None:
