@@ -6,6 +6,7 @@ import gc
 import json
 import logging
 import os
+import signal
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -29,6 +30,9 @@ _FIRST = ("e2e/test_soak.py", "conformance", "browser", "fuzz", "host", "e2e", "
 for _name in list(os.environ):
     if _name.startswith(("PUSHGRID_", "AzureWebJobs")):
         del os.environ[_name]
+
+# It is ignored in a shell's background job, and would be in the programs that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No deadlines: how long an example takes says nothing on a busy machine.
 settings.register_profile("dev", deadline=None)
