@@ -1,19 +1,6 @@
-"""Azure Monitor's metrics, log tables with their columns, and query keywords."""
+"""Azure Monitor's log tables with their columns, and query keywords."""
 
 from __future__ import annotations
-
-METRICS = {
-    "Microsoft.Storage/storageAccounts": {
-        "UsedCapacity": 60, "Transactions": 1, "Ingress": 1, "Egress": 1, "Availability": 1,
-        "SuccessE2ELatency": 1, "SuccessServerLatency": 1,
-    },
-    "Microsoft.Storage/storageAccounts/queueServices": {
-        "QueueMessageCount": 60, "QueueCount": 60, "QueueCapacity": 60, "Transactions": 1,
-        "Ingress": 1, "Egress": 1, "Availability": 1, "SuccessE2ELatency": 1,
-        "SuccessServerLatency": 1,
-    },
-}  # fmt: skip
-"""Metrics by namespace, with their interval in minutes; from Azure's list of supported metrics."""
 
 COLUMNS = {
     "AppTraces": {"Message", "SeverityLevel", "Properties", "Measurements"},

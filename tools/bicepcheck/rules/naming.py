@@ -1,4 +1,4 @@
-"""Rules about names of resources, their locations and tags."""
+"""Rules about names of resources and their tags."""
 
 from __future__ import annotations
 
@@ -49,11 +49,9 @@ NAMES = {
 }
 """Minimum length, maximum length and characters of names, from Azure's naming rules."""
 
-_GLOBAL = (azure.ACTION_GROUP, azure.METRIC_ALERT, azure.ZONE, azure.ZONE_LINK)
-
 
 def check(deployment: EvaluatedFolder, app: App) -> Iterator[Problem]:
-    """Check names, locations and tags of the resources that the deployment creates."""
+    """Check names and tags of the resources that the deployment creates."""
     seen: set[Any] = set()
     for one in deployment.deployed:
         yield from _name(one)
@@ -62,7 +60,6 @@ def check(deployment: EvaluatedFolder, app: App) -> Iterator[Problem]:
             message = f"{one.symbol} has the same name as another {one.type}; rename one"
             yield one.problem("name", message)
         seen.add(key)
-        yield from _location(one)
         yield from _tags(one, app)
 
 
@@ -106,22 +103,6 @@ def _depends_on_deployment(value: Any) -> bool:
     return isinstance(value, Computed) or (
         len(parts_of(value)) > 1 and any(map(_depends_on_deployment, parts_of(value)))
     )
-
-
-def _location(one: Deployed) -> Iterator[Problem]:
-    value = one.at("location")
-    if value is None:
-        return
-    if one.type in _GLOBAL:
-        if value != "global":
-            yield one.problem(
-                "location", f"the location of {one.type} must be 'global'", "location"
-            )
-    elif isinstance(value, str):
-        message = f"{one.symbol}: the location '{value}' is fixed; use a parameter"
-        yield one.problem("location", message, "location")
-    elif not isinstance(value, Input) and not getattr(value, "function", "").endswith(".location"):
-        yield one.problem("location", f"{one.symbol}: the location must be a parameter", "location")
 
 
 def _tags(one: Deployed, app: App) -> Iterator[Problem]:

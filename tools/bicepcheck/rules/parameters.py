@@ -9,8 +9,7 @@ from typing import Any
 from tools.bicepcheck.evaluation.scenarios import PARAMETERS_FILE, parameters, variables
 from tools.bicepcheck.evaluation.shapes import Shape, faults, params, suggestion, typed
 from tools.bicepcheck.problems import Problem
-from tools.bicepcheck.reading import nodes as s
-from tools.bicepcheck.reading.folder import File, Folder
+from tools.bicepcheck.reading.folder import Folder
 
 AZD = {
     "environmentName": "AZURE_ENV_NAME",
@@ -33,7 +32,6 @@ def check(folder: Folder) -> Iterator[Problem]:
     for name, message in _problems(parameters(folder), params(folder.main)):
         line = next((at for at, text in enumerate(lines, 1) if f'"{name}"' in text), 1)
         yield Problem(PARAMETERS_FILE, line, "parameters", message)
-    yield from _generated(folder.main, params(folder.main))
 
 
 def _problems(given: dict[str, Any] | None, expected: Shape) -> Iterator[tuple[str, str]]:
@@ -75,22 +73,3 @@ def _value(name: str, value: Any, expected: Shape) -> str | None:
 
 def _fault(value: Any, expected: Shape) -> str | None:
     return next((message for _, _, message in faults(value, expected)), None)
-
-
-def _generated(main: File, expected: Shape) -> Iterator[Problem]:
-    """A value that azd generates, as `@metadata()` asks, fits the parameter."""
-    for one in main.all(s.Param):
-        for decorator in one.decorators:
-            lengths = [
-                node.value.value
-                for node in s.walk(decorator, s.Property)
-                if node.key == "length" and isinstance(node.value, s.Literal)
-            ]
-            shape = (expected.members or {})[one.name].shape
-            if (
-                decorator.name == "metadata"
-                and lengths
-                and _fault("x" * int(lengths[0] or 0), shape)
-            ):
-                message = f"azd generates {lengths[0]} characters, which {one.name} does not allow"
-                yield main.problem(decorator, "parameters", message)

@@ -1,4 +1,4 @@
-"""Rules about single properties: encryption, identities, network access, hosting plan."""
+"""Rules about single properties: encryption, identities, hosting plan."""
 
 from __future__ import annotations
 
@@ -77,11 +77,6 @@ REQUIRED: dict[str, dict[str, tuple[Any, ...]]] = {
 }
 """By type: a path, the reason, and the allowed values; ``?`` after the path: may be absent."""
 
-_NOT_ON_FLEX = (
-    "healthCheckPath", "linuxFxVersion", "windowsFxVersion", "alwaysOn", "numberOfWorkers",
-    "functionAppScaleLimit", "minimumElasticInstanceCount", "preWarmedInstanceCount",
-    "use32BitWorkerProcess", "appSettings", "vnetRouteAllEnabled", "appCommandLine",
-)  # fmt: skip
 _ALWAYS_ENABLED = (
     azure.ACTION_GROUP,
     azure.METRIC_ALERT,
@@ -102,10 +97,6 @@ def check(deployment: EvaluatedFolder, _app: App) -> Iterator[Problem]:
             if at[-1] == "enabled" and value is False and one.type in _ALWAYS_ENABLED:
                 message = f"{one.symbol}: {'.'.join(at)} is false; set it to true"
                 yield one.problem("policy", message, *at)
-    for one in deployment.of(azure.SITE):
-        yield from _flex_consumption(one)
-    for one in deployment.of(azure.STORAGE):
-        yield from _network_access(one)
 
 
 def _required(one: Deployed, path: str, allowed: list[Any], reason: str) -> Iterator[Problem]:
@@ -116,26 +107,3 @@ def _required(one: Deployed, path: str, allowed: list[Any], reason: str) -> Iter
         yield one.problem("policy", f"{name} is missing; set it to {shown} ({reason})", *steps)
     elif value is not None and is_known(value) and value not in allowed:
         yield one.problem("policy", f"{name} must be {shown}, not {value} ({reason})", *steps)
-
-
-def _flex_consumption(one: Deployed) -> Iterator[Problem]:
-    config = one.at("properties", "siteConfig")
-    for key in config if isinstance(config, dict) else ():
-        if key in _NOT_ON_FLEX:
-            message = f"Flex Consumption does not support {key}; delete it"
-            yield one.problem("policy", message, "properties", "siteConfig", key)
-    most = one.at("properties", "functionAppConfig", "scaleAndConcurrency", "maximumInstanceCount")
-    if isinstance(most, int) and not 1 <= most <= 1000:
-        yield one.problem("policy", f"maximumInstanceCount must be from 1 to 1000, not {most}")
-
-
-def _network_access(one: Deployed) -> Iterator[Problem]:
-    """The two settings for public access to an account agree."""
-    path = ("properties", "networkAcls", "defaultAction")
-    action, closed = one.at(*path), one.at("properties", "publicNetworkAccess") == "Disabled"
-    if closed and action == "Allow":
-        message = "publicNetworkAccess is Disabled, but networkAcls allow all; set Deny"
-        yield one.problem("policy", message, *path)
-    if not closed and action == "Deny":
-        message = "publicNetworkAccess is not Disabled, but networkAcls deny all; set Allow"
-        yield one.problem("policy", message, *path)

@@ -1,4 +1,4 @@
-"""Rules about alerts: their schedules, metrics, queries, and the log lines that they look for."""
+"""Rules about alerts: their schedules, queries, and the log lines that they look for."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from tools.bicepcheck.evaluation.values import (
     Deployed,
     Located,
     PartialText,
-    Ref,
     parts_of,
     shown,
 )
 from tools.bicepcheck.problems import Problem
 from tools.bicepcheck.rules import azure
-from tools.bicepcheck.rules.monitor import COLUMNS, COMMON_COLUMNS, KEYWORDS, METRICS
+from tools.bicepcheck.rules.monitor import COLUMNS, COMMON_COLUMNS, KEYWORDS
 from tools.bicepcheck.rules.names_in_code import App
 
 _DURATION = re.compile(r"P(?:(\d+)D|T(\d+)H|T(\d+)M)")
@@ -26,7 +25,6 @@ _FREQUENCIES = frozenset({1, 5, 10, 15, 30, 60, 120, 180, 240, 300, 360, 1440})
 _WINDOWS = _FREQUENCIES | {45, 2880}
 _METRIC_WINDOWS = frozenset({1, 5, 15, 30, 60, 360, 720, 1440})
 _METRIC_FREQUENCIES = frozenset({1, 5, 15, 30, 60})
-_DIAGNOSTIC_METRICS = ("AllMetrics", "Capacity", "Transaction")
 
 _COMPARISON = re.compile(r'(\S+)\s+(==|=~|has|startswith|contains|has_cs)\s+"([^"…]*)"')
 _COUNTS_RUNS = re.compile(r"OperationName\s*(==|=~|in).*(count\(|sum\(ItemCount\))", re.DOTALL)
@@ -42,20 +40,17 @@ _STRING = re.compile(r'"([^"]*)"')
 
 
 def check(deployment: EvaluatedFolder, app: App) -> Iterator[Problem]:
-    """Check the alert rules, budgets and diagnostics of a deployment."""
+    """Check the alert rules and budgets of a deployment."""
     sites = [site.name for site in deployment.of(azure.SITE)]
     for one in deployment.of(azure.LOG_ALERT):
         yield from _schedule(one, _WINDOWS, _FREQUENCIES)
         for criterion in one.items("properties", "criteria", "allOf"):
-            yield from _log_criterion(one, criterion)
             query = _Query(criterion, app, sites)
             line = criterion.lines.get("query", criterion.line)
             for message in query.faults():
                 yield one.problem("query", f"{shown(one.name)}: {message}", line=line)
     for one in deployment.of(azure.METRIC_ALERT):
         yield from _schedule(one, _METRIC_WINDOWS, _METRIC_FREQUENCIES)
-        for criterion in one.items("properties", "criteria", "allOf"):
-            yield from _metric(one, criterion)
     for one in deployment.of(azure.LOG_ALERT, azure.METRIC_ALERT):
         if not one.at("properties", "actions"):
             yield one.problem("alert", f"{one.symbol} notifies nobody; set actions")
@@ -66,8 +61,6 @@ def check(deployment: EvaluatedFolder, app: App) -> Iterator[Problem]:
             yield one.problem(
                 "date", f"a budget must start on the first of a month, not {start}", *path
             )
-    for one in deployment.of(azure.DIAGNOSTICS):
-        yield from _diagnostics(one)
 
 
 def _minutes(text: Any) -> int | None:
@@ -94,73 +87,6 @@ def _schedule(
     if window and frequency and window < frequency:
         message = "windowSize is shorter than evaluationFrequency, so some logs are never evaluated"
         yield one.problem("duration", message, "properties", "windowSize")
-
-
-def _log_criterion(one: Deployed, criterion: Located) -> Iterator[Problem]:
-    if one.at("kind") in {None, "LogAlert"}:
-        for key in ("query", "timeAggregation", "operator", "threshold"):
-            if criterion.get(key) is None:
-                message = f"{one.symbol} has no {key}; set it"
-                yield one.problem("alert", message, line=criterion.line)
-    periods = criterion.get("failingPeriods") or {}
-    needed, of = periods.get("minFailingPeriodsToAlert"), periods.get("numberOfEvaluationPeriods")
-    if isinstance(needed, int) and isinstance(of, int) and needed > of:
-        message = f"{needed} of {of} periods can never fail; lower minFailingPeriodsToAlert"
-        yield one.problem("alert", message, line=criterion.line)
-
-
-def _metric(one: Deployed, criterion: Located) -> Iterator[Problem]:
-    def at(key: str, message: str) -> Problem:
-        return one.problem("alert", message, line=criterion.lines.get(key, criterion.line))
-
-    space, name = criterion.get("metricNamespace"), criterion.get("metricName")
-    if space is None or not isinstance(name, str):
-        yield at("", "a metric needs metricNamespace and metricName")
-        return
-    metrics = METRICS.get(space)
-    if metrics is None:
-        yield at("metricNamespace", f"'{space}' has no metrics{suggestion(str(space), METRICS)}")
-        return
-    if name not in metrics:
-        yield at("metricName", f"{space} has no metric '{name}'{suggestion(name, metrics)}")
-        return
-    window = _minutes(one.at("properties", "windowSize"))
-    if window and window < metrics[name]:
-        message = f"{name} is measured every {metrics[name]} min; lengthen windowSize"
-        yield one.problem("duration", message, "properties", "windowSize")
-    for scope in one.at("properties", "scopes") or []:
-        first, *rest = parts_of(scope)
-        segments = "".join(map(shown, rest)).strip("/").split("/")
-        found = "/".join(
-            filter(None, [first.of.type if isinstance(first, Ref) else "", *segments[::2]])
-        )
-        if isinstance(first, Ref) and (found != space or {*segments[1::2]} - {"default"}):
-            message = f"the scope is a {found}, but the metric belongs to a {space}"
-            yield one.problem("alert", message, "properties", "scopes")
-    if str(criterion.get("operator")).startswith("LessThan"):
-        yield at("operator", f"a low {name} is not a fault; use GreaterThan")
-    aggregation = criterion.get("timeAggregation")
-    gauge = name.endswith(("Count", "Capacity"))
-    if (
-        gauge
-        and isinstance(aggregation, str)
-        and aggregation not in {"Average", "Maximum", "Minimum"}
-    ):
-        yield at("timeAggregation", f"{name} has no {aggregation}; use Average")
-
-
-def _diagnostics(one: Deployed) -> Iterator[Problem]:
-    for entry in one.items("properties", "metrics"):
-        name = entry.get("category")
-        if isinstance(name, str) and name not in _DIAGNOSTIC_METRICS:
-            message = f"there is no metric category '{name}'{suggestion(name, _DIAGNOSTIC_METRICS)}"
-            yield one.problem("alert", message, line=entry.line)
-    if not isinstance(one.scope, Deployed):
-        yield one.problem("scope", f"{one.symbol} has no resource to diagnose; set its scope")
-    if not any(
-        one.at("properties", key) for key in ("workspaceId", "storageAccountId", "eventHubName")
-    ):
-        yield one.problem("alert", f"{one.symbol} has no destination; set workspaceId")
 
 
 class _Query:

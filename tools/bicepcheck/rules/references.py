@@ -10,7 +10,6 @@ from tools.bicepcheck.evaluation.values import (
     Computed,
     Deployed,
     Input,
-    Located,
     Ref,
     members,
     parts_of,
@@ -49,14 +48,10 @@ def check(deployment: EvaluatedFolder, _app: App) -> Iterator[Problem]:
             for kind in _expected(path):
                 for item in value if isinstance(value, list) else [value]:
                     yield from _id(one, path, item, kind)
-        if one.type == azure.INSIGHTS and one.at("properties", "WorkspaceResourceId") is None:
-            message = f"{one.symbol} writes to no workspace; set WorkspaceResourceId"
-            yield one.problem("reference", message)
         if watched := _ALERT_SCOPES.get(one.type):
             for item in one.at("properties", "scopes") or []:
                 yield from _id(one, ("properties", "scopes"), item, watched)
     for site in deployment.of(azure.SITE):
-        yield from _identities(site)
         yield from _package(site, deployment)
 
 
@@ -98,20 +93,6 @@ def _existing(one: Deployed, deployment: EvaluatedFolder) -> Iterator[Problem]:
         if names and one.name not in names:
             message = f"{one.symbol}: the network has no subnet {shown(one.name)!r}"
             yield one.problem("reference", message)
-
-
-def _identities(one: Deployed) -> Iterator[Problem]:
-    identities = one.at("identity", "userAssignedIdentities")
-    if not isinstance(identities, Located):
-        return
-    for key in identities:
-        if not (isinstance(key, Ref) and key.reads(azure.IDENTITY, "id")):
-            message = "the keys of userAssignedIdentities must be ids of identities"
-            yield one.problem("reference", message, "identity")
-    for path, value in members(one.body):
-        if IDS.get(path[-1]) == azure.IDENTITY and value not in identities:
-            message = f"{path[-1]} must be one of the app's identities"
-            yield one.problem("reference", message, *path)
 
 
 def _package(one: Deployed, deployment: EvaluatedFolder) -> Iterator[Problem]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tools.bicepcheck.evaluation.evaluated_folder import EvaluatedFolder
-from tools.bicepcheck.evaluation.values import Computed, Deployed, Input, Located, Ref, leaves
+from tools.bicepcheck.evaluation.values import Computed, Deployed, Input, Ref, leaves
 from tools.bicepcheck.problems import Problem
 from tools.bicepcheck.reading import nodes as s
 from tools.bicepcheck.reading.folder import Folder
@@ -50,7 +50,6 @@ def check(deployment: EvaluatedFolder, _app: App) -> Iterator[Problem]:
     seen: set[Any] = set()
     for one in assignments:
         role = _role_id(one)
-        yield from _definition(one, role)
         if role in ROLES and _by_function(one.at("properties", "roleDefinitionId")):
             yield from _scope(one, role)
             holder = one.at("properties", "principalId")
@@ -68,7 +67,6 @@ def check(deployment: EvaluatedFolder, _app: App) -> Iterator[Problem]:
             where = (assignments or sites)[0]
             yield where.problem("role", f"the app needs the role '{name}'; assign it")
     yield from _order(deployment, sites, assignments)
-    yield from _tables(deployment)
 
 
 def _by_function(definition: Any) -> bool:
@@ -85,21 +83,6 @@ def _role_id(one: Deployed) -> Any:
     if isinstance(definition, Ref) and definition.of.type == _DEFINITION:
         return definition.of.name if definition.path == ("id",) else None
     return definition
-
-
-def _definition(one: Deployed, role: Any) -> Iterator[Problem]:
-    path = ("properties", "roleDefinitionId")
-    definition = one.at(*path)
-    if not _by_function(definition):
-        message = "roleDefinitionId must be made by subscriptionResourceId()"
-        yield one.problem("role", message, *path)
-        return
-    if isinstance(definition, Computed) and definition.args[0] != _DEFINITION:
-        message = f"the type must be {_DEFINITION}, not {definition.args[0]!r}"
-        yield one.problem("role", message, *path)
-    if role not in ROLES:
-        message = f"{one.symbol}: no role that this checker knows has the id {role!r}"
-        yield one.problem("role", message, *path)
 
 
 def _scope(one: Deployed, role: str) -> Iterator[Problem]:
@@ -146,30 +129,6 @@ def _name(one: Deployed) -> Iterator[Problem]:
         if not present:
             message = f"the guid() of the name must contain the {what}, or names may collide"
             yield one.problem("role", message, "name")
-
-
-def _tables(deployment: EvaluatedFolder) -> Iterator[Problem]:
-    """In tables of roles, which the file loops over, name and id belong together."""
-    for environment in deployment.modules.values():
-        for symbol in environment.file.symbols:
-            value = environment.symbol(symbol)
-            for row in value if isinstance(value, list) else [value]:
-                if isinstance(row, Located) and (message := _mislabeled(row)):
-                    yield Problem(environment.file.name, row.line, "role", message)
-
-
-def _mislabeled(row: Located) -> str | None:
-    ids_by_name = {name: role for role, (name, _) in ROLES.items()}
-    texts = [value for value in row.values() if isinstance(value, str)]
-    names = [text for text in texts if text in ids_by_name]
-    ids = [text for text in texts if _GUID.fullmatch(text)]
-    for name in names:
-        if ids and ids_by_name[name] not in ids:
-            return f"{ids[0]} is not the id of '{name}'; use {ids_by_name[name]}"
-    labels = [text for text in texts if " " in text]
-    if ids and not names and ids[0] in ROLES and labels:
-        return f"'{labels[0]}' is not the name of {ids[0]}, which is '{ROLES[ids[0]][0]}'"
-    return None
 
 
 def _order(

@@ -25,7 +25,7 @@ _SECRET_NAME = re.compile(r"(key|secret|password|connectionString|token|sas)$", 
 
 
 def check_declarations(folder: Folder) -> Iterator[Problem]:
-    """Check parameters and outputs, and what modules receive."""
+    """Check parameters, and what modules receive."""
     for file in folder.readable:
         for call in file.all(s.Invocation):
             if call.name in {"newGuid", "utcNow"}:
@@ -33,8 +33,6 @@ def check_declarations(folder: Folder) -> Iterator[Problem]:
                 yield file.problem(call, "changes-each-time", message)
         for param in file.all(s.Param):
             yield from _param(file, param)
-        for output in file.all(s.Output):
-            yield from _output(file, output)
         for module in file.all(s.Module):
             yield from _module(folder, file, module)
 
@@ -79,22 +77,6 @@ def _param(file: File, one: s.Param) -> Iterator[Problem]:
     if one.has("secure") and one.default is not None and not empty:
         message = f"the secret '{one.name}' has a default, which anyone can read; delete it"
         yield file.problem(one, "secret-default", message)
-
-
-def _output(file: File, one: s.Output) -> Iterator[Problem]:
-    for node in one.tree:
-        match node:
-            case s.Name(name=name):
-                reveals = name in file.symbols and file.symbols[name].has("secure")
-            case s.Invocation(name=name):
-                reveals = name in _SECRET_FUNCTIONS
-            case s.Member(name=name):
-                reveals = name in _SECRET_MEMBERS
-            case _:
-                reveals = False
-        if reveals:
-            message = f"the output '{one.name}' reveals a secret; delete it"
-            yield file.problem(node, "secret", message)
 
 
 def _module(folder: Folder, file: File, module: s.Module) -> Iterator[Problem]:

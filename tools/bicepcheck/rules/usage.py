@@ -19,7 +19,6 @@ def check(folder: Folder) -> Iterator[Problem]:
         yield from _unknown_types(file)
         yield from _unused(file)
         yield from _known_too_late(file)
-        yield from _unread_members(file, folder)
 
 
 def _unknown_types(file: File) -> Iterator[Problem]:
@@ -67,28 +66,6 @@ def _unused(file: File) -> Iterator[Problem]:
                 if not (one.name in used or one.has("export") or deploys or silenced):
                     message = f"nothing uses '{one.name}'; delete it"
                     yield file.problem(one, "unused", message)
-
-
-def _unread_members(file: File, folder: Folder) -> Iterator[Problem]:
-    """Each member of an object type is read, unless such objects are passed on as a whole."""
-    members = [node for one in folder.readable for node in one.all(s.Member)]
-    read = {node.name for node in members} | {"*"}
-    owners = {id(node.of) for node in members}
-    for kind in file.all(s.TypeAlias):
-        properties = kind.type.properties if isinstance(kind.type, s.Object) else ()
-        unread = [member for member in properties if member.key not in read]
-        if unread and not any(_passed_whole(user, kind, owners) for user in folder.readable):
-            for member in unread:
-                message = f"nothing reads '{member.key}' of {kind.name}; delete it"
-                yield file.problem(member, "unused", message)
-
-
-def _passed_whole(file: File, kind: s.TypeAlias, owners: set[int]) -> bool:
-    """Return whether a value of a type is used other than by member, or in another type."""
-    names = {here for here, found in file.symbols.items() if found is kind}
-    typed = {one.name for one in file.all(s.Param) if names & _names(one.type)}
-    inner = any(one is not kind and names & _names(one.type) for one in file.all(s.TypeAlias))
-    return inner or any(node.name in typed and id(node) not in owners for node in file.all(s.Name))
 
 
 def reachable(name: str, needs: dict[str, set[str]]) -> set[str]:
