@@ -23,7 +23,7 @@ from shared.adapters.bridge import OnLoopPusher
 from shared.adapters.http.notifier import ParallelNotifier
 from shared.adapters.resource_cache import InvalidatingStore, ResourceCache
 from shared.adapters.storage.health_table import TableHealth
-from shared.arm.deployment_capabilities import DeploymentCapabilities, profile_limits
+from shared.arm.deployment_capabilities import DeploymentCapabilities
 from shared.delivery.profiles import PROFILES
 from shared.engine.delivering.budget import MESSAGES
 from shared.engine.manage.api import Manage
@@ -115,7 +115,7 @@ class DrivenApp(InMemoryApp):
             clock=clock,
             deployment=DeploymentCapabilities(
                 account=ACCOUNT,
-                profiles={name: profile_limits(profile) for name, profile in PROFILES.items()},
+                profiles=PROFILES,
                 default_profile="latest",
                 allow_http=True,
             ),

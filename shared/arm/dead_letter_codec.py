@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from shared.arm.deployment_capabilities import DeploymentCapabilities, ProfileLimits
+from shared.arm.deployment_capabilities import DeploymentCapabilities, under
 from shared.arm.sections import Section
 from shared.arm.tracked_resource import ACCOUNT_ID, account_of
+from shared.delivery.delivery_profile import DeliveryProfile, Feature
 from shared.subscriptions.subscription import DeadLetterDestination
 
 _CONTAINER = re.compile(r"(?=.{3,63}\Z)[a-z0-9]+(-[a-z0-9]+)*")
@@ -19,13 +20,13 @@ _SYSTEM_CONTAINERS = ("$logs", "$blobchangefeed")
 
 
 def parse_dead_letter(
-    holder: Section, deployment: DeploymentCapabilities, limits: ProfileLimits
+    holder: Section, deployment: DeploymentCapabilities, profile: DeliveryProfile
 ) -> dict[str, Any] | None:
     """Read the ``deadLetterDestination`` of *holder*; ``None`` if there is none."""
     if not holder.has("deadLetterDestination"):
         return None
-    if not limits.has_dead_letters:
-        message = f"Dead-lettering is not available{limits.under_profile}."
+    if Feature.DEAD_LETTERS not in profile.features:
+        message = f"Dead-lettering is not available{under(profile)}."
         holder.refuse("deadLetterDestination", message)
     section = holder.section("deadLetterDestination")
     section.required_choice("endpointType", ("StorageBlob",))
@@ -46,7 +47,6 @@ def parse_dead_letter(
 
 
 def to_dead_letter(stored: Mapping[str, Any] | None) -> DeadLetterDestination | None:
-    """Turn a stored ``deadLetterDestination`` into a value."""
     if stored is None:
         return None
     blob = stored["properties"]

@@ -93,7 +93,6 @@ def render_attributes(stored: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
 
 
 def to_headers(stored: Sequence[Mapping[str, Any]]) -> tuple[DeliveryHeader, ...]:
-    """Turn stored mappings into the headers that deliveries use."""
     return tuple(
         _to_header(mapping["name"], mapping["properties"])
         for mapping in stored
@@ -147,7 +146,6 @@ def _to_header(name: str, properties: Mapping[str, Any]) -> DeliveryHeader:
 
 
 def _secret_values(stored: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the secret values by case-folded header name."""
     return {
         each["name"].casefold(): each["properties"]["value"]
         for each in stored

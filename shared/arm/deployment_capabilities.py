@@ -6,28 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from shared.delivery.delivery_profile import DeliveryProfile, Feature
+from shared.delivery.delivery_profile import DeliveryProfile
 from shared.events.topic import InputSchema
 from shared.settings.storage_settings import with_own_account
-
-Range = tuple[int, int, int]  # default, minimum, maximum; all equal if the value is fixed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProfileLimits:
-    """The limits of a subscription under a delivery profile."""
-
-    name: str
-    attempts: Range | None  # ``None``: unlimited
-    minutes: Range  # the time to live
-    has_dead_letters: bool = True
-    has_batching: bool = True
-    has_custom_headers: bool = True
-
-    @property
-    def under_profile(self) -> str:
-        """The phrase that ends a fault about these limits."""
-        return f" under the delivery profile {self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +16,7 @@ class DeploymentCapabilities:
     """The settings of this app that limit what documents can ask for."""
 
     account: str  # the app's storage account
-    profiles: Mapping[str, ProfileLimits]
+    profiles: Mapping[str, DeliveryProfile]
     default_profile: str
     dead_letter_accounts: Collection[str] = ()  # others that can hold dead letters
     # Those among them of which it is known where their queues are.
@@ -51,8 +32,8 @@ class DeploymentCapabilities:
         """The storage accounts that can have dead letters, the app's own first."""
         return with_own_account(self.account, self.dead_letter_accounts)
 
-    def limits(self, tagged: str | None) -> ProfileLimits:
-        """Return the limits of the *tagged* profile, or those of the default profile."""
+    def profile(self, tagged: str | None) -> DeliveryProfile:
+        """Return the *tagged* profile, or the default one."""
         return self.profiles.get(tagged or "") or self.profiles[self.default_profile]
 
 
@@ -63,7 +44,7 @@ class ParentTopic:
     name: str  # on the data plane
     arm_id: str
     input_schema: InputSchema
-    limits: ProfileLimits
+    profile: DeliveryProfile
     retention: timedelta | None = None  # how long the topic keeps events; ``None``: no limit
     # The ARM id below which its subscriptions are; empty: its own, whichever form a client uses.
     holder: str = ""
@@ -79,16 +60,6 @@ class ParentTopic:
         return subscription_id.casefold().startswith(f"{self.holder}/".casefold())
 
 
-def profile_limits(profile: DeliveryProfile) -> ProfileLimits:
-    """Return the limits of subscriptions under *profile*."""
-    default, shortest, longest = (
-        each // timedelta(minutes=1) for each in profile.limits.time_to_live
-    )
-    return ProfileLimits(
-        name=profile.name,
-        attempts=profile.limits.attempts,
-        minutes=(default, shortest, longest),
-        has_dead_letters=Feature.DEAD_LETTERS in profile.features,
-        has_batching=Feature.OUTPUT_BATCHING in profile.features,
-        has_custom_headers=Feature.CUSTOM_HEADERS in profile.features,
-    )
+def under(profile: DeliveryProfile) -> str:
+    """Return the phrase that ends a fault about what a profile allows."""
+    return f" under the delivery profile {profile.name}"

@@ -13,10 +13,11 @@ from shared.arm.delivery_attributes_codec import (
     parse_attributes,
     render_attributes,
 )
-from shared.arm.deployment_capabilities import DeploymentCapabilities, ParentTopic, ProfileLimits
+from shared.arm.deployment_capabilities import DeploymentCapabilities, ParentTopic, under
 from shared.arm.not_included import DESTINATIONS
 from shared.arm.sections import TLS_VERSIONS, Section
 from shared.arm.tracked_resource import account_of
+from shared.delivery.delivery_profile import DeliveryProfile, Feature
 from shared.events.data_plane import MAX_REQUEST_EVENTS
 from shared.http import Audience
 from shared.subscriptions.destination import (
@@ -118,7 +119,6 @@ def render_destination(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_destination(stored: Mapping[str, Any]) -> Destination:
-    """Turn a stored destination into a value."""
     properties = stored["properties"]
     if stored["endpointType"] != _QUEUE:
         application = properties.get(APPLICATION)
@@ -133,7 +133,6 @@ def to_destination(stored: Mapping[str, Any]) -> Destination:
 
 
 def to_batching(stored: Mapping[str, Any]) -> Batching:
-    """Turn the batching members of a stored destination into a value."""
     properties = stored["properties"]
     if stored["endpointType"] == _QUEUE:
         return NO_BATCHING
@@ -182,7 +181,7 @@ def _parse_webhook(
     known: Sequence[Mapping[str, Any]],
     new_key: Callable[[], str],
 ) -> dict[str, Any]:
-    limits = topic.limits
+    features = topic.profile.features
     url = section.text("endpointUrl")
     fault = url_fault(url, allow_http=deployment.allow_http) or loop_fault(
         url or "", deployment.app_addresses
@@ -190,7 +189,7 @@ def _parse_webhook(
     if fault and (url is not None or not section.has("endpointUrl")):
         section.refuse("endpointUrl", fault)
     audience = parse_audience(section, deployment)
-    events, kilobytes = _parse_batching(section, limits)
+    events, kilobytes = _parse_batching(section, topic.profile)
     stored: dict[str, Any] = {
         "endpointUrl": url,
         "maxEventsPerBatch": events,
@@ -200,9 +199,10 @@ def _parse_webhook(
     if mappings := parse_attributes(section, topic.input_schema, known, new_key):
         stored[MEMBER] = mappings
         # Ours are no headers: no edition of the rules lacks them.
-        if not (limits.has_custom_headers or all(is_ours(each["name"]) for each in mappings)):
+        has_headers = any(not is_ours(each["name"]) for each in mappings)
+        if has_headers and Feature.CUSTOM_HEADERS not in features:
             section.refuse(
-                MEMBER, f"Custom delivery headers are not available{limits.under_profile}."
+                MEMBER, f"Custom delivery headers are not available{under(topic.profile)}."
             )
         if audience and any(str(each["name"]).lower() == "authorization" for each in mappings):
             section.refuse(
@@ -213,7 +213,7 @@ def _parse_webhook(
     return stored if tls is None else stored | {"minimumTlsVersionAllowed": tls}
 
 
-def _parse_batching(section: Section, limits: ProfileLimits) -> tuple[int, int]:
+def _parse_batching(section: Section, profile: DeliveryProfile) -> tuple[int, int]:
     """
     Read the most events and the preferred size of a batch, in kilobytes; one event: no batching.
 
@@ -222,9 +222,9 @@ def _parse_batching(section: Section, limits: ProfileLimits) -> tuple[int, int]:
     asked = section.number("maxEventsPerBatch", 1, MAX_REQUEST_EVENTS)
     kilobytes = section.number("preferredBatchSizeInKilobytes", 1, MAX_KILOBYTES) or _KILOBYTES
     events = asked or (_ONE_EVENT if kilobytes == _KILOBYTES else _EVENTS)
-    if events != _ONE_EVENT and not limits.has_batching:
+    if events != _ONE_EVENT and Feature.OUTPUT_BATCHING not in profile.features:
         member = "maxEventsPerBatch" if asked else "preferredBatchSizeInKilobytes"
-        section.refuse(member, f"Output batching is not available{limits.under_profile}.")
+        section.refuse(member, f"Output batching is not available{under(profile)}.")
     return events, kilobytes
 
 

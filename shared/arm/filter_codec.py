@@ -39,7 +39,6 @@ def parse_filter(
 
 
 def to_filter(stored: Mapping[str, Any]) -> EventFilter:
-    """Turn a stored filter into the value that matches events."""
     types = [fold_case(name) for name in _list(stored.get("includedEventTypes", []))]
     is_case_sensitive = stored.get("isSubjectCaseSensitive", False)
     prefix, suffix = stored["subjectBeginsWith"], stored["subjectEndsWith"]

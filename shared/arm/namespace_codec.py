@@ -61,7 +61,6 @@ def parse_namespace(
 
 
 def render_namespace(stored: Mapping[str, Any], public_url: str) -> dict[str, Any]:
-    """Write a stored namespace for an ARM answer, with the host name of its topics' endpoint."""
     hostname = f"{public_url.partition('://')[2]}/{KIND}/{stored['name']}"
     return render_tracked(stored, KIND, {"topicsConfiguration": {"hostname": hostname}})
 
@@ -101,7 +100,6 @@ def parse_namespace_topic(
 
 
 def render_namespace_topic(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a stored topic of a namespace for an ARM answer."""
     return render_resource(stored, TOPIC_TYPE, stored["properties"])
 
 
@@ -156,7 +154,7 @@ def to_namespace_parent_topic(
         name=TopicName(stored["namespace"], stored["name"]).joined,
         arm_id=stored["id"],
         input_schema=InputSchema.CLOUD_EVENTS,
-        limits=deployment.limits(PROFILE),
+        profile=deployment.profile(PROFILE),
         retention=_retention(stored),
     )
 

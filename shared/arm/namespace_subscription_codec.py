@@ -56,15 +56,14 @@ def render_namespace_subscription(stored: Mapping[str, Any], topic: ParentTopic)
     """Write a stored subscription for an ARM answer, with secrets hidden."""
     properties = _members(stored, render_destination(stored["properties"]["destination"]))
     push = properties[_DELIVERY][_PUSH]
-    if push["maxDeliveryCount"] is None and topic.limits.attempts:
-        push["maxDeliveryCount"] = topic.limits.attempts[0]
+    if push["maxDeliveryCount"] is None and (attempts := topic.profile.limits.attempts):
+        push["maxDeliveryCount"] = attempts[0]
     if push["eventTimeToLive"] is None and topic.retention:
         push["eventTimeToLive"] = f"P{topic.retention.days}D"
     return render_resource(stored, TYPE, properties)
 
 
 def _is_push(delivery: Section) -> bool:
-    """Tell whether the delivery mode is Push; other modes are refused."""
     mode = delivery.required_choice("deliveryMode", ("Push",), ("Queue",))
     if mode == "Queue":
         delivery.refuse(
@@ -86,7 +85,6 @@ def _merge(members: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, An
 
 
 def _members(stored: Mapping[str, Any], destination: object) -> dict[str, Any]:
-    """Return the properties in the form of a request."""
     properties = stored["properties"]
     retry, kept = properties["retryPolicy"], properties["filter"]
     dead_letter = properties["deadLetterDestination"]
@@ -110,14 +108,14 @@ def _members(stored: Mapping[str, Any], destination: object) -> dict[str, Any]:
 
 
 def _parse_retry_policy(push: Section, topic: ParentTopic) -> dict[str, Any]:
-    limits, attempts, minutes = topic.limits, None, None
+    limits, attempts, minutes = topic.profile.limits, None, None
     if limits.attempts:
         _, fewest, most = limits.attempts
         attempts = push.number("maxDeliveryCount", fewest, most)
     text = push.text("eventTimeToLive")
     if text is not None:
         duration = parse_duration(text)
-        longest = topic.retention or limits.minutes[2] * _MINUTE
+        longest = topic.retention or limits.time_to_live[2]
         if duration is None or duration % _MINUTE or not _MINUTE <= duration <= longest:
             push.refuse(
                 "eventTimeToLive",

@@ -39,7 +39,6 @@ class Tokens:
         self._tokens = tokens[::-1]
 
     def take(self, token: str) -> bool:
-        """Take the next token if it is this one."""
         if self._tokens and self._tokens[-1] == token:
             self._tokens.pop()
             return True

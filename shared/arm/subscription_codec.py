@@ -145,7 +145,7 @@ def parse_destinations(
     return {
         "destination": destination,
         "deliveryIdentity": delivery_identity,
-        "deadLetterDestination": parse_dead_letter(dead_letter_section, deployment, topic.limits),
+        "deadLetterDestination": parse_dead_letter(dead_letter_section, deployment, topic.profile),
         "deadLetterIdentity": dead_letter_identity,
     }
 
@@ -253,12 +253,6 @@ def _parse_delivery_schema(
 
 
 def to_pause(stored: Document) -> Pause | None:
-    """
-    Return the pause of a stored subscription, if it is paused.
-
-    Raises:
-        ValueError, LookupError, TypeError: the member has another form.
-    """
     pause = stored.get(_PAUSE)
     if pause is None:
         return None
@@ -273,5 +267,4 @@ def with_pause(stored: Document, pause: Pause) -> Document:
 
 
 def without_pause(stored: Document) -> Document:
-    """Return *stored* as it is resumed."""
     return {name: stored[name] for name in stored if name != _PAUSE}

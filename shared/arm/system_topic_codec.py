@@ -100,12 +100,10 @@ def source_fault(source: str, deployment: DeploymentCapabilities) -> str | None:
 
 
 def render_system_topic(stored: Mapping[str, Any], _: str) -> dict[str, Any]:
-    """Write a stored system topic for an ARM answer."""
     return render_tracked(stored, KIND, {"metricResourceId": stored["metricResourceId"]})
 
 
 def source_of(stored: Mapping[str, Any]) -> str:
-    """Return the ARM id of a stored system topic's source."""
     return str(stored["properties"]["source"])
 
 
@@ -167,6 +165,6 @@ def _parent(
         name=topic_of(source).joined,
         arm_id=source,
         input_schema=InputSchema.EVENT_GRID,
-        limits=deployment.limits(profile_tag(stored)),
+        profile=deployment.profile(profile_tag(stored)),
         holder=holder,
     )

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from shared.arm.deployment_capabilities import DeploymentCapabilities, ParentTopic
 from shared.arm.network_rules_codec import parse_network_rules, to_networks
-from shared.arm.passthrough_members import parse_passthrough_properties
 from shared.arm.sections import Section, document, raise_faults
 from shared.arm.stored_types import checked
 from shared.arm.tracked_resource import (
@@ -16,6 +15,7 @@ from shared.arm.tracked_resource import (
     ArmPath,
     check_name,
     keep_or_make_keys,
+    parse_passthrough_properties,
     parse_resource,
     render_tracked,
 )
@@ -98,7 +98,7 @@ def to_parent_topic(stored: Mapping[str, Any], deployment: DeploymentCapabilitie
         name=stored["name"],
         arm_id=stored["id"],
         input_schema=InputSchema(stored["properties"]["inputSchema"]),
-        limits=deployment.limits(profile_tag(stored)),
+        profile=deployment.profile(profile_tag(stored)),
     )
 
 
@@ -148,7 +148,6 @@ def parse_mapping(properties: Section, *, is_custom: bool) -> dict[str, Any] | N
 
 
 def to_mapping(stored: Mapping[str, Any] | None) -> dict[str, FieldMapping]:
-    """Turn a stored mapping into the value that publishing uses."""
     fields = stored["properties"] if stored else {}
     return {
         name: FieldMapping(field["sourceField"], field.get("defaultValue"))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any
 
 from shared.arm.deployment_capabilities import (
     DeploymentCapabilities,
     ParentTopic,
-    ProfileLimits,
+    under,
 )
 from shared.arm.destination_codec import render_destination
 from shared.arm.filter_codec import parse_filter
@@ -23,10 +24,12 @@ from shared.arm.subscription_codec import (
 from shared.arm.system_topic_codec import to_source_parent, to_system_parent_topic
 from shared.arm.topic_codec import to_parent_topic
 from shared.arm.tracked_resource import PROVIDER, render_resource
+from shared.delivery.delivery_profile import DeliveryProfile
 
 TYPE = f"{PROVIDER}/topics/eventSubscriptions"
 EXTENSION_TYPE = f"{PROVIDER}/eventSubscriptions"
 SYSTEM_TYPE = f"{PROVIDER}/systemTopics/eventSubscriptions"
+_MINUTE = timedelta(minutes=1)
 
 
 def _read_form(properties: Section, request: SubscriptionRequest) -> dict[str, Any]:
@@ -36,7 +39,7 @@ def _read_form(properties: Section, request: SubscriptionRequest) -> dict[str, A
         **parse_destinations(properties, request, DEAD_LETTER),
         "filter": parse_filter(properties.section("filter"), topic.input_schema),
         "labels": None if labels is None else list(labels),
-        "retryPolicy": _parse_retry_policy(properties.section("retryPolicy"), topic.limits),
+        "retryPolicy": _parse_retry_policy(properties.section("retryPolicy"), topic.profile),
     }
 
 
@@ -55,36 +58,37 @@ def patched_subscription(stored: Mapping[str, Any], body: object) -> dict[str, A
     return {"properties": replace_wrapped(members, patch, (DELIVERY, DEAD_LETTER))}
 
 
-def render_subscription(stored: Mapping[str, Any], limits: ProfileLimits) -> dict[str, Any]:
+def render_subscription(stored: Mapping[str, Any], profile: DeliveryProfile) -> dict[str, Any]:
     """
     Write a stored subscription for an ARM answer, with secrets hidden.
 
-    *limits* are those of its topic: their defaults are shown for what its retry policy omits.
+    *profile* is that of its topic: its defaults are shown for what the retry policy omits.
     """
     properties = stored["properties"]
     shown = {
         **_members(stored, render_destination(properties["destination"])),
         "topic": stored["topicId"],
-        "retryPolicy": _render_retry_policy(properties["retryPolicy"], limits),
+        "retryPolicy": _render_retry_policy(properties["retryPolicy"], profile),
     }
     return render_resource(stored, TYPE, shown)
 
 
-def render_extension(stored: Mapping[str, Any], limits: ProfileLimits) -> dict[str, Any]:
+def render_extension(stored: Mapping[str, Any], profile: DeliveryProfile) -> dict[str, Any]:
     """Write a stored subscription as an extension of its topic, the form of older clients."""
     topic = stored["topicId"]
     shown_id = f"{topic}/providers/{PROVIDER}/eventSubscriptions/{stored['name']}"
-    return {**_render_below(topic, stored, limits), "id": shown_id, "type": EXTENSION_TYPE}
+    return {**_render_below(topic, stored, profile), "id": shown_id, "type": EXTENSION_TYPE}
 
 
-def render_of_system_topic(stored: Mapping[str, Any], limits: ProfileLimits) -> dict[str, Any]:
-    """Write a stored subscription of a system topic."""
+def render_of_system_topic(stored: Mapping[str, Any], profile: DeliveryProfile) -> dict[str, Any]:
     topic = stored["id"].rpartition("/eventSubscriptions/")[0]
-    return {**_render_below(topic, stored, limits), "type": SYSTEM_TYPE}
+    return {**_render_below(topic, stored, profile), "type": SYSTEM_TYPE}
 
 
-def _render_below(topic: str, stored: Mapping[str, Any], limits: ProfileLimits) -> dict[str, Any]:
-    answer = render_subscription(stored, limits)
+def _render_below(
+    topic: str, stored: Mapping[str, Any], profile: DeliveryProfile
+) -> dict[str, Any]:
+    answer = render_subscription(stored, profile)
     return {**answer, "properties": {**answer["properties"], "topic": _lower_cased(topic)}}
 
 
@@ -96,7 +100,6 @@ def _lower_cased(arm_id: str) -> str:
 
 
 def _members(stored: Mapping[str, Any], destination: object) -> dict[str, Any]:
-    """Return the properties in the form of a request."""
     properties = stored["properties"]
     dead_letter = properties["deadLetterDestination"]
     return {
@@ -110,40 +113,41 @@ def _members(stored: Mapping[str, Any], destination: object) -> dict[str, Any]:
     }
 
 
-def _parse_retry_policy(section: Section, limits: ProfileLimits) -> dict[str, int | None]:
+def _parse_retry_policy(section: Section, profile: DeliveryProfile) -> dict[str, int | None]:
     """Read the retry policy; omitted members stay ``None``, since profiles have own defaults."""
-    attempts = None
+    attempts, limits = None, profile.limits
     if limits.attempts:
         _, fewest, most = limits.attempts
-        attempts = section.number("maxDeliveryAttempts", fewest, most, limits.under_profile)
+        attempts = section.number("maxDeliveryAttempts", fewest, most, under(profile))
     elif section.has("maxDeliveryAttempts"):
         section.refuse(
-            "maxDeliveryAttempts", f"The number of attempts is unlimited{limits.under_profile}."
+            "maxDeliveryAttempts", f"The number of attempts is unlimited{under(profile)}."
         )
-    _, shortest, longest = limits.minutes
-    minutes = section.number("eventTimeToLiveInMinutes", shortest, longest, limits.under_profile)
+    _, shortest, longest = (each // _MINUTE for each in limits.time_to_live)
+    minutes = section.number("eventTimeToLiveInMinutes", shortest, longest, under(profile))
     return {"maxDeliveryAttempts": attempts, "eventTimeToLiveInMinutes": minutes}
 
 
 def _render_retry_policy(
-    stored: Mapping[str, int | None], limits: ProfileLimits
+    stored: Mapping[str, int | None], profile: DeliveryProfile
 ) -> dict[str, int | None]:
     attempts, minutes = stored["maxDeliveryAttempts"], stored["eventTimeToLiveInMinutes"]
+    limits = profile.limits
     return {
         "maxDeliveryAttempts": attempts or (limits.attempts and limits.attempts[0]),
-        "eventTimeToLiveInMinutes": minutes or limits.minutes[0],
+        "eventTimeToLiveInMinutes": minutes or limits.time_to_live[0] // _MINUTE,
     }
 
 
 def _form(
     parent_of: Callable[[Document, DeploymentCapabilities], ParentTopic],
-    render: Callable[[Document, ProfileLimits], Document],
+    render: Callable[[Document, DeliveryProfile], Document],
 ) -> SubscriptionForm:
     return SubscriptionForm(
         parent_of,
         _read_form,
         patched_subscription,
-        lambda stored, topic: render(stored, topic.limits),
+        lambda stored, topic: render(stored, topic.profile),
         patch_status=201,
     )
 

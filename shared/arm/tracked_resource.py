@@ -1,13 +1,17 @@
-"""Reads and writes tracked resources: ARM ids, location, tags and the name rules."""
+"""
+Reads and writes tracked resources: ARM ids, location, tags and the name rules.
+
+Some members have no effect here, but clients expect to get them back. Source: the models of
+azure-mgmt-eventgrid 10.4.0 and, for sku and kind of topics, 9.0.0.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from shared.arm.deployment_capabilities import DeploymentCapabilities
-from shared.arm.passthrough_members import PASSTHROUGH, parse_passthrough
 from shared.arm.sections import Section, patched_properties, read_patch
 from shared.events.topic import DEPLOYMENT
 
@@ -21,7 +25,12 @@ _KEY = re.compile(
 _NAME = re.compile(r"[A-Za-z0-9-]+")
 _SHORTEST, _LONGEST = 3, 50  # characters of a name
 _RESERVED = ("microsoft", "eventgrid", "system")
-_PATCHED = ("tags", *PASSTHROUGH)  # beside the properties
+_BOTH = "SystemAssigned, UserAssigned"
+# Some clients write both without the space; Azure shows them with it.
+_IDENTITIES = ("None", "SystemAssigned", "UserAssigned", _BOTH, _BOTH.replace(" ", ""))
+_SKUS = ("Basic", "Premium", "Standard")
+_MAX_CAPACITY = 40  # throughput units of a namespace
+_BOUNDARIES = ("WithinGeopair", "WithinRegion")
 _MAX_TAGS, _MAX_TAG_NAME, _MAX_TAG = 50, 512, 256
 ACCOUNT_ID = re.compile(
     r"/subscriptions/[A-Za-z0-9-]{1,64}/resourceGroups/[-\w.()]{0,89}[-\w()]"
@@ -68,7 +77,7 @@ def parse_resource(
         "name": existing["name"] if existing else path.name,
         "location": root.text("location") or (existing or {}).get("location") or "global",
         "tags": _tags(root, deployment),
-        **parse_passthrough(root),
+        **_parse(root, _PASSTHROUGH),
     }
 
 
@@ -101,7 +110,7 @@ def render_tracked(
         **render_resource(stored, f"{PROVIDER}/{kind}", {**stored["properties"], **properties}),
         "location": stored["location"],
         "tags": stored["tags"],
-        **{name: stored[name] for name in PASSTHROUGH if name in stored},
+        **{name: stored[name] for name in _PASSTHROUGH if name in stored},
     }
 
 
@@ -180,3 +189,77 @@ def _check_profile(
 def account_of(resource_id: str) -> str:
     """Return the account's name, the last segment of its ARM id."""
     return resource_id.rpartition("/")[2]
+
+
+def parse_passthrough_properties(properties: Section) -> dict[str, Any]:
+    """Read the passthrough members of a topic's properties; faults are added to *properties*."""
+    return _parse(properties, _PROPERTY_READERS)
+
+
+def _parse_identity(section: Section, name: str) -> dict[str, Any]:
+    identity = section.section(name)
+    users = identity.named_sections("userAssignedIdentities")
+    kind = identity.choice("type", _IDENTITIES)
+    known = {
+        "type": _BOTH if kind and "," in kind else kind,
+        **_parse_texts(identity, ("principalId", "tenantId")),
+        "userAssignedIdentities": {
+            user: _parse_texts(each, ("principalId", "clientId")) for user, each in users.items()
+        }
+        or None,
+    }
+    return {member: value for member, value in known.items() if value is not None}
+
+
+def _parse_kind(section: Section, name: str) -> str | None:
+    kind = section.choice(name, ("Azure",), ("AzureArc",))
+    if kind == "AzureArc":
+        section.refuse(name, "The kind AzureArc is not supported; the only kind is Azure.")
+    return kind
+
+
+def _parse_sku(section: Section, name: str) -> dict[str, Any]:
+    sku = section.section(name)
+    known = {
+        "name": sku.choice("name", _SKUS),
+        "capacity": sku.number("capacity", 1, _MAX_CAPACITY),
+    }
+    return {member: value for member, value in known.items() if value is not None}
+
+
+def _parse_boundary(section: Section, name: str) -> str | None:
+    return section.choice(name, _BOUNDARIES)
+
+
+def _parse_event_types(section: Section, name: str) -> dict[str, Any]:
+    info = section.section(name)
+    types = info.named_sections("inlineEventTypes")
+    members = ("description", "displayName", "documentationUrl", "dataSchemaUrl")
+    known = {
+        "kind": info.choice("kind", ("Inline",)),
+        "inlineEventTypes": {event: _parse_texts(each, members) for event, each in types.items()}
+        or None,
+    }
+    return {member: value for member, value in known.items() if value is not None}
+
+
+def _parse_texts(section: Section, names: Sequence[str]) -> dict[str, str]:
+    return {name: text for name in names if (text := section.text(name)) is not None}
+
+
+def _parse(
+    section: Section, readers: Mapping[str, Callable[[Section, str], Any]]
+) -> dict[str, Any]:
+    return {name: read(section, name) for name, read in readers.items() if section.has(name)}
+
+
+_PASSTHROUGH: Mapping[str, Callable[[Section, str], Any]] = {
+    "identity": _parse_identity,
+    "kind": _parse_kind,
+    "sku": _parse_sku,
+}
+_PROPERTY_READERS: Mapping[str, Callable[[Section, str], Any]] = {
+    "dataResidencyBoundary": _parse_boundary,
+    "eventTypeInfo": _parse_event_types,
+}
+_PATCHED = ("tags", *_PASSTHROUGH)  # beside the properties

@@ -39,7 +39,7 @@ def az_login() -> AzLogin:
 def manage() -> Manage:
     # Validation links need none of these: cold starts.
     from shared.adapters.http.notifier import ParallelNotifier
-    from shared.arm.deployment_capabilities import DeploymentCapabilities, profile_limits
+    from shared.arm.deployment_capabilities import DeploymentCapabilities
     from shared.delivery.profiles import PROFILES
     from shared.engine.manage.api import Manage
     from shared.engine.manage.route_table import RouteTable
@@ -58,7 +58,7 @@ def manage() -> Manage:
         clock=CLOCK,
         deployment=DeploymentCapabilities(
             account=storage.account().account_name,
-            profiles={name: profile_limits(profile) for name, profile in PROFILES.items()},
+            profiles=PROFILES,
             default_profile=settings().profile,
             dead_letter_accounts=frozenset(settings().deadletter_accounts),
             queue_accounts=settings().queue_accounts,

@@ -45,7 +45,6 @@ class Route(NamedTuple):
 
 
 def route(path: str, *, has_payloads: bool = False, **handlers: Handler) -> Route:
-    """Return the route of *path*, with the handler of each verb."""
     return Route(tuple(path.split("/")), handlers, has_payloads)
 
 
@@ -135,12 +134,7 @@ def with_pending_state(answer: HttpAnswer, method: str, api_version: str) -> Htt
 
 
 def _find(routes: Iterable[Route], path: str) -> tuple[Route, Mapping[str, str]]:
-    """
-    Return the first of *routes* that fits *path*, and the values of its named segments.
-
-    Raises:
-        NotFound: no route matches.
-    """
+    """Return the first route that fits *path*, and the values of its named segments."""
     # `az resource` writes the path of a resource without a parent with an empty segment.
     path = _NO_PARENT.sub(r"\1/", path.strip("/"))
     # Split before decoding: an encoded slash belongs to its segment.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from shared.arm.arm_json import answer
@@ -89,34 +88,21 @@ def get_group(call: Call) -> HttpAnswer:
     return answer(200, group)
 
 
-@dataclass(frozen=True, slots=True)
-class StorageAccounts:
-    """The storage accounts that can hold dead letters, and so be sources."""
+def list_accounts(deployment: DeploymentCapabilities, call: Call) -> HttpAnswer:
+    """List the storage accounts that can hold dead letters, and so be sources."""
+    known = deployment.known_accounts
+    return answer(200, {"value": [_storage_account(call.names, each) for each in known]})
 
-    deployment: DeploymentCapabilities
 
-    def list(self, call: Call) -> HttpAnswer:
-        """List them."""
-        known = self.deployment.known_accounts
-        return answer(200, {"value": [_storage_account(call.names, each) for each in known]})
-
-    def get(self, call: Call) -> HttpAnswer:
-        """
-        Answer with one.
-
-        Raises:
-            NotFound: the deployment does not know it.
-        """
-        asked, known = call.names["account"].casefold(), self.deployment.known_accounts
-        if asked not in known:
-            raise NotFound(
-                f"There is no storage account '{asked}' here; there are: {', '.join(known)}."
-            )
-        return answer(200, _storage_account(call.names, asked))
+def get_account(deployment: DeploymentCapabilities, call: Call) -> HttpAnswer:
+    asked, known = call.names["account"].casefold(), deployment.known_accounts
+    if asked not in known:
+        message = f"There is no storage account '{asked}' here; there are: {', '.join(known)}."
+        raise NotFound(message)
+    return answer(200, _storage_account(call.names, asked))
 
 
 def get_provider(call: Call) -> HttpAnswer:
-    """Answer that the resource provider is registered."""
     provider = {
         "id": f"/subscriptions/{call.names['subscription']}/providers/Microsoft.EventGrid",
         "namespace": "Microsoft.EventGrid",
@@ -137,33 +123,12 @@ def list_topic_types(call: Call) -> HttpAnswer:
 
 
 def get_topic_type(call: Call) -> HttpAnswer:
-    """
-    Answer with a type of topic.
-
-    Raises:
-        NotFound: there is no such type here.
-    """
-    return answer(200, _topic_type(_found_topic_type(call)))
+    return answer(200, _topic_type(_found_topic_type(call.names["topic_type"])))
 
 
-def list_event_types(call: Call) -> HttpAnswer:
-    """List the event types of a type of topic; those of custom topics are their publishers' own."""
-    return _answer_event_types(_found_topic_type(call))
-
-
-def list_account_event_types(call: Call) -> HttpAnswer:
-    """List the event types of a storage account."""
-    del call
-    return _answer_event_types(_TOPIC_TYPES[1])
-
-
-def list_deployment_event_types(call: Call) -> HttpAnswer:
-    """List the event types of the deployment."""
-    del call
-    return _answer_event_types(_TOPIC_TYPES[2])
-
-
-def _answer_event_types(of: _TopicType) -> HttpAnswer:
+def list_event_types(call: Call, topic_type: str = "") -> HttpAnswer:
+    """List the event types of a type of topic: the one of the path, unless it is given."""
+    of = _found_topic_type(topic_type or call.names["topic_type"])
     found = [
         {
             "id": f"providers/Microsoft.EventGrid/topicTypes/{of.name}/eventTypes/{each}",
@@ -180,8 +145,7 @@ def _answer_event_types(of: _TopicType) -> HttpAnswer:
     return answer(200, {"value": found})
 
 
-def _found_topic_type(call: Call) -> _TopicType:
-    asked = call.names["topic_type"]
+def _found_topic_type(asked: str) -> _TopicType:
     for each in _TOPIC_TYPES:
         if asked.casefold() == each.name.casefold():
             return each

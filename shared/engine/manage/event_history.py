@@ -128,12 +128,6 @@ class EventHistory:
         return answer(200, found)
 
     def _blobs(self, call: Call) -> DeadLetterBlobs:
-        """
-        Return the blobs of the subscription that the path of *call* names.
-
-        Raises:
-            NotFound: it does not exist, or has no dead-letter destination.
-        """
         subscription = to_subscription_in_force(self._stored(call))
         if subscription.dead_letter is None:
             raise NotFound(
@@ -153,12 +147,6 @@ class EventHistory:
         return found.document if found else None
 
     def _stored(self, call: Call) -> Document:
-        """
-        Return the stored subscription.
-
-        Raises:
-            NotFound: it does not exist, or its topic; the message has the nearest name.
-        """
         topics, (topic, name) = self.subscriptions.topics, self._key(call)
         if topics.find(call) is None:
             known = self.subscriptions.resources.list(Table.TOPICS, topics.partition)
@@ -179,12 +167,7 @@ def _nearest(name: str, known: Iterable[Resource]) -> str:
 
 
 def _after(token: str | None, blobs: DeadLetterBlobs) -> StoredBlob | None:
-    """
-    Return the last blob of the page before.
-
-    Raises:
-        InvalidDocument: the token is not one of this subscription.
-    """
+    """Return the last blob of the page before."""
     if token is None:
         return None
     found = _TOKEN.fullmatch(token)

@@ -96,12 +96,7 @@ class MonitoredResources:
         return answer(200, {"value": value})
 
     def _found(self, call: Call) -> Document:
-        """
-        Return the topic or namespace that a path names.
-
-        Raises:
-            NotFound: it does not exist, or the subscription in the path does not.
-        """
+        """Return the topic or namespace of a path; a subscription in it must be there."""
         found = self.topics.named(call).document
         name = call.names.get("name")
         if name is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from shared.arm.arm_json import answer, read_json
@@ -40,33 +40,17 @@ from shared.subscriptions.subscription import (
 DEFAULT_RATE, MAX_RATE = 50, 1000  # events a second
 MAX_SOURCES = 200
 MOST_FOLLOWED = 5  # jobs of a list, and subscriptions of a job, whose attempts are read
-_WHERE = (
-    "topic",
-    "subscription",
-    "container",
-    "account",
-    "prefix",
-    "since",
-    "until",
-    "reason",
-    "event",
-)
-_MEMBERS = (*_WHERE, "to", "rate", "dryRun", "again", "unproven")
+_WHICH = ("prefix", "since", "until", "reason", "event")
+_HOW = ("to", "rate", "dryRun", "again", "unproven")
 
 
-class _ReplayBody(NamedTuple):
-    """The body of a request that starts a replay; texts that are not given are empty."""
+class _Where(NamedTuple):
+    """Where a request looks for dead letters; what it does not give is empty."""
 
     topic: str
     subscription: str
     container: str
     account: str
-    selection: Selection
-    to: SubscriptionKey | None
-    rate: int
-    is_dry_run: bool
-    again: bool
-    unproven: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,35 +66,38 @@ class Replays:
 
     def start(self, call: Call) -> HttpAnswer:
         """Store a replay, and answer with it; the app carries it out."""
-        wanted = self._request(document(read_json(call.body or b"{}")))
-        if wanted.to and self.resources.get(Table.EVENT_SUBSCRIPTIONS, *wanted.to) is None:
-            topic, name = wanted.to
-            raise NotFound(f"There is no event subscription '{name}' of '{topic}'.")
-        sources, faults = self._sources(call, wanted)
+        body = document(read_json(call.body or b"{}"))
+        body.refuse_others(*_Where._fields, *_WHICH, *_HOW)
+        where = _Where(*(body.text(each) or "" for each in _Where._fields))
         now = self.clock.now()
         job = ReplayJob(
             id=f"{now:%Y%m%d%H%M%S}-{self.new_id().replace('-', '')[:8]}",
             by=call.by,
             started_at=now,
-            sources=tuple(sources),
-            selection=wanted.selection,
-            to=wanted.to,
-            rate=wanted.rate,
-            is_dry_run=wanted.is_dry_run,
-            again=wanted.again,
-            unproven=wanted.unproven,
+            sources=(),
+            selection=_selection(body),
+            to=_to(body, where.topic),
+            rate=body.number("rate", 1, MAX_RATE) or DEFAULT_RATE,
+            is_dry_run=bool(body.flag("dryRun")),
+            again=bool(body.flag("again")),
+            unproven=bool(body.flag("unproven")),
         )
-        return answer(202, self._followed(self.jobs.start(job.with_faults(*faults))))
+        self._check_account(body, where)
+        raise_faults(body.faults)
+        if job.to and self.resources.get(Table.EVENT_SUBSCRIPTIONS, *job.to) is None:
+            topic, name = job.to
+            raise NotFound(f"There is no event subscription '{name}' of '{topic}'.")
+        sources, faults = self._sources(call, where)
+        job = replace(job, sources=tuple(sources)).with_faults(*faults)
+        return answer(202, self._followed(self.jobs.start(job)))
 
     def list(self, call: Call) -> HttpAnswer:
-        """Answer the latest replays, the latest first."""
         del call
         jobs = self.jobs.list()
         followed = [self._followed(each) for each in jobs[:MOST_FOLLOWED]]
         return answer(200, {"value": followed + [shown(each) for each in jobs[MOST_FOLLOWED:]]})
 
     def get(self, call: Call) -> HttpAnswer:
-        """Answer one replay."""
         stored = self.jobs.find(call.names["replay"])
         if stored is None:
             raise NotFound(f"There is no replay '{call.names['replay']}'.")
@@ -140,42 +127,11 @@ class Replays:
         failed = [each for each in latest.values() if not each.is_delivered]
         return shown(job, failed_again=len(failed))
 
-    def _request(self, body: Section) -> _ReplayBody:
-        """
-        Read the body of a request.
-
-        Raises:
-            InvalidDocument: it has faults.
-        """
-        body.refuse_others(*_MEMBERS)
-        topic = body.text("topic") or ""
-        wanted = _ReplayBody(
-            topic=topic,
-            subscription=body.text("subscription") or "",
-            container=body.text("container") or "",
-            account=body.text("account") or "",
-            selection=Selection(
-                prefix=body.text("prefix") or "",
-                since=body.moment("since"),
-                until=body.moment("until"),
-                reason=body.text("reason") or None,
-                event=body.text("event") or None,
-            ),
-            to=_to(body, topic),
-            rate=body.number("rate", 1, MAX_RATE) or DEFAULT_RATE,
-            is_dry_run=bool(body.flag("dryRun")),
-            again=bool(body.flag("again")),
-            unproven=bool(body.flag("unproven")),
-        )
-        _check_selection(body, wanted.selection)
-        if wanted.container:
-            self._check_container(body, wanted)
-        elif wanted.account:
-            body.refuse("account", "'account' needs 'container'.")
-        raise_faults(body.faults)
-        return wanted
-
-    def _check_container(self, body: Section, wanted: _ReplayBody) -> None:
+    def _check_account(self, body: Section, wanted: _Where) -> None:
+        if not wanted.container:
+            if wanted.account:
+                body.refuse("account", "'account' needs 'container'.")
+            return
         own = self.deployment
         if wanted.account not in {"", *own.known_accounts}:
             message = f"Storage account '{wanted.account}' is not in PUSHGRID_DEADLETTER_ACCOUNTS."
@@ -189,16 +145,9 @@ class Replays:
             body.refuse("subscription", message)
 
     def _sources(
-        self, call: Call, wanted: _ReplayBody
+        self, call: Call, wanted: _Where
     ) -> tuple[Sequence[ReplaySource], Sequence[ReplayFault]]:
-        """
-        Return where to look: a given container, or the destinations of all wanted subscriptions.
-
-        Raises:
-            NotFound: there are none.
-            UnreadableDocument: there are none whose rows can be read.
-            InvalidDocument: there are too many.
-        """
+        """Return where to look: a given container, or where wanted subscriptions dead-letter."""
         if wanted.container:
             account = wanted.account or self.deployment.account  # as subscriptions name it
             return [ReplaySource(wanted.topic, "", wanted.container, account, "")], ()
@@ -214,7 +163,7 @@ class Replays:
             raise InvalidDocument(message, target=member)
         return found, faults
 
-    def _nothing(self, wanted: _ReplayBody, *, are_found: bool) -> str:
+    def _nothing(self, wanted: _Where, *, are_found: bool) -> str:
         """Return why there is no source; *are_found*: subscriptions, but without destination."""
         topic, name = wanted.topic, wanted.subscription
         partition = NAMESPACE_TOPICS if "." in topic else CUSTOM_TOPICS
@@ -229,7 +178,7 @@ class Replays:
         return f"{lacks} dead-letter destination: events that are given up are dropped."
 
     def _subscriptions(
-        self, call: Call, wanted: _ReplayBody
+        self, call: Call, wanted: _Where
     ) -> tuple[Sequence[EventSubscription], Sequence[ReplayFault]]:
         """Return the wanted subscriptions, and a fault for each whose row can't be read."""
         found, faults = [], []
@@ -249,13 +198,21 @@ class Replays:
         return self.resources.list_all(Table.EVENT_SUBSCRIPTIONS)
 
 
-def _check_selection(body: Section, selection: Selection) -> None:
+def _selection(body: Section) -> Selection:
+    selection = Selection(
+        prefix=body.text("prefix") or "",
+        since=body.moment("since"),
+        until=body.moment("until"),
+        reason=body.text("reason") or None,
+        event=body.text("event") or None,
+    )
     if any(each < " " for each in selection.prefix):
         body.refuse("prefix", "prefix can't have control characters.")
     if len(selection.prefix) > MAX_PATH:
         body.refuse("prefix", f"prefix can't have more than {MAX_PATH} characters.")
     if selection.since and selection.until and selection.since > selection.until:
         body.refuse("until", "until must not be before since.")
+    return selection
 
 
 def _to(body: Section, topic: str) -> SubscriptionKey | None:

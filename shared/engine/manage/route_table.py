@@ -14,6 +14,7 @@ from shared.arm.namespace_codec import TYPE as NAMESPACE_TYPE
 from shared.arm.namespace_subscription_codec import OF_NAMESPACE_TOPIC
 from shared.arm.namespace_subscription_codec import TYPE as NAMESPACE_SUBSCRIPTION_TYPE
 from shared.arm.subscription_codec import SubscriptionForm
+from shared.arm.system_topic_codec import DEPLOYMENT_TYPE, SOURCE_TYPE
 from shared.arm.system_topic_codec import TYPE as SYSTEM_TOPIC_TYPE
 from shared.arm.topic_codec import TYPE as TOPIC_TYPE
 from shared.arm.topic_subscription_codec import (
@@ -114,7 +115,7 @@ class RouteTable:
         )
         below, extensions = "eventSubscriptions", f"{_PROVIDER}/eventSubscriptions"
         return (
-            *_stubs(arm_stubs.StorageAccounts(self.deployment)),
+            *_stubs(self.deployment),
             route(f"{_SUBSCRIPTION}/{_PROVIDER}/topics", GET=topics.list),
             *_tracked(_TOPIC, topics),
             *self._metrics(_TOPIC, TOPIC_TYPE, topics),
@@ -259,27 +260,28 @@ class RouteTable:
         )
 
 
-def _stubs(accounts: arm_stubs.StorageAccounts) -> tuple[Route, ...]:
+def _stubs(deployment: DeploymentCapabilities) -> tuple[Route, ...]:
     """Return the routes of what ARM clients ask for on their way."""
-    types, event_types = f"{_PROVIDER}/topicTypes", f"{_PROVIDER}/eventTypes"
+    types, list_event_types = f"{_PROVIDER}/topicTypes", arm_stubs.list_event_types
+    of_accounts = partial(list_event_types, topic_type=SOURCE_TYPE)
+    of_deployment = partial(list_event_types, topic_type=DEPLOYMENT_TYPE)
     return (
         route("subscriptions", GET=arm_stubs.list_subscriptions),
         route(_SUBSCRIPTION, GET=arm_stubs.get_subscription),
         route(_GROUP, GET=arm_stubs.get_group, PUT=arm_stubs.get_group),
-        route(_STORAGE, GET=accounts.list),
-        route(_ACCOUNT, GET=accounts.get),
+        route(_STORAGE, GET=partial(arm_stubs.list_accounts, deployment)),
+        route(_ACCOUNT, GET=partial(arm_stubs.get_account, deployment)),
         route(types, GET=arm_stubs.list_topic_types),
         route(f"{types}/{{topic_type}}", GET=arm_stubs.get_topic_type),
-        route(f"{types}/{{topic_type}}/eventTypes", GET=arm_stubs.list_event_types),
-        route(f"{_ACCOUNT}/{event_types}", GET=arm_stubs.list_account_event_types),
-        route(f"{_DEPLOYMENT}/{event_types}", GET=arm_stubs.list_deployment_event_types),
+        route(f"{types}/{{topic_type}}/eventTypes", GET=list_event_types),
+        route(f"{_ACCOUNT}/{_PROVIDER}/eventTypes", GET=of_accounts),
+        route(f"{_DEPLOYMENT}/{_PROVIDER}/eventTypes", GET=of_deployment),
         route(f"{_SUBSCRIPTION}/{_PROVIDER}", GET=arm_stubs.get_provider),
         route(f"{_SUBSCRIPTION}/{_PROVIDER}/register", POST=arm_stubs.get_provider),
     )
 
 
 def _tracked(path: str, kind: TrackedResources) -> tuple[Route, ...]:
-    """Return the routes of one kind of resource; *path* is that of a single one."""
     routes = (
         route(path.rpartition("/")[0], GET=kind.list),
         route(path, GET=kind.get, PUT=kind.put, PATCH=kind.patch, DELETE=kind.delete),
@@ -295,7 +297,6 @@ def _tracked(path: str, kind: TrackedResources) -> tuple[Route, ...]:
 
 
 def _lists(scope: str, lists: ScopeLists) -> tuple[Route, ...]:
-    """Return the routes of the lists over all topics of a scope."""
     return tuple(
         route(f"{scope}/{_PROVIDER}/{narrowed}eventSubscriptions", GET=lists.subscriptions)
         for narrowed in (

@@ -96,7 +96,6 @@ def _plain(location: Any) -> str:
 
 
 def refuse_scope(call: Call) -> NoReturn:
-    """Refuse event subscriptions of any scope that is neither a topic nor a storage account."""
     scope = call.names["scope"].split("/")
     if [each.casefold() for each in scope[-3:-1]] == SYSTEM_TOPIC_TYPE.casefold().split("/"):
         raise InvalidDocument(

@@ -93,7 +93,6 @@ class SystemTopics(TrackedResources):
         }
 
     def sources(self, names: Iterable[str]) -> Iterator[Document]:
-        """Yield the sources of these *names* that have event subscriptions or a system topic."""
         for each in names:
             if found := self.source(SourceTopic(each)):
                 yield found

@@ -119,13 +119,7 @@ class SubscriptionActions:
         return self.cache_for + LONGEST_IN_LINE + profile.acknowledgement_timeout
 
     def _release(self, subscription: EventSubscription) -> Hold | None:
-        """
-        End the hold in the row that all processes share; return it, if there was one.
-
-        Raises:
-            Conflict: every try lost its race for the row.
-            StorageUnavailable: it may or may not be released.
-        """
+        """End the hold in the row that all processes share; return it, if there was one."""
         endpoint = endpoint_id(subscription)
         for _ in tries(self.subscriptions.backoff):
             row = self.health.read(subscription.key)

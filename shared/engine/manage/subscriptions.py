@@ -157,11 +157,7 @@ class Subscriptions:
     def _write(
         self, call: Call, action: str, status: int, body: Body, *, keeps_url: bool = False
     ) -> HttpAnswer:
-        """
-        Store a subscription. A changed endpoint has to be validated, too.
-
-        Until it is, the previous version stays in force.
-        """
+        """Store a subscription; one whose endpoint is new takes effect when that is validated."""
         topic = self.topic(call)
         links = call.public_url if self.form.has_links else None
         consents = Consents(self.handshakes, links, is_assumed=call.assumes_consent)
@@ -222,13 +218,7 @@ class Subscriptions:
         return with_provisioning_state(self.form.render(stored, topic), stored, self.clock.now())
 
     def _check_topic(self, call: Call, stored: Document) -> None:
-        """
-        Delete the subscription again if its topic was deleted during the handshake.
-
-        Raises:
-            NotFound: the topic no longer exists.
-            Conflict: it was created again, with another input schema.
-        """
+        """Delete the subscription again if its topic was deleted during the handshake."""
         topic = self._find_topic(call)
         if topic and topic.input_schema == stored["inputSchema"]:
             return

@@ -59,7 +59,6 @@ class TrackedResources(ABC):
     parent: TrackedResources | None = None  # without one, names are unique in the deployment
 
     def name(self, call: Call) -> str:
-        """Return the name of the resource of a path."""
         return call.names[self.segment]
 
     def path(self, call: Call) -> ArmPath:
@@ -67,11 +66,9 @@ class TrackedResources(ABC):
         return ArmPath(names["subscription"], names["group"], self.kind, names[self.segment])
 
     def arm_id(self, call: Call) -> str:
-        """Return the ARM id of the resource of a path."""
         return self.path(call).arm_id
 
     def name_of(self, stored: Document) -> str:
-        """Return the name of a stored resource."""
         return str(stored["name"])
 
     def covers(self, call: Call, stored: Document) -> bool:

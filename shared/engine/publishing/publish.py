@@ -6,18 +6,13 @@ import hashlib
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 
 from shared.clock import Clock
 from shared.delivery.delivery import Origin
 from shared.delivery.messages.publication import Publication, match, parked_lines
-from shared.engine.ports import (
-    Commits,
-    OffLoop,
-    SubscriptionReader,
-    TopicReader,
-)
+from shared.engine.ports import Commits, OffLoop, SubscriptionReader, TopicReader
 from shared.engine.publishing.publish_report import PublishReport
 from shared.engine.publishing.publisher_authorization import PublisherAuthorization
 from shared.errors import AppError, MethodNotAllowed, NotFound
@@ -29,7 +24,6 @@ from shared.events.schema_rules import Arrival
 from shared.events.topic import Topic
 from shared.events.trace_context import trace_context
 from shared.http import HttpAnswer, HttpRequest
-from shared.subscriptions.subscription import EventSubscription
 
 _PUBLISH_IDS = uuid.UUID("0f2b7c66-3f0c-4d8e-8a5d-0c7f5a0f6b11")
 QUICK_BODY = 16 * 1024  # bytes of a request that is read at once, in about a tenth of a millisecond
@@ -130,23 +124,19 @@ class Publish:
             )
         if request.method == "OPTIONS":
             return options_answer(request, topic, request_id)
-        arrival = Arrival(self.clock.now(), self._publish_id(topic, request, request_id))
+        arrival = Arrival(self.clock.now(), _publish_id(topic, request, request_id))
         events = read_events(request, topic, arrival)
         trace = trace_context(request.headers)
         origin = Origin(arrival.publish_id, arrival.at, None, trace=trace)
         return topic, self._publication(topic, origin, events)
 
-    def _subscriptions(self, topic: Topic, now: datetime) -> list[EventSubscription]:
-        """Return the subscriptions that may get events *now*."""
-        judges_age = self.clock.is_settled
-        return [
+    def _publication(self, topic: Topic, origin: Origin, events: Sequence[Event]) -> Publication:
+        now, judges_age = origin.published_at, self.clock.is_settled
+        subscriptions = [
             each
             for each in self.subscriptions.of_topic(topic.name)
             if each.has_consented and not (judges_age and each.is_expired(now))
         ]
-
-    def _publication(self, topic: Topic, origin: Origin, events: Sequence[Event]) -> Publication:
-        subscriptions = self._subscriptions(topic, origin.published_at)
         matched = match(events, subscriptions)
         texts = [event.text for event in events]
         return Publication(
@@ -155,18 +145,19 @@ class Publish:
             texts=texts,
             matched=matched,
             parked=parked_lines(matched, texts, origin),
-            keep_until=origin.published_at + self.payloads_kept_for(topic),
+            keep_until=now + self.payloads_kept_for(topic),
             considered=subscriptions,
         )
 
-    def _publish_id(self, topic: Topic, request: HttpRequest, request_id: str) -> str:
-        """
-        Return the id of what is published; a retry by the publisher's SDK has the same id.
 
-        The SDKs keep ``x-ms-client-request-id`` on retries; without it every request is new.
-        """
-        client_id = request.headers.get("x-ms-client-request-id")
-        if not client_id:
-            return request_id.replace("-", "")
-        digest = hashlib.sha256(request.body).hexdigest()
-        return uuid.uuid5(_PUBLISH_IDS, f"{topic.name.lower()}|{client_id}|{digest}").hex
+def _publish_id(topic: Topic, request: HttpRequest, request_id: str) -> str:
+    """
+    Return the id of what is published; a retry by the publisher's SDK has the same id.
+
+    The SDKs keep ``x-ms-client-request-id`` on retries; without it every request is new.
+    """
+    client_id = request.headers.get("x-ms-client-request-id")
+    if not client_id:
+        return request_id.replace("-", "")
+    digest = hashlib.sha256(request.body).hexdigest()
+    return uuid.uuid5(_PUBLISH_IDS, f"{topic.name.lower()}|{client_id}|{digest}").hex

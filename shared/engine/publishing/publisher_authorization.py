@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from shared.clock import Clock
 from shared.engine.ports import TokenVerifier
 from shared.errors import Forbidden
-from shared.events.authorization import authorize, bearer_token
-from shared.events.client_address import check_network, client_address
+from shared.events.authorization import (
+    authorize,
+    bearer_token,
+    check_network,
+    client_address,
+)
 from shared.events.topic import Topic
 from shared.http import HttpRequest
 

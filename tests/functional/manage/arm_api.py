@@ -29,7 +29,7 @@ from shared.adapters.bridge import OnLoopPusher
 from shared.adapters.http.notifier import ParallelNotifier
 from shared.adapters.resource_cache import ResourceCache
 from shared.adapters.storage.health_table import TableHealth
-from shared.arm.deployment_capabilities import DeploymentCapabilities, profile_limits
+from shared.arm.deployment_capabilities import DeploymentCapabilities
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.delivery.health.endpoint_health import Health, Hold, endpoint_id
 from shared.delivery.outcome import Outcome
@@ -141,7 +141,7 @@ class ArmApi:
             clock=self.clock,
             deployment=DeploymentCapabilities(
                 account="acct",
-                profiles={name: profile_limits(profile) for name, profile in PROFILES.items()},
+                profiles=PROFILES,
                 default_profile="latest",
                 has_client_ip_header=True,
             ),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import START
-from shared.arm.deployment_capabilities import DeploymentCapabilities, profile_limits
+from shared.arm.deployment_capabilities import DeploymentCapabilities
 from shared.arm.namespace_codec import parse_namespace
 from shared.arm.subscription_codec import SubscriptionRequest
 from shared.arm.topic_codec import TopicSecrets, parse_topic, to_parent_topic
@@ -33,11 +33,10 @@ MAPPING = {
     },
 }
 PATH = ArmPath("s1", "rg", "topics", "orders")
-LIMITS = {name: profile_limits(PROFILES[name]) for name in ("2017", "latest")}
-LATEST = LIMITS["latest"]
+LATEST = PROFILES["latest"]
 DEPLOYMENT = DeploymentCapabilities(
     account="acct",
-    profiles=LIMITS,
+    profiles={"2017": PROFILES["2017"], "latest": LATEST},
     default_profile="latest",
     has_client_ip_header=True,
 )

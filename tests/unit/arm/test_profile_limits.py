@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from shared.arm.deployment_capabilities import profile_limits
 from shared.arm.subscription_codec import to_subscription
 from shared.arm.topic_subscription_codec import render_subscription
 from shared.delivery.profiles import PROFILES
@@ -22,8 +21,7 @@ from tests.unit.arm.documents import (
     with_member,
 )
 
-LIMITS = {name: profile_limits(profile) for name, profile in PROFILES.items()}
-ALL = replace(DEPLOYMENT, profiles=LIMITS)
+ALL = replace(DEPLOYMENT, profiles=PROFILES)
 HEADER = {"name": "x-a", "type": "Static", "properties": {"value": "1"}}
 WEBHOOK = "destination.properties"
 ATTEMPTS, MINUTES = "retryPolicy.maxDeliveryAttempts", "retryPolicy.eventTimeToLiveInMinutes"
@@ -76,7 +74,7 @@ def test_an_absent_policy_is_the_profiles_default(profile: str, shown: Any) -> N
     stored = written(profile)
 
     assert to_subscription(stored).retry_policy == RetryPolicy()
-    policy = render_subscription(stored, LIMITS[profile])["properties"]["retryPolicy"]
+    policy = render_subscription(stored, PROFILES[profile])["properties"]["retryPolicy"]
     assert (policy["maxDeliveryAttempts"], policy["eventTimeToLiveInMinutes"]) == shown
     assert written(profile, retryPolicy=policy)  # an answer can be sent back
 

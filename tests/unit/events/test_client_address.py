@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.events.client_address import check_network, client_address
+from shared.events.authorization import check_network, client_address
 from tests.builders import a_topic
 from tests.unit.events.publishing import a_request, refusal
 

@@ -210,9 +210,3 @@ def test_values_outside_json_are_not_written():
         dumps(float("nan"))
     with pytest.raises(TypeError, match="set is not a JSON value"):
         dumps({1})
-
-
-def test_numbers_are_equal_by_their_literals():
-    assert Number("1.10") == Number("1.10") != Number("1.1")
-    assert len({Number("1.10"), Number("1.10")}) == 1
-    assert repr(Number("1.10")) == "Number('1.10')"
