@@ -28,7 +28,6 @@ class AwakeClock:
         os.register_at_fork(after_in_child=self._stop)
 
     def __call__(self) -> float:
-        """Return the time."""
         if self._beat is None:
             self._start()
         return self._read()[1]

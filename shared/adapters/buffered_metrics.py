@@ -34,14 +34,6 @@ class _RowKey(NamedTuple):
     subscription: str
 
 
-class _Row:
-    """All that was counted for one row so far; *is_stored*: the stored row has it."""
-
-    def __init__(self) -> None:
-        self.counts: dict[Series, Sum] = {}
-        self.is_stored = False
-
-
 class BufferedMetrics:
     """
     Metrics: `count` adds to a dictionary; a thread of its own writes the rows that have changed.
@@ -58,7 +50,9 @@ class BufferedMetrics:
         self._new: dict[_Key, tuple[float, int, float, float]] = {}
         self._is_lossy = False
         self._writing = threading.Lock()
-        self._rows: dict[_RowKey, _Row] = {}  # only under _writing
+        # Only under _writing: all that was counted for a row so far, and rows that are not stored.
+        self._rows: dict[_RowKey, dict[Series, Sum]] = {}
+        self._changed: set[_RowKey] = set()
         self._fails = False
 
     def count(
@@ -126,31 +120,31 @@ class BufferedMetrics:
             _RowKey(hour, Span.HOUR, topic, subscription),
         }
         for key in keys:
-            row = self._rows.setdefault(key, _Row())
-            add(row.counts, {series: sum_})
-            row.is_stored = False
+            add(self._rows.setdefault(key, {}), {series: sum_})
+        self._changed |= keys
 
     def _drop_old(self) -> int:
         """Drop rows that are over and stored, and those to give up; return how many are lost."""
         now = self._clock.now()
         lost = 0
         for key in sorted(self._rows):
-            row = self._rows[key]
             end = key.start + _LENGTHS[key.span]
             too_late = now - end > TRIED_FOR or len(self._rows) > MAX_ROWS
-            if too_late or (row.is_stored and end + _GRACE <= now):
+            is_stored = key not in self._changed
+            if too_late or (is_stored and end + _GRACE <= now):
                 del self._rows[key]
-                lost += not row.is_stored
+                self._changed.discard(key)
+                lost += not is_stored
         return lost
 
     def _write(self) -> None:
-        changed = [key for key, row in self._rows.items() if not row.is_stored]
-        if not changed:
-            return
         rows = [
-            CountRow(**key._asdict(), instance=self._instance, counts=self._rows[key].counts)
-            for key in changed
+            CountRow(**key._asdict(), instance=self._instance, counts=counts)
+            for key, counts in self._rows.items()
+            if key in self._changed
         ]
+        if not rows:
+            return
         try:
             self._sink.write(rows)
         except Exception as error:  # noqa: BLE001 - counting must not fail
@@ -160,5 +154,4 @@ class BufferedMetrics:
             self._fails = True
             return
         self._fails = False
-        for key in changed:
-            self._rows[key].is_stored = True
+        self._changed.clear()

@@ -8,11 +8,14 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
+from shared import telemetry
+from shared.engine.ports import Resource, Table
 from shared.errors import StorageUnavailable
 
 MAX_ENTRIES = 10_000
+LOG_ONCE_PER = 60.0  # seconds: a row that can't be read
 MOMENT = 0.1  # seconds
-MAX_THREADS = 64  # reads that `start` has under way
+MAX_THREADS = 64  # reads that `get_within` has under way
 
 V = TypeVar("V")
 
@@ -91,9 +94,11 @@ class Cache(Generic[V]):
             entry = self._entries.get(key)
             return entry.value if entry else None
 
-    def start(self, key: str, read: Callable[[], V]) -> PendingRead[V]:
+    def get_within(self, key: str, read: Callable[[], V], seconds: float) -> V | None:
         """
-        Return the reading of *key*, which is under way on a thread of its own, or done.
+        Return the value of *key*, read on a thread of its own if need be.
+
+        ``None``: the read began *seconds* ago and has not ended.
 
         Raises:
             RuntimeError: no thread can be had, or `MAX_THREADS` reads are under way.
@@ -101,14 +106,8 @@ class Cache(Generic[V]):
         with self._lock:
             entry = self._entries.get(key)
             if entry and self._is_current(key, entry):
-                done = PendingRead[V](self._monotonic())
-                done.set_result(entry.value)
-                return done
-            return self._readings.get(key) or self._start(key, read)
-
-    def get_within(self, key: str, read: Callable[[], V], seconds: float) -> V | None:
-        """Return the value of *key*; ``None`` *seconds* after a read began that has not ended."""
-        reading = self.start(key, read)
+                return entry.value
+            reading = self._readings.get(key) or self._start(key, read)
         try:
             return reading.result(max(0, reading.began + seconds - self._monotonic()))
         except TimeoutError:
@@ -183,3 +182,21 @@ class Cache(Generic[V]):
                 self._entries.move_to_end(key)
                 if len(self._entries) > self._max_entries:
                     self._entries.popitem(last=False)
+
+
+class UnreadableRows:
+    """Logs rows that can't be read, each once a minute by *monotonic*."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._logged = Cache[None](monotonic, lambda _: LOG_ONCE_PER)
+
+    def log_row(
+        self, event: str, table: Table, partition: str, row: Resource, error: Exception
+    ) -> None:
+        why = row.fault or f"{type(error).__name__}: {error}"
+        self._logged.get(
+            f"{table}/{partition.lower()}/{row.name}",
+            lambda: telemetry.error(
+                event, table=table, partition=partition, row=row.name, error=why
+            ),
+        )

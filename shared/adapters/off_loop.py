@@ -21,7 +21,6 @@ class Threads:
         self._pool = _PatientPool(most, thread_name_prefix=name)
 
     async def __call__(self, call: Callable[[], T]) -> T:
-        """Do the port's work."""
         work = Future[T]()
         context = contextvars.copy_context()
         try:

@@ -8,8 +8,7 @@ from datetime import timedelta
 from functools import cached_property, partial
 from typing import TypeVar
 
-from shared import telemetry
-from shared.adapters.cache import Cache
+from shared.adapters.cache import Cache, UnreadableRows
 from shared.arm.namespace_codec import to_absent_topic, to_namespace_topic
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.arm.system_topic_codec import to_source_topic, to_system_topic
@@ -34,7 +33,6 @@ from shared.subscriptions.subscription import (
 )
 
 MISSING_FOR = timedelta(seconds=1)  # a topic that was just created should be found soon
-LOG_ONCE_PER = timedelta(minutes=1)  # an unreadable row is logged
 
 V = TypeVar("V")
 
@@ -71,7 +69,7 @@ class ResourceCache:
         )
         self._absent = Cache[Topic](clock, lambda _: missing_seconds)
         self._subscriptions = Cache[_ByName](clock, lambda _: seconds)
-        self._said = Cache[None](clock, lambda _: LOG_ONCE_PER.total_seconds())
+        self._unreadable = UnreadableRows(clock)
 
     def topic(self, name: str) -> Topic | None:
         return self._topics.get(
@@ -81,9 +79,7 @@ class ResourceCache:
         )
 
     def absent(self, name: str) -> Topic:
-        return self._absent.get(
-            name.lower(), lambda: self._read_absent(name), accepts_expired=lambda _: False
-        )
+        return self._absent.get(name.lower(), lambda: self._read_absent(name))
 
     def knows(self, name: str, most: int) -> bool:
         key = name.lower()
@@ -130,7 +126,7 @@ class ResourceCache:
         resource = self._store.get(Table.TOPICS, CUSTOM_TOPICS, name)
         if resource is None:
             return None
-        read = _of_row(to_topic, name.lower(), lambda topic: topic.name.lower())
+        read = _of_row(to_topic, name.lower(), _folded)
         return self._parsed(read, Table.TOPICS, CUSTOM_TOPICS, resource)
 
     def _read_absent(self, name: str) -> Topic:
@@ -148,11 +144,8 @@ class ResourceCache:
         parent = self._store.get(Table.TOPICS, NAMESPACES, namespace) if resource else None
         if resource is None or parent is None:
             return None
-        read = _of_row(
-            lambda document: to_namespace_topic(document, parent.document),
-            name.lower(),
-            lambda topic: topic.name.lower(),
-        )
+        parse = partial(to_namespace_topic, namespace=parent.document)
+        read = _of_row(parse, name.lower(), _folded)
         partition = f"{NAMESPACES} or {NAMESPACE_TOPICS}"
         return self._parsed(read, Table.TOPICS, partition, resource)
 
@@ -185,13 +178,7 @@ class ResourceCache:
         try:
             return parse(row.document)
         except UNREADABLE as error:
-            why = row.fault or f"{type(error).__name__}: {error}"
-            self._said.get(
-                f"{table}/{partition.lower()}/{row.name}",
-                lambda: telemetry.error(
-                    "document.unreadable", table=table, partition=partition, row=row.name, error=why
-                ),
-            )
+            self._unreadable.log_row("document.unreadable", table, partition, row, error)
             raise UnreadableDocument from error
 
 
@@ -245,6 +232,10 @@ def _of_row(
         return found
 
     return read
+
+
+def _folded(topic: Topic) -> str:
+    return topic.name.lower()
 
 
 def _readable(found: EventSubscription | None) -> EventSubscription | None:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 CALL = re.compile(
-    r'(?:telemetry\.(?:info|warning|error)|(?<!def )log_job)\(\s*(?:"([^"]+)"|([^,)]+))'
+    r'(?:telemetry\.(?:info|warning|error)|(?<!def )log_job|\.log_row)\(\s*(?:"([^"]+)"|([^,)]+))'
 )
 ACTION = re.compile(r'(?:\.change|_write|log_change)\([^"()]*"(\w+)"')
 #: What the only calls log whose names are not written where they are logged.
 COMPOSED = {
     'f"{self.noun}.changed"': {"namespace.changed", "system_topic.changed", "topic.changed"},
-    "event": set(),  # those of `log_job`
+    "event": set(),  # those of `log_job` and `log_row`
 }
 
 

@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
-from functools import partial
 from itertools import groupby
 from typing import Any
 
 from shared.adapters.storage.clients import StorageClients
-from shared.adapters.storage.day_tables import MAX_ROWS, NO_TABLE, DayTables, key_of, upsert
-from shared.adapters.storage.errors import none_if_code, storage_errors
+from shared.adapters.storage.day_tables import (
+    MAX_ROWS,
+    DayTables,
+    key_of,
+    partition_of,
+    rows_of,
+    upsert,
+)
+from shared.adapters.storage.errors import storage_errors
 from shared.clip import clip
 from shared.clock import Clock
 from shared.delivery.attempt_record import AttemptRecord
@@ -20,20 +26,6 @@ from shared.delivery.policy import EndReason, EndState
 from shared.engine.ports import ALL_ATTEMPTS, AttemptChoice
 
 TABLE = "attempts"  # and the day of publishing
-
-_HOUR = "%Y%m%d%H"
-
-Row = dict[str, Any]
-
-
-def partition_of(topic: str, subscription: str, published_at: datetime) -> str:
-    """Return the partition of a subscription and an hour; they sort by time."""
-    return f"{key_of(topic, subscription)}{published_at.astimezone(UTC):{_HOUR}}"
-
-
-def partitions_since(topic: str, subscription: str, since: datetime) -> tuple[str, str]:
-    """Return the range of the partitions from *since* on: the first one, and their upper bound."""
-    return partition_of(topic, subscription, since), f"{key_of(topic, subscription)}:"
 
 
 def entity_of(record: AttemptRecord) -> dict[str, Any]:
@@ -76,7 +68,6 @@ def entity_of(record: AttemptRecord) -> dict[str, Any]:
 
 
 def record_of(row: Mapping[str, Any]) -> AttemptRecord:
-    """Read a row that ``entity_of`` wrote."""
     outcome = None
     if "Outcome" in row:
         outcome = DeliveryOutcome(
@@ -149,7 +140,11 @@ class StorageAttempts:
 
     def write(self, records: Sequence[AttemptRecord]) -> None:
         # A transaction has a row once: of the same attempt, made twice, the last counts.
-        rows = {(self._table(each), *_keys(row := entity_of(each))): row for each in records}
+        rows = {}
+        for record in records:
+            row = entity_of(record)
+            table = self._days.name(record.published_at.astimezone(UTC).date())
+            rows[(table, row["PartitionKey"], row["RowKey"])] = row
         for (table, _), keys in groupby(sorted(rows), key=lambda key: key[:2]):
             partition = [rows[key] for key in keys]
             client = self._account.table(table)
@@ -169,9 +164,11 @@ class StorageAttempts:
     ) -> Iterator[Sequence[AttemptRecord]]:
         with storage_errors():
             names = [name for name, day in self._days.days() if day >= since.astimezone(UTC).date()]
-        first, end = partitions_since(topic, subscription, since)
         wanted = "PartitionKey ge @first and PartitionKey lt @end"
-        values: dict[str, Any] = {"first": first, "end": end}
+        values: dict[str, Any] = {
+            "first": partition_of(topic, subscription, since),
+            "end": f"{key_of(topic, subscription)}:",
+        }
         if chosen.event_id is not None:
             wanted += " and EventId eq @event"
             values["event"] = clip(chosen.event_id)
@@ -182,15 +179,5 @@ class StorageAttempts:
             wanted += " and ReplayOf eq @job"
             values["job"] = chosen.replay_of
         for name in reversed(names):
-            query = partial(self._account.table(name).query_entities, wanted, parameters=values)
-            with storage_errors():
-                rows = none_if_code(lambda: list(query()), NO_TABLE)  # noqa: B023 - called at once
-            if rows:
+            if rows := rows_of(self._account.table(name), wanted, **values):
                 yield [record_of(row) for row in rows]
-
-    def _table(self, record: AttemptRecord) -> str:
-        return self._days.name(record.published_at.astimezone(UTC).date())
-
-
-def _keys(row: Row) -> tuple[str, str]:
-    return row["PartitionKey"], row["RowKey"]

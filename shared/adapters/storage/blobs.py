@@ -150,20 +150,20 @@ class StorageDeadLetters:
         body: bytes,
         summary: BlobSummary | None = None,
     ) -> WrittenBlob | None:
-        client = self._account_of(destination).foreign_container(destination.container)
+        client = self._container(destination)
         metadata = summary.to_metadata() if summary else None
         with storage_errors():
             return none_if_code(lambda: _write_once(client, path, body, metadata), *_NO_CONTAINER)
 
     def find(self, destination: DeadLetterDestination, path: str) -> WrittenBlob | None:
-        client = self._account_of(destination).foreign_container(destination.container)
+        client = self._container(destination)
         blob = client.get_blob_client(path)
         with storage_errors():
             found = none_if_code(blob.get_blob_properties, "BlobNotFound", *_NO_CONTAINER)
         return None if found is None else _described(blob, found)
 
     def list(self, destination: DeadLetterDestination, folder: str) -> Listing:
-        client = self._account_of(destination).foreign_container(destination.container)
+        client = self._container(destination)
         with storage_errors():
             found = none_if_code(lambda: _listing(client, folder), *_NO_CONTAINER)
         if found is None:
@@ -171,7 +171,7 @@ class StorageDeadLetters:
         return found
 
     def read(self, destination: DeadLetterDestination, path: str, most: int) -> bytes | None:
-        client = self._account_of(destination).foreign_container(destination.container)
+        client = self._container(destination)
         with storage_errors():
             try:
                 return _read_plain(client, path, most)
@@ -184,16 +184,16 @@ class StorageDeadLetters:
                     raise UnreadableBlob(why) from None
                 raise
 
-    def _account_of(self, destination: DeadLetterDestination) -> StorageClients:
-        name = destination.account
-        if name in ("", self._account.account_name):
-            return self._account
-        if name not in self._others:
-            raise StorageUnavailable(
-                f"{NAMES['deadletter_accounts']} does not name the storage account '{name}', or its"
-                " connection string is not resolved."
-            )
-        return self._others[name]
+    def _container(self, destination: DeadLetterDestination) -> ContainerClient:
+        name, account = destination.account, self._account
+        if name not in ("", account.account_name):
+            if name not in self._others:
+                raise StorageUnavailable(
+                    f"{NAMES['deadletter_accounts']} does not name the storage account '{name}', or"
+                    " its connection string is not resolved."
+                )
+            account = self._others[name]
+        return account.foreign_container(destination.container)
 
     def write_poison(self, path: str, body: bytes) -> None:
         client = self._account.container(POISON)

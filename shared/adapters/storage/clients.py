@@ -56,7 +56,6 @@ class StorageClients:
         return self._connection.account_name
 
     def queue(self, name: str) -> QueueClient:
-        """Return the client of the app's queue *name*."""
         return self.foreign_queue(self._prefix + name)
 
     def foreign_queue(self, name: str) -> QueueClient:
@@ -69,7 +68,6 @@ class StorageClients:
         return copy(self._queues()._credential_policy)  # noqa: SLF001 - it has no other name
 
     def table(self, name: str) -> TableClient:
-        """Return the client of the app's table *name*."""
         from azure.data.tables import TableClient
 
         return self._once(
@@ -85,7 +83,6 @@ class StorageClients:
         return [table.name.removeprefix(self._prefix) for table in found]
 
     def container(self, name: str) -> ContainerClient:
-        """Return the client of the app's container *name*."""
         return self.foreign_container(self._prefix + name)
 
     def foreign_container(self, name: str) -> ContainerClient:

@@ -27,6 +27,7 @@ _LIMITS: dict[str, Any] = {"connection_timeout": 2, "read_timeout": 5, "retry_to
 _DEVELOPMENT = "devstoreaccount1"
 _NAME = re.compile(r"[a-z0-9]{3,24}", re.IGNORECASE)  # else, errors of name servers would quote it
 _LOCATIONS = ("accountname", *(f"{service}serviceuri" for service in ("blob", "queue", "table")))
+_ACCOUNTS = NAMES["deadletter_accounts"]
 C = TypeVar("C")
 
 
@@ -77,12 +78,10 @@ def _managed_identity(given: Mapping[str, str]) -> Identity:
     if len(given) > 1:
         both = " and ".join(_NAMES[name][0] for name in given)
         raise ValueError(f"{both} are set: keep only one of them, each names an identity")
-    for name, value in given.items():
-        argument = _NAMES[name][1]
-        if argument == "client_id":
-            return _identity("ManagedIdentityCredential", client_id=value)
-        return _identity("ManagedIdentityCredential", identity_config={argument: value})
-    return _identity("ManagedIdentityCredential")
+    named = {_NAMES[name][1]: value for name, value in given.items()}
+    if not named or "client_id" in named:
+        return _identity("ManagedIdentityCredential", **named)
+    return _identity("ManagedIdentityCredential", identity_config=named)
 
 
 def _default_identity(section: Mapping[str, str], given: Mapping[str, str]) -> Identity:
@@ -138,13 +137,15 @@ class StorageConnection:
         if not self._text:
             for service in services:
                 self._url(service)
-            self._identity = _identity_of(self._section)
+            try:
+                self._identity = identity_of(self._section)
+            except ValueError as error:
+                raise _invalid(f"{STORAGE}__credential", str(error)) from error
         self.account_name = self._account_name()
         self._credential: Any = None
         self._lock = threading.Lock()
 
     def client(self, kind: type[C], service: Service, **options: Any) -> C:
-        """Make a client of class *kind* for *service*."""
         untyped: Any = kind
         client: C = (
             untyped.from_connection_string(self._text, **options)
@@ -163,19 +164,20 @@ class StorageConnection:
             return name
         if url := members.get("blobendpoint"):
             return _account_of(url)
-        raise _invalid("", "the connection string has no AccountName")
+        raise _invalid(STORAGE, "the connection string has no AccountName")
 
     def _url(self, service: Service) -> str:
         if name := self._section.get("accountname"):
             if not _NAME.fullmatch(name):
-                raise _invalid("accountName", "not the name of a storage account")
+                raise _invalid(f"{STORAGE}__accountName", "not the name of a storage account")
             return f"https://{name}.{service}.core.windows.net"
         member = f"{service}ServiceUri"
+        setting = f"{STORAGE}__{member}"
         url = self._section.get(member.lower(), "").rstrip("/")
         if not url:
-            raise _invalid(member, "is not set; set it or accountName")
+            raise _invalid(setting, "is not set; set it or accountName")
         if not url.lower().startswith("https://") or not _account_of(url):
-            raise _invalid(member, "not an https URL: tokens are sent over https only")
+            raise _invalid(setting, "not an https URL: tokens are sent over https only")
         return url
 
     def _shared_credential(self) -> Any:
@@ -200,7 +202,7 @@ def connections_beside(
     """
     account = StorageConnection(own).account_name
     if account in others:
-        raise _invalid_account(f"'{account}' is the app's own account: leave it out")
+        raise _invalid(_ACCOUNTS, f"'{account}' is the app's own account: leave it out")
     identity = {name: value for name, value in own.items() if name.lower() not in _LOCATIONS}
     found = {}
     for name, given in others.items():
@@ -208,9 +210,10 @@ def connections_beside(
             _check_connection_string(name, text)
             found[name] = given
         elif given and "" in own:
-            raise _invalid_account(
+            raise _invalid(
+                _ACCOUNTS,
                 f"the blob endpoint of '{name}' needs an identity, which {STORAGE} does not have: "
-                "name a setting with the account's connection string instead"
+                "name a setting with the account's connection string instead",
             )
         elif given:
             found[name] = {**identity, **given}
@@ -221,10 +224,10 @@ def _check_connection_string(name: str, text: str) -> None:
     members = _members(text)
     account = members.get("accountname") or _account_of(members.get("blobendpoint", ""))
     if account != name:
-        raise _invalid_account(f"the connection string of '{name}' is another account's")
+        raise _invalid(_ACCOUNTS, f"the connection string of '{name}' is another account's")
     if not members.get("accountkey") and not members.get("sharedaccesssignature"):
         message = f"the connection string of '{name}' has no AccountKey or SharedAccessSignature"
-        raise _invalid_account(message)
+        raise _invalid(_ACCOUNTS, message)
 
 
 def _members(text: str) -> dict[str, str]:
@@ -233,20 +236,7 @@ def _members(text: str) -> dict[str, str]:
     return {name.strip().lower(): value.strip() for name, _, value in pairs}
 
 
-def _identity_of(section: Mapping[str, str]) -> Identity:
-    try:
-        return identity_of(section)
-    except ValueError as error:
-        raise _invalid("credential", str(error)) from error
-
-
-def _invalid(member: str, why: str) -> InvalidSettings:
-    setting = f"{STORAGE}__{member}" if member else STORAGE
-    return InvalidSettings(f"{setting}: {why}", detail_code="InvalidSetting", target=setting)
-
-
-def _invalid_account(why: str) -> InvalidSettings:
-    setting = NAMES["deadletter_accounts"]
+def _invalid(setting: str, why: str) -> InvalidSettings:
     return InvalidSettings(f"{setting}: {why}", detail_code="InvalidSetting", target=setting)
 
 

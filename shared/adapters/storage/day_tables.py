@@ -1,10 +1,11 @@
-"""Names, lists, fills and drops tables of one day each; writes keys that hold names."""
+"""Names, lists, fills, queries and drops tables of one day each; writes keys that hold names."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from shared.adapters.storage.clients import StorageClients
@@ -19,6 +20,7 @@ MAX_ROWS = 100  # of one transaction, all of one partition
 WRITE_SECONDS = 3.0  # of a transaction with its repetitions
 NO_TABLE = "TableNotFound"
 _BEING_DELETED = "TableBeingDeleted"
+HOUR = "%Y%m%d%H"
 _DAY = "%Y%m%d"
 _DIGITS = re.compile(r"[0-9]{8}")
 _NO_KEY = re.compile(r"[^a-z0-9-]")
@@ -33,7 +35,6 @@ class DayTables:
         self._beginning = beginning
 
     def name(self, day: date) -> str:
-        """Return the name of a day's table."""
         return f"{self._beginning}{day:{_DAY}}"
 
     def days(self) -> list[tuple[str, date]]:
@@ -78,6 +79,18 @@ def upsert(table: TableClient, rows: Sequence[dict[str, Any]]) -> None:
         return table.submit_transaction(operations, **limits)
 
     create_if_missing(write, lambda: table.create_table(**limits), NO_TABLE)
+
+
+def rows_of(table: TableClient, wanted: str, **values: Any) -> list[Any]:
+    """Return the *wanted* rows of a table, none if it is missing; *values* are its parameters."""
+    with storage_errors():
+        query = partial(table.query_entities, wanted, parameters=values)
+        return none_if_code(lambda: list(query()), NO_TABLE) or []
+
+
+def partition_of(topic: str, subscription: str, at: datetime) -> str:
+    """Return the partition of a subscription and an hour; they sort by time."""
+    return f"{key_of(topic, subscription)}{at.astimezone(UTC):{HOUR}}"
 
 
 def key_of(*names: str) -> str:

@@ -9,7 +9,7 @@ from datetime import timedelta
 from functools import partial
 
 from shared import telemetry
-from shared.adapters.cache import Cache
+from shared.adapters.cache import Cache, UnreadableRows
 from shared.arm.stored_types import checked
 from shared.delivery.health.endpoint_health import Health
 from shared.delivery.health.health_document import document_of, health_of
@@ -18,7 +18,6 @@ from shared.errors import UNREADABLE, StorageUnavailable
 from shared.subscriptions.subscription import SubscriptionKey
 
 CACHE_FOR = timedelta(seconds=1)
-LOG_ONCE_PER = timedelta(minutes=1)  # an unreadable row is logged
 
 _Rows = Mapping[str, StoredHealth]  # by subscription, in lower case
 
@@ -27,14 +26,14 @@ class TableHealth:
     """
     HealthStore over a ResourceStore.
 
-    What was read lives for a second by *clock* (monotonic, in seconds), and serves at any age while
-    storage does not answer.
+    What was read is `cached` for a second by *clock* (monotonic, in seconds), and serves at any age
+    while storage does not answer.
     """
 
     def __init__(self, store: ResourceStore, clock: Callable[[], float]) -> None:
         self._store = store
         self._topics = Cache[_Rows](clock, lambda _: CACHE_FOR.total_seconds())
-        self._said = Cache[None](clock, lambda _: LOG_ONCE_PER.total_seconds())
+        self._unreadable = UnreadableRows(clock)
 
     def is_cached(self, topic: str) -> bool:
         """Tell whether `cached` returns the rows of *topic* without a read."""
@@ -73,17 +72,7 @@ class TableHealth:
         try:
             health = checked(health_of(row.document))
         except UNREADABLE as error:
-            why = row.fault or repr(error)
-            self._said.get(
-                f"{topic.lower()}/{row.name}",
-                lambda: telemetry.error(
-                    "health.unreadable",
-                    table=Table.ENDPOINT_HEALTH,
-                    partition=topic,
-                    row=row.name,
-                    error=why,
-                ),
-            )
+            self._unreadable.log_row("health.unreadable", Table.ENDPOINT_HEALTH, topic, row, error)
             # The health of no endpoint: it has no effect, and the next write replaces it.
             health = Health(endpoint="")
         return StoredHealth(health, row.etag)

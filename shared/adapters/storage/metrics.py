@@ -11,8 +11,16 @@ from typing import TYPE_CHECKING, Any
 from azure.core.exceptions import HttpResponseError
 
 from shared.adapters.storage.clients import StorageClients
-from shared.adapters.storage.day_tables import MAX_ROWS, NO_TABLE, DayTables, key_of, upsert
-from shared.adapters.storage.errors import has_code, none_if_code, storage_errors
+from shared.adapters.storage.day_tables import (
+    HOUR,
+    MAX_ROWS,
+    DayTables,
+    key_of,
+    partition_of,
+    rows_of,
+    upsert,
+)
+from shared.adapters.storage.errors import has_code, storage_errors
 from shared.clock import Clock
 from shared.metrics import CountRow, Counts, Metric, Series, Span, Sum, add, total_of
 from shared.subscriptions.subscription import SubscriptionKey
@@ -25,7 +33,6 @@ MINUTES = "metrics"  # and a day: the minutes of that day
 TOTALS = "metrictotals"  # hours that add up, and the sums of those that are over
 HOURS = "hours"  # its one partition
 SUM = "0"  # the hour that sums have in its keys: before all others
-_HOUR = "%Y%m%d%H"
 _MINUTE = "%Y%m%d%H%M"
 
 _NEXT_MINUTE = timedelta(seconds=60, microseconds=-1)  # rounds up
@@ -33,19 +40,12 @@ _CHANGED = ("UpdateConditionNotSatisfied", "EntityAlreadyExists", "ResourceNotFo
 Row = Mapping[str, Any]
 
 
-def partition_of(topic: str, subscription: str, at: datetime) -> str:
-    """Return the partition of a subscription's minutes in an hour; they sort by time."""
-    return f"{key_of(topic, subscription)}{at.astimezone(UTC):{_HOUR}}"
-
-
 def minute_key(at: datetime) -> str:
-    """Return what the keys of a minute's rows begin with."""
     return f"{at.astimezone(UTC):{_MINUTE}}"
 
 
 def hour_key(at: datetime) -> str:
-    """Return what the keys of an hour's rows begin with."""
-    return f"{at.astimezone(UTC):{_HOUR}}"
+    return f"{at.astimezone(UTC):{HOUR}}"
 
 
 def entity_of(row: CountRow) -> dict[str, Any]:
@@ -56,33 +56,21 @@ def entity_of(row: CountRow) -> dict[str, Any]:
             "RowKey": f"{minute_key(row.start)}|{row.instance}",
             "Counts": text_of(row.counts),
         }
-    names = key_of(row.topic, row.subscription)
-    return {
-        "PartitionKey": HOURS,
-        "RowKey": f"{hour_key(row.start)}|{names}{row.instance}",
-        "Topic": row.topic,
-        "Subscription": row.subscription,
-        "Until": row.start,
-        "Counts": text_of(row.counts),
-    }
+    return hours_entity(hour_key(row.start), row, row.start, row.counts, row.instance)
 
 
-def sum_entity(topic: str, subscription: str, until: datetime, counts: Counts) -> dict[str, Any]:
-    """Write the sum of all hours up to *until*."""
+def hours_entity(
+    hour: str, of: CountRow | SubscriptionKey, until: datetime, counts: Counts, instance: str = ""
+) -> dict[str, Any]:
+    """Write the counts of an hour, or (*hour* is `SUM`) of all hours up to *until*."""
     return {
         "PartitionKey": HOURS,
-        "RowKey": f"{SUM}|{key_of(topic, subscription)}",
-        "Topic": topic,
-        "Subscription": subscription,
+        "RowKey": f"{hour}|{key_of(of.topic, of.subscription)}{instance}",
+        "Topic": of.topic,
+        "Subscription": of.subscription,
         "Until": until,
         "Counts": text_of(counts),
     }
-
-
-def minute_of(entity: Mapping[str, Any]) -> datetime:
-    """Return the minute of a row of minutes."""
-    digits = str(entity["RowKey"]).partition("|")[0]
-    return datetime.strptime(digits, _MINUTE).replace(tzinfo=UTC)
 
 
 def text_of(counts: Counts) -> str:
@@ -137,21 +125,20 @@ class StorageMetrics:
         )
         day = since.astimezone(UTC).date()
         while day <= until.astimezone(UTC).date():
-            for row in self._query(self._days.name(day), wanted, values):
-                yield minute_of(row), counts_of(row)
+            for row in rows_of(self._account.table(self._days.name(day)), wanted, **values):
+                digits = row["RowKey"].partition("|")[0]
+                yield datetime.strptime(digits, _MINUTE).replace(tzinfo=UTC), counts_of(row)
             day += timedelta(days=1)
 
     def hours(self, since: datetime) -> Mapping[SubscriptionKey, Counts]:
-        wanted = "PartitionKey eq @hours and RowKey ge @since"
-        return self._sums(wanted, {"hours": HOURS, "since": hour_key(since)})
+        return self._sums(" and RowKey ge @since", since=hour_key(since))
 
     def totals(self) -> Mapping[SubscriptionKey, Counts]:
-        return self._sums("PartitionKey eq @hours", {"hours": HOURS})
+        return self._sums()
 
     def roll_up(self, before: datetime, forget: datetime) -> int:
-        over = {"hours": HOURS, "before": hour_key(before)}
         found: dict[SubscriptionKey, list[Row]] = defaultdict(list)
-        for row in self._query(TOTALS, "PartitionKey eq @hours and RowKey lt @before", over):
+        for row in self._hours(" and RowKey lt @before", before=hour_key(before)):
             found[_key(row)].append(row)
         table = self._account.table(TOTALS)
         rolled_up = 0
@@ -168,21 +155,15 @@ class StorageMetrics:
     def delete_before(self, day: date, deadline: datetime) -> int:
         return self._days.delete_before(day, deadline)
 
-    def _sums(self, wanted: str, values: Mapping[str, str]) -> Mapping[SubscriptionKey, Counts]:
+    def _sums(self, wanted: str = "", **values: str) -> Mapping[SubscriptionKey, Counts]:
         sums: dict[SubscriptionKey, dict[Series, Sum]] = defaultdict(dict)
-        for row in self._query(TOTALS, wanted, values):
+        for row in self._hours(wanted, **values):
             add(sums[_key(row)], counts_of(row))
         return sums
 
-    def _query(self, table: str, wanted: str, values: Mapping[str, str]) -> list[Any]:
-        client = self._account.table(table)
-
-        def query() -> list[Any]:
-            return list(client.query_entities(wanted, parameters=dict(values)))
-
-        with storage_errors():
-            rows = none_if_code(query, NO_TABLE)
-        return rows or []
+    def _hours(self, wanted: str, **values: str) -> list[Any]:
+        table = self._account.table(TOTALS)
+        return rows_of(table, f"PartitionKey eq @hours{wanted}", hours=HOURS, **values)
 
 
 def _replace_by_sum(table: TableClient, old: Sequence[Row], hours: Sequence[Row]) -> bool:
@@ -192,7 +173,7 @@ def _replace_by_sum(table: TableClient, old: Sequence[Row], hours: Sequence[Row]
 
     until = max(row["Until"] for row in [*old, *hours])
     counts = total_of(counts_of(row) for row in [*old, *hours])
-    entity = sum_entity(hours[0]["Topic"], hours[0]["Subscription"], until, counts)
+    entity = hours_entity(SUM, _key(hours[0]), until, counts)
     operations: list[Any] = [("delete", row) for row in hours]
     if old:
         condition = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -119,22 +120,16 @@ class StorageResources:
     def list(self, table: Table, partition: str) -> Sequence[Resource]:
         if not _are_keys(partition):
             return []
-        client = self._account.table(table)
-        with storage_errors():
-            entities = self._none_if_new(
-                table,
-                lambda: list(
-                    client.query_entities(
-                        "PartitionKey eq @partition", parameters={"partition": partition.lower()}
-                    )
-                ),
-            )
-        return [_resource(entity, _etag(entity)) for entity in entities or ()]
+        client, values = self._account.table(table), {"partition": partition.lower()}
+        wanted = "PartitionKey eq @partition"
+        return self._all(table, partial(client.query_entities, wanted, parameters=values))
 
     def list_all(self, table: Table) -> Sequence[Resource]:
-        client = self._account.table(table)
+        return self._all(table, self._account.table(table).list_entities)
+
+    def _all(self, table: Table, query: Callable[[], Iterable[TableEntity]]) -> Sequence[Resource]:
         with storage_errors():
-            entities = self._none_if_new(table, lambda: list(client.list_entities()))
+            entities = self._none_if_new(table, lambda: tuple(query()))
         return [_resource(entity, _etag(entity)) for entity in entities or ()]
 
     def _none_if_new(self, table: Table, act: Callable[[], T]) -> T | None:

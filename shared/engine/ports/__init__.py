@@ -1,4 +1,9 @@
-"""Declares the interfaces that use cases need; the adapters implement them."""
+"""
+Declares the interfaces that use cases need; the adapters implement them.
+
+Each call to storage, and so each use case, raises `StorageUnavailable` where storage fails: a write
+may or may not be stored then, and of several some. Docstrings say only what is beyond that.
+"""
 
 from __future__ import annotations
 

@@ -18,9 +18,6 @@ class PayloadStore(Protocol):
     def write(self, publish_id: str, expires: datetime, texts: Sequence[str]) -> str:
         """
         Store *texts*, one a line, to be kept at least until *expires*; return the blob's name.
-
-        Raises:
-            StorageUnavailable: it may or may not be stored.
         """
 
     def read(self, name: str) -> Sequence[str] | None:
@@ -59,12 +56,7 @@ class DeadLetterStore(Protocol):
         """
 
     def write_poison(self, path: str, body: bytes) -> None:
-        """
-        Store a record of a message that can't be handled in the app's container ``poison``.
-
-        Raises:
-            StorageUnavailable: it may or may not be stored.
-        """
+        """Store a record of a message that can't be handled in the app's container ``poison``."""
 
 
 class StoredBlob(NamedTuple):

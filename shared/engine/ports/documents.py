@@ -61,7 +61,6 @@ class ResourceStore(Protocol):
 
         Raises:
             Conflict: it was changed or created meanwhile.
-            StorageUnavailable: storage did not answer.
         """
 
     def delete(self, table: Table, partition: str, name: str, etag: str | None = None) -> bool:
@@ -100,12 +99,7 @@ class SubscriptionReader(Protocol):
     """Reads subscriptions for delivering; the answer may be some seconds old."""
 
     def of_topic(self, topic: str) -> Sequence[EventSubscription]:
-        """
-        Return all subscriptions of a topic, with a `stand_in` for each that can't be read.
-
-        Raises:
-            StorageUnavailable: storage did not answer.
-        """
+        """Return all subscriptions of a topic, with a `stand_in` for each that can't be read."""
 
     def subscription(self, key: SubscriptionKey) -> EventSubscription | None:
         """
@@ -113,7 +107,6 @@ class SubscriptionReader(Protocol):
 
         Raises:
             UnreadableDocument: there is one, but its row can't be read.
-            StorageUnavailable: storage did not answer.
         """
 
     def read_uncached(self, key: SubscriptionKey) -> EventSubscription | None:
@@ -122,5 +115,4 @@ class SubscriptionReader(Protocol):
 
         Raises:
             UnreadableDocument: there is one, but its row can't be read.
-            StorageUnavailable: storage did not answer.
         """

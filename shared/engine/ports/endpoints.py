@@ -44,16 +44,8 @@ class StoredHealth(NamedTuple):
 class HealthStore(Protocol):
     """Shares endpoint health between processes: a row for each subscription."""
 
-    def cached(self, key: SubscriptionKey) -> StoredHealth | None:
-        """Return the row as of a second ago, or older while storage fails; never raises."""
-
     def read(self, key: SubscriptionKey) -> StoredHealth | None:
-        """
-        Return what is stored now.
-
-        Raises:
-            StorageUnavailable: storage did not answer.
-        """
+        """Return what is stored now."""
 
     def write(self, key: SubscriptionKey, health: Health, etag: str | None) -> StoredHealth:
         """
@@ -63,7 +55,6 @@ class HealthStore(Protocol):
 
         Raises:
             Conflict: another process was first.
-            StorageUnavailable: it may or may not be stored.
         """
 
 
@@ -71,7 +62,11 @@ class AsyncHealthStore(Protocol):
     """Does what `HealthStore` does for delivering, off the event loop."""
 
     async def cached(self, key: SubscriptionKey) -> StoredHealth | None:
-        """Do as `HealthStore.cached`; what is cached is returned at once."""
+        """
+        Return the row as of a second ago, or older while storage fails; never raises.
+
+        What is cached is returned at once.
+        """
 
     async def read(self, key: SubscriptionKey) -> StoredHealth | None:
         """Do as `HealthStore.read`."""

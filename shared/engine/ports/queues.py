@@ -46,7 +46,6 @@ class Sender(Protocol):
 
         Raises:
             Unstorable: it is too large.
-            StorageUnavailable: it may or may not be stored.
         """
 
     async def put_all(
@@ -62,9 +61,6 @@ class Sender(Protocol):
         """
         Delete a message that was put; return ``False`` if it was received meanwhile, or if storage
         stored it without saying how to delete it.
-
-        Raises:
-            StorageUnavailable: it may or may not be deleted.
         """
 
     async def replace(
@@ -74,9 +70,6 @@ class Sender(Protocol):
         Replace a message that was put, and hide it for *visible_in*; return the new receipt.
 
         ``None`` where ``take_back`` returns ``False``; then it is unchanged.
-
-        Raises:
-            StorageUnavailable: it may or may not be changed.
         """
 
 
@@ -111,12 +104,7 @@ class QueueWatch(Protocol):
     """Inspects queues without receiving."""
 
     def peek(self, queue: Queue) -> Backlog:
-        """
-        Return the backlog of a queue; an empty one if the queue is missing.
-
-        Raises:
-            StorageUnavailable: storage did not answer.
-        """
+        """Return the backlog of a queue; an empty one if the queue is missing."""
 
 
 class Commits(Protocol):

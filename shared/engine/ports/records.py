@@ -15,20 +15,10 @@ class AttemptLog(Protocol):
     """Stores attempts by the day on which their event was published."""
 
     def write(self, records: Sequence[AttemptRecord]) -> None:
-        """
-        Store *records*, replacing those of the same attempt; gives up quickly.
-
-        Raises:
-            StorageUnavailable: some may be stored.
-        """
+        """Store *records*, replacing those of the same attempt; gives up quickly."""
 
     def delete_before(self, day: date, deadline: datetime) -> int:
-        """
-        Delete all days before *day*, until *deadline*; return how many.
-
-        Raises:
-            StorageUnavailable: some may be deleted.
-        """
+        """Delete all days before *day*, until *deadline*; return how many."""
 
 
 class AttemptChoice(NamedTuple):
@@ -57,9 +47,6 @@ class AttemptReader(Protocol):
         day first, within a day by hour, event and attempt.
 
         *chosen* selects among them.
-
-        Raises:
-            StorageUnavailable: storage did not answer.
         """
 
 
@@ -86,12 +73,7 @@ class CountSink(Protocol):
     """Stores the counts of processes."""
 
     def write(self, rows: Sequence[CountRow]) -> None:
-        """
-        Store *rows*, replacing those of the same process and time span; gives up quickly.
-
-        Raises:
-            StorageUnavailable: some may be stored.
-        """
+        """Store *rows*, replacing those of the same process and time span; gives up quickly."""
 
 
 class CountReader(Protocol):
@@ -102,26 +84,13 @@ class CountReader(Protocol):
     ) -> Iterator[tuple[datetime, Counts]]:
         """
         Yield counts with their minute, ordered by time, *until* excluded; a minute may repeat.
-
-        Raises:
-            StorageUnavailable: storage did not answer.
         """
 
     def hours(self, since: datetime) -> Mapping[SubscriptionKey, Counts]:
-        """
-        Return the counts since the hour of *since*, two hours ago at most, as `totals` does.
-
-        Raises:
-            StorageUnavailable: storage did not answer.
-        """
+        """Return the counts since the hour of *since*, two hours ago at most, as `totals` does."""
 
     def totals(self) -> Mapping[SubscriptionKey, Counts]:
-        """
-        Return the totals of all time by topic and subscription; a total never decreases.
-
-        Raises:
-            StorageUnavailable: storage did not answer.
-        """
+        """Return the totals of all time by topic and subscription; a total never decreases."""
 
 
 class MetricRetention(Protocol):
@@ -138,9 +107,4 @@ class MetricRetention(Protocol):
         """
 
     def delete_before(self, day: date, deadline: datetime) -> int:
-        """
-        Delete the minutes of all days before *day*, until *deadline*; return how many days.
-
-        Raises:
-            StorageUnavailable: some may be deleted.
-        """
+        """Delete the minutes of all days before *day*, until *deadline*; return how many days."""

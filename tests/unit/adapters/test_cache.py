@@ -15,7 +15,7 @@ from shared.adapters.cache import Cache
 from shared.errors import StorageUnavailable
 
 KEEP = 5.0
-ASK = {"get": Cache.get, "start": lambda cache, key, read: cache.start(key, read).result(30)}
+ASK = {"get": Cache.get, "get_within": lambda cache, key, read: cache.get_within(key, read, 30)}
 
 
 class HeldRead:
@@ -104,12 +104,12 @@ def test_a_cache_has_what_it_can_return_without_a_read_for_another_moment(
 
 
 def test_what_is_being_read_is_not_there_yet(cache: Cache[str], held: HeldRead) -> None:
-    reading = cache.start("a", held)
+    assert cache.get_within("a", held, 0) is None
     assert held.begun.wait(30)
     assert not cache.has("a")
     held.may_end.set()
 
-    assert reading.result(30) == "new"
+    assert cache.get_within("a", held, 30) == "new"
     assert cache.has("a")
 
 
@@ -223,22 +223,20 @@ def test_nobody_waits_for_a_read_that_hangs_and_it_is_not_begun_again(
 
     assert (first, rest, held.times) == (None, {None}, 1)
     held.may_end.set()
-    assert cache.start("a", held).result(30) == "new"
-    assert cache.get_within("a", held, 10) == "new"
+    assert cache.get_within("a", held, 130) == "new"
 
 
 def test_reads_that_hang_are_bounded(
     cache: Cache[str], held: HeldRead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_THREADS", 2)
-    under_way = [cache.start(key, held) for key in ("a", "b")]
+    assert [cache.get_within(key, held, 0) for key in ("a", "b")] == [None, None]
 
     with pytest.raises(RuntimeError, match="too many"):
-        cache.start("c", held)
+        cache.get_within("c", held, 0)
 
     held.may_end.set()
-    assert [each.result(30) for each in under_way] == ["new", "new"]
-    assert cache.start("c", held).result(30) == "new"
+    assert [cache.get_within(key, held, 30) for key in ("a", "b", "c")] == ["new"] * 3
 
 
 def test_a_read_that_gets_no_thread_is_not_under_way(
@@ -247,6 +245,6 @@ def test_a_read_that_gets_no_thread_is_not_under_way(
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", lambda _: failing(RuntimeError("no thread"))())
         with pytest.raises(RuntimeError, match="no thread"):
-            cache.start("a", lambda: "old")
+            cache.get_within("a", lambda: "old", 30)
 
     assert cache.get("a", lambda: "new") == "new"
