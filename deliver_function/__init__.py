@@ -9,4 +9,4 @@ wiring.load_function()  # A fault shows when the app is loaded.
 
 async def main(message: func.QueueMessage) -> None:
     """Push the deliveries of one queue message."""
-    await wiring.deliver(message.get_body())
+    await wiring.deliver(message.get_body(), "deliveries")

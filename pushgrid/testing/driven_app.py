@@ -35,7 +35,6 @@ from shared.engine.operations.status import Status, take_snapshot
 from shared.engine.operations.subscription_state import held_subscriptions
 from shared.engine.operations.topic_states import topic_states
 from shared.engine.ports import Queue
-from shared.engine.timers.timer_runs import TimerRuns
 from shared.events.notices import WrittenBlob
 from shared.events.topic import DEPLOYMENT
 from shared.http import HttpAnswer, HttpRequest
@@ -129,10 +128,9 @@ class DrivenApp(InMemoryApp):
             backoff=lambda _: None,
         )
         operators = Operators(admin_key=self.admin_key, reader_key=self.reader_key)
-        timer_runs = TimerRuns(state=resources, clock=clock)
         self._status = Status(
             counts=self.counts,
-            snapshot=lambda: take_snapshot(self.queues, timer_runs, clock),
+            snapshot=lambda: take_snapshot(self.queues, resources, clock),
             held=lambda: held_subscriptions(resources, self.now),
             topics=lambda seen: topic_states(resources, self.now, (ACCOUNT, DEPLOYMENT), seen),
             activities=lambda: read_activities(self.counts, self.attempts, resources, self.now),
@@ -288,7 +286,7 @@ class DrivenApp(InMemoryApp):
             due.append(_Due(self._not_before_now(triggered), partial(self._begin, *triggered)))
         if waiting := self.queues.earliest(Queue.WAITING):
             at = _tick(self._not_before_now(waiting), _WAKE_EVERY)
-            due.append(_Due(at, self.wake.run))
+            due.append(_Due(at, lambda: self.wake.run(self.now + _WAKE_EVERY)))
         if dead := self.queues.earliest(Queue.DEADLETTERS):
             at = _tick(self._not_before_now(dead), _WRITE_DEAD_LETTERS_EVERY)
             due.append(_Due(at, lambda: self.write_dead_letters.run(self.now + _WAKE_EVERY)))

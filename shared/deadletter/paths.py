@@ -10,7 +10,6 @@ MAX_PATH = 1024  # characters of a blob's path; storage has no longer ones
 
 
 def dead_letter_path(topic: str, subscription: str, written_at: datetime, blob_id: str) -> str:
-    """Return the path of a blob of dead letters."""
     return blob_path(dead_letter_folder(topic, subscription), written_at, blob_id)
 
 

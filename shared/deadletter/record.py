@@ -1,8 +1,13 @@
-"""Writes dead letters: events with members about their delivery, or in a namespace beside it."""
+"""
+Writes dead letters, and groups them into blobs.
+
+They are events with members about their delivery, or in a namespace beside it.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from shared.clock import timestamp
 from shared.delivery.delivery import Delivery
@@ -11,6 +16,11 @@ from shared.delivery.policy import EndReason
 from shared.delivery.requests.push_request import convert, custom_headers
 from shared.events.literals import dumps, loads
 from shared.subscriptions.subscription import DeliverySchema
+
+MAX_BLOB_RECORDS = 1000
+MAX_BLOB_BYTES = 8 * 1024 * 1024  # a single larger record still gets a blob of its own
+
+T = TypeVar("T")
 
 _WRITTEN_AS = {DeliverySchema.CUSTOM_INPUT: DeliverySchema.EVENT_GRID}
 _REASONS = {
@@ -74,3 +84,27 @@ def namespace_record(delivery: Delivery, text: str, note: DeadLetterNote) -> str
     if headers := custom_headers(note.headers, text):
         letter["customDeliveryProperties"] = headers
     return dumps(letter)
+
+
+def batches(sized: Iterable[tuple[T, int, int]]) -> Iterator[list[T]]:
+    """
+    Divide items, in order, into batches within the limits of a blob.
+
+    Each item comes with its numbers of records and bytes; one that exceeds a limit goes alone.
+    """
+    batch: list[T] = []
+    records = size = 0
+    for item, its_records, its_size in sized:
+        if batch and (records + its_records > MAX_BLOB_RECORDS or size + its_size > MAX_BLOB_BYTES):
+            yield batch
+            batch, records, size = [], 0, 0
+        batch.append(item)
+        records += its_records
+        size += its_size
+    if batch:
+        yield batch
+
+
+def blob_body(records: Sequence[str]) -> bytes:
+    """Return the blob's JSON: an array, one record a line."""
+    return ("[" + ",\n".join(records) + "]").encode("ascii")

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from shared.engine.ports import Queue
     from shared.errors import InvalidSettings
     from shared.http import HttpAnswer, HttpRequest
 
@@ -54,51 +53,36 @@ async def publish(request: HttpRequest) -> HttpAnswer:
     from shared.wiring import publishing, settings, worker_log
 
     worker_log.begin_invocation()
-    if misconfigured := settings.misconfigured_publish():
-        return misconfigured.run(request)
+    if refusal := settings.publish_refusal(request):
+        return refusal
     return await publishing.answer()(request)
 
 
-async def deliver(body: bytes) -> None:
-    """Deliver a message of first attempts."""
+async def deliver(body: bytes, queue: str) -> None:
+    """Deliver a message of *queue*: ``deliveries`` or ``retries``."""
     from shared.engine.ports import Queue
-
-    await _deliver(body, Queue.DELIVERIES)
-
-
-async def retry(body: bytes) -> None:
-    """Deliver a message of retries."""
-    from shared.engine.ports import Queue
-
-    await _deliver(body, Queue.RETRIES)
-
-
-async def _deliver(body: bytes, queue: Queue) -> None:
     from shared.wiring import delivering, worker_log
 
     worker_log.begin_invocation()
-    await delivering.deliver().run(body, queue)
+    await delivering.deliver().run(body, Queue(queue))
 
 
 def wake() -> None:
-    """Run the timer for long waits."""
     from shared.wiring import timers
 
     timers.wake().run()
 
 
 def deadletter_timer() -> None:
-    """Run the jobs of the dead-letter timer."""
     from shared.wiring import timers
 
     timers.deadletter_timer().run()
 
 
 def manage(request: HttpRequest) -> HttpAnswer:
-    """Answer a management request."""
     from shared.wiring import managing, settings
 
-    return (settings.misconfigured_api() or managing.manage()).run(request)
+    return settings.api_refusal(request) or managing.manage().run(request)
 
 
 def web(request: HttpRequest) -> HttpAnswer:

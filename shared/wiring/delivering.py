@@ -6,7 +6,7 @@ import random
 import secrets
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shared.adapters.off_loop import Threads
 from shared.adapters.storage.health_table import OffLoopHealth
@@ -29,13 +29,15 @@ from shared.wiring.process import CLOCK, descriptors, once, spare_what_lasts
 from shared.wiring.settings import settings
 from shared.wiring.tracing import spans
 
+if TYPE_CHECKING:
+    from shared.engine.replaying.step import ReplaySteps
+
 THREADS = 4  # for what waits for storage's SDKs; while they compute, the event loop waits
 ROW_THREADS = 1  # for attempt rows
 
 
 @once
 def deliver() -> Deliver:
-    """Return the use case of both triggers."""
     requeue, metrics, off_loop = storage.requeue(), storage.metrics(), _off_loop()
     parts = Parts(
         subscriptions=storage.resource_cache(),
@@ -100,9 +102,24 @@ def _push() -> Callable[[InFlightRequest], Coroutine[Any, Any, Attempted | Short
 
 
 def _replay(step: ReplayStep) -> None:
-    from shared.wiring.replaying import replay  # for the few deployments that replay
+    _replay_steps().run(step)
 
-    replay().run(step)
+
+@once
+def _replay_steps() -> ReplaySteps:
+    from shared.engine.replaying.step import ReplaySteps  # for the few deployments that replay
+
+    return ReplaySteps(
+        jobs=storage.replay_jobs(),
+        rows=storage.resources(),
+        payloads=storage.payloads(),
+        reader=storage.dead_letters(),
+        topics=storage.resource_cache(),
+        subscriptions=storage.resource_cache(),
+        requeue=storage.blocking_requeue(),
+        terms=storage.deployment_terms(),
+        clock=CLOCK,
+    )
 
 
 def _new_span_id() -> str:

@@ -44,7 +44,6 @@ def manage() -> Manage:
     from shared.engine.manage.api import Manage
     from shared.engine.manage.route_table import RouteTable
     from shared.wiring.outbound import app_addresses, blocking_pusher, pusher
-    from shared.wiring.replaying import jobs
 
     log_doubtful_settings()
     table = RouteTable(
@@ -70,7 +69,7 @@ def manage() -> Manage:
         terms=storage.deployment_terms(),
         cache_for=settings().cache_for,
         metrics=storage.metrics(),
-        replays=jobs(),
+        replays=storage.replay_jobs(),
         new_key=_new_key,
         new_id=new_id,
         sleep=time.sleep,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from shared.adapters.cache import Cache
 from shared.engine.operations.console_files import CONTENT_TYPES, ConsoleFiles
@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from shared.engine.operations.status import Status
 
 _KEEP_SECONDS = 3  # the health is public
-_KEEP_HOLDS_SECONDS = 10  # all subscriptions are read, and of some their counts
+_KEEP_READ_SECONDS = 10  # all subscriptions are read, and of some their counts
 _WAIT_SECONDS = 4  # while storage hangs
+
+V = TypeVar("V")
 
 
 @once
@@ -30,51 +32,44 @@ def console_files() -> ConsoleFiles:
 @once
 def status() -> Status:
     # The console's files need none of these: cold starts.
-    from shared.engine.operations.activity import Activities, read_activities
+    from shared.engine.operations.activity import read_activities
     from shared.engine.operations.status import Snapshot, Status, take_snapshot
-    from shared.engine.operations.subscription_state import HeldSubscription, held_subscriptions
+    from shared.engine.operations.subscription_state import held_subscriptions
     from shared.engine.operations.topic_states import topic_states
     from shared.events.topic import DEPLOYMENT
     from shared.wiring import storage
     from shared.wiring.entra import operators
-    from shared.wiring.replaying import jobs
     from shared.wiring.settings import settings
-    from shared.wiring.timers import timer_runs
 
     others = settings().deadletter_accounts
-    holds = Cache[Sequence[HeldSubscription]](time.monotonic, lambda _: _KEEP_HOLDS_SECONDS)
-    latest = Cache[Activities](time.monotonic, lambda _: _KEEP_HOLDS_SECONDS)
     snapshots = Cache[Snapshot | None](time.monotonic, lambda _: _KEEP_SECONDS)
 
     def snapshot() -> Snapshot | None:
         return snapshots.get_within(
-            "", lambda: take_snapshot(storage.queues(), timer_runs(), CLOCK), _WAIT_SECONDS
-        )
-
-    def held() -> Sequence[HeldSubscription]:
-        return holds.get(
-            "", lambda: held_subscriptions(storage.resources(), CLOCK.now()), lambda _: False
-        )
-
-    def activities() -> Activities:
-        return latest.get(
-            "",
-            lambda: read_activities(
-                storage.counts(), storage.attempts(), storage.resources(), CLOCK.now()
-            ),
+            "", lambda: take_snapshot(storage.queues(), storage.resources(), CLOCK), _WAIT_SECONDS
         )
 
     return Status(
         counts=storage.counts(),
         snapshot=snapshot,
-        held=held,
+        held=_kept(lambda: held_subscriptions(storage.resources(), CLOCK.now())),
         topics=lambda seen: topic_states(
             storage.resources(),
             CLOCK.now(),
             (*with_own_account(storage.account().account_name, others), DEPLOYMENT),
             seen,
         ),
-        activities=activities,
-        replays=lambda: jobs().list(),
+        activities=_kept(
+            lambda: read_activities(
+                storage.counts(), storage.attempts(), storage.resources(), CLOCK.now()
+            )
+        ),
+        replays=lambda: storage.replay_jobs().list(),
         operators=operators(),
     )
+
+
+def _kept(read: Callable[[], V]) -> Callable[[], V]:
+    """Return *read*, whose value is kept for some seconds."""
+    values = Cache[V](time.monotonic, lambda _: _KEEP_READ_SECONDS)
+    return lambda: values.get("", read)

@@ -68,7 +68,6 @@ def backoff(lost: int) -> None:
 
 @once
 def bridge() -> Bridge:
-    """Return the way from threads to the event loop of this process."""
     return Bridge()
 
 

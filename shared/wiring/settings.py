@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from shared import telemetry
 from shared.adapters.storage.connection_setting import connections_beside
 from shared.delivery.profiles import PROFILES
 from shared.errors import InvalidSettings
+from shared.http import HttpAnswer, HttpRequest
 from shared.settings import NAMES, Settings, from_environ, unknown, unresolved
 from shared.wiring.process import CLOCK, new_id, once
 from shared.wiring.worker_log import use_format
-
-if TYPE_CHECKING:
-    from shared.engine.operations.misconfigured import MisconfiguredApi, MisconfiguredPublish
 
 _CLOSED = {
     NAMES["admin_key"]: "the management API and the metrics reject this key",
@@ -67,7 +64,6 @@ def _check_certificates(found: Settings) -> None:
 
 @once
 def settings_fault() -> InvalidSettings | None:
-    """Return what is wrong with the settings, if anything is."""
     try:
         settings()
     except InvalidSettings as error:
@@ -75,28 +71,26 @@ def settings_fault() -> InvalidSettings | None:
     return None
 
 
-@once
-def misconfigured_api() -> MisconfiguredApi | None:
-    """Return what answers ARM clients, status and links if the settings are wrong."""
+def api_refusal(request: HttpRequest) -> HttpAnswer | None:
+    """Answer an ARM client, or a request for status or a link, if the settings are wrong."""
     fault = settings_fault()
     if fault is None:
         return None
-    from shared.engine.operations.misconfigured import MisconfiguredApi
+    from shared.engine.operations.misconfigured import api_answer
 
     _log_fault()
-    return MisconfiguredApi(error=fault)
+    return api_answer(request, fault)
 
 
-@once
-def misconfigured_publish() -> MisconfiguredPublish | None:
-    """Return what answers publishers if the settings are wrong."""
+def publish_refusal(request: HttpRequest) -> HttpAnswer | None:
+    """Answer a publisher if the settings are wrong."""
     fault = settings_fault()
     if fault is None:
         return None
-    from shared.engine.operations.misconfigured import MisconfiguredPublish
+    from shared.engine.operations.misconfigured import publish_answer
 
     _log_fault()
-    return MisconfiguredPublish(error=fault, clock=CLOCK, new_id=new_id)
+    return publish_answer(request, fault, request_id=new_id(), now=CLOCK.now())
 
 
 @once

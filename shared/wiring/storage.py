@@ -26,11 +26,12 @@ from shared.engine.delivering.poison_records import PoisonRecords
 from shared.engine.delivering.requeue import BlockingRequeue, Requeue
 from shared.wiring import local_host
 from shared.wiring.outbound import storage_pusher
-from shared.wiring.process import CLOCK, begin, bridge, new_id, once
+from shared.wiring.process import CLOCK, backoff, begin, bridge, new_id, once
 from shared.wiring.settings import settings
 
 if TYPE_CHECKING:
     from shared.adapters.storage.health_table import TableHealth
+    from shared.engine.replaying.jobs import ReplayJobs
 
 
 @once
@@ -113,6 +114,15 @@ def dead_letters() -> StorageDeadLetters:
 @once
 def poison_records() -> PoisonRecords:
     return PoisonRecords(store=dead_letters(), clock=CLOCK, new_id=new_id)
+
+
+@once
+def replay_jobs() -> ReplayJobs:
+    from shared.engine.replaying.jobs import ReplayJobs  # publishing needs none
+
+    return ReplayJobs(
+        rows=resources(), sender=sender(), run=bridge().run, clock=CLOCK, backoff=backoff
+    )
 
 
 @once

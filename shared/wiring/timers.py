@@ -13,7 +13,7 @@ from shared.engine.timers.poison import ReturnPoison
 from shared.engine.timers.queue_watch import WatchQueues
 from shared.engine.timers.receiving import Intake
 from shared.engine.timers.source_events import BlobNotices, SourceEvents
-from shared.engine.timers.timer_runs import Job, RecordedTimer, TimerJobs, TimerRuns
+from shared.engine.timers.timer_runs import Job, Timer, TimerRuns
 from shared.engine.timers.waiting_events import WatchWaiting
 from shared.engine.timers.wake import Wake
 from shared.events.event import Event
@@ -27,18 +27,17 @@ _BLOB_THREADS = 16
 
 
 @once
-def wake() -> RecordedTimer:
+def wake() -> Timer:
     work = Wake(
         intake=_intake(), receiver=storage.queues(), requeue=storage.blocking_requeue(), clock=CLOCK
     )
-    return RecordedTimer(timer="wake", work=work.run, runs=timer_runs())
+    return Timer(name="wake", jobs={"wake": work}, runs=timer_runs(), clock=CLOCK)
 
 
 @once
-def deadletter_timer() -> RecordedTimer:
+def deadletter_timer() -> Timer:
     # Only this timer needs them: cold starts.
     from shared.engine.operations.trouble_notices import TroubleNotices
-    from shared.wiring.replaying import jobs
 
     log_doubtful_settings()
     queues = WatchQueues(watch=storage.queues(), clock=CLOCK)
@@ -70,7 +69,7 @@ def deadletter_timer() -> RecordedTimer:
             counts=storage.counts(),
             attempts=storage.attempts(),
             health=storage.health(),
-            replays=lambda: jobs().list(),
+            replays=lambda: storage.replay_jobs().list(),
             state=storage.resources(),
             clock=CLOCK,
         ),
@@ -83,8 +82,7 @@ def deadletter_timer() -> RecordedTimer:
             clock_records=storage.clock_records(),
         ),
     }
-    timer = TimerJobs(jobs=work, clock=CLOCK)
-    return RecordedTimer(timer="deadletter", work=timer.run, runs=timer_runs())
+    return Timer(name="deadletter", jobs=work, runs=timer_runs(), clock=CLOCK)
 
 
 @once

@@ -8,63 +8,25 @@ host's own pages and, on a host that orders routes differently, those of other f
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
 
 from shared.http import HttpAnswer, HttpRequest
 from shared.wiring import settings
 
-
-class Answers(Protocol):
-    """Answers requests."""
-
-    def run(self, request: HttpRequest) -> HttpAnswer:
-        """Answer *request*; never raises."""
-
-
-def _az_login() -> Answers:
-    from shared.wiring.managing import az_login
-
-    return az_login()
-
-
-def _manage() -> Answers:
-    from shared.wiring.managing import manage
-
-    return manage()
-
-
-def _console_files() -> Answers:
-    from shared.wiring.operations import console_files
-
-    return console_files()
-
-
-def _status() -> Answers:
-    from shared.wiring.operations import status
-
-    return status()
-
-
-def _validate() -> Answers:
-    from shared.wiring.managing import validate
-
-    return validate()
-
-
-# By first segment: the methods, the rest of the path (its groups are parameters), and who answers.
+# By first segment: the methods, and the rest of the path, whose groups are parameters.
 ROUTES = {
     # Azure CLI asks here where to sign in, and signs in with the admin key.
-    "metadata": ("GET", r"endpoints/?", _az_login),
-    "adfs": ("GET POST", r".*", _az_login),
+    "metadata": ("GET", r"endpoints/?"),
+    "adfs": ("GET POST", r".*"),
     # What the management API has for every Azure subscription.
-    "providers": ("GET", r".*", _manage),
+    "providers": ("GET", r".*"),
     # The page for operators, its styles and its scripts.
-    "console": ("GET HEAD", r"(?P<file>.*)", _console_files),
+    "console": ("GET HEAD", r"(?P<file>.*)"),
     # Health for everybody; metrics in Prometheus' format and topics for whoever may read.
-    "status": ("GET", r"(?P<what>.*)", _status),
+    "status": ("GET", r"(?P<what>.*)"),
     # The links and callbacks by which endpoints are validated.
-    "validate": ("GET POST", r"(?P<id>[^/]+)/?", _validate),
+    "validate": ("GET POST", r"(?P<id>[^/]+)/?"),
 }
 
 
@@ -75,12 +37,24 @@ def answer(request: HttpRequest) -> HttpAnswer:
     The console opens even if the settings are wrong, and shows what its calls answer.
     """
     area = request.params["area"].lower()
-    methods, path, use_case = ROUTES[area]
+    methods, path = ROUTES[area]
     found = re.fullmatch(path, request.params.get("path", ""), re.DOTALL | re.IGNORECASE)
     if not found or request.method.upper() not in methods.split():
         return HttpAnswer(status=404)
     request = replace(request, params=found.groupdict())
     if area != "console":
-        return (settings.misconfigured_api() or use_case()).run(request)
+        return settings.api_refusal(request) or _use_case(area)(request)
     is_off = not settings.settings_fault() and not settings.settings().console
-    return HttpAnswer(status=404) if is_off else use_case().run(request)
+    return HttpAnswer(status=404) if is_off else _use_case(area)(request)
+
+
+def _use_case(area: str) -> Callable[[HttpRequest], HttpAnswer]:
+    if area in {"console", "status"}:
+        from shared.wiring import operations
+
+        return operations.console_files().run if area == "console" else operations.status().run
+    from shared.wiring import managing
+
+    if area == "providers":
+        return managing.manage().run
+    return managing.validate().run if area == "validate" else managing.az_login().run

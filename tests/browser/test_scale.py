@@ -11,8 +11,8 @@ from azure.data.tables import TableServiceClient
 
 from devhost.azurite import Azurite
 from shared.adapters.storage.tables import _entity
-from shared.deadletter.batching import MAX_BLOB_RECORDS
 from shared.deadletter.paths import dead_letter_path
+from shared.deadletter.record import MAX_BLOB_RECORDS
 from testbed.arm import Arm
 from testbed.subscriber import answers
 from tests.browser.conftest import Console, Start

@@ -199,6 +199,6 @@ def both(
         "hasConsented": not awaits,
         "paused": {"since": timestamp(START), "by": "ada"} if is_paused else None,
         "held": {"until": timestamp(until), "why": "busy"} if is_held else None,
-        "trouble": trouble and {"kind": trouble.kind, "why": trouble.why},
+        "trouble": trouble and {"kind": trouble.kinds[0], "why": trouble.why},
     }
-    return read, word(trouble.kind) if trouble else "delivering"
+    return read, word(trouble.kinds[0]) if trouble else "delivering"

@@ -144,7 +144,7 @@ def play(app: Deployment, away_for: timedelta) -> None:
         for stored in list(app.queues.stored[queue]):
             app.clock.advance(max(stored.visible_at - app.clock.now(), timedelta()))
             if queue is Queue.WAITING:
-                app.wake.run()
+                app.wake.run(app.in_a_minute())
                 continue
             app.queues.stored[queue].remove(stored)
             app.work(stored.text)

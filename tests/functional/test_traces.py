@@ -132,7 +132,7 @@ def test_a_long_wait_keeps_the_trace(app: Deployment) -> None:
         deliver(app, Queue.RETRIES)
 
     app.clock.advance(6 * HOUR)
-    app.wake.run()
+    app.wake.run(app.in_a_minute())
 
     ((header, _),) = deliver(app, Queue.RETRIES)
     assert header

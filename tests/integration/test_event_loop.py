@@ -80,7 +80,7 @@ def created(endpoints: Sequence[str]) -> str:
 async def deliver_some() -> int:
     """Deliver messages of first attempts; return how many these were."""
     received = await asyncio.to_thread(storage.queues().receive, Queue.DELIVERIES, HIDDEN)
-    await asyncio.gather(*(wiring.deliver(each.text.encode()) for each in received))
+    await asyncio.gather(*(wiring.deliver(each.text.encode(), "deliveries") for each in received))
     for each in received:
         await asyncio.to_thread(storage.queues().delete, Queue.DELIVERIES, each)
     return len(received)

@@ -257,7 +257,7 @@ async def later():
 async def main(message):
     worker_log.print_what_the_host_drops()
     delivering.deliver = Work
-    await wiring.deliver(message.get_body())
+    await wiring.deliver(message.get_body(), "deliveries")
 """
 
 

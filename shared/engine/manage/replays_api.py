@@ -25,8 +25,7 @@ from shared.engine.ports import (
     ResourceStore,
     Table,
 )
-from shared.engine.replaying.job import ReplayFault, ReplayJob, ReplaySource
-from shared.engine.replaying.job_document import shown
+from shared.engine.replaying.job import ReplayFault, ReplayJob, ReplaySource, shown
 from shared.engine.replaying.jobs import ReplayJobs
 from shared.errors import UNREADABLE, InvalidDocument, NotFound, UnreadableDocument
 from shared.events.topic import SourceTopic

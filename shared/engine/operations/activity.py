@@ -67,9 +67,6 @@ def read_activities(
 
     It takes two queries and a row; up to two queries for each of `MOST_READ` subscriptions, and for
     each of `MOST_FAILURES_READ` one a day more. Of others only *waiting* is known.
-
-    Raises:
-        StorageUnavailable: storage did not answer.
     """
     waiting = waiting_events(counts.totals(), read_offsets(state))
     failed = {

@@ -188,7 +188,6 @@ def blob_document(blob: StoredBlob, *, with_event: bool = True) -> dict[str, Any
 
 
 def record_document(record: Record) -> dict[str, Any]:
-    """Return a dead letter as the API shows it."""
     if isinstance(record, UnreadableRecord):
         return {"fault": record.fault}
     return {

@@ -28,7 +28,6 @@ class MetricDefinition(NamedTuple):
     dimension_values: frozenset[str] = frozenset()  # only series with one of these
 
     def includes(self, series: Series) -> bool:
-        """Tell whether the metric includes a series of counts."""
         return not self.dimension_values or any(
             value in self.dimension_values for _, value in series.dimensions
         )

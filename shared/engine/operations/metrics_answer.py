@@ -61,7 +61,6 @@ def render_metric(
     definition: MetricDefinition,
     found: Mapping[DimensionValues, Points],
 ) -> dict[str, Any]:
-    """Write the values of a metric."""
     aggregations = query.aggregations or (definition.aggregation,)
     # Without a filter there is always one series, with zeros where nothing was counted.
     series = found if query.filters else {(): {}, **found}
@@ -90,7 +89,6 @@ def render_metric(
 def render_definition(
     resource: str, namespace: str, definition: MetricDefinition
 ) -> dict[str, Any]:
-    """Write the definition of a metric."""
     retention = f"P{COUNTS_KEPT_FOR.days}D"
     return {
         "id": f"{resource}{_PROVIDER}/metricDefinitions/{definition.name}",

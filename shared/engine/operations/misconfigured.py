@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from datetime import datetime
 
 from shared.arm import arm_json
-from shared.clock import Clock
 from shared.errors import InvalidSettings
 from shared.events import publish_answers
 from shared.http import HttpAnswer, HttpRequest
@@ -21,31 +20,18 @@ def public_error(error: InvalidSettings) -> InvalidSettings:
     return InvalidSettings(f"The app's settings are not valid. {settings}; the log says why.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MisconfiguredApi:
-    """Answers in ARM's form, for the management API, status and validation links."""
-
-    error: InvalidSettings
-
-    def run(self, request: HttpRequest) -> HttpAnswer:
-        """Answer 503; a health request gets the health document."""
-        error = public_error(self.error)
-        if request.params.get("what", "").strip("/").lower() == "health":
-            return arm_json.answer(503, {"status": "unhealthy", "reasons": [error.message]})
-        found = arm_json.error_answer(error)
-        return replace(found, headers={**found.headers, "Retry-After": _RETRY_AFTER_SECONDS})
+def api_answer(request: HttpRequest, fault: InvalidSettings) -> HttpAnswer:
+    """Answer in ARM's form; a health request gets the health document."""
+    error = public_error(fault)
+    if request.params.get("what", "").strip("/").lower() == "health":
+        return arm_json.answer(503, {"status": "unhealthy", "reasons": [error.message]})
+    found = arm_json.error_answer(error)
+    return replace(found, headers={**found.headers, "Retry-After": _RETRY_AFTER_SECONDS})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MisconfiguredPublish:
-    """Answers publishers in Event Grid's form; their clients retry."""
-
-    error: InvalidSettings
-    clock: Clock
-    new_id: Callable[[], str]
-
-    def run(self, request: HttpRequest) -> HttpAnswer:
-        """Answer 503."""
-        return publish_answers.error_answer(
-            request, public_error(self.error), request_id=self.new_id(), now=self.clock.now()
-        )
+def publish_answer(
+    request: HttpRequest, fault: InvalidSettings, *, request_id: str, now: datetime
+) -> HttpAnswer:
+    """Answer publishers in Event Grid's form; their clients retry."""
+    error = public_error(fault)
+    return publish_answers.error_answer(request, error, request_id=request_id, now=now)

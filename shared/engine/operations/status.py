@@ -15,10 +15,10 @@ from shared.engine.operations.activity import Activities, without_answers
 from shared.engine.operations.operator_authorization import Operators
 from shared.engine.operations.prometheus import CONTENT_TYPE, Gauge, exposition
 from shared.engine.operations.subscription_state import HeldSubscription
-from shared.engine.ports import CountReader, Queue, QueueWatch
+from shared.engine.ports import STATE, CountReader, Queue, QueueWatch, ResourceStore, Table
 from shared.engine.replaying.job import ReplayJob
 from shared.engine.timers.queue_watch import QueueState, states
-from shared.engine.timers.timer_runs import LastRun, TimerRuns, last_runs
+from shared.engine.timers.timer_runs import LastRun, last_runs
 from shared.errors import AppError, MethodNotAllowed, NotFound, StorageUnavailable
 from shared.http import HttpAnswer, HttpRequest
 
@@ -37,10 +37,10 @@ class Snapshot(NamedTuple):
     clock: Sequence[ClockNote]
 
 
-def take_snapshot(watch: QueueWatch, runs: TimerRuns, clock: Clock) -> Snapshot | None:
+def take_snapshot(watch: QueueWatch, state: ResourceStore, clock: Clock) -> Snapshot | None:
     """Read queues and timers; ``None`` if storage does not answer."""
     try:
-        now, rows = clock.now(), runs.rows()
+        now, rows = clock.now(), state.list(Table.TOPICS, STATE)
         return Snapshot(now, states(watch, now), last_runs(rows), clock_notes(rows))
     except StorageUnavailable:
         return None

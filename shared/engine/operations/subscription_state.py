@@ -40,7 +40,6 @@ def state_document(
 
     Raises:
         UnreadableDocument: its row is damaged, or another version's.
-        StorageUnavailable: storage did not answer.
     """
     span_of_time = (max(since, now - COUNTS_KEPT_FOR), now)
     try:
@@ -64,12 +63,6 @@ def state_document(
 def read_availability(
     subscription: EventSubscription, health: HealthStore, now: datetime
 ) -> Availability:
-    """
-    Read whether the endpoint of a subscription is held.
-
-    Raises:
-        StorageUnavailable: storage did not answer.
-    """
     kept = health.read(subscription.key)
     if kept is None or kept.health.endpoint != endpoint_id(subscription):
         return Open()
@@ -101,9 +94,6 @@ def held_subscriptions(resources: ResourceStore, now: datetime) -> list[HeldSubs
     Read all subscriptions that get nothing now, in the order of their topics and names.
 
     Rows that can't be read hold nothing, and are left out.
-
-    Raises:
-        StorageUnavailable: storage did not answer.
     """
     held = held_endpoints(resources, now)
     found = []
@@ -119,9 +109,6 @@ def held_endpoints(resources: ResourceStore, now: datetime) -> dict[str, Health]
     Read the health of each endpoint that has a hold, by its id, bounded as delivering reads it.
 
     Rows that can't be read hold none.
-
-    Raises:
-        StorageUnavailable: storage did not answer.
     """
     held = {}
     for row in resources.list_all(Table.ENDPOINT_HEALTH):

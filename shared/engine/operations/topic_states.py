@@ -50,9 +50,6 @@ def topic_states(
     Those of the *sources* are among them if they have event subscriptions. ``troubles``
     has what is wrong with subscriptions, the most harmful first, as `troubles.document` writes it;
     ``waiting`` the events that wait for any of them, and the age of the oldest that was seen.
-
-    Raises:
-        StorageUnavailable: storage did not answer.
     """
     count = cache(lambda: len(resources.list(Table.TOPICS, PROCESSES)))
     states = _States(now, held_endpoints(resources, now), activities, count)
@@ -122,7 +119,6 @@ class _States:
         return {"events": found.pop("waiting"), **found}
 
     def of(self, topic: str, rows: Iterable[Resource]) -> list[dict[str, Any]]:
-        """Return the states of a topic's."""
         return [self._read(topic, row) for row in rows]
 
     def _read(self, topic: str, row: Resource) -> dict[str, Any]:

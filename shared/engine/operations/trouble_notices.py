@@ -9,9 +9,16 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from shared.clock import Clock, timestamp
-from shared.engine.operations.activity import latest_failure
+from shared.engine.operations.activity import Activity, GivenUp, latest_failure
 from shared.engine.operations.subscription_state import read_availability
-from shared.engine.operations.troubles import REMEDIES, Kind, failure_cause, held_why, words_of
+from shared.engine.operations.troubles import (
+    Facts,
+    Kind,
+    failure_cause,
+    held_why,
+    remedy_of,
+    words_of,
+)
 from shared.engine.ports import (
     STATE,
     AttemptReader,
@@ -45,11 +52,10 @@ _KINDS = {
 }
 _WITH_CAUSE = {NoticeKind.HOLD_BEGAN, NoticeKind.DEAD_LETTERED, NoticeKind.DROPPED}
 _REMEDIES = {
-    NoticeKind.HOLD_BEGAN: REMEDIES[Kind.HELD],
+    NoticeKind.HOLD_BEGAN: Kind.HELD,
     NoticeKind.HOLD_ENDED: "nothing: what waited is delivered within minutes",
-    NoticeKind.DEAD_LETTERED: REMEDIES[Kind.DEAD_LETTERING],
-    NoticeKind.DROPPED: REMEDIES[Kind.DROPPING],
-    NoticeKind.REPLAY_ENDED: "pushgrid dead-letters jobs",
+    NoticeKind.DEAD_LETTERED: Kind.DEAD_LETTERING,
+    NoticeKind.DROPPED: Kind.DROPPING,
     NoticeKind.ANSWERED_LATE: "answer first, then process the event: late answers cause duplicates",
 }
 Counted = dict[tuple[datetime, NoticeKind], Counter[str]]  # a minute's, by reason
@@ -74,12 +80,7 @@ class TroubleNotices:
     _until: datetime | None = field(default=None)  # all minutes before it are reported
 
     def run(self, deadline: datetime) -> None:
-        """
-        Report each minute once; a run that is repeated sends the same events again.
-
-        Raises:
-            StorageUnavailable: the next run tries again.
-        """
+        """Report each minute once; a run that is repeated sends the same events again."""
         now = self.clock.now()
         until = (now - SETTLED_AFTER).replace(second=0, microsecond=0)
         if now >= deadline or (self._until and self._until >= until):
@@ -125,6 +126,7 @@ class TroubleNotices:
             cause = failure_cause(failure) if failure and kind in _WITH_CAUSE else ""
             if kind is NoticeKind.HOLD_BEGAN:
                 cause = self._held(known, words_of(failure)) or cause
+            activity = Activity(dropped=GivenUp(reasons, minute), failure=failure)
             yield TroubleNotice(
                 kind=kind,
                 topic=topic,
@@ -133,7 +135,7 @@ class TroubleNotices:
                 count=sum(reasons.values()),
                 reasons={reason: count for reason, count in reasons.items() if reason},
                 cause=cause,
-                remedy=_remedy(kind, topic, name, known),
+                remedy=_remedy(kind, known, activity),
             )
 
     def _held(self, known: EventSubscription | None, words: str) -> str:
@@ -162,7 +164,7 @@ class TroubleNotices:
                 count=sum(each.progress.put for each in jobs),
                 reasons=dict(Counter(each.state.value for each in jobs)),
                 cause="; ".join(whys),
-                remedy=_REMEDIES[NoticeKind.REPLAY_ENDED],
+                remedy="pushgrid dead-letters jobs",
                 replays=[each.id for each in jobs],
             )
 
@@ -182,15 +184,15 @@ def _counted(counts: Counts) -> dict[NoticeKind, Counter[str]]:
     return found
 
 
-def _remedy(kind: NoticeKind, topic: str, name: str, known: EventSubscription | None) -> str:
+def _remedy(kind: NoticeKind, known: EventSubscription | None, activity: Activity) -> str:
     if known is None:
         return "nothing: the event subscription was deleted"
-    remedy = _REMEDIES[kind]
+    remedy: Kind | str = _REMEDIES[kind]
     if kind is NoticeKind.HOLD_BEGAN and known.pause:
-        remedy = REMEDIES[Kind.PAUSED]
-    elif kind is NoticeKind.DROPPED and known.dead_letter:
-        remedy = REMEDIES[Kind.FAILING]
-    return remedy.format(topic=topic, subscription=name)
+        remedy = Kind.PAUSED
+    if isinstance(remedy, Kind):
+        return remedy_of(remedy, Facts(key=known.key, subscription=known, activity=activity))
+    return remedy
 
 
 def _place(job: ReplayJob) -> SubscriptionKey:

@@ -70,34 +70,22 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """What is wrong with a subscription."""
+    """What is wrong with a subscription, and of the worst since when, why, and what to do."""
 
-    key: SubscriptionKey
-    arm_id: str | None
-    kind: Kind  # the worst
-    also: tuple[Kind, ...]  # what is wrong beside it
+    facts: Facts
+    kinds: tuple[Kind, ...]  # the worst first
     since: datetime | None  # ``None``: it is not known
     why: str  # with the endpoint's own words where it has said any
-    activity: Activity
     remedy: str  # a command, or what to do
 
 
 def trouble_of(facts: Facts, now: datetime) -> Trouble | None:
-    """Return what is wrong with a subscription, if anything."""
     kinds = kinds_of(facts, now)
     if not kinds:
         return None
     since, why = _explained(kinds[0], facts, now)
-    return Trouble(
-        key=facts.key,
-        arm_id=facts.subscription.arm_id if facts.subscription else None,
-        kind=kinds[0],
-        also=kinds[1:],
-        since=since,
-        why=why,
-        activity=facts.activity,
-        remedy=_remedy(kinds[0], facts),
-    )
+    remedy = remedy_of(kinds[0], facts)
+    return Trouble(facts=facts, kinds=kinds, since=since, why=why, remedy=remedy)
 
 
 def kinds_of(facts: Facts, now: datetime) -> tuple[Kind, ...]:
@@ -128,9 +116,11 @@ def _is_slow(activity: Activity) -> bool:
 
 def in_order(troubles: Iterable[Trouble]) -> list[Trouble]:
     """Sort what is wrong by harm: by kind, then by how many events wait."""
-    return sorted(
-        troubles, key=lambda each: (_ORDER[each.kind], -each.activity.waiting, each.key.folded)
-    )
+
+    def harm(of: Trouble) -> tuple[int, int, SubscriptionKey]:
+        return _ORDER[of.kinds[0]], -of.facts.activity.waiting, of.facts.key.folded
+
+    return sorted(troubles, key=harm)
 
 
 def document(trouble: Trouble) -> dict[str, Any]:
@@ -146,14 +136,15 @@ def document(trouble: Trouble) -> dict[str, Any]:
          "oldestSeenSeconds": 95.0,                             null: none was seen for ten minutes
          "remedy": "pushgrid timeline --topic orders --subscription crm"}
     """
+    facts, (worst, *others) = trouble.facts, trouble.kinds
     return {
-        **trouble.key._asdict(),
-        "id": trouble.arm_id,
-        "kind": trouble.kind,
-        "also": list(trouble.also),
+        **facts.key._asdict(),
+        "id": facts.subscription.arm_id if facts.subscription else None,
+        "kind": worst,
+        "also": others,
         "since": optional_timestamp(trouble.since),
         "why": trouble.why,
-        **waiting_document(trouble.activity),
+        **waiting_document(facts.activity),
         "remedy": trouble.remedy,
     }
 
@@ -165,20 +156,21 @@ def waiting_document(activity: Activity) -> dict[str, Any]:
     return {"waiting": activity.waiting, "oldestSeenSeconds": seconds}
 
 
-def _remedy(kind: Kind, facts: Facts) -> str:
-    queue = facts.subscription and facts.subscription.destination
-    is_missing = (facts.activity.failure or {}).get("cause") == _NO_QUEUE
+def remedy_of(kind: Kind, facts: Facts) -> str:
+    """Return what to do about a subscription: a command, or a sentence."""
+    activity, known = facts.activity, facts.subscription
+    queue = known and known.destination
+    is_missing = (activity.failure or {}).get("cause") == _NO_QUEUE
     if kind in _OF_ENDPOINT and is_missing and isinstance(queue, StorageQueue):
         return f"create the queue '{queue.name}' in the storage account '{queue.account}'"
-    destination = facts.subscription and facts.subscription.dead_letter
+    destination = known and known.dead_letter
     if kind is Kind.DROPPING and destination:
-        dropped = facts.activity.dropped
-        if dropped and EndReason.CONTAINER_NOT_FOUND in dropped.reasons:
+        if activity.dropped and EndReason.CONTAINER_NOT_FOUND in activity.dropped.reasons:
             account = f" in the storage account '{destination.account}'" * bool(destination.account)
             return f"create the container '{destination.container}'{account}"
         kind = Kind.FAILING  # It has a destination already: see why they could not be written.
     named = facts.key._asdict()
-    if facts.subscription and (found := _SYSTEM_TOPIC.search(facts.subscription.arm_id)):
+    if known and (found := _SYSTEM_TOPIC.search(known.arm_id)):
         named["topic"] = found[1]  # Its account's name does not lead to it.
     return REMEDIES[kind].format(**named)
 
@@ -186,29 +178,33 @@ def _remedy(kind: Kind, facts: Facts) -> str:
 def _explained(kind: Kind, facts: Facts, now: datetime) -> tuple[datetime | None, str]:
     """Return since when it is so, and why."""
     activity, known = facts.activity, facts.subscription
-    if kind in {Kind.DROPPING, Kind.DEAD_LETTERING}:
-        found = activity.dropped if kind is Kind.DROPPING else activity.dead_lettered
-        return (found.since, _given_up_why(found, activity)) if found else (None, "")
-    if kind is Kind.SLOW:
-        seconds = round(activity.seconds or 0, 1)
-        took = f", at {seconds} s a request" if seconds else ""
-        why = f"{activity.delivered_lately} events delivered in two minutes{took}"
-        return now - (activity.oldest_seen or timedelta()), why
-    if known is None or kind is Kind.FAILING:
-        return activity.failing_since, _cause(activity) if known else "its row can't be read"
-    return _explained_state(kind, facts, known)
+    if known is None:
+        return None, "its row can't be read"
+    lost = {Kind.DROPPING: activity.dropped, Kind.DEAD_LETTERING: activity.dead_lettered}.get(kind)
+    if lost:
+        return lost.since, _given_up_why(lost, activity)
+    match kind:
+        case Kind.FAILING:
+            since, why = activity.failing_since, _cause(activity)
+        case Kind.PAUSED if known.pause:
+            since, why = known.pause.since, f"paused by {known.pause.by}"
+        case Kind.EXPIRED:
+            since, why = known.expires_at, "its expiration time is over: it gets no more events"
+        case Kind.AWAITING_VALIDATION:
+            since = None
+            why = "the endpoint has not completed the validation handshake: it gets no events"
+        case Kind.SLOW:
+            since, why = now - (activity.oldest_seen or timedelta()), _slow_why(activity)
+        case _:
+            since = facts.held_since
+            why = held_why(facts.availability, words_of(activity.failure))
+    return since, why
 
 
-def _explained_state(
-    kind: Kind, facts: Facts, known: EventSubscription
-) -> tuple[datetime | None, str]:
-    if kind is Kind.PAUSED and known.pause:
-        return known.pause.since, f"paused by {known.pause.by}"
-    if kind is Kind.EXPIRED:
-        return known.expires_at, "its expiration time is over: it gets no more events"
-    if kind is Kind.AWAITING_VALIDATION:
-        return None, "the endpoint has not completed the validation handshake: it gets no events"
-    return facts.held_since, held_why(facts.availability, words_of(facts.activity.failure))
+def _slow_why(activity: Activity) -> str:
+    seconds = round(activity.seconds or 0, 1)
+    took = f", at {seconds} s a request" if seconds else ""
+    return f"{activity.delivered_lately} events delivered in two minutes{took}"
 
 
 def held_why(found: Availability, words: str) -> str:

@@ -11,8 +11,7 @@ from shared.clock import Clock
 from shared.delivery.messages.message import ReplayStep
 from shared.delivery.messages.message_writer import encode_step
 from shared.engine.ports import OnLoop, Queue, Resource, ResourceStore, Sender, Table
-from shared.engine.replaying.job import JobState, ReplayJob
-from shared.engine.replaying.job_document import to_document, to_job
+from shared.engine.replaying.job import JobState, ReplayJob, to_document, to_job
 from shared.errors import UNREADABLE, Conflict, NotFound, UnreadableDocument
 from shared.races import Backoff, tries
 
@@ -49,7 +48,6 @@ class ReplayJobs:
 
         Raises:
             Conflict: another job is running.
-            StorageUnavailable: it may or may not be started.
         """
         self._check_running(job.id)
         job = self.save(job, None).job
@@ -110,17 +108,16 @@ class ReplayJobs:
         Raises:
             JobEnded: it was cancelled; its progress is stored.
             Conflict: another process has made a step of it.
-            StorageUnavailable: it may or may not be stored.
         """
         job = replace(job, updated_at=self.clock.now())
         try:
-            row = self.rows.put(Table.REPLAYS, _JOBS, job.id, to_document(job), etag)
+            row = self._put(job, etag)
         except Conflict:
             stored = self.find(job.id)
             if stored is None or stored.job.state is not JobState.CANCELLED:
                 raise
             cancelled = replace(job, state=JobState.CANCELLED, ended_at=stored.job.ended_at)
-            self.rows.put(Table.REPLAYS, _JOBS, job.id, to_document(cancelled), stored.etag)
+            self._put(cancelled, stored.etag)
             raise JobEnded from None
         return StoredJob(job, row.etag)
 
@@ -140,12 +137,13 @@ class ReplayJobs:
                 return stored.job
             cancelled = stored.job.ended(JobState.CANCELLED, self.clock.now())
             with suppress(Conflict):
-                self.rows.put(
-                    Table.REPLAYS, _JOBS, cancelled.id, to_document(cancelled), stored.etag
-                )
+                self._put(cancelled, stored.etag)
                 log_job("replay.ended", cancelled, by)
                 return cancelled
         raise Conflict
+
+    def _put(self, job: ReplayJob, etag: str | None) -> Resource:
+        return self.rows.put(Table.REPLAYS, _JOBS, job.id, to_document(job), etag)
 
     def _check_running(self, name: str) -> Resource | None:
         """Return the row that names the current job; raise Conflict if that is another's."""

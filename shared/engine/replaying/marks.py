@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 from shared.delivery.messages.run_length import positions_of, spans_of
 from shared.engine.ports import ResourceStore, Table
-from shared.engine.replaying.job import ReplayJob, ReplaySource
-from shared.engine.replaying.job_document import MAX_RECORDS
+from shared.engine.replaying.job import MAX_RECORDS, ReplayJob, ReplaySource
 from shared.errors import UNREADABLE, UnreadableDocument
 from shared.subscriptions.subscription import SubscriptionKey
 
@@ -30,7 +29,6 @@ class Mark:
 
     @property
     def name(self) -> str:
-        """The name of its row."""
         named = self.source.account, self.source.container, self.path, *self.to.folded
         return hashlib.sha256("\n".join(named).encode()).hexdigest()[:40]
 
@@ -71,7 +69,6 @@ class Mark:
 
         Raises:
             Conflict: another process has written the row.
-            StorageUnavailable: it may or may not be stored.
         """
         all_records = self.records.union(records)
         document = {

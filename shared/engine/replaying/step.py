@@ -117,9 +117,6 @@ class ReplaySteps:
 
         The same *publish_id* and events give deliveries with the same ``aeg-output-event-id``. The
         subscription's filter is not asked.
-
-        Raises:
-            StorageUnavailable: some may be stored.
         """
         now = self.clock.now()
         inline = in_blob = Origin(publish_id, now, None)

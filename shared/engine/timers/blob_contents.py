@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from shared.deadletter.batching import batches
 from shared.deadletter.blob_summary import BlobSummary
-from shared.deadletter.record import namespace_reason
+from shared.deadletter.record import batches, namespace_reason
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import DeadLetterNote, MessagePart
 from shared.delivery.policy import EndReason
@@ -25,7 +24,6 @@ class BlobTarget(NamedTuple):
 
     @classmethod
     def of(cls, message: MessagePart) -> BlobTarget:
-        """Return the target of a dead-letter message."""
         return cls(note_of(message).destination, message.key)
 
     @property
@@ -35,7 +33,6 @@ class BlobTarget(NamedTuple):
 
     @property
     def log_fields(self) -> dict[str, str]:
-        """The fields of a log line about it."""
         return self.subscription._asdict() | self.destination_fields
 
     @property

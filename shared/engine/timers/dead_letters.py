@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from typing import Any
 
 from shared import telemetry
 from shared.clock import Clock
-from shared.deadletter.batching import batches, blob_body
 from shared.deadletter.paths import dead_letter_path, numbered_path
-from shared.deadletter.record import namespace_record, record
+from shared.deadletter.record import batches, blob_body, namespace_record, record
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message_writer import with_blob
 from shared.delivery.policy import EndReason
@@ -42,17 +41,18 @@ from shared.engine.timers.blob_contents import (
     summary_of,
 )
 from shared.engine.timers.receiving import HIDDEN_FOR, Intake, ReadMessage
-from shared.engine.timers.source_events import BlobNotices, NoticesOfRun, is_news
+from shared.engine.timers.source_events import BlobNotices, is_news
 from shared.errors import StorageUnavailable, StorageUnreachable
 from shared.events.event import event_names
 from shared.events.notices import WrittenBlob
-from shared.events.topic import TopicName
+from shared.events.topic import Topic, TopicName
 from shared.metrics import Metric
 
 AGAIN_IN = timedelta(minutes=1)  # until a failed destination is tried again
 _NEVER = datetime.min.replace(tzinfo=UTC)
 TIME_PER_TARGET = timedelta(minutes=1)  # of one run: no container delays the others
 
+_TopicOf = Callable[[str], Topic | None]  # of a storage account, if it has subscribers
 _Left = dict[int, ReadMessage]  # the messages of a group that are still to be handled, by number
 
 
@@ -86,14 +86,14 @@ class WriteDeadLetters:
             StorageUnavailable, Exception: what failed stays, or became a record.
         """
         fault, began_at = None, self.clock.now()
-        notices = NoticesOfRun(self.notices)
+        topic_of = cache(self.notices.topic)  # It reads subscriptions: once a run.
         for account in [each for each, at in self._away.items() if at > began_at]:
             del self._away[account]  # The clock was set back: it would be away in every run.
         while taken := self.intake.take(Queue.DEADLETTERS, deadline):
             groups: dict[BlobTarget, list[ReadMessage]] = defaultdict(list)
             for each in taken:
                 groups[BlobTarget.of(each.message).folded].append(each)
-            write = partial(self._write_group, began_at, deadline, notices)
+            write = partial(self._write_group, began_at, deadline, topic_of)
             # Accounts that did not answer come last, and are asked once a run: each takes seconds.
             ordered = [groups[target] for target in sorted(groups, key=self._last_away)]
             failed = self.intake.for_each(Queue.DEADLETTERS, ordered, write, deadline)
@@ -105,7 +105,7 @@ class WriteDeadLetters:
         self,
         began_at: datetime,
         deadline: datetime,
-        notices: NoticesOfRun,
+        topic_of: _TopicOf,
         group: list[ReadMessage],
     ) -> None:
         """Write one subscription's blobs; what fails or is not reached stays for the next run."""
@@ -118,11 +118,11 @@ class WriteDeadLetters:
         left = dict(enumerate(group))
         defer = self._hide  # Not reached in time is not a failure.
         try:
-            self._delete_written(target, left, notices)
+            self._delete_written(target, left, topic_of)
             for batch in batches(self._sized(left)):
                 if self.clock.now() >= until:
                     break
-                self._write_batch(target, batch, left, notices)
+                self._write_batch(target, batch, left, topic_of)
         except _DestinationFailed as error:
             defer = self._keep_or_drop
             telemetry.error("deadletter.failed", **target.log_fields, detail=str(error))
@@ -143,7 +143,7 @@ class WriteDeadLetters:
                 self._away[target.destination.account] = self.clock.now()
             raise _DestinationFailed(str(error)) from error
 
-    def _delete_written(self, target: BlobTarget, left: _Left, notices: NoticesOfRun) -> None:
+    def _delete_written(self, target: BlobTarget, left: _Left, topic_of: _TopicOf) -> None:
         """
         Delete messages whose blob a run has written that ended before it could delete them.
 
@@ -157,11 +157,12 @@ class WriteDeadLetters:
                 continue
             its = [number for number, each in left.items() if each.message.blob == path]
             deliveries = [each for number in its for each in left[number].message.deliveries]
-            if notices.has_subscriber(target.destination) and is_news(
+            topic = topic_of(target.destination.account)
+            if topic and is_news(
                 target.subscription.topic,
                 (text for _, text in texts_of(deliveries, self.payloads)),
             ):
-                notices.publish(target.destination, [*self._before(target, path), blob])
+                self.notices.publish(topic, [*self._before(target, path), blob])
             for number in its:
                 self._delete(number, left)
 
@@ -210,7 +211,7 @@ class WriteDeadLetters:
             self.intake.records.write(Queue.DEADLETTERS, each.received.text, reason, [text])
 
     def _write_batch(
-        self, target: BlobTarget, batch: list[ReadyMessage], left: _Left, notices: NoticesOfRun
+        self, target: BlobTarget, batch: list[ReadyMessage], left: _Left, topic_of: _TopicOf
     ) -> None:
         """
         Write messages to a blob, notify its subscribers, and delete them.
@@ -224,7 +225,8 @@ class WriteDeadLetters:
             path, reserved = self._reserve_path(target, batch, left)
         with self._at(target):
             blobs = self._store(target, reserved, path)
-        notices.publish(target.destination, blobs)
+        if blobs and (topic := topic_of(target.destination.account)):
+            self.notices.publish(topic, blobs)
         for ready in reserved:
             self._delete(ready.number, left)
 

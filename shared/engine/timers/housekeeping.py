@@ -40,12 +40,7 @@ class Housekeeping:
     clock_records: ClockRecords
 
     def run(self, deadline: datetime) -> None:
-        """
-        Delete what has expired and roll up counts, once an hour over all instances.
-
-        Raises:
-            StorageUnavailable: the next run tries again.
-        """
+        """Delete what has expired and roll up counts, once an hour over all instances."""
         now = self.clock.now()
         known = self.state.get(*_STATE)
         last_run, paused_until = self._bounded(_times(known), now)

@@ -28,19 +28,12 @@ class QueueState(NamedTuple):
 
 
 def state_of(backlog: Backlog, now: datetime) -> QueueState:
-    """Return the state of a queue with this *backlog*."""
     since = [max(seen.stored_at, due_of(seen.text) or seen.stored_at) for seen in backlog.visible]
     oldest = max(now - min(since), timedelta()) if since else None
     return QueueState(backlog.messages, oldest)
 
 
 def states(watch: QueueWatch, now: datetime) -> Mapping[Queue, QueueState]:
-    """
-    Return the state of every queue.
-
-    Raises:
-        StorageUnavailable: storage did not answer.
-    """
     return {queue: state_of(watch.peek(queue), now) for queue in Queue}
 
 
@@ -60,12 +53,7 @@ class WatchQueues:
         return not self._nonempty
 
     def run(self, deadline: datetime) -> None:
-        """
-        Write the lines, at most once a minute.
-
-        Raises:
-            StorageUnavailable: the next run tries again.
-        """
+        """Write the lines, at most once a minute."""
         now = self.clock.now()
         if now >= deadline or (self._next and is_pending(self._next, now, EVERY)):
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from shared.arm.dead_letter_codec import is_announced
 from shared.engine.ports import SubscriptionReader, TopicReader
@@ -12,7 +12,6 @@ from shared.errors import StorageUnavailable
 from shared.events.event import Event
 from shared.events.notices import WrittenBlob, blob_created, blob_event, is_notice
 from shared.events.topic import SourceTopic, Topic
-from shared.subscriptions.subscription import DeadLetterDestination
 
 # Stores events as a publication of a topic, under a publish id; raises StorageUnavailable.
 Accept = Callable[[Topic, Sequence[Event], str], None]
@@ -29,12 +28,7 @@ class SourceEvents:
     accept: Accept
 
     def topic(self, source: SourceTopic) -> Topic | None:
-        """
-        Return the topic of a source; ``None`` without subscribers. It takes one query.
-
-        Raises:
-            StorageUnavailable: its subscriptions can't be read.
-        """
+        """Return the topic of a source; ``None`` without subscribers. It takes one query."""
         name = source.joined
         if not self.subscriptions.of_topic(name):
             return None
@@ -44,12 +38,7 @@ class SourceEvents:
         return topic
 
     def publish(self, topic: Topic, events: Sequence[Event]) -> None:
-        """
-        Store *events*; the same ones again have the same publish id.
-
-        Raises:
-            StorageUnavailable: they may or may not be stored.
-        """
+        """Store *events*; the same ones again have the same publish id."""
         ids = " ".join(str(each.members["id"]) for each in events)
         self.accept(topic, events, uuid.uuid5(_IDS, ids).hex)
 
@@ -62,59 +51,22 @@ class BlobNotices:
     new_id: Callable[[], str]
     account: str  # the app's own storage account
 
-    def topic(self, destination: DeadLetterDestination) -> Topic | None:
-        """
-        Return the topic of a destination's account by one query; ``None`` without subscribers.
-
-        Raises:
-            StorageUnavailable: its subscriptions can't be read.
-        """
-        return self.source_events.topic(SourceTopic(destination.account or self.account))
+    def topic(self, account: str) -> Topic | None:
+        """Return the topic of an account (empty: the app's own), if there are subscribers."""
+        return self.source_events.topic(SourceTopic(account or self.account))
 
     def publish(self, topic: Topic, blobs: Sequence[WrittenBlob]) -> None:
-        """
-        Store the events about *blobs*.
-
-        Raises:
-            StorageUnavailable: they may or may not be stored.
-        """
+        """Store the events about *blobs*."""
         events = [blob_created(topic, each, self.new_id) for each in blobs]
         self.source_events.publish(topic, events)
 
     def changed(self, blob: WrittenBlob) -> None:
         """
         Store the event of what another program did in the app's own account, if anybody subscribes.
-
-        Raises:
-            StorageUnavailable: it may or may not be stored.
         """
-        own = DeadLetterDestination(container=blob.container)
-        if is_announced(blob.container) and (topic := self.topic(own)):
+        if is_announced(blob.container) and (topic := self.topic(self.account)):
             event = blob_event(topic, blob, self.new_id(), self.new_id)
             self.source_events.publish(topic, [event])
-
-
-@dataclass(frozen=True, slots=True)
-class NoticesOfRun:
-    """The notices of one run of the timer, which reads the subscriptions once per account."""
-
-    notices: BlobNotices
-    _topics: dict[str, Topic | None] = field(default_factory=dict)
-
-    def has_subscriber(self, destination: DeadLetterDestination) -> bool:
-        """Tell whether anybody subscribes; raises StorageUnavailable as `BlobNotices.topic`."""
-        if destination.account not in self._topics:
-            self._topics[destination.account] = self.notices.topic(destination)
-        return self._topics[destination.account] is not None
-
-    def publish(self, destination: DeadLetterDestination, blobs: Sequence[WrittenBlob]) -> None:
-        """Announce *blobs*, if there are any and anybody subscribes; raises StorageUnavailable."""
-        if (
-            blobs
-            and self.has_subscriber(destination)
-            and (topic := self._topics[destination.account])
-        ):
-            self.notices.publish(topic, blobs)
 
 
 def is_news(topic: str, texts: Iterable[str | None]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 from shared import telemetry
 from shared.clock import Clock, is_pending, timestamp
 from shared.engine.ports import STATE, Resource, ResourceStore, Table
-from shared.errors import UNREADABLE, AppError, Conflict, StorageUnavailable
+from shared.errors import UNREADABLE, Conflict, StorageUnavailable
 
 EVERY = timedelta(minutes=1)  # at most; a changed result is written at once
 
@@ -25,7 +25,7 @@ class LastRun(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class TimerRuns:
-    """Stores and reads the last runs. One per process."""
+    """Stores the last runs. One per process."""
 
     state: ResourceStore
     clock: Clock
@@ -50,18 +50,8 @@ class TimerRuns:
             return
         self._recorded[timer] = run
 
-    def rows(self) -> Sequence[Resource]:
-        """
-        Return the rows that have the last runs, among others.
-
-        Raises:
-            StorageUnavailable: storage did not answer.
-        """
-        return self.state.list(Table.TOPICS, STATE)
-
 
 def last_runs(rows: Iterable[Resource]) -> Mapping[str, LastRun]:
-    """Return the last runs by timer."""
     found: dict[str, LastRun] = {}
     for each in rows:
         with suppress(*UNREADABLE):  # as if it had not run; the next run replaces the row
@@ -75,22 +65,29 @@ class Job(Protocol):
     """One job of a timer."""
 
     def run(self, deadline: datetime) -> None:
-        """Do the job; start nothing new after *deadline*."""
+        """Do the job; start nothing new after *deadline*. The next run does what has failed."""
+
+
+class JobsFailed(Exception):
+    """Jobs of a timer failed; each has logged why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TimerJobs:
-    """Runs its jobs in order, each with its share of the time."""
+class Timer:
+    """Runs the jobs of a timer in order, each with its share of the time, and records the run."""
 
+    name: str
     jobs: Mapping[str, Job]
+    runs: TimerRuns
     clock: Clock
     run_for: timedelta = timedelta(minutes=2)  # and a put may be repeated for two more
 
-    def run(self) -> list[str]:
+    def run(self) -> None:
         """
-        Run every job; return the names of those that failed.
+        Run every job. A failure is logged, and the job runs again with the next run.
 
-        A failure is logged, and the job runs again with the next run.
+        Raises:
+            JobsFailed: jobs failed; the host, too, must see that the timer failed.
         """
         failed = []
         for name, job in self.jobs.items():
@@ -99,33 +96,6 @@ class TimerJobs:
             except Exception as error:  # noqa: BLE001 - an internal error must not stop the others
                 failed.append(name)
                 telemetry.error("timer.failed", job=name, detail=f"{type(error).__name__}: {error}")
-        return failed
-
-
-class JobsFailed(Exception):
-    """Jobs of a timer failed; each has logged why."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedTimer:
-    """A timer whose runs are recorded."""
-
-    timer: str
-    work: Callable[[], Sequence[str] | None]  # returns the names of failed jobs, if any
-    runs: TimerRuns
-
-    def run(self) -> None:
-        """
-        Do the work and record the run; a failure is recorded and raised.
-
-        Raises:
-            JobsFailed: jobs failed; the host, too, must see that the timer failed.
-        """
-        try:
-            failed = self.work() or ()
-        except AppError:
-            self.runs.record(self.timer, [self.timer])
-            raise
-        self.runs.record(self.timer, failed)
+        self.runs.record(self.name, failed)
         if failed:
             raise JobsFailed(", ".join(failed))

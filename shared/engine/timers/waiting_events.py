@@ -37,7 +37,6 @@ class Tally(NamedTuple):
 
 
 def tallies(totals: Mapping[SubscriptionKey, Counts]) -> dict[SubscriptionKey, Tally]:
-    """Return the tally of each subscription."""
     return {
         key: Tally(count_of(counts, Metric.MATCHED), count_of(counts, *_ENDED))
         for key, counts in totals.items()
@@ -58,12 +57,7 @@ def waiting_events(
 
 
 def read_offsets(state: ResourceStore) -> dict[SubscriptionKey, int]:
-    """
-    Read the stored offsets; none if they can't be read.
-
-    Raises:
-        StorageUnavailable: storage did not answer.
-    """
+    """Read the stored offsets; none if they can't be read."""
     return _offsets(state.get(*_ROW))
 
 
@@ -85,12 +79,7 @@ class WatchWaiting:
     _seen: dict[SubscriptionKey, tuple[Tally, datetime]] = field(default_factory=dict)
 
     def run(self, deadline: datetime) -> None:
-        """
-        Look once after each look at the queues.
-
-        Raises:
-            StorageUnavailable: the next run tries again.
-        """
+        """Look once after each look at the queues."""
         looked = self.queues.looked_at
         if looked is None or looked == self._looked_at or self.clock.now() >= deadline:
             return

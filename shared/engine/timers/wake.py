@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime
 
 from shared import telemetry
 from shared.clock import Clock
@@ -15,26 +15,23 @@ from shared.engine.delivering.requeue import BlockingRequeue
 from shared.engine.ports import Queue, Receiver
 from shared.engine.timers.receiving import Intake, ReadMessage
 
-RUN_FOR = timedelta(minutes=2)  # a put may be repeated for two more
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wake:
-    """Moves visible messages of ``waiting`` to ``retries``; merges those of like subscriptions."""
+    """The wake timer's job: empties ``waiting``, and merges messages of like subscriptions."""
 
     intake: Intake
     receiver: Receiver
     requeue: BlockingRequeue
     clock: Clock
 
-    def run(self) -> None:
+    def run(self, deadline: datetime) -> None:
         """
         Move all visible messages; delete one only after its replacement is stored.
 
         Raises:
             StorageUnavailable, Exception: what failed stays, or became a record.
         """
-        deadline = self.clock.now() + RUN_FOR
         moved, fault = 0, None
         while taken := self.intake.take(Queue.WAITING, deadline):
             groups: dict[object, list[ReadMessage]] = defaultdict(list)

@@ -137,7 +137,7 @@ def play(app: Deployment, lasts: timedelta, work: Callable[[str], object] | None
         queue, message = due
         app.clock.advance(max(message.visible_at - app.clock.elsewhere.now(), timedelta()))
         if queue is Queue.WAITING:
-            app.wake.run()
+            app.wake.run(app.in_a_minute())
         else:
             app.queues.stored[queue].remove(message)
             (work or app.work)(message.text)

@@ -112,7 +112,7 @@ class Simulation:
 
     def _work(self, queue: Queue, message: StoredMessage) -> None:
         if queue is Queue.WAITING:
-            self.app.wake.run()
+            self.app.wake.run(self.app.in_a_minute())
             return
         if queue is Queue.DEADLETTERS:
             self.app.write_dead_letters.run(self.app.in_a_minute())

@@ -98,7 +98,7 @@ def test_batches_that_wait_for_long_stay_whole(app: Deployment) -> None:
         ]
         app.put(Queue.WAITING, a_message(group, due=START, batch_size=64))
 
-    app.wake.run()
+    app.wake.run(app.in_a_minute())
     found = groups(app)
     deliver_all(app, Queue.RETRIES)
 

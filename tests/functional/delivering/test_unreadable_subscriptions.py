@@ -121,7 +121,7 @@ def test_what_waits_comes_back_every_five_minutes_in_few_messages(product: Produ
 
     assert product.app.queues.waits(Queue.WAITING) == [4 * MINUTE] * 3
     product.app.clock.advance(4 * MINUTE)
-    product.app.wake.run()
+    product.app.wake.run(product.app.in_a_minute())
 
     assert product.app.waiting(Queue.RETRIES) == [(MINUTE, [0, 0, 0])]
 

@@ -94,7 +94,7 @@ def name_of(segments: tuple[str, ...]) -> str:
 def web_routes() -> dict[str, set[str]]:
     """Return the methods of each row of ``web_function``, by its path as a template."""
     found = {}
-    for area, (methods, path, _) in ROUTES_OF_WEB.items():
+    for area, (methods, path) in ROUTES_OF_WEB.items():
         tail = re.sub(r"\(\?P<(\w+)>\.\*\)", r"{*\1}", path.removesuffix("/?"))
         tail = re.sub(r"\(\?P<(\w+)>.*\)", r"{\1}", tail).replace(".*", "{*path}")
         found[f"{area}/{tail}"] = set(methods.split())

@@ -28,13 +28,12 @@ from shared.engine.operations.operator_authorization import Operators
 from shared.engine.operations.status import LATE, Status, take_snapshot
 from shared.engine.operations.subscription_state import held_subscriptions
 from shared.engine.operations.topic_states import topic_states
-from shared.engine.ports import Queue, Table
+from shared.engine.ports import STATE, Queue, Table
 from shared.engine.replaying.job import JobState, ReplayJob
 from shared.engine.timers.queue_watch import WatchQueues
 from shared.engine.timers.timer_runs import (
     JobsFailed,
-    RecordedTimer,
-    TimerJobs,
+    Timer,
     TimerRuns,
     last_runs,
 )
@@ -58,7 +57,7 @@ class Statuses:
         self.runs = TimerRuns(state=app.resources, clock=app.clock)
         self.status = Status(
             counts=app.counts,
-            snapshot=lambda: take_snapshot(app.queues, self.runs, app.clock),
+            snapshot=lambda: take_snapshot(app.queues, app.resources, app.clock),
             held=lambda: held_subscriptions(app.resources, app.clock.now()),
             topics=lambda seen: topic_states(app.resources, app.clock.now(), (), seen),
             activities=self.activities,
@@ -224,9 +223,8 @@ def test_a_run_is_stored_once_a_minute_and_a_change_at_once(app: Deployment) -> 
 def test_a_run_that_can_not_be_noted_fails_nothing(app: Deployment, logged: Logged) -> None:
     app.resources.fail_next("put")
 
-    RecordedTimer(
-        timer="wake", work=lambda: None, runs=TimerRuns(state=app.resources, clock=app.clock)
-    ).run()
+    runs = TimerRuns(state=app.resources, clock=app.clock)
+    Timer(name="wake", jobs={}, runs=runs, clock=app.clock).run()
 
     assert len(logged("timer.unrecorded")) == 1
 
@@ -238,14 +236,12 @@ def test_a_timers_failure_is_noted(app: Deployment) -> None:
         def run(self, _: object) -> None:
             raise StorageUnavailable
 
-    jobs = TimerJobs(jobs={"housekeeping": Failing()}, clock=app.clock)
-    with pytest.raises(JobsFailed, match="housekeeping"):
-        RecordedTimer(timer="deadletter", work=jobs.run, runs=runs).run()
-    app.queues.fail_next("receive")
-    with pytest.raises(StorageUnavailable):
-        RecordedTimer(timer="wake", work=app.wake.run, runs=runs).run()
+    for name, job in (("deadletter", "housekeeping"), ("wake", "wake")):
+        with pytest.raises(JobsFailed, match=job):
+            Timer(name=name, jobs={job: Failing()}, runs=runs, clock=app.clock).run()
 
-    assert {name: run.failed for name, run in last_runs(runs.rows()).items()} == {
+    found = last_runs(app.resources.list(Table.TOPICS, STATE))
+    assert {name: run.failed for name, run in found.items()} == {
         "deadletter": ("housekeeping",),
         "wake": ("wake",),
     }

@@ -72,7 +72,7 @@ def test_each_kind_is_told_once_a_subscription_and_minute(
         count(pushgrid, Metric.ANSWERED_LATE, 5)
         count(pushgrid, Metric.DELIVERY_SUCCESS, 6)
         pushgrid.advance(seconds=1)
-    count(pushgrid, Metric.DROPPED, 1, name="billing", DropReason="TimeToLiveExceeded")
+    count(pushgrid, Metric.DROPPED, 1, name="billing", DropReason="DeadLetterContainerNotFound")
     count(pushgrid, Metric.DROPPED, 1, name="gone", DropReason="SubscriptionDeleted")
 
     tell(pushgrid)
@@ -101,6 +101,7 @@ def test_each_kind_is_told_once_a_subscription_and_minute(
     assert "we are closed" in told["Pushgrid.HoldBegan", "crm"]["data"]["cause"]
     dropped = told["Pushgrid.EventsDropped", "Billing"]["data"]
     assert (dropped["count"], dropped["cause"]) == (1, "")
+    assert dropped["remedy"].startswith("create the container '")
     gone = told["Pushgrid.EventsDropped", "gone"]["data"]
     assert gone["remedy"] == "nothing: the event subscription was deleted"
 

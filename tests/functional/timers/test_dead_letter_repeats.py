@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shared.deadletter import batching
+from shared.deadletter import record
 from shared.delivery.messages.message import MessagePart
 from shared.engine.ports import Queue, Receipt
 from shared.errors import StorageUnavailable
@@ -72,7 +72,7 @@ def test_a_run_that_is_killed_anywhere_loses_repeats_and_hides_nothing(
 
     A kill between its deletes repeated each record not yet deleted, 41 of 207.
     """
-    monkeypatch.setattr(batching, "MAX_BLOB_RECORDS", most)
+    monkeypatch.setattr(record, "MAX_BLOB_RECORDS", most)
     for after in itertools.count():
         app = Deployment()
         subscribe(app)

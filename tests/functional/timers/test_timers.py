@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from pushgrid.testing.memory import START, FakeClock
+from pushgrid.testing.memory import START
 from shared.delivery.messages.message import VERSION
 from shared.engine.ports import Queue
 from shared.engine.timers import receiving
 from shared.engine.timers.receiving import ReadMessage
-from shared.engine.timers.timer_runs import Job, TimerJobs
+from shared.engine.timers.timer_runs import Job, JobsFailed, Timer, TimerRuns
 from shared.errors import StorageUnavailable
 from tests.builders import a_delivery, a_message, a_note
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
@@ -39,7 +39,7 @@ def test_what_is_due_is_brought_back(
 ) -> None:
     app.put(Queue.WAITING, a_message([a_delivery(attempts=attempts)], due=START + due * SECOND))
 
-    app.wake.run()
+    app.wake.run(app.in_a_minute())
 
     assert app.all_stored() == {queue: 1}
     assert app.waiting(queue) == [(hidden * SECOND, [0])]
@@ -54,7 +54,7 @@ def test_messages_of_a_subscription_are_merged(app: Deployment) -> None:
     app.put(Queue.WAITING, a_message([a_delivery(99)], subscription="billing"))
     app.put(Queue.WAITING, a_message([a_delivery(98)], generation="g-2"))
 
-    app.wake.run()
+    app.wake.run(app.in_a_minute())
 
     waiting = app.waiting(Queue.RETRIES)
     assert [(wait, len(events)) for wait, events in waiting] == [
@@ -74,7 +74,7 @@ def test_what_was_held_together_stays_together(app: Deployment) -> None:
         parts = [a_message(events, subscription=name, due=due) for name in names]
         app.queues.put(Queue.WAITING, together(*parts))
 
-    app.wake.run()
+    app.wake.run(app.in_a_minute())
 
     moved = [read_parts(text) for text in app.queues.texts(Queue.RETRIES)]
     found = [{part.subscription: len(part.deliveries) for part in parts} for parts in moved]
@@ -88,7 +88,7 @@ def test_a_message_is_deleted_only_after_what_replaces_it_is_stored(app: Deploym
     app.queues.fail_next("put", times=1000)
 
     with pytest.raises(StorageUnavailable):
-        app.wake.run()
+        app.wake.run(app.in_a_minute())
 
     assert app.all_stored() == {Queue.WAITING: 1}
 
@@ -98,9 +98,9 @@ def test_a_failing_delete_duplicates_and_never_loses(app: Deployment) -> None:
     app.queues.fail_next("delete")
 
     with pytest.raises(StorageUnavailable):
-        app.wake.run()
+        app.wake.run(app.in_a_minute())
     app.clock.advance(10 * MINUTE)
-    app.wake.run()
+    app.wake.run(app.in_a_minute())
 
     assert app.all_stored() == {Queue.RETRIES: 2}
 
@@ -108,7 +108,7 @@ def test_a_failing_delete_duplicates_and_never_loses(app: Deployment) -> None:
 def test_wake_ends_though_every_message_is_kept(app: Deployment) -> None:
     app.queues.put(Queue.WAITING, f'{{"pushgrid":{VERSION + 1}}}')
 
-    app.wake.run()
+    app.wake.run(app.in_a_minute())
 
     assert app.queues.waits(Queue.WAITING) == [5 * MINUTE]
 
@@ -119,7 +119,7 @@ def test_wake_moves_more_than_one_intake_holds(
     monkeypatch.setattr(receiving, "MAX_INTAKE_EVENTS", 3)
     app.put(Queue.WAITING, *[a_message([a_delivery(n)], subscription=f"s-{n}") for n in range(40)])
 
-    app.wake.run()
+    app.wake.run(app.in_a_minute())
 
     assert app.all_stored() == {Queue.RETRIES: 40}
 
@@ -148,7 +148,7 @@ def test_what_is_taken_is_hidden_for_longer_than_a_run(app: Deployment) -> None:
     assert len(app.intake.take(Queue.WAITING, app.in_a_minute())) == 1
 
 
-def test_wake_begins_nothing_new_after_two_minutes(app: Deployment) -> None:
+def test_wake_begins_nothing_new_after_its_deadline(app: Deployment) -> None:
     deadlines: list[datetime] = []
 
     class Watched:
@@ -156,9 +156,10 @@ def test_wake_begins_nothing_new_after_two_minutes(app: Deployment) -> None:
             deadlines.append(deadline)
             return []
 
-    replace(app.wake, intake=Watched()).run()  # type: ignore[arg-type]  # only take() is used
+    wake = replace(app.wake, intake=Watched())  # type: ignore[arg-type]  # only take() is used
+    wake.run(START + MINUTE)
 
-    assert deadlines == [START + 2 * MINUTE]
+    assert deadlines == [START + MINUTE]
 
 
 def test_what_was_received_is_handled_though_receiving_then_fails(
@@ -191,7 +192,7 @@ def test_what_cannot_be_read_becomes_a_record(app: Deployment) -> None:
     app.queues.put(Queue.WAITING, "damaged \u00fc")
     app.put(Queue.WAITING, a_message())
 
-    app.wake.run()
+    app.wake.run(app.in_a_minute())
 
     assert app.all_stored() == {Queue.RETRIES: 1}
     ((path, body),) = app.dead_letters.poison.items()
@@ -209,10 +210,10 @@ def test_a_record_that_cannot_be_written_never_blocks_the_rest(
     app.put(Queue.WAITING, a_message())
     app.dead_letters.fail_next("write_poison")
 
-    app.wake.run()
+    app.wake.run(app.in_a_minute())
     after_first = app.all_stored()
     app.clock.advance(10 * MINUTE)
-    app.wake.run()
+    app.wake.run(app.in_a_minute())
 
     assert after_first == {Queue.WAITING: 1, Queue.RETRIES: 1}
     assert (app.all_stored(), len(app.dead_letters.poison)) == ({Queue.RETRIES: 1}, 1)
@@ -241,14 +242,18 @@ class Recorded:
 
 
 @pytest.mark.parametrize("error", [StorageUnavailable(), KeyError("a bug"), ValueError("a bug")])
-def test_a_failing_job_does_not_stop_the_others(error: Exception, logged: Logged) -> None:
+def test_a_failing_job_does_not_stop_the_others(
+    app: Deployment, error: Exception, logged: Logged
+) -> None:
     jobs: dict[str, Job] = {
         "first": Recorded(error),
         "second": Recorded(),
         "third": Recorded(error),
     }
 
-    TimerJobs(jobs=jobs, clock=FakeClock()).run()
+    runs = TimerRuns(state=app.resources, clock=app.clock)
+    with pytest.raises(JobsFailed, match="first, third"):
+        Timer(name="deadletter", jobs=jobs, runs=runs, clock=app.clock).run()
 
     assert [each.deadlines for each in jobs.values() if isinstance(each, Recorded)] == [
         [START + 40 * SECOND]

@@ -17,6 +17,7 @@ from pushgrid.testing.memory import START
 from shared.delivery.messages.message_writer import encode
 from shared.engine.ports import Queue, Receipt
 from shared.engine.timers.receiving import MAX_RECEIVES
+from shared.engine.timers.timer_runs import Job
 from shared.errors import StorageUnavailable
 from shared.events.notices import WrittenBlob
 from shared.subscriptions.subscription import DeadLetterDestination
@@ -49,10 +50,11 @@ def run(app: Deployment, job: Callable[[], object], times: int = MAX_RECEIVES) -
 
 
 def job_of(app: Deployment, queue: Queue) -> Callable[[], object]:
-    if queue is Queue.WAITING:
-        return app.wake.run
-    timer: Any = app.write_dead_letters if queue is Queue.DEADLETTERS else app.return_poison
-    return lambda: timer.run(app.in_a_minute())
+    jobs: dict[Queue, Job] = {
+        Queue.WAITING: app.wake,
+        Queue.DEADLETTERS: app.write_dead_letters,
+    }
+    return lambda: jobs.get(queue, app.return_poison).run(app.in_a_minute())
 
 
 def recorded(app: Deployment) -> list[dict[str, Any]]:

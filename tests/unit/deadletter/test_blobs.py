@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.deadletter.batching import MAX_BLOB_BYTES, MAX_BLOB_RECORDS, batches, blob_body
 from shared.deadletter.blob_summary import MAX_REASONS, MOST_FIRST, BlobSummary
 from shared.deadletter.paths import dead_letter_path
+from shared.deadletter.record import MAX_BLOB_BYTES, MAX_BLOB_RECORDS, batches, blob_body
 
 MIB = 1024 * 1024
 

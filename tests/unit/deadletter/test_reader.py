@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START
-from shared.deadletter.batching import blob_body
 from shared.deadletter.reader import (
     MAX_BLOB,
     MAX_RECORD,
@@ -23,7 +22,7 @@ from shared.deadletter.reader import (
     elements,
     read_record,
 )
-from shared.deadletter.record import namespace_record, record
+from shared.deadletter.record import blob_body, namespace_record, record
 from shared.delivery.delivery import LastAttempt
 from shared.delivery.outcome import Outcome
 from shared.events.literals import dumps

@@ -113,7 +113,7 @@ def test_a_line_of_a_task_that_outlives_its_invocation_is_printed_once(
     async def invocation() -> None:
         task: Any = asyncio.current_task()
         task.invocation_id = _current.invocation_id = "i-1"
-        await wiring.deliver(b"")
+        await wiring.deliver(b"", "deliveries")
 
     async def process() -> None:
         asyncio.get_running_loop().set_task_factory(_task)
