@@ -42,9 +42,8 @@ from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.operations.trouble_notices import TroubleNotices
 from shared.engine.ports import Pusher, Queue, SubscriptionReader, TopicReader
 from shared.engine.publishing.commit import Commit
-from shared.engine.publishing.publish import Publish
+from shared.engine.publishing.publish import Publish, PublisherAuthorization
 from shared.engine.publishing.publish_report import PublishReport
-from shared.engine.publishing.publisher_authorization import PublisherAuthorization
 from shared.engine.replaying.jobs import ReplayJobs
 from shared.engine.replaying.step import ReplaySteps
 from shared.engine.timers.dead_letters import WriteDeadLetters

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Any
 
+from shared.arm.sections import Document
 from shared.errors import AppError, InvalidDocument, InvalidEvents, TooLarge
 from shared.events import literals, strict_json
 from shared.http import HttpAnswer
@@ -33,7 +32,7 @@ def read_json(body: bytes) -> object:
         raise InvalidDocument(message, detail_code="InvalidRequestContent") from error
 
 
-def answer(status: int, document: Mapping[str, Any] | None = None) -> HttpAnswer:
+def answer(status: int, document: Document | None = None) -> HttpAnswer:
     """Build an answer; without a *document* its body is empty."""
     if document is None:
         return HttpAnswer(status=status)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from shared.arm.sections import Document
 from shared.clock import timestamp
 
 VALID_FOR = timedelta(minutes=10)  # five in documentation before 2024-09
 _VALIDATION, _RATE = "validation", "allowedRate"
 _ID = re.compile(r"([A-Za-z0-9-]{1,64})\.([A-Za-z0-9-]{1,64})\.([A-Za-z0-9_-]{1,64})", re.ASCII)
-
-Document = Mapping[str, Any]
 
 
 class Granted(NamedTuple):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
-from shared.arm.deployment_capabilities import DeploymentCapabilities, under
-from shared.arm.sections import Section
+from shared.arm.deployment_capabilities import DeploymentCapabilities, SubscriptionRequest, under
+from shared.arm.sections import Document, Section
 from shared.arm.tracked_resource import ACCOUNT_ID, account_of
-from shared.delivery.delivery_profile import DeliveryProfile, Feature
+from shared.delivery.delivery_profile import Feature
 from shared.subscriptions.subscription import DeadLetterDestination
 
 _CONTAINER = re.compile(r"(?=.{3,63}\Z)[a-z0-9]+(-[a-z0-9]+)*")
@@ -19,12 +18,11 @@ _OWN_CONTAINER = re.compile(r"payloads|poison|azure-webjobs-.*|app-package.*")
 _SYSTEM_CONTAINERS = ("$logs", "$blobchangefeed")
 
 
-def parse_dead_letter(
-    holder: Section, deployment: DeploymentCapabilities, profile: DeliveryProfile
-) -> dict[str, Any] | None:
+def parse_dead_letter(holder: Section, request: SubscriptionRequest) -> dict[str, Any] | None:
     """Read the ``deadLetterDestination`` of *holder*; ``None`` if there is none."""
     if not holder.has("deadLetterDestination"):
         return None
+    deployment, profile = request.deployment, request.topic.profile
     if Feature.DEAD_LETTERS not in profile.features:
         message = f"Dead-lettering is not available{under(profile)}."
         holder.refuse("deadLetterDestination", message)
@@ -46,7 +44,7 @@ def parse_dead_letter(
     }
 
 
-def to_dead_letter(stored: Mapping[str, Any] | None) -> DeadLetterDestination | None:
+def to_dead_letter(stored: Document | None) -> DeadLetterDestination | None:
     if stored is None:
         return None
     blob = stored["properties"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from shared.arm.consent import with_each_version
-from shared.arm.sections import Section, document, raise_faults
+from shared.arm.sections import Document, Section, raise_faults, root_section
 from shared.errors import InvalidDocument
 from shared.events.topic import InputSchema
 from shared.subscriptions.event_values import key_fault
@@ -33,14 +33,10 @@ _UNSIGNED = (
     "The deliveries of this event subscription are not signed. Sign them first: 'pushgrid "
     "subscription update NAME --topic TOPIC --sign', or the delivery attribute webhook-signature."
 )
-Document = Mapping[str, Any]
 
 
 def parse_attributes(
-    destination: Section,
-    schema: InputSchema,
-    known: Sequence[Mapping[str, Any]],
-    new_key: Callable[[], str],
+    destination: Section, schema: InputSchema, known: Sequence[Document], new_key: Callable[[], str]
 ) -> list[dict[str, Any]]:
     """
     Read the mappings of a destination for events of *schema*; faults are added to *destination*.
@@ -82,7 +78,7 @@ def attribute_mappings(destination: Document) -> list[Document]:
     return list(destination["properties"].get(MEMBER, ()))
 
 
-def render_attributes(stored: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def render_attributes(stored: Sequence[Document]) -> list[dict[str, Any]]:
     """Write stored mappings for an ARM answer, with secret values hidden."""
     return [
         {**mapping, "properties": {**properties, "value": HIDDEN}}
@@ -92,7 +88,7 @@ def render_attributes(stored: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
     ]
 
 
-def to_headers(stored: Sequence[Mapping[str, Any]]) -> tuple[DeliveryHeader, ...]:
+def to_headers(stored: Sequence[Document]) -> tuple[DeliveryHeader, ...]:
     return tuple(
         _to_header(mapping["name"], mapping["properties"])
         for mapping in stored
@@ -105,7 +101,7 @@ def is_ours(name: object) -> bool:
     return is_signature(name) or is_limit(name)
 
 
-def to_limits(stored: Sequence[Mapping[str, Any]]) -> RequestLimits:
+def to_limits(stored: Sequence[Document]) -> RequestLimits:
     """
     Return the limits of requests among stored mappings.
 
@@ -120,7 +116,7 @@ def to_limits(stored: Sequence[Mapping[str, Any]]) -> RequestLimits:
     return RequestLimits(given.get(AT_ONCE), given.get(A_SECOND))
 
 
-def to_signing(stored: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+def to_signing(stored: Sequence[Document]) -> tuple[str, ...]:
     """
     Return the secrets that sign deliveries, the newest first; empty: they are not signed.
 
@@ -139,13 +135,13 @@ def _name_fault(name: str, others: Collection[str]) -> str | None:
     return f"The header {name} is set twice." if name.casefold() in others else None
 
 
-def _to_header(name: str, properties: Mapping[str, Any]) -> DeliveryHeader:
+def _to_header(name: str, properties: Document) -> DeliveryHeader:
     if "sourceField" in properties:
         return DynamicHeader(name=name, path=tuple(properties["sourceField"].split(".")))
     return StaticHeader(name=name, value=properties["value"], is_secret=properties["isSecret"])
 
 
-def _secret_values(stored: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def _secret_values(stored: Sequence[Document]) -> dict[str, str]:
     return {
         each["name"].casefold(): each["properties"]["value"]
         for each in stored
@@ -215,7 +211,7 @@ def parse_rotation(body: object) -> str | None:
     Raises:
         InvalidDocument: it is no secret, or there are other members.
     """
-    root = document(body)
+    root = root_section(body)
     root.refuse_others(_SECRET)
     secret = root.text(_SECRET)
     if secret is not None:

@@ -1,11 +1,12 @@
-"""Defines the limits that this deployment, a delivery profile and a topic set for documents."""
+"""Defines a request for an event subscription, and what it depends on: deployment and topic."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
+from shared.arm.sections import Document
 from shared.delivery.delivery_profile import DeliveryProfile
 from shared.events.topic import InputSchema
 from shared.settings.storage_settings import with_own_account
@@ -58,6 +59,22 @@ class ParentTopic:
         if not self.holder or not isinstance(subscription_id, str):
             return True
         return subscription_id.casefold().startswith(f"{self.holder}/".casefold())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionRequest:
+    """The PUT of a subscription, and the values that its validation depends on."""
+
+    name: str
+    body: object
+    topic: ParentTopic
+    deployment: DeploymentCapabilities
+    new_id: Callable[[], str]
+    new_key: Callable[[], str]  # Base64 of 24 to 64 random bytes
+    now: datetime
+    existing: Document | None = None  # the stored document that it replaces
+    keeps_url: bool = False  # a destination without a URL keeps the existing one's
+    damaged: Document | None = None  # a stored document that can't be read
 
 
 def under(profile: DeliveryProfile) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 from shared.arm.dead_letter_codec import check_account
 from shared.arm.delivery_attributes_codec import (
@@ -13,9 +13,9 @@ from shared.arm.delivery_attributes_codec import (
     parse_attributes,
     render_attributes,
 )
-from shared.arm.deployment_capabilities import DeploymentCapabilities, ParentTopic, under
+from shared.arm.deployment_capabilities import DeploymentCapabilities, SubscriptionRequest, under
 from shared.arm.not_included import DESTINATIONS
-from shared.arm.sections import TLS_VERSIONS, Section
+from shared.arm.sections import TLS_VERSIONS, Document, Section
 from shared.arm.tracked_resource import account_of
 from shared.delivery.delivery_profile import DeliveryProfile, Feature
 from shared.events.data_plane import MAX_REQUEST_EVENTS
@@ -65,19 +65,9 @@ _ONE_EVENT, _KILOBYTES = 1, 64  # the values that mean: no output batching
 _EVENTS = 10  # default where only the size of a batch is given (contract §2.4)
 
 
-class LeftOut(NamedTuple):
-    """What stands for values that a document leaves out."""
-
-    existing: Mapping[str, Any] | None  # the stored subscription
-    keeps_url: bool  # the existing URL counts
-    new_key: Callable[[], str]  # makes a secret
-
-
-def parse_destination(
-    holder: Section, topic: ParentTopic, deployment: DeploymentCapabilities, left_out: LeftOut
-) -> dict[str, Any]:
+def parse_destination(holder: Section, request: SubscriptionRequest) -> dict[str, Any]:
     """
-    Read the ``destination`` of *holder* for events of *topic*; faults are added to *holder*.
+    Read the ``destination`` of *holder*; faults are added to *holder*.
 
     Secrets that are given as ``Hidden`` are taken from the existing subscription. So is a URL that
     is not given, if it counts or stands beside the unchanged base URL that an answer shows.
@@ -88,23 +78,23 @@ def parse_destination(
     section = holder.section("destination")
     kind = section.required_choice("endpointType", ENDPOINT_TYPES, [*DESTINATIONS])
     if kind == _QUEUE:
-        return {"endpointType": kind, "properties": _parse_queue(section, deployment)}
+        return {"endpointType": kind, "properties": _parse_queue(section, request.deployment)}
     if missing := DESTINATIONS.get(kind or ""):
         message = f"The endpoint type {kind} is not supported. {missing.sentence}"
         section.refuse("endpointType", message)
     if kind != "WebHook":
         return {}
-    webhook, existing = section.section("properties"), left_out.existing
+    webhook, existing = section.section("properties"), request.existing
     known = existing["properties"]["destination"]["properties"] if existing else {}
     if known.get("endpointUrl") and not webhook.has("endpointUrl"):
         url = known["endpointUrl"]
-        if left_out.keeps_url or webhook.members.get("endpointBaseUrl") == base_url(url):
+        if request.keeps_url or webhook.members.get("endpointBaseUrl") == base_url(url):
             webhook = webhook._replace(members={**webhook.members, "endpointUrl": url})
-    properties = _parse_webhook(webhook, topic, deployment, known.get(MEMBER, ()), left_out.new_key)
+    properties = _parse_webhook(webhook, request, known.get(MEMBER, ()))
     return {"endpointType": kind, "properties": properties}
 
 
-def render_destination(stored: Mapping[str, Any]) -> dict[str, Any]:
+def render_destination(stored: Document) -> dict[str, Any]:
     """Write a destination for an ARM answer, without secrets and without the URL's query."""
     properties = stored["properties"]
     if stored["endpointType"] == _QUEUE:
@@ -118,7 +108,7 @@ def render_destination(stored: Mapping[str, Any]) -> dict[str, Any]:
     return {**stored, "properties": {**properties, **shown}}
 
 
-def to_destination(stored: Mapping[str, Any]) -> Destination:
+def to_destination(stored: Document) -> Destination:
     properties = stored["properties"]
     if stored["endpointType"] != _QUEUE:
         application = properties.get(APPLICATION)
@@ -132,7 +122,7 @@ def to_destination(stored: Mapping[str, Any]) -> Destination:
     )
 
 
-def to_batching(stored: Mapping[str, Any]) -> Batching:
+def to_batching(stored: Document) -> Batching:
     properties = stored["properties"]
     if stored["endpointType"] == _QUEUE:
         return NO_BATCHING
@@ -175,13 +165,9 @@ def _parse_queue(section: Section, deployment: DeploymentCapabilities) -> dict[s
 
 
 def _parse_webhook(
-    section: Section,
-    topic: ParentTopic,
-    deployment: DeploymentCapabilities,
-    known: Sequence[Mapping[str, Any]],
-    new_key: Callable[[], str],
+    section: Section, request: SubscriptionRequest, known: Sequence[Document]
 ) -> dict[str, Any]:
-    features = topic.profile.features
+    deployment, topic = request.deployment, request.topic
     url = section.text("endpointUrl")
     fault = url_fault(url, allow_http=deployment.allow_http) or loop_fault(
         url or "", deployment.app_addresses
@@ -196,11 +182,11 @@ def _parse_webhook(
         "preferredBatchSizeInKilobytes": kilobytes,
         **audience,
     }
-    if mappings := parse_attributes(section, topic.input_schema, known, new_key):
+    if mappings := parse_attributes(section, topic.input_schema, known, request.new_key):
         stored[MEMBER] = mappings
         # Ours are no headers: no edition of the rules lacks them.
         has_headers = any(not is_ours(each["name"]) for each in mappings)
-        if has_headers and Feature.CUSTOM_HEADERS not in features:
+        if has_headers and Feature.CUSTOM_HEADERS not in topic.profile.features:
             section.refuse(
                 MEMBER, f"Custom delivery headers are not available{under(topic.profile)}."
             )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any
 
-from shared.arm.sections import Section
+from shared.arm.sections import Document, Section
 from shared.events.topic import InputSchema
 from shared.subscriptions.advanced_filter import AdvancedFilter, FilterOperator, Operand, operand_of
 from shared.subscriptions.event_values import fold_case, key_fault
@@ -38,7 +38,7 @@ def parse_filter(
     return stored
 
 
-def to_filter(stored: Mapping[str, Any]) -> EventFilter:
+def to_filter(stored: Document) -> EventFilter:
     types = [fold_case(name) for name in _list(stored.get("includedEventTypes", []))]
     is_case_sensitive = stored.get("isSubjectCaseSensitive", False)
     prefix, suffix = stored["subjectBeginsWith"], stored["subjectEndsWith"]
@@ -56,7 +56,7 @@ def to_filter(stored: Mapping[str, Any]) -> EventFilter:
     )
 
 
-def _to_advanced_filter(stored: Mapping[str, Any], *, on_arrays: bool) -> AdvancedFilter:
+def _to_advanced_filter(stored: Document, *, on_arrays: bool) -> AdvancedFilter:
     first, *names = stored["key"].split(".")
     operator = FilterOperator(stored["operatorType"])
     values: Any = []

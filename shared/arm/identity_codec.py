@@ -8,10 +8,10 @@ needs none: it gets a token only if it names an Entra ID application.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from shared.arm.sections import Section
+from shared.arm.sections import Document, Section
 
 _TYPES = ("SystemAssigned", "UserAssigned")
 
@@ -40,7 +40,7 @@ def unwrap(holder: Section, wrapper: Wrapper) -> tuple[Section, dict[str, Any] |
     return wrapped, {"type": kind, "userAssignedIdentity": user}
 
 
-def wrap(wrapper: Wrapper, value: object, identity: Mapping[str, Any] | None) -> dict[str, Any]:
+def wrap(wrapper: Wrapper, value: object, identity: Document | None) -> dict[str, Any]:
     """Write the member in the form in which it was given; wrapped, its direct form is null."""
     if identity is None:
         return {wrapper.name: value}
@@ -48,7 +48,7 @@ def wrap(wrapper: Wrapper, value: object, identity: Mapping[str, Any] | None) ->
 
 
 def replace_wrapped(
-    members: Mapping[str, Any], patch: Mapping[str, Any], wrappers: Sequence[Wrapper]
+    members: Document, patch: Document, wrappers: Sequence[Wrapper]
 ) -> dict[str, Any]:
     """Return *members* updated from *patch*, which replaces a member in either of its forms."""
     kept = dict(members)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 from shared.arm.deployment_capabilities import DeploymentCapabilities, ParentTopic
 from shared.arm.network_rules_codec import parse_network_rules, to_networks
 from shared.arm.not_included import CUSTOM_DOMAINS, MQTT
-from shared.arm.sections import document, patched_properties, raise_faults, read_patch
+from shared.arm.sections import Document, patched_properties, raise_faults, read_patch, root_section
 from shared.arm.stored_types import checked
 from shared.arm.tracked_resource import (
     PROVIDER,
@@ -35,7 +35,7 @@ def parse_namespace(
     body: object,
     deployment: DeploymentCapabilities,
     new_key: Callable[[], str],
-    existing: Mapping[str, Any] | None = None,
+    existing: Document | None = None,
 ) -> dict[str, Any]:
     """
     Read the body of a PUT into the document to store; an *existing* namespace keeps its keys.
@@ -43,7 +43,7 @@ def parse_namespace(
     Raises:
         InvalidDocument: all faults at once.
     """
-    root = document(body)
+    root = root_section(body)
     check_name(root, path.name, "a namespace")
     stored = parse_resource(root, path, deployment, existing)
     properties = root.section("properties")
@@ -60,7 +60,7 @@ def parse_namespace(
     return {"sku": _SKU, **stored, "keys": keep_or_make_keys(existing, new_key)}
 
 
-def render_namespace(stored: Mapping[str, Any], public_url: str) -> dict[str, Any]:
+def render_namespace(stored: Document, public_url: str) -> dict[str, Any]:
     hostname = f"{public_url.partition('://')[2]}/{KIND}/{stored['name']}"
     return render_tracked(stored, KIND, {"topicsConfiguration": {"hostname": hostname}})
 
@@ -68,9 +68,9 @@ def render_namespace(stored: Mapping[str, Any], public_url: str) -> dict[str, An
 def parse_namespace_topic(
     name: TopicName,
     body: object,
-    namespace: Mapping[str, Any],
+    namespace: Document,
     new_key: Callable[[], str],
-    existing: Mapping[str, Any] | None = None,
+    existing: Document | None = None,
 ) -> dict[str, Any]:
     """
     Read the body of a PUT into the document to store under the stored *namespace*.
@@ -78,7 +78,7 @@ def parse_namespace_topic(
     Raises:
         InvalidDocument: all faults at once.
     """
-    root = document(body)
+    root = root_section(body)
     check_name(root, name.topic, "a topic")
     properties = root.section("properties")
     properties.choice("publisherType", ("Custom",))
@@ -99,11 +99,11 @@ def parse_namespace_topic(
     }
 
 
-def render_namespace_topic(stored: Mapping[str, Any]) -> dict[str, Any]:
+def render_namespace_topic(stored: Document) -> dict[str, Any]:
     return render_resource(stored, TOPIC_TYPE, stored["properties"])
 
 
-def patched_namespace_topic(stored: Mapping[str, Any], body: object) -> dict[str, Any]:
+def patched_namespace_topic(stored: Document, body: object) -> dict[str, Any]:
     """
     Return the body of the PUT that has the effect of the PATCH *body*.
 
@@ -114,7 +114,7 @@ def patched_namespace_topic(stored: Mapping[str, Any], body: object) -> dict[str
     return patched_properties(stored["properties"], patch)
 
 
-def to_namespace_topic(stored: Mapping[str, Any], namespace: Mapping[str, Any]) -> Topic:
+def to_namespace_topic(stored: Document, namespace: Document) -> Topic:
     """Turn a stored topic into the value that publishing uses; includes its namespace's keys."""
     keys = (*namespace["keys"].values(), *stored["keys"].values())
     value = Topic(
@@ -129,7 +129,7 @@ def to_namespace_topic(stored: Mapping[str, Any], namespace: Mapping[str, Any]) 
     return checked(value)
 
 
-def to_absent_topic(name: str, namespace: Mapping[str, Any] | None) -> Topic:
+def to_absent_topic(name: str, namespace: Document | None) -> Topic:
     """
     Return what a publisher must satisfy to be told that the topic *name* does not exist.
 
@@ -146,9 +146,7 @@ def to_absent_topic(name: str, namespace: Mapping[str, Any] | None) -> Topic:
     return checked(value)
 
 
-def to_namespace_parent_topic(
-    stored: Mapping[str, Any], deployment: DeploymentCapabilities
-) -> ParentTopic:
+def to_namespace_parent_topic(stored: Document, deployment: DeploymentCapabilities) -> ParentTopic:
     """Turn a stored topic into the value that its event subscriptions depend on."""
     return ParentTopic(
         name=TopicName(stored["namespace"], stored["name"]).joined,
@@ -159,5 +157,5 @@ def to_namespace_parent_topic(
     )
 
 
-def _retention(stored: Mapping[str, Any]) -> timedelta:
+def _retention(stored: Document) -> timedelta:
     return timedelta(days=stored["properties"]["eventRetentionInDays"])

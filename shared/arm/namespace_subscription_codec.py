@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from shared.arm.deployment_capabilities import ParentTopic
+from shared.arm.deployment_capabilities import ParentTopic, SubscriptionRequest
 from shared.arm.destination_codec import render_destination
 from shared.arm.filter_codec import parse_filter
 from shared.arm.identity_codec import DELIVERY, Wrapper, replace_wrapped, wrap
 from shared.arm.namespace_codec import to_namespace_parent_topic
 from shared.arm.not_included import PULL
-from shared.arm.sections import Section, patched_properties, read_patch
-from shared.arm.subscription_codec import SubscriptionForm, SubscriptionRequest, parse_destinations
+from shared.arm.sections import Document, Section, patched_properties, read_patch
+from shared.arm.subscription_codec import SubscriptionForm, parse_destinations
 from shared.arm.tracked_resource import PROVIDER, render_resource
 from shared.events.iso_8601 import parse_duration
 
@@ -36,7 +35,7 @@ def _read_form(properties: Section, request: SubscriptionRequest) -> dict[str, A
     return {**stored, "filter": filters}
 
 
-def patched_namespace_subscription(stored: Mapping[str, Any], body: object) -> dict[str, Any]:
+def patched_namespace_subscription(stored: Document, body: object) -> dict[str, Any]:
     """
     Return the body of the PUT that has the effect of the PATCH *body*.
 
@@ -52,7 +51,7 @@ def patched_namespace_subscription(stored: Mapping[str, Any], body: object) -> d
     return patched_properties(members, patch, _merge)
 
 
-def render_namespace_subscription(stored: Mapping[str, Any], topic: ParentTopic) -> dict[str, Any]:
+def render_namespace_subscription(stored: Document, topic: ParentTopic) -> dict[str, Any]:
     """Write a stored subscription for an ARM answer, with secrets hidden."""
     properties = _members(stored, render_destination(stored["properties"]["destination"]))
     push = properties[_DELIVERY][_PUSH]
@@ -72,7 +71,7 @@ def _is_push(delivery: Section) -> bool:
     return mode == "Push"
 
 
-def _merge(members: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(members: Document, given: Document) -> dict[str, Any]:
     changed = {**members, **given}
     known, delivery = members[_DELIVERY], given.get(_DELIVERY)
     if isinstance(delivery, dict):
@@ -84,7 +83,7 @@ def _merge(members: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, An
     return changed
 
 
-def _members(stored: Mapping[str, Any], destination: object) -> dict[str, Any]:
+def _members(stored: Document, destination: object) -> dict[str, Any]:
     properties = stored["properties"]
     retry, kept = properties["retryPolicy"], properties["filter"]
     dead_letter = properties["deadLetterDestination"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from shared.arm.deployment_capabilities import DeploymentCapabilities
 from shared.arm.not_included import PRIVATE
-from shared.arm.sections import TLS_VERSIONS, Section
+from shared.arm.sections import TLS_VERSIONS, Document, Section
 from shared.events.topic import Network
 
 MAX_RULES = 128
@@ -32,7 +32,7 @@ def parse_network_rules(section: Section, deployment: DeploymentCapabilities) ->
     return stored
 
 
-def to_networks(stored: Mapping[str, Any]) -> tuple[Network, ...]:
+def to_networks(stored: Document) -> tuple[Network, ...]:
     """Turn stored IP rules into the networks that may publish; empty means all."""
     return tuple(
         ipaddress.ip_network(rule["ipMask"], strict=False) for rule in stored.get(_RULES, ())

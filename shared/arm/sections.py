@@ -11,6 +11,7 @@ from shared.errors import Fault, InvalidDocument
 from shared.events.iso_8601 import is_iso_8601
 
 TLS_VERSIONS = ("1.0", "1.1", "1.2")  # of minimumTlsVersionAllowed
+Document = Mapping[str, Any]  # a JSON object in the form of ARM
 Merge = Callable[[Any, Any], Any]
 
 
@@ -21,7 +22,7 @@ class Section(NamedTuple):
     A reader returns ``None`` for a member that is missing, null or invalid.
     """
 
-    members: Mapping[str, Any]
+    members: Document
     path: str  # the target of its faults
     faults: list[Fault]  # of all sections of a document
 
@@ -150,7 +151,7 @@ class Section(NamedTuple):
         return None
 
 
-def document(body: object) -> Section:
+def root_section(body: object) -> Section:
     """Return the root section of *body*, a parsed JSON value."""
     root = Section(body if isinstance(body, dict) else {}, "", [])
     if not isinstance(body, dict):
@@ -170,7 +171,7 @@ def raise_faults(faults: Sequence[Fault]) -> None:
         raise InvalidDocument(" ".join(fault.message for fault in faults), faults=tuple(faults))
 
 
-def read_patch(body: object, known: Collection[str], form: str) -> Mapping[str, Any]:
+def read_patch(body: object, known: Collection[str], form: str) -> Document:
     """
     Return the members of *body*.
 
@@ -180,7 +181,7 @@ def read_patch(body: object, known: Collection[str], form: str) -> Mapping[str, 
     Raises:
         InvalidDocument: the body is not an object, or has no known member.
     """
-    root = document(body)
+    root = root_section(body)
     raise_faults(root.faults)
     if root.members and root.members.keys().isdisjoint(known):
         raise InvalidDocument(f"{form}; this body has no known member.")
@@ -188,7 +189,7 @@ def read_patch(body: object, known: Collection[str], form: str) -> Mapping[str, 
 
 
 def patched_properties(
-    known: Mapping[str, Any], patch: Mapping[str, Any], merge: Merge = operator.or_
+    known: Document, patch: Document, merge: Merge = operator.or_
 ) -> dict[str, Any]:
     """Return the ``properties`` of the PUT that has the effect of *patch*."""
     given = patch.get("properties")

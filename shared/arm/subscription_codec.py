@@ -10,8 +10,8 @@ A pause is recorded in the stored document: since when, and by whom.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -23,16 +23,19 @@ from shared.arm.delivery_attributes_codec import (
     to_limits,
     to_signing,
 )
-from shared.arm.deployment_capabilities import DeploymentCapabilities, ParentTopic
+from shared.arm.deployment_capabilities import (
+    DeploymentCapabilities,
+    ParentTopic,
+    SubscriptionRequest,
+)
 from shared.arm.destination_codec import (
-    LeftOut,
     parse_destination,
     to_batching,
     to_destination,
 )
 from shared.arm.filter_codec import to_filter
 from shared.arm.identity_codec import DELIVERY, Wrapper, unwrap
-from shared.arm.sections import Section, document, raise_faults
+from shared.arm.sections import Document, Section, raise_faults, root_section
 from shared.arm.stored_types import checked
 from shared.clock import moment_of, timestamp
 from shared.errors import UNREADABLE
@@ -58,23 +61,6 @@ DELIVERY_SCHEMAS = {
 _RESTORED = "restored"  # a member, where the generation of the replaced document was lost
 _NAME = re.compile(r"[A-Za-z0-9-]{3,64}")
 _PAUSE = "pause"  # beside the properties: it is the operator's, and no part of the ARM document
-Document = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubscriptionRequest:
-    """The PUT of a subscription, and the values that its validation depends on."""
-
-    name: str
-    body: object
-    topic: ParentTopic
-    deployment: DeploymentCapabilities
-    new_id: Callable[[], str]
-    new_key: Callable[[], str]  # Base64 of 24 to 64 random bytes
-    now: datetime
-    existing: Mapping[str, Any] | None = None  # the stored document that it replaces
-    keeps_url: bool = False  # a destination without a URL keeps the existing one's
-    damaged: Mapping[str, Any] | None = None  # a stored document that can't be read
 
 
 class SubscriptionForm(NamedTuple):
@@ -100,7 +86,7 @@ class SubscriptionForm(NamedTuple):
             InvalidDocument: all faults at once.
         """
         topic, existing = request.topic, request.existing
-        root = document(request.body)
+        root = root_section(request.body)
         _check_name(root, request.name)
         section = root.section("properties")
         properties = {
@@ -137,20 +123,17 @@ def parse_destinations(
     holder: Section, request: SubscriptionRequest, dead_letter: Wrapper
 ) -> dict[str, Any]:
     """Read the destination and the dead-letter destination of *holder*, with their identities."""
-    topic, deployment = request.topic, request.deployment
     destination_section, delivery_identity = unwrap(holder, DELIVERY)
     dead_letter_section, dead_letter_identity = unwrap(holder, dead_letter)
-    left_out = LeftOut(request.existing, request.keeps_url, request.new_key)
-    destination = parse_destination(destination_section, topic, deployment, left_out)
     return {
-        "destination": destination,
+        "destination": parse_destination(destination_section, request),
         "deliveryIdentity": delivery_identity,
-        "deadLetterDestination": parse_dead_letter(dead_letter_section, deployment, topic.profile),
+        "deadLetterDestination": parse_dead_letter(dead_letter_section, request),
         "deadLetterIdentity": dead_letter_identity,
     }
 
 
-def to_subscription(stored: Mapping[str, Any]) -> EventSubscription:
+def to_subscription(stored: Document) -> EventSubscription:
     """
     Turn a stored subscription, as written last, into a value.
 
@@ -189,7 +172,7 @@ def to_subscription(stored: Mapping[str, Any]) -> EventSubscription:
     return checked(value)
 
 
-def to_subscription_in_force(stored: Mapping[str, Any]) -> EventSubscription:
+def to_subscription_in_force(stored: Document) -> EventSubscription:
     """Turn a stored subscription into the value that deliveries use: the version in force."""
     document = in_force(stored)
     if document is None:
@@ -228,7 +211,7 @@ def _parse_expiration(properties: Section, request: SubscriptionRequest) -> str 
 
 
 def _parse_delivery_schema(
-    properties: Section, input_schema: InputSchema, existing: Mapping[str, Any] | None
+    properties: Section, input_schema: InputSchema, existing: Document | None
 ) -> str:
     """Read the delivery schema, which the input schema must allow and which can't change."""
     possible = DELIVERY_SCHEMAS[input_schema]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from shared.arm.deployment_capabilities import DeploymentCapabilities, ParentTopic
 from shared.arm.not_included import TOPIC_TYPES
-from shared.arm.sections import Section, document, raise_faults
+from shared.arm.sections import Document, Section, raise_faults, root_section
 from shared.arm.stored_types import checked
 from shared.arm.topic_codec import profile_tag
 from shared.arm.tracked_resource import (
@@ -36,7 +36,7 @@ def parse_system_topic(
     body: object,
     deployment: DeploymentCapabilities,
     new_id: Callable[[], str],
-    existing: Mapping[str, Any] | None = None,
+    existing: Document | None = None,
 ) -> dict[str, Any]:
     """
     Read the body of a PUT into the document to store; an *existing* topic can't change its source.
@@ -44,7 +44,7 @@ def parse_system_topic(
     Raises:
         InvalidDocument: all faults at once.
     """
-    root = document(body)
+    root = root_section(body)
     check_name(root, path.name, "a system topic", longest=_LONGEST)
     stored = parse_resource(root, path, deployment, existing)
     properties = root.section("properties")
@@ -57,7 +57,7 @@ def parse_system_topic(
 
 
 def _parse_source(
-    properties: Section, deployment: DeploymentCapabilities, existing: Mapping[str, Any] | None
+    properties: Section, deployment: DeploymentCapabilities, existing: Document | None
 ) -> str | None:
     source = properties.required_text("source")
     if source is not None and (fault := source_fault(source, deployment)):
@@ -99,11 +99,11 @@ def source_fault(source: str, deployment: DeploymentCapabilities) -> str | None:
     return None
 
 
-def render_system_topic(stored: Mapping[str, Any], _: str) -> dict[str, Any]:
+def render_system_topic(stored: Document, _: str) -> dict[str, Any]:
     return render_tracked(stored, KIND, {"metricResourceId": stored["metricResourceId"]})
 
 
-def source_of(stored: Mapping[str, Any]) -> str:
+def source_of(stored: Document) -> str:
     return str(stored["properties"]["source"])
 
 
@@ -113,7 +113,7 @@ def topic_of(source: str) -> SourceTopic:
 
 
 def to_source_topic(
-    name: SourceTopic, system_topics: Iterable[Mapping[str, Any]], sources: Iterable[str]
+    name: SourceTopic, system_topics: Iterable[Document], sources: Iterable[str]
 ) -> Topic | None:
     """
     Return the topic of a source; ``None`` if nobody subscribes to it, or could.
@@ -136,7 +136,7 @@ def to_source_topic(
     return checked(value)
 
 
-def to_system_topic(stored: Mapping[str, Any]) -> Topic | None:
+def to_system_topic(stored: Document) -> Topic | None:
     """
     Turn a stored system topic into the value that the data plane uses.
 
@@ -146,20 +146,18 @@ def to_system_topic(stored: Mapping[str, Any]) -> Topic | None:
     return to_source_topic(topic_of(source_of(stored)), [stored], ())
 
 
-def to_source_parent(stored: Mapping[str, Any], deployment: DeploymentCapabilities) -> ParentTopic:
+def to_source_parent(stored: Document, deployment: DeploymentCapabilities) -> ParentTopic:
     """Turn a source into the value that event subscriptions of its scope depend on."""
     return _parent(stored["id"], f"{stored['id']}/providers/{PROVIDER}", stored, deployment)
 
 
-def to_system_parent_topic(
-    stored: Mapping[str, Any], deployment: DeploymentCapabilities
-) -> ParentTopic:
+def to_system_parent_topic(stored: Document, deployment: DeploymentCapabilities) -> ParentTopic:
     """Turn a stored system topic into the value that its event subscriptions depend on."""
     return _parent(source_of(stored), stored["id"], stored, deployment)
 
 
 def _parent(
-    source: str, holder: str, stored: Mapping[str, Any], deployment: DeploymentCapabilities
+    source: str, holder: str, stored: Document, deployment: DeploymentCapabilities
 ) -> ParentTopic:
     return ParentTopic(
         name=topic_of(source).joined,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from shared.arm.deployment_capabilities import DeploymentCapabilities, ParentTopic
 from shared.arm.network_rules_codec import parse_network_rules, to_networks
-from shared.arm.sections import Section, document, raise_faults
+from shared.arm.sections import Document, Section, raise_faults, root_section
 from shared.arm.stored_types import checked
 from shared.arm.tracked_resource import (
     PROFILE_TAG,
@@ -39,7 +39,7 @@ def parse_topic(
     body: object,
     deployment: DeploymentCapabilities,
     secrets: TopicSecrets,
-    existing: Mapping[str, Any] | None = None,
+    existing: Document | None = None,
 ) -> dict[str, Any]:
     """
     Read the body of a PUT into the document to store.
@@ -49,7 +49,7 @@ def parse_topic(
     Raises:
         InvalidDocument: all faults at once.
     """
-    root = document(body)
+    root = root_section(body)
     check_name(root, path.name, "a topic")
     properties = root.section("properties")
     stored = parse_resource(root, path, deployment, existing)
@@ -69,14 +69,14 @@ def parse_topic(
     return stored
 
 
-def render_topic(stored: Mapping[str, Any], public_url: str) -> dict[str, Any]:
+def render_topic(stored: Document, public_url: str) -> dict[str, Any]:
     """Write a stored topic for an ARM answer, without its keys."""
     endpoint = f"{public_url}/topics/{stored['name']}/api/events"
     added = {"endpoint": endpoint, "metricResourceId": stored["metricResourceId"]}
     return render_tracked(stored, KIND, added)
 
 
-def to_topic(stored: Mapping[str, Any]) -> Topic:
+def to_topic(stored: Document) -> Topic:
     """Turn a stored topic into the value that the data plane uses."""
     properties = stored["properties"]
     value = Topic(
@@ -92,7 +92,7 @@ def to_topic(stored: Mapping[str, Any]) -> Topic:
     return checked(value)
 
 
-def to_parent_topic(stored: Mapping[str, Any], deployment: DeploymentCapabilities) -> ParentTopic:
+def to_parent_topic(stored: Document, deployment: DeploymentCapabilities) -> ParentTopic:
     """Turn a stored topic into the value that its event subscriptions depend on."""
     return ParentTopic(
         name=stored["name"],
@@ -102,13 +102,13 @@ def to_parent_topic(stored: Mapping[str, Any], deployment: DeploymentCapabilitie
     )
 
 
-def profile_tag(stored: Mapping[str, Any]) -> str | None:
+def profile_tag(stored: Document) -> str | None:
     """Return the delivery profile in a stored topic's tags; ``None``: the deployment's default."""
     tags = {name.casefold(): value for name, value in (stored["tags"] or {}).items()}
     return tags.get(PROFILE_TAG)
 
 
-def _mapping(stored: Mapping[str, Any]) -> Any:
+def _mapping(stored: Document) -> Any:
     return stored["properties"].get("inputSchemaMapping")
 
 
@@ -147,7 +147,7 @@ def parse_mapping(properties: Section, *, is_custom: bool) -> dict[str, Any] | N
     return {"inputSchemaMappingType": kind, "properties": stored}
 
 
-def to_mapping(stored: Mapping[str, Any] | None) -> dict[str, FieldMapping]:
+def to_mapping(stored: Document | None) -> dict[str, FieldMapping]:
     fields = stored["properties"] if stored else {}
     return {
         name: FieldMapping(field["sourceField"], field.get("defaultValue"))

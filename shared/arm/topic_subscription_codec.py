@@ -9,16 +9,15 @@ from typing import Any
 from shared.arm.deployment_capabilities import (
     DeploymentCapabilities,
     ParentTopic,
+    SubscriptionRequest,
     under,
 )
 from shared.arm.destination_codec import render_destination
 from shared.arm.filter_codec import parse_filter
 from shared.arm.identity_codec import DEAD_LETTER, DELIVERY, replace_wrapped, wrap
-from shared.arm.sections import Section, read_patch
+from shared.arm.sections import Document, Section, read_patch
 from shared.arm.subscription_codec import (
-    Document,
     SubscriptionForm,
-    SubscriptionRequest,
     parse_destinations,
 )
 from shared.arm.system_topic_codec import to_source_parent, to_system_parent_topic
@@ -43,7 +42,7 @@ def _read_form(properties: Section, request: SubscriptionRequest) -> dict[str, A
     }
 
 
-def patched_subscription(stored: Mapping[str, Any], body: object) -> dict[str, Any]:
+def patched_subscription(stored: Document, body: object) -> dict[str, Any]:
     """
     Return the body of the PUT that has the effect of the PATCH *body*.
 
@@ -58,7 +57,7 @@ def patched_subscription(stored: Mapping[str, Any], body: object) -> dict[str, A
     return {"properties": replace_wrapped(members, patch, (DELIVERY, DEAD_LETTER))}
 
 
-def render_subscription(stored: Mapping[str, Any], profile: DeliveryProfile) -> dict[str, Any]:
+def render_subscription(stored: Document, profile: DeliveryProfile) -> dict[str, Any]:
     """
     Write a stored subscription for an ARM answer, with secrets hidden.
 
@@ -73,21 +72,19 @@ def render_subscription(stored: Mapping[str, Any], profile: DeliveryProfile) -> 
     return render_resource(stored, TYPE, shown)
 
 
-def render_extension(stored: Mapping[str, Any], profile: DeliveryProfile) -> dict[str, Any]:
+def render_extension(stored: Document, profile: DeliveryProfile) -> dict[str, Any]:
     """Write a stored subscription as an extension of its topic, the form of older clients."""
     topic = stored["topicId"]
     shown_id = f"{topic}/providers/{PROVIDER}/eventSubscriptions/{stored['name']}"
     return {**_render_below(topic, stored, profile), "id": shown_id, "type": EXTENSION_TYPE}
 
 
-def render_of_system_topic(stored: Mapping[str, Any], profile: DeliveryProfile) -> dict[str, Any]:
+def render_of_system_topic(stored: Document, profile: DeliveryProfile) -> dict[str, Any]:
     topic = stored["id"].rpartition("/eventSubscriptions/")[0]
     return {**_render_below(topic, stored, profile), "type": SYSTEM_TYPE}
 
 
-def _render_below(
-    topic: str, stored: Mapping[str, Any], profile: DeliveryProfile
-) -> dict[str, Any]:
+def _render_below(topic: str, stored: Document, profile: DeliveryProfile) -> dict[str, Any]:
     answer = render_subscription(stored, profile)
     return {**answer, "properties": {**answer["properties"], "topic": _lower_cased(topic)}}
 
@@ -99,7 +96,7 @@ def _lower_cased(arm_id: str) -> str:
     return f"{scope}{providers}{kind.lower()}{slash}{name}"
 
 
-def _members(stored: Mapping[str, Any], destination: object) -> dict[str, Any]:
+def _members(stored: Document, destination: object) -> dict[str, Any]:
     properties = stored["properties"]
     dead_letter = properties["deadLetterDestination"]
     return {

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from shared.arm.deployment_capabilities import DeploymentCapabilities
-from shared.arm.sections import Section, patched_properties, read_patch
+from shared.arm.sections import Document, Section, patched_properties, read_patch
 from shared.events.topic import DEPLOYMENT
 
 PROVIDER = "Microsoft.EventGrid"
@@ -61,10 +61,7 @@ class ArmPath(NamedTuple):
 
 
 def parse_resource(
-    root: Section,
-    path: ArmPath,
-    deployment: DeploymentCapabilities,
-    existing: Mapping[str, Any] | None,
+    root: Section, path: ArmPath, deployment: DeploymentCapabilities, existing: Document | None
 ) -> dict[str, Any]:
     """
     Read the members of a resource beside its properties; an *existing* one keeps its id.
@@ -81,9 +78,7 @@ def parse_resource(
     }
 
 
-def keep_or_make_keys(
-    existing: Mapping[str, Any] | None, new_key: Callable[[], str]
-) -> Mapping[str, str]:
+def keep_or_make_keys(existing: Document | None, new_key: Callable[[], str]) -> Mapping[str, str]:
     """Return the keys of the *existing* resource, or two new ones."""
     return existing["keys"] if existing else {"key1": new_key(), "key2": new_key()}
 
@@ -102,9 +97,7 @@ def read_key(root: Section, name: str, *, is_allowed: bool) -> str | None:
     return key
 
 
-def render_tracked(
-    stored: Mapping[str, Any], kind: str, properties: Mapping[str, Any]
-) -> dict[str, Any]:
+def render_tracked(stored: Document, kind: str, properties: Document) -> dict[str, Any]:
     """Write a tracked resource of *kind* for an ARM answer, with *properties* added to its own."""
     return {
         **render_resource(stored, f"{PROVIDER}/{kind}", {**stored["properties"], **properties}),
@@ -114,9 +107,7 @@ def render_tracked(
     }
 
 
-def render_resource(
-    stored: Mapping[str, Any], resource_type: str, properties: Mapping[str, Any]
-) -> dict[str, Any]:
+def render_resource(stored: Document, resource_type: str, properties: Document) -> dict[str, Any]:
     """Write the members that every resource has in an ARM answer."""
     return {
         "id": stored["id"],
@@ -127,7 +118,7 @@ def render_resource(
     }
 
 
-def patched_resource(stored: Mapping[str, Any], body: object, what: str) -> dict[str, Any]:
+def patched_resource(stored: Document, body: object, what: str) -> dict[str, Any]:
     """
     Return the body of the PUT that has the effect of the PATCH *body*; *what* names the resource.
 

@@ -11,9 +11,8 @@ from shared.adapters.off_loop import Threads
 from shared.engine.ports import Commits
 from shared.engine.publishing.commit import Commit
 from shared.engine.publishing.gathering import MAX_UNDER_WAY
-from shared.engine.publishing.publish import Publish
+from shared.engine.publishing.publish import Publish, PublisherAuthorization
 from shared.engine.publishing.publish_report import PublishReport
-from shared.engine.publishing.publisher_authorization import PublisherAuthorization
 from shared.http import HttpAnswer, HttpRequest
 from shared.wiring import storage
 from shared.wiring.entra import publisher_tokens

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from shared.arm.arm_json import answer, read_json
 from shared.arm.dead_letter_codec import check_container
 from shared.arm.deployment_capabilities import DeploymentCapabilities
-from shared.arm.sections import Section, document, raise_faults
+from shared.arm.sections import Section, raise_faults, root_section
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.clock import Clock
 from shared.deadletter.paths import MAX_PATH, dead_letter_folder
@@ -65,7 +65,7 @@ class Replays:
 
     def start(self, call: Call) -> HttpAnswer:
         """Store a replay, and answer with it; the app carries it out."""
-        body = document(read_json(call.body or b"{}"))
+        body = root_section(read_json(call.body or b"{}"))
         body.refuse_others(*_Where._fields, *_WHICH, *_HOW)
         where = _Where(*(body.text(each) or "" for each in _Where._fields))
         now = self.clock.now()

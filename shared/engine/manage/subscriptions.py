@@ -14,10 +14,13 @@ from shared.arm.consent import (
     with_provisioning_state,
 )
 from shared.arm.delivery_attributes_codec import attribute_mappings
-from shared.arm.deployment_capabilities import DeploymentCapabilities, ParentTopic
+from shared.arm.deployment_capabilities import (
+    DeploymentCapabilities,
+    ParentTopic,
+    SubscriptionRequest,
+)
 from shared.arm.subscription_codec import (
     SubscriptionForm,
-    SubscriptionRequest,
     is_readable,
     to_subscription,
     to_subscription_in_force,
@@ -29,7 +32,7 @@ from shared.engine.manage.endpoint_validation import Consents, Handshakes, check
 from shared.engine.manage.tracked_resources import Body, Topics, answer_what_if
 from shared.engine.manage.writing import DocumentKey, write
 from shared.engine.ports import Document, Resource, ResourceStore, Table
-from shared.errors import UNREADABLE, Conflict, InvalidDocument, NotFound, UnreadableDocument
+from shared.errors import UNREADABLE, Conflict, InvalidDocument, UnreadableDocument
 from shared.http import HttpAnswer
 from shared.races import Backoff
 from shared.subscriptions.destination import EndpointType, host_addresses
@@ -181,14 +184,13 @@ class Subscriptions:
         return self._answer(status, written.document, topic)
 
     def _request(
-        self,
-        call: Call,
-        topic: ParentTopic,
-        body: object,
-        existing: Resource | None,
+        self, call: Call, topic: ParentTopic, body: object, existing: Resource | None
     ) -> SubscriptionRequest:
         """Return the request that replaces the *existing* subscription with a PUT of *body*."""
-        _check_form(topic, existing)
+        if existing and not topic.has(existing.document.get("id")):
+            raise Conflict(
+                f"There is already an event subscription of that name: {existing.document['id']}."
+            )
         if existing is None and self._count(topic) >= MAX_SUBSCRIPTIONS:
             message = f"A topic can have at most {MAX_SUBSCRIPTIONS} event subscriptions."
             raise InvalidDocument(message, detail_code="QuotaExceeded")
@@ -264,14 +266,11 @@ class Subscriptions:
 
     def _readable(self, call: Call, found: Resource | None) -> Resource:
         if found is None:
-            raise self._not_found(call)
+            name = call.names["name"]
+            raise not_found(call, f"{self.topics.arm_id(call)}/eventSubscriptions/{name}")
         if not is_readable(found.document):
             raise UnreadableDocument
         return found
-
-    def _not_found(self, call: Call) -> NotFound:
-        arm_id = f"{self.topics.arm_id(call)}/eventSubscriptions/{call.names['name']}"
-        return not_found(call, arm_id)
 
 
 def _named_only(row: Resource, topic: ParentTopic) -> Resource:
@@ -280,14 +279,6 @@ def _named_only(row: Resource, topic: ParentTopic) -> Resource:
 
 def _key(topic: ParentTopic, call: Call) -> DocumentKey:
     return DocumentKey(Table.EVENT_SUBSCRIPTIONS, topic.name, call.names["name"])
-
-
-def _check_form(topic: ParentTopic, existing: Resource | None) -> None:
-    """Raise Conflict if a subscription of that name was created in another form."""
-    if existing and not topic.has(existing.document.get("id")):
-        raise Conflict(
-            f"There is already an event subscription of that name: {existing.document['id']}."
-        )
 
 
 def log_change(key: SubscriptionKey, generation: object, action: str, call: Call) -> None:

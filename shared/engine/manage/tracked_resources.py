@@ -10,7 +10,7 @@ from typing import ClassVar, Protocol
 from shared import telemetry
 from shared.arm.arm_json import answer, read_json
 from shared.arm.deployment_capabilities import DeploymentCapabilities
-from shared.arm.sections import document, raise_faults
+from shared.arm.sections import raise_faults, root_section
 from shared.arm.tracked_resource import ArmPath, patched_resource, read_key
 from shared.engine.manage.call import Call, answer_page, not_found
 from shared.engine.manage.deletion import Deletion
@@ -146,7 +146,7 @@ class TrackedResources(ABC):
 
     def regenerate_key(self, call: Call) -> HttpAnswer:
         """Replace one access key; the other stays valid, so that publishers can switch."""
-        root = document(read_json(call.body))
+        root = root_section(read_json(call.body))
         name = root.required_choice("keyName", KEY_NAMES)
         given = read_key(root, "keyValue", is_allowed=call.may_choose_keys)
         raise_faults(root.faults)

@@ -12,10 +12,15 @@ from functools import partial
 from shared.clock import Clock
 from shared.delivery.delivery import Origin
 from shared.delivery.messages.publication import Publication, match, parked_lines
-from shared.engine.ports import Commits, OffLoop, SubscriptionReader, TopicReader
+from shared.engine.ports import Commits, OffLoop, SubscriptionReader, TokenVerifier, TopicReader
 from shared.engine.publishing.publish_report import PublishReport
-from shared.engine.publishing.publisher_authorization import PublisherAuthorization
-from shared.errors import AppError, MethodNotAllowed, NotFound
+from shared.errors import AppError, Forbidden, MethodNotAllowed, NotFound
+from shared.events.authorization import (
+    authorize,
+    bearer_token,
+    check_network,
+    client_address,
+)
 from shared.events.data_plane import data_plane, topic_name
 from shared.events.event import Event
 from shared.events.publish_answers import accepted_answer, error_answer, options_answer
@@ -28,6 +33,37 @@ from shared.http import HttpAnswer, HttpRequest
 _PUBLISH_IDS = uuid.UUID("0f2b7c66-3f0c-4d8e-8a5d-0c7f5a0f6b11")
 QUICK_BODY = 16 * 1024  # bytes of a request that is read at once, in about a tenth of a millisecond
 QUICK_MATCH = 256 * 1024  # bytes times subscriptions: so much is matched at once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublisherAuthorization:
+    """The first check of every publish request, for every kind of topic."""
+
+    clock: Clock
+    tokens: TokenVerifier | None = None  # ``None``: Entra ID tokens are not accepted
+    # In lower case; ``None``: the front end does not pass the client's address.
+    client_ip_header: str | None = None
+    public_url: str | None = None  # of the app, where it differs from that of requests
+
+    def check(self, request: HttpRequest, topic: Topic) -> None:
+        """
+        Check that the request may publish to *topic*.
+
+        Raises:
+            Forbidden: it may not, or the topic takes no keys and tokens are not configured.
+            AppError: it may not, for another reason.
+            SigningKeysUnavailable: the token can't be verified now.
+        """
+        check_network(topic, client_address(request, self.client_ip_header))
+        if topic.disable_local_auth and self.tokens is None:
+            raise Forbidden(
+                f"Publishing to Topic {topic.name} is rejected because local authentication is"
+                " disabled, and access tokens are not accepted here either: the app's setting"
+                " PUSHGRID_ENTRA_TENANT is not set."
+            )
+        token = bearer_token(request)
+        bearer = self.tokens.verify(token) if self.tokens and token is not None else None
+        authorize(request, topic, self.clock.now(), bearer, self.public_url)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

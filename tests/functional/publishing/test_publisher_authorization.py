@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shared.engine.publishing.publisher_authorization import PublisherAuthorization
+from shared.engine.publishing.publish import PublisherAuthorization
 from shared.events.token_claims import Claims, TokenFault
 from shared.events.topic import InputSchema
 from shared.http import HttpAnswer, HttpRequest

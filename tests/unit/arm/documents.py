@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import START
-from shared.arm.deployment_capabilities import DeploymentCapabilities
+from shared.arm.deployment_capabilities import DeploymentCapabilities, SubscriptionRequest
 from shared.arm.namespace_codec import parse_namespace
-from shared.arm.subscription_codec import SubscriptionRequest
 from shared.arm.topic_codec import TopicSecrets, parse_topic, to_parent_topic
 from shared.arm.topic_subscription_codec import NESTED
 from shared.arm.tracked_resource import ArmPath

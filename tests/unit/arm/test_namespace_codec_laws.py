@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START
-from shared.arm.deployment_capabilities import DeploymentCapabilities
+from shared.arm.deployment_capabilities import DeploymentCapabilities, SubscriptionRequest
 from shared.arm.namespace_codec import (
     parse_namespace,
     parse_namespace_topic,
@@ -24,7 +24,7 @@ from shared.arm.namespace_subscription_codec import (
     patched_namespace_subscription,
     render_namespace_subscription,
 )
-from shared.arm.subscription_codec import SubscriptionRequest, to_subscription
+from shared.arm.subscription_codec import to_subscription
 from shared.arm.tracked_resource import ArmPath
 from shared.events.topic import TopicName
 from tests.strategies import json_values, objects

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cli.filter_expression import HELP, parse_filter_expression
 from shared.arm.filter_codec import parse_filter
-from shared.arm.sections import document
+from shared.arm.sections import root_section
 from shared.events.topic import InputSchema
 from shared.subscriptions.advanced_filter import FilterOperator
 
@@ -132,7 +132,7 @@ def test_each_example_of_the_help_is_a_filter() -> None:
 )
 def test_any_quoted_text_is_meant_and_accepted_by_the_api(operator: str, text: str) -> None:
     parsed = parse_filter_expression(f"data.x {operator} {json.dumps(text)}")
-    section = document({"advancedFilters": [parsed]})
+    section = root_section({"advancedFilters": [parsed]})
 
     parse_filter(section, InputSchema.EVENT_GRID)
 
