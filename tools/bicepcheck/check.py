@@ -50,7 +50,7 @@ def check(root: Path) -> ProblemReport:
     """
     Return the problems of the templates in *root*, which contains `main.bicep`.
 
-    Each step needs templates that the one before it can read.
+    Each step, and each set of parameters, needs that the one before has no problem.
     """
     report = ProblemReport(unchecked=set(LIMITS))
     folder = Folder(root, report)
@@ -58,15 +58,15 @@ def check(root: Path) -> ProblemReport:
         report.problems.update(rule(folder))
     if not report.problems:
         report.problems.update(parameters.check(folder))
-        evaluated = deployments(folder)
-        report.problems.update(one for each in evaluated for one in resources.check(each))
+        names = names_in_code.of_folder(folder.root, _texts(folder))
+        for deployment in deployments(folder):
+            report.problems.update(resources.check(deployment))
+            for of_deployment in () if report.problems else _OF_DEPLOYMENTS:
+                report.problems.update(of_deployment(deployment, names))
+            if report.problems:
+                break
     if report.problems:
-        report.unchecked.add("the deployment: the problems above come first")
-        return report
-    names = names_in_code.of_folder(folder.root, _texts(folder))
-    for deployment in evaluated:
-        for of_deployment in _OF_DEPLOYMENTS:
-            report.problems.update(of_deployment(deployment, names))
+        report.unchecked.add("the rest of the deployment: the problems above come first")
     return report
 
 

@@ -17,9 +17,9 @@ PARAMETERS_FILE = "main.parameters.json"
 _VARIABLE = re.compile(r"\$\{(\w+)(?:=([^}]*))?\}")
 
 
-def deployments(folder: Folder) -> list[EvaluatedFolder]:
+def deployments(folder: Folder) -> Iterator[EvaluatedFolder]:
     """
-    Return the deployment with its default parameters, and with others.
+    Yield the deployment with its default parameters, and with others.
 
     In the second, every optional parameter is set and every switch is turned, or as
     main.parameters.json has it. In the others, each number is at one of its limits, and each choice
@@ -27,11 +27,10 @@ def deployments(folder: Folder) -> list[EvaluatedFolder]:
     """
     main = folder.main
     if main is None:
-        return [EvaluatedFolder(folder, {})]
+        return
     everything = _everything(main) | _parameters_file(folder, main)
-    return [
-        EvaluatedFolder(folder, params) for params in ({}, everything, *_limits(main, everything))
-    ]
+    for given in ({}, everything, *_limits(main, everything)):
+        yield EvaluatedFolder(folder, given)
 
 
 def _optional(main: File) -> Iterator[tuple[s.Param, Any, Shape]]:
