@@ -52,8 +52,8 @@ class QueueOptions:
 class LockOptions:
     """`singleton`: the lease of a timer."""
 
-    period: timedelta = timedelta(minutes=1)
-    recovery_polling_interval: timedelta = timedelta(minutes=1)
+    period: timedelta
+    recovery_polling_interval: timedelta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

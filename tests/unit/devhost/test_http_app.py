@@ -133,15 +133,11 @@ def test_a_function_of_another_method_on_the_same_route_is_found(ask, http_funct
     assert ask([get, post], "/a", method="POST").body == b"post"
 
 
-def test_a_reserved_prefix_is_refused(http_function):
+@pytest.mark.parametrize(("route", "prefix"), [(None, "Admin"), ("admin/x", "")])
+def test_what_the_host_serves_itself_is_refused(http_function, route, prefix):
     with pytest.raises(BadFunctionError, match="is reserved for the host"):
-        http_app.endpoint(http_function(), "Admin")
+        http_app.endpoint(http_function(route=route), prefix)
     assert http_app.endpoint(http_function(route="admin"), "api").route.template == "api/admin"
-
-
-def test_reserved_routes_are_refused(http_function):
-    with pytest.raises(BadFunctionError, match="is reserved for the host"):
-        http_app.endpoint(http_function(route="admin/x"), "")
 
 
 def answers(*arguments: Any, **changes: Any) -> Any:

@@ -62,14 +62,6 @@ def test_sync_functions_run_on_the_apps_threads(call, http_function):
     assert call(http_function(main)).value["body"].value.startswith(b"function")
 
 
-def test_async_functions_run_on_the_loop(call, http_function):
-    async def main(_req):
-        await asyncio.sleep(0)
-        return func.HttpResponse(threading.current_thread().name)
-
-    assert call(http_function(main)).value["body"].value == b"MainThread"
-
-
 def test_context_variables_reach_the_thread(call, http_function):
     def main(_req):
         return colour.get()
@@ -191,30 +183,6 @@ def test_the_traceback_of_what_it_came_from_is_the_apps_as_well(failed, http_fun
     assert trace.endswith("RuntimeError: mine")
     assert "site-packages" not in trace
     assert "deep below" not in trace
-
-
-def test_no_more_run_at_once_than_there_are_threads(http_function, reports):
-    both = threading.Barrier(2, timeout=50)
-    running, most = [], []
-
-    def main(_req):
-        running.append(1)
-        most.append(len(running))
-        both.wait()
-        running.pop()
-        return ""
-
-    async def scene(threads: ThreadPoolExecutor) -> None:
-        invoker = Invoker(threads=threads, timeout=None, report=reports.append)
-        await asyncio.gather(
-            *(invoker.invoke(http_function(main), REQUEST, None) for _ in "123456")
-        )
-
-    with ThreadPoolExecutor(2) as threads:
-        asyncio.run(scene(threads))
-
-    assert len(reports) == 6
-    assert max(most) == 2
 
 
 def test_log_lines_carry_the_functions_name(call, http_function):
