@@ -30,7 +30,6 @@ from shared.engine.delivering.budget import Budget, Places
 from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.delivering.deployment_terms import DeploymentTerms
-from shared.engine.delivering.endpoint import Surroundings
 from shared.engine.delivering.endpoint_registry import Endpoints
 from shared.engine.delivering.in_flight import InFlightRequest
 from shared.engine.delivering.parts import Parts
@@ -55,7 +54,6 @@ from shared.engine.timers.wake import Wake
 from shared.events.event import Event
 from shared.events.topic import Topic
 from shared.settings import AttemptLogging
-from shared.subscriptions.subscription import EventSubscription, Pause
 
 T = TypeVar("T")
 
@@ -136,11 +134,9 @@ class InMemoryApp:
             metrics=self.metrics,
             clock=watched,
         )
-        around = self._surroundings(parts)
         self.deliver = Deliver(
             parts=parts,
-            endpoints=self._endpoints(around),
-            budget=around.budget,
+            endpoints=self._endpoints(parts),
             places=_places(),
             requeue=requeue,
             history=AttemptHistory(
@@ -219,14 +215,8 @@ class InMemoryApp:
     def new_process(self, parts: Parts | None = None, limit: Limit | None = None) -> Deliver:
         """Return the delivering of a process that knows nothing yet."""
         parts = parts or self.deliver.parts
-        around = self._surroundings(parts)._replace(limit=limit or Limit())
-        return replace(
-            self.deliver,
-            parts=parts,
-            endpoints=self._endpoints(around),
-            budget=around.budget,
-            places=_places(),
-        )
+        endpoints = self._endpoints(parts, limit)
+        return replace(self.deliver, parts=parts, endpoints=endpoints, places=_places())
 
     def work(self, text: str, queue: Queue = Queue.DELIVERIES, by: Deliver | None = None) -> None:
         """Deliver a message to the end, and finish what it leaves to be done at once."""
@@ -237,28 +227,20 @@ class InMemoryApp:
         """Let the clock's time pass, as a thread that sleeps would."""
         self.loop.run(self._sleep(seconds))
 
-    def _surroundings(self, parts: Parts) -> Surroundings:
-        async def current_pause(subscription: EventSubscription) -> Pause | None:
-            return await off_loop(lambda: parts.current_pause(subscription))
-
-        return Surroundings(
+    def _endpoints(self, parts: Parts, limit: Limit | None = None) -> Endpoints:
+        return Endpoints(
             budget=Budget(),
             push=self._push,
-            current_pause=current_pause,
+            current=lambda subscription: off_loop(lambda: parts.current(subscription)),
             clock=self.watched,
             log_shortage=Shortages(self.watched),
-            limit=Limit(),
+            limit=limit or Limit(),
             processes=Processes(
                 rows=self.resources,
                 clock=self.watched,
                 off_loop=off_loop,
                 name=f"p{next(self._processes)}",
             ),
-        )
-
-    def _endpoints(self, around: Surroundings) -> Endpoints:
-        return Endpoints(
-            around=around,
             health=OffLoopHealth(TableHealth(self.resources, self.clock.monotonic), off_loop),
             metrics=self.metrics,
             clock_records=self.clock_records,

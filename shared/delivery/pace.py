@@ -1,16 +1,25 @@
-"""Paces the requests to one endpoint: how many are under way, its allowed rate, and returns."""
+"""Paces one endpoint: how many requests at a time, how many a second, and what comes back when."""
 
 from __future__ import annotations
 
 import math
 from datetime import datetime, timedelta
+from enum import Enum, auto
 from typing import NamedTuple
 
 from shared.delivery.furthest import LONGEST_PUT_BACK
+from shared.delivery.shares import Share
+from shared.subscriptions.request_limits import RequestLimits
 
 FIRST = 16  # requests to an endpoint of which nothing is known
 MOST = 256  # to any endpoint, unless a setting says otherwise
 
+_QUICK = 1.0  # seconds: a push that takes more is slow
+_BRIEF = 0.25  # seconds of a push after which a place is soon free
+_LONGEST_TURN = 1.0  # seconds until the last of a line has its turn, likewise
+_SHORTEST = 0.1  # seconds that a push is taken to last
+_SPREAD_OVER = 1.05  # seconds for the requests of a second: clocks and networks differ
+_EARLY = 0.001  # seconds by which a timer of the loop may come before its time
 _WINDOW = timedelta(seconds=61)  # a minute, and a second of difference in transit
 AVERAGED_OVER = 20.0  # seconds
 
@@ -49,6 +58,45 @@ class Limit(NamedTuple):
         return self._replace(value=max(1, self.value // 2), halved_at=now)
 
 
+class Speed(Enum):
+    """How fast an endpoint's latest pushes were."""
+
+    UNKNOWN = auto()  # none has ended yet
+    QUICK = auto()
+    SLOW = auto()
+
+
+class PushTimes(NamedTuple):
+    """
+    How long the pushes to one endpoint take, in seconds.
+
+    The oldest under way has lasted for *hangs*: it counts as soon as it takes longer than others.
+    """
+
+    average: float | None = None  # a moving one; ``None``: none has ended
+
+    def with_another(self, seconds: float) -> PushTimes:
+        """Return them after a push has ended."""
+        before = seconds if self.average is None else self.average
+        return PushTimes(before + (seconds - before) / 4)
+
+    def speed(self, hangs: float) -> Speed:
+        """Return how fast the endpoint is."""
+        if max(self.average or 0, hangs) > _QUICK:
+            return Speed.SLOW
+        return Speed.UNKNOWN if self.average is None else Speed.QUICK
+
+    def rate(self, at_a_time: int, hangs: float) -> float:
+        """Return how many requests a second the endpoint can take, with so many under way."""
+        average = _QUICK if self.average is None else self.average
+        return at_a_time / max(average, hangs, _SHORTEST)
+
+    def free_soon(self, waiting: int, at_a_time: int, hangs: float) -> bool:
+        """Tell whether so many that wait soon have their turn, as far as is known."""
+        takes = max(self.average or 0, hangs)
+        return takes <= _BRIEF and takes * waiting <= _LONGEST_TURN * at_a_time
+
+
 class Allowance(NamedTuple):
     """The state of one endpoint's limit."""
 
@@ -79,6 +127,55 @@ def ask(before: Allowance | None, rate: int, now: datetime) -> tuple[Allowance, 
         return Allowance(max(even_at, now) + step, line_until), None
     again_at = max(soonest, line_until)
     return Allowance(even_at, again_at + step), again_at
+
+
+class Pacing(NamedTuple):
+    """
+    One process's pace of requests to an endpoint, by its shares of the limits of the subscription.
+
+    ``None``: there is no such limit. 0: other processes use the whole of it.
+    """
+
+    at_once: int | None = None
+    a_second: int | None = None
+    a_minute: int | None = None  # as the endpoint allows
+    next_at: float = 0.0  # when the next request may begin, in seconds
+    allowance: Allowance | None = None
+
+    def with_share(self, share: Share, limits: RequestLimits, a_minute: int | None) -> Pacing:
+        """Return the pace by a share of these limits."""
+        wholes = (*limits, a_minute)
+        at_once, a_second, a_minute = (each and share.of(each) for each in wholes)
+        return self._replace(at_once=at_once, a_second=a_second, a_minute=a_minute)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether nothing may be sent."""
+        return 0 in (self.at_once, self.a_second, self.a_minute)
+
+    @property
+    def most_a_second(self) -> float:
+        """The most requests a second, evenly spread."""
+        return self.a_second / _SPREAD_OVER if self.a_second else math.inf
+
+    def is_early(self, now: float) -> bool:
+        """Tell whether a request would exceed the limit a second."""
+        return now + _EARLY < self.next_at
+
+    def has_room(self, under_way: int) -> bool:
+        """Tell whether one more than so many may be under way."""
+        return self.at_once is None or under_way < self.at_once
+
+    def after_request(self, now: float) -> Pacing:
+        """Return the pace after a request has begun."""
+        return self._replace(next_at=now + 1 / self.most_a_second)
+
+    def ask(self, now: datetime) -> tuple[Pacing, datetime | None]:
+        """Do as `ask` by the rate that the endpoint allows, if it has named one."""
+        if self.a_minute is None:
+            return self, None
+        allowance, again_at = ask(self.allowance, self.a_minute, now)
+        return self._replace(allowance=allowance), again_at
 
 
 class Accepted(NamedTuple):

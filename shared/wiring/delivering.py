@@ -15,7 +15,6 @@ from shared.delivery.pace import Limit
 from shared.engine.delivering.attempt_recorder import AttemptHistory, Shortages
 from shared.engine.delivering.budget import MESSAGES, PUSHES, Budget, Places
 from shared.engine.delivering.deliver import Deliver
-from shared.engine.delivering.endpoint import Surroundings
 from shared.engine.delivering.endpoint_registry import Endpoints
 from shared.engine.delivering.in_flight import InFlightRequest
 from shared.engine.delivering.parts import Parts
@@ -47,20 +46,16 @@ def deliver() -> Deliver:
         metrics=metrics,
         clock=CLOCK,
     )
-    budget = Budget(pushes=min(PUSHES, descriptors() // 2))
-    around = Surroundings(
-        budget=budget,
+    endpoints = Endpoints(
+        budget=Budget(pushes=min(PUSHES, descriptors() // 2)),
         push=_push(),
-        current_pause=lambda subscription: off_loop(lambda: parts.current_pause(subscription)),
+        current=lambda subscription: off_loop(lambda: parts.current(subscription)),
         log_shortage=Shortages(CLOCK),
         clock=CLOCK,
         limit=Limit.up_to(settings().endpoint_limit),
         processes=Processes(
             rows=storage.resources(), clock=CLOCK, off_loop=off_loop, name=secrets.token_hex(8)
         ),
-    )
-    endpoints = Endpoints(
-        around=around,
         health=OffLoopHealth(storage.health(), off_loop),
         metrics=metrics,
         clock_records=storage.clock_records(),
@@ -69,7 +64,6 @@ def deliver() -> Deliver:
     composed = Deliver(
         parts=parts,
         endpoints=endpoints,
-        budget=budget,
         places={queue: Places(total=MESSAGES) for queue in (Queue.DELIVERIES, Queue.RETRIES)},
         requeue=requeue,
         history=AttemptHistory(

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from shared.delivery.pace import Speed
 from shared.engine.delivering.requeue import PATIENCE
 
 if TYPE_CHECKING:
@@ -19,14 +19,6 @@ PUSHES = 4096  # under way in a process, as far as its descriptors allow
 MESSAGES = 4096  # in flight of each queue function: batchSize + newBatchThreshold in host.json
 BYTES = 64 * 1024 * 1024  # of events in messages in flight
 _TIMES_FREE = 3
-
-
-class Speed(Enum):
-    """How fast an endpoint's latest pushes were."""
-
-    UNKNOWN = auto()  # none has ended yet
-    QUICK = auto()
-    SLOW = auto()
 
 
 _LONGEST_FOR_MEMORY = {Speed.QUICK: 60.0, Speed.UNKNOWN: 1.0, Speed.SLOW: 0.0}  # seconds

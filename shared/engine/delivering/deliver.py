@@ -34,12 +34,12 @@ from shared.delivery.messages.message import (
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.packing import due_together
 from shared.engine.delivering.attempt_recorder import AttemptHistory, AttemptRecorder
-from shared.engine.delivering.budget import Budget, Places
+from shared.engine.delivering.budget import Places
 from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.endpoint_registry import Endpoints
+from shared.engine.delivering.event_loop import loop_time, spawn
 from shared.engine.delivering.follow import Follow
 from shared.engine.delivering.in_flight import InFlight
-from shared.engine.delivering.loop_time import loop_time
 from shared.engine.delivering.parts import JudgedPart, Parts, PutBack
 from shared.engine.delivering.requeue import NEWER_AGAIN_IN, Requeue, Stored, all_stored
 from shared.engine.ports import Metrics, OffLoop, Queue
@@ -58,7 +58,6 @@ class Deliver:
 
     parts: Parts
     endpoints: Endpoints
-    budget: Budget
     places: dict[Queue, Places]
     requeue: Requeue
     history: AttemptHistory
@@ -82,13 +81,13 @@ class Deliver:
         if not parts:
             return
         if queue is Queue.RETRIES:
-            self.endpoints.around.processes.come_first()
+            self.endpoints.processes.come_first()
         places = self.places[queue]
         places.in_flight += 1
         try:
             size = sum(_size(part) for part in parts)
             speed = self.endpoints.speed_of(part.key for part in parts)
-            async with self.budget.memory(size, speed) as has_memory:
+            async with self.endpoints.budget.memory(size, speed) as has_memory:
                 if has_memory:
                     await self._deliver(parts, places)
                     return
@@ -200,12 +199,12 @@ class Deliver:
             return None
         endpoint = self.endpoints.of(judged.subscription)
         if await endpoint.health.learn(judged.terms):
-            endpoint.spawn(endpoint.health.save())  # an earlier save has failed
+            spawn(endpoint.health.save())  # an earlier save has failed
         pushing = endpoint.enter(judged, message)
         await asyncio.sleep(0)  # those that wait for nothing enter before any is pushed
         endpoint.pump()
         if message.places.are_scarce:
-            endpoint.give_way(pushing)
+            endpoint.requeue_unless_prompt(pushing)
         return None
 
     def _recorder(self, part: JudgedPart) -> AttemptRecorder:

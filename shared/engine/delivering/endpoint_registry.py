@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
+from shared.clock import Clock
 from shared.delivery.health.endpoint_health import Health, endpoint_id
 from shared.delivery.messages.message import MessagePart
-from shared.delivery.pace import Returns
-from shared.engine.delivering.budget import Speed
+from shared.delivery.pace import Limit, Returns, Speed
+from shared.engine.delivering.budget import Budget
 from shared.engine.delivering.clock_records import ClockRecords
-from shared.engine.delivering.endpoint import SOONEST_BACK, Endpoint, Surroundings
+from shared.engine.delivering.endpoint import SOONEST_BACK, Endpoint
+from shared.engine.delivering.in_flight import InFlightRequest
+from shared.engine.delivering.processes import Processes
+from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.delivering.shared_health import SharedHealth
 from shared.engine.ports import AsyncHealthStore, Metrics
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
@@ -22,9 +27,16 @@ MOST = 10_000  # remembered while idle
 
 @dataclass(slots=True, kw_only=True)
 class Endpoints:
-    """All endpoints that were pushed to of late, one for each subscription."""
+    """All endpoints that were pushed to of late, one for each subscription, and what they use."""
 
-    around: Surroundings
+    budget: Budget
+    push: Callable[[InFlightRequest], Coroutine[Any, Any, Attempted | Shortage]]
+    # Reads a subscription again.
+    current: Callable[[EventSubscription], Coroutine[Any, Any, EventSubscription]]
+    log_shortage: Callable[[Shortage], None]
+    clock: Clock
+    limit: Limit  # of an endpoint of which nothing is known
+    processes: Processes
     health: AsyncHealthStore
     metrics: Metrics
     clock_records: ClockRecords
@@ -36,7 +48,7 @@ class Endpoints:
         endpoint = self._known.get(key)
         if endpoint is None or endpoint.id != id_:
             self._evict()
-            endpoint = self._known[key] = self._new(key, id_)
+            endpoint = self._known[key] = self._new(subscription)
         self._known.move_to_end(key)
         return endpoint
 
@@ -48,31 +60,31 @@ class Endpoints:
 
     def book_return(self, part: MessagePart) -> datetime:
         """Book the return of a part for which there is no memory; at once if the host stops."""
-        endpoint, now = self._known.get(part.key.folded), self.around.clock.now()
-        if self.around.budget.is_stopping:
+        endpoint, now = self._known.get(part.key.folded), self.clock.now()
+        if self.budget.is_stopping:
             return now
         return endpoint.book_return(len(part.deliveries)) if endpoint else now + SOONEST_BACK
 
     def stop(self) -> None:
         """Let nothing more be pushed: what waits in lines goes back at once."""
-        self.around.budget.stop()
+        self.budget.stop()
         for endpoint in list(self._known.values()):
             endpoint.stop()
 
-    def _new(self, key: SubscriptionKey, id_: str) -> Endpoint:
+    def _new(self, subscription: EventSubscription) -> Endpoint:
         return Endpoint(
-            key=key,
+            subscription=subscription,
             health=SharedHealth(
-                key=key,
-                health=Health(endpoint=id_),
+                key=subscription.key.folded,
+                health=Health(endpoint=endpoint_id(subscription)),
                 store=self.health,
-                clock=self.around.clock,
+                clock=self.clock,
                 metrics=self.metrics,
                 clock_records=self.clock_records,
             ),
-            around=self.around,
-            limit=self.around.limit,
-            returns=Returns(self.around.clock.now()),
+            around=self,
+            limit=self.limit,
+            returns=Returns(self.clock.now()),
         )
 
     def _evict(self) -> None:

@@ -19,8 +19,8 @@ from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.policy import Decision, End, EndReason, RetryAt, decide, retry
 from shared.delivery.requests.push_request import Loaded, PushBatch, dead_letter_headers
 from shared.engine.delivering.attempt_recorder import AttemptHistory, AttemptRecorder
+from shared.engine.delivering.event_loop import loop_time
 from shared.engine.delivering.in_flight import PartResult
-from shared.engine.delivering.loop_time import loop_time
 from shared.engine.delivering.parts import JudgedPart
 from shared.engine.delivering.requeue import (
     LONG_HOLD,

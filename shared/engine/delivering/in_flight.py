@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.requests.line import Entry
 from shared.delivery.requests.push_request import Loaded, PushBatch
+from shared.engine.delivering.event_loop import spawn
 from shared.engine.delivering.parts import JudgedPart
 from shared.engine.delivering.results import DeliveryResult
 from shared.subscriptions.subscription import SubscriptionKey
@@ -121,6 +122,8 @@ class InFlightRequest:
     batch: PushBatch
     by_part: Sequence[tuple[Pushing, PushBatch]]
     is_probe: bool = False
+    began_at: float = 0.0  # seconds of the loop's clock
+    has_pressed: bool = False  # half of its endpoint's limit was in use when it began
 
     @property
     def part(self) -> JudgedPart:
@@ -137,8 +140,7 @@ class InFlightRequest:
         first = self.by_part[0][0]
         first.endpoint.succeeded_late(first.part.terms, sent_at)
         for pushing, batch in self.by_part:
-            late = pushing.message.follow.answered_late(pushing.part, batch, outcome)
-            first.endpoint.spawn(late)
+            spawn(pushing.message.follow.answered_late(pushing.part, batch, outcome))
 
     def report(self, result: DeliveryResult) -> None:
         """Report to all parts what became of it."""

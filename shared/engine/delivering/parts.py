@@ -23,7 +23,7 @@ from shared.engine.delivering.requeue import LONG_HOLD, LONG_WAIT
 from shared.engine.ports import Metrics, PayloadStore, Queue, SubscriptionReader
 from shared.errors import StorageUnavailable, UnreadableDocument
 from shared.metrics import Metric
-from shared.subscriptions.subscription import UNMATCHED, EventSubscription, Pause
+from shared.subscriptions.subscription import UNMATCHED, EventSubscription
 
 EARLY_RECEIPT = timedelta(seconds=2)  # before its due time: what is received earlier is put back
 STORAGE_RETRY_DELAY = timedelta(minutes=1)
@@ -97,13 +97,12 @@ class Parts:
         """Put back what can't be judged now, for want of storage or of a thread to read by."""
         return PutBack(replace(message, due=self.clock.now() + STORAGE_RETRY_DELAY))
 
-    def current_pause(self, subscription: EventSubscription) -> Pause | None:
-        """Return the pause of a subscription now; that of *subscription* if it can't be read."""
+    def current(self, subscription: EventSubscription) -> EventSubscription:
+        """Return a subscription as it is now, or as it was if it can't be read."""
         try:
-            found = self.subscriptions.subscription(subscription.key)
+            return self.subscriptions.subscription(subscription.key) or subscription
         except StorageUnavailable:
-            return subscription.pause
-        return found.pause if found else subscription.pause
+            return subscription
 
     def is_unchanged(self, subscription: EventSubscription) -> bool:
         """

@@ -12,9 +12,9 @@ import pytest
 from pushgrid.testing.memory import answered
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_together
-from shared.delivery.pace import FIRST
+from shared.delivery.pace import FIRST, Speed
 from shared.engine.delivering import endpoint_registry as endpoints_module
-from shared.engine.delivering.budget import Budget, Speed
+from shared.engine.delivering.budget import Budget
 from shared.engine.delivering.deliver import AT_ONCE
 from shared.engine.delivering.endpoint import TICK, Endpoint
 from shared.engine.delivering.in_flight import InFlightRequest
@@ -35,7 +35,7 @@ def _nothing_is_left(app: Deployment) -> Iterator[None]:
     yield
     app.loop.advance(2 * MINUTE)
     assert all(each.is_idle for each in known(app.deliver.endpoints))
-    assert is_idle(app.deliver.endpoints.around.budget)
+    assert is_idle(app.deliver.endpoints.budget)
     for places in app.deliver.places.values():
         assert places.in_flight == 0
 
@@ -82,7 +82,7 @@ def test_an_endpoint_never_has_more_pushes_than_its_limit(app: Deployment) -> No
 
 def test_a_place_that_is_earned_is_used_at_once(app: Deployment) -> None:
     app.subscribe()
-    app.deliver = app.new_process(limit=app.deliver.endpoints.around.limit._replace(value=1))
+    app.deliver = app.new_process(limit=app.deliver.endpoints.limit._replace(value=1))
     held = app.hold("e-0", "e-1", "e-2")
     app.begin(a_part(0, 1, 2))
     assert held.held == ["e-0"]
@@ -174,7 +174,7 @@ def test_endpoints_that_wait_for_the_budget_get_it_in_turn(app: Deployment) -> N
     """Only one push at a time is for endpoints of which nothing is known."""
     names = [f"crm-{number}" for number in range(5)]
     subscribe(app, *names)
-    app.deliver.endpoints.around.budget.pushes = 2
+    app.deliver.endpoints.budget.pushes = 2
     held = app.hold("e-0")
     for number, name in enumerate(names):
         app.begin(a_part(number, name=name))
@@ -192,7 +192,7 @@ def test_an_endpoint_whose_line_never_ends_gives_way_to_others(app: Deployment) 
     for name in ("one", "two", "other"):
         app.run(a_part(100, name=name))  # they are quick
     app.pusher.sent.clear()
-    app.deliver.endpoints.around.budget.pushes = 8
+    app.deliver.endpoints.budget.pushes = 8
     held = app.hold(*(f'"e-{number}"' for number in range(40)), '"e-99"')
     app.begin(a_part(*range(20), name="one"))
     app.begin(a_part(*range(20, 40), name="two"))
@@ -214,7 +214,7 @@ def test_a_slow_endpoint_that_waits_keeps_no_unknown_one_from_its_first_push(
     app.pusher.takes = 2 * SECOND
     app.run(a_part(100, name="slow"))
     app.pusher.takes = 0 * SECOND
-    app.deliver.endpoints.around.budget.pushes = 8
+    app.deliver.endpoints.budget.pushes = 8
     held = app.hold(*(f'"e-{number}"' for number in range(8)))
     for number in range(6):
         app.begin(a_part(number, name=f"new-{number}"))
@@ -266,7 +266,8 @@ def test_a_fault_of_ours_says_nothing_about_the_endpoint(app: Deployment) -> Non
 
     assert app.begin(a_part(1)).exception() is not None
 
-    assert (endpoint.limit, endpoint.seconds, endpoint.health.health) == (limit, None, health)
+    assert (endpoint.limit, endpoint.times.average) == (limit, None)
+    assert endpoint.health.health == health
 
 
 def test_a_fault_while_learning_from_a_push_keeps_nobody_waiting(
@@ -464,7 +465,7 @@ def test_when_the_host_stops_lines_go_back_at_once(app: Deployment) -> None:
     app.subscribe()
     app.run(a_part(99))  # it is quick
     app.pusher.sent.clear()
-    app.deliver.budget.bytes = 1  # only one message has any
+    app.deliver.endpoints.budget.bytes = 1  # only one message has any
     held = app.hold("e-0")
     task, waiting = app.begin(a_part(0, 1, 2)), app.begin(a_part(4))
     assert not waiting.done()

@@ -111,7 +111,7 @@ class Host:
 
 
 def make_small(app: Deployment) -> None:
-    app.deliver.budget.pushes = PLACES
+    app.deliver.endpoints.budget.pushes = PLACES
     for places in app.deliver.places.values():
         places.total = PLACES
 
@@ -218,7 +218,7 @@ def test_large_events_for_an_endpoint_that_hangs_leave_memory_to_others(
         app.pusher.takes = 2 * SECOND
         app.run(a_message(subscription="hangs"))
         app.pusher.takes = 0 * SECOND
-    budget = app.deliver.budget
+    budget = app.deliver.endpoints.budget
     budget.bytes = 8 * len(a_delivery().text or "")
     held = app.hold("hangs")
     hanging = [app.begin(a_message(subscription="hangs")) for _ in range(20)]

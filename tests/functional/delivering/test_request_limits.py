@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 import pytest
@@ -11,13 +12,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pushgrid.testing.composition import off_loop
-from pushgrid.testing.memory import FakeClock, HeldPusher, MemoryResources
+from pushgrid.testing.memory import START, FakeClock, HeldPusher, MemoryResources
 from pushgrid.testing.memory.driven_loop import DrivenLoop
 from shared.delivery.messages.message_writer import encode
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.delivering.processes import Processes
 from shared.engine.ports import PROCESSES, Queue, Table
 from shared.subscriptions.request_limits import RequestLimits
+from shared.subscriptions.subscription import Pause
 from tests.builders import a_delivery, a_message
 from tests.functional.delivering.failing import pushed
 from tests.functional.deployment import SECOND, Deployment, Logged
@@ -174,6 +176,44 @@ def test_no_second_has_more_requests_than_the_limit(app: Deployment) -> None:
     assert len(times) == 128
     assert max(sum(t <= each < t + SECOND for each in times) for t in times) == 20
     assert times[-1] - times[0] < 8 * SECOND
+
+
+@pytest.mark.parametrize("most", [2, 8])
+def test_a_changed_limit_counts_for_what_waits_already(app: Deployment, most: int) -> None:
+    held = app.hold("e-")
+    subscription = app.subscribe(limits=RequestLimits(at_once=4))
+    begin(app, app.deliver, range(20))
+    app.directory.add(replace(subscription, limits=RequestLimits(at_once=most)))
+
+    app.loop.advance(SECOND)
+    answer_all(held)
+    app.loop.settle()
+
+    assert under_way(app, app.deliver) == [most]
+
+
+def test_what_waits_where_places_are_scarce_is_requeued_however_quick_the_endpoint(
+    app: Deployment,
+) -> None:
+    app.deliver.places[Queue.DELIVERIES].total = 8
+    app.hold("e-")
+    app.subscribe(limits=RequestLimits(at_once=1))
+
+    tasks = [begin(app, app.deliver, range(number, number + 1)) for number in range(8)]
+
+    assert [each.done() for each in tasks] == [False] * 4 + [True] * 4
+
+
+def test_what_is_requeued_comes_back_no_faster_than_the_limit(app: Deployment) -> None:
+    app.subscribe(limits=RequestLimits(a_second=2), pause=Pause(START, "the admin key"))
+
+    for number in range(4):
+        begin(app, app.deliver, range(number, number + 1))
+
+    steps = [number * 1.05 * SECOND / 2 for number in range(4)]
+    assert [message.due for message in app.on(Queue.RETRIES)] == [
+        START + SECOND + step for step in steps
+    ]
 
 
 def test_the_allowed_rate_of_the_handshake_is_divided_as_well(app: Deployment) -> None:
@@ -335,15 +375,19 @@ def test_all_shares_together_never_exceed_a_limit(steps: list[tuple[str, int]]) 
     alive.loop.end()
 
 
-def test_whoever_has_storage_has_its_share_in_the_end() -> None:
+def test_whoever_has_storage_has_its_share_in_the_end_until_it_is_killed() -> None:
     alive = Alive()
     for number in range(3):
         alive.do("begin", number)
-    for _ in range(11):
-        alive.loop.run(alive.shares())
-        alive.loop.advance(SECOND)
+    found = []
+    for seconds in (11, 40):
+        for _ in range(seconds):
+            alive.loop.run(alive.shares())
+            alive.loop.advance(SECOND)
+        found.append(sorted(alive.loop.run(alive.shares())))
+        alive.do("kill", 0)
 
-    assert sorted(alive.loop.run(alive.shares())) == [3, 3, 4]
+    assert found == [[3, 3, 4], [5, 5]]
     alive.loop.end()
 
 

@@ -12,7 +12,7 @@ from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
 from shared.http import Failure, NotAnswered
 from shared.metrics import Metric
-from shared.subscriptions.subscription import Batching, EventSubscription, Pause, SubscriptionKey
+from shared.subscriptions.subscription import Batching, EventSubscription, SubscriptionKey
 from tests.builders import DEAD, a_delivery, a_message
 from tests.functional.delivering.failing import fan_out, subscribe, url
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
@@ -35,7 +35,7 @@ def test_no_edition_counts_it_as_an_attempt(app: Deployment, profile: str) -> No
     (wait,) = app.queues.waits(Queue.RETRIES)
     assert (message.deliveries[0].attempts, message.deliveries[0].last) == (0, None)
     assert 5 * SECOND <= wait <= 15 * SECOND
-    assert (endpoint.health.health, endpoint.limit, endpoint.seconds) == (health, limit, None)
+    assert (endpoint.health.health, endpoint.limit, endpoint.times.average) == (health, limit, None)
     assert app.on(Queue.DEADLETTERS) == []
     assert not app.metrics.of(Metric.ATTEMPT_FAIL)
 
@@ -135,13 +135,12 @@ def test_no_line_is_waited_in_for_long_while_storage_hangs(app: Deployment) -> N
     app.limit_pushes(1)
     asked: list[EventSubscription] = []
 
-    async def hang(subscription: EventSubscription) -> Pause | None:
+    async def hang(subscription: EventSubscription) -> EventSubscription:
         asked.append(subscription)
         await asyncio.sleep(600)
-        return None
+        return subscription
 
-    endpoints = app.deliver.endpoints
-    endpoints.around = endpoints.around._replace(current_pause=hang)
+    app.deliver.endpoints.current = hang
     app.subscribe()
     app.pusher.takes = 20 * SECOND
     task = app.begin(a_message([a_delivery(number) for number in range(32)]))

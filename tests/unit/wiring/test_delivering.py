@@ -22,7 +22,7 @@ def test_the_trace_context_is_sent_unless_it_is_switched_off(
     monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
     monkeypatch.setenv("PUSHGRID_TRACE_CONTEXT", text)
 
-    push = cast("Push", delivering.deliver().endpoints.around.push)
+    push = cast("Push", delivering.deliver().endpoints.push)
 
     assert (push.new_span_id is delivering._new_span_id) is is_sent
 
