@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -15,7 +14,6 @@ from shared.arm.tracked_resource import (
     PROVIDER,
     ArmPath,
     check_name,
-    keep_or_make_keys,
     parse_resource,
     render_resource,
     render_tracked,
@@ -34,11 +32,10 @@ def parse_namespace(
     path: ArmPath,
     body: object,
     deployment: DeploymentCapabilities,
-    new_key: Callable[[], str],
     existing: Document | None = None,
 ) -> dict[str, Any]:
     """
-    Read the body of a PUT into the document to store; an *existing* namespace keeps its keys.
+    Read the body of a PUT into the document to store.
 
     Raises:
         InvalidDocument: all faults at once.
@@ -57,7 +54,7 @@ def parse_namespace(
         "isZoneRedundant": properties.flag("isZoneRedundant") or False,
     }
     raise_faults(root.faults)
-    return {"sku": _SKU, **stored, "keys": keep_or_make_keys(existing, new_key)}
+    return {"sku": _SKU, **stored}
 
 
 def render_namespace(stored: Document, public_url: str) -> dict[str, Any]:
@@ -66,11 +63,7 @@ def render_namespace(stored: Document, public_url: str) -> dict[str, Any]:
 
 
 def parse_namespace_topic(
-    name: TopicName,
-    body: object,
-    namespace: Document,
-    new_key: Callable[[], str],
-    existing: Document | None = None,
+    name: TopicName, body: object, namespace: Document, existing: Document | None = None
 ) -> dict[str, Any]:
     """
     Read the body of a PUT into the document to store under the stored *namespace*.
@@ -95,7 +88,6 @@ def parse_namespace_topic(
             "inputSchema": str(InputSchema.CLOUD_EVENTS),
             "eventRetentionInDays": days or _MAX_DAYS,
         },
-        "keys": keep_or_make_keys(existing, new_key),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from shared.arm.deployment_capabilities import DeploymentCapabilities, ParentTopic
 from shared.arm.network_rules_codec import parse_network_rules, to_networks
@@ -14,7 +14,6 @@ from shared.arm.tracked_resource import (
     PROVIDER,
     ArmPath,
     check_name,
-    keep_or_make_keys,
     parse_passthrough_properties,
     parse_resource,
     render_tracked,
@@ -27,24 +26,17 @@ _WITHOUT_DEFAULT = ("id", "topic", "eventTime")
 _WITH_DEFAULT = ("eventType", "subject", "dataVersion")
 
 
-class TopicSecrets(NamedTuple):
-    """Makes the keys and the id of a new topic; not called for an existing one."""
-
-    new_key: Callable[[], str]
-    new_id: Callable[[], str]
-
-
 def parse_topic(
     path: ArmPath,
     body: object,
     deployment: DeploymentCapabilities,
-    secrets: TopicSecrets,
+    new_id: Callable[[], str],
     existing: Document | None = None,
 ) -> dict[str, Any]:
     """
     Read the body of a PUT into the document to store.
 
-    An *existing* topic keeps its id and keys, and can't change its input schema.
+    An *existing* topic keeps its ids, and can't change its input schema.
 
     Raises:
         InvalidDocument: all faults at once.
@@ -64,8 +56,7 @@ def parse_topic(
     elif existing and _mapping(stored) != _mapping(existing):
         properties.refuse("inputSchemaMapping", "The input mapping of a topic can't be changed.")
     raise_faults(root.faults)
-    stored["metricResourceId"] = existing["metricResourceId"] if existing else secrets.new_id()
-    stored["keys"] = keep_or_make_keys(existing, secrets.new_key)
+    stored["metricResourceId"] = existing["metricResourceId"] if existing else new_id()
     return stored
 
 

@@ -78,11 +78,6 @@ def parse_resource(
     }
 
 
-def keep_or_make_keys(existing: Document | None, new_key: Callable[[], str]) -> Mapping[str, str]:
-    """Return the keys of the *existing* resource, or two new ones."""
-    return existing["keys"] if existing else {"key1": new_key(), "key2": new_key()}
-
-
 def read_key(root: Section, name: str, *, is_allowed: bool) -> str | None:
     """Read an access key that the caller chose: Base64, because signatures are made with it."""
     key = root.text(name)

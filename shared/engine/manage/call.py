@@ -48,9 +48,7 @@ def not_found(call: Call, arm_id: str) -> NotFound:
 
 
 def answer_page(
-    call: Call,
-    resources: Sequence[Resource],
-    render: Callable[[Document], Document],
+    call: Call, resources: Sequence[Resource], render: Callable[[Document], Document]
 ) -> HttpAnswer:
     """
     Answer the page of *resources* that the query of *call* asks for.

@@ -23,8 +23,7 @@ class CustomTopics(TrackedResources):
     partition = CUSTOM_TOPICS
 
     def parse(self, call: Call, body: object, existing: Document | None) -> Document:
-        secrets = topics.TopicSecrets(new_key=self.new_key, new_id=self.new_id)
-        return topics.parse_topic(self.path(call), body, self.deployment, secrets, existing)
+        return topics.parse_topic(self.path(call), body, self.deployment, self.new_id, existing)
 
     def render(self, stored: Document, public_url: str) -> Document:
         return topics.render_topic(stored, public_url)
@@ -42,8 +41,7 @@ class Namespaces(TrackedResources):
     partition = NAMESPACES
 
     def parse(self, call: Call, body: object, existing: Document | None) -> Document:
-        path = self.path(call)
-        return namespaces.parse_namespace(path, body, self.deployment, self.new_key, existing)
+        return namespaces.parse_namespace(self.path(call), body, self.deployment, existing)
 
     def render(self, stored: Document, public_url: str) -> Document:
         return namespaces.render_namespace(stored, public_url)
@@ -81,7 +79,7 @@ class NamespaceTopics(TrackedResources):
 
     def parse(self, call: Call, body: object, existing: Document | None) -> Document:
         namespace, name = self.parent.named(call).document, self._name(call)
-        return namespaces.parse_namespace_topic(name, body, namespace, self.new_key, existing)
+        return namespaces.parse_namespace_topic(name, body, namespace, existing)
 
     def patched(self, stored: Document, patch: object) -> object:
         return namespaces.patched_namespace_topic(stored, patch)

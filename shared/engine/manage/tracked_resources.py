@@ -77,7 +77,7 @@ class TrackedResources(ABC):
 
     @abstractmethod
     def parse(self, call: Call, body: object, existing: Document | None) -> Document:
-        """Read the body of a PUT into the document that replaces the *existing* one."""
+        """Read the body of a PUT into what replaces the *existing* document, without its keys."""
 
     def patched(self, stored: Document, patch: object) -> object:
         """Return the body of the PUT that has the effect of a PATCH."""
@@ -241,13 +241,15 @@ class TrackedResources(ABC):
 
     def _parsed(self, call: Call, body: object, existing: Resource | None) -> Document:
         """Read the body of a PUT into the document that replaces the *existing* one."""
-        if existing and not self.is_readable(existing):
-            repaired = self.parse(call, body, None)
-            return {**repaired, **_keys_in(existing.document)}
-        if existing and not self._is_here(existing, call):
+        known = existing.document if existing and self.is_readable(existing) else None
+        if existing and known and not self._is_here(existing, call):
             name = self.name(call)
             raise Conflict(f"There is a {self._words} '{name}' elsewhere in this deployment.")
-        return self.parse(call, body, existing.document if existing else None)
+        stored = self.parse(call, body, known)
+        if not self.has_keys:
+            return stored
+        keys = _usable_keys(existing.document) if existing else None
+        return {**stored, "keys": keys or {each: self.new_key() for each in KEY_NAMES}}
 
     @property
     def _words(self) -> str:
@@ -257,11 +259,11 @@ class TrackedResources(ABC):
         telemetry.info(f"{self.noun}.changed", **{self.noun: name}, action=action, by=call.by)
 
 
-def _keys_in(damaged: Document) -> Document:
-    """Return the member ``keys`` of a damaged document, if publishers could use them."""
-    keys = damaged.get("keys")
+def _usable_keys(stored: Document) -> Document | None:
+    """Return the keys of a document, which may be damaged, if publishers can use them."""
+    keys = stored.get("keys")
     is_whole = isinstance(keys, dict) and all(isinstance(keys.get(n), str) for n in KEY_NAMES)
-    return {"keys": keys} if is_whole else {}
+    return keys if is_whole else None
 
 
 def _answer_keys(stored: Document) -> HttpAnswer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 from pushgrid.testing.memory import START
 from shared.arm.deployment_capabilities import DeploymentCapabilities, SubscriptionRequest
 from shared.arm.namespace_codec import parse_namespace
-from shared.arm.topic_codec import TopicSecrets, parse_topic, to_parent_topic
+from shared.arm.topic_codec import parse_topic, to_parent_topic
 from shared.arm.topic_subscription_codec import NESTED
 from shared.arm.tracked_resource import ArmPath
 from shared.delivery.profiles import PROFILES
@@ -31,6 +30,7 @@ MAPPING = {
         "dataVersion": {"sourceField": None, "defaultValue": "1.0"},
     },
 }
+KEYS = {"keys": {"key1": "key1", "key2": "key2"}}
 PATH = ArmPath("s1", "rg", "topics", "orders")
 LATEST = PROFILES["latest"]
 DEPLOYMENT = DeploymentCapabilities(
@@ -49,16 +49,14 @@ def topic(
     existing: Mapping[str, Any] | None = None,
     **properties: Any,
 ) -> dict[str, Any]:
-    keys = (f"key{number}" for number in itertools.count(1))
     if body is None:
         body = {"location": "westeurope", "properties": properties}
-    secrets = TopicSecrets(new_key=lambda: next(keys), new_id=lambda: "metric-id")
-    return parse_topic(path, body, DEPLOYMENT, secrets, existing)
+    return KEYS | parse_topic(path, body, DEPLOYMENT, lambda: "metric-id", existing)
 
 
 def namespace(body: object) -> dict[str, Any]:
     path = PATH._replace(kind="namespaces", name="shop")
-    return parse_namespace(path, body, DEPLOYMENT, lambda: "key")
+    return KEYS | parse_namespace(path, body, DEPLOYMENT)
 
 
 def webhook(url: object = "https://crm.example/hook?code=s3cret", **members: Any) -> dict[str, Any]:

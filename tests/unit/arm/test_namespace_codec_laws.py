@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from typing import Any
 
@@ -28,7 +27,7 @@ from shared.arm.subscription_codec import to_subscription
 from shared.arm.tracked_resource import ArmPath
 from shared.events.topic import TopicName
 from tests.strategies import json_values, objects
-from tests.unit.arm.documents import LATEST, accepted, dead_letter, webhook
+from tests.unit.arm.documents import KEYS, LATEST, accepted, dead_letter, webhook
 
 DEPLOYMENT = DeploymentCapabilities(account="acct", profiles={"ns": LATEST}, default_profile="ns")
 PATH = ArmPath("s1", "rg", "namespaces", "shop")
@@ -88,13 +87,12 @@ _SUBSCRIPTIONS = st.fixed_dictionaries(
 
 
 def namespace(body: object, existing: Any = None) -> dict[str, Any]:
-    keys = (f"key{number}" for number in itertools.count(1))
-    return parse_namespace(PATH, body, DEPLOYMENT, lambda: next(keys), existing)
+    return KEYS | parse_namespace(PATH, body, DEPLOYMENT, existing)
 
 
 def topic(body: object, existing: Any = None) -> dict[str, Any]:
-    keys = (f"key{number}" for number in itertools.count(3))
-    return parse_namespace_topic(NAME, body, namespace({}), lambda: next(keys), existing)
+    keys = {"keys": {"key1": "key3", "key2": "key4"}}
+    return keys | parse_namespace_topic(NAME, body, namespace({}), existing)
 
 
 PARENT = to_namespace_parent_topic(topic({}), DEPLOYMENT)

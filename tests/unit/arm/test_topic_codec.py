@@ -118,16 +118,16 @@ def test_a_topic_can_have_128_ip_rules() -> None:
     assert str(rules[65]) == "fd00::/127"
 
 
-def test_replacing_keeps_id_name_and_keys() -> None:
+def test_replacing_keeps_ids_and_name() -> None:
     first = topic()
 
     second = topic(
         {"tags": {"a": "b"}},
         path=ArmPath("S1", "RG", "topics", "Orders"),
-        existing=first | {"keys": {}},
+        existing=first,
     )
 
-    assert (second["id"], second["name"], second["keys"]) == (TOPIC_ID, "orders", {})
+    assert (second["id"], second["name"]) == (TOPIC_ID, "orders")
     assert second["metricResourceId"] == first["metricResourceId"]
     assert second["tags"] == {"a": "b"}
 
