@@ -99,19 +99,17 @@ class ResourceCache:
         self._subscriptions.update(topic, lambda known: _with(known, name, found))
         return _readable(found)
 
-    def forget(self, topic: str) -> None:
-        """Drop a topic and its subscriptions: the next request reads them."""
-        self._topics.forget(topic.lower())
-        self._subscriptions.forget(topic.lower())
-
-    def forget_namespace(self, namespace: str) -> None:
-        """Drop the topics of a namespace, whose keys are its own: the next request reads them."""
-        for cache in (self._topics, self._absent):
-            cache.forget_all(f"{namespace.lower()}.")
-
-    def forget_sources(self) -> None:
-        """Drop the topics of sources: the next request reads them."""
-        self._topics.forget_all(SourceTopic("").joined)
+    def forget(self, table: Table, partition: str, name: str) -> None:
+        """Drop what was read of a row: the next request reads it."""
+        if table is Table.TOPICS and partition == NAMESPACES:  # Its topics have its keys.
+            for cache in (self._topics, self._absent):
+                cache.forget_all(f"{name.lower()}.")
+        elif table is Table.TOPICS and partition == SYSTEM_TOPICS:
+            self._topics.forget_all(SourceTopic("").joined)
+        else:
+            topic = name if table is Table.TOPICS else partition
+            self._topics.forget(topic.lower())
+            self._subscriptions.forget(topic.lower())
 
     def _of_topic(self, topic: str) -> _ByName:
         return self._subscriptions.get(
@@ -198,27 +196,19 @@ class InvalidatingStore:
         try:
             return self._store.put(table, partition, name, document, etag)
         finally:  # it may be stored even if storage did not answer
-            self._forget(table, partition, name)
+            self._cache.forget(table, partition, name)
 
     def delete(self, table: Table, partition: str, name: str, etag: str | None = None) -> bool:
         try:
             return self._store.delete(table, partition, name, etag)
         finally:
-            self._forget(table, partition, name)
+            self._cache.forget(table, partition, name)
 
     def list(self, table: Table, partition: str) -> Sequence[Resource]:
         return self._store.list(table, partition)
 
     def list_all(self, table: Table) -> Sequence[Resource]:
         return self._store.list_all(table)
-
-    def _forget(self, table: Table, partition: str, name: str) -> None:
-        if table is Table.TOPICS and partition == NAMESPACES:
-            self._cache.forget_namespace(name)
-        elif table is Table.TOPICS and partition == SYSTEM_TOPICS:
-            self._cache.forget_sources()
-        else:
-            self._cache.forget(name if table is Table.TOPICS else partition)
 
 
 def _of_row(

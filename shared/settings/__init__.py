@@ -59,26 +59,19 @@ class LogFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """
-    Everything that can be set, each with the name of its environment variable in ``NAMES``.
+    """Everything that can be set, each with the name of its environment variable in ``NAMES``."""
 
-    Both admin keys are valid at the same time; without any the management API is closed to keys.
-    *public_url* ``None``: taken from the
-    request. *client_ip_header* is in lower case; ``None``: the clients' addresses are unknown.
-    *storage* is a connection as `storage_setting` returns it, and so are *deadletter_accounts*.
-    The host reads the schedules; without one it leaves out that timer only. *entra_tenant* has its
-    effect through *entra_issuer* and *entra_jwks_url*, whose defaults are derived from it.
-    """
-
-    storage: Mapping[str, str] = field(repr=False)
+    storage: Connection = field(repr=False)
+    # The host reads the schedules; without one it leaves out that timer only.
     wake_schedule: str | None = None
     deadletter_schedule: str | None = None
     deadletter_accounts: Mapping[str, Connection] = field(default_factory=dict, repr=False)
+    # Both are valid at the same time; without any the management API is closed to keys.
     admin_key: str | None = field(default=None, repr=False)
     admin_key_2: str | None = field(default=None, repr=False)
     reader_key: str | None = field(default=None, repr=False)
     profile: str = "latest"
-    public_url: str | None = None
+    public_url: str | None = None  # ``None``: taken from the request
     allow_http: bool = False
     allowed_networks: tuple[Network, ...] = ()
     name_servers: tuple[str, ...] = ()
@@ -95,7 +88,7 @@ class Settings:
     honor_retry_after: bool = False
     probation_counts_attempt: bool = False
     probation_ends_events: bool = False
-    client_ip_header: str | None = None
+    client_ip_header: str | None = None  # in lower case
     ca_bundle: str | None = None
     egress_proxy: EgressProxy | None = None
     client_certificate: str | None = field(default=None, repr=False)
@@ -103,7 +96,7 @@ class Settings:
     client_key_password: str | None = field(default=None, repr=False)
     az_login: bool = False
     console: bool = True
-    entra_tenant: str | None = None
+    entra_tenant: str | None = None  # issuers and the URL of keys are derived from it
     entra_issuer: tuple[str, ...] = ()
     entra_jwks_url: str | None = None
     entra_audience: tuple[str, ...] = EVENT_GRID_AUDIENCE

@@ -13,7 +13,7 @@ from shared.engine.timers.poison import ReturnPoison
 from shared.engine.timers.queue_watch import WatchQueues
 from shared.engine.timers.receiving import Intake
 from shared.engine.timers.source_events import BlobNotices, SourceEvents
-from shared.engine.timers.timer_runs import Job, Timer, TimerRuns
+from shared.engine.timers.timer_runs import Job, Timer
 from shared.engine.timers.waiting_events import WatchWaiting
 from shared.engine.timers.wake import Wake
 from shared.events.event import Event
@@ -31,7 +31,7 @@ def wake() -> Timer:
     work = Wake(
         intake=_intake(), receiver=storage.queues(), requeue=storage.blocking_requeue(), clock=CLOCK
     )
-    return Timer(name="wake", jobs={"wake": work}, runs=timer_runs(), clock=CLOCK)
+    return Timer(name="wake", jobs={"wake": work}, state=storage.resources(), clock=CLOCK)
 
 
 @once
@@ -82,7 +82,7 @@ def deadletter_timer() -> Timer:
             clock_records=storage.clock_records(),
         ),
     }
-    return Timer(name="deadletter", jobs=work, runs=timer_runs(), clock=CLOCK)
+    return Timer(name="deadletter", jobs=work, state=storage.resources(), clock=CLOCK)
 
 
 @once
@@ -113,11 +113,6 @@ def _accept(topic: Topic, events: Sequence[Event], publish_id: str) -> None:
     from shared.wiring.publishing import publish  # for the few deployments that subscribe
 
     bridge().run(publish().accept(topic, events, publish_id))
-
-
-@once
-def timer_runs() -> TimerRuns:
-    return TimerRuns(state=storage.resources(), clock=CLOCK)
 
 
 @once

@@ -167,7 +167,9 @@ def test_what_somebody_else_has_received_is_left_alone(subject: Subject) -> None
 
 
 def test_what_is_gone_can_be_deleted_and_hidden(subject: Subject) -> None:
-    unknown = Received(text="one", handle=("b3c1f7b4-0000-4000-8000-000000000000", "AgAAAAMAAAAA"))
+    unknown = Received(
+        text="one", receipt=Receipt("b3c1f7b4-0000-4000-8000-000000000000", "AgAAAAMAAAAA")
+    )
     subject.queues.delete(Queue.WAITING, unknown)  # there is not even a queue
     subject.queues.hide(Queue.WAITING, unknown, timedelta())
     subject.sender.put(Queue.WAITING, "one")
@@ -261,12 +263,11 @@ def test_a_message_knows_how_often_it_was_received(subject: Subject) -> None:
 
 
 def test_a_received_message_can_be_replaced(subject: Subject) -> None:
-    """Its handle is a receipt."""
     subject.sender.put(Queue.WAITING, "one")
     (received,) = subject.queues.receive(Queue.WAITING, HOUR)
 
-    renewed = subject.sender.replace(Queue.WAITING, Receipt(received.handle), "two", timedelta())
-    stale = subject.sender.replace(Queue.WAITING, Receipt(received.handle), "three", HOUR)
+    renewed = subject.sender.replace(Queue.WAITING, received.receipt, "two", timedelta())
+    stale = subject.sender.replace(Queue.WAITING, received.receipt, "three", HOUR)
 
     assert (renewed is not None, stale) == (True, None)
     assert subject.texts() == ["two"]

@@ -24,14 +24,14 @@ from shared.adapters.storage.metrics import StorageMetrics
 from shared.adapters.storage.queues import StorageQueues
 from shared.adapters.storage.tables import StorageResources
 from shared.deadletter.reader import UnreadableBlob
-from shared.engine.ports import Queue, Received, Table
+from shared.engine.ports import Queue, Receipt, Received, Table
 from shared.errors import StorageUnavailable, StorageUnreachable
 from tests.builders import DEAD, a_minute, a_record
 from tests.contract.scripted_storage import STORED, Answer, ScriptedStorage
 from tests.senders import OnLoopSender, sender_of
 from tests.serving import serving
 
-MESSAGE = Received(text="one", handle=("1", "r"))
+MESSAGE = Received(text="one", receipt=Receipt("1", "r"))
 ORDERS = Table.TOPICS, "topic", "orders"
 
 
@@ -221,11 +221,6 @@ def test_a_queue_that_another_process_makes_first_is_used(
     sender.put(Queue.WAITING, "one")
 
     assert [request.split()[0] for request in storage.requests] == ["POST", "PUT", "POST"]
-
-
-def test_a_message_of_others_is_a_mistake(queues: StorageQueues) -> None:
-    with pytest.raises(ValueError, match="not a handle of this adapter"):
-        queues.delete(Queue.WAITING, Received(text="one", handle=None))
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ class MemoryQueues(Faulty):
                 raise Unstorable
             message = StoredMessage(text, self._in(visible_in), self._clock.now())
             self.stored[queue].append(message)
-            return Receipt((message.identity, message.receipt))
+            return Receipt(message.identity, message.receipt)
 
     def put_all(
         self, queue: Queue, texts: Sequence[str], visible_in: timedelta = timedelta()
@@ -95,7 +95,7 @@ class MemoryQueues(Faulty):
                 return None
             held.text = text
             self._hide(held, visible_in)
-            return Receipt((held.identity, held.receipt))
+            return Receipt(held.identity, held.receipt)
 
     def receive(self, queue: Queue, hidden_for: timedelta) -> Sequence[Received]:
         with self._at_work("receive"):
@@ -107,7 +107,7 @@ class MemoryQueues(Faulty):
             return [
                 Received(
                     text=message.text,
-                    handle=(message.identity, message.receipt),
+                    receipt=Receipt(message.identity, message.receipt),
                     count=message.count,
                 )
                 for message in visible
@@ -115,12 +115,12 @@ class MemoryQueues(Faulty):
 
     def delete(self, queue: Queue, message: Received) -> None:
         with self._at_work("delete"):
-            if held := self._held(queue, message.handle):
+            if held := self._held(queue, message.receipt):
                 self.stored[queue].remove(held)
 
     def hide(self, queue: Queue, message: Received, visible_in: timedelta) -> None:
         with self._at_work("hide"):
-            if held := self._held(queue, message.handle):
+            if held := self._held(queue, message.receipt):
                 self._hide(held, visible_in)
 
     def peek(self, queue: Queue) -> Backlog:
@@ -130,9 +130,9 @@ class MemoryQueues(Faulty):
             peeked = [Peeked(each.text, each.stored_at) for each in visible]
             return Backlog(len(self.stored[queue]), peeked)
 
-    def _held(self, queue: Queue, handle: object) -> StoredMessage | None:
+    def _held(self, queue: Queue, receipt: Receipt) -> StoredMessage | None:
         stored = self.stored[queue]
-        return next((each for each in stored if (each.identity, each.receipt) == handle), None)
+        return next((each for each in stored if (each.identity, each.receipt) == receipt), None)
 
     def _hide(self, message: StoredMessage, wait: timedelta) -> None:
         message.visible_at = self._in(wait)

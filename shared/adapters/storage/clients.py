@@ -33,8 +33,8 @@ class StorageClients:
     Makes the clients when they are first needed; they may be used from any thread.
 
     *storage* is a connection such as ``Settings.storage``, with the addresses of *services* at
-    least. *prefix* precedes all names of queues, tables and
-    containers, so that tests can share an account; it has lower-case letters and digits.
+    least. *prefix*, of lower-case letters and digits, precedes all names of queues, tables and
+    containers, so that tests can share an account.
     """
 
     def __init__(

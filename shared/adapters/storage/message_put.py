@@ -31,7 +31,7 @@ from shared.errors import StorageUnavailable, is_shortage
 from shared.http import Answered, Exchange, Failure, NotAnswered, OutboundRequest
 
 _UNAUTHORIZED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
-NO_RECEIPT = Receipt(("", ""))  # of a message that is stored, as far as the status says
+NO_RECEIPT = Receipt("", "")  # of a message that is stored, as far as the status says
 _STORED = re.compile(rb"<MessageId>([^<]+)<.*<PopReceipt>([^<]+)<", re.DOTALL)
 
 Send = Callable[[OutboundRequest, timedelta], Awaitable[Exchange]]
@@ -83,7 +83,7 @@ class MessagePut:
         if answer.status_code != HTTPStatus.CREATED:
             raise _refusal(answer)
         receipt = _STORED.search(answer.body())  # The rest of the answer may have been cut off.
-        return Receipt((receipt[1].decode(), receipt[2].decode())) if receipt else NO_RECEIPT
+        return Receipt(receipt[1].decode(), receipt[2].decode()) if receipt else NO_RECEIPT
 
     async def try_once(self, queue: str, text: str, *, expires: int, send: SendOnce) -> Exchange:
         """

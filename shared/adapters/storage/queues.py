@@ -49,7 +49,7 @@ class StorageQueues:
         return [
             Received(
                 text=message.content or "",
-                handle=(message.id, message.pop_receipt),
+                receipt=Receipt(message.id, message.pop_receipt or ""),
                 count=message.dequeue_count or 1,
             )
             for message in messages or ()
@@ -57,17 +57,15 @@ class StorageQueues:
 
     def delete(self, queue: Queue, message: Received) -> None:
         client = self._account.queue(queue)
-        identity, receipt = handle_of(message.handle)
         with storage_errors():
-            none_if_code(lambda: client.delete_message(identity, receipt), *GONE)
+            none_if_code(lambda: client.delete_message(*message.receipt), *GONE)
 
     def hide(self, queue: Queue, message: Received, visible_in: timedelta) -> None:
         client = self._account.queue(queue)
-        identity, receipt = handle_of(message.handle)
         seconds = whole_seconds(visible_in)
         with storage_errors():
             none_if_code(
-                lambda: client.update_message(identity, receipt, visibility_timeout=seconds), *GONE
+                lambda: client.update_message(*message.receipt, visibility_timeout=seconds), *GONE
             )
 
     def peek(self, queue: Queue) -> Backlog:
@@ -91,20 +89,6 @@ class StorageQueues:
 def whole_seconds(wait: timedelta) -> int:
     """Round *wait* up to whole seconds: between none and the seven days a queue can hide."""
     return max(0, min(math.ceil(wait.total_seconds()), MAX_VISIBILITY_SECONDS))
-
-
-def handle_of(handle: object) -> tuple[str, str]:
-    """
-    Return the id of a message and its receipt.
-
-    Raises:
-        ValueError: this adapter made no such *handle*.
-    """
-    match handle:
-        case (str(identity), str(receipt)):
-            return identity, receipt
-        case other:
-            raise ValueError(f"{other!r} is not a handle of this adapter")
 
 
 class StorageSender:
@@ -174,10 +158,9 @@ class StorageSender:
     async def take_back(self, queue: Queue, receipt: Receipt) -> bool:
         if receipt == NO_RECEIPT:
             return False
-        identity, pop_receipt = handle_of(receipt)
 
         def delete() -> bool:
-            self._account.queue(queue).delete_message(identity, pop_receipt)
+            self._account.queue(queue).delete_message(*receipt)
             return True
 
         with storage_errors():
@@ -188,13 +171,12 @@ class StorageSender:
     ) -> Receipt | None:
         if receipt == NO_RECEIPT:
             return None
-        identity, pop_receipt = handle_of(receipt)
 
         def update() -> Receipt:
             updated = self._account.queue(queue).update_message(
-                identity, pop_receipt, content=text, visibility_timeout=whole_seconds(visible_in)
+                *receipt, content=text, visibility_timeout=whole_seconds(visible_in)
             )
-            return Receipt((identity, updated.pop_receipt))
+            return receipt._replace(pop_receipt=updated.pop_receipt or "")
 
         with storage_errors():
             return await self._off_loop(lambda: none_if_code(update, *GONE))

@@ -6,13 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple, NewType, Protocol
+from typing import NamedTuple, Protocol
 
 from shared.delivery.messages.publication import Publication
 from shared.errors import StorageUnavailable
 
-# Opaque to callers; valid until its message is received.
-Receipt = NewType("Receipt", object)
+
+class Receipt(NamedTuple):
+    """Identifies a message that was put or received, until it is received again or replaced."""
+
+    message_id: str
+    pop_receipt: str
+
 
 PutResult = Receipt | StorageUnavailable  # what comes of a put
 
@@ -33,7 +38,7 @@ class Received:
     """A received message, hidden from other receivers for the requested time."""
 
     text: str
-    handle: object  # opaque: what deleting or hiding the message needs
+    receipt: Receipt  # for deleting, hiding or replacing it
     count: int = 1  # how often it was received, this time included
 
 

@@ -27,7 +27,6 @@ from shared.engine.ports import (
     OnLoop,
     PayloadStore,
     Queue,
-    Receipt,
     Receiver,
     Sender,
 )
@@ -246,13 +245,13 @@ class WriteDeadLetters:
         """
         each = left[number]
         text = with_blob(each.received.text, path)
-        receipt = Receipt(each.received.handle)
-        replacing = self.sender.replace(Queue.DEADLETTERS, receipt, text, HIDDEN_FOR)
-        renewed = self.on_loop(replacing)
-        left[number] = replace(each, received=replace(each.received, text=text, handle=renewed))
+        receipt = each.received.receipt
+        renewed = self.on_loop(self.sender.replace(Queue.DEADLETTERS, receipt, text, HIDDEN_FOR))
         if renewed is None:
             del left[number]
-        return renewed is not None
+            return False
+        left[number] = replace(each, received=replace(each.received, text=text, receipt=renewed))
+        return True
 
     def _store(
         self, target: BlobTarget, batch: list[ReadyMessage], last_path: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol
 
@@ -21,34 +21,6 @@ class LastRun(NamedTuple):
 
     at: datetime
     failed: tuple[str, ...]
-
-
-@dataclass(slots=True, kw_only=True)
-class TimerRuns:
-    """Stores the last runs. One per process."""
-
-    state: ResourceStore
-    clock: Clock
-    _recorded: dict[str, LastRun] = field(default_factory=dict)
-
-    def record(self, timer: str, failed: Sequence[str]) -> None:
-        """Store that *timer* has run, unless that is known; best effort."""
-        run = LastRun(self.clock.now(), tuple(failed))
-        known = self._recorded.get(timer)
-        is_known = known is not None and is_pending(known.at + EVERY, run.at, EVERY)
-        if known and is_known and known.failed == run.failed:
-            return
-        document = {"timer": timer, "lastRun": timestamp(run.at), "failed": list(run.failed)}
-        key = Table.TOPICS, STATE, f"timer-{timer}"
-        try:
-            stored = self.state.get(*key)
-            self.state.put(*key, document, stored.etag if stored else None)
-        except Conflict:
-            pass  # Another instance ran it, too.
-        except StorageUnavailable as error:
-            telemetry.error("timer.unrecorded", timer=timer, detail=str(error))
-            return
-        self._recorded[timer] = run
 
 
 def last_runs(rows: Iterable[Resource]) -> Mapping[str, LastRun]:
@@ -72,15 +44,16 @@ class JobsFailed(Exception):
     """Jobs of a timer failed; each has logged why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Timer:
     """Runs the jobs of a timer in order, each with its share of the time, and records the run."""
 
     name: str
     jobs: Mapping[str, Job]
-    runs: TimerRuns
+    state: ResourceStore
     clock: Clock
     run_for: timedelta = timedelta(minutes=2)  # and a put may be repeated for two more
+    _recorded: LastRun | None = None
 
     def run(self) -> None:
         """
@@ -96,6 +69,25 @@ class Timer:
             except Exception as error:  # noqa: BLE001 - an internal error must not stop the others
                 failed.append(name)
                 telemetry.error("timer.failed", job=name, detail=f"{type(error).__name__}: {error}")
-        self.runs.record(self.name, failed)
+        self.record(failed)
         if failed:
             raise JobsFailed(", ".join(failed))
+
+    def record(self, failed: Sequence[str]) -> None:
+        """Store that the timer has run, unless that is known; best effort."""
+        run = LastRun(self.clock.now(), tuple(failed))
+        known = self._recorded
+        is_known = known is not None and is_pending(known.at + EVERY, run.at, EVERY)
+        if known and is_known and known.failed == run.failed:
+            return
+        document = {"timer": self.name, "lastRun": timestamp(run.at), "failed": list(run.failed)}
+        key = Table.TOPICS, STATE, f"timer-{self.name}"
+        try:
+            stored = self.state.get(*key)
+            self.state.put(*key, document, stored.etag if stored else None)
+        except Conflict:
+            pass  # Another instance ran it, too.
+        except StorageUnavailable as error:
+            telemetry.error("timer.unrecorded", timer=self.name, detail=str(error))
+            return
+        self._recorded = run

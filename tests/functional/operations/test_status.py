@@ -32,9 +32,9 @@ from shared.engine.ports import STATE, Queue, Table
 from shared.engine.replaying.job import JobState, ReplayJob
 from shared.engine.timers.queue_watch import WatchQueues
 from shared.engine.timers.timer_runs import (
+    Job,
     JobsFailed,
     Timer,
-    TimerRuns,
     last_runs,
 )
 from shared.errors import StorageUnavailable
@@ -49,12 +49,15 @@ MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 RUNS = Table.TOPICS, "state"
 
 
+def timer(app: Deployment, name: str, jobs: dict[str, Job] | None = None) -> Timer:
+    return Timer(name=name, jobs=jobs or {}, state=app.resources, clock=app.clock)
+
+
 class Statuses:
     """The status function of a deployment."""
 
     def __init__(self, app: Deployment) -> None:
         self.app = app
-        self.runs = TimerRuns(state=app.resources, clock=app.clock)
         self.status = Status(
             counts=app.counts,
             snapshot=lambda: take_snapshot(app.queues, app.resources, app.clock),
@@ -163,10 +166,10 @@ def test_storage_that_fails_is_unhealthy(app: Deployment, statuses: Statuses, me
 
 
 def test_the_timers_last_runs_are_shown(app: Deployment, statuses: Statuses) -> None:
-    statuses.runs.record("wake", [])
-    statuses.runs.record("deadletter", ["poison"])
+    timer(app, "wake").record([])
+    timer(app, "deadletter").record(["poison"])
     app.clock.advance(LATE + MINUTE)
-    TimerRuns(state=app.resources, clock=app.clock).record("deadletter", ["poison"])
+    timer(app, "deadletter").record(["poison"])
     for name, damage in (("no-json", None), ("timer-other", {"timer": "other", "lastRun": 1})):
         app.resources.damage(Table.TOPICS, "state", name, damage)
 
@@ -182,13 +185,14 @@ def test_the_timers_last_runs_are_shown(app: Deployment, statuses: Statuses) -> 
 def test_a_timer_whose_last_run_is_still_to_come_is_not_healthy(
     app: Deployment, statuses: Statuses
 ) -> None:
+    wake = timer(app, "wake")
     app.clock.jump(6 * HOUR)
-    statuses.runs.record("wake", [])
+    wake.record([])
     app.clock.jump(-6 * HOUR)
 
     assert statuses.health()["reasons"] == ["the timer wake has run 21600 s ahead of the clock"]
 
-    statuses.runs.record("wake", [])
+    wake.record([])
     assert statuses.health()["reasons"] == []
 
 
@@ -206,15 +210,14 @@ def test_a_hold_that_is_too_long_is_shown_as_it_is_kept(app: Deployment) -> None
 
 
 def test_a_run_is_stored_once_a_minute_and_a_change_at_once(app: Deployment) -> None:
-    runs = TimerRuns(state=app.resources, clock=app.clock)
-    etags = []
+    wake, etags = timer(app, "wake"), []
     for failed in ([], [], ["x"], [], []):
-        runs.record("wake", failed)
+        wake.record(failed)
         app.clock.advance(timedelta(seconds=10))
         (row,) = app.resources.list(*RUNS)
         etags.append(row.etag)
     app.clock.advance(MINUTE)
-    runs.record("wake", [])
+    wake.record([])
 
     (row,) = app.resources.list(*RUNS)
     assert len({*etags, row.etag}) == 4
@@ -223,22 +226,19 @@ def test_a_run_is_stored_once_a_minute_and_a_change_at_once(app: Deployment) -> 
 def test_a_run_that_can_not_be_noted_fails_nothing(app: Deployment, logged: Logged) -> None:
     app.resources.fail_next("put")
 
-    runs = TimerRuns(state=app.resources, clock=app.clock)
-    Timer(name="wake", jobs={}, runs=runs, clock=app.clock).run()
+    timer(app, "wake").run()
 
     assert len(logged("timer.unrecorded")) == 1
 
 
 def test_a_timers_failure_is_noted(app: Deployment) -> None:
-    runs = TimerRuns(state=app.resources, clock=app.clock)
-
     class Failing:
         def run(self, _: object) -> None:
             raise StorageUnavailable
 
     for name, job in (("deadletter", "housekeeping"), ("wake", "wake")):
         with pytest.raises(JobsFailed, match=job):
-            Timer(name=name, jobs={job: Failing()}, runs=runs, clock=app.clock).run()
+            timer(app, name, {job: Failing()}).run()
 
     found = last_runs(app.resources.list(Table.TOPICS, STATE))
     assert {name: run.failed for name, run in found.items()} == {
@@ -267,7 +267,7 @@ def test_totals_are_shown_as_prometheus_reads_them(app: Deployment, statuses: St
     published = {Series(Metric.PUBLISH_SUCCESS): Sum(123456789, 9, 1, 9)}
     app.counts.write([hour("crm", counts), hour("", published)])
     app.queues.put(Queue.WAITING, "text", HOUR)
-    statuses.runs.record("wake", [])
+    timer(app, "wake").record([])
 
     found = statuses.samples()
 

@@ -13,7 +13,7 @@ from shared.delivery.messages.message import VERSION
 from shared.engine.ports import Queue
 from shared.engine.timers import receiving
 from shared.engine.timers.receiving import ReadMessage
-from shared.engine.timers.timer_runs import Job, JobsFailed, Timer, TimerRuns
+from shared.engine.timers.timer_runs import Job, JobsFailed, Timer
 from shared.errors import StorageUnavailable
 from tests.builders import a_delivery, a_message, a_note
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
@@ -251,9 +251,8 @@ def test_a_failing_job_does_not_stop_the_others(
         "third": Recorded(error),
     }
 
-    runs = TimerRuns(state=app.resources, clock=app.clock)
     with pytest.raises(JobsFailed, match="first, third"):
-        Timer(name="deadletter", jobs=jobs, runs=runs, clock=app.clock).run()
+        Timer(name="deadletter", jobs=jobs, state=app.resources, clock=app.clock).run()
 
     assert [each.deadlines for each in jobs.values() if isinstance(each, Recorded)] == [
         [START + 40 * SECOND]

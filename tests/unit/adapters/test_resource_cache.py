@@ -280,7 +280,7 @@ def test_a_topic_that_cannot_be_read_is_an_outage_and_serves_as_it_was_known(
     store.damage(Table.TOPICS, kind, row, damage)
     clock.advance(CACHE_FOR)
     served = directory.topic(name)
-    directory.forget(name)
+    directory.forget(Table.TOPICS, CUSTOM_TOPICS, name)
 
     assert (served, known is not None) == (known, True)
     with pytest.raises(UnreadableDocument):
@@ -319,7 +319,7 @@ def test_a_topic_of_a_namespace_has_the_keys_of_its_namespace(
     store.put_topic("shop.orders", NAMESPACE_TOPICS)
     assert directory.topic("shop.orders") is None  # without its namespace there is no topic
     store.put_topic("shop", NAMESPACES, key="k1")
-    directory.forget("shop.orders")
+    directory.forget(Table.TOPICS, NAMESPACE_TOPICS, "shop.orders")
 
     assert keys_of(directory.topic("Shop.Orders")) == ("k1",)
 

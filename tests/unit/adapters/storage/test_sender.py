@@ -47,7 +47,7 @@ def test_a_few_puts_do_not_wait_for_many() -> None:
             if text == "slow":
                 begun.release()
                 await may_end.wait()
-            return Receipt((text, ""))
+            return Receipt(text, "")
 
         sender = sender_with(put)
         large = [
@@ -76,7 +76,7 @@ def test_a_queue_that_hangs_keeps_no_other_queues_puts_waiting() -> None:
         async def put(text: str) -> Receipt:
             if text == "hangs":
                 await may_end.wait()
-            return Receipt((text, ""))
+            return Receipt(text, "")
 
         sender = sender_with(put)
         hanging = [asyncio.create_task(sender.put(Queue.RETRIES, "hangs")) for _ in range(2 * PUTS)]
@@ -98,7 +98,7 @@ def test_the_puts_of_a_process_are_bounded() -> None:
         most = max(most, under_way)
         await asyncio.sleep(0)
         under_way -= 1
-        return Receipt((text, ""))
+        return Receipt(text, "")
 
     async def put_much() -> None:
         sender = sender_with(put)
@@ -117,7 +117,7 @@ def test_each_text_is_put_once_and_its_fault_is_its_own() -> None:
         await asyncio.sleep(0)
         if int(text) % 7 == 0:
             raise StorageUnavailable
-        return Receipt((text, ""))
+        return Receipt(text, "")
 
     async def put_all() -> Sequence[object]:
         texts = [str(number) for number in range(100)]
@@ -139,7 +139,7 @@ def test_a_bug_is_raised_after_what_was_begun() -> None:
             raise KeyError(text)
         await asyncio.sleep(0)
         ended.append(text)
-        return Receipt((text, ""))
+        return Receipt(text, "")
 
     async def put_all() -> None:
         await sender_with(put).put_all(Queue.DELIVERIES, ["a", "b", "c"])
@@ -157,7 +157,7 @@ def test_the_host_hears_of_messages_that_are_stored_and_visible() -> None:
         if text == "lost":
             raise StorageUnavailable
         assert not seen
-        return Receipt((text, ""))
+        return Receipt(text, "")
 
     sender = sender_with(put, seen.append)
 
@@ -178,7 +178,7 @@ def test_a_queue_is_made_where_the_answer_that_it_is_missing_was_cut_off() -> No
             missing = HttpResponseError("cut off")
             missing.status_code = 404
             raise missing
-        return Receipt((text, ""))
+        return Receipt(text, "")
 
     sender = sender_with(put)
     sender._create = made.append  # type: ignore[method-assign, assignment]
