@@ -74,6 +74,8 @@ class MonitoredResources:
         query = parse_query(call.query, self.clock.now(), _DEFINITIONS[self.type])
         found = self._found(call)
         counted = aggregate(query, self._sources(call, query, self._topics(found)))
+        # A namespace topic has its namespace's location.
+        region = (self.topics.parent or self.topics).named(call).document["location"]
         resource = _resource(call)
         value = [render_metric(resource, query, each, counted[each.name]) for each in query.metrics]
         return answer(
@@ -83,7 +85,7 @@ class MonitoredResources:
                 "timespan": f"{timestamp(query.since)}/{timestamp(query.until)}",
                 "interval": query.interval_name,
                 "namespace": self.type,
-                "resourceregion": self._region(call),
+                "resourceregion": region,
                 "value": value,
             },
         )
@@ -111,10 +113,6 @@ class MonitoredResources:
             return [MonitoredTopic(found["name"], self.topics.name_of(found))]
         topics = self.members.of(found["name"])
         return [MonitoredTopic(each["name"], self.members.name_of(each)) for each in topics]
-
-    def _region(self, call: Call) -> str:
-        """Return a resource's location; a namespace topic has its namespace's."""
-        return str((self.topics.parent or self.topics).named(call).document["location"])
 
     def _sources(
         self, call: Call, query: MetricsQuery, counted: Sequence[MonitoredTopic]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from shared.arm.deployment_capabilities import DeploymentCapabilities
 from shared.arm.namespace_codec import TOPIC_TYPE as NAMESPACE_TOPIC_TYPE
@@ -120,8 +120,8 @@ class RouteTable:
             *_tracked(_TOPIC, topics),
             *self._metrics(_TOPIC, TOPIC_TYPE, topics),
             route(f"{_TOPIC}/matches", POST=partial(match_events, nested, topics.check)),
-            *self._of(nested, f"{_TOPIC}/{below}", EXTENSION_TYPE),
-            *self._of(extension, f"{_TOPIC}/{extensions}", EXTENSION_TYPE),
+            *self._of_subscriptions(f"{_TOPIC}/{below}", EXTENSION_TYPE, nested),
+            *self._of_subscriptions(f"{_TOPIC}/{extensions}", EXTENSION_TYPE, extension),
             route(f"{_SUBSCRIPTION}/{_PROVIDER}/namespaces", GET=namespaces.list),
             *_tracked(_NAMESPACE, namespaces),
             *self._metrics(_NAMESPACE, NAMESPACE_TYPE, namespaces, members=of_namespaces),
@@ -131,15 +131,17 @@ class RouteTable:
                 f"{_NAMESPACE_TOPIC}/matches",
                 POST=partial(match_events, namespaced, of_namespaces.check),
             ),
-            *self._of(namespaced, f"{_NAMESPACE_TOPIC}/{below}", NAMESPACE_SUBSCRIPTION_TYPE),
+            *self._of_subscriptions(
+                f"{_NAMESPACE_TOPIC}/{below}", NAMESPACE_SUBSCRIPTION_TYPE, namespaced
+            ),
             route(f"{_SUBSCRIPTION}/{_PROVIDER}/systemTopics", GET=system_topics.list),
             *_tracked(_SYSTEM_TOPIC, system_topics),
             *self._metrics(_SYSTEM_TOPIC, SYSTEM_TOPIC_TYPE, system_topics),
-            *self._of(of_system_topics, f"{_SYSTEM_TOPIC}/{below}", SYSTEM_TYPE),
+            *self._of_subscriptions(f"{_SYSTEM_TOPIC}/{below}", SYSTEM_TYPE, of_system_topics),
             *self._metrics(_ACCOUNT, SYSTEM_TOPIC_TYPE, of_accounts.topics),
-            *self._of(of_accounts, f"{_ACCOUNT}/{extensions}", EXTENSION_TYPE),
+            *self._of_subscriptions(f"{_ACCOUNT}/{extensions}", EXTENSION_TYPE, of_accounts),
             *self._metrics(_DEPLOYMENT, SYSTEM_TOPIC_TYPE, of_deployment.topics),
-            *self._of(of_deployment, f"{_DEPLOYMENT}/{extensions}", EXTENSION_TYPE),
+            *self._of_subscriptions(f"{_DEPLOYMENT}/{extensions}", EXTENSION_TYPE, of_deployment),
             *self._replays(),
             route(f"{_GROUP}/{_PROVIDER}/holds", GET=lists.holds),
             *_lists(_SUBSCRIPTION, lists),
@@ -147,7 +149,9 @@ class RouteTable:
             *_refused(f"{{*scope}}/{extensions}"),
         )
 
-    def _of(self, subscriptions: Subscriptions, path: str, type_name: str) -> tuple[Route, ...]:
+    def _of_subscriptions(
+        self, path: str, type_name: str, subscriptions: Subscriptions
+    ) -> tuple[Route, ...]:
         """Return the routes of event subscriptions in one form."""
         history = EventHistory(
             subscriptions=subscriptions,
@@ -223,7 +227,7 @@ class RouteTable:
             route(f"{path}/{{replay}}/cancel", POST=replays.cancel),
         )
 
-    def _kind(self, of: type[T], **own: Any) -> T:
+    def _kind(self, of: type[T], parent: TrackedResources | None = None) -> T:
         return of(
             resources=self.resources,
             deployment=self.deployment,
@@ -231,7 +235,7 @@ class RouteTable:
             new_key=self.new_key,
             new_id=self.new_id,
             backoff=self.backoff,
-            **own,
+            parent=parent,
         )
 
     def _subscriptions(self, topics: Topics, form: SubscriptionForm) -> Subscriptions:
