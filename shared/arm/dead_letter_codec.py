@@ -11,10 +11,9 @@ from shared.arm.tracked_resource import ACCOUNT_ID, account_of
 from shared.delivery.delivery_profile import Feature
 from shared.subscriptions.subscription import DeadLetterDestination
 
-_CONTAINER = re.compile(r"(?=.{3,63}\Z)[a-z0-9]+(-[a-z0-9]+)*")
+_STORAGE_NAME = re.compile(r"(?=.{3,63}\Z)[a-z0-9]+(-[a-z0-9]+)*")
 # Containers of the app and its host in the app's own account.
 _OWN_CONTAINER = re.compile(r"payloads|poison|azure-webjobs-.*|app-package.*")
-
 _SYSTEM_CONTAINERS = ("$logs", "$blobchangefeed")
 
 
@@ -81,9 +80,15 @@ def check_container(section: Section, name: str, container: str, *, is_own: bool
     """Refuse a *container* that can't have dead letters; *is_own*: it is in the app's account."""
     if is_own and (_OWN_CONTAINER.fullmatch(container) or container.startswith("$")):
         section.refuse(name, f"The container '{container}' is reserved for the app.")
-    elif not _CONTAINER.fullmatch(container):
-        section.refuse(
-            name,
-            f"{name} must be 3-63 lower-case letters, digits and single hyphens, "
-            "and must begin and end with a letter or digit.",
+    else:
+        check_storage_name(section, name, container, name)
+
+
+def check_storage_name(section: Section, name: str, given: str, shown: str) -> None:
+    """Refuse a name that neither a container nor a queue can have; the fault has *shown*."""
+    if not _STORAGE_NAME.fullmatch(given):
+        rule = (
+            "must be 3-63 lower-case letters, digits and single hyphens, "
+            "and must begin and end with a letter or digit"
         )
+        section.refuse(name, f"{shown} {rule}.")

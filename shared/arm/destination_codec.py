@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from shared.arm.dead_letter_codec import check_account
+from shared.arm.dead_letter_codec import check_account, check_storage_name
 from shared.arm.delivery_attributes_codec import (
     MEMBER,
     is_ours,
@@ -49,7 +49,6 @@ MAX_KILOBYTES = 1024
 _QUEUE = "StorageQueue"
 _KEEP = "queueMessageTimeToLiveInSeconds"
 _LONGEST_KEPT = 2**31 - 1  # seconds
-_QUEUE_NAME = re.compile(r"(?=.{3,63}\Z)[a-z0-9]+(-[a-z0-9]+)*")
 # Queues of the app and its host in the app's own account.
 _OWN_QUEUE = re.compile(r"deliveries|retries|waiting|deadletters|.*-poison|(azure-)?webjobs-.*")
 _OF_WEBHOOKS = (
@@ -151,12 +150,8 @@ def _parse_queue(section: Section, deployment: DeploymentCapabilities) -> dict[s
         is_own = resource_id is None or account_of(resource_id) == deployment.account
         if is_own and _OWN_QUEUE.fullmatch(name):
             queue.refuse("queueName", f"The queue '{name}' is reserved for the app.")
-        elif not _QUEUE_NAME.fullmatch(name):
-            queue.refuse(
-                "queueName",
-                f"{queue.target('queueName')} must be 3-63 lower-case letters, digits and single "
-                "hyphens, and must begin and end with a letter or digit.",
-            )
+        else:
+            check_storage_name(queue, "queueName", name, queue.target("queueName"))
     keep = queue.members.get(_KEEP)
     if keep is not None and not (type(keep) is int and (keep == -1 or 1 <= keep <= _LONGEST_KEPT)):
         message = "must be a whole number of seconds from 1 on, or -1, for ever"

@@ -89,7 +89,7 @@ class Tokens:
             raise ValueError(f"unexpected {self._tokens[-1]}")
 
 
-def parse_filter(text: str) -> NameTest:
+def parse_name_filter(text: str) -> NameTest:
     """
     Parse a filter such as ``contains(name,'crm') and name ne 'crm-old'``; empty matches all.
 

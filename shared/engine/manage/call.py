@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from urllib.parse import quote, urlencode
 
 from shared.arm.arm_json import answer
-from shared.arm.odata import parse_filter
+from shared.arm.odata import parse_name_filter
 from shared.engine.ports import Document, Resource
 from shared.errors import InvalidDocument, NotFound
 from shared.http import HttpAnswer
@@ -57,7 +57,7 @@ def answer_page(
         InvalidDocument: a parameter can't be read.
     """
     top = read_top(call)
-    is_wanted = parse_filter(call.query.get("$filter", ""))
+    is_wanted = parse_name_filter(call.query.get("$filter", ""))
     after = call.query.get("$skiptoken", "")
     by_key = {_key(resource.document): resource for resource in resources}
     keys = sorted(key for key in by_key if key > after and is_wanted(key.partition(" ")[0]))

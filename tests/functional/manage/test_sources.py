@@ -254,8 +254,11 @@ def test_actions_and_metrics_work_in_both_forms(blobs: ArmApi) -> None:
         for action in ("attempts", "failures"):
             assert blobs.json("GET", f"{path}/{action}")["topic"] == "system-acct"
         assert blobs.call("POST", f"{path}/test").status == 200
-        assert blobs.json("GET", f"{path}/providers/Microsoft.Insights/metricDefinitions")["value"]
-        assert blobs.json("GET", f"{path}/providers/Microsoft.Insights/metrics")["value"] != []
+        insights = f"{path}/providers/Microsoft.Insights"
+        defined = blobs.json("GET", f"{insights}/metricDefinitions")["value"]
+        names = {each["name"]["value"] for each in defined}
+        assert names & {"MatchedEventCount", "PublishSuccessCount"} == {"MatchedEventCount"}
+        assert blobs.json("GET", f"{insights}/metrics")["value"] != []
     for resource in (BLOBS, SOURCE):
         found = blobs.json("GET", f"{resource}/providers/Microsoft.Insights/metrics")
         assert found["value"] != []

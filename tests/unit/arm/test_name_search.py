@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.arm.odata import Tokens, parse_filter
+from shared.arm.odata import Tokens, parse_name_filter
 from tests.unit.arm.documents import refusal
 
 
@@ -40,7 +40,7 @@ from tests.unit.arm.documents import refusal
     ],
 )
 def test_names_are_filtered(text: str, expected: list[str]) -> None:
-    is_wanted = parse_filter(text)
+    is_wanted = parse_name_filter(text)
 
     assert [name for name in ("billing", "CRM", "crm-old", "my-crm") if is_wanted(name)] == expected
 
@@ -66,7 +66,7 @@ def test_names_are_filtered(text: str, expected: list[str]) -> None:
     ],
 )
 def test_an_invalid_filter_is_refused(text: str, words: str) -> None:
-    target, message = refusal(parse_filter, text)
+    target, message = refusal(parse_name_filter, text)
 
     assert target == "$filter"
     assert words in message
