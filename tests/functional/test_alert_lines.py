@@ -99,7 +99,7 @@ def test_the_rule_about_held_endpoints_counts_holds(app: Deployment, logged: Log
 
 
 def test_the_rule_about_waiting_events_reads_their_number(app: Deployment, logged: Logged) -> None:
-    """test_waiting_events.py has what is counted."""
+    """test_housekeeping.py has what is counted."""
     failed = Series(Metric.ATTEMPT_FAIL, (("Error", "Busy"), ("ErrorType", "ServerError")))
     counts = {Series(Metric.MATCHED): Sum(3, 1, 3, 3), failed: Sum(1, 1, 1, 1)}
     app.counts.write([CountRow(Span.HOUR, START, "orders", "crm", "a", counts)])

@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable
 from datetime import timedelta
 
-from pushgrid.testing.memory import answered
+from pushgrid.testing.memory import ScriptedPusher, answered
+from pushgrid.testing.memory.pushing import Sent
 from shared.delivery.health.availability import Availability
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.delivering.in_flight import InFlightRequest
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Queue
-from shared.http import Failure, NotAnswered
+from shared.http import Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 from shared.subscriptions.subscription import EventSubscription, RetryPolicy
 from tests.builders import URL, a_delivery, a_message, a_topic
 from tests.functional.deployment import Deployment
@@ -54,6 +55,23 @@ def answer_late(app: Deployment, event: int = 0, status: int = 200, seconds: flo
     assert late
     app.loop.call_soon(late.report, answered(status, seconds=seconds))
     app.loop.settle()
+
+
+def answer_by(app: Deployment, answer: Callable[[Sent], Exchange]) -> None:
+    """Let endpoints answer as a function says; it may raise."""
+
+    class Answering(ScriptedPusher):
+        async def send(
+            self,
+            request: OutboundRequest,
+            timeout: timedelta,
+            late: LateAnswerHandler | None = None,
+        ) -> Exchange:
+            await super().send(request, timeout, late)
+            return answer(self.sent[-1])
+
+    app.pusher = Answering(app.clock)
+    app.push_with(app.pusher)
 
 
 def another_process(app: Deployment) -> None:

@@ -10,14 +10,15 @@ from typing import Any, NoReturn
 
 import pytest
 
-from pushgrid.testing.memory import START, ScriptedPusher, answered
+from pushgrid.testing.memory import START, answered
+from pushgrid.testing.memory.pushing import Sent
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import VERSION
 from shared.delivery.messages.message_writer import encode
 from shared.delivery.outcome import Outcome
 from shared.engine.ports import Queue
 from shared.errors import MalformedMessage, StorageUnavailable
-from shared.http import Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
+from shared.http import Exchange, Failure, NotAnswered
 from tests.builders import (
     DEAD,
     ORIGIN,
@@ -31,7 +32,7 @@ from tests.builders import (
     an_attempt,
     text,
 )
-from tests.functional.delivering.failing import requests
+from tests.functional.delivering.failing import answer_by, requests
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 HOUR = timedelta(hours=1)
@@ -233,21 +234,16 @@ def test_failures_due_together_share_a_retry_message(app: Deployment) -> None:
     assert app.waiting(Queue.RETRIES) == [(10 * SECOND, [1, 3]), (2 * MINUTE, [2])]
 
 
-class Troubled(ScriptedPusher):
-    """A bug of ours in the middle of a group."""
-
-    async def send(
-        self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
-    ) -> Exchange:
-        if b"e-1" in request.body:
-            raise RuntimeError("a bug")
-        return await super().send(request, timeout, late)
-
-
 def test_an_exception_while_pushing_is_that_events_outcome(app: Deployment) -> None:
     """Design §2, order of writes 6: while its request is built, or sent."""
     app.subscribe()
-    app.push_with(Troubled(app.clock))
+
+    def answer(sent: Sent) -> Exchange:
+        if b"e-1" in sent.request.body:
+            raise RuntimeError("a bug")
+        return answered(200)
+
+    answer_by(app, answer)
 
     app.run(a_message([a_delivery(0, text="[]"), a_delivery(1), a_delivery(2)]))
 

@@ -7,16 +7,18 @@ from typing import Any
 
 import pytest
 
-from pushgrid.testing.memory import START, ScriptedPusher, answered
+from pushgrid.testing.memory import START, answered
+from pushgrid.testing.memory.pushing import Sent
 from shared.delivery.policy import EndState
 from shared.engine.ports import Queue, Receipt
-from shared.http import Exchange, LateAnswerHandler, OutboundRequest
+from shared.http import Exchange
 from shared.metrics import Metric
 from shared.subscriptions.subscription import Batching
 from tests.builders import DEAD, URL, a_delivery, a_message, a_topic
 from tests.functional.delivering.failing import (
     ONE_ATTEMPT,
     TIMEOUT,
+    answer_by,
     answer_late,
     break_pushes,
     groups,
@@ -189,18 +191,6 @@ def test_a_fault_of_ours_with_one_subscription_is_not_another_ones(
     assert [line["cancelled"] for line in logged("delivery.answered_late")] == [True]
 
 
-class EarlyAnswer(ScriptedPusher):
-    """Every push times out; the answer to ``e-0`` comes before anything is stored."""
-
-    async def send(
-        self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
-    ) -> Exchange:
-        await super().send(request, timeout, late)
-        if late and b'"e-0"' in request.body:
-            late.report(answered(200, seconds=30.1))
-        return TIMEOUT
-
-
 @pytest.mark.parametrize(
     ("subscription", "events", "left", "counted"),
     [
@@ -222,7 +212,13 @@ def test_a_success_before_anything_is_stored_leaves_its_event_out(
 ) -> None:
     app.directory.topics["orders"] = a_topic(profile="2020")  # without probation
     app.subscribe(**subscription)
-    app.push_with(EarlyAnswer(app.clock))
+
+    def answer(sent: Sent) -> Exchange:
+        if sent.late and b'"e-0"' in sent.request.body:
+            sent.late.report(answered(200, seconds=30.1))
+        return TIMEOUT
+
+    answer_by(app, answer)
 
     app.run(a_message([a_delivery(number) for number in range(events)]))
 

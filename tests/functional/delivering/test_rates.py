@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from random import Random
 
 import pytest
 
-from pushgrid.testing.memory import START, FakeClock, ScriptedPusher, answered
+from pushgrid.testing.memory import START, answered
+from pushgrid.testing.memory.pushing import Sent
 from shared.engine.ports import Queue
-from shared.http import Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
+from shared.http import Exchange, Failure, NotAnswered
 from tests.builders import URL, a_delivery, a_message, a_topic
-from tests.functional.delivering.failing import play, pushed
+from tests.functional.delivering.failing import answer_by, play, pushed
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 
@@ -83,39 +84,31 @@ UP_FROM = START + (UP + DOWN) * SECOND
 BUSY = 0.02  # of all requests
 
 
-class Endpoint(ScriptedPusher):
-    """Accepts or *fails*; keeps when it was asked, and when it took which event."""
+def publish(
+    app: Deployment, events: int, fails: Callable[[datetime], Exchange | None]
+) -> list[datetime]:
+    """
+    Publish evenly, and deliver what is due, until the endpoint has got each event once.
 
-    def __init__(self, clock: FakeClock, fails: Callable[[datetime], Exchange | None]) -> None:
-        super().__init__(clock)
-        self._fails = fails
-        self.asked: list[datetime] = []
-        self.taken: list[tuple[datetime, str]] = []
+    Return when it got them.
+    """
+    app.subscribe()
+    taken: list[tuple[datetime, str]] = []
 
-    async def send(
-        self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
-    ) -> Exchange:
-        del timeout, late
-        now = self._clock.now()
-        self.asked.append(now)
-        if failure := self._fails(now):
+    def answer(sent: Sent) -> Exchange:
+        if failure := fails(sent.at):
             return failure
-        self.taken.append((now, json.loads(request.body)[0]["id"]))
+        taken.append((sent.at, json.loads(sent.request.body)[0]["id"]))
         return answered(200, seconds=0)
 
-
-def publish(app: Deployment, events: int, fails: Callable[[datetime], Exchange | None]) -> Endpoint:
-    """Publish evenly, and deliver what is due, until the endpoint has got each event once."""
-    app.subscribe()
-    endpoint = Endpoint(app.clock, fails)
-    app.push_with(endpoint)
+    answer_by(app, answer)
     for number in range(events):
         app.run(a_message([a_delivery(number)]))
         play(app, SECOND / RATE)
     play(app, 10 * MINUTE)
-    got = sorted(int(event.removeprefix("e-")) for _, event in endpoint.taken)
+    got = sorted(int(event.removeprefix("e-")) for _, event in taken)
     assert got == list(range(events))
-    return endpoint
+    return [at for at, _ in taken]
 
 
 @pytest.mark.parametrize(
@@ -128,13 +121,13 @@ def publish(app: Deployment, events: int, fails: Callable[[datetime], Exchange |
 def test_what_was_held_comes_back_paced(app: Deployment, failure: Exchange) -> None:
     down_from = START + UP * SECOND
 
-    endpoint = publish(
+    publish(
         app,
         RATE * (UP + DOWN + AGAIN),
         lambda now: failure if down_from <= now < UP_FROM else None,
     )
 
-    assert _peak([at for at in endpoint.asked if at >= UP_FROM]) <= 3 * RATE
+    assert _peak([sent.at for sent in app.pusher.sent if sent.at >= UP_FROM]) <= 3 * RATE
 
 
 def _peak(times: list[datetime]) -> float:
@@ -147,13 +140,13 @@ def in_a_minute(profile: str, seed: int) -> int:
     app, chance = Deployment(), Random(seed)
     app.directory.topics["orders"] = a_topic(profile=profile)
 
-    endpoint = publish(
+    taken = publish(
         app,
         60 * RATE,
         lambda _: answered(503, seconds=0) if chance.random() < BUSY else None,
     )
 
-    return sum(at < START + MINUTE for at, _ in endpoint.taken)
+    return sum(at < START + MINUTE for at in taken)
 
 
 @pytest.mark.slow

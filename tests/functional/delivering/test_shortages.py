@@ -7,14 +7,15 @@ import asyncio
 import pytest
 
 from pushgrid.testing.memory import START, answered
+from pushgrid.testing.memory.pushing import Sent
 from shared.delivery.profiles import PROFILES
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
-from shared.http import Failure, NotAnswered
+from shared.http import Exchange, Failure, NotAnswered
 from shared.metrics import Metric
 from shared.subscriptions.subscription import Batching, EventSubscription, SubscriptionKey
 from tests.builders import DEAD, a_delivery, a_message
-from tests.functional.delivering.failing import fan_out, subscribe, url
+from tests.functional.delivering.failing import answer_by, fan_out, subscribe, url
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 SHORTAGE = NotAnswered(Failure.SHORTAGE, "Too many open files", 0.0)
@@ -84,12 +85,11 @@ def test_it_is_told_also_after_the_clock_was_set_back(app: Deployment, logged: L
 
 @pytest.mark.parametrize("fault", [MemoryError(), RuntimeError("can't start new thread")])
 def test_having_no_memory_and_no_thread_is_one(app: Deployment, fault: Exception) -> None:
-    class Full:
-        async def send(self, *_: object) -> None:
-            raise fault
+    def fail(_: Sent) -> Exchange:
+        raise fault
 
     app.subscribe()
-    app.push_with(Full())  # type: ignore[arg-type]
+    answer_by(app, fail)
 
     app.run(a_message([a_delivery(0)]))
 

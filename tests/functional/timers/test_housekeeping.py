@@ -1,14 +1,20 @@
-"""The housekeeping deletes what is expired, and nothing after a gap in its own runs."""
+"""Housekeeping deletes what is expired, but not after a gap in its runs; how many events wait."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 
 from pushgrid.testing.memory import START
-from shared.engine.ports import Table
+from shared.engine.ports import Queue, Table
+from shared.engine.timers.queue_watch import WatchQueues
+from shared.engine.timers.waiting_events import WatchWaiting, read_offsets, waiting_events
 from shared.errors import Conflict
+from shared.metrics import CountRow, Metric, Series, Span, Sum
+from shared.subscriptions.subscription import SubscriptionKey
+from tests.builders import a_message
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 HOUR = timedelta(hours=1)
@@ -110,3 +116,133 @@ def test_a_last_run_that_is_still_to_come_stops_no_housekeeping(
     assert [line["what"] for line in logged("clock.bounded")] == [
         *("last run of housekeeping", "pause of housekeeping")
     ]
+
+
+CRM, ERP = SubscriptionKey("orders", "crm"), SubscriptionKey("orders", "erp")
+DROPPED = (("DropReason", "TimeToLiveExceeded"),)
+DEAD = (("DeadLetterReason", "TimeToLiveExceeded"),)
+
+
+@pytest.fixture
+def count(app: Deployment) -> Callable[..., None]:
+    """Store the counts of a process: all that it has counted so far."""
+
+    def write(matched: int, delivered: int = 0, dropped: int = 0, dead: int = 0, **of: str) -> None:
+        values = {
+            Series(Metric.MATCHED): matched,
+            Series(Metric.DELIVERY_SUCCESS): delivered,
+            Series(Metric.DROPPED, DROPPED): dropped,
+            Series(Metric.DEAD_LETTERED, DEAD): dead,
+        }
+        counts = {series: Sum(value, 1, value, value) for series, value in values.items()}
+        now, name = app.clock.now(), of.get("name", "crm")
+        hour = now.replace(minute=0, second=0, microsecond=0)
+        app.counts.write([CountRow(Span.HOUR, hour, "orders", name, "a", counts)])
+
+    return write
+
+
+@pytest.fixture
+def look(app: Deployment) -> Callable[..., None]:
+    """Let the timer look, so many times, a minute apart."""
+    queues = WatchQueues(watch=app.queues, clock=app.clock)
+    waiting = WatchWaiting(queues=queues, counts=app.counts, state=app.resources, clock=app.clock)
+
+    def run(times: int = 1) -> None:
+        for _ in range(times):
+            queues.run(app.in_a_minute())
+            waiting.run(app.in_a_minute())
+            app.clock.advance(MINUTE)
+
+    return run
+
+
+def waits(app: Deployment) -> dict[SubscriptionKey, int]:
+    return waiting_events(app.counts.totals(), read_offsets(app.resources))
+
+
+def test_events_wait_from_matching_to_their_end(
+    app: Deployment, count: Callable[..., None]
+) -> None:
+    count(10, 3, dropped=2, dead=1)
+    count(5, 5, name="erp")
+
+    assert waits(app) == {CRM: 4}
+
+
+def test_what_a_kill_lost_and_a_replay_doubled_is_forgotten_after_two_quiet_minutes(
+    app: Deployment, count: Callable[..., None], look: Callable[..., None]
+) -> None:
+    count(10, 7)  # three deliveries were not stored before the process was killed
+    count(5, 9, name="erp")  # four were replayed
+    look(2)
+    assert waits(app) == {CRM: 3}
+
+    look()
+    assert waits(app) == {}
+    count(11, 7)
+    count(6, 9, name="erp")
+    assert waits(app) == {CRM: 1, ERP: 1}
+
+
+def test_nothing_is_forgotten_while_a_queue_has_messages(
+    app: Deployment, count: Callable[..., None], look: Callable[..., None]
+) -> None:
+    count(10, 7)
+    look(2)
+    app.queues.put(Queue.WAITING, "text", timedelta(hours=1))
+    look(9)
+    app.queues.stored.clear()
+    look(2)
+
+    assert waits(app) == {CRM: 3}
+
+
+def test_counts_that_come_late_are_not_taken_for_lost_ones(
+    app: Deployment, count: Callable[..., None], look: Callable[..., None]
+) -> None:
+    count(10, 7)
+    look(2)
+    count(10, 9)
+    look(2)
+    assert waits(app) == {CRM: 1}
+    count(10, 10)
+    look(3)
+
+    assert waits(app) == {}
+    assert read_offsets(app.resources) == {}
+
+
+def test_an_offset_goes_with_the_totals_that_it_is_of(
+    app: Deployment, count: Callable[..., None], look: Callable[..., None]
+) -> None:
+    count(10, 7)
+    look(3)
+    app.counts.rows.clear()
+    count(5, 5, name="erp")
+    look(3)
+
+    assert read_offsets(app.resources) == {}
+
+
+def test_what_waits_is_logged_for_the_alert(
+    app: Deployment, count: Callable[..., None], look: Callable[..., None], logged: Logged
+) -> None:
+    count(10, 7)
+    app.put(Queue.RETRIES, a_message())
+    look()
+
+    [line] = logged("events.waiting")
+    assert (line["topic"], line["subscription"], line["events"]) == ("orders", "crm", 3)
+
+
+def test_a_row_that_can_not_be_read_is_as_none(
+    app: Deployment, count: Callable[..., None], look: Callable[..., None]
+) -> None:
+    count(10, 7)
+    look(3)
+    app.resources.damage(Table.TOPICS, "state", "waiting", {"offsets": [["orders", 7]]})
+
+    assert waits(app) == {CRM: 3}
+    look(3)
+    assert waits(app) == {}
