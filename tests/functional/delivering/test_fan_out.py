@@ -18,6 +18,7 @@ from tests.builders import DEAD, a_delivery, a_message, a_topic
 from tests.functional.delivering.failing import (
     break_pushes,
     fan_out,
+    forget,
     is_of,
     requests,
     subscribe,
@@ -46,18 +47,12 @@ def stored(app: Deployment, queue: Queue) -> dict[str, tuple[timedelta, int]]:
     }
 
 
-def make_held(app: Deployment, name: str) -> None:
-    """Let an endpoint fail, so that it is held, and forget what is stored for that."""
-    app.pusher.script(url(name), answered(503))
-    app.work(fan_out(name))
-    app.queues.stored.clear()
-    app.pusher.sent.clear()
-
-
 def test_of_ten_subscriptions_each_goes_by_its_own_rule(app: Deployment, logged: Logged) -> None:
     """One hangs, one is dead, one is held, one was deleted: six are served at once."""
     subscribe(app, "hanging", "dead", "held", "deleted", *SIX)
-    make_held(app, "held")
+    app.pusher.script(url("held"), answered(503))
+    app.work(fan_out("held"))
+    forget(app)
     for known in (app.directory.known, app.directory.stored):
         known.pop(next(key for key in known if key.subscription == "deleted"))
     app.pusher.script(url("dead"), REFUSED)

@@ -81,15 +81,6 @@ def test_an_answer_that_came_before_the_connection_broke_counts() -> None:
         assert run(answer_over(ours, b"POST")) == (False, 413)
 
 
-def test_a_large_body_arrives_whole(pusher: HttpPusher) -> None:
-    body = bytes(range(256)) * 20_000
-    with Server(always(OK)) as server:
-        answered = push(pusher, server.url, body=body)
-
-        assert isinstance(answered, Answered)
-        assert server.requests[0].endswith(b"\r\n\r\n" + body)
-
-
 @pytest.mark.parametrize(
     "script",
     [

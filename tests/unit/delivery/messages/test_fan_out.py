@@ -118,33 +118,29 @@ def test_messages_are_as_few_as_reasonable(
     assert got == {f"s-{number}": count * events for number in range(subscriptions)}
 
 
-def test_requests_of_several_topics_share_a_message() -> None:
-    names = ("orders", "returns", "shop.orders")
+@pytest.mark.parametrize(
+    ("member", "values"),
+    [
+        pytest.param("topic", ["orders", "returns", "shop.orders"], id="several topics"),
+        pytest.param("generation", ["g-1", "g-2"], id="recreated: the first was cached"),
+    ],
+)
+def test_requests_of_several_share_a_message_in_parts_of_their_own(
+    member: str, values: list[str]
+) -> None:
     publications = [
-        a_publication([EVENTS[0]], [(a_subscription(topic=name), (0,))]) for name in names
+        a_publication([EVENTS[0]], [(a_subscription(**{member: each}), (0,))]) for each in values
     ]
 
     (parts,) = read(publications)
 
-    assert [part.topic for part in parts] == list(names)
+    assert [getattr(part, member) for part in parts] == values
 
 
 def test_events_of_several_requests_fill_a_batch() -> None:
     (parts,) = read(requests(20, 5, some(1, batching=Batching(max_events=100))))
 
     assert [(part.batch_size, len(part.deliveries)) for part in parts] == [(100, 100)]
-
-
-def test_a_subscription_recreated_between_requests_gets_parts_of_its_own() -> None:
-    """Its first generation was cached."""
-    publications = [
-        a_publication([EVENTS[0]], [(a_subscription(generation=name), (0,))])
-        for name in ("g-1", "g-2")
-    ]
-
-    (parts,) = read(publications)
-
-    assert [part.generation for part in parts] == ["g-1", "g-2"]
 
 
 def test_the_events_of_a_message_are_packed_once(monkeypatch: pytest.MonkeyPatch) -> None:
