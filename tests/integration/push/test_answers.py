@@ -114,7 +114,13 @@ def test_redirects_are_answers(pusher: HttpPusher) -> None:
 
 @pytest.mark.parametrize(
     "script",
-    [once(b"hello\r\n\r\n"), without_an_end(b"", b"HTTP/1.1 102 Processing\r\n\r\n" * 100)],
+    [
+        pytest.param(once(b"hello\r\n\r\n"), id="no status line"),
+        pytest.param(
+            without_an_end(b"", b"HTTP/1.1 102 Processing\r\n\r\n" * 100),
+            id="endless informational responses",
+        ),
+    ],
 )
 def test_what_is_not_http_is_malformed(pusher: HttpPusher, script: Script) -> None:
     with Server(script) as server:
