@@ -128,7 +128,7 @@ def _show(change: Change) -> None:
     if change.action is not Action.UNCHANGED or change.warnings:
         sign, colour = ("!", "red") if change.faults else _SIGNS[change.action]
         # What is refused stands with its reasons, on one stream.
-        head = f"{sign} {change.kind} {change.name}"
+        head = f"{sign} {change.id.kind} {change.id.name}"
         say(printable(head), err=bool(change.faults), colour=colour)
     for line in change.differences:
         _print(f"    {line}")

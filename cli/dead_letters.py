@@ -12,11 +12,11 @@ import click
 
 from cli.deployment import Deployment, subscription_path, topic_path
 from cli.failure import REFUSED, CommandFailed
-from cli.groups import CommandGroup
 from cli.narration import counted
 from cli.option_types import WholeNumber
 from cli.options import chooses_dead_letters, prints_found, shows_most, span_members
 from cli.output import moment, print_table
+from cli.program import CommandGroup
 from cli.replays import cancel, jobs, replay
 from cli.subscription_document import destination_of, topic_of
 from cli.terminal import Found, say
@@ -24,7 +24,6 @@ from cli.timeline import said
 from shared.clip import clip
 from shared.deadletter.paths import dead_letter_folder
 
-_NOTHING = 1  # exit code: there are none
 _NONE = (
     "There are no dead letters of {}: nothing was written yet, or nothing of what was asked for. "
     "An event that is given up is written about five minutes after its last attempt."
@@ -94,7 +93,7 @@ def list_blobs(
             nothing = _NONE.format(_named(asked)) if asked else _NO_DESTINATION
             print_table([_blob_row(each) for each in latest], nothing)
 
-    return Found(latest, show, _NOTHING if failed or not latest else 0)
+    return Found(latest, show, REFUSED if failed or not latest else 0)
 
 
 @dead_letters.command("show")
@@ -137,10 +136,10 @@ def _subscriptions(
         documents = deployment.list("eventSubscriptions")
         for each in (*deployment.namespace_topics(), *deployment.system_topics()):
             documents += deployment.list(f"{topic_path(each)}/eventSubscriptions")
-    wanted = [each for each in documents if name is None or _is_named(each, name)]
     return [
         _Subscription(topic_of(each["id"]), each["name"])
-        for each in wanted
+        for each in documents
+        if name is None or each["name"].casefold() == name.casefold()
         if destination_of(each["properties"], "deadLetterDestination")
     ]
 
@@ -149,10 +148,6 @@ def _named(subscriptions: Sequence[_Subscription]) -> str:
     if len(subscriptions) > _MOST_NAMED:
         return counted(len(subscriptions), "event subscription")
     return ", ".join(f"{each.topic}/{each.name}" for each in subscriptions)
-
-
-def _is_named(document: Mapping[str, Any], name: str) -> bool:
-    return bool(document["name"].casefold() == name.casefold())
 
 
 def _with_answers(

@@ -57,9 +57,11 @@ class Deployment:
 
     def system_topics(self) -> Mapping[str, str]:
         """Return the system topics, as ``systemTopics/NAME``, each with ``system-ACCOUNT``."""
+        found = self.list(_SYSTEM_TOPICS.rstrip("/"))
+        sources = [each["properties"]["source"].rpartition("/")[2].lower() for each in found]
         return {
-            f"{_SYSTEM_TOPICS}{each['name']}": f"{_SYSTEM}{_last_of(each['properties']['source'])}"
-            for each in self.list(_SYSTEM_TOPICS.rstrip("/"))
+            f"{_SYSTEM_TOPICS}{each['name']}": f"{_SYSTEM}{source}"
+            for each, source in zip(found, sources, strict=True)
         }
 
     def pages(self, path: str, **query: Any) -> Iterator[Any]:
@@ -215,10 +217,6 @@ def topic_path(name: str) -> str:
     if not dot:
         return f"topics/{quote(name, safe='')}"
     return f"{namespace_path(namespace)}/topics/{quote(topic, safe='')}"
-
-
-def _last_of(arm_id: str) -> str:
-    return arm_id.rpartition("/")[2].lower()
 
 
 def subscription_path(topic: str, name: str) -> str:

@@ -10,7 +10,8 @@ from typing import Any, TextIO
 import click
 
 from cli.deployment import Deployment
-from cli.failure import CommandFailed
+from cli.failure import REFUSED, CommandFailed
+from cli.option_types import NumberRange
 from cli.options import calls_deployment
 from cli.publish import Match, completed_events, matches_of
 from cli.terminal import print_json, printable, say
@@ -23,8 +24,6 @@ from shared.subscriptions.subscription import DeadLetterDestination
 
 _ANY_CONTAINER = DeadLetterDestination(container="")
 _MINUTE = timedelta(minutes=1)
-_NO_MATCH = 1  # exit code
-_LONGEST_ANSWER = 86400  # seconds: a day, longer than any timeout
 
 
 @click.command("explain")
@@ -53,7 +52,7 @@ _LONGEST_ANSWER = 86400  # seconds: a day, longer than any timeout
 @click.option("--dead-letter", is_flag=True, help="A dead-letter destination is configured.")
 @click.option(
     "--response-seconds",
-    type=float,
+    type=NumberRange(0, 86400),  # a day is longer than any timeout
     default=0.0,
     metavar="N",
     show_default=True,
@@ -94,7 +93,7 @@ def explain(
             print_json(found, indent=None)
         else:
             say(matches_text(topic, found))
-        return 0 if any(each["matched"] for each in found) else _NO_MATCH
+        return 0 if any(each["matched"] for each in found) else REFUSED
     if not answers:
         raise click.UsageError("Give --answers, or --event and --topic.")
     chosen = PROFILES[profile]
@@ -102,7 +101,7 @@ def explain(
         expected = forecast(
             [each.strip() for each in answers.split(",")],
             _terms(chosen, given),
-            timedelta(seconds=_answer_seconds(given["response_seconds"])),
+            timedelta(seconds=given["response_seconds"]),
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
@@ -135,12 +134,6 @@ def _terms(profile: DeliveryProfile, options: Mapping[str, Any]) -> DeliveryTerm
         dead_letter=_ANY_CONTAINER if options["dead_letter"] else None,
         endpoint=EndpointType(options["endpoint"]),
     )
-
-
-def _answer_seconds(seconds: float) -> float:
-    if not 0 <= seconds <= _LONGEST_ANSWER:
-        raise ValueError(f"--response-seconds: must be 0 to {_LONGEST_ANSWER}")
-    return seconds
 
 
 def _seconds(moment: timedelta | None) -> float | None:

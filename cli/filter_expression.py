@@ -98,16 +98,12 @@ def _in(items: list[str], *, negated: bool) -> dict[str, Any]:
     ranges = [_RANGE.fullmatch(each) for each in items]
     if all(ranges):
         values: list[Any] = [[_number(each[1]), _number(each[2])] for each in ranges if each]
-        kind = "Range"
+        kind = "InRange"
     elif all(re.fullmatch(_NUMBER, each) for each in items):
         values, kind = [_number(each) for each in items], "In"
     else:
         return _strings("In", items, negated=negated)
-    return {"operatorType": f"Number{'Not' if negated else ''}{_form(kind)}", "values": values}
-
-
-def _form(kind: str) -> str:
-    return "InRange" if kind == "Range" else kind
+    return {"operatorType": f"Number{'Not' if negated else ''}{kind}", "values": values}
 
 
 def _strings(kind: str, items: list[str], *, negated: bool) -> dict[str, Any]:

@@ -44,20 +44,15 @@ def find_local(url: str) -> LocalDeployment | None:
         return None
 
 
-def default_url() -> str:
-    """Return the URL of the local deployment on the usual port: https if it is recorded so."""
-    known = find_local(DEFAULT_URL)
-    return known.url if known else DEFAULT_URL
-
-
 def deployment_url(given: str | None) -> str:
     """
-    Return the URL that ``--url`` gives, or the one of the local deployment.
+    Return the URL that ``--url`` gives, or the one on the usual port: https if it is recorded so.
 
     Raises:
         CommandFailed: it has another scheme than http and https, or none.
     """
-    url = given or default_url()
+    known = None if given else find_local(DEFAULT_URL)
+    url = given or (known.url if known else DEFAULT_URL)
     if not url.lower().startswith(("http://", "https://")):
         scheme, slashes, rest = url.partition("://")
         hint = f"write http://{rest if slashes else scheme}"

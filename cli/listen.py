@@ -20,11 +20,7 @@ from cli.failure import REFUSED, CommandFailed
 from cli.known_locally import is_local
 from cli.option_types import WholeNumber
 from cli.options import calls_deployment
-from cli.subscription_document import (
-    SubscriptionOptions,
-    namespace_subscription,
-    topic_subscription,
-)
+from cli.subscription_document import SubscriptionOptions, subscription_document
 from cli.terminal import print_json_text, printable_json, say
 from shared.events.literals import dumps, loads
 from testbed.ending import end_on_signals
@@ -137,11 +133,11 @@ def _subscribed(deployment: Deployment, topic: str | None, url: str) -> Iterator
     if topic is None:
         yield None
         return
-    build = namespace_subscription if "." in topic else topic_subscription
     name = f"listen-{secrets.token_hex(4)}"
     path = subscription_path(topic, name)
     try:
-        deployment.put(path, build(SubscriptionOptions(endpoint=url)))
+        document = subscription_document(topic, SubscriptionOptions(endpoint=url))
+        deployment.put(path, document)
     except CommandFailed as error:
         if error.status == HTTPStatus.BAD_REQUEST and not is_local(deployment.url):
             raise CommandFailed(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
@@ -15,10 +18,10 @@ from cli.failure import CommandFailed
 from cli.known_locally import DEFAULT_URL, deployment_url, find_local, local_key
 from cli.option_types import SINCE, WholeNumber
 from cli.terminal import Found, print_json, say
-from cli.waiting import spinner
 
 F = TypeVar("F", bound=Callable[..., Any])
 _AUDIENCE = "https://management.azure.com"
+_SILENT_SECONDS = 1.0
 
 
 def calls_deployment(command: F) -> F:
@@ -106,7 +109,7 @@ def prints_found(command: F) -> F:
     @wraps(command)
     def printing(*, as_json: bool, **options: Any) -> int:
         found: Found = command(**options)
-        if as_json:
+        if as_json or found.shown is None:
             print_json(found.document)
         elif isinstance(found.shown, str):
             say(found.shown)
@@ -178,3 +181,27 @@ def span_members(since: datetime | None, until: datetime | None) -> dict[str, An
     if since and until and until <= since:
         raise click.UsageError("--until must be later than --since.")
     return {"since": since and since.isoformat(), "until": until and until.isoformat()}
+
+
+@contextmanager
+def spinner() -> Iterator[None]:
+    """Show on standard error that the block runs, if it takes longer than a second."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    has_ended = threading.Event()
+
+    def show() -> None:
+        if not has_ended.wait(_SILENT_SECONDS):
+            from cli.output import Console
+
+            with Console(stderr=True).status("waiting for the deployment's answer …"):
+                has_ended.wait()
+
+    shown = threading.Thread(target=show, daemon=True)
+    shown.start()
+    try:
+        yield
+    finally:
+        has_ended.set()
+        shown.join()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
 import click
 
 from cli.failure import REFUSED, CommandFailed
-from cli.groups import CommandGroup
 from cli.terminal import say
 from shared import VERSION
 
@@ -25,7 +25,7 @@ _COMMANDS = {
     "events": ("cli.replays", "events"),
     "explain": ("cli.explain", "explain"),
     "listen": ("cli.listen", "listen"),
-    "namespace": ("cli.namespaces", "namespace"),
+    "namespace": ("cli.topics", "namespace"),
     "publish": ("cli.publish", "publish"),
     "schema": ("cli.apply", "schema"),
     "status": ("cli.status", "status"),
@@ -40,6 +40,35 @@ _BEYOND: dict[type[Exception], str] = {
     MemoryError: "there is too little memory",
     RecursionError: "its input is nested too deeply",
 }
+# What other tools call them.
+_OTHERS = {
+    "add": "create",
+    "describe": "show",
+    "get": "show",
+    "ls": "list",
+    "new": "create",
+    "remove": "delete",
+    "rm": "delete",
+}
+
+
+class CommandGroup(click.Group):
+    """A group of commands."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that *args* name; suggest another if there is none."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            if not error.format_message().startswith("No such command"):
+                raise
+            known = self.list_commands(ctx)
+            near = [each for each in (_OTHERS.get(args[0]),) if each in known]
+            near += get_close_matches(args[0], known, 1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise click.UsageError(f"No such command '{args[0]}'.{hint}", ctx) from None
 
 
 class _Commands(CommandGroup):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from cli.deployment import Deployment, subscription_path
 from cli.failure import REFUSED, CommandFailed
-from cli.troubles import Troubles, read_troubles
+from cli.status import Troubles, read_troubles
 
 COUNTED = {
     "published": "pushgrid_publish_success_total",
@@ -107,18 +107,14 @@ class Readings:
         self, failing: Iterable[tuple[str, str]], since: datetime
     ) -> Sequence[Failure]:
         for topic, subscription in failing:
-            for each in self._failures_of(topic, subscription, since):
+            path = f"{subscription_path(topic, subscription)}/failures"
+            query = {"since": since.astimezone(UTC).isoformat(), "$top": MOST_FAILURES}
+            for each in self.deployment.get(path, **query)["value"]:
                 key = topic, subscription, each["systemId"], each["number"]
                 self._failures[key] = {"topic": topic, "subscription": subscription, **each}
         latest = sorted(self._failures.items(), key=lambda item: item[1]["at"], reverse=True)
         self._failures = dict(latest[:MOST_FAILURES])
         return list(self._failures.values())
-
-    def _failures_of(self, topic: str, subscription: str, since: datetime) -> list[Failure]:
-        path = f"{subscription_path(topic, subscription)}/failures"
-        query = {"since": since.astimezone(UTC).isoformat(), "$top": MOST_FAILURES}
-        found: list[Failure] = self.deployment.get(path, **query)["value"]
-        return found
 
     def _first(self, now: float) -> _Sample | None:
         """Return the sample that the window begins with, and forget those before it."""

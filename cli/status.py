@@ -1,19 +1,25 @@
-"""`pushgrid status`: tells whether a deployment works, and what waits in it."""
+"""`pushgrid status`: tells whether a deployment works, what is wrong, and what waits in it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from cli.deployment import Deployment
 from cli.failure import REFUSED, CommandFailed
+from cli.narration import counted
 from cli.options import prints_found
 from cli.output import moment, print_table
-from cli.terminal import Found, say
-from cli.troubles import read_troubles, trouble_text, waiting_text
+from cli.terminal import Found, printable, say
+from cli.timeline import span
+
+Trouble = Mapping[str, Any]  # as ``status/topics`` answers it
+Hold = Mapping[str, Any]  # as ``holds`` answers it
+_WORDS = {"awaitingValidation": "awaiting validation", "deadLettering": "dead-lettering"}
 
 
 @click.command("status")
@@ -71,3 +77,100 @@ def queue_rows(queues: Mapping[str, Any]) -> list[dict[str, object]]:
         {"QUEUE": name, "MESSAGES": each["messages"], "OLDEST (S)": each["oldestSeconds"]}
         for name, each in queues.items()
     ]
+
+
+class Troubles(NamedTuple):
+    """What is wrong, the most harmful first."""
+
+    waiting: Mapping[str, Any]  # of all event subscriptions
+    troubles: Sequence[Trouble]
+    limits: Sequence[Mapping[str, Any]]  # of requests, of each event subscription that has one
+    holds: Sequence[Hold]  # of those that are paused or held
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """All of it as JSON members."""
+        return self._asdict()
+
+    def overall(self, health: str) -> str:
+        """Return the word for the whole deployment, whose own *health* is so."""
+        return "degraded" if self.troubles and health == "healthy" else health
+
+
+def read_troubles(deployment: Deployment) -> Troubles:
+    """
+    Read what is wrong.
+
+    Raises:
+        CommandFailed: the deployment or its storage did not answer, or it refused.
+    """
+    found = deployment.status("topics")
+    if "troubles" not in found:
+        error = found.get("error", {}).get("message", "an earlier version runs there")
+        raise CommandFailed(error, REFUSED, 503)
+    listed = [
+        ({"topic": topic["name"], "subscription": each["name"]}, each)
+        for topic in found.get("value", ())
+        for each in topic.get("subscriptions", ())
+    ]
+    limits = [named | each["limits"] for named, each in listed if each.get("limits")]
+    holds = [
+        named | {"paused": each["paused"], "held": each["held"]}
+        for named, each in listed
+        if each.get("paused") or each.get("held")
+    ]
+    return Troubles(found["waiting"], found["troubles"], limits, holds)
+
+
+def hold_text(hold: Hold) -> str:
+    """Return in one line since when it is paused and by whom, and until when it is held and why."""
+    parts = []
+    if paused := hold["paused"]:
+        parts.append(f"paused since {moment(paused['since'])} by {printable(paused['by'])}")
+    if held := hold["held"]:
+        until = f" until {moment(held['until'])}" if held["until"] else ""
+        parts.append(f"held{until}: {printable(held['why'])}")
+    return "; ".join(parts)
+
+
+def waiting_text(waiting: Mapping[str, Any]) -> str:
+    """Return in a sentence how many events wait: about, since counts lag."""
+    events = waiting["events"]
+    text = f"{counted(events, 'event')} {'waits' if events == 1 else 'wait'}"
+    text = f"about {text}" if events else text
+    age = waiting["oldestSeenSeconds"]
+    return f"{text}, the oldest seen is {_age(age)} old" if age else text
+
+
+def trouble_text(trouble: Trouble) -> str:
+    """Return in three lines what is wrong with one: since when, why, and what to do."""
+    kinds = ", ".join(map(word, [trouble["kind"], *trouble["also"]]))
+    since = f" since {moment(trouble['since'])}" if trouble["since"] else ""
+    waiting = waiting_text({**trouble, "events": trouble["waiting"]})
+    name = f"{trouble['topic']}/{trouble['subscription']}"
+    return f"{name} is {kinds}{since}; {waiting}\n  {why_text(trouble)}\n  {trouble['remedy']}"
+
+
+def trouble_row(trouble: Trouble) -> dict[str, Any]:
+    """Return the row of a narrow table; its last column is why."""
+    return {
+        "SUBSCRIPTION": f"{trouble['topic']}/{trouble['subscription']}",
+        "IS": word(trouble["kind"]),
+        "WAITING": trouble["waiting"],
+        "SEEN": _age(trouble["oldestSeenSeconds"]) if trouble["oldestSeenSeconds"] else "-",
+        "BECAUSE OF": why_text(trouble),
+    }
+
+
+def why_text(trouble: Trouble) -> str:
+    """Return why, in one line that no terminal obeys."""
+    return printable(trouble["why"]) or "not known"
+
+
+def word(kind: str) -> str:
+    """Return the word for a kind of trouble."""
+    return _WORDS.get(kind, kind)
+
+
+def _age(seconds: float) -> str:
+    return span(timedelta(seconds=round(seconds)))

@@ -11,8 +11,8 @@ from cli.deployment import Deployment, subscription_path
 from cli.failure import REFUSED
 from cli.options import of_topic, prints_found
 from cli.output import moment
+from cli.status import hold_text
 from cli.terminal import Found, printable
-from cli.troubles import hold_text
 
 _SUMMARIES = {
     "pause": "Pause an event subscription; its events wait.\n\nTheir time to live keeps running: "

@@ -13,8 +13,9 @@ _TOPIC = re.compile(
     r"/Microsoft\.EventGrid(?:/namespaces/([^/]+))?/(?:topics/([^/]+)|(systemTopics/[^/]+))",
     re.IGNORECASE,
 )
-_ACCOUNT = re.compile(r"/Microsoft\.Storage/storageAccounts/([^/]+)", re.IGNORECASE)
-_DEPLOYMENT = re.compile(r"/Pushgrid/deployments/([^/]+)", re.IGNORECASE)
+_SOURCE = re.compile(
+    r"/(?:Microsoft\.Storage/storageAccounts|(Pushgrid/deployments))/([^/]+)", re.IGNORECASE
+)
 _HEADERS = "deliveryAttributeMappings"
 _SIGNATURE = "webhook-signature"
 _AT_ONCE, _A_SECOND = "webhook-max-requests", "webhook-max-rate"
@@ -74,8 +75,17 @@ class SubscriptionOptions:
     expires: str | None = None
 
 
-def topic_subscription(options: SubscriptionOptions) -> dict[str, Any]:
-    """Return the document of an event subscription of a custom topic."""
+def subscription_document(topic: str, options: SubscriptionOptions) -> dict[str, Any]:
+    """
+    Return the document of an event subscription of *topic*.
+
+    Raises:
+        ValueError: an option has no form there.
+    """
+    return _of_namespace(options) if "." in topic else _of_topic(options)
+
+
+def _of_topic(options: SubscriptionOptions) -> dict[str, Any]:
     minutes = options.time_to_live and options.time_to_live // timedelta(minutes=1)
     properties = {
         "destination": _destination(options),
@@ -95,13 +105,7 @@ def topic_subscription(options: SubscriptionOptions) -> dict[str, Any]:
     return {"properties": given(**properties, **_shared(options))}
 
 
-def namespace_subscription(options: SubscriptionOptions) -> dict[str, Any]:
-    """
-    Return the document of an event subscription of a namespace topic.
-
-    Raises:
-        ValueError: an option has no form there.
-    """
+def _of_namespace(options: SubscriptionOptions) -> dict[str, Any]:
     for value, name in (
         (options.subject_begins_with, "--subject-begins-with"),
         (options.subject_ends_with, "--subject-ends-with"),
@@ -265,31 +269,19 @@ def _wrapper(members: Mapping[str, Any], name: str) -> str | None:
     return next((each for each in _WRAPPERS.get(name, ()) if members.get(each)), None)
 
 
-def account_of(arm_id: str) -> str | None:
-    """Return the storage account in an ARM id."""
-    found = _ACCOUNT.search(arm_id)
-    return found[1] if found else None
-
-
-def deployment_of(arm_id: str) -> str | None:
-    """Return the deployment that is the source in an ARM id."""
-    found = _DEPLOYMENT.search(arm_id)
-    return found[1] if found else None
+def source_of(arm_id: str) -> tuple[str, str] | None:
+    """Return the source in an ARM id: ``storageAccounts`` or ``deployments``, and its name."""
+    if found := _SOURCE.search(arm_id):
+        return "deployments" if found[1] else "storageAccounts", found[2]
+    return None
 
 
 def topic_of(arm_id: str) -> str:
     """Return the topic in an ARM id; if there is none, the text as it is."""
-    if account := account_of(arm_id):
-        return f"system-{account}"
-    if deployment := deployment_of(arm_id):
-        return f"system-{deployment}"
+    if source := source_of(arm_id):
+        return f"system-{source[1]}"
     found = _TOPIC.search(arm_id)
     return ".".join(filter(None, found.groups())) if found else arm_id
-
-
-def delivery_of(properties: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the part of an event subscription's properties that says where events go."""
-    return (properties.get("deliveryConfiguration") or {}).get("push") or properties
 
 
 def secrets_of(headers: Sequence[Mapping[str, Any]]) -> str | None:
@@ -313,6 +305,6 @@ def gets_secret(before: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> 
 
 def destination_of(properties: Mapping[str, Any], name: str = "destination") -> Mapping[str, Any]:
     """Return where events go, or ``deadLetterDestination``; empty if there is none."""
-    delivery = delivery_of(properties)
+    delivery = (properties.get("deliveryConfiguration") or {}).get("push") or properties
     wrapper = _wrapper(delivery, name)
     return (delivery[wrapper] if wrapper else delivery).get(name) or {}

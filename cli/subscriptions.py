@@ -11,10 +11,10 @@ import click
 from cli.deleting import Doomed, asks_first, delete
 from cli.deployment import Deployment, subscription_path, topic_path
 from cli.failure import REFUSED, CommandFailed
-from cli.groups import CommandGroup
-from cli.option_faults import told_by_options
 from cli.options import of_topic, prints_found
 from cli.output import moment, print_table
+from cli.program import CommandGroup
+from cli.status import Hold, hold_text
 from cli.stored_subscription import consent_text, missing_container, new_secret
 from cli.subscription_actions import ACTIONS
 from cli.subscription_document import (
@@ -22,13 +22,11 @@ from cli.subscription_document import (
     changes,
     destination_of,
     gets_secret,
-    namespace_subscription,
+    subscription_document,
     topic_of,
-    topic_subscription,
 )
-from cli.subscription_options import FILTERS, describes_subscription
-from cli.terminal import Found, print_json, say
-from cli.troubles import Hold, hold_text
+from cli.subscription_options import FILTERS, describes_subscription, told_by_options
+from cli.terminal import Found, say
 
 _DEAD_LETTER = "deadLetterDestination"
 
@@ -87,7 +85,7 @@ def show(deployment: Deployment, topic: str, name: str) -> Found:
     document = deployment.get(subscription_path(topic, name))
     if hold := _hold(document, _read_holds(deployment), deployment.system_topics()):
         say(hold_text(hold), err=True)
-    return Found(document, lambda: print_json(document))
+    return Found(document)
 
 
 @subscription.command("create", epilog=FILTERS)
@@ -119,7 +117,7 @@ def create(
     given["sign"] = given["sign"] or None  # there is nothing to end
     body = _document(topic, given, deployment, {})
     if show_json:
-        return Found(body, lambda: print_json(body))
+        return Found(body)
     path = subscription_path(topic, name)
     before = deployment.find(path)
     if before is not None and not replace:
@@ -165,7 +163,7 @@ def update(deployment: Deployment, topic: str, name: str, show_json: bool, **giv
     if "." in topic:
         body = {"properties": body}
     if show_json:
-        return Found(body, lambda: print_json(body))
+        return Found(body)
     with told_by_options(body):
         changed = deployment.patch(path, body)
     if gets_secret({"properties": before}, wanted):
@@ -207,7 +205,7 @@ def _is_empty(value: object) -> bool:
 
 
 def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Sequence[str]:
-    from cli.configuration.changes import differences  # which takes long to load
+    from cli.configuration.planning import differences  # which takes long to load
 
     return differences(before, after) if before != after else ()
 
@@ -238,8 +236,7 @@ def _document(
         **given,
     )
     try:
-        build = namespace_subscription if "." in topic else topic_subscription
-        built = build(options)
+        built = subscription_document(topic, options)
     except ValueError as error:
         raise CommandFailed(str(error)) from None
     if not (options.endpoint or options.queue):

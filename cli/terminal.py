@@ -10,10 +10,10 @@ import click
 
 
 class Found(NamedTuple):
-    """What a command prints: a document for programs; for people a text, or what prints it."""
+    """What a command prints: a document for programs; a text or a function for people, if any."""
 
     document: Any
-    shown: str | Callable[[], object]
+    shown: str | Callable[[], object] | None = None
     exit_code: int = 0
 
 

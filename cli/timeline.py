@@ -9,13 +9,13 @@ from typing import Any
 import click
 
 from cli.deployment import Deployment, subscription_path
+from cli.failure import REFUSED
 from cli.narration import counted
 from cli.option_types import SINCE, WholeNumber
 from cli.options import of_topic, prints_found, shows_most
 from cli.output import moment
 from cli.terminal import Found, printable
 
-_NOTHING = 1  # exit code: nothing is recorded
 _HEADER = (
     f"{'when':>12}  {'UTC':<19}  {'#':>3}  {'answer':<24}  {'took':>8}  {'next':>12}  because of"
 )
@@ -56,7 +56,7 @@ def timeline(
     events, now = found["value"], datetime.fromisoformat(found["at"])
     parts = [table(each, now) for each in events] or [_nothing(topic, subscription, event)]
     state = state_text(found["state"], since, now, shows_events=bool(events))
-    return Found(found, "\n\n".join([*parts, state]), 0 if events else _NOTHING)
+    return Found(found, "\n\n".join([*parts, state]), 0 if events else REFUSED)
 
 
 def _nothing(topic: str, subscription: str, event: str | None) -> str:

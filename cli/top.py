@@ -22,10 +22,9 @@ from cli.option_types import NumberRange
 from cli.options import calls_deployment, prints_json
 from cli.output import Console, as_table, moment, print_parts
 from cli.readings import Failure, Reading, Readings
-from cli.status import queue_rows
+from cli.status import queue_rows, trouble_row, waiting_text
 from cli.terminal import print_json
 from cli.timeline import about_text, said
-from cli.troubles import trouble_row, waiting_text
 
 _Found = Reading | CommandFailed  # a reading, or why there is none
 _Parts = list[Table | Text]

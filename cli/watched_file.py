@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from cli.configuration import Action, Change, carry_out, plan, read_configuration
 from cli.configuration.resources import Configuration, ResourceId
@@ -18,15 +18,10 @@ from devhost.azurite import ACCOUNT
 _NAMES = ("pushgrid.json", "pushgrid.yaml", "pushgrid.yml")
 Make = Callable[[str, str], bool]  # a kind of place in the storage, and its name
 _AGAIN_SECONDS = 10.0  # an endpoint may not have been started yet
+# What changes with a file's contents, also if an editor puts another file in its place: the time
+# of its change, its size, its inode.
+_Version = tuple[int, int, int]
 _AGAIN = f"Retrying every {_AGAIN_SECONDS:g} s, and when the file changes."
-
-
-class _Version(NamedTuple):
-    """What changes with a file's contents, also if an editor puts another file in its place."""
-
-    modified: int
-    size: int
-    inode: int
 
 
 class WatchedFile:
@@ -131,13 +126,13 @@ class WatchedFile:
     def _take(self, change: Change, done: list[Change], make: Make) -> None:
         done.append(change)
         if change.changes_something:
-            what = "; ".join((f"{change.action.done} {change.kind}", *change.differences))
-            self._tell(NarratedLine("applied", change.name, what, entry=change.document))
+            what = "; ".join((f"{change.action.done} {change.id.kind}", *change.differences))
+            self._tell(NarratedLine("applied", change.id.name, what, entry=change.document))
         stored = change.resource.document if change.resource and not change.faults else None
         places = sorted(set(_local_places(stored)))
         for warning in change.warnings:
             if not any(f"no {kind} '{name}'" in warning for kind, name in places):
-                self._tell(NarratedLine("warning", change.name, warning))
+                self._tell(NarratedLine("warning", change.id.name, warning))
         for kind, name in places:
             if make(kind, name):
                 self._tell(NarratedLine("applied", name, f"created {kind} of the local storage"))
@@ -166,4 +161,4 @@ def _version(path: Path) -> _Version | None:
         stat = path.stat()
     except OSError:  # an editor is replacing it
         return None
-    return _Version(stat.st_mtime_ns, stat.st_size, stat.st_ino)
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino

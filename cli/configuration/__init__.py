@@ -1,9 +1,8 @@
 """Brings a deployment to what one file says: reads it, plans the changes, carries them out."""
 
-from cli.configuration.changes import Action, Change
 from cli.configuration.configuration_file import read_configuration
 from cli.configuration.execute import carry_out
-from cli.configuration.planning import plan
+from cli.configuration.planning import Action, Change, plan
 from cli.configuration.resources import Configuration
 
 __all__ = ["Action", "Change", "Configuration", "carry_out", "plan", "read_configuration"]

@@ -6,8 +6,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from cli.configuration import resources as ids
-from cli.configuration.resources import SENT, Configuration, ResourceId, WantedResource, ordered
+from cli.configuration.resources import (
+    SENT,
+    SOURCES,
+    Configuration,
+    ResourceId,
+    WantedResource,
+    ordered,
+)
 from cli.configuration.schema import check_schema
 from cli.configuration.source import FileFaults, Place, read_source
 from cli.configuration.template.resource_ids import group_of
@@ -45,15 +51,11 @@ def _read(path: Path, parameters: Mapping[str, Any], scope: str) -> Configuratio
 
 
 def _resources(document: Mapping[str, Any], root: Place) -> Iterator[WantedResource]:
-    for member, identify, read in (
-        ("topics", ids.topic_id, _resource),
-        ("systemTopics", ids.system_topic_id, _resource),
-        ("storageAccounts", ids.account_id, _contents),
-        ("deployments", ids.deployment_id, _contents),
-        ("namespaces", ids.namespace_id, _resource),
-    ):
+    for member in ("topics", "systemTopics", *SOURCES, "namespaces"):
+        read = _contents if member in SOURCES else _resource
         for name, inner in (document.get(member) or {}).items():
-            yield from read(identify(name), inner or {}, root.below(member, name))
+            own = ResourceId((member,), (name,))
+            yield from read(own, inner or {}, root.below(member, name))
 
 
 def _resource(

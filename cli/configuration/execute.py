@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import groupby
 from threading import Thread
 
-from cli.configuration.changes import CONSENT, Action, Change, faults_of, warnings_of
+from cli.configuration.planning import CONSENT, Action, Change, faults_of, warnings_of
 from cli.configuration.resources import ResourceId, WantedResource
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
@@ -127,5 +127,5 @@ def _delete(deployment: Deployment, change: Change) -> Change:
     except CommandFailed as error:
         if error.status is None:
             raise
-        return replace(change, faults=(f"{change.name}: {error.message}",))
+        return replace(change, faults=(f"{change.id.name}: {error.message}",))
     return change

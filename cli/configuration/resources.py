@@ -13,7 +13,7 @@ from cli.configuration.source import FileFaults, Place
 SENT = ("location", "tags", "identity", "sku", "kind", "properties")
 _TOPICS, _NAMESPACES, SUBSCRIPTIONS = "topics", "namespaces", "eventSubscriptions"
 _SYSTEM_TOPICS, _ACCOUNTS, _DEPLOYMENTS = "systemTopics", "storageAccounts", "deployments"
-_PROVIDERS = {_ACCOUNTS: "Microsoft.Storage", _DEPLOYMENTS: "Pushgrid"}  # of other sources
+SOURCES = {_ACCOUNTS: "Microsoft.Storage", _DEPLOYMENTS: "Pushgrid"}  # and their providers
 _KINDS = {
     (_TOPICS,): "topic",
     (_SYSTEM_TOPICS,): "system topic",
@@ -31,7 +31,7 @@ class ResourceId(NamedTuple):
     """
     Identifies a resource of Microsoft.EventGrid: ``("topics", "eventSubscriptions")``, names.
 
-    ``storageAccounts`` and ``deployments`` are sources of other providers: no resources here.
+    `SOURCES` are of other providers: only their event subscriptions are resources here.
     """
 
     types: tuple[str, ...]
@@ -47,7 +47,7 @@ class ResourceId(NamedTuple):
         names = list(self.names)
         if self.types[:2] == (_NAMESPACES, _TOPICS):
             names[:2] = [".".join(names[:2])]
-        if self.types[0] in _PROVIDERS:
+        if self.types[0] in SOURCES:
             names[0] = f"system-{names[0]}"
         return "/".join(names)
 
@@ -56,7 +56,7 @@ class ResourceId(NamedTuple):
         """The ARM path below the provider."""
         pairs = zip(self.types, self.names, strict=True)
         first, *inner = (f"{kind}/{quote(name, safe='')}" for kind, name in pairs)
-        if provider := _PROVIDERS.get(self.types[0]):
+        if provider := SOURCES.get(self.types[0]):
             first = f"{provider}/{first}/providers/Microsoft.EventGrid"
         return "/".join((first, *inner))
 
@@ -80,31 +80,6 @@ def resource_id(types: tuple[str, ...], names: tuple[str, ...]) -> ResourceId | 
         if tuple(each.casefold() for each in known) == wanted and len(names) == len(known):
             return ResourceId(known, names)
     return None
-
-
-def topic_id(name: str) -> ResourceId:
-    """Return the id of a custom topic."""
-    return ResourceId((_TOPICS,), (name,))
-
-
-def system_topic_id(name: str) -> ResourceId:
-    """Return the id of a system topic."""
-    return ResourceId((_SYSTEM_TOPICS,), (name,))
-
-
-def account_id(name: str) -> ResourceId:
-    """Return the id of a storage account, which only its event subscriptions stand in."""
-    return ResourceId((_ACCOUNTS,), (name,))
-
-
-def deployment_id(name: str) -> ResourceId:
-    """Return the id of a deployment, which only its event subscriptions stand in."""
-    return ResourceId((_DEPLOYMENTS,), (name,))
-
-
-def namespace_id(name: str) -> ResourceId:
-    """Return the id of a namespace."""
-    return ResourceId((_NAMESPACES,), (name,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

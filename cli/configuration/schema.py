@@ -12,8 +12,7 @@ from typing import Any
 
 from jsonschema import Draft7Validator, ValidationError
 
-from cli.configuration.document_limits import MAX_FAULTS
-from cli.configuration.source import FileFaults, Place, SourceFile
+from cli.configuration.source import MAX_FAULTS, FileFaults, Place, SourceFile
 
 SCHEMA = Path(__file__).parents[1] / "data" / "pushgrid.schema.json"
 _TYPES = {

@@ -11,9 +11,15 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from cli.costs.bill import Comparison, compare
 from cli.costs.data import measured, prices, scenarios
-from cli.costs.model import MONTH, Arrivals, fixed_costs, saved_by_a_slower_schedule
+from cli.costs.model import (
+    MONTH,
+    Arrivals,
+    Comparison,
+    compare,
+    fixed_costs,
+    saved_by_a_slower_schedule,
+)
 from cli.costs.report import money, text
 from cli.costs.workload import Workload
 

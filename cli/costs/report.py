@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from cli.costs.bill import Bill, Comparison
 from cli.costs.data import measured, prices
-from cli.costs.model import Arrivals
+from cli.costs.model import Arrivals, Bill, Comparison
 
 _WITHOUT_CENTS = 100  # dollars from which cents are not shown
 _ROUNDS_TO_ZERO = 0.005  # dollars

@@ -9,8 +9,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from pushgrid.testing.driven_app import ACCOUNT, ACCOUNT_ID, DrivenApp
-from pushgrid.testing.topic import StorageAccount, Topic
-from pushgrid.testing.unknown_members import refuse_unknown_members
+from pushgrid.testing.topic import StorageAccount, Topic, refuse_unknown_members
 from shared.delivery.profiles import PROFILES
 from shared.events.topic import InputSchema
 

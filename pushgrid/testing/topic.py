@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from datetime import timedelta
+from difflib import get_close_matches
 from typing import Any
 from urllib.parse import quote
 
 from pushgrid.testing.driven_app import DrivenApp, Refused
 from pushgrid.testing.subscriber import Answer, Attempt, Handler, SubscriberWebhook, checked
-from pushgrid.testing.unknown_members import refuse_unknown_members
 from shared.clock import timestamp
 from shared.deadletter.paths import dead_letter_folder
 from shared.delivery.delivery_profile import DeliveryProfile, Feature
@@ -29,25 +29,23 @@ _WITH_IDENTITY = {
         "deadLetterDestinationWithResourceIdentity",  # of a namespace topic
     ),
 }
+# A namespace's event subscription has tags, and a secret a value: answers have neither.
+_NEVER_ANSWERED = frozenset({"endpointUrl", "tags", "value"})
 
 
 class _Source:
-    """What can be subscribed to."""
+    """What can be subscribed to; the app knows it by *data_plane_name*."""
 
-    def __init__(self, app: DrivenApp, name: str, path: str, profile: DeliveryProfile) -> None:
+    _is_of_namespace = False
+
+    def __init__(
+        self, app: DrivenApp, name: str, path: str, profile: DeliveryProfile, data_plane_name: str
+    ) -> None:
         self._app = app
         self._profile = profile
+        self._data_plane_name = data_plane_name
         self.name = name
         self.path = path
-
-    @property
-    def _data_plane_name(self) -> str:
-        """Its name within the app."""
-        raise NotImplementedError
-
-    @property
-    def _is_of_namespace(self) -> bool:
-        return False
 
     def subscribe(
         self,
@@ -131,7 +129,10 @@ class Topic(_Source):
         self._input_schema = input_schema
         self.namespace = namespace
         owner = f"namespaces/{namespace}" if namespace else f"topics/{name}"
-        super().__init__(app, name, f"{owner}/topics/{name}" if namespace else owner, profile)
+        path = f"{owner}/topics/{name}" if namespace else owner
+        own_name = TopicName(namespace, name).joined if namespace else name
+        super().__init__(app, name, path, profile, own_name)
+        self._is_of_namespace = bool(namespace)
         self._owner = owner
         self.key = str(app.arm("POST", f"{owner}/listKeys")["key1"])
 
@@ -139,15 +140,6 @@ class Topic(_Source):
     def endpoint(self) -> str:
         """The URL for a publisher's client; see `Pushgrid.url`."""
         return f"{self._app.url}/{self._owner}{'' if self.namespace else '/api/events'}"
-
-    @property
-    def _data_plane_name(self) -> str:
-        """Its name within the app."""
-        return TopicName(self.namespace, self.name).joined if self.namespace else self.name
-
-    @property
-    def _is_of_namespace(self) -> bool:
-        return self.namespace is not None
 
     def publish(self, events: Any) -> None:
         """
@@ -201,15 +193,9 @@ class StorageAccount(_Source):
     """The deployment's storage account as a source of events. *path* is its ARM path."""
 
     def __init__(self, app: DrivenApp, account: str, resource_id: str) -> None:
-        super().__init__(
-            app, account, f"{resource_id}/providers/Microsoft.EventGrid", PROFILES["latest"]
-        )
+        path = f"{resource_id}/providers/Microsoft.EventGrid"
+        super().__init__(app, account, path, PROFILES["latest"], SourceTopic(account).joined)
         self._changes = 0
-
-    @property
-    def _data_plane_name(self) -> str:
-        """Its name within the app."""
-        return SourceTopic(self.name).joined
 
     def change(self, container: str, path: str, *, api: str = "PutBlob", **members: Any) -> None:
         """
@@ -328,3 +314,34 @@ def _address(target: Mapping[str, Any]) -> str:
     return StorageQueue(
         account_id=str(target.get("resourceId")), name=str(target.get("queueName"))
     ).url
+
+
+def refuse_unknown_members(kind: str, given: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
+    """
+    Compare the properties that a test has given with those of the deployment's answer.
+
+    Raises:
+        TypeError: the answer lacks one.
+    """
+    if unknown := sorted(_unknown(given, kept, "")):
+        raise TypeError(f"{kind} has no property {', '.join(unknown)}")
+
+
+def _nearest(name: str, names: Iterable[str]) -> str:
+    """Return the hint at a property that is spelt like *name*."""
+    by_letters = {each.lower(): each for each in names}
+    near = get_close_matches(name.replace("_", "").lower(), by_letters, 1)
+    return f" (did you mean {by_letters[near[0]]}?)" if near else ""
+
+
+def _unknown(given: Any, kept: Any, path: str) -> Iterator[str]:
+    if isinstance(given, Mapping) and isinstance(kept, Mapping):
+        for name, value in given.items():
+            inner = f"{path}.{name}" if path else name
+            if name in kept:
+                yield from _unknown(value, kept[name], inner)
+            elif value is not None and name not in _NEVER_ANSWERED:
+                yield f"{inner}{_nearest(name, kept)}"
+    elif isinstance(given, list | tuple) and isinstance(kept, list):
+        for index, (one, other) in enumerate(zip(given, kept, strict=False)):
+            yield from _unknown(one, other, f"{path}[{index}]")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from azure.eventgrid import EventGridEvent
 
-from cli.troubles import word
+from cli.status import word
 from devhost.azurite import Azurite
 from devhost.process import RunningHost, running_host
 from pushgrid.testing.memory import START

@@ -18,7 +18,7 @@ from itertools import takewhile
 from typing import Any
 from urllib.parse import quote
 
-from cli.configuration.document_limits import check_size
+from cli.configuration.source import check_size
 from cli.configuration.template.expressions import ExpressionFault
 from cli.configuration.template.resource_ids import (
     provider_path,
@@ -193,10 +193,6 @@ def _create_object(*pairs: Any) -> dict[str, Any]:
     return dict(zip(pairs[::2], pairs[1::2], strict=True))
 
 
-def _shallow_merge(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return {name: member for each in values for name, member in each.items()}
-
-
 def _of_numbers(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Return *operate* for numbers only: texts and lists have such operators as well."""
 
@@ -239,20 +235,12 @@ def _substring(text: str, start: int, length: int | None = None) -> str:
     return text[start:] if length is None else text[start : start + length]
 
 
-def _index_of(text: str, part: str) -> int:
-    return text.lower().find(part.lower())
-
-
 def _numbers(values: Sequence[Any]) -> Sequence[int]:
     return values[0] if isinstance(values[0], list) else values
 
 
-def _first(value: Any) -> Any:
-    return value[0] if value else ("" if isinstance(value, str) else None)
-
-
-def _last(value: Any) -> Any:
-    return value[-1] if value else ("" if isinstance(value, str) else None)
+def _element(value: Any, index: int) -> Any:
+    return value[index] if value else ("" if isinstance(value, str) else None)
 
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
@@ -270,19 +258,19 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "endswith": lambda text, end: text.lower().endswith(end.lower()),
     "equals": _equals,
     "false": lambda: False,
-    "first": _first,
+    "first": lambda value: _element(value, 0),
     "flatten": lambda values: [each for value in values for each in value],
     "format": _format,
     "greater": lambda one, other: one > other,
     "greaterorequals": lambda one, other: one >= other,
     "guid": _guid,
-    "indexof": _index_of,
+    "indexof": lambda text, part: text.lower().find(part.lower()),
     "int": int,
     "intersection": _intersection,
     "items": _items,
     "join": _join,
     "json": json.loads,
-    "last": _last,
+    "last": lambda value: _element(value, -1),
     "lastindexof": lambda text, part: text.lower().rfind(part.lower()),
     "length": len,
     "less": lambda one, other: one < other,
@@ -297,7 +285,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "padleft": _pad_left,
     "range": _range,
     "replace": _replace,
-    "shallowmerge": _shallow_merge,
+    "shallowmerge": lambda values: {k: v for each in values for k, v in each.items()},
     "skip": lambda value, count: value[max(count, 0) :],
     "split": _split,
     "startswith": lambda text, start: text.lower().startswith(start.lower()),

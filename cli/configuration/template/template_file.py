@@ -9,7 +9,6 @@ from dataclasses import replace
 from operator import gt, lt
 from typing import Any, NamedTuple
 
-from cli.configuration.document_limits import MAX_FAULTS, BeyondLimits, size_of
 from cli.configuration.resources import (
     SENT,
     Configuration,
@@ -18,11 +17,17 @@ from cli.configuration.resources import (
     ordered,
     resource_id,
 )
-from cli.configuration.source import FileFaults, Place, SourceFile
-from cli.configuration.template.evaluation_budget import EvaluationBudget
+from cli.configuration.source import (
+    MAX_FAULTS,
+    BeyondLimits,
+    FileFaults,
+    Place,
+    SourceFile,
+    size_of,
+)
 from cli.configuration.template.expressions import ExpressionFault, parse
 from cli.configuration.template.resource_ids import ResourceGroup
-from cli.configuration.template.scope import Scope, TemplateFault
+from cli.configuration.template.scope import EvaluationBudget, Scope, TemplateFault
 
 _SCHEMA = "deploymenttemplate.json"
 _PROVIDER = "microsoft.eventgrid"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pushgrid.testing.memory.blobs import MemoryDeadLetters, MemoryPayloads
 from pushgrid.testing.memory.clock import START, FakeClock, Seconds
-from pushgrid.testing.memory.commits import InlineCommits
 from pushgrid.testing.memory.counts import Counted, MemoryCounts
 from pushgrid.testing.memory.driven_loop import DrivenLoop, NothingWillHappen
 from pushgrid.testing.memory.faults import Faulty
@@ -14,7 +13,7 @@ from pushgrid.testing.memory.pushing import (
     Sent,
     answered,
 )
-from pushgrid.testing.memory.queues import MemoryQueues, MemorySender, StoredMessage
+from pushgrid.testing.memory.queues import InlineCommits, MemoryQueues, MemorySender, StoredMessage
 from pushgrid.testing.memory.tables import MemoryAttempts, MemoryResources
 
 __all__ = [

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cli.configuration import Action, Change, carry_out, plan, read_configuration
-from cli.configuration.changes import differences
+from cli.configuration.planning import differences
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
 from pushgrid.testing.memory import answered
@@ -92,7 +92,7 @@ def apply(deployment: Deployment, write: Write) -> Apply:
 
 
 def summary(changes: list[Change]) -> list[tuple[str, str]]:
-    return [(str(each.action), each.name) for each in changes]
+    return [(str(each.action), each.id.name) for each in changes]
 
 
 def faults(changes: list[Change], folder: Path) -> list[str]:
@@ -169,7 +169,7 @@ def test_only_what_differs_is_updated(
     done = apply(content)
 
     (update,) = [each for each in done if each.action is not Action.UNCHANGED]
-    assert (str(update.action), update.name) == ("update", name)
+    assert (str(update.action), update.id.name) == ("update", name)
     assert update.differences == differences
     assert "another" not in str(update.document)
     assert "localkey1111" not in str(update.document)
@@ -223,17 +223,17 @@ def test_storage_accounts_and_system_topics_are_sources(api: ArmApi, apply: Appl
     first = apply(SOURCES)
     rows = api.rows()
 
-    assert [(each.kind, each.name) for each in first] == [
+    assert [(each.id.kind, each.id.name) for each in first] == [
         ("system topic", "blobs"),
         ("event subscription", "system-this-deployment/ops"),
         ("event subscription", "system-acct/scoped"),
         ("event subscription of system topic", "blobs/nested"),
     ]
-    assert summary(first) == [("create", each.name) for each in first]
+    assert summary(first) == [("create", each.id.name) for each in first]
     scoped = api.json("GET", f"{SOURCE}/providers/Microsoft.EventGrid/eventSubscriptions/scoped")
     assert scoped["id"].startswith(SOURCE)
     assert api.call("GET", f"{GROUP}/systemTopics/blobs/eventSubscriptions/nested").status == 200
-    assert summary(apply(SOURCES)) == [("unchanged", each.name) for each in first]
+    assert summary(apply(SOURCES)) == [("unchanged", each.id.name) for each in first]
     assert api.rows() == rows
 
     pruned = apply({"systemTopics": SOURCES["systemTopics"]}, prune=True)
@@ -344,7 +344,7 @@ def test_a_deployment_that_is_not_local_warns_of_keys_and_asks_endpoints(
     done = apply(changed(eventSubscriptions={"crm": {**hook(), "consent": "assumed"}, "erp": down}))
 
     topic, crm, erp = (
-        next(each for each in done if each.name == name)
+        next(each for each in done if each.id.name == name)
         for name in ("orders", "orders/crm", "orders/erp")
     )
     assert [warning.partition(":")[0] for warning in topic.warnings] == ["keys.key1", "keys.key2"]

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import requests
 
-from cli import waiting
+from cli import options
 from cli.answers import document_of
 from cli.local_deployment import HOME
 from cli.subscription_document import gets_secret
@@ -305,7 +305,7 @@ def test_a_slow_answer_is_waited_for_visibly(
     server: _Server, pushgrid: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal = _Terminal()
-    monkeypatch.setattr(waiting, "_SILENT_SECONDS", 0.0)
+    monkeypatch.setattr(options, "_SILENT_SECONDS", 0.0)
     monkeypatch.setenv("TERM", "xterm")
 
     def answer(*_: str) -> Answer:

@@ -13,7 +13,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bench.steps import runs, steps
-from cli.costs.bill import compare
 from cli.costs.data import Price, measured, meter_of, prices, scenarios
 from cli.costs.model import (
     ALERTS,
@@ -21,6 +20,7 @@ from cli.costs.model import (
     REQUESTS,
     Arrivals,
     FunctionRuns,
+    compare,
     idle_hour,
     storage_dollars,
     work_operations,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from cli.status import hold_text
 from cli.subscription_actions import lines_of_test
 from cli.timeline import state_text
-from cli.troubles import hold_text
 from pushgrid.testing.memory import START
 from shared.engine.operations.subscription_state import _OF_SUBSCRIPTION, _OF_TOPIC
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.configuration import read_configuration
-from cli.configuration.document_limits import MAX_SIZE, size_of
-from cli.configuration.template import evaluation_budget, scope, template_file
+from cli.configuration.source import MAX_SIZE, size_of
+from cli.configuration.template import scope, template_file
 from cli.configuration.template.functions import FUNCTIONS, GROUP_FUNCTIONS
 from cli.failure import CommandFailed
 
@@ -38,7 +38,7 @@ def _calls(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 _EXPRESSIONS = st.recursive(_VALUES, _calls, max_leaves=12).map(lambda text: f"[{text}]")
 
 
-class _Counted(evaluation_budget.EvaluationBudget):
+class _Counted(scope.EvaluationBudget):
     latest: _Counted
 
     def __init__(self) -> None:
@@ -73,8 +73,8 @@ def test_every_template_is_read_or_refused_within_its_budget(
     path.write_text(json.dumps(document))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluation_budget, "MAX_STEPS", _STEPS)
-        patch.setattr(evaluation_budget, "MAX_TOTAL", _CHARACTERS)
+        patch.setattr(scope, "MAX_STEPS", _STEPS)
+        patch.setattr(scope, "MAX_TOTAL", _CHARACTERS)
         patch.setattr(template_file, "EvaluationBudget", _Counted)
         try:
             found = read_configuration(path)
