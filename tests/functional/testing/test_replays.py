@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pushgrid.testing import Pushgrid
-from pushgrid.testing.driven_app import GROUP
+from pushgrid.testing.driven_app import ACCOUNT_ID
 from pushgrid.testing.topic import Subscriber
 from shared.delivery.messages.message import ReplayStep
 from shared.delivery.messages.message_writer import encode_step
@@ -19,7 +19,6 @@ from shared.errors import StorageUnreachable
 from tests.azure_dead_letters import ADDED, CLOUD_ADDED, CLOUD_EVENT, EVENT, NAMESPACE
 from tests.functional.testing.replaying import AT, AZURE, CRM, PLACED, ids, replayed
 
-ACCOUNT_ID = f"{GROUP}/providers/Microsoft.Storage/storageAccounts/testing"
 QUEUE = {
     "endpointType": "StorageQueue",
     "properties": {"resourceId": ACCOUNT_ID, "queueName": "inbox"},

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pushgrid.testing import Pushgrid
-from pushgrid.testing.driven_app import GROUP
+from pushgrid.testing.driven_app import ACCOUNT_ID
 from pushgrid.testing.subscriber import SubscriberWebhook
 from pushgrid.testing.topic import Topic
 from tests.commands import Run
@@ -41,11 +41,10 @@ OF_TOPIC: dict[str, Any] = {
     "labels": ["one", "two"],
     "expirationTimeUtc": "2030-01-31T00:00:00Z",
 }
-STORAGE = f"{GROUP}/providers/Microsoft.Storage/storageAccounts/testing"
 DEAD: dict[str, Any] = {
     "deadLetterDestination": {
         "endpointType": "StorageBlob",
-        "properties": {"resourceId": STORAGE, "blobContainerName": "dead"},
+        "properties": {"resourceId": ACCOUNT_ID, "blobContainerName": "dead"},
     }
 }
 OF_NAMESPACE: dict[str, Any] = {
@@ -300,7 +299,7 @@ def test_a_queue_receives_the_events(pushgrid: Pushgrid, run: Run):
         assert shown["destination"] == {
             "endpointType": "StorageQueue",
             "properties": {
-                "resourceId": STORAGE,
+                "resourceId": ACCOUNT_ID,
                 "queueName": "inbox",
                 "queueMessageTimeToLiveInSeconds": None,
             },

@@ -152,17 +152,6 @@ def test_a_password_in_the_url_is_not_shown(pushgrid: Run, command: list[str]) -
     assert "s3cret" not in f"{done.out}{done.err}"
 
 
-@pytest.mark.parametrize("command", ["status", "admin-key", "top --once"])
-def test_a_url_without_a_scheme_is_told_as_that(pushgrid: Run, command: str) -> None:
-    done = pushgrid(*command.split(), "--url", "127.0.0.1:7071")
-
-    assert done.code == 2
-    assert (
-        "--url, or PUSHGRID_URL, must begin with http:// or https://: write http://127.0.0.1:7071"
-        in done.err
-    )
-
-
 def test_that_nothing_listens_comes_before_a_missing_key(
     pushgrid: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, server: _Server
 ) -> None:

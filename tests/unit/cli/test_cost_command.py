@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -154,7 +153,3 @@ def test_invalid_options_are_refused_in_one_line(
 )
 def test_money_has_cents_below_a_hundred_dollars(dollars: float, written: str) -> None:
     assert money(dollars) == written
-
-
-def test_the_readme_names_the_command() -> None:
-    assert "pushgrid cost" in (Path(__file__).parents[3] / "README.md").read_text()

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from cli.program import main
-from shared.delivery.profiles import PROFILES
 from tests.conformance.editions import CASES, Case
 
 ROOT = Path(__file__).parents[3]
@@ -80,18 +79,6 @@ def test_the_document_has_exactly_the_promised_members(explain: Explain) -> None
     assert explained["end"] == {"state": "delivered", "reason": None, "at": 10.0, "blob_at": None}
 
 
-def test_every_time_has_its_rule(explain: Explain) -> None:
-    explained = explain("2023", "503,refused,timeout,408,500")
-
-    assert [each["why"] for each in explained["attempts"][:5]] == [
-        "minimum for 503: 30 s",
-        "schedule step 2: 30 s",
-        "schedule step 3: 1 min",
-        "schedule step 4: 5 min",
-        "schedule step 5: 10 min",
-    ]
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -154,16 +141,6 @@ def test_people_get_a_table(capsys: pytest.CaptureFixture[str]) -> None:
         "34:46:40  deadLettered: TimeToLiveExceeded (older than 24 h)",
         "34:46:40  its blob is due",
     ]
-
-
-@pytest.mark.parametrize("profile", PROFILES)
-def test_an_edition_has_the_name_people_know(
-    profile: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["explain", "--profile", profile, "--answers", "200"]) == 0
-
-    explained = capsys.readouterr().out.splitlines()[0]
-    assert re.fullmatch(rf'Profile {profile}: "[A-Z][A-Za-z: ]+", 20\d\d-\d\d-\d\d', explained)
 
 
 def test_parts_of_a_second_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
