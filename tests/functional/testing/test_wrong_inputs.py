@@ -50,6 +50,7 @@ subscription create new -t orders --endpoint ftp://a.example/|1|it does not begi
 subscription create new -t orders --endpoint https://nobody.example/|1|is the endpoint running?
 NEW --filter 'total over 3'|2|Write it like
 NEW --event-types ,|2|an event type is missing
+NEW --max-rate 20/m|2|between 1 and 100000 requests a second: write 20/s
 NEW --max-attempts 99|2|'99' is not a whole number from 1 to 30
 NEW --time-to-live soon|2|write 90m, 6h or 2d
 NEW --time-to-live 9999999999d|2|write 90m, 6h or 2d
