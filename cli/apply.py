@@ -107,7 +107,6 @@ def schema() -> None:
 
 
 def _read_parameters(path: Path | None) -> dict[str, Any]:
-    """Return the values in an ARM parameter file."""
     if path is None:
         return {}
     source = read_source(path)

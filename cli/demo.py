@@ -116,7 +116,6 @@ def _run(stack: ExitStack, port: int, *, once: bool) -> int:
 
 
 def _narrated(narrator: _Narrator, name: str, statuses: tuple[int, ...]) -> Callable[[Push], int]:
-    """Answer as `answers(*statuses)` does, and narrate it."""
     answer = answers(*statuses)
 
     def narrate(push: Push) -> int:

@@ -163,7 +163,6 @@ def _matched(
 def _send(
     deployment: Deployment, target: _PublishUrl, events: Sequence[dict[str, Any]], most: int
 ) -> None:
-    """Publish events in as few requests as the limits allow."""
     many = "application/cloudevents-batch+json"
     content_type = many if target.schema == CLOUD_EVENTS else "application/json"
     headers = dict([target.key_header, ("Content-Type", content_type)])
@@ -182,7 +181,6 @@ def _send(
 
 
 def _target(deployment: Deployment, topic: str, schema: str | None) -> _PublishUrl:
-    """Find where and in which schema a topic is published to, and its key."""
     path = topic_path(topic)
     document = deployment.get(path)
     key = deployment.post(f"{path}/listKeys")["key1"]
@@ -270,7 +268,6 @@ def _cloud_event(given: dict[str, Any], source: str) -> dict[str, Any]:
 
 
 def _most_events(topic: str) -> int:
-    """Return how many events a request to *topic* may have."""
     return (NAMESPACE if "." in topic else CUSTOM).max_events
 
 

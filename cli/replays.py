@@ -167,7 +167,6 @@ def _counted(deployment: Deployment, body: Mapping[str, Any]) -> str:
 
 
 def _followed(deployment: Deployment, body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Start a replay; return the job when it has ended."""
     return _wait(deployment, deployment.post("replays", body))
 
 

@@ -23,8 +23,6 @@ _SUMMARIES = {
 
 
 def _action(action: str, summary: str) -> click.Command:
-    """Return the command that runs an action of the management API."""
-
     @click.command(action, help=summary)
     @click.argument("name")
     @of_topic
@@ -99,7 +97,6 @@ def lines_of_test(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _message(message: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a request's or an answer's headers and body."""
     for name, value in message["headers"].items():
         yield f"  {printable(name)}: {printable(value)}"
     if message["body"]:

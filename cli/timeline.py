@@ -149,7 +149,6 @@ def state_text(
 
 
 def _obstacles(state: Mapping[str, Any], now: datetime) -> list[str]:
-    """Return what keeps events from a subscription."""
     lines = []
     if expired := state.get("expiredAt"):
         then = moment(expired)

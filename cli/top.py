@@ -88,7 +88,6 @@ def _try(readings: Readings) -> _Found:
 
 @contextmanager
 def _screen(url: str, *, as_json: bool, is_live: bool) -> Iterator[Callable[[_Found], None]]:
-    """Give the function that shows what was found."""
     if as_json:
         yield _print_json
     elif is_live and sys.stdout.isatty():

@@ -61,7 +61,6 @@ def _resources(document: Mapping[str, Any], root: Place) -> Iterator[WantedResou
 def _resource(
     own: ResourceId, document: Mapping[str, Any], place: Place
 ) -> Iterator[WantedResource]:
-    """Yield a resource, and those that stand in it."""
     yield WantedResource(
         id=own,
         place=place,

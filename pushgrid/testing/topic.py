@@ -86,7 +86,6 @@ class _Source:
         return subscriber
 
     def _with_destinations(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Complete the properties of an event subscription."""
         properties = deepcopy(dict(given))
         push = self._push_section(properties)
         destination = _holder(push, "destination").setdefault("destination", {})

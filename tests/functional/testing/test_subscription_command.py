@@ -270,6 +270,22 @@ def test_another_of_the_same_name_is_replaced_only_if_asked_for(pushgrid: Pushgr
     assert "  retryPolicy.maxDeliveryAttempts: 7 → 30" in lines
 
 
+@pytest.mark.parametrize(
+    ("expires", "state"),
+    [
+        ("2026-02-09T12:01:00Z", "expired at 2026-02-09 12:01:00"),
+        ("9020-02-09T12:00:00Z", "Succeeded"),
+        (None, "Succeeded"),
+    ],
+)
+def test_the_list_says_what_has_expired(
+    pushgrid: Pushgrid, run: Run, expires: str | None, state: str
+):
+    pushgrid.topic("orders").subscribe("crm", expirationTimeUtc=expires)
+
+    assert state in run("subscription", "list").out
+
+
 @pytest.mark.parametrize("action", ["create --replace", "update"])
 def test_a_missing_container_is_told(pushgrid: Pushgrid, run: Run, action: str):
     pushgrid.topic("orders").subscribe("crm")
