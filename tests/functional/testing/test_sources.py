@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from pushgrid.testing import Pushgrid
-from pushgrid.testing.driven_app import ACCOUNT, GROUP
+from pushgrid.testing.driven_app import ACCOUNT, ACCOUNT_ID, GROUP
 from pushgrid.testing.subscriber import SubscriberWebhook
 from pushgrid.testing.topic import Subscriber
 from shared.events.notices import WrittenBlob, blob_event
@@ -16,7 +16,6 @@ from tests.commands import Run
 from tests.functional.testing.replaying import PLACED, replayed
 
 URL = "https://ops.example/"
-SOURCE = f"{GROUP}/providers/Microsoft.Storage/storageAccounts/{ACCOUNT}"
 TOPIC = f"system-{ACCOUNT}"
 
 
@@ -43,7 +42,7 @@ def test_the_command_and_the_lists_know_the_account(pushgrid: Pushgrid, run: Run
     subscribe(pushgrid, run, [200])
 
     (listed,) = run("subscription", "list", "--json").document
-    assert listed["properties"]["topic"].lower() == SOURCE.lower()
+    assert listed["properties"]["topic"].lower() == ACCOUNT_ID.lower()
     assert TOPIC in run("subscription", "list").out
     assert run("subscription", "show", "ops", "--topic", TOPIC).document == listed
 
@@ -55,7 +54,7 @@ def test_a_lost_event_is_told_of_and_a_lost_notice_can_be_replayed(
     lose_an_event(pushgrid)
     (told,) = [each.request.events[0] for each in ops.attempts]
     assert told["eventType"] == "Microsoft.Storage.BlobCreated"
-    assert told["topic"] == SOURCE
+    assert told["topic"] == ACCOUNT_ID
     assert len(pushgrid._app.dead_letters.blobs) == 2
 
     job = replayed(pushgrid, topic=TOPIC, subscription="ops")
@@ -89,7 +88,7 @@ def test_a_test_tells_of_blobs(pushgrid: Pushgrid) -> None:
 
     (created,), (gone,) = images.received, deleted.received
     assert created["subject"] == "/blobServices/default/containers/in/blobs/a b.jpg"
-    assert created["topic"] == SOURCE
+    assert created["topic"] == ACCOUNT_ID
     assert created["data"] | {"api": "PutBlob", "contentLength": 5} == created["data"]
     assert created["data"]["contentType"] == "image/jpeg"
     assert created["data"]["url"] == "https://testing.blob.core.windows.net/in/a%20b.jpg"
@@ -104,7 +103,7 @@ def test_a_change_of_a_blob_is_one_of_event_grid_s(pushgrid: Pushgrid) -> None:
 
 
 def test_the_sequencer_orders_microseconds(pushgrid: Pushgrid) -> None:
-    topic = a_topic(name=TOPIC, arm_id=SOURCE, keys=())
+    topic = a_topic(name=TOPIC, arm_id=ACCOUNT_ID, keys=())
     at = pushgrid.now.replace(year=2200)
     times = [at + timedelta(microseconds=count) for count in range(1000)]
     blob = WrittenBlob("in", "x", "http://x", "", at, 0, "")
@@ -124,7 +123,7 @@ def test_nobody_else_publishes_to_an_account(pushgrid: Pushgrid, run: Run) -> No
 
 def test_the_commands_know_system_topics(pushgrid: Pushgrid, run: Run) -> None:
     subscribe(pushgrid, run, [200])
-    properties = {"source": SOURCE, "topicType": "Microsoft.Storage.StorageAccounts"}
+    properties = {"source": ACCOUNT_ID, "topicType": "Microsoft.Storage.StorageAccounts"}
     pushgrid.arm("PUT", "systemTopics/blobs", {"properties": properties})
     where = ("--topic", "systemTopics/blobs")
 
@@ -146,8 +145,8 @@ def test_the_commands_know_system_topics(pushgrid: Pushgrid, run: Run) -> None:
     assert "paused since" in row
 
     assert "systemTopics/blobs" in run("topic", "list").out
-    assert run("topic", "show", "systemTopics/blobs").document["properties"]["source"] == SOURCE
-    assert run("topic", "show", TOPIC).document["id"] == SOURCE
+    assert run("topic", "show", "systemTopics/blobs").document["properties"]["source"] == ACCOUNT_ID
+    assert run("topic", "show", TOPIC).document["id"] == ACCOUNT_ID
     assert run("subscription", "delete", "nested", *where, "--yes").code == 0
     assert run("subscription", "list", *where, "--json").document == []
     assert run("topic", "delete", "systemTopics/blobs", "--yes").code == 0
@@ -156,7 +155,7 @@ def test_the_commands_know_system_topics(pushgrid: Pushgrid, run: Run) -> None:
 def test_dead_letters_of_a_system_topics_subscription_are_listed(
     pushgrid: Pushgrid, run: Run
 ) -> None:
-    properties = {"source": SOURCE, "topicType": "Microsoft.Storage.StorageAccounts"}
+    properties = {"source": ACCOUNT_ID, "topicType": "Microsoft.Storage.StorageAccounts"}
     pushgrid.arm("PUT", "systemTopics/blobs", {"properties": properties})
     pushgrid._app.endpoints.connect(URL, SubscriberWebhook([400], None, is_asked_to_consent=False))
     container = pushgrid._app.new_container()["properties"]["blobContainerName"]
