@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,10 +12,11 @@ from devhost.azurite import Azurite
 from devhost.process import running_host
 from testbed.arm import Arm
 from testbed.host_settings import host_settings
-from testbed.subscriber import PATIENCE, Subscriber, answers
+from testbed.subscriber import Subscriber, answers
 from tests.conformance.test_dead_letters import CASES
 from tests.e2e.dead_letters import DeadLetters
 from tests.e2e.publishing import ids, post
+from tests.host.running import until
 
 pytestmark = pytest.mark.e2e
 
@@ -49,9 +49,9 @@ def test_what_a_hold_keeps_untried_ends_as_documented(
         key = arm.key(topic)
 
         post(host.url, topic, key, json.dumps([event | {"id": "another"}]).encode())
-        _wait_for(arm.holds)
+        until(arm.holds)
         post(host.url, topic, key, json.dumps([event]).encode())
-        (letter,) = _wait_for(lambda: _letters_of(letters, event["id"]))
+        (letter,) = until(lambda: _letters_of(letters, event["id"]))
         arm.delete_topic(topic)
 
     expected = case["expect"]["letter"]
@@ -64,11 +64,3 @@ def test_what_a_hold_keeps_untried_ends_as_documented(
 def _letters_of(letters: DeadLetters, event_id: str) -> list[dict[str, Any]]:
     found = letters.wait_for(0).values()
     return [each for blob in found for each in blob if each["id"] == event_id]
-
-
-def _wait_for(look: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    deadline = time.monotonic() + PATIENCE
-    while not (found := look()):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    return found

@@ -8,27 +8,19 @@ from collections.abc import Callable, Iterator
 from urllib.error import URLError
 
 import pytest
-from azure.core.credentials import AccessToken
 from azure.core.exceptions import ServiceRequestError
 from azure.mgmt.eventgrid import EventGridManagementClient
 from azure.mgmt.eventgrid import models as m
 
 from devhost.azurite import Azurite
 from devhost.process import RunningHost, running_host
-from testbed.arm import ADMIN_KEY
 from testbed.host_settings import host_settings
 from testbed.subscriber import Subscriber
 from tests.e2e.managing import webhook
+from tests.e2e.operator import Credential
 from tests.e2e.publishing import an_event, endpoint, ids, publish_with_javascript, send
 
 GROUP = "local"
-
-
-class Token:
-    """A credential as any client of the management API has one."""
-
-    def get_token(self, *_: str, **__: object) -> AccessToken:
-        return AccessToken(ADMIN_KEY, 2**31)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +45,9 @@ def test_publishers_work_unchanged(
 ) -> None:
     receiver = subscriber()
     # Over https its own policy sends the key.
-    with EventGridManagementClient(Token(), "0", base_url=trusted.url, polling_interval=0) as arm:
+    with EventGridManagementClient(
+        Credential(), "0", base_url=trusted.url, polling_interval=0
+    ) as arm:
         topic = arm.topics.begin_create_or_update(GROUP, name, m.Topic(location="local")).result()
         arm.topic_event_subscriptions.begin_create_or_update(
             GROUP, name, "crm", m.EventSubscription(destination=webhook(receiver))

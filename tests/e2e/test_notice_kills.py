@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -21,10 +20,11 @@ from devhost.process import running_host
 from testbed.arm import Arm, dead_letter_destination
 from testbed.host_settings import host_settings
 from testbed.storage_proxy import Attack, Failure, StorageRequest
-from testbed.subscriber import PATIENCE, Subscriber, answers
+from testbed.subscriber import Subscriber, answers
 from tests.e2e.managing import management_client, webhook
 from tests.e2e.publishing import an_event, send
 from tests.e2e.test_blob_notices import SOURCE
+from tests.host.running import until
 
 CONTAINER, REFUSING = "undelivered", ("crm", "erp")
 DELETE = "queue delete deadletters"
@@ -99,13 +99,6 @@ def running_runs(storage: Storage) -> Iterator[Runs]:
             process.kill()
 
 
-def wait_until(what: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 @pytest.mark.timeout(600)
 def test_a_run_that_is_killed_at_any_request_tells_of_every_blob(
     subscriber: Callable[..., Subscriber],
@@ -132,7 +125,7 @@ def test_a_run_that_is_killed_at_any_request_tells_of_every_blob(
         for place in count(1):
             sent.append(an_event(place))
             send(host.url, "orders", key, sent[-1:])
-            wait_until(lambda: len(waiting.peek_messages(max_messages=9)) == len(REFUSING))
+            until(lambda: len(waiting.peek_messages(max_messages=9)) == len(REFUSING))
             asked = runs.run(killed_at=place)
             while waiting.get_queue_properties().approximate_message_count:
                 runs.run()
@@ -144,9 +137,7 @@ def test_a_run_that_is_killed_at_any_request_tells_of_every_blob(
             for each in blobs.get_container_client(CONTAINER).list_blob_names()
         }
         letters = storage.dead_letters(CONTAINER)
-        wait_until(
-            lambda: found <= {each["subject"] for push in handler.pushes for each in push.events}
-        )
+        until(lambda: found <= {each["subject"] for push in handler.pushes for each in push.events})
     assert sorted({each["id"] for each in letters}) == sorted(each.id for each in sent)
     assert len(letters) == len(REFUSING) * len(sent)
     assert {"blob write undelivered", "queue put deliveries", DELETE} <= set(asked)
