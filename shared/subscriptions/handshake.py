@@ -48,13 +48,6 @@ class Verdict(NamedTuple):
     rate: int | None = None
 
 
-class FailureReference(NamedTuple):
-    """The time and the activity id of a failure, which the operator finds in the log."""
-
-    at: datetime
-    activity_id: str
-
-
 def build_challenge(
     subscription: EventSubscription, *, code: str, event_id: str, now: datetime, link: str | None
 ) -> Challenge:
@@ -96,9 +89,11 @@ def should_retry(exchange: Exchange) -> bool:
     return isinstance(exchange, NotAnswered) and exchange.failure in retried
 
 
-def judge_answer(asked: Challenge, exchange: Exchange, failed: FailureReference) -> Verdict:
+def judge_answer(asked: Challenge, exchange: Exchange, now: datetime, activity_id: str) -> Verdict:
     """
     Return the verdict on the answer to *asked*: consent, or consent pending through the link.
+
+    By *now* and *activity_id* the operator finds a failure in the log.
 
     Raises:
         HandshakeFailed: the endpoint does not consent, or could not be reached.
@@ -115,7 +110,7 @@ def judge_answer(asked: Challenge, exchange: Exchange, failed: FailureReference)
     raise HandshakeFailed(
         f"Webhook validation handshake failed for {base_url(asked.request.url)}. {judged} "
         f"For troubleshooting, visit https://aka.ms/{help_page}. "
-        f"Activity id:{failed.activity_id}, timestamp: {format_us_datetime(failed.at)} (UTC)."
+        f"Activity id:{activity_id}, timestamp: {format_us_datetime(now)} (UTC)."
     )
 
 

@@ -8,7 +8,7 @@ that link itself.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
@@ -46,7 +46,6 @@ from shared.subscriptions.handshake import (
     MAX_ATTEMPTS,
     RETRY_DELAY,
     TIME_LIMIT,
-    FailureReference,
     build_challenge,
     judge_answer,
     parse_allowed_rate,
@@ -97,12 +96,11 @@ class Handshakes:
                 break
             self.sleep(RETRY_DELAY.total_seconds())
             exchange = self.pusher.send(asked.request, TIME_LIMIT)
-        failed = FailureReference(at=self.clock.now(), activity_id=self.new_id())
+        activity_id = self.new_id()
         named = {"topic": subscription.topic, "subscription": subscription.name}
         try:
-            verdict = judge_answer(asked, exchange, failed)
+            verdict = judge_answer(asked, exchange, self.clock.now(), activity_id)
         except HandshakeFailed:
-            activity_id = failed.activity_id
             outcome = _outcome(exchange)
             telemetry.info("handshake.failed", **named, activity_id=activity_id, **outcome)
             raise
@@ -113,22 +111,16 @@ class Handshakes:
         return Awaited(self.clock.now() + VALID_FOR, secret)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Consents:
-    """
-    Obtains the consents of one call; each endpoint is asked once, however often the call retries.
+    """Obtains the consents of one call; each endpoint is asked once, however often it retries."""
 
-    *link_base* is the app's public URL, for validation links. ``None``: endpoints must consent at
-    once and without a rate limit, as namespace topics require. *is_assumed*: no endpoint is asked,
-    and each must be on loopback.
-    """
-
-    def __init__(
-        self, handshakes: Handshakes, link_base: str | None, *, is_assumed: bool = False
-    ) -> None:
-        self._handshakes = handshakes
-        self._link_base = link_base
-        self._is_assumed = is_assumed
-        self._obtained: dict[Destination, Consent] = {}
+    handshakes: Handshakes
+    # The app's public URL, for validation links. ``None``: endpoints must consent at once and
+    # without a rate limit, as namespace topics require.
+    link_base: str | None
+    is_assumed: bool  # no endpoint is asked, and each must be on loopback
+    _obtained: dict[Destination, Consent] = field(default_factory=dict, init=False)
 
     def obtain(self, stored: Document, before: Document | None) -> Consent:
         """
@@ -139,7 +131,7 @@ class Consents:
             InvalidDocument: its consent can't be assumed.
         """
         wanted = to_subscription(stored)
-        if self._is_assumed:
+        if self.is_assumed:
             check_assumption(wanted.destination)
             return Granted()
         if wanted.destination.kind is not EndpointType.WEBHOOK:
@@ -149,7 +141,7 @@ class Consents:
         if known and to_subscription(known).destination == endpoint:
             return Granted(allowed_rate(known))
         if endpoint not in self._obtained:
-            self._obtained[endpoint] = self._handshakes.perform(wanted, self._link_base)
+            self._obtained[endpoint] = self.handshakes.perform(wanted, self.link_base)
         return self._obtained[endpoint]
 
 

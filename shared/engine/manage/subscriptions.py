@@ -162,8 +162,11 @@ class Subscriptions:
     ) -> HttpAnswer:
         """Store a subscription; one whose endpoint is new takes effect when that is validated."""
         topic = self.topic(call)
-        links = call.public_url if self.form.has_links else None
-        consents = Consents(self.handshakes, links, is_assumed=call.assumes_consent)
+        consents = Consents(
+            handshakes=self.handshakes,
+            link_base=call.public_url if self.form.has_links else None,
+            is_assumed=call.assumes_consent,
+        )
 
         def decide(existing: Resource | None) -> Document:
             nonlocal topic

@@ -19,7 +19,6 @@ from shared.subscriptions.handshake import (
     RETRY_DELAY,
     TIME_LIMIT,
     Challenge,
-    FailureReference,
     Verdict,
     build_challenge,
     judge_answer,
@@ -33,7 +32,7 @@ CODE = "5120A7-CODE"
 URL = "https://crm.example/hook?code=s3cret"
 LINK = "https://pushgrid.example/validate/orders.crm.secret"
 OPEN, CONSENT = Verdict(is_pending=True), Verdict(is_pending=False)
-FAILED = FailureReference(at=NOW, activity_id="activity-1")
+FAILED = (NOW, "activity-1")
 
 
 def asked(
@@ -127,7 +126,7 @@ def test_the_documented_times() -> None:
     ],
 )
 def test_200_with_the_code_proves_consent(body: str) -> None:
-    assert judge_answer(asked(), answered(200, body), FAILED) == CONSENT
+    assert judge_answer(asked(), answered(200, body), *FAILED) == CONSENT
 
 
 @pytest.mark.parametrize(
@@ -136,9 +135,9 @@ def test_200_with_the_code_proves_consent(body: str) -> None:
     ids=["empty", "no JSON", "no text", "too deep", "a list", "a number", "a string"],
 )
 def test_after_200_without_the_code_consent_is_pending(body: bytes | str) -> None:
-    assert judge_answer(asked(), answered(200, body), FAILED) == OPEN
+    assert judge_answer(asked(), answered(200, body), *FAILED) == OPEN
     with pytest.raises(HandshakeFailed, match="without consenting"):
-        judge_answer(asked(link=None), answered(200, body), FAILED)
+        judge_answer(asked(link=None), answered(200, body), *FAILED)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +154,7 @@ def test_after_200_without_the_code_consent_is_pending(body: bytes | str) -> Non
 )
 def test_other_answers_are_refused_with_the_reason(exchange: Exchange, reason: str) -> None:
     with pytest.raises(HandshakeFailed) as caught:
-        judge_answer(asked(), exchange, FAILED)
+        judge_answer(asked(), exchange, *FAILED)
 
     message = caught.value.message
     assert message.startswith("Webhook validation handshake failed for https://crm.example/hook. ")
@@ -175,7 +174,7 @@ def test_only_a_refusal_by_the_outbound_guard_names_the_settings(
     schema: str, failure: Failure
 ) -> None:
     with pytest.raises(HandshakeFailed) as caught:
-        judge_answer(asked(schema), NotAnswered(failure, "", 0), FAILED)
+        judge_answer(asked(schema), NotAnswered(failure, "", 0), *FAILED)
 
     named = {"PUSHGRID_ALLOWED_NETWORKS", "PUSHGRID_ALLOW_HTTP"}
     assert named < set(NAMES.values())
@@ -190,7 +189,7 @@ def test_the_origin_proves_consent_with_any_status(status: int, origin: str) -> 
     """Source: CloudEvents web hooks, section 4.2: consent lies in the header."""
     exchange = answered(status, webhook_allowed_origin=origin)
 
-    assert judge_answer(asked("CloudEventSchemaV1_0"), exchange, FAILED) == CONSENT
+    assert judge_answer(asked("CloudEventSchemaV1_0"), exchange, *FAILED) == CONSENT
 
 
 @pytest.mark.parametrize("status", [200, 202, 204, 299])
@@ -198,9 +197,9 @@ def test_the_origin_proves_consent_with_any_status(status: int, origin: str) -> 
 def test_without_an_origin_consent_is_pending(status: int, headers: dict[str, str]) -> None:
     exchange = answered(status, **headers)
 
-    assert judge_answer(asked("CloudEventSchemaV1_0"), exchange, FAILED) == OPEN
+    assert judge_answer(asked("CloudEventSchemaV1_0"), exchange, *FAILED) == OPEN
     with pytest.raises(HandshakeFailed, match="without consenting"):
-        judge_answer(asked("CloudEventSchemaV1_0", link=None), exchange, FAILED)
+        judge_answer(asked("CloudEventSchemaV1_0", link=None), exchange, *FAILED)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +218,7 @@ def test_a_similar_origin_proves_nothing(origin: str) -> None:
     exchange = answered(200, webhook_allowed_origin=origin)
 
     with pytest.raises(HandshakeFailed, match="is neither"):
-        judge_answer(asked("CloudEventSchemaV1_0"), exchange, FAILED)
+        judge_answer(asked("CloudEventSchemaV1_0"), exchange, *FAILED)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +236,7 @@ def test_the_rate_that_is_granted_with_the_origin(header: str | None, rate: int 
     exchange = answered(200, webhook_allowed_origin="*", **headers)
 
     assert parse_allowed_rate(header) == rate
-    assert judge_answer(asked("CloudEventSchemaV1_0"), exchange, FAILED) == Verdict(
+    assert judge_answer(asked("CloudEventSchemaV1_0"), exchange, *FAILED) == Verdict(
         is_pending=False, rate=rate
     )
 
@@ -254,7 +253,7 @@ def test_the_rate_that_is_granted_with_the_origin(header: str | None, rate: int 
 )
 def test_another_origin_is_refused_with_the_reason(exchange: Exchange, reason: str) -> None:
     with pytest.raises(HandshakeFailed, match="esvalidationcloudevent") as caught:
-        judge_answer(asked("CloudEventSchemaV1_0"), exchange, FAILED)
+        judge_answer(asked("CloudEventSchemaV1_0"), exchange, *FAILED)
 
     assert reason in caught.value.message
 
