@@ -67,8 +67,7 @@ class SubscriptionForm(NamedTuple):
     """A form in which clients address event subscriptions."""
 
     parent_of: Callable[[Document, DeploymentCapabilities], ParentTopic]  # from a stored topic
-    # Reads of a request's properties the members that only this form has.
-    read: Callable[[Section, SubscriptionRequest], dict[str, Any]]
+    read: Callable[[Section, SubscriptionRequest], dict[str, Any]]  # the form's own members
     patched: Callable[[Document, object], object]  # the body of the PUT with a PATCH's effect
     render: Callable[[Document, ParentTopic], Document]
     patch_status: int  # that clients expect

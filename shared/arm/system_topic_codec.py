@@ -116,10 +116,10 @@ def to_source_topic(
     name: SourceTopic, system_topics: Iterable[Document], sources: Iterable[str]
 ) -> Topic | None:
     """
-    Return the topic of a source; ``None`` if nobody subscribes to it, or could.
+    Return the topic of a source; ``None`` if it has no event subscriptions and no system topic.
 
-    Of the *system_topics* one may be the source's: its tags name the delivery profile. *sources*
-    are the ARM ids under which its event subscriptions name it.
+    The tags of its system topic, one of *system_topics*, name the delivery profile. *sources* are
+    the ARM ids under which its event subscriptions name it.
     """
     own = next((each for each in system_topics if topic_of(source_of(each)) == name), None)
     source = source_of(own) if own else next(iter(sources), None)

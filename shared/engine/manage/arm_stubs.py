@@ -31,7 +31,7 @@ _TYPES = (
 
 
 class _TopicType(NamedTuple):
-    """A kind of source, as Event Grid describes it; custom topics have no event types of ours."""
+    """A kind of source, as Event Grid describes it; custom topics have types of their own."""
 
     name: str
     provider: str

@@ -42,7 +42,7 @@ class SubscriptionActions:
     cache_for: timedelta  # for which processes go by a subscription as they have read it
 
     def pause(self, call: Call) -> HttpAnswer:
-        """Hold a subscription by hand: its events wait until it is resumed."""
+        """Pause a subscription: its events wait until it is resumed."""
         pause = Pause(self.subscriptions.clock.now(), call.by)
         is_new = self.subscriptions.change(call, "pause", lambda stored: with_pause(stored, pause))
         subscription = self.subscriptions.in_force(call)

@@ -104,7 +104,7 @@ class Subscriptions:
         return answer(200, {"value": attribute_mappings(destination)})
 
     def _with_secrets(self, call: Call) -> Document:
-        """Return a subscription whose secrets are answered, which the log tells."""
+        """Return a subscription whose secrets are shown; the log records it."""
         topic, name = self.topic(call), call.names["name"]
         found = self.named(call, topic)
         telemetry.info("secrets.listed", topic=topic.name, subscription=name, by=call.by)

@@ -89,7 +89,7 @@ class NamespaceTopics(TrackedResources):
         return namespaces.render_namespace_topic(stored)
 
     def check(self, stored: Document) -> Topic:
-        """Read a stored topic without its namespace's keys and networks: nobody publishes to it."""
+        """Read a stored topic without its namespace's keys and networks, which publishing needs."""
         return namespaces.to_namespace_topic(stored, {"keys": {}, "properties": {}})
 
     def of(self, namespace: str) -> Sequence[Document]:

@@ -48,7 +48,7 @@ class TrackedResources(ABC):
     kind: ClassVar[str]  # in ARM ids
     segment: ClassVar[str] = "topic"  # of a route, which has the name
     partition: ClassVar[str]  # where its documents are stored
-    has_keys: ClassVar[bool] = True  # without keys nobody else publishes to it
+    has_keys: ClassVar[bool] = True  # without them only the app publishes to it
 
     resources: ResourceStore
     deployment: DeploymentCapabilities

@@ -9,9 +9,6 @@ from shared.engine.ports import Document, Resource, ResourceStore, Table
 from shared.errors import Conflict
 from shared.races import Backoff, tries
 
-Decide = Callable[[Resource | None], Document]
-Check = Callable[[Resource], bool]
-
 
 class DocumentKey(NamedTuple):
     """Identifies a stored document."""
@@ -24,14 +21,14 @@ class DocumentKey(NamedTuple):
 def write(
     resources: ResourceStore,
     key: DocumentKey,
-    decide: Decide,
+    decide: Callable[[Resource | None], Document],
     backoff: Backoff,
-    may_stay: Check = lambda _: True,
+    may_stay: Callable[[Resource], bool] = lambda _: True,
 ) -> Resource:
     """
     Store what *decide* makes of the current document.
 
-    After a lost race it waits for *backoff*, reads again and decides anew. *may_stay* judges a new
+    After a lost race it waits for *backoff*, reads again and decides again. *may_stay* judges a new
     document beside what others created meanwhile: one that may not stay is deleted again, and
     counts as a lost race.
 
