@@ -81,8 +81,8 @@ class NoContainer(NotFound):
     def __init__(self, of: DeadLetterDestination) -> None:
         account = f" in the storage account '{of.account}'" if of.account else ""
         super().__init__(
-            f"There is no container '{of.container}'{account}: nothing was written there yet, or "
-            "it was deleted."
+            f"There is no container '{of.container}'{account}. Create it: until then its dead "
+            "letters are dropped."
         )
 
 
