@@ -45,13 +45,13 @@ class Plan:
     environ: Mapping[str, str]
     invisibility: timedelta
     #: Key and certificate of https; without it the host serves http.
-    certificate: Path | None = None
+    certificate: Path | None
     #: Whether `/admin/functions/…` starts functions; anybody who reaches the address may.
-    starts_by_hand: bool = True
+    starts_by_hand: bool
     #: Whether other processes listen on the port as well.
-    shares_port: bool = False
+    shares_port: bool
     #: Whether changes by clients of the blob service are reported to the app.
-    blob_events: bool = False
+    blob_events: bool
 
 
 class Triggers:

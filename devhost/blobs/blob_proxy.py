@@ -30,10 +30,8 @@ from devhost.blobs.blob_changes import (
 )
 from devhost.blobs.upstream import exchange
 from devhost.errors import HostError
+from devhost.functions.host_module import TakesBlob
 from devhost.storage.account import AccountConnection
-
-#: Reports a change to the app: the members of its record of a blob.
-Report = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 _REFUSED = 300  # statuses from here on: nothing was changed
 _MOST_BATCH = 4 * 1024 * 1024  # bytes, as storage has it
@@ -54,7 +52,7 @@ class BlobProxy:
         HostError: the account is not Azurite's.
     """
 
-    def __init__(self, account: AccountConnection, report: Report) -> None:
+    def __init__(self, account: AccountConnection, report: TakesBlob) -> None:
         parts = urlsplit(account.blob_url)
         if parts.scheme != "http" or parts.path != f"/{account.name}" or not account.key:
             raise HostError(
