@@ -52,8 +52,6 @@ store.prototype.deleteExtents = async function (ids) {
 }
 """
 _FREE_SECONDS = 10.0  # what a killed process has left behind may still be storing
-# Chosen by the system when it binds: a port that was free before could be another's by now.
-ANY_PORTS = (0, 0, 0)
 _LOCK = "pushgrid.lock"
 _OWNER_ONLY = 0o700
 _CLOSED = "successfully closed"
@@ -79,7 +77,6 @@ def running_azurite(
     certificate: Path | None = None,
     account: str = ACCOUNT,
     folder: Path | None = None,
-    ports: Sequence[int] = ANY_PORTS,
 ) -> Iterator[Azurite]:
     """
     Run an empty Azurite with one *account* until the block ends or this process is killed.
@@ -94,7 +91,10 @@ def running_azurite(
         HostError: Node or Azurite is missing, Azurite does not start, or the folder is in use.
     """
     command = _command("SIGTERM" if folder else "SIGKILL")
-    command += _secured(certificate) + _addresses(ports)
+    command += _secured(certificate)
+    for name in _SERVICES:
+        # A port that the system chooses: one that was free before could be another's by now.
+        command += [f"--{name}Host", "127.0.0.1", f"--{name}Port", "0"]
     command += ["--location", str(folder.resolve())] if folder else ["--inMemoryPersistence"]
     with tempfile.TemporaryFile() as output, contextlib.ExitStack() as stack:
         lock = [stack.enter_context(_locked(folder))] if folder else []
@@ -185,12 +185,6 @@ def _spawn(
         # Ctrl-C in a terminal must not reach it: the host needs storage until it is drained.
         start_new_session=True,
     )
-
-
-def _addresses(ports: Sequence[int]) -> list[str]:
-    named = zip(_SERVICES, ports, strict=True)
-    flags = [[f"--{name}Host", "127.0.0.1", f"--{name}Port", str(port)] for name, port in named]
-    return [flag for each in flags for flag in each]
 
 
 def _ports(process: subprocess.Popen[bytes], output: IO[bytes]) -> list[int]:
