@@ -16,8 +16,8 @@ from shared.delivery.policy import MAX_TIMES
 from shared.delivery.profiles import PROFILES
 
 SKEW = timedelta(minutes=1)  # by which the clocks of two machines may differ
-LONGEST_IN_LINE = timedelta(minutes=1)  # after which what waits for its endpoint is put back
-LONGEST_PUT_BACK = timedelta(minutes=5)  # no delivery that is put back uncounted waits longer
+LONGEST_IN_LINE = timedelta(minutes=1)  # after which what waits for its endpoint is requeued
+LONGEST_REQUEUE = timedelta(minutes=5)  # no delivery that is requeued uncounted waits longer
 
 _EDITIONS = tuple(PROFILES.values())
 LONGEST_PROBE = max(each.acknowledgement_timeout for each in _EDITIONS)  # and its margin
@@ -58,7 +58,7 @@ class Bounds:
 @cache
 def longest_wait(attempts: int) -> timedelta:
     """Return how long a delivery with so many attempts can have to wait, without jitter."""
-    waits = [LONGEST_PUT_BACK]
+    waits = [LONGEST_REQUEUE]
     for each in _EDITIONS if attempts else ():
         schedule, (_, _, time_to_live) = each.schedule, each.limits.time_to_live
         if attempts <= len(schedule.steps):

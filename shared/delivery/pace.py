@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import NamedTuple
 
-from shared.delivery.furthest import LONGEST_PUT_BACK
+from shared.delivery.furthest import LONGEST_REQUEUE
 from shared.delivery.shares import Share
 from shared.subscriptions.request_limits import RequestLimits
 
@@ -110,7 +110,7 @@ def ask(before: Allowance | None, rate: int, now: datetime) -> tuple[Allowance, 
 
     ``None`` as that time: the request may go now. Otherwise requests get times one after the other.
     No minute has more than *rate* requests: a tenth may come at once, the others evenly spread.
-    Nobody is told to ask again after more than `LONGEST_PUT_BACK`.
+    Nobody is told to ask again after more than `LONGEST_REQUEUE`.
 
     Source: CloudEvents web hooks, section 4.2 (``WebHook-Allowed-Rate``); the pace is ours.
     """
@@ -120,7 +120,7 @@ def ask(before: Allowance | None, rate: int, now: datetime) -> tuple[Allowance, 
     # Neither is ever further ahead, unless the clock has jumped.
     even_at, line_until = (
         min(even_at, now + at_once * step),
-        min(line_until, now + LONGEST_PUT_BACK),
+        min(line_until, now + LONGEST_REQUEUE),
     )
     soonest = even_at - (at_once - 1) * step
     if soonest <= now:
@@ -198,7 +198,7 @@ class Returns(NamedTuple):
     The returns to one endpoint in this process.
 
     They come back one after another at the endpoint's rate, so that they find it able to take them,
-    and after `LONGEST_PUT_BACK` at the latest, to be checked again.
+    and after `LONGEST_REQUEUE` at the latest, to be checked again.
     """
 
     booked_until: datetime  # times up to then are taken
@@ -207,7 +207,7 @@ class Returns(NamedTuple):
         self, count: int, soonest: datetime, rate: float, now: datetime
     ) -> tuple[Returns, datetime]:
         """Return when *count* deliveries come back together, *soonest* or later, at *rate*/s."""
-        latest = now + LONGEST_PUT_BACK
+        latest = now + LONGEST_REQUEUE
         if soonest >= latest:
             return self, latest  # A hold may end sooner than that, and the next one be short.
         booked = self.booked_until if self.booked_until <= latest else now  # the clock was set back

@@ -26,6 +26,9 @@ _FIELDS = (
     "LastDeliveryAttemptTime, SystemId"
 )
 
+# Finding the secrets of a subscription takes most of the time.
+_secrecy = lru_cache(maxsize=256)(Secrecy)
+
 MOST_BODY = 2048  # bytes
 MOST_HEADER = 256  # characters
 HEADERS = (
@@ -109,9 +112,3 @@ def endpoint_answer(
         body=secrecy.shown(as_text(answered.body[:MOST_BODY]), MOST_BODY),
         is_truncated=len(answered.body) > MOST_BODY,
     )
-
-
-@lru_cache(maxsize=256)
-def _secrecy(subscription: EventSubscription) -> Secrecy:
-    """Return the secrecy of a subscription; finding its secrets takes most of the time."""
-    return Secrecy(subscription)

@@ -7,14 +7,13 @@ from typing import NamedTuple
 
 from shared import telemetry
 from shared.delivery.delivery import Delivery
-from shared.delivery.messages.message import MessagePart
 from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.policy import DeliveryTerms, End, RetryAt
 from shared.delivery.requests.added_headers import distinct, trace_id
 from shared.delivery.requests.failed_attempt import delivery_failure
 from shared.delivery.requests.push_request import PushBatch
 from shared.events.event import event_id, event_ids
-from shared.subscriptions.subscription import EventSubscription
+from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
 _NAME, _ID = 16, 36  # characters of a name and of an id in a line for a terminal
 
@@ -22,7 +21,7 @@ _NAME, _ID = 16, 36  # characters of a name and of an id in a line for a termina
 class AttemptLines(NamedTuple):
     """Writes the lines about the deliveries of one message."""
 
-    message: MessagePart
+    key: SubscriptionKey
     subscription: EventSubscription
     terms: DeliveryTerms
 
@@ -84,7 +83,7 @@ class AttemptLines(NamedTuple):
 
         An id is never cut: an event whose publisher gave it a long one is named by its system id.
         """
-        (delivery, text), key = tried[0], self.message.key
+        (delivery, text), key = tried[0], self.key
         known = event_id(text) or ""
         what = known if 0 < len(known) <= _ID and known.isprintable() else delivery.system_id(key)
         if len(tried) > 1:
@@ -104,8 +103,8 @@ class AttemptLines(NamedTuple):
         if len(batch) == 1:
             return self._named(*batch[0])
         return {
-            "topic": self.message.topic,
-            "subscription": self.message.subscription,
+            "topic": self.key.topic,
+            "subscription": self.key.subscription,
             "count": len(batch),
             "event_ids": event_ids([text for _, text in batch]),
             "trace_ids": distinct(trace_id(*each) for each in batch),
@@ -113,11 +112,10 @@ class AttemptLines(NamedTuple):
 
     def _named(self, delivery: Delivery, text: str) -> dict[str, telemetry.Field]:
         """Return what names a delivery in the log: the publisher's id, and its own."""
-        key = self.message.key
         return {
-            "topic": key.topic,
-            "subscription": key.subscription,
+            "topic": self.key.topic,
+            "subscription": self.key.subscription,
             "event_id": event_id(text),
-            "system_id": delivery.system_id(key),
+            "system_id": delivery.system_id(self.key),
             "trace_id": trace_id(delivery, text),
         }

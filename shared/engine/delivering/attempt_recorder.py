@@ -12,7 +12,6 @@ from shared import telemetry
 from shared.clock import Clock, is_pending
 from shared.delivery.attempt_record import KEPT_FOR, AttemptRecord
 from shared.delivery.delivery import Delivery
-from shared.delivery.messages.message import MessagePart
 from shared.delivery.outcome import DeliveryOutcome, EndpointAnswer
 from shared.delivery.policy import (
     Decision,
@@ -86,7 +85,7 @@ class AttemptHistory:
 class AttemptRecorder:
     """Records what becomes of one part's deliveries: in log lines, rows and counts."""
 
-    message: MessagePart
+    key: SubscriptionKey
     subscription: InitVar[EventSubscription]
     terms: DeliveryTerms
     history: AttemptHistory
@@ -96,7 +95,7 @@ class AttemptRecorder:
     _rows: list[AttemptRecord] = field(default_factory=list)
 
     def __post_init__(self, subscription: EventSubscription) -> None:
-        self._lines = AttemptLines(self.message, subscription, self.terms)
+        self._lines = AttemptLines(self.key, subscription, self.terms)
 
     @property
     def keeps_successes(self) -> bool:
@@ -109,14 +108,14 @@ class AttemptRecorder:
         return rows
 
     def seen(self, batch: PushBatch) -> None:
-        """Count the age of the oldest event of a request that was made or put back: no events."""
+        """Count the age of the oldest event of a request that was made or requeued: no events."""
         published = min(each.delivery.origin.published_at for each in batch)
         age = max(self.clock.now() - published, timedelta())
-        self.metrics.count(Metric.EVENT_AGE, *self.message.key, by=age // timedelta(milliseconds=1))
+        self.metrics.count(Metric.EVENT_AGE, *self.key, by=age // timedelta(milliseconds=1))
 
     def pushed(self, attempted: Attempted, events: int, *, is_first: bool) -> None:
         """Count an attempt for each event, and once the time of a request that was answered."""
-        outcome, count, key = attempted.outcome, self.metrics.count, self.message.key
+        outcome, count, key = attempted.outcome, self.metrics.count, self.key
         if is_first and outcome.status is not None:
             count(Metric.PROCESSING_DURATION, *key, by=round(outcome.seconds * 1000, 1))
         if attempted.succeeded:
@@ -151,7 +150,7 @@ class AttemptRecorder:
 
     def dropped(self, delivery: Delivery, text: str | None, reason: EndReason) -> None:
         """Record that nothing is left of an event."""
-        key, cause = self.message.key, delivery.last.cause if delivery.last else None
+        key, cause = self.key, delivery.last.cause if delivery.last else None
         named = {"system_id": delivery.system_id(key), "trace_id": trace_id(delivery, text)}
         log_dropped(self.metrics, key, reason, [text], cause=cause, **named)
 
@@ -159,7 +158,7 @@ class AttemptRecorder:
         self, batch: PushBatch, outcome: DeliveryOutcome, *, is_cancelled: bool
     ) -> None:
         """Record a success after the timeout, and whether it could cancel what followed."""
-        key, seconds = self.message.key, outcome.seconds
+        key, seconds = self.key, outcome.seconds
         telemetry.info(
             "delivery.answered_late",
             topic=key.topic,
@@ -214,7 +213,7 @@ class AttemptRecorder:
 
     def _row(self, delivery: Delivery, text: str | None, at: datetime) -> AttemptRecord:
         """Return a row without an outcome."""
-        key, names = self.message.key, event_names(text)
+        key, names = self.key, event_names(text)
         return AttemptRecord(
             topic=key.topic,
             subscription=key.subscription,

@@ -43,7 +43,7 @@ class Places:
     """
     The messages in flight of one queue function.
 
-    While they are scarce, what would wait for an endpoint that does not answer briefly is put back,
+    While they are scarce, what would wait for an endpoint that does not answer briefly is requeued,
     and failing puts are not repeated. Through the *entrance* the parts of one message go at a time:
     many messages that come back together do not keep the loop from those of the other queue.
     """

@@ -40,7 +40,7 @@ from shared.engine.delivering.endpoint_registry import Endpoints
 from shared.engine.delivering.event_loop import loop_time, spawn
 from shared.engine.delivering.follow import Follow
 from shared.engine.delivering.in_flight import InFlight
-from shared.engine.delivering.parts import JudgedPart, Parts, PutBack
+from shared.engine.delivering.parts import JudgedPart, Parts, Requeued
 from shared.engine.delivering.requeue import NEWER_AGAIN_IN, Requeue, Stored, all_stored
 from shared.engine.ports import Metrics, OffLoop, Queue
 from shared.errors import MalformedMessage, StorageUnavailable
@@ -91,7 +91,7 @@ class Deliver:
                 if has_memory:
                     await self._deliver(parts, places)
                     return
-            back = [PutBack(replace(part, due=self.endpoints.book_return(part))) for part in parts]
+            back = [Requeued(replace(part, due=self.endpoints.book_return(part))) for part in parts]
             await self._requeue(back, places)
         finally:
             places.in_flight -= 1
@@ -149,7 +149,7 @@ class Deliver:
 
     async def _enter_all(self, parts: Sequence[MessagePart], message: InFlight) -> None:
         """Line up all parts, a few at a time; one that waits for storage keeps no other waiting."""
-        entering: list[asyncio.Task[PutBack | None]] = []
+        entering: list[asyncio.Task[Requeued | None]] = []
         try:
             async with message.places.entrance:
                 for number, part in enumerate(parts, 1):
@@ -157,11 +157,11 @@ class Deliver:
                     if number % AT_ONCE == 0:
                         await asyncio.sleep(0)
             entered = await asyncio.gather(*entering, return_exceptions=True)
-            back = [each for each in entered if isinstance(each, PutBack)]
+            back = [each for each in entered if isinstance(each, Requeued)]
             try:
                 await self._requeue(back, message.places)
             except StorageUnavailable as fault:
-                message.faults.update({each.message.key.folded: fault for each in back})
+                message.faults.update({each.part.key.folded: fault for each in back})
             for part, each in zip(parts, entered, strict=True):
                 if isinstance(each, BaseException):
                     message.faults[part.key.folded] = each
@@ -170,29 +170,27 @@ class Deliver:
                 task.cancel()
             message.have_entered()
 
-    async def _requeue(self, parts: Sequence[PutBack], places: Places) -> None:
+    async def _requeue(self, parts: Sequence[Requeued], places: Places) -> None:
         """Store what comes back unjudged, together what is due together."""
         now = self.clock.now()
         puts: list[Awaitable[object]] = []
         patience = places.patience()
         for long in {each.long for each in parts}:
-            waiting = [
-                (each.message.due or now, each.message) for each in parts if each.long == long
-            ]
+            waiting = [(each.part.due or now, each.part) for each in parts if each.long == long]
             for due, together in due_together(waiting, now):
                 messages = [replace(each, due=due) for each in together]
                 puts.append(self.requeue.at_due(*messages, long=long, patience=patience))
         await all_stored(puts)
 
-    async def _enter(self, part: MessagePart, message: InFlight) -> PutBack | None:
+    async def _enter(self, part: MessagePart, message: InFlight) -> Requeued | None:
         """Judge a part, and line it up at its endpoint, which decides what is pushed now."""
         try:
             judged = self.parts.from_cache(part) or await self.off_loop(
                 partial(self.parts.from_storage, part)
             )
         except StorageUnavailable:
-            judged = self.parts.put_back(part)
-        if judged is None or isinstance(judged, PutBack):
+            judged = self.parts.requeued(part)
+        if judged is None or isinstance(judged, Requeued):
             return judged
         message.follow.begin(judged, self._recorder(judged))
         if not judged.to_push:
@@ -209,7 +207,7 @@ class Deliver:
 
     def _recorder(self, part: JudgedPart) -> AttemptRecorder:
         return AttemptRecorder(
-            message=part.message,
+            key=part.key,
             subscription=part.subscription,
             terms=part.terms,
             history=self.history,
@@ -224,11 +222,11 @@ class Deliver:
             for result in await message.results(follow.flush_at):
                 part = result.part
                 try:
-                    if part.message.key.folded not in message.faults:
+                    if part.key.folded not in message.faults:
                         await follow.take(result)
                 except Exception as fault:  # noqa: BLE001 - raised when all parts have ended
                     message.abandon(part)
-                    message.faults[part.message.key.folded] = fault
+                    message.faults[part.key.folded] = fault
             if follow.is_due:
                 await follow.flush()
         await follow.flush()

@@ -55,7 +55,7 @@ class PartFollow:
     # When the subscription was compared with storage, in seconds, and whether it is unchanged.
     confirmed: tuple[float, bool] | None = None
 
-    def message(
+    def to_store(
         self,
         deliveries: Sequence[Delivery],
         *,
@@ -64,7 +64,7 @@ class PartFollow:
     ) -> MessagePart:
         """Return these deliveries as the part of a message to be stored."""
         return replace(
-            self.part.message,
+            self.part.source,
             deliveries=tuple(deliveries),
             due=due,
             rounds=0,
@@ -167,8 +167,8 @@ class Follow:
             hold = follow.held_by
             telemetry.info(
                 "delivery.run",
-                topic=part.message.topic,
-                subscription=part.message.subscription,
+                topic=part.key.topic,
+                subscription=part.key.subscription,
                 **follow.counts,
                 held_until=hold.until if hold else None,
                 held_because=hold.why if hold else None,
@@ -178,18 +178,14 @@ class Follow:
 
     def abandon(self, part: JudgedPart | None = None) -> None:
         """Note that one part comes again, or the whole message."""
-        self.stored.abandoned |= {
-            each.message.key for each in self._parts if part is None or each is part
-        }
+        self.stored.abandoned |= {each.key for each in self._parts if part is None or each is part}
 
     async def answered_late(
         self, part: JudgedPart, batch: PushBatch, outcome: DeliveryOutcome
     ) -> None:
         """Take back what followed for deliveries that have succeeded after their timeout."""
         recorder = self._parts[part].recorder
-        is_taken_back = await self.stored.take_back(
-            part.message.key, [loaded.delivery for loaded in batch]
-        )
+        is_taken_back = await self.stored.take_back(part.key, [loaded.delivery for loaded in batch])
         await recorder.answered_late(batch, outcome, is_cancelled=is_taken_back)
 
     async def _attempted(self, follow: PartFollow, batch: PushBatch, attempted: Attempted) -> None:
@@ -268,7 +264,7 @@ class Follow:
     def _drop(
         self, follow: PartFollow, delivery: Delivery, text: str | None, reason: EndReason
     ) -> None:
-        if self.stored.drop(follow.part.message.key, delivery):
+        if self.stored.drop(follow.part.key, delivery):
             follow.counts["dropped"] += 1
             follow.recorder.dropped(delivery, text, reason)
         else:
@@ -307,13 +303,13 @@ class Follow:
     ) -> None:
         """Store what was not delivered meanwhile, and correct what was *counted*."""
         parts = [
-            follow.message(deliveries, due=due, dead_letter=note)
+            follow.to_store(deliveries, due=due, dead_letter=note)
             for follow, deliveries in kept.items()
         ]
         late = await self.stored.store(parts, partial(put, patience=self.patience()))
         delivered = {part.key: len(part.deliveries) for part in late}
         for follow in kept if delivered else ():
-            count = delivered.get(follow.part.message.key, 0)
+            count = delivered.get(follow.part.key, 0)
             follow.counts[counted] -= count
             follow.counts["delivered"] += count
 

@@ -23,9 +23,9 @@ from shared.engine.delivering.requeue import LONG_HOLD, LONG_WAIT
 from shared.engine.ports import Metrics, PayloadStore, Queue, SubscriptionReader
 from shared.errors import StorageUnavailable, UnreadableDocument
 from shared.metrics import Metric
-from shared.subscriptions.subscription import UNMATCHED, EventSubscription
+from shared.subscriptions.subscription import UNMATCHED, EventSubscription, SubscriptionKey
 
-EARLY_RECEIPT = timedelta(seconds=2)  # before its due time: what is received earlier is put back
+EARLY_RECEIPT = timedelta(seconds=2)  # before its due time: what is received earlier is requeued
 STORAGE_RETRY_DELAY = timedelta(minutes=1)
 UNREADABLE_AGAIN_IN = timedelta(minutes=5)  # until a subscription may be readable
 
@@ -36,18 +36,23 @@ _WithTexts = Sequence[tuple[Delivery, str | None]]
 class JudgedPart:
     """The deliveries of one subscription in a message, judged before their attempt."""
 
-    message: MessagePart
+    source: MessagePart
     subscription: EventSubscription
     terms: DeliveryTerms
     to_push: tuple[Loaded, ...]
     ended: tuple[tuple[Loaded, End], ...]  # those that are not tried any more
     lost: tuple[Delivery, ...]  # those whose event is gone
 
+    @property
+    def key(self) -> SubscriptionKey:
+        """The subscription that gets the events."""
+        return self.source.key
 
-class PutBack(NamedTuple):
+
+class Requeued(NamedTuple):
     """Deliveries that come back when due, unjudged."""
 
-    message: MessagePart
+    part: MessagePart
     long: timedelta = LONG_WAIT  # longer waits have no trigger
 
 
@@ -62,40 +67,40 @@ class Parts:
     metrics: Metrics
     clock: Clock
 
-    def from_cache(self, message: MessagePart) -> JudgedPart | PutBack | None:
+    def from_cache(self, part: MessagePart) -> JudgedPart | Requeued | None:
         """
-        Return the part of one subscription; ``None``: it needs a read.
+        Return the judged part; ``None``: it needs a read.
 
         Raises:
-            StorageUnavailable: it is to be `put_back`.
+            StorageUnavailable: it is to be `requeued`.
         """
-        if message.due is not None and message.due - self.clock.now() > EARLY_RECEIPT:
-            return PutBack(message)
-        is_known = self.terms.topics.knows(message.topic, most=sys.maxsize)
-        has_texts = all(each.text is not None for each in message.deliveries)
-        if not is_known or not has_texts or message.generation == UNMATCHED:
+        if part.due is not None and part.due - self.clock.now() > EARLY_RECEIPT:
+            return Requeued(part)
+        is_known = self.terms.topics.knows(part.topic, most=sys.maxsize)
+        has_texts = all(each.text is not None for each in part.deliveries)
+        if not is_known or not has_texts or part.generation == UNMATCHED:
             return None
         try:
-            _, part = self._by_cache(message)
+            _, judged = self._by_cache(part)
         except UnreadableDocument:
             return None
-        return None if part is None or part.ended else part
+        return None if judged is None or judged.ended else judged
 
-    def from_storage(self, message: MessagePart) -> JudgedPart | PutBack | None:
+    def from_storage(self, part: MessagePart) -> JudgedPart | Requeued | None:
         """
         Return what `from_cache` could not; ``None``: it is dropped, or recorded.
 
         Raises:
-            StorageUnavailable: it is to be `put_back`.
+            StorageUnavailable: it is to be `requeued`.
         """
         try:
-            return self._part(message)
+            return self._part(part)
         except UnreadableDocument:
-            return self._keep_unreadable(message)
+            return self._keep_unreadable(part)
 
-    def put_back(self, message: MessagePart) -> PutBack:
-        """Put back what can't be judged now, for want of storage or of a thread to read by."""
-        return PutBack(replace(message, due=self.clock.now() + STORAGE_RETRY_DELAY))
+    def requeued(self, part: MessagePart) -> Requeued:
+        """Return what can't be judged now, for want of storage or of a thread to read by."""
+        return Requeued(replace(part, due=self.clock.now() + STORAGE_RETRY_DELAY))
 
     def current(self, subscription: EventSubscription) -> EventSubscription:
         """Return a subscription as it is now, or as it was if it can't be read."""
@@ -116,26 +121,26 @@ class Parts:
             return False
         return found is not None and replace(found, pause=subscription.pause) == subscription
 
-    def _part(self, message: MessagePart) -> JudgedPart | None:
-        """Return the part, or drop it; what ends anything is read uncached."""
-        found, part = self._by_cache(message)
-        if part and not part.ended:
-            return part
-        fresh = self._unless_ended(self.subscriptions.read_uncached(message.key), message)
+    def _part(self, part: MessagePart) -> JudgedPart | None:
+        """Return the judged part, or drop it; what ends anything is read uncached."""
+        found, judged = self._by_cache(part)
+        if judged and not judged.ended:
+            return judged
+        fresh = self._unless_ended(self.subscriptions.read_uncached(part.key), part)
         if isinstance(fresh, EndReason):
-            texts = [delivery.text for delivery in message.deliveries]
-            log_dropped(self.metrics, message.key, fresh, texts)
+            texts = [delivery.text for delivery in part.deliveries]
+            log_dropped(self.metrics, part.key, fresh, texts)
             return None
-        return part if fresh == found else self._judged(message, fresh)
+        return judged if fresh == found else self._judged(part, fresh)
 
     def _by_cache(
-        self, message: MessagePart
+        self, part: MessagePart
     ) -> tuple[EventSubscription | EndReason, JudgedPart | None]:
-        """Return what the cache says, and the part by that, if its subscription is in force."""
-        found = self._unless_ended(self.subscriptions.subscription(message.key), message)
-        return found, None if isinstance(found, EndReason) else self._judged(message, found)
+        """Return what the cache says, and the part judged by that if a subscription is in force."""
+        found = self._unless_ended(self.subscriptions.subscription(part.key), part)
+        return found, None if isinstance(found, EndReason) else self._judged(part, found)
 
-    def _keep_unreadable(self, message: MessagePart) -> PutBack | None:
+    def _keep_unreadable(self, part: MessagePart) -> Requeued | None:
         """
         Keep what waits for a subscription that can't be read; record what is too old.
 
@@ -144,44 +149,44 @@ class Parts:
         Raises:
             StorageUnavailable: some may be recorded.
         """
-        now, longest = self.clock.now(), self.terms.longest_time_to_live(message.topic)
+        now, longest = self.clock.now(), self.terms.longest_time_to_live(part.topic)
         kept: list[Delivery] = []
         old: list[Delivery] = []
-        for each in message.deliveries:
+        for each in part.deliveries:
             is_young = now - each.origin.published_at < longest or not self.clock.is_settled
             (kept if is_young else old).append(each)
-        for part, text in encode_parts(replace(message, deliveries=tuple(old))):
-            events = [event for _, event in texts_of(part.deliveries, self.payloads)]
+        for piece, text in encode_parts(replace(part, deliveries=tuple(old))):
+            events = [event for _, event in texts_of(piece.deliveries, self.payloads)]
             self.records.write(Queue.RETRIES, text, "its event subscription can't be read", events)
         telemetry.warning(
             "delivery.unreadable",
-            topic=message.topic,
-            subscription=message.subscription,
+            topic=part.topic,
+            subscription=part.subscription,
             kept=len(kept),
             recorded=len(old),
         )
         if not kept:
             return None
         again_at = now + UNREADABLE_AGAIN_IN
-        waiting = replace(message, deliveries=tuple(kept), due=again_at)
-        return PutBack(waiting, LONG_HOLD)  # there may be many
+        waiting = replace(part, deliveries=tuple(kept), due=again_at)
+        return Requeued(waiting, LONG_HOLD)  # there may be many
 
     def _unless_ended(
-        self, found: EventSubscription | None, message: MessagePart
+        self, found: EventSubscription | None, part: MessagePart
     ) -> EventSubscription | EndReason:
-        if found is None or not found.owns(message.generation):
+        if found is None or not found.owns(part.generation):
             return EndReason.SUBSCRIPTION_DELETED
         if not found.has_consented:  # It replaced one that could not be read.
             raise UnreadableDocument
         is_expired = found.is_expired(self.clock.now()) and self.clock.is_settled
         return EndReason.SUBSCRIPTION_EXPIRED if is_expired else found
 
-    def _judged(self, message: MessagePart, subscription: EventSubscription) -> JudgedPart:
+    def _judged(self, part: MessagePart, subscription: EventSubscription) -> JudgedPart:
         now = self.clock.now()
         terms = replace(self.terms.of(subscription), ends_by_age=self.clock.is_settled)
-        loaded: _WithTexts = texts_of(message.deliveries, self.payloads)
-        if message.generation == UNMATCHED:
-            message, loaded = self._matched(message, loaded, subscription)
+        loaded: _WithTexts = texts_of(part.deliveries, self.payloads)
+        if part.generation == UNMATCHED:
+            part, loaded = self._matched(part, loaded, subscription)
         to_push: list[Loaded] = []
         ended: list[tuple[Loaded, End]] = []
         lost: list[Delivery] = []
@@ -194,7 +199,7 @@ class Parts:
             else:
                 ended.append((Loaded(delivery, text), verdict))
         return JudgedPart(
-            message=message,
+            source=part,
             subscription=subscription,
             terms=terms,
             to_push=tuple(to_push),
@@ -204,7 +209,7 @@ class Parts:
 
     def _matched(
         self,
-        message: MessagePart,
+        part: MessagePart,
         loaded: _WithTexts,
         subscription: EventSubscription,
     ) -> tuple[MessagePart, _WithTexts]:
@@ -212,7 +217,7 @@ class Parts:
         wanted = [pair for pair in loaded if pair[1] is None or wants(subscription, pair[1])]
         topic, name = subscription.key
         matched = replace(
-            message,
+            part,
             topic=topic,
             subscription=name,
             generation=subscription.generation,

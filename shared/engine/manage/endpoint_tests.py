@@ -12,16 +12,18 @@ from shared.arm.arm_json import answer, error_answer
 from shared.arm.delivery_attributes_codec import HIDDEN
 from shared.clip import LONGEST, as_text, clip
 from shared.clock import timestamp
+from shared.delivery.delivery import Delivery, Origin
 from shared.delivery.outcome import Outcome, classify
 from shared.delivery.pace import Allowance, ask
 from shared.delivery.requests.added_headers import with_signature
-from shared.delivery.requests.push_request import push_request
-from shared.delivery.requests.sample_event import sample_event
+from shared.delivery.requests.push_request import Loaded, push_request
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.manage.call import Call
 from shared.engine.manage.subscriptions import Subscriptions
 from shared.engine.ports import BlockingPusher
 from shared.errors import Conflict, TooManyRequests
+from shared.events.literals import dumps
+from shared.events.topic import InputSchema
 from shared.http import Answered, Exchange, Failure, HttpAnswer, OutboundRequest, Peer
 from shared.subscriptions.destination import base_url
 from shared.subscriptions.secrecy import Secrecy
@@ -29,6 +31,8 @@ from shared.subscriptions.subscription import EventSubscription, StaticHeader, S
 
 TESTS_A_MINUTE, TESTS_AT_ONCE = 20, 3  # of a subscription, in each process
 _MOST_REMEMBERED = 1000  # subscriptions
+_TYPE, _SUBJECT = "Pushgrid.TestEvent", "/pushgrid/test"
+_DATA = {"message": "An operator tests this endpoint. The event was not published."}
 
 
 @dataclass(slots=True)
@@ -66,7 +70,7 @@ def send_test_event(
     if seconds := latest.wait(subscription.key, rate, now):
         return _too_many(rate, seconds)
     terms = deployment_terms.of(subscription)
-    batch = (sample_event(subscription, subscriptions.new_id(), now),)
+    batch = (_test_event(subscription, subscriptions.new_id(), now),)
     request = push_request(subscription, terms, batch)
     request = with_signature(request, subscription, batch, now)
     asked = request._replace(wants_body=True, examines_peer=True)
@@ -94,6 +98,22 @@ def send_test_event(
         "peer": _peer(exchange.peer),
     }
     return answer(200, document)
+
+
+def _test_event(subscription: EventSubscription, event_id: str, now: datetime) -> Loaded:
+    """Return a delivery of the test event, in the form in which its topic's events are stored."""
+    named = {"id": event_id, "subject": _SUBJECT}
+    source, time = subscription.topic_id, timestamp(now)
+    event: dict[str, Any] = {**named, "eventType": _TYPE, "eventTime": time, "data": _DATA}
+    if subscription.input_schema is InputSchema.CLOUD_EVENTS:
+        cloud = {"specversion": "1.0", "type": _TYPE, "source": source, "time": time}
+        event = {**cloud, **named, "data": _DATA}
+    else:
+        if subscription.input_schema is InputSchema.CUSTOM:  # the whole event is the data
+            event["data"] = {**event}
+        event |= {"topic": source, "dataVersion": "1.0", "metadataVersion": "1"}
+    text = dumps(event)
+    return Loaded(Delivery(origin=Origin(event_id, now, None), position=0, text=text), text)
 
 
 def _too_many(rate: int, seconds: float) -> HttpAnswer:

@@ -10,7 +10,7 @@ from shared.arm.arm_json import answer, read_json
 from shared.arm.delivery_attributes_codec import parse_rotation, with_new_secret
 from shared.arm.subscription_codec import to_pause, with_pause, without_pause
 from shared.clock import in_words, timestamp
-from shared.delivery.furthest import LONGEST_IN_LINE, LONGEST_PUT_BACK, Bounds
+from shared.delivery.furthest import LONGEST_IN_LINE, LONGEST_REQUEUE, Bounds
 from shared.delivery.health.endpoint_health import (
     Hold,
     HoldReason,
@@ -88,7 +88,7 @@ class SubscriptionActions:
             key, why = subscription.key, "released"
             hold_ended(self.metrics, key, hold.reason, why, lasted=lasted, by=call.by)
             said = (
-                f"Released: held events are sent within {in_words(LONGEST_PUT_BACK)}. "
+                f"Released: held events are sent within {in_words(LONGEST_REQUEUE)}. "
                 "Events that have failed keep the times of their next attempts."
             )
         if subscription.pause:

@@ -25,7 +25,7 @@ from shared.metrics import Metric
 from shared.settings import LogFormat
 from shared.subscriptions.advanced_filter import AdvancedFilter, FilterOperator
 from shared.subscriptions.filters import EventFilter
-from shared.subscriptions.subscription import Batching, Pause
+from shared.subscriptions.subscription import Batching, Pause, SubscriptionKey
 from shared.telemetry import LOGGER
 from shared.wiring.worker_log import use_format
 from tests.builders import (
@@ -281,7 +281,7 @@ def printed(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[..., str]]:
         out.seek(out.truncate(0))
         delivery = replace(a_delivery(), attempts=30)
         lines = AttemptLines(
-            a_message(topic=topic, subscription=name),
+            SubscriptionKey(topic, name),
             a_subscription(topic=topic, name=name),
             terms(),
         )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pushgrid.testing.memory import START
 from shared.delivery.delivery import LastAttempt
 from shared.delivery.furthest import (
-    LONGEST_PUT_BACK,
+    LONGEST_REQUEUE,
     SKEW,
     Bounds,
     StoredTime,
@@ -59,7 +59,7 @@ def test_no_rule_makes_a_longer_hold(profile: str, failures: list[Outcome]) -> N
 
 
 def test_nothing_that_is_put_back_waits_longer() -> None:
-    assert longest_wait(0) == LONGEST_PUT_BACK
+    assert longest_wait(0) == LONGEST_REQUEUE
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_message_is_bounded_by_what_each_time_can_be() -> None:
 def test_clocks_of_two_machines_may_differ_a_little() -> None:
     soon = START + SKEW
     delivery = a_delivery(origin=ORIGIN._replace(published_at=soon), last=an_attempt())
-    message = a_message([delivery], due=soon + LONGEST_PUT_BACK)
+    message = a_message([delivery], due=soon + LONGEST_REQUEUE)
     bounds = Bounds(START)
 
     assert bounded_message(message, bounds) == message

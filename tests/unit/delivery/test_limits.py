@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START
-from shared.delivery.furthest import LONGEST_PUT_BACK
+from shared.delivery.furthest import LONGEST_REQUEUE
 from shared.delivery.pace import FIRST, MOST, Allowance, Limit, Returns, ask
 from shared.delivery.shares import ALONE, Share, share_of
 
@@ -219,8 +219,8 @@ def test_a_clock_that_was_set_back_delays_nothing() -> None:
 def test_all_are_back_after_five_minutes_to_be_checked() -> None:
     returns, times = book(Returns(START), [100_000, 1], rate=10)
 
-    assert times == [1, LONGEST_PUT_BACK.total_seconds()]
-    assert returns.booked_until == START + LONGEST_PUT_BACK
+    assert times == [1, LONGEST_REQUEUE.total_seconds()]
+    assert returns.booked_until == START + LONGEST_REQUEUE
 
 
 def test_a_long_hold_reserves_no_time_after_it() -> None:
@@ -228,5 +228,5 @@ def test_a_long_hold_reserves_no_time_after_it() -> None:
     returns, times = book(Returns(START), [1] * 100, rate=10, soonest=timedelta(hours=1))
     _, after = book(returns, [1], rate=10, soonest=10 * SECOND)
 
-    assert times == [LONGEST_PUT_BACK.total_seconds()] * 100
+    assert times == [LONGEST_REQUEUE.total_seconds()] * 100
     assert after == [10]
