@@ -73,15 +73,10 @@ class Arm:
         return self._call("PUT", path, body, f"{scope}/providers/Microsoft.EventGrid")
 
     def create_namespace_subscription(
-        self,
-        topic: tuple[str, str],
-        name: str,
-        endpoint: str,
-        webhook: Mapping[str, Any] | None = None,
-        **push: Any,
+        self, topic: tuple[str, str], name: str, endpoint: str
     ) -> dict[str, Any]:
-        """Create a subscription of *topic* (namespace, name); *push* adds to its delivery."""
-        delivery = {"deliveryMode": "Push", "push": _destination(endpoint, webhook) | push}
+        """Create a subscription of *topic* (namespace, name)."""
+        delivery = {"deliveryMode": "Push", "push": _destination(endpoint, None)}
         namespace, topic_name = topic
         path = f"/namespaces/{namespace}/topics/{topic_name}/eventSubscriptions/{name}"
         return self._call("PUT", path, {"properties": {"deliveryConfiguration": delivery}})

@@ -36,14 +36,14 @@ class Command:
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
 
-    def see(self, *words: str, seconds: float = PATIENCE) -> str:
+    def see(self, *words: str) -> str:
         """Wait for a line with all *words*; return it."""
 
         def found() -> str | None:
             return next((line for line in self.lines if all(w in line for w in words)), None)
 
         with self._changed:
-            self._changed.wait_for(lambda: found() or self._has_ended, seconds)
+            self._changed.wait_for(lambda: found() or self._has_ended, PATIENCE)
             line = found()
         assert line, f"{words} is not in:\n" + "\n".join(self.lines)
         return line

@@ -69,9 +69,9 @@ def package_list(root: Path = ROOT) -> list[Path]:
     return sorted(Path(each) for each in listed.stdout.split("\0") if each)
 
 
-def size_of(paths: list[Path], root: Path = ROOT) -> int:
+def size_of(paths: list[Path]) -> int:
     """Return the bytes of *paths*."""
-    return sum((root / path).stat().st_size for path in paths)
+    return sum((ROOT / path).stat().st_size for path in paths)
 
 
 def requirements(file: str) -> list[tuple[Requirement, list[str]]]:

@@ -120,7 +120,7 @@ class Ledger:
             self.seen[Occurrence.COMMITS] += len(promises) > DELIVERIES
             self.seen[Occurrence.BIG] += sum(sent.is_big for _, sent in events)
 
-    def saw(self, occurrence: Occurrence, times: int = 1) -> None:
+    def saw(self, occurrence: Occurrence, times: int) -> None:
         with self._lock:
             self.seen[occurrence] += times
 

@@ -39,7 +39,7 @@ def truth(value: Any) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def equal(left: Any, right: Any, *, ignore_case: bool = False) -> bool | None:
+def equal(left: Any, right: Any, *, ignore_case: bool) -> bool | None:
     """Return whether two values are equal; ``None``: unknown."""
     if is_known(left) and is_known(right):
         if ignore_case and isinstance(left, str) and isinstance(right, str):
