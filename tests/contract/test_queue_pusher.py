@@ -61,6 +61,11 @@ def put(
     return OutboundRequest("POST", "", {}, body, queue=QueueAddress(account, name, seconds))
 
 
+def status_of(exchange: Exchange) -> int:
+    assert isinstance(exchange, Answered)
+    return exchange.status
+
+
 @pytest.mark.parametrize(("seconds", "days"), [(3600, 0), (8 * 24 * 3600, 8), (-1, 365)])
 def test_a_body_is_a_message_in_base64_for_its_time(
     account: StorageClients | None, seconds: int, days: int
@@ -70,10 +75,8 @@ def test_a_body_is_a_message_in_base64_for_its_time(
     mine.create_queue()
     body = '{"subject":"\u00fc <&>"}'.encode()
 
-    exchange = push(account, put(mine.queue_name, body, seconds))
+    assert status_of(push(account, put(mine.queue_name, body, seconds))) == 200
 
-    assert isinstance(exchange, Answered)
-    assert exchange.status == 200
     [message] = mine.receive_messages()
     assert b64decode(message.content) == body
     assert message.inserted_on
@@ -85,9 +88,7 @@ def test_a_missing_queue_is_not_made(account: StorageClients | None) -> None:
     assert account
 
     for _ in range(2):
-        exchange = push(account, put("missing"))
-        assert isinstance(exchange, Answered)
-        assert exchange.status == 404
+        assert status_of(push(account, put("missing"))) == 404
 
 
 @pytest.mark.parametrize(("size", "status"), [(48 * 1024, 200), (48 * 1024 + 1, 413)])
@@ -96,10 +97,7 @@ def test_a_message_has_64_kilobytes(account: StorageClients | None, size: int, s
     mine = account.queue("mine")
     mine.create_queue()
 
-    exchange = push(account, put(mine.queue_name, b"x" * size))
-
-    assert isinstance(exchange, Answered)
-    assert exchange.status == status
+    assert status_of(push(account, put(mine.queue_name, b"x" * size))) == status
 
 
 @pytest.mark.parametrize(
@@ -133,8 +131,7 @@ def test_storage_is_asked_once_and_its_answer_is_the_outcome(
 def test_storage_is_not_asked_for_what_no_message_holds(storage: ScriptedStorage) -> None:
     exchange = push(account_at(storage.server_port), put("mine", b"x" * (48 * 1024 + 1)))
 
-    assert isinstance(exchange, Answered)
-    assert (exchange.status, storage.requests) == (413, [])
+    assert (status_of(exchange), storage.requests) == (413, [])
 
 
 def test_storage_that_is_not_there_is_no_answer() -> None:

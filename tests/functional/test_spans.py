@@ -64,16 +64,15 @@ def test_a_publication_is_a_span_of_the_trace_in_its_headers(traced: Traced) -> 
     assert span.parent is not None
     assert f"{span.parent.span_id:016x}" == "00f067aa0ba902b7"
     assert span.context.trace_state.to_header() == "a=b"
-    assert span.attributes is not None
-    assert span.attributes["messaging.batch.message_count"] == 2
-    assert span.attributes["http.response.status_code"] == 200
+    attributes = span.attributes or {}
+    assert attributes["messaging.batch.message_count"] == 2
+    assert attributes["http.response.status_code"] == 200
 
 
 def test_a_refused_publication_is_a_span_as_well(traced: Traced) -> None:
     refused = traced.publish(event(1), aeg_sas_key="wrong")
     (span,) = traced.ended
-    assert span.attributes is not None
-    assert span.attributes["http.response.status_code"] == refused.status == 401
+    assert (span.attributes or {})["http.response.status_code"] == refused.status == 401
     assert span.status.status_code is StatusCode.UNSET
 
     traced.app.subscribe()

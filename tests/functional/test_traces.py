@@ -15,7 +15,7 @@ from shared.engine.ports import Queue
 from shared.engine.publishing.commit import Commit
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import Batching, DeliverySchema, StaticHeader
-from tests.builders import DEAD, URL, a_topic, noise
+from tests.builders import DEAD, URL, a_topic
 from tests.functional.deployment import Deployment, Logged
 from tests.functional.publish_requests import event, publish
 from tests.functional.publishing.publications import a_publication
@@ -91,14 +91,6 @@ def test_without_a_valid_trace_there_is_nothing_of_it(
     assert not any("trace" in name for line in logged("event.published") for name in line)
 
 
-def test_an_invalid_state_does_not_harm_the_trace(app: Deployment) -> None:
-    app.subscribe()
-
-    publish(app, event(), traceparent=parent(), tracestate="not a list")
-
-    assert deliver(app) == [(parent(ONE, 1), None)]
-
-
 def test_each_attempt_is_a_span_of_its_own_until_the_dead_letter(
     app: Deployment, logged: Logged
 ) -> None:
@@ -120,32 +112,6 @@ def test_each_attempt_is_a_span_of_its_own_until_the_dead_letter(
     assert [each.trace_id for each in records] == [ONE] * 3
     (line,) = logged("deadletter_batch")
     assert line["trace_ids"] == [ONE]
-
-
-def test_a_long_wait_keeps_the_trace(app: Deployment) -> None:
-    app.subscribe()
-    app.pusher.script(URL, answered(500))
-    publish(app, event(), traceparent=parent())
-    deliver(app)
-    while not app.queues.texts(Queue.WAITING):
-        app.clock.advance(HOUR)
-        deliver(app, Queue.RETRIES)
-
-    app.clock.advance(6 * HOUR)
-    app.wake.run(app.in_a_minute())
-
-    ((header, _),) = deliver(app, Queue.RETRIES)
-    assert header
-    assert header[3:35] == ONE
-
-
-def test_an_event_in_a_payload_blob_keeps_the_trace(app: Deployment) -> None:
-    app.subscribe()
-
-    publish(app, event(data=noise(60_000)), traceparent=parent(), tracestate=STATE)
-
-    assert len(app.payloads.blobs) == 1
-    assert deliver(app) == [(parent(ONE, 1), STATE)]
 
 
 def test_a_dropped_event_names_its_trace(app: Deployment, logged: Logged) -> None:
@@ -176,15 +142,6 @@ def test_the_attributes_of_a_cloud_event_come_first_and_stay(cloud: Deployment) 
     bodies = [each.request.body.decode() for each in cloud.pusher.sent]
     assert f'"traceparent":"{parent(TWO)}","tracestate":"k=v"' in bodies[1]
     assert "traceparent" not in bodies[0]
-
-
-def test_binary_mode_has_the_attributes_in_headers(cloud: Deployment) -> None:
-    cloud.subscribe(**CLOUD)
-    attributes = {f"ce_{name}": value for name, value in cloud_event().items()}
-
-    publish(cloud, body=b"{}", ce_traceparent=parent(), ce_tracestate=STATE, **attributes)
-
-    assert deliver(cloud) == [(parent(ONE, 1), STATE)]
 
 
 def test_requests_that_are_committed_together_keep_their_traces(app: Deployment) -> None:

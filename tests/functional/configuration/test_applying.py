@@ -15,7 +15,6 @@ from cli.deployment import Deployment
 from cli.failure import CommandFailed
 from pushgrid.testing.memory import answered
 from shared.engine.operations.operator_authorization import Operators
-from shared.engine.ports import Table
 from shared.http import Failure, NotAnswered
 from tests.functional.configuration.conftest import Write
 from tests.functional.manage.arm_api import (
@@ -128,15 +127,6 @@ def test_a_secret_that_signs_deliveries_is_made_once_and_told_once(
     assert made.differences == (told,)
     assert summary(second) == [("unchanged", "orders"), ("unchanged", "orders/crm")]
     assert api.in_force().signing == (f"whsec_{'r' * 32}", f"whsec_{'k' * 32}")
-
-
-def test_a_wrong_limit_of_requests_is_refused_and_nothing_stored(api: ArmApi, apply: Apply) -> None:
-    body = hook(URL, header("0", "webhook-max-rate", isSecret=False))
-
-    changes = apply({"topics": {"orders": {"eventSubscriptions": {"crm": body}}}})
-
-    assert "a whole number between 1 and 100000" in repr(changes[-1].faults)
-    assert api.resources.list(Table.EVENT_SUBSCRIPTIONS, "orders") == []
 
 
 @pytest.mark.parametrize(

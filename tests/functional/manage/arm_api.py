@@ -65,16 +65,22 @@ def header(value: str = "s3cret", name: str = "x-key", **properties: Any) -> dic
     return {"name": name, "type": "Static", "properties": given}
 
 
-def hook(url: str = URL, *headers: Mapping[str, Any], **properties: Any) -> dict[str, Any]:
+def hook(
+    url: str = URL,
+    *headers: Mapping[str, Any],
+    webhook: Mapping[str, Any] | None = None,
+    **properties: Any,
+) -> dict[str, Any]:
     """Build the body of a subscription whose deliveries have these *headers*."""
-    given = {"endpointUrl": url} | ({"deliveryAttributeMappings": list(headers)} if headers else {})
+    given = {"endpointUrl": url, **(webhook or {})}
+    given |= {"deliveryAttributeMappings": list(headers)} if headers else {}
     destination = {"endpointType": "WebHook", "properties": given}
     return {"properties": {"destination": destination, **properties}}
 
 
-def push(url: str = URL, **members: Any) -> dict[str, Any]:
+def push(url: str = URL, *headers: Mapping[str, Any], **members: Any) -> dict[str, Any]:
     """Build the body of a subscription of a namespace's topic."""
-    destination = hook(url)["properties"]["destination"]
+    destination = hook(url, *headers)["properties"]["destination"]
     configuration = {"deliveryMode": "Push", "push": {"destination": destination, **members}}
     return {"properties": {"deliveryConfiguration": configuration}}
 
@@ -128,6 +134,9 @@ class ArmApi:
         self.pusher = Endpoints(self.clock)
         self.dead_letters = MemoryDeadLetters(self.clock)
         self.queues = MemoryQueues(self.clock)
+        stored_now = ResourceCache(
+            self.resources, cache_for=timedelta(), clock=self.clock.monotonic
+        )
         ids = (f"id-{number}" for number in itertools.count(1))
         keys = (f"key-{number}" for number in itertools.count(1))
         self.table = RouteTable(
@@ -153,7 +162,7 @@ class ArmApi:
                 clock=self.clock,
                 backoff=self.backoffs.append,
             ),
-            terms=DeploymentTerms(topics=self._directory(), default_profile="latest", time_scale=1),
+            terms=DeploymentTerms(topics=stored_now, default_profile="latest", time_scale=1),
             cache_for=timedelta(seconds=5),
             new_key=lambda: next(keys),
             new_id=lambda: next(ids),
@@ -165,14 +174,6 @@ class ArmApi:
             operators=Operators(admin_key=KEY),
             public_url=None,
             new_id=self.table.new_id,
-        )
-
-    def _directory(self) -> ResourceCache:
-        """Return topics and subscriptions as they are stored now."""
-        return ResourceCache(
-            self.resources,
-            cache_for=timedelta(),
-            clock=self.clock.monotonic,
         )
 
     def reconfigure(self, **members: Any) -> None:

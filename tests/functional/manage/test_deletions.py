@@ -27,7 +27,7 @@ from tests.functional.manage.arm_api import (
 )
 
 OTHER = "https://other.example/hook"
-CLOUD = {"eventDeliverySchema": "CloudEventSchemaV1_0"}
+CLOUD: dict[str, Any] = {"eventDeliverySchema": "CloudEventSchemaV1_0"}
 
 
 @pytest.mark.parametrize(

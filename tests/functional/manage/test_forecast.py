@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.functional.manage.arm_api import CRM, ArmApi, hook
@@ -37,13 +35,6 @@ def test_it_follows_the_terms_of_the_subscription(crm: ArmApi) -> None:
     )
     assert found["end"]["blobAt"] > found["end"]["at"]
     assert (found["profile"], found["timeScale"]) == ("latest", 1)
-
-
-def test_an_endpoint_that_accepts_ends_it(crm: ArmApi) -> None:
-    found: dict[str, Any] = crm.json("GET", FORECAST)
-
-    assert [each["why"] for each in found["attempts"]] == ["delivered"]
-    assert found["end"]["state"] == "delivered"
 
 
 @pytest.mark.parametrize(

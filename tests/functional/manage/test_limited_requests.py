@@ -11,7 +11,7 @@ from shared.arm.subscription_codec import to_subscription
 from shared.engine.operations.topic_states import topic_states
 from shared.engine.ports import PROCESSES, Table
 from shared.subscriptions.request_limits import RequestLimits
-from tests.functional.manage.arm_api import CRM, ORDERS, SHOP_CRM, URL, ArmApi, header, hook, push
+from tests.functional.manage.arm_api import CRM, ORDERS, URL, ArmApi, header, hook
 from tests.functional.publish_requests import event
 
 MEMBER = "deliveryAttributeMappings"
@@ -40,26 +40,6 @@ def test_limits_are_shown_and_end_with_their_mappings(orders: ArmApi) -> None:
     assert to_subscription(orders.stored()).limits == RequestLimits(None, 20)
     orders.json("PUT", CRM, hook(), status=201)
     assert to_subscription(orders.stored()).limits == RequestLimits()
-
-
-def test_a_profile_without_custom_headers_has_limits(orders: ArmApi) -> None:
-    body = {"location": "x", "tags": {"deliveryProfile": "2017"}}
-    orders.json("PUT", ORDERS, body, status=201)
-
-    orders.json("PUT", CRM, hook(URL, limit()), status=201)
-
-    assert to_subscription(orders.stored()).limits.at_once == 10
-
-
-def test_a_subscription_of_a_namespace_topic_has_limits(shop_orders: ArmApi) -> None:
-    body = push()
-    webhook = body["properties"]["deliveryConfiguration"]["push"]["destination"]["properties"]
-    webhook[MEMBER] = [limit("3")]
-
-    made = shop_orders.json("PUT", SHOP_CRM, body, status=201)
-
-    delivery = made["properties"]["deliveryConfiguration"]["push"]
-    assert delivery["destination"]["properties"][MEMBER] == [limit("3")]
 
 
 @pytest.mark.parametrize("name", ["webhook-max-requests", "webhook-max-rate"])

@@ -100,12 +100,6 @@ def test_intervals_begin_on_the_clock(counted: ArmApi) -> None:
     ]
 
 
-def test_processes_are_added(counted: ArmApi) -> None:
-    count(counted, START - MINUTE, "crm", Metric.DELIVERY_SUCCESS, 4, instance="b")
-
-    assert series(counted, CRM)[""][-2:] == [1, 5]
-
-
 @pytest.mark.parametrize(
     ("aggregation", "expected"),
     [("", 40), ("average", 40), ("Total", 80), ("Count", 2), ("Minimum", 20), ("Maximum", 60)],
@@ -119,19 +113,6 @@ def test_each_aggregation(counted: ArmApi, aggregation: str, expected: float) ->
 
     rest = 0 if aggregation in {"Total", "Count"} else None
     assert found == {"": [expected] + [rest] * 59}
-
-
-def test_several_aggregations_and_metrics_at_a_time(counted: ArmApi) -> None:
-    names = "matchedeventcount,DeliverySuccessCount"
-
-    found = ask(counted, CRM, metricnames=names, aggregation="total,count", interval="FULL")
-
-    assert [
-        (each["name"]["value"], set(each["timeseries"][0]["data"][0])) for each in found["value"]
-    ] == [
-        ("MatchedEventCount", {"timeStamp", "total", "count"}),
-        ("DeliverySuccessCount", {"timeStamp", "total", "count"}),
-    ]
 
 
 def test_all_metrics_of_the_kind_where_none_is_named(counted: ArmApi) -> None:

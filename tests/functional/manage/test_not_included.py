@@ -17,7 +17,7 @@ from shared.arm.not_included import (
     TOPIC_TYPES,
     ExcludedFeature,
 )
-from tests.functional.manage.arm_api import CRM, GROUP, ORDERS, SHOP, SHOP_CRM, ArmApi
+from tests.functional.manage.arm_api import CRM, GROUP, ORDERS, SHOP, SHOP_CRM, ArmApi, hook
 
 README = (Path(__file__).parents[3] / "README.md").read_text("utf-8")
 INSIGHTS = "providers/Microsoft.Insights"
@@ -50,20 +50,28 @@ def test_a_path_names_its_feature(orders: ArmApi, method: str, path: str, featur
     assert message.startswith(f"{feature} are not included here. Instead, ")
 
 
+@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE"])
 @pytest.mark.parametrize(
     ("scope", "feature"),
     [
-        (f"{GROUP}/domains/d", RESOURCES["domains"]),
+        ("/subscriptions/s1", None),
+        ("/subscriptions/s1/resourceGroups/rg", None),
+        (f"{GROUP}/domains/d/topics/t", RESOURCES["domains"]),
         ("/subscriptions/s1/resourceGroups/rg/providers/Microsoft.KeyVault/vaults/v", TOPIC_TYPES),
         ("/subscriptions/s1/resourceGroups/rg/providers/Microsoft.Web/sites/s", TOPIC_TYPES),
     ],
 )
-def test_a_scope_names_its_feature(orders: ArmApi, scope: str, feature: ExcludedFeature) -> None:
+def test_other_scopes_are_refused_by_name(
+    orders: ArmApi, method: str, scope: str, feature: ExcludedFeature | None
+) -> None:
     path = f"{scope}/providers/Microsoft.EventGrid/eventSubscriptions/s"
 
-    message = orders.error("PUT", path, {}, status=400)["message"]
+    error = orders.error(method, path, hook(), status=400)
 
-    assert feature.sentence in message
+    assert error["code"] == "InvalidRequest"
+    assert f"There are no event subscriptions of '{scope}' here" in error["message"]
+    assert feature is None or feature.sentence in error["message"]
+    assert orders.pusher.sent == []
 
 
 def test_the_extension_of_a_system_topic_names_the_path_of_its_subscriptions(

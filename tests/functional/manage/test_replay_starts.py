@@ -6,10 +6,10 @@ import pytest
 
 from shared.engine.operations.operator_authorization import Operators
 from shared.events.token_claims import Claims
-from testbed.arm import dead_letter_destination
 from tests.functional.deployment import Logged
 from tests.functional.manage.arm_api import CRM, GROUP, KEY, ORDERS, ArmApi, hook
 from tests.token_verifier import Tokens
+from tests.unit.arm.documents import dead_letter
 
 PERSON = {"authorization": "Bearer person"}
 
@@ -20,8 +20,7 @@ def crm(api: ArmApi) -> ArmApi:
     claims = Claims.from_token({"oid": "o-1", "roles": ["EventGrid Contributor"]})
     api.reconfigure(operators=Operators(admin_key=KEY, tokens=Tokens(person=claims)))
     api.json("PUT", ORDERS, {"location": "x"}, status=201)
-    destination = dead_letter_destination("acct", "dead")
-    api.json("PUT", CRM, hook(deadLetterDestination=destination), status=201)
+    api.json("PUT", CRM, hook(deadLetterDestination=dead_letter()), status=201)
     return api
 
 

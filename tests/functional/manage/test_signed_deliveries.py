@@ -64,16 +64,6 @@ def test_the_deployment_makes_a_secret_once_and_hides_it(orders: ArmApi) -> None
     assert secret[6:] not in json.dumps([made, shown, again])
 
 
-def test_a_secret_is_given_and_ends_with_its_mapping(orders: ArmApi) -> None:
-    orders.json("PUT", CRM, signed(mapping(f"{NEW} {OLD}")), status=201)
-    assert to_subscription(orders.stored()).signing == (NEW, OLD)
-    assert to_subscription(orders.stored()).headers == ()
-
-    orders.json("PUT", CRM, hook(), status=201)
-
-    assert to_subscription(orders.stored()).signing == ()
-
-
 def test_a_profile_without_custom_headers_has_signatures(orders: ArmApi) -> None:
     body = {"location": "x", "tags": {"deliveryProfile": "2017"}}
     orders.json("PUT", ORDERS, body, status=201)
@@ -132,10 +122,7 @@ def test_what_is_in_force_while_consent_is_awaited_is_rotated_too(orders: ArmApi
 
 
 def test_a_subscription_of_a_namespace_topic_is_signed_and_rotated(shop_orders: ArmApi) -> None:
-    body = push()
-    webhook = body["properties"]["deliveryConfiguration"]["push"]["destination"]["properties"]
-    webhook[MEMBER] = [mapping(OLD)]
-    shop_orders.json("PUT", SHOP_CRM, body, status=201)
+    shop_orders.json("PUT", SHOP_CRM, push(URL, mapping(OLD)), status=201)
 
     shop_orders.json("POST", f"{SHOP_CRM}/rotateSecret", {"secret": NEW})
 
@@ -164,17 +151,6 @@ def test_the_handshake_is_not_signed_and_tests_and_notices_are(orders: ArmApi, s
     assert test.headers["webhook-id"] == test.headers["aeg-output-event-id"]
     event = json.loads(notice.body)
     assert notice.headers["webhook-id"] == (event if schema[0] == "C" else event[0])["id"]
-
-
-def test_what_a_test_shows_has_no_secret(orders: ArmApi) -> None:
-    orders.json("PUT", CRM, signed(mapping(f"{NEW} {OLD}")), status=201)
-    orders.pusher.script(URL, answered(401, f"not with {OLD[6:]}".encode(), {"x-is": NEW}))
-
-    found = orders.json("POST", f"{CRM}/test")
-
-    assert found["request"]["headers"]["webhook-signature"].count("v1,") == 2
-    assert not any(each[6:20] in json.dumps(found) for each in (OLD, NEW))
-    assert found["answer"]["body"].startswith("Withheld")
 
 
 def test_what_if_tells_a_new_secret_from_one_that_is_kept_and_shows_none(orders: ArmApi) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -30,22 +29,6 @@ def blobs(api: ArmApi) -> ArmApi:
     """A deployment with the system topic ``blobs`` over its own account ``acct``."""
     api.json("PUT", BLOBS, SYSTEM_TOPIC, status=201)
     return api
-
-
-def test_endpoints_hear_of_an_account_and_its_event_subscription(api: ArmApi) -> None:
-    api.json("PUT", f"{SCOPE}/crm", hook(), status=201)
-    api.call("DELETE", f"{SCOPE}/crm")
-
-    validation, notice = (json.loads(sent.request.body)[0] for sent in api.pusher.sent)
-    assert validation["topic"] == SOURCE
-    assert notice["data"] == {"eventSubscriptionId": f"{SCOPE}/crm"}
-
-
-def test_system_topics_of_a_whole_subscription_are_listed(blobs: ArmApi) -> None:
-    found = blobs.json("GET", BLOBS)
-
-    assert blobs.json("GET", f"/subscriptions/s1/{PROVIDER}/systemTopics")["value"] == [found]
-    assert blobs.json("PUT", BLOBS, SYSTEM_TOPIC, status=201)["properties"] == found["properties"]
 
 
 def test_a_subscription_belongs_to_the_form_in_which_it_was_made(blobs: ArmApi) -> None:
@@ -82,8 +65,7 @@ def test_the_tag_of_a_system_topic_chooses_the_profile(blobs: ArmApi) -> None:
 
     assert topic is not None
     assert (topic.arm_id, topic.profile) == (SOURCE, "2017")
-    batching = hook()
-    batching["properties"]["destination"]["properties"]["maxEventsPerBatch"] = 5
+    batching = hook(webhook={"maxEventsPerBatch": 5})
     assert "profile 2017" in blobs.error("PUT", f"{SCOPE}/crm", batching, status=400)["message"]
 
 

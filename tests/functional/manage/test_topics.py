@@ -17,7 +17,6 @@ from tests.functional.manage.arm_api import (
     SHOP_ORDERS,
     TOPICS,
     ArmApi,
-    lose_the_race,
     push,
 )
 from tests.unit.arm.documents import dead_letter
@@ -29,13 +28,6 @@ def test_the_endpoint_is_on_the_public_url(api: ArmApi) -> None:
     answer = api.json("PUT", ORDERS, {"location": "x"}, status=201)
 
     assert answer["properties"]["endpoint"] == "https://events.example/topics/orders/api/events"
-
-
-@pytest.mark.parametrize(("times", "status"), [(1, 201), (14, 201), (15, 409)])
-def test_a_lost_race_is_run_again(api: ArmApi, times: int, status: int) -> None:
-    api.before_put(*[lose_the_race] * times)
-
-    assert api.call("PUT", ORDERS, {"location": "x"}).status == status
 
 
 @pytest.mark.parametrize("taken", [ORDERS, ORDERS.upper(), SHOP])
@@ -221,23 +213,6 @@ def test_what_a_subscription_leaves_open_follows_its_topic(shop_orders: ArmApi) 
 
     delivered = created["properties"]["deliveryConfiguration"]["push"]
     assert (delivered["maxDeliveryCount"], delivered["eventTimeToLive"]) == (10, "P2D")
-
-
-def test_a_patch_merges_the_delivery_configuration(shop_orders: ArmApi) -> None:
-    before = shop_orders.json("PUT", SHOP_CRM, push(eventTimeToLive="P1D"), status=201)
-    patch = {"properties": {"deliveryConfiguration": {"push": {"maxDeliveryCount": 4}}}}
-
-    after = shop_orders.json("PATCH", SHOP_CRM, patch)
-
-    before["properties"]["deliveryConfiguration"]["push"]["maxDeliveryCount"] = 4
-    assert after == before
-    assert len(shop_orders.pusher.sent) == 1
-
-    filters = {"filters": [{"operatorType": "IsNotNull", "key": "data.a"}]}
-    after = shop_orders.json("PATCH", SHOP_CRM, {"properties": {"filtersConfiguration": filters}})
-    assert after["properties"]["filtersConfiguration"]["filters"] == filters["filters"]
-    configuration = before["properties"]["deliveryConfiguration"]
-    assert after["properties"]["deliveryConfiguration"] == configuration
 
 
 @pytest.mark.parametrize(

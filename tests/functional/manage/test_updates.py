@@ -137,22 +137,6 @@ def test_a_destination_without_a_url_keeps_the_known_one(crm: ArmApi, form: str)
     assert crm.pusher.sent == []
 
 
-def test_a_destination_of_a_namespace_topic_without_a_url_keeps_the_known_one(
-    shop_orders: ArmApi,
-) -> None:
-    shop_orders.json("PUT", SHOP_CRM, push(), status=201)
-    shop_orders.pusher.sent.clear()
-    patch = push(maxDeliveryCount=3)
-    given = patch["properties"]["deliveryConfiguration"]["push"]
-    given["destination"]["properties"] = {"maxEventsPerBatch": 9}
-
-    answer = shop_orders.json("PATCH", SHOP_CRM, patch)["properties"]["deliveryConfiguration"]
-
-    assert answer["push"]["maxDeliveryCount"] == 3
-    assert shop_orders.json("POST", f"{SHOP_CRM}/getFullUrl") == {"endpointUrl": URL}
-    assert shop_orders.pusher.sent == []
-
-
 def test_what_an_answer_shows_can_be_put_back(crm: ArmApi) -> None:
     """`az resource update` does. The URL is hidden there, and only its base is shown."""
     shown = crm.json("GET", CRM)

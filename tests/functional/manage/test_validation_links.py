@@ -19,7 +19,7 @@ from tests.functional.manage.arm_api import CRM, HOST, ORDERS, SHOP_CRM, URL, Ar
 NEW_URL = "https://new.example/hook"
 LIST = f"{ORDERS}/eventSubscriptions"
 ACROSS = "/subscriptions/s1/providers/Microsoft.EventGrid/eventSubscriptions"
-CLOUD = {"eventDeliverySchema": "CloudEventSchemaV1_0"}
+CLOUD: dict[str, Any] = {"eventDeliverySchema": "CloudEventSchemaV1_0"}
 TEN_MINUTES = timedelta(minutes=10)
 
 
@@ -78,16 +78,6 @@ def test_a_link_is_over_after_ten_minutes_and_nobody_has_to_notice(silent: ArmAp
     assert not silent.in_force().has_consented
 
 
-def test_every_list_shows_the_state(silent: ArmApi) -> None:
-    silent.json("PUT", CRM, hook(), status=201)
-
-    for path in (LIST, ACROSS):
-        (shown,) = silent.json("GET", path)["value"]
-        assert shown["properties"]["provisioningState"] == "AwaitingManualAction"
-    extension = f"{ORDERS}/providers/Microsoft.EventGrid/eventSubscriptions/crm"
-    assert silent.state(extension) == "AwaitingManualAction"
-
-
 @pytest.mark.parametrize(
     ("pattern", "instead"),
     [
@@ -103,9 +93,8 @@ def test_every_list_shows_the_state(silent: ArmApi) -> None:
 def test_another_link_is_none(silent: ArmApi, pattern: str, instead: str) -> None:
     silent.json("PUT", CRM, hook(), status=201)
 
-    assert (
-        silent.open_link(re.sub(pattern, instead, silent.validation_link(), count=1)).status == 404
-    )
+    other = re.sub(pattern, instead, silent.validation_link(), count=1)
+    assert silent.open_link(other).status == 404
     assert silent.state() == "AwaitingManualAction"
 
 
@@ -294,14 +283,13 @@ def test_the_same_endpoint_again_takes_the_update_back(pending: ArmApi) -> None:
 def test_another_audience_of_its_tokens_makes_it_another_endpoint(orders: ArmApi) -> None:
     orders.reconfigure(deployment=replace(orders.table.deployment, has_webhook_identity=True))
     orders.json("PUT", CRM, hook(), status=201)
-    body = hook()
-    body["properties"]["destination"]["properties"] |= {
+    protected = {
         "azureActiveDirectoryTenantId": "contoso.example",
         "azureActiveDirectoryApplicationIdOrUri": "api://hook",
     }
 
     for _ in range(2):
-        orders.json("PUT", CRM, body, status=201)
+        orders.json("PUT", CRM, hook(webhook=protected), status=201)
 
     audience = Audience("contoso.example", "api://hook")
     assert [sent.request.audience for sent in orders.pusher.sent] == [None, audience]

@@ -93,9 +93,7 @@ def test_an_expired_consent_has_to_be_asked_for_again(orders: ArmApi) -> None:
 
 
 def test_a_damaged_row_would_be_replaced(orders: ArmApi) -> None:
-    row = orders.resources.get(Table.TOPICS, CUSTOM_TOPICS, "orders")
-    assert row is not None
-    orders.resources.put(Table.TOPICS, CUSTOM_TOPICS, "orders", {"id": ORDERS}, row.etag)
+    orders.resources.damage(Table.TOPICS, CUSTOM_TOPICS, "orders", {"id": ORDERS})
 
     answer = orders.json("POST", f"{ORDERS}/whatIf", {"location": "local"})
 

@@ -240,20 +240,3 @@ def test_writing_takes_a_twentieth_of_the_time_at_most(
 
     assert ended.wait(30)
     assert waited == [10, waits]
-
-
-def test_it_writes_by_itself(recorder: BufferedMetrics, sink: Counting) -> None:
-    turns = threading.Semaphore(0)
-    written = threading.Event()
-
-    def sleep(seconds: float) -> None:
-        assert seconds == 10
-        if sink.writes:
-            written.set()
-        turns.acquire()
-
-    deliver(recorder)
-    recorder.start(sleep)
-    turns.release()
-
-    assert written.wait(30)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from random import Random
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -19,20 +18,77 @@ from shared.engine.publishing.commit import CommitResult
 from shared.engine.publishing.gathering import LIMIT, MAX_UNDER_WAY
 from shared.errors import StorageUnavailable
 from tests.functional.publishing.publications import a_publication
-from tests.unit.adapters.publishers import (
-    FEW_TURNS,
-    NO_RESULT,
-    Answer,
-    Publishers,
-    Request,
-    failing,
-    numbers_of,
-    raising,
-    stored,
-)
 
 REQUEST: contextvars.ContextVar[str] = contextvars.ContextVar("request")
-PATIENCE = 60  # seconds after which a test that hangs fails
+NO_RESULT = StorageUnavailable()
+FEW_TURNS = 10  # of the loop: more than a request takes to begin a commit, or to be answered
+
+Request = asyncio.Task[None]
+Answer = Callable[[int], CommitResult]  # by the number of the publication
+
+
+def stored(_: int) -> CommitResult:
+    return None
+
+
+def raising(error: BaseException) -> Answer:
+    def answer(_: int) -> CommitResult:
+        raise error
+
+    return answer
+
+
+def failing(*numbers: int) -> Answer:
+    return lambda number: StorageUnavailable() if number in numbers else None
+
+
+def numbers_of(publications: Sequence[Publication]) -> list[int]:
+    return [int(each.origin.publish_id, 16) for each in publications]
+
+
+class Publishers:
+    """Requests on a loop whose clock stands still, and the commits that they make."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: FakeClock) -> None:
+        self.commits = GroupCommit(self._commit)
+        self.loop = loop
+        self.begun: list[list[int]] = []  # the publications of each commit, by their numbers
+        self._ends: list[asyncio.Future[Answer]] = []  # of the commits that are under way
+        self._clock = clock
+
+    async def _commit(self, publications: Sequence[Publication]) -> list[CommitResult]:
+        end = self.loop.create_future()
+        self.begun.append(numbers_of(publications))
+        self._ends.append(end)
+        answer = await end
+        results = [answer(number) for number in numbers_of(publications)]
+        return [each for each in results if each is not NO_RESULT]
+
+    def send(self, *numbers: int, data: str = "") -> list[Request]:
+        """Send requests, which arrive in the next turn."""
+        publications = [a_publication(number, data=data) for number in numbers]
+        return [self.loop.create_task(self.commits.commit(each)) for each in publications]
+
+    def turn(self, times: int = 1) -> None:
+        """Let the loop do what is to be done now, and not what that leads to."""
+        for _ in range(times):
+            self.loop.call_soon(self.loop.stop)
+            self.loop.run_forever()
+
+    def arrive(self, *numbers: int, data: str = "") -> list[Request]:
+        """Let requests arrive, and all that follows from it."""
+        sent = self.send(*numbers, data=data)
+        self.turn(FEW_TURNS)
+        return sent
+
+    def end(self, answer: Answer = stored, place: int = 0) -> None:
+        """End a commit, and all that follows from it."""
+        self._ends.pop(place).set_result(answer)
+        self.turn(FEW_TURNS)
+
+    def wait(self, seconds: float) -> None:
+        self._clock.advance(timedelta(seconds=seconds))
+        self.turn(FEW_TURNS)
 
 
 @pytest.fixture
@@ -217,33 +273,6 @@ def test_a_request_that_is_cancelled_is_in_no_later_commit(publishers: Publisher
     assert publishers.begun == [[0, 1], [3]]
     assert [request.cancelled() for request in (gone, late)] == [True, True]
     assert results([other, last]) == [None, None]
-
-
-def test_each_of_many_requests_gets_its_own_result() -> None:
-    """A tenth fails, and few commits are under way at a time."""
-    under_way, seen = Counter[str](), Counter[int]()
-
-    async def commit(publications: Sequence[Publication]) -> list[CommitResult]:
-        under_way["now"] += 1
-        under_way["most"] = max(under_way["most"], under_way["now"])
-        numbers = numbers_of(publications)
-        seen.update(numbers)
-        await asyncio.sleep(0)
-        under_way["now"] -= 1
-        return [StorageUnavailable() if number % 10 == 0 else stored(number) for number in numbers]
-
-    async def publish_all(numbers: Sequence[int]) -> list[BaseException | None]:
-        commits = GroupCommit(commit)
-        requests = (commits.commit(a_publication(number)) for number in numbers)
-        async with asyncio.timeout(PATIENCE):
-            return await asyncio.gather(*requests, return_exceptions=True)
-
-    numbers = list(range(2000))
-    Random(1).shuffle(numbers)
-    for number, result in zip(numbers, asyncio.run(publish_all(numbers)), strict=True):
-        assert isinstance(result, StorageUnavailable) is (number % 10 == 0)
-    assert seen == Counter(numbers)
-    assert 1 < under_way["most"] <= MAX_UNDER_WAY
 
 
 def test_a_commit_is_not_its_first_requests_own() -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from pushgrid.testing.memory import FakeClock, MemoryResources
-from shared.adapters import resource_cache
 from shared.adapters.resource_cache import InvalidatingStore, ResourceCache
+from shared.arm.namespace_codec import parse_namespace_topic
 from shared.engine.ports import (
     CUSTOM_TOPICS,
     NAMESPACE_TOPICS,
@@ -21,18 +20,26 @@ from shared.engine.ports import (
     Table,
 )
 from shared.errors import StorageUnavailable, UnreadableDocument
-from shared.events.topic import InputSchema, Topic
-from shared.subscriptions.destination import WebHook
-from shared.subscriptions.subscription import (
-    UNMATCHED,
-    DeliverySchema,
-    EventSubscription,
-    SubscriptionKey,
-)
+from shared.events.topic import Topic, TopicName
+from shared.subscriptions.subscription import UNMATCHED, SubscriptionKey
 from tests.functional.deployment import Logged
+from tests.unit.arm.documents import namespace, subscription, topic
 
 SECOND = timedelta(seconds=1)
 CACHE_FOR = SECOND * 5
+
+
+def a_topic(name: str = "orders", key: str = "k") -> dict[str, Any]:
+    """Return what is stored of a topic; of one of a namespace as "namespace.topic"."""
+    keys = {"key1": key, "key2": "k"}
+    if "." in name:
+        of = TopicName(*name.split("."))
+        return {"keys": keys} | parse_namespace_topic(of, {}, a_namespace())
+    return topic() | {"name": name, "keys": keys}
+
+
+def a_namespace(key: str = "k") -> dict[str, Any]:
+    return namespace({}) | {"keys": {"key1": key, "key2": "k"}}
 
 
 class CountingResources(MemoryResources):
@@ -50,46 +57,24 @@ class CountingResources(MemoryResources):
         self.reads += 1
         return super().list(table, partition)
 
-    def put_topic(self, name: str = "orders", kind: str = CUSTOM_TOPICS, **members: str) -> None:
-        self._store(Table.TOPICS, kind, {"name": name, **members})
+    def put_topic(self, name: str = "orders", key: str = "k") -> None:
+        self._store(
+            Table.TOPICS,
+            NAMESPACE_TOPICS if "." in name else CUSTOM_TOPICS,
+            name,
+            a_topic(name, key),
+        )
 
-    def put_subscription(self, name: str, **members: str) -> None:
-        self._store(Table.EVENT_SUBSCRIPTIONS, "orders", {"name": name, **members})
+    def put_namespace(self, key: str) -> None:
+        self._store(Table.TOPICS, NAMESPACES, "shop", a_namespace(key))
 
-    def _store(self, table: Table, partition: str, document: Mapping[str, Any]) -> None:
-        there = super().get(table, partition, document["name"])
-        self.put(table, partition, document["name"], document, there.etag if there else None)
+    def put_subscription(self, name: str, generation: str = "g1") -> None:
+        document = subscription() | {"name": name, "generation": generation}
+        self._store(Table.EVENT_SUBSCRIPTIONS, "orders", name, document)
 
-
-def topic_of(document: Mapping[str, Any]) -> Topic:
-    return Topic(
-        name=document["name"],
-        arm_id=f"/topics/{document['name']}",
-        input_schema=InputSchema.EVENT_GRID,
-        keys=(document.get("key", "k"), "k"),
-    )
-
-
-def namespace_topic_of(document: Mapping[str, Any], namespace: Mapping[str, Any]) -> Topic:
-    return replace(topic_of(document), keys=(namespace["key"],))
-
-
-def absent_topic_of(name: str, namespace: Mapping[str, Any] | None) -> Topic:
-    keys = (namespace["key"],) if namespace else ()
-    return Topic(name=name, arm_id=name, input_schema=InputSchema.CLOUD_EVENTS, keys=keys)
-
-
-def subscription_of(document: Mapping[str, Any]) -> EventSubscription:
-    return EventSubscription(
-        arm_id="/topics/orders/eventSubscriptions/crm",
-        topic="orders",
-        topic_id="/topics/orders",
-        name=document["name"],
-        generation=document["generation"],
-        destination=WebHook("https://example.com/"),
-        input_schema=InputSchema.EVENT_GRID,
-        delivery_schema=DeliverySchema.EVENT_GRID,
-    )
+    def _store(self, table: Table, partition: str, name: str, document: Mapping[str, Any]) -> None:
+        there = super().get(table, partition, name)
+        self.put(table, partition, name, document, there.etag if there else None)
 
 
 @pytest.fixture
@@ -103,17 +88,7 @@ def store() -> CountingResources:
 
 
 @pytest.fixture
-def directory(
-    store: CountingResources, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> ResourceCache:
-    """The cache of documents that are as short as a test needs them."""
-    for name, short in (
-        ("to_topic", topic_of),
-        ("to_namespace_topic", namespace_topic_of),
-        ("to_subscription_in_force", subscription_of),
-        ("to_absent_topic", absent_topic_of),
-    ):
-        monkeypatch.setattr(resource_cache, name, short)
+def directory(store: CountingResources, clock: FakeClock) -> ResourceCache:
     return ResourceCache(store, cache_for=CACHE_FOR, clock=clock.monotonic)
 
 
@@ -126,21 +101,21 @@ def generations(directory: ResourceCache) -> list[tuple[str, str]]:
     return [(each.name, each.generation) for each in directory.of_topic("orders")]
 
 
-def keys_of(topic: Topic | None) -> tuple[str, ...]:
+def key_of(topic: Topic | None) -> str | None:
     assert topic is not None
-    return topic.keys
+    return topic.keys[0] if topic.keys else None
 
 
 def test_a_topic_is_read_once_in_its_time(
     directory: ResourceCache, store: CountingResources, clock: FakeClock
 ) -> None:
     store.put_topic("Orders", key="old")
-    found = [keys_of(directory.topic("Orders"))[0]]
+    found = [key_of(directory.topic("Orders"))]
     store.put_topic("Orders", key="new")
     clock.advance(CACHE_FOR - timedelta(milliseconds=1))
-    found.append(keys_of(directory.topic("oRDERS"))[0])
+    found.append(key_of(directory.topic("oRDERS")))
     clock.advance(timedelta(milliseconds=1))
-    found.append(keys_of(directory.topic("orders"))[0])
+    found.append(key_of(directory.topic("orders")))
 
     assert (found, store.reads) == (["old", "old", "new"], 2)
 
@@ -160,8 +135,8 @@ def test_a_missing_topic_is_looked_up_again_after_a_second(
 def test_all_subscriptions_of_a_topic_are_one_read(
     directory: ResourceCache, store: CountingResources
 ) -> None:
-    store.put_subscription("a", generation="g1")
-    store.put_subscription("B", generation="g1")
+    store.put_subscription("a")
+    store.put_subscription("B")
 
     names = [name for name, _ in generations(directory)]
     one = directory.subscription(SubscriptionKey("ORDERS", "b"))
@@ -196,7 +171,7 @@ def test_an_uncached_read_goes_into_the_cache(
     directory: ResourceCache, store: CountingResources
 ) -> None:
     for name in ("a", "b"):
-        store.put_subscription(name, generation="g1")
+        store.put_subscription(name)
     directory.of_topic("orders")
     store.put_subscription("a", generation="g2")
     store.delete(Table.EVENT_SUBSCRIPTIONS, "orders", "b")
@@ -213,7 +188,7 @@ def test_while_storage_fails_what_is_known_serves_but_not_that_there_is_none(
     directory: ResourceCache, store: CountingResources, clock: FakeClock
 ) -> None:
     store.put_topic()
-    store.put_subscription("a", generation="g1")
+    store.put_subscription("a")
     known = (directory.topic("orders"), directory.topic("missing"), generations(directory))
     clock.advance(timedelta(days=3))
     store.fail_next("get", 3)
@@ -232,7 +207,7 @@ def test_while_storage_fails_what_is_known_serves_but_not_that_there_is_none(
 def test_a_subscription_that_cannot_be_read_has_a_stand_in(
     directory: ResourceCache, store: CountingResources, logged: Logged, damage: object
 ) -> None:
-    store.put_subscription("a", generation="g1")
+    store.put_subscription("a")
     store.damage(Table.EVENT_SUBSCRIPTIONS, "orders", "broken", damage)
     key = SubscriptionKey("orders", "Broken")
 
@@ -249,7 +224,7 @@ def test_a_subscription_that_cannot_be_read_has_a_stand_in(
         "orders",
         "broken",
     )
-    store.put_subscription("broken", generation="g1")
+    store.put_subscription("broken")
     assert directory.read_uncached(key) is not None
     assert directory.subscription(key) is not None
 
@@ -274,8 +249,8 @@ def test_a_topic_that_cannot_be_read_is_an_outage_and_serves_as_it_was_known(
 ) -> None:
     """Publishers would take 404 for final."""
     store.put_topic()
-    store.put_topic("shop", NAMESPACES, key="k1")
-    store.put_topic("shop.orders", NAMESPACE_TOPICS)
+    store.put_namespace("k1")
+    store.put_topic("shop.orders")
     known = directory.topic(name)
     store.damage(Table.TOPICS, kind, row, damage)
     clock.advance(CACHE_FOR)
@@ -290,13 +265,13 @@ def test_a_topic_that_cannot_be_read_is_an_outage_and_serves_as_it_was_known(
 def test_own_changes_are_seen_at_once(directory: ResourceCache, own: InvalidatingStore) -> None:
     seen = [directory.topic("orders"), directory.of_topic("orders")]
 
-    own.put(Table.TOPICS, "topic", "Orders", {"name": "Orders"}, None)
-    own.put(Table.EVENT_SUBSCRIPTIONS, "Orders", "a", {"name": "a", "generation": "g1"}, None)
+    own.put(Table.TOPICS, CUSTOM_TOPICS, "Orders", a_topic("Orders"), None)
+    own.put(Table.EVENT_SUBSCRIPTIONS, "Orders", "crm", subscription(), None)
 
     assert seen == [None, ()]
     assert directory.topic("orders") is not None
-    assert generations(directory) == [("a", "g1")]
-    own.delete(Table.EVENT_SUBSCRIPTIONS, "orders", "a")
+    assert generations(directory) == [("crm", "generation-1")]
+    own.delete(Table.EVENT_SUBSCRIPTIONS, "orders", "crm")
     own.delete(Table.TOPICS, "topic", "orders")
     assert [directory.topic("orders"), directory.of_topic("orders")] == seen
 
@@ -308,7 +283,7 @@ def test_a_change_that_may_be_stored_is_seen_at_once(
     store.fail_next("put", after=True)
 
     with pytest.raises(StorageUnavailable):
-        own.put(Table.TOPICS, "topic", "orders", {"name": "orders"}, None)
+        own.put(Table.TOPICS, CUSTOM_TOPICS, "orders", a_topic(), None)
 
     assert directory.topic("orders") is not None
 
@@ -316,39 +291,39 @@ def test_a_change_that_may_be_stored_is_seen_at_once(
 def test_a_topic_of_a_namespace_has_the_keys_of_its_namespace(
     directory: ResourceCache, store: CountingResources
 ) -> None:
-    store.put_topic("shop.orders", NAMESPACE_TOPICS)
+    store.put_topic("shop.orders")
     assert directory.topic("shop.orders") is None  # without its namespace there is no topic
-    store.put_topic("shop", NAMESPACES, key="k1")
+    store.put_namespace("k1")
     directory.forget(Table.TOPICS, NAMESPACE_TOPICS, "shop.orders")
 
-    assert keys_of(directory.topic("Shop.Orders")) == ("k1",)
+    assert key_of(directory.topic("Shop.Orders")) == "k1"
 
 
 def test_the_keys_of_its_namespace_are_good_for_a_topic_that_does_not_exist(
     directory: ResourceCache, own: InvalidatingStore
 ) -> None:
-    assert [keys_of(directory.absent(name)) for name in ("orders", "shop.orders")] == [(), ()]
+    assert [key_of(directory.absent(name)) for name in ("orders", "shop.orders")] == [None, None]
 
-    own.put(Table.TOPICS, NAMESPACES, "Shop", {"name": "Shop", "key": "k1"}, None)
+    own.put(Table.TOPICS, NAMESPACES, "Shop", a_namespace("k1"), None)
 
-    assert keys_of(directory.absent("Shop.Orders")) == ("k1",)
+    assert key_of(directory.absent("Shop.Orders")) == "k1"
 
 
 def test_a_changed_namespace_changes_its_topics_alone(
     directory: ResourceCache, store: CountingResources, own: InvalidatingStore
 ) -> None:
-    store.put_topic("shop", NAMESPACES, key="k1")
-    store.put_topic("shop.orders", NAMESPACE_TOPICS)
+    store.put_namespace("k1")
+    store.put_topic("shop.orders")
     store.put_topic("shop")
-    assert keys_of(directory.topic("shop.orders")) == ("k1",)
+    assert key_of(directory.topic("shop.orders")) == "k1"
     directory.topic("shop")
     namespace = own.get(Table.TOPICS, NAMESPACES, "shop")
     assert namespace is not None
     reads = store.reads
 
-    own.put(Table.TOPICS, NAMESPACES, "Shop", {"key": "k2"}, namespace.etag)
+    own.put(Table.TOPICS, NAMESPACES, "Shop", a_namespace("k2"), namespace.etag)
 
-    assert keys_of(directory.topic("shop.orders")) == ("k2",)
+    assert key_of(directory.topic("shop.orders")) == "k2"
     directory.topic("shop")
     assert store.reads == reads + 2  # the topic of the namespace and the namespace
 

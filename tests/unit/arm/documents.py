@@ -11,7 +11,8 @@ import pytest
 from pushgrid.testing.memory import START
 from shared.arm.deployment_capabilities import DeploymentCapabilities, SubscriptionRequest
 from shared.arm.namespace_codec import parse_namespace
-from shared.arm.topic_codec import parse_topic, to_parent_topic
+from shared.arm.subscription_codec import SubscriptionForm
+from shared.arm.topic_codec import parse_topic
 from shared.arm.topic_subscription_codec import NESTED
 from shared.arm.tracked_resource import ArmPath
 from shared.delivery.profiles import PROFILES
@@ -54,9 +55,9 @@ def topic(
     return KEYS | parse_topic(path, body, DEPLOYMENT, lambda: "metric-id", existing)
 
 
-def namespace(body: object) -> dict[str, Any]:
+def namespace(body: object, existing: Mapping[str, Any] | None = None) -> dict[str, Any]:
     path = PATH._replace(kind="namespaces", name="shop")
-    return KEYS | parse_namespace(path, body, DEPLOYMENT)
+    return KEYS | parse_namespace(path, body, DEPLOYMENT, existing)
 
 
 def webhook(url: object = "https://crm.example/hook?code=s3cret", **members: Any) -> dict[str, Any]:
@@ -73,6 +74,7 @@ def subscription(
     *,
     name: str = "crm",
     of: Mapping[str, Any] | None = None,
+    form: SubscriptionForm = NESTED,
     deployment: DeploymentCapabilities = DEPLOYMENT,
     existing: Mapping[str, Any] | None = None,
     ids: Iterator[str] | None = None,
@@ -81,11 +83,11 @@ def subscription(
     ids = ids or iter(["generation-1"])
     if body is None:
         body = {"properties": {"destination": webhook(), **properties}}
-    return NESTED.parse(
+    return form.parse(
         SubscriptionRequest(
             name=name,
             body=body,
-            topic=to_parent_topic(of or topic(), deployment),
+            topic=form.parent_of(of or topic(), deployment),
             deployment=deployment,
             new_key=lambda: "x" * 32,
             new_id=lambda: next(ids),

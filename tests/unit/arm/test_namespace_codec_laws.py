@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.testing.memory import START
-from shared.arm.deployment_capabilities import DeploymentCapabilities, SubscriptionRequest
 from shared.arm.namespace_codec import (
-    parse_namespace,
     parse_namespace_topic,
     render_namespace,
     render_namespace_topic,
@@ -24,14 +23,18 @@ from shared.arm.namespace_subscription_codec import (
     render_namespace_subscription,
 )
 from shared.arm.subscription_codec import to_subscription
-from shared.arm.tracked_resource import ArmPath
 from shared.events.topic import TopicName
 from tests.strategies import json_values, objects
-from tests.unit.arm.documents import KEYS, LATEST, accepted, dead_letter, webhook
+from tests.unit.arm import documents
+from tests.unit.arm.documents import (
+    DEPLOYMENT,
+    LATEST,
+    accepted,
+    dead_letter,
+    namespace,
+    webhook,
+)
 
-DEPLOYMENT = DeploymentCapabilities(account="acct", profiles={"ns": LATEST}, default_profile="ns")
-PATH = ArmPath("s1", "rg", "namespaces", "shop")
-NAME = TopicName("shop", "orders")
 IDENTITY = st.fixed_dictionaries({"type": st.sampled_from(["systemassigned", "UserAssigned"])})
 _NAMESPACES = st.none() | objects(
     *("location", "identity", "sku"),
@@ -86,33 +89,16 @@ _SUBSCRIPTIONS = st.fixed_dictionaries(
 )
 
 
-def namespace(body: object, existing: Any = None) -> dict[str, Any]:
-    return KEYS | parse_namespace(PATH, body, DEPLOYMENT, existing)
-
-
 def topic(body: object, existing: Any = None) -> dict[str, Any]:
     keys = {"keys": {"key1": "key3", "key2": "key4"}}
-    return keys | parse_namespace_topic(NAME, body, namespace({}), existing)
+    return keys | parse_namespace_topic(TopicName("shop", "orders"), body, namespace({}), existing)
 
 
-PARENT = to_namespace_parent_topic(topic({}), DEPLOYMENT)
-
-
-def subscription(body: object, existing: Any = None) -> dict[str, Any]:
-    return OF_NAMESPACE_TOPIC.parse(
-        SubscriptionRequest(
-            name="crm",
-            body=body,
-            topic=PARENT,
-            deployment=DEPLOYMENT,
-            new_key=lambda: "x" * 32,
-            new_id=lambda: "generation-1",
-            now=START,
-            existing=existing,
-        )
-    )
-
-
+OF_PROFILE = replace(DEPLOYMENT, profiles={"ns": LATEST})
+PARENT = to_namespace_parent_topic(topic({}), OF_PROFILE)
+subscription = partial(
+    documents.subscription, form=OF_NAMESPACE_TOPIC, of=topic({}), deployment=OF_PROFILE
+)
 KNOWN = subscription(
     {
         "properties": {
@@ -148,7 +134,7 @@ def test_an_accepted_subscription_can_be_used_and_patched(properties: object) ->
 
     assert value.topic == "shop.orders"
     assert value.endpoint_url == stored["properties"]["destination"]["properties"]["endpointUrl"]
-    assert subscription(patched_namespace_subscription(stored, {}), stored) == stored
+    assert subscription(patched_namespace_subscription(stored, {}), existing=stored) == stored
     assert "s3cret" not in json.dumps(answer)
 
 
@@ -156,4 +142,7 @@ def test_an_accepted_subscription_can_be_used_and_patched(properties: object) ->
 def test_a_subscription_is_read_or_refused(body: object) -> None:
     accepted(subscription, {"properties": {"deliveryConfiguration": body}})
     accepted(subscription, {"properties": body})
-    accepted(lambda patch: subscription(patched_namespace_subscription(KNOWN, patch), KNOWN), body)
+    accepted(
+        lambda patch: subscription(patched_namespace_subscription(KNOWN, patch), existing=KNOWN),
+        body,
+    )

@@ -28,12 +28,6 @@ URL = "https://orders.local-1.eventgrid.azure.net/api/events"
 BATCH = "application/cloudevents-batch+json; charset=utf-8"
 STRUCTURED = "application/cloudevents+json; charset=utf-8"
 
-CONFIGURED = "This resource is configured for '{}' schema"
-RECEIVES = (
-    "This resource is configured to receive event in '{}' schema. The JSON received does not"
-    " conform to the expected schema."
-)
-
 
 def a_topic(schema: InputSchema = InputSchema.EVENT_GRID) -> Topic:
     return builders.a_topic(input_schema=schema, keys=(builders.KEY, KEY2))
@@ -89,6 +83,27 @@ def refusal(read: Any, *arguments: Any, **named: Any) -> tuple[int, str, str, st
 
 def bad_json(message: str) -> tuple[int, str, str, str]:
     return 400, "BadRequest", "InputJsonInvalid", message
+
+
+def requires(schema: str, name: str, what: str) -> str:
+    return (
+        f"This resource is configured for '{schema}' schema and requires '{name}' property {what}."
+    )
+
+
+def unexpected(schema: str, name: str) -> str:
+    return (
+        f"This resource is configured for '{schema}' schema. Received unexpected property '{name}'"
+        " in JSON which does not conform to the expected schema."
+    )
+
+
+def expected(schema: str, token: str, actual: str) -> str:
+    return (
+        f"This resource is configured to receive event in '{schema}' schema. The JSON received does"
+        f" not conform to the expected schema. Token Expected: {token}, Actual Token Received:"
+        f" {actual}."
+    )
 
 
 # Contract §1.7. The first was made by the official client.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,17 +11,20 @@ import pytest
 from shared.events.topic import InputSchema
 from tests.unit.events.publishing import (
     BATCH,
-    CONFIGURED,
-    RECEIVES,
     STRUCTURED,
     bad_json,
     body_of,
     cloud_members,
+    expected,
     read_cloud,
     refusal,
+    requires,
+    unexpected,
 )
 
-_CONFIGURED = CONFIGURED.format("CloudEventV10")
+_expected = partial(expected, "CloudEventV10")
+_requires = partial(requires, "CloudEventV10")
+_unexpected = partial(unexpected, "CloudEventV10")
 _MEDIA = (
     "The Content-Type header is either missing or it doesn't have a valid value. The content type"
     " header must either be application/cloudevents+json; charset=utf-8 or"
@@ -37,22 +41,6 @@ _EVERYTHING = cloud_members(
     urgent=True,
     a2345678901234567890=0.5,
 )
-
-
-def _requires(name: str, what: str) -> str:
-    return f"{_CONFIGURED} and requires '{name}' property {what}."
-
-
-def _unexpected(name: str) -> str:
-    return (
-        f"{_CONFIGURED}. Received unexpected property '{name}' in JSON which does not conform to"
-        " the expected schema."
-    )
-
-
-def _expected(expected: str, actual: str) -> str:
-    received = RECEIVES.format("CloudEventV10")
-    return f"{received} Token Expected: {expected}, Actual Token Received: {actual}."
 
 
 @pytest.mark.parametrize(
@@ -229,7 +217,7 @@ def test_bad_headers_are_refused(content_type, headers, message):
 
 def test_attributes_in_headers_are_validated():
     assert refusal(read_cloud, b"", "text/plain", ce_id="1", ce_source="/shop") == bad_json(
-        f"{CONFIGURED.format('CloudEventV10')} and requires 'eventType' property to be set."
+        _requires("eventType", "to be set")
     )
 
 

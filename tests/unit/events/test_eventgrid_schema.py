@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
 from shared.events.topic import InputSchema
 from tests.builders import TOPIC_ID
 from tests.unit.events.publishing import (
-    CONFIGURED,
-    RECEIVES,
     bad_json,
     body_of,
+    expected,
     members,
     read_grid,
     refusal,
+    requires,
+    unexpected,
 )
 
-_CONFIGURED = CONFIGURED.format("EventGridEvent")
-_RECEIVES = RECEIVES.format("EventGridEvent")
+_expected = partial(expected, "EventGridEvent")
+_needs = partial(requires, "EventGridEvent")
+_unexpected = partial(unexpected, "EventGridEvent")
 _STAMPS = {"topic": TOPIC_ID, "dataVersion": "", "metadataVersion": "1"}
-
-
-def _unexpected(name: str) -> str:
-    return (
-        f"{_CONFIGURED}. Received unexpected property '{name}' in JSON which does not conform to"
-        " the expected schema."
-    )
-
-
-def _expected(expected: str, actual: str) -> str:
-    return f"{_RECEIVES} Token Expected: {expected}, Actual Token Received: {actual}."
 
 
 @pytest.mark.parametrize(
@@ -85,10 +77,6 @@ def test_a_single_event_is_accepted_with_any_content_type(content_type):
     assert (event.subject, event.event_type) == ("", "Shop.OrderPlaced")
 
 
-def _needs(name: str, what: str) -> str:
-    return f"{_CONFIGURED} and requires '{name}' property to be {what}."
-
-
 @pytest.mark.parametrize(
     ("value", "message"),
     [
@@ -99,22 +87,22 @@ def _needs(name: str, what: str) -> str:
         ([members(), 1], _expected("StartObject", "Integer")),
         ([1.5], _expected("StartObject", "Float")),
         ([True], _expected("StartObject", "Boolean")),
-        ([{}], _needs("subject", "set")),  # members are missed in this order
-        ([{"subject": ""}], _needs("id", "set")),
-        ([{"subject": "", "id": "1"}], _needs("eventType", "set")),
-        ([members(eventTime=...)], _needs("eventTime", "set")),
-        ([members(id="")], _needs("id", "set")),
-        ([members(eventType="")], _needs("eventType", "set")),
-        ([members(eventTime="")], _needs("eventTime", "set")),
-        ([members(subject=None)], _needs("subject", "set")),
-        ([members(), members(id=...)], _needs("id", "set")),
-        ([members(topic="/x"), members(id=...)], _needs("id", "set")),  # before the topic
-        ([members(id=1)], _needs("id", "a string")),
-        ([members(subject=[])], _needs("subject", "a string")),
-        ([members(dataVersion=1)], _needs("dataVersion", "a string")),
-        ([members(topic={})], _needs("topic", "a string")),
-        ([members(metadataVersion="2")], _needs("metadataVersion", "absent or '1'")),
-        ([members(eventTime="now")], _needs("eventTime", "a date and time in ISO 8601 form")),
+        ([{}], _needs("subject", "to be set")),  # members are missed in this order
+        ([{"subject": ""}], _needs("id", "to be set")),
+        ([{"subject": "", "id": "1"}], _needs("eventType", "to be set")),
+        ([members(eventTime=...)], _needs("eventTime", "to be set")),
+        ([members(id="")], _needs("id", "to be set")),
+        ([members(eventType="")], _needs("eventType", "to be set")),
+        ([members(eventTime="")], _needs("eventTime", "to be set")),
+        ([members(subject=None)], _needs("subject", "to be set")),
+        ([members(), members(id=...)], _needs("id", "to be set")),
+        ([members(topic="/x"), members(id=...)], _needs("id", "to be set")),  # before the topic
+        ([members(id=1)], _needs("id", "to be a string")),
+        ([members(subject=[])], _needs("subject", "to be a string")),
+        ([members(dataVersion=1)], _needs("dataVersion", "to be a string")),
+        ([members(topic={})], _needs("topic", "to be a string")),
+        ([members(metadataVersion="2")], _needs("metadataVersion", "to be absent or '1'")),
+        ([members(eventTime="now")], _needs("eventTime", "to be a date and time in ISO 8601 form")),
         ([members(a=1, b=2)], _unexpected("a")),
         ([{"specversion": "1.0"}], _unexpected("specversion")),
         ([members(ID="1")], _unexpected("ID")),

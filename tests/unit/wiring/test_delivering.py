@@ -1,25 +1,32 @@
-"""What a setting changes in delivering."""
+"""What settings, and what the local host, change in delivering; other hosts are not asked."""
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
 from shared.engine.delivering.budget import MESSAGES
 from shared.engine.delivering.push import Push
-from shared.wiring import delivering, process
+from shared.engine.ports import Queue
+from shared.wiring import delivering, local_host, process, storage
+
+
+@pytest.fixture(autouse=True)
+def _composed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_built", {})
+    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
 
 
 @pytest.mark.parametrize(("text", "is_sent"), [("", True), ("true", True), ("false", False)])
 def test_the_trace_context_is_sent_unless_it_is_switched_off(
     text: str, monkeypatch: pytest.MonkeyPatch, *, is_sent: bool
 ) -> None:
-    monkeypatch.setattr(process, "_built", {})
-    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
     monkeypatch.setenv("PUSHGRID_TRACE_CONTEXT", text)
 
     push = cast("Push", delivering.deliver().endpoints.push)
@@ -39,3 +46,23 @@ def test_messages_in_flight_are_as_many_as_the_host_has() -> None:
     queues = json.loads((root / "host.json").read_text())["extensions"]["queues"]
 
     assert queues["batchSize"] + queues["newBatchThreshold"] == MESSAGES
+
+
+def test_it_hears_of_puts_and_says_when_it_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    puts: list[str] = []
+    at_stop: list[object] = []
+    host = SimpleNamespace(message_put=puts.append, at_stop=at_stop.append)
+    monkeypatch.setitem(sys.modules, "__host__", host)
+
+    storage.sender()._visible(Queue.DELIVERIES)
+    deliver = delivering.deliver()
+
+    assert puts == ["deliveries"]
+    assert at_stop == [deliver.endpoints.stop]
+
+
+def test_where_there_is_none_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "__host__", raising=False)
+
+    local_host.message_put("deliveries")
+    local_host.at_stop(lambda: None)

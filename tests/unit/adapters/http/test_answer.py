@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from random import Random
 from typing import NamedTuple
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from shared.adapters.http.answer_reader import MAX_BODY, MAX_HEAD, AnswerReader
 from shared.adapters.http.no_answer import NoAnswer
 from shared.http import Failure
+from tests.fuzz.answers import DIFFERENCES, compare, main
 
 _PARTS = [b"HTTP/1.1 200 OK", b"HTTP/1.1 100 Continue", b"HTTP/1.0 503 Busy", b"\r\n", b"\n", b"\r"]
 _PARTS += [b"Content-Length: 2", b"Transfer-Encoding: chunked", b"Connection: close", b"ok", b"0"]
@@ -327,3 +329,34 @@ def test_how_long_the_peer_keeps_a_connection(value: str, seconds: float | None)
     answer.feed(f"HTTP/1.1 200 OK\r\nKeep-Alive: {value}\r\n\r\n".encode())
 
     assert answer.keep_for == seconds
+
+
+@given(seed=st.integers(0, 2**32))
+def test_answers_are_read_as_h11_reads_them(seed: int) -> None:
+    """A client with a grammar of its own. `python -m tests.fuzz.answers` tries many more."""
+    _, unlisted = compare(Random(seed), 50)
+
+    assert unlisted == []
+
+
+@pytest.mark.slow
+def test_every_listed_difference_occurs_and_no_other() -> None:
+    found, unlisted = compare(Random(1), 20_000)
+
+    assert found.keys() >= DIFFERENCES.keys()
+    assert unlisted == []
+
+
+def test_a_reader_that_keeps_too_much_is_found(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    end = AnswerReader.on_message_complete
+
+    def keeping(answer: AnswerReader) -> None:
+        answer._keeps = True
+        end(answer)
+
+    monkeypatch.setattr(AnswerReader, "on_message_complete", keeping)
+
+    assert main(["--count", "1000"]) == 1
+    assert "is_reusable=True" in capsys.readouterr().out
