@@ -49,11 +49,11 @@ def time_out(
     app.run(a_message([a_delivery(number) for number in range(events)]))
 
 
-def answer_late(app: Deployment, event: int = 0, status: int = 200, seconds: float = 35) -> None:
+def answer_late(app: Deployment, event: int = 0, status: int = 200) -> None:
     """Let the answer to the push of *event* come now."""
     late = app.pusher.sent[event].late
     assert late
-    app.loop.call_soon(late.report, answered(status, seconds=seconds))
+    app.loop.call_soon(late.report, answered(status, seconds=35))
     app.loop.settle()
 
 

@@ -233,16 +233,6 @@ def test_closing_gives_up_what_waits(waiting: Waiting, pusher: HttpPusher) -> No
         assert gone.wait(PATIENCE)
 
 
-def test_it_begins_again_after_a_pause(waiting: Waiting) -> None:
-    now = Event()
-    with Server(playing(READ, now, OK, END)) as server:
-        for _ in range(2):
-            now.clear()
-            waiting.times_out(server.url)
-            now.set()
-            assert waiting.reported()
-
-
 def test_an_answer_is_reported_outside_of_the_invocation_that_asked(pusher: HttpPusher) -> None:
     """The host drops what is logged in the context of an invocation that has ended."""
     invocation: ContextVar[str] = ContextVar("invocation", default="none")

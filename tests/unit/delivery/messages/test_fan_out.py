@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START
-from shared.delivery.delivery import Delivery, Origin
+from shared.delivery.delivery import Origin
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode
 from shared.delivery.messages.packing import (
@@ -72,24 +72,6 @@ def test_nothing_matches_without_subscriptions() -> None:
     assert match(EVENTS, []) == []
     assert fan_out([a_publication(EVENTS, [])]) == []
     assert fan_out([]) == []
-
-
-def test_a_part_has_what_its_subscription_gets() -> None:
-    texts = [event.text for event in EVENTS]
-
-    (parts,) = read([a_publication(EVENTS, match(EVENTS, [ALL, ODD]))])
-
-    assert parts == tuple(
-        MessagePart(
-            topic="orders",
-            subscription=subscription.name,
-            generation="g-1",
-            deliveries=tuple(
-                Delivery(origin=ORIGIN, position=number, text=texts[number]) for number in positions
-            ),
-        )
-        for subscription, positions in [(ALL, (0, 1, 2, 3)), (ODD, (1, 3))]
-    )
 
 
 @pytest.mark.parametrize(
