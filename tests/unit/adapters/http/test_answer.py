@@ -245,10 +245,11 @@ def test_a_fault_after_the_status_line_costs_the_connection_only(answer: bytes) 
     assert (result.is_over, result.is_reusable) == (True, False)
 
 
-def test_headers_are_lower_case_and_joined() -> None:
+def test_headers_are_lower_case_and_joined_and_of_the_final_response_alone() -> None:
+    early = b"HTTP/1.1 103 Early Hints\r\nX: early\r\n\r\n"
     lines = b"RETRY-After:  7 \r\nX: a\r\nx: b\r\nNone:\r\n"
 
-    found = read(b"HTTP/1.1 204 No Content\r\n" + lines + b"\r\n").headers
+    found = read(early + b"HTTP/1.1 204 No Content\r\n" + lines + b"\r\n").headers
 
     assert found == {"retry-after": "7", "x": "a, b", "none": ""}
 
