@@ -41,7 +41,6 @@ class AttemptRecord:
 
     @property
     def is_delivered(self) -> bool:
-        """Whether the endpoint has accepted the event by this."""
         return self.state is EndState.DELIVERED
 
     @property

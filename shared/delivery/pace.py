@@ -76,12 +76,10 @@ class PushTimes(NamedTuple):
     average: float | None = None  # a moving one; ``None``: none has ended
 
     def with_another(self, seconds: float) -> PushTimes:
-        """Return them after a push has ended."""
         before = seconds if self.average is None else self.average
         return PushTimes(before + (seconds - before) / 4)
 
     def speed(self, hangs: float) -> Speed:
-        """Return how fast the endpoint is."""
         if max(self.average or 0, hangs) > _QUICK:
             return Speed.SLOW
         return Speed.UNKNOWN if self.average is None else Speed.QUICK
@@ -167,7 +165,6 @@ class Pacing(NamedTuple):
         return self.at_once is None or under_way < self.at_once
 
     def after_request(self, now: float) -> Pacing:
-        """Return the pace after a request has begun."""
         return self._replace(next_at=now + 1 / self.most_a_second)
 
     def ask(self, now: datetime) -> tuple[Pacing, datetime | None]:
@@ -185,11 +182,9 @@ class Accepted(NamedTuple):
     at: float = 0.0  # seconds
 
     def with_more(self, count: int, now: float) -> Accepted:
-        """Count deliveries that it has just accepted."""
         return Accepted(self.per_second(now) * AVERAGED_OVER + count, now)
 
     def per_second(self, now: float) -> float:
-        """Return their rate."""
         return self.weight * math.exp((self.at - now) / AVERAGED_OVER) / AVERAGED_OVER
 
 

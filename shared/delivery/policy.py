@@ -89,7 +89,6 @@ class DeliveryTerms:
         return self.profile.endpoints[self.endpoint]
 
     def allow_another_after(self, attempts: int) -> bool:
-        """Tell whether there may be another attempt after so many."""
         return self.max_attempts is None or attempts < self.max_attempts
 
     def age(self, delivery: Delivery, now: datetime) -> timedelta:

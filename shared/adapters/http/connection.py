@@ -92,7 +92,6 @@ class HttpConnection:
 
     @property
     def is_new(self) -> bool:
-        """Whether it was never kept for another request."""
         return self.expires == 0.0
 
     @property
@@ -102,7 +101,6 @@ class HttpConnection:
 
     @property
     def address(self) -> str:
-        """The address of the peer."""
         return str(self._socket.getpeername()[0])
 
     @property

@@ -240,7 +240,6 @@ class Dialer:
         return connection
 
     async def peer(self, connection: HttpConnection) -> Peer:
-        """Return who is at the other end."""
         der, found = connection.tls and connection.tls.getpeercert(binary_form=True), None
         if der:
             with suppress(RuntimeError):  # There is no thread for it, which imports cryptography.
@@ -252,7 +251,6 @@ class Dialer:
         self._tls.remember(connection)
 
     async def close(self) -> None:
-        """End the lookups that are under way."""
         await self._name_servers.close()
 
     async def _through(self, proxy: EgressProxy, deadline: float) -> Proxy:

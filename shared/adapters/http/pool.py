@@ -27,7 +27,6 @@ class Pool:
         self._next_sweep = 0.0
 
     def take(self, server: Server) -> HttpConnection | None:
-        """Return an idle connection that is still good, or ``None``."""
         while True:
             stack = self._idle.get(server)
             if not stack:

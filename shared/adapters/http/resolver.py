@@ -61,7 +61,6 @@ class NameServers:
         return [_address(node.addr[0]) for node in found.nodes]
 
     async def close(self) -> None:
-        """End the lookups that are under way."""
         resolver, self._resolver = self._resolver, None
         if resolver:
             await resolver.close()

@@ -253,7 +253,6 @@ class LatestPushes:
     failures: int = 0
 
     def followed_by(self, seen: Observation) -> LatestPushes:
-        """Return what is known after another push."""
         if seen.outcome in EVENTS_FAULT:
             return self
         if seen.outcome is Outcome.DELIVERED:

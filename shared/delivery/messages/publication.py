@@ -66,13 +66,11 @@ class Publication:
 
     @cached_property
     def load(self) -> Load:
-        """What it adds to a commit."""
         deliveries = sum(len(positions) for _, positions in self.matched)
         return Load(1, deliveries, sum(map(len, self.texts)))
 
     @property
     def unmatched(self) -> int:
-        """How many of its events no subscription gets."""
         return len(self.texts) - len({i for _, positions in self.matched for i in positions})
 
     def deliveries(self) -> list[Delivery]:

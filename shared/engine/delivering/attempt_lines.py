@@ -111,7 +111,6 @@ class AttemptLines(NamedTuple):
         }
 
     def _named(self, delivery: Delivery, text: str) -> dict[str, telemetry.Field]:
-        """Return what names a delivery in the log: the publisher's id, and its own."""
         return {
             "topic": self.key.topic,
             "subscription": self.key.subscription,

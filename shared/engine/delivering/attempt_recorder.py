@@ -99,7 +99,6 @@ class AttemptRecorder:
 
     @property
     def keeps_successes(self) -> bool:
-        """Whether deliveries that succeed are recorded."""
         return self.history.keeps(EndState.DELIVERED)
 
     def take_rows(self) -> list[AttemptRecord]:
@@ -212,7 +211,6 @@ class AttemptRecorder:
         self._rows.append(row)
 
     def _row(self, delivery: Delivery, text: str | None, at: datetime) -> AttemptRecord:
-        """Return a row without an outcome."""
         key, names = self.key, event_names(text)
         return AttemptRecord(
             topic=key.topic,
@@ -250,7 +248,6 @@ class Shortages:
     _logged_at: datetime | None = None
 
     def __call__(self, shortage: Shortage) -> None:
-        """Log or count one."""
         now, at = self.clock.now(), self._logged_at
         self._count += 1
         if at and is_pending(at + SHORTAGES_EVERY, now, SHORTAGES_EVERY):

@@ -136,7 +136,6 @@ class Budget:
         return endpoint.speed is Speed.UNKNOWN and endpoint in self._waiting
 
     def count(self, endpoint: Endpoint, by: int) -> None:
-        """Count a push that begins (1) or ends (-1)."""
         self._under_way += by
         if not endpoint.is_quick:
             self._not_quick += by

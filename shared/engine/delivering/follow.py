@@ -62,7 +62,6 @@ class PartFollow:
         due: datetime | None = None,
         dead_letter: DeadLetterNote | None = None,
     ) -> MessagePart:
-        """Return these deliveries as the part of a message to be stored."""
         return replace(
             self.part.source,
             deliveries=tuple(deliveries),
@@ -99,7 +98,6 @@ class Follow:
 
     @property
     def is_due(self) -> bool:
-        """Whether that time has come."""
         return self.flush_at is not None and self.flush_at <= loop_time()
 
     def begin(self, part: JudgedPart, recorder: AttemptRecorder) -> None:

@@ -80,12 +80,10 @@ class InFlight:
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
     def report(self, result: PartResult) -> None:
-        """Report a result to whoever waits in `results`."""
         self._results.append(result)
         self._news.set()
 
     def have_entered(self) -> None:
-        """Note that all of its parts have been judged."""
         self.is_entering = False
         self._news.set()
 
@@ -143,18 +141,15 @@ class InFlightRequest:
             spawn(pushing.message.follow.answered_late(pushing.part, batch, outcome))
 
     def report(self, result: DeliveryResult) -> None:
-        """Report to all parts what became of it."""
         for pushing, batch in self.by_part:
             pushing.report(batch, result, is_first=batch[0] is self.batch[0])
 
 
 def request_of(entries: Entries) -> InFlightRequest:
-    """Return the request that sends *entries*."""
     return InFlightRequest(tuple(each.loaded for each in entries), by_part(entries))
 
 
 def by_part(entries: Entries) -> list[tuple[Pushing, PushBatch]]:
-    """Return the deliveries of each part in *entries*."""
     found: dict[Pushing, list[Loaded]] = {}
     for each in entries:
         found.setdefault(each.owner, []).append(each.loaded)

@@ -60,7 +60,6 @@ class Push:
 def _late_handler(
     request: InFlightRequest, until: timedelta | None, began_at: datetime
 ) -> LateAnswerHandler | None:
-    """Return the handler of an answer after the timeout, if the profile has such a rule."""
     return LateAnswerHandler(until, partial(_answered_late, request, began_at)) if until else None
 
 

@@ -164,11 +164,9 @@ class BlockingRequeue:
     run: OnLoop
 
     def at_due(self, *parts: MessagePart, patience: timedelta = PATIENCE) -> list[Queued]:
-        """Do as `Requeue.at_due`."""
         return self.run(self.requeue.at_due(*parts, patience=patience))
 
     def put(self, queue: Queue, text: str, visible_in: timedelta) -> Receipt:
-        """Do as `Requeue.put`."""
         return self.run(self.requeue.put(queue, text, visible_in))
 
 
