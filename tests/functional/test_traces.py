@@ -15,7 +15,7 @@ from shared.engine.ports import Queue
 from shared.engine.publishing.commit import Commit
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import Batching, DeliverySchema, StaticHeader
-from tests.builders import DEAD, URL, a_topic
+from tests.builders import DEAD, URL, a_topic, noise
 from tests.functional.deployment import Deployment, Logged
 from tests.functional.publish_requests import event, publish
 from tests.functional.publishing.publications import a_publication
@@ -112,6 +112,15 @@ def test_each_attempt_is_a_span_of_its_own_until_the_dead_letter(
     assert [each.trace_id for each in records] == [ONE] * 3
     (line,) = logged("deadletter_batch")
     assert line["trace_ids"] == [ONE]
+
+
+def test_an_event_in_a_payload_blob_keeps_the_trace(app: Deployment) -> None:
+    app.subscribe()
+
+    publish(app, event(data=noise(60_000)), traceparent=parent(), tracestate=STATE)
+
+    assert len(app.payloads.blobs) == 1
+    assert deliver(app) == [(parent(ONE, 1), STATE)]
 
 
 def test_a_dropped_event_names_its_trace(app: Deployment, logged: Logged) -> None:

@@ -125,6 +125,14 @@ def test_a_hold_is_shown_while_it_lasts_and_until_its_probe(crm: ArmApi) -> None
     assert "one event is sent first" in printed(crm)
 
 
+def test_a_hold_of_an_endpoint_that_was_corrected_is_none(crm: ArmApi) -> None:
+    crm.hold()
+    crm.json("PUT", CRM, hook("https://other.example/hook"), status=201)
+
+    assert found(crm)["state"]["held"] is None
+    assert "Held" not in printed(crm)
+
+
 def test_filtered_events_are_counted(crm: ArmApi) -> None:
     assert "0 events published" in printed(crm)
     count(crm, "", {Metric.PUBLISH_SUCCESS: 5, Metric.UNMATCHED: 2})

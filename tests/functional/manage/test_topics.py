@@ -17,6 +17,7 @@ from tests.functional.manage.arm_api import (
     SHOP_ORDERS,
     TOPICS,
     ArmApi,
+    lose_the_race,
     push,
 )
 from tests.unit.arm.documents import dead_letter
@@ -28,6 +29,13 @@ def test_the_endpoint_is_on_the_public_url(api: ArmApi) -> None:
     answer = api.json("PUT", ORDERS, {"location": "x"}, status=201)
 
     assert answer["properties"]["endpoint"] == "https://events.example/topics/orders/api/events"
+
+
+@pytest.mark.parametrize(("times", "status"), [(1, 201), (14, 201), (15, 409)])
+def test_a_lost_race_is_run_again(api: ArmApi, times: int, status: int) -> None:
+    api.before_put(*[lose_the_race] * times)
+
+    assert api.call("PUT", ORDERS, {"location": "x"}).status == status
 
 
 @pytest.mark.parametrize("taken", [ORDERS, ORDERS.upper(), SHOP])

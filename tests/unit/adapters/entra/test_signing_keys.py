@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from threading import Event
 from typing import Any
 
 import pytest
@@ -138,6 +140,29 @@ def test_what_is_no_key_for_us_is_passed_over(changes: dict[str, Any]) -> None:
 
     assert world.keys.key("k1") is None
     assert world.keys.key("k2")
+
+
+def test_while_one_fetches_known_keys_serve_and_unknown_ones_wait() -> None:
+    world = World(_serving("k1"), _serving("k1", "k2"))
+    assert world.keys.key("k1")
+    world.clock.advance(timedelta(hours=2))
+    fetching, may_end = Event(), Event()
+    send = world.pusher.send
+
+    async def held(*request: Any) -> Exchange:
+        fetching.set()
+        assert may_end.wait(30)
+        return await send(*request)
+
+    world.pusher.send = held  # type: ignore[method-assign,assignment]
+    with ThreadPoolExecutor(4) as pool:
+        unknown = [pool.submit(world.keys.key, "k2") for _ in range(4)]
+        assert fetching.wait(30)
+        assert world.keys.key("k1")
+        may_end.set()
+
+    assert all(each.result() for each in unknown)
+    assert world.fetched == 2
 
 
 def test_a_key_may_leave_out_what_it_is_for() -> None:
