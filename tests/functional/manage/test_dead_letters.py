@@ -310,8 +310,8 @@ def test_without_a_container_that_is_said(crm: ArmApi):
     crm.dead_letters.missing.add(CONTAINER)
 
     assert crm.error("GET", BLOBS, status=404)["message"] == (
-        "There is no container 'dead' in the storage account 'acct': nothing was written there "
-        "yet, or it was deleted."
+        "There is no container 'dead' in the storage account 'acct'. Create it: until then its "
+        "dead letters are dropped."
     )
 
 
