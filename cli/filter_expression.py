@@ -85,7 +85,10 @@ def _operand(operator: str, value: str) -> dict[str, Any]:
         return _strings(_MATCHES[name], _items(value), negated=negated)
     if name == "in":
         if "," in value and not value.startswith("(") and not _QUOTED.fullmatch(value):
-            raise ValueError(f"several values need brackets: write {operator} ({value})")
+            if "(" in value:
+                raise ValueError(f"write {operator} (1, 5) for values, {operator} 1..5 for a range")
+            plain = value.strip("[]")
+            raise ValueError(f"several values need brackets: write {operator} ({plain})")
         return _in(_items(value), negated=negated)
     if value.lower() in {"true", "false"}:
         # There is no negated form: the other value is meant.

@@ -47,6 +47,17 @@ def stored(app: Deployment, queue: Queue) -> dict[str, tuple[timedelta, int]]:
     }
 
 
+def refuse_puts(app: Deployment, monkeypatch: pytest.MonkeyPatch, on: Queue) -> None:
+    put = app.queues.put
+
+    def refuse(queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
+        if queue is on:
+            raise StorageUnavailable
+        return put(queue, text, visible_in)
+
+    monkeypatch.setattr(app.queues, "put", refuse)
+
+
 def test_of_ten_subscriptions_each_goes_by_its_own_rule(app: Deployment, logged: Logged) -> None:
     """One hangs, one is dead, one is held, one was deleted: six are served at once."""
     subscribe(app, "hanging", "dead", "held", "deleted", *SIX)
@@ -144,14 +155,7 @@ def test_a_part_that_can_not_be_stored_stops_no_other(
     subscribe(app, *names, "four", dead_letter=DEAD)
     for name in names:
         app.pusher.script(url(name), answered(400 if name == bad else 500))
-    put = app.queues.put
-
-    def refuse(queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
-        if queue is Queue.DEADLETTERS:
-            raise StorageUnavailable
-        return put(queue, text, visible_in)
-
-    monkeypatch.setattr(app.queues, "put", refuse)
+    refuse_puts(app, monkeypatch, Queue.DEADLETTERS)
 
     with pytest.raises(StorageUnavailable):
         app.work(fan_out(*names, "four"))
@@ -172,6 +176,19 @@ def test_a_part_in_which_we_fail_comes_back_alone(app: Deployment, logged: Logge
     assert (line["subscription"], line["detail"]) == ("one", "RuntimeError('a bug')")
     with pytest.raises(RuntimeError):  # Alone, it is the host's to repeat, and to give up.
         app.run(a_message(subscription="one"))
+
+
+def test_a_message_is_kept_while_a_part_can_not_be_stored_apart(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscribe(app, "one", "two")
+    refuse_puts(app, monkeypatch, Queue.RETRIES)
+    app.directory.fail_next("subscription")
+
+    with pytest.raises(StorageUnavailable):
+        app.work(fan_out("one", "two"))
+
+    assert reached(app) == {"two": 1}
 
 
 def deliver_beside(app: Deployment, events: Sequence[int]) -> None:

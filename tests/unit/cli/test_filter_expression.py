@@ -101,6 +101,8 @@ def test_every_operator_of_event_grid_can_be_written() -> None:
         ("data.total != >10", 'or ">10" if the text is meant'),
         ("data.total not in (1, >= 10)", 'or ">= 10" if the text is meant'),
         ("data.color in red, blue", "write in (red, blue)"),
+        ("data.total in [1, 2]", "write in (1, 2)"),
+        ("data.total in range (1, 2)", "write in (1, 5) for values, in 1..5 for a range"),
         ('data.color not in "red", "blue"', 'write not in ("red", "blue")'),
         ("data.total in 1..5, 10..20", "write in (1..5, 10..20)"),
     ],
