@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START
 from shared.delivery.furthest import LONGEST_REQUEUE
-from shared.delivery.pace import FIRST, MOST, Allowance, Limit, Returns, ask
+from shared.delivery.pace import (
+    FIRST,
+    MOST,
+    Allowance,
+    Limit,
+    PushTimes,
+    Returns,
+    Speed,
+    ask,
+)
 from shared.delivery.shares import ALONE, Share, share_of
 
 
@@ -230,3 +239,19 @@ def test_a_long_hold_reserves_no_time_after_it() -> None:
 
     assert times == [LONGEST_REQUEUE.total_seconds()] * 100
     assert after == [10]
+
+
+@pytest.mark.parametrize(
+    ("average", "hangs", "speed"),
+    [
+        (None, 0.0, Speed.UNKNOWN),
+        (None, 1.1, Speed.SLOW),
+        (1.0, 1.0, Speed.QUICK),
+        (0.2, 1.1, Speed.SLOW),
+        (1.1, 0.0, Speed.SLOW),
+    ],
+)
+def test_an_endpoint_is_slow_by_its_average_or_by_a_push_that_hangs(
+    average: float | None, hangs: float, speed: Speed
+) -> None:
+    assert PushTimes(average).speed(hangs) is speed
