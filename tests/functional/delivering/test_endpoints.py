@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
+from contextvars import ContextVar
 from dataclasses import replace
 
 import pytest
@@ -280,6 +281,24 @@ def test_a_fault_while_learning_from_a_push_keeps_nobody_waiting(
 
     assert requests(app) == [[0], [1]]
     assert len(logged("endpoint.failed")) == 2
+
+
+def test_a_push_is_made_outside_of_the_invocation_that_began_it(app: Deployment) -> None:
+    """The host drops what is logged in the context of an invocation that has ended."""
+    invocation: ContextVar[str] = ContextVar("invocation", default="none")
+    found: list[str] = []
+
+    def note(_: InFlightRequest) -> bool:
+        found.append(invocation.get())
+        return False
+
+    app.subscribe()
+    break_pushes(app, RuntimeError(), note)
+    token = invocation.set("this one")
+    app.run(a_part(0))
+    invocation.reset(token)
+
+    assert found == ["none"]
 
 
 def test_an_invocation_that_is_cancelled_pushes_nothing_more(app: Deployment) -> None:

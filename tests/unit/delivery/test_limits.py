@@ -16,12 +16,14 @@ from shared.delivery.pace import (
     MOST,
     Allowance,
     Limit,
+    Pacing,
     PushTimes,
     Returns,
     Speed,
     ask,
 )
 from shared.delivery.shares import ALONE, Share, share_of
+from shared.subscriptions.request_limits import NO_LIMITS, RequestLimits
 
 
 def after_successes(limit: Limit, count: int) -> Limit:
@@ -179,6 +181,18 @@ def test_who_counts_more_than_there_are_takes_no_more(
 )
 def test_the_shares_of_a_limit(whole: int, processes: int, shares: list[int]) -> None:
     assert [Share(place, processes).of(whole) for place in range(processes)] == shares
+
+
+@pytest.mark.parametrize(
+    ("limits", "a_minute"),
+    [(RequestLimits(2, None), None), (RequestLimits(None, 2), None), (NO_LIMITS, 2)],
+)
+def test_whose_share_of_any_limit_is_nothing_sends_nothing(
+    limits: RequestLimits, a_minute: int | None
+) -> None:
+    stopped = [Pacing().with_share(Share(n, 3), limits, a_minute).is_stopped for n in range(3)]
+
+    assert stopped == [False, False, True]
 
 
 def test_the_place_of_a_process_is_that_of_its_name() -> None:
