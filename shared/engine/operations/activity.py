@@ -41,7 +41,7 @@ class Activity:
     """What has happened to a subscription within the last hour; times are of minutes."""
 
     waiting: int = 0  # events
-    # Age of the oldest event attempted or put back within `SEEN_WITHIN`.
+    # Age of the oldest event attempted or requeued within `SEEN_WITHIN`.
     oldest_seen: timedelta | None = None
     delivered_lately: int = 0  # events of the current minute and the two before
     seconds: float | None = None  # the mean time of a request
