@@ -54,6 +54,14 @@ def test_the_link_that_was_sent_validates_the_endpoint(
     assert silent.in_force().endpoint_url == URL
 
 
+def test_every_list_shows_the_state(silent: ArmApi) -> None:
+    silent.json("PUT", CRM, hook(), status=201)
+
+    for path in (LIST, ACROSS):
+        (shown,) = silent.json("GET", path)["value"]
+        assert shown["properties"]["provisioningState"] == "AwaitingManualAction"
+
+
 def test_a_link_works_once(silent: ArmApi) -> None:
     silent.json("PUT", CRM, hook(), status=201)
     silent.open_link(silent.validation_link())
