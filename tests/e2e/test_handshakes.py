@@ -22,7 +22,6 @@ from tests.e2e.managing import GROUP, webhook
 from tests.e2e.publishing import an_event, ids, send
 
 CLOUD = "CloudEventSchemaV1_0"
-ORIGIN = "WebHook-Allowed-Origin"
 
 
 @pytest.fixture

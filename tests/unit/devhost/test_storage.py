@@ -7,7 +7,6 @@ import socket
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import azure.identity
@@ -26,7 +25,6 @@ from devhost.storage.errors import (
 )
 from tests.host.page import same_page
 
-ROOT = Path(__file__).parents[3]
 KEY = base64.b64encode(b"secret").decode()
 _MESSAGE = b"""<?xml version="1.0" encoding="utf-8"?><QueueMessagesList><QueueMessage>
 <MessageId>i</MessageId><InsertionTime>Sat, 21 Nov 2026 12:00:00 GMT</InsertionTime>
