@@ -97,6 +97,11 @@ def test_a_publication_says_how_many_subscriptions_matched(
             {"advancedFilters": [{**over(10), "key": "data.price"}]},
             "data.price NumberGreaterThan 10; the event has no data.price",
         ),
+        (
+            {"advancedFilters": [{"key": "data.n", "operatorType": "NumberIn", "values": [1]}]},
+            "data.n NumberIn 1; the event has an array, "
+            "which needs enableAdvancedFilteringOnArrays",
+        ),
     ],
 )
 def test_where_nothing_matches_the_condition_that_said_no_is_told(
@@ -104,7 +109,7 @@ def test_where_nothing_matches_the_condition_that_said_no_is_told(
 ):
     pushgrid.topic("orders").subscribe("crm", filter=wanted)
 
-    found = run("publish", "orders", *PUBLISH, '{"total": 3}')
+    found = run("publish", "orders", *PUBLISH, '{"total": 3, "n": [1, 2]}')
 
     assert (found.code, found.out) == (
         0,

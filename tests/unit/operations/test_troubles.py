@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -206,15 +206,18 @@ def test_the_remedy_leads_to_the_subscription_of_a_system_topic() -> None:
 
 MINUTE = timedelta(minutes=1)
 DONE, AGE = Series(Metric.DELIVERY_SUCCESS), Series(Metric.EVENT_AGE)
+GONE = Series(Metric.DROPPED, (("DropReason", "TimeToLiveExceeded"),))
 
 
 def failed(by: str = "Busy") -> Series:
     return Series(Metric.ATTEMPT_FAIL, (("Error", by), ("ErrorType", "ServerError")))
 
 
-def judged(*minutes: tuple[int, dict[Series, float]]) -> Activity:
+def judged(*minutes: tuple[int, dict[Series, float]], waiting: int = 7) -> Activity:
     """Judge minutes, each so many ago."""
-    return activity_of(7, [(START - ago * MINUTE, sums(each)) for ago, each in minutes], START)
+    return activity_of(
+        waiting, [(START - ago * MINUTE, sums(each)) for ago, each in minutes], START
+    )
 
 
 @pytest.mark.parametrize(
@@ -239,6 +242,21 @@ def test_an_endpoint_fails_if_most_of_its_latest_attempts_do(
     assert found == (None if since is None else START - since * MINUTE)
 
 
+@pytest.mark.parametrize(
+    ("minute", "waiting", "since"),
+    [
+        ({failed(): 2, DONE: 1}, 0, None),
+        ({failed(): 2, DONE: 1}, 1, START),
+        ({failed(): 2, DONE: 1, GONE: 1}, 0, START),
+        ({failed(): 2}, 0, START),  # the counts of what waits may be off
+    ],
+)
+def test_an_endpoint_that_took_all_in_the_end_does_not_fail(
+    minute: dict[Series, float], waiting: int, since: datetime | None
+) -> None:
+    assert judged((0, minute), waiting=waiting).failing_since == since
+
+
 def test_the_oldest_event_is_that_of_the_last_ten_minutes() -> None:
     assert judged((10, {AGE: 9e6})).oldest_seen is None
     assert judged((9, {AGE: 6e4}), (2, {AGE: 3e4})).oldest_seen == MINUTE
@@ -251,10 +269,9 @@ def test_what_was_delivered_lately_is_that_of_two_whole_minutes_and_this_one() -
 
 
 def test_events_given_up_are_named_by_reason_for_a_quarter_of_an_hour() -> None:
-    lost = Series(Metric.DROPPED, (("DropReason", "TimeToLiveExceeded"),))
     more = Series(Metric.DROPPED, (("DropReason", "MaxDeliveryAttemptsExceeded"),))
 
-    found = judged((15, {lost: 9}), (14, {lost: 2}), (1, {lost: 3, more: 1}))
+    found = judged((15, {GONE: 9}), (14, {GONE: 2}), (1, {GONE: 3, more: 1}))
 
     reasons = {"TimeToLiveExceeded": 5, "MaxDeliveryAttemptsExceeded": 1}
     assert found.dropped == GivenUp(reasons, START - 14 * MINUTE)
