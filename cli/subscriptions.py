@@ -243,7 +243,7 @@ def _document(
         found = (destination_of(before), destination_of(built["properties"]))
         known, wanted = (each.get("endpointType") for each in found)
         if known and wanted and known != wanted:
-            raise CommandFailed(f"that option is not for a {known}: add --endpoint or --queue")
+            raise CommandFailed(f"its destination is a {known}, which takes no such option")
     if options.endpoint and "://" not in options.endpoint:
         raise CommandFailed(
             f"--endpoint has no scheme: write http://{options.endpoint} or https://…"

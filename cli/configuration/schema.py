@@ -13,6 +13,7 @@ from typing import Any
 from jsonschema import Draft7Validator, ValidationError
 
 from cli.configuration.source import MAX_FAULTS, FileFaults, Place, SourceFile
+from shared.arm.not_included import DESTINATIONS
 
 SCHEMA = Path(__file__).parents[1] / "data" / "pushgrid.schema.json"
 _TYPES = {
@@ -86,7 +87,9 @@ def _type(wanted: Any, _: Mapping[str, Any], __: Any) -> str:
 
 
 def _choice(wanted: Any, _: Mapping[str, Any], found: Any) -> str:
-    return f"{json.dumps(found)} is none of: {', '.join(map(str, filter(None, wanted)))}"
+    excluded = DESTINATIONS.get(found) if isinstance(found, str) else None
+    instead = f". {excluded.sentence}" if excluded else ""
+    return f"{json.dumps(found)} is none of: {', '.join(map(str, filter(None, wanted)))}{instead}"
 
 
 def _range(_: Any, schema: Mapping[str, Any], __: Any) -> str:

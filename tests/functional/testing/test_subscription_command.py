@@ -385,7 +385,7 @@ def test_an_update_does_not_mix_destinations(
     refused = run("subscription", "update", "crm", "-t", "orders", *options.split())
 
     assert (made.code, refused.code) == (0, 2)
-    assert f"that option is not for a {kind}: add --endpoint or --queue" in refused.err
+    assert f"its destination is a {kind}, which takes no such option" in refused.err
     assert pushgrid.arm("GET", f"{orders.path}/eventSubscriptions/crm") == before
 
 

@@ -249,6 +249,14 @@ def test_all_faults_are_told_in_the_order_of_their_lines(tmp_path: Path) -> None
     ]
 
 
+def test_a_destination_that_is_not_included_is_refused_with_what_to_use(tmp_path: Path) -> None:
+    wrong = JSON.replace('"endpointType": "WebHook",', '"endpointType": "ServiceBusQueue",')
+
+    (found,) = faults(tmp_path, wrong)
+
+    assert "is none of: WebHook, StorageQueue. Service Bus destinations are not included" in found
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match="No such file or directory"):
         read_configuration(tmp_path / "pushgrid.json")
