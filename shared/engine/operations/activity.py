@@ -117,7 +117,7 @@ def activity_of(
         delivered_lately=sum(done for at, done, _ in tried if at > now - LATELY - _MINUTE),
         seconds=times[0].total / times[0].times / 1000 if times else None,
         attempts=sum(done + failed for _, done, failed in tried),
-        failing_since=None if _is_made_good(by_minute, waiting, tried) else _failing_since(tried),
+        failing_since=None if _is_made_good(whole, waiting, tried) else _failing_since(tried),
         failed_at=max((at for at, _, failed in tried if failed), default=None),
         error=most_frequent_error(whole),
         dead_lettered=_given_up(by_minute, Metric.DEAD_LETTERED, now),
@@ -141,15 +141,17 @@ def _failing_since(tried: Sequence[tuple[datetime, int, int]]) -> datetime | Non
     return min(at for at, _, failed in bad if failed)
 
 
-def _is_made_good(
-    by_minute: Mapping[datetime, Counts], waiting: int, tried: Sequence[tuple[datetime, int, int]]
-) -> bool:
-    """Tell whether all that failed in the last minutes with attempts was delivered since."""
-    since = tried[-_JUDGED:][0][0] if tried else None
-    if since is None or waiting > 0:
-        return False
-    ended = total_of(each for at, each in by_minute.items() if at >= since)
-    return bool(count_of(ended, Metric.DELIVERY_SUCCESS)) and not count_of(ended, *_GIVEN_UP)
+def _is_made_good(whole: Counts, waiting: int, tried: Sequence[tuple[datetime, int, int]]) -> bool:
+    """
+    Tell whether all that failed in the last minutes with attempts was delivered since.
+
+    *waiting* alone would not do: it can be too low after a replay or the kill of a process.
+    """
+    matched, delivered = (
+        count_of(whole, each) for each in (Metric.MATCHED, Metric.DELIVERY_SUCCESS)
+    )
+    is_through = not waiting and 0 < matched <= delivered and not count_of(whole, *_GIVEN_UP)
+    return is_through and any(done for _, done, _ in tried[-_JUDGED:])
 
 
 def _attempts(counts: Counts) -> tuple[int, int]:
