@@ -57,4 +57,6 @@ def _use_case(area: str) -> Callable[[HttpRequest], HttpAnswer]:
 
     if area == "providers":
         return managing.manage().run
-    return managing.validate().run if area == "validate" else managing.az_login().run
+    if area == "validate":
+        return managing.validate().run
+    return managing.az_login().run  # metadata and adfs
