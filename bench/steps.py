@@ -41,7 +41,8 @@ def steps(scenarios: Mapping[str, Document]) -> Steps:
                 parked, "blob read payloads", parked["operations"]["queue put deliveries"]
             )
         },
-        "failed run": {"table write attempts": _per(failing, "table write attempts", failed_runs)},
+        # Those that end together share a write: how many do is a matter of speed.
+        "failed run": {"table write attempts": 1.0},
         "dead letter message": _each(
             dead, "deadletters", dead["operations"]["queue put deadletters"]
         )

