@@ -76,9 +76,7 @@ class Work:
         return chunks * (self.workload.events + self.attempts)
 
 
-def work_of(
-    workload: Workload, stored_byte: float, profile: str = "latest", *, at_a_time: int = 1
-) -> Work:
+def work_of(workload: Workload, stored_byte: float, *, at_a_time: int = 1) -> Work:
     """
     Compute the work; *stored_byte* is how many bytes of a message one byte of an event takes.
 
@@ -94,7 +92,7 @@ def work_of(
     group = capacity or packing.MAX_MESSAGE_EVENTS
     parts = commits * math.ceil(committed / group) * workload.fanout
     deliveries = workload.events * workload.fanout
-    rate, waits = workload.failure_rate, _waits(PROFILES[profile])
+    rate, waits = workload.failure_rate, _waits(PROFILES["latest"])
 
     def with_one_left(groups: float, share: float) -> float:
         return groups * (1.0 - math.pow(1.0 - share, deliveries / groups)) if groups else 0.0

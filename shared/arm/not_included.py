@@ -78,6 +78,3 @@ PULL = ExcludedFeature("Pull delivery and queue subscriptions", "subscribe a web
 CUSTOM_DOMAINS = ExcludedFeature(
     "Custom domains of namespaces", "give the function app the domain, and set PUSHGRID_PUBLIC_URL"
 )
-FEATURES = tuple(
-    dict.fromkeys((*RESOURCES.values(), *DESTINATIONS.values(), TOPIC_TYPES, PULL, CUSTOM_DOMAINS))
-)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
+from shared.arm.sections import Document
 from shared.events.topic import Topic
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
-
-Document = Mapping[str, Any]  # in ARM's form, as members
 
 # Partitions of ``Table.TOPICS``, one a kind of document.
 CUSTOM_TOPICS = "topic"
