@@ -7,6 +7,7 @@ may or may not be stored then, and of several some. Docstrings say only what is 
 
 from __future__ import annotations
 
+from shared.arm.sections import Document
 from shared.engine.ports.blobs import (
     DeadLetterReader,
     DeadLetterStore,
@@ -22,7 +23,6 @@ from shared.engine.ports.documents import (
     PROCESSES,
     STATE,
     SYSTEM_TOPICS,
-    Document,
     Resource,
     ResourceStore,
     SubscriptionReader,
