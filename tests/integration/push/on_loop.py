@@ -47,9 +47,10 @@ def running_loop(kind: str) -> Iterator[None]:
     """Use a loop of this kind until the block ends, on a thread of its own."""
     loop = LOOPS[kind]()
     bridge = Bridge()
-    loop.call_soon(bridge.attach)
     thread = Thread(target=loop.run_forever)
     thread.start()
+    # First: a bridge that runs something before it is attached makes a loop of its own.
+    asyncio.run_coroutine_threadsafe(_attach(bridge), loop).result()
     _bridges.append(bridge)
     _loops.append(loop)
     try:
@@ -61,6 +62,10 @@ def running_loop(kind: str) -> Iterator[None]:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
+
+
+async def _attach(bridge: Bridge) -> None:
+    bridge.attach()
 
 
 async def _cancel_all() -> None:
