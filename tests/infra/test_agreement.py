@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from tools.bicepcheck.evaluation.values import shown
 from tools.bicepcheck.problems import ProblemReport
 from tools.bicepcheck.reading.folder import Folder
 from tools.bicepcheck.rules.roles import ROLES, _role_id
-from tools.bicepcheck.score import ROOT, copied
+
+ROOT = Path(__file__).resolve().parents[2]
 
 SETTINGS = "shared/settings/__init__.py"
 RENAMES = [
@@ -57,7 +59,11 @@ RENAMES = [
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """A copy of what both sides are."""
-    copied("infra", tmp_path)
+    for folder in (ROOT / "shared", ROOT / "infra", *ROOT.glob("*_function")):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(folder, tmp_path / folder.name, ignore=ignored)
+    for name in ("azure.yaml", "host.json"):
+        shutil.copy(ROOT / name, tmp_path)
     return tmp_path
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ from tools.bicepcheck.evaluation.values import Deployed, Ref
 from tools.bicepcheck.problems import ProblemReport
 from tools.bicepcheck.reading.folder import Folder
 from tools.bicepcheck.rules import azure
-from tools.bicepcheck.score import ROOT
+
+ROOT = Path(__file__).resolve().parents[2]
 
 WRITERS = {
     "b7e6dc6d-f1e8-4753-8033-0f276bb0955b": "Storage Blob Data Owner",

@@ -29,7 +29,6 @@ from tools.bicepcheck.evaluation.values import (
 )
 from tools.bicepcheck.reading import nodes as s
 from tools.bicepcheck.reading.folder import SCOPES, File, Folder
-from tools.bicepcheck.reading.parse import SPREAD
 
 Locals = Mapping[str, Any]
 NO_LOCALS: Locals = {}
@@ -277,8 +276,6 @@ class Environment:
                 of, at = self.value(node.of, local), self.value(node.at, local)
                 found = index(of, at)
                 return self._read(node, of, at, found) if isinstance(at, str) else found
-            case s.NonNull():
-                return self.value(node.of, local)
             case s.NestedAccess():
                 of = self.value(node.of, local)
                 found = [one for one in self.deployment.resources if one.parent is of]
@@ -303,13 +300,9 @@ class Environment:
                 self._expect(node.test, test, "bool")
                 return self.value(node.no if truth(test) is False else node.yes, local)
             case s.Array():
-                return self._array(node, local)
+                return [self.value(item, local) for item in node.items]
             case s.Object():
                 return self._object(node, local)
-            case s.For():
-                return [self.value(node.body, inner) for inner in self._loop(node, local)]
-            case s.If():
-                return self.value(node.body, local)
         return Computed("unknown", ())
 
     def _name(self, node: s.Name, local: Locals) -> Any:
@@ -351,25 +344,9 @@ class Environment:
             self.fault(node, "unknown-member", message)
         return found
 
-    def _array(self, node: s.Array, local: Locals) -> list[Any]:
-        found: list[Any] = []
-        for item in node.items:
-            if isinstance(item, s.Spread):
-                value = self.value(item.of, local)
-                found += value if isinstance(value, list) else [Computed("item", ())]
-            else:
-                found.append(self.value(item, local))
-        return found
-
     def _object(self, node: s.Object, local: Locals) -> Located:
         found = Located(node.line)
         for one in node.properties:
-            if one.key == SPREAD:
-                value = self.value(one.value, local)
-                if isinstance(value, dict):
-                    found.update(value)
-                    found.lines.update(dict.fromkeys(value, one.line))
-                continue
             key = one.key if isinstance(one.key, str) else self.value(one.key, local)
             found[key] = self.value(one.value, local)
             found.lines[key] = one.line
@@ -386,8 +363,6 @@ class Environment:
             return Computed(node.name, ())
         if isinstance(node.of, s.Name) and node.of.name in self.file.symbols:
             return Computed(node.name, (self.value(node.of, local),))
-        if node.name in self.file.symbols:
-            return Computed(node.name, ())
         if node.name not in FUNCTIONS:
             hint = suggestion(node.name, FUNCTIONS)
             self.fault(node, "unknown-function", f"there is no function '{node.name}()'{hint}")

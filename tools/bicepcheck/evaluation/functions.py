@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from functools import cmp_to_key
 from typing import Any
 
 from tools.bicepcheck.evaluation.values import (
@@ -85,41 +83,6 @@ def _concat(*args: Any) -> Any:
     return _lists(*args) if all(isinstance(one, list) for one in args) else text_of(list(args))
 
 
-def _to_object(items: list[Any], key: Callable[..., Any], value: Any = None) -> Located:
-    found = Located(0)
-    for one in items:
-        found[key(one)] = value(one) if value else one
-    return found
-
-
-def _reduce(items: list[Any], start: Any, merge: Callable[..., Any]) -> Any:
-    for one in items:
-        start = merge(start, one)
-    return start
-
-
-def _sort(items: list[Any], before: Callable[..., Any]) -> list[Any]:
-    def order(left: Any, right: Any) -> int:
-        first = before(left, right)
-        if not isinstance(first, bool):
-            raise TypeError
-        return -1 if first else 1
-
-    return sorted(items, key=cmp_to_key(order))
-
-
-def _length(value: Any) -> int:
-    if isinstance(value, list | dict) or is_known(value):
-        return len(value)
-    raise TypeError
-
-
-def _contains(where: Any, what: Any) -> bool:
-    if isinstance(where, str | list | dict) and is_known(where) and is_known(what):
-        return what in where
-    raise TypeError
-
-
 _RULES: dict[str, Callable[..., Any]] = {
     "empty": lambda value: not isinstance(value, _UNKNOWN) and not value,
     "format": _format,
@@ -127,54 +90,33 @@ _RULES: dict[str, Callable[..., Any]] = {
     "concat": _concat,
     "filter": lambda items, keep: [one for one in _lists(items) if keep(one) is not False],
     "map": lambda items, change: [change(one) for one in _lists(items)],
-    "toObject": _to_object,
-    "items": lambda value: [{"key": key, "value": one} for key, one in sorted(value.items())],
-    "reduce": _reduce,
-    "sort": _sort,
-    "mapValues": lambda value, change: {key: change(one) for key, one in value.items()},
-    "shallowMerge": lambda many: _union(*many),
-    "uri": lambda base, rest: text_of([base, rest]),
-    "length": _length,
-    "contains": _contains,
     "string": lambda value: text_of([value]),
-    "int": int,
+    "length": lambda many: len(_lists(many)),
     "range": lambda start, count: list(range(start, start + count)),
-    "first": lambda many: many[0],
     "last": lambda many: many[-1],
-    "flatten": lambda many: _lists(*many),
-    "objectKeys": sorted,
     "join": lambda many, by: text_of([part for one in _lists(many) for part in (by, one)][1:]),
     "replace": lambda text, old, new: text.replace(old, new),
     "split": lambda text, by: text.split(by),
-    "skip": lambda many, count: many[count:],
-    "take": lambda many, count: many[:count],
-    "any": lambda value: value,
-    "json": json.loads,
-    "toLower": lambda text: text.lower(),
-    "toUpper": lambda text: text.upper(),
     "trim": lambda text: text.strip(),
-    "startsWith": lambda text, start: text.lower().startswith(start.lower()),
-    "endsWith": lambda text, end: text.lower().endswith(end.lower()),
-    "array": lambda value: value if isinstance(value, list) else [value],
-    "createArray": lambda *many: list(many),
-    "bool": lambda value: {"true": True, "false": False}[str(value).lower()],
-    "max": max,
-    "min": min,
 }
 
 _SYMBOLIC = frozenset(
     {
-        "base64", "base64ToJson", "base64ToString", "cidrHost", "cidrSubnet", "createObject",
-        "dataUri", "dateTimeAdd", "dateTimeFromEpoch", "dateTimeToEpoch", "deployer", "deployment",
-        "environment", "extensionResourceId", "fail", "groupBy", "guid", "indexOf", "intersection",
-        "lastIndexOf", "loadFileAsBase64", "loadJsonContent", "loadTextContent", "loadYamlContent",
-        "managementGroup", "managementGroupResourceId", "nameof", "newGuid", "padLeft",
-        "parseCidr", "pickZones", "providers", "reference", "resourceGroup", "resourceId",
-        "subscription", "subscriptionResourceId", "substring", "tenant", "tenantResourceId",
-        "toLogicalZone", "tryGet", "uniqueString", "uriComponent", "uriComponentToString", "utcNow",
+        "any", "array", "base64", "base64ToJson", "base64ToString", "bool", "cidrHost",
+        "cidrSubnet", "contains", "createArray", "createObject", "dataUri", "dateTimeAdd",
+        "dateTimeFromEpoch", "dateTimeToEpoch", "deployer", "deployment", "endsWith", "environment",
+        "extensionResourceId", "fail", "first", "flatten", "groupBy", "guid", "indexOf", "int",
+        "intersection", "items", "json", "lastIndexOf", "loadFileAsBase64",
+        "loadJsonContent", "loadTextContent", "loadYamlContent", "managementGroup",
+        "managementGroupResourceId", "mapValues", "max", "min", "nameof", "newGuid", "objectKeys",
+        "padLeft", "parseCidr", "pickZones", "providers", "reduce", "reference",
+        "resourceGroup", "resourceId", "shallowMerge", "skip", "sort", "startsWith", "subscription",
+        "subscriptionResourceId", "substring", "take", "tenant", "tenantResourceId",
+        "toLogicalZone", "toLower", "toObject", "toUpper", "tryGet", "uniqueString", "uri",
+        "uriComponent", "uriComponentToString", "utcNow",
     }
 )  # fmt: skip
-"""Functions whose result needs Azure, or is of no interest to a rule."""
+"""Functions whose result needs Azure, or that no template here uses."""
 
 FUNCTIONS = frozenset(_RULES) | _SYMBOLIC
 

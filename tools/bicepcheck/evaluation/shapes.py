@@ -105,12 +105,7 @@ def declared(node: s.Node, file: File, decorators: tuple[s.Invocation, ...] = ()
         LookupError: there is no such type.
     """
     shape = _declared(node, file)
-    limits = limits_of(decorators)
-    for one in decorators:
-        if one.name == "allowed" and one.args and isinstance(one.args[0], s.Array):
-            items = one.args[0].items
-            shape = replace(shape, values=tuple(x.value for x in items if isinstance(x, s.Literal)))
-    if limits:
+    if limits := limits_of(decorators):
         low = limits.get("minValue", limits.get("minLength"))
         shape = replace(shape, low=low, high=limits.get("maxValue", limits.get("maxLength")))
     return shape
@@ -126,8 +121,6 @@ def _declared(node: s.Node, file: File) -> Shape:
             return Shape("null", nullable=True)
         case s.Literal(value=value):
             return Shape(kind_of(value) or "any", values=(value,))
-        case s.NullableType():
-            return replace(_declared(node.of, file), nullable=True)
         case s.ArrayType():
             return Shape("array", item=_declared(node.of, file))
         case s.UnionType():
@@ -139,8 +132,6 @@ def _declared(node: s.Node, file: File) -> Shape:
             if len(kinds) == 1:
                 return replace(first, values=values, nullable=nullable)
             return Shape(nullable=nullable)
-        case s.Array():
-            return Shape("array", item=_declared(node.items[0], file) if node.items else None)
         case s.Object():
             shapes = {one.key: declared(one.value, file, one.decorators) for one in node.properties}
             rest = shapes.pop("*", None)

@@ -71,26 +71,8 @@ class Index(Node):
     safe: bool = False
 
 
-class NonNull(Node):
-    """``of!``"""
-
-    of: Node
-
-
-class Spread(Node):
-    """``...of`` in a list; in an object it is a property under the key ``...``."""
-
-    of: Node
-
-
 class ArrayType(Node):
     """``of[]``"""
-
-    of: Node
-
-
-class NullableType(Node):
-    """``of?``"""
 
     of: Node
 
@@ -204,12 +186,6 @@ class TypeAlias(Declaration):
     """``type name = type``"""
 
     type: Node
-
-
-class FunctionDeclaration(Declaration):
-    params: tuple[tuple[str, Node], ...]
-    returns: Node
-    body: Node
 
 
 class Deployable(Declaration):

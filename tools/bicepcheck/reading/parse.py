@@ -1,4 +1,9 @@
-"""Parses Bicep text into a syntax tree, strictly: the first thing that is not Bicep ends it."""
+"""
+Parses the Bicep that our templates use into a syntax tree.
+
+The first thing that is not Bicep, or that no template here uses (functions of its own, spreads,
+nullable and tuple types), ends it.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +13,6 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from tools.bicepcheck.reading import nodes as s
-
-SPREAD = "..."
-"""The key of a spread in an object."""
 
 _PRECEDENCE = (
     ("??",), ("||",), ("&&",), ("==", "!=", "=~", "!~"), ("<=", ">=", "<", ">"), ("+", "-"),
@@ -27,7 +29,6 @@ _TEXT = re.compile(r"(?:[^'\\$\n]|\\(?:[nrt'\\$]|u\{[0-9a-fA-F]+\})|\$(?!\{))*")
 _ESCAPE = re.compile(r"\\(?:u\{([0-9a-fA-F]+)\}|(.))")
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 _LAMBDA = re.compile(r"(?:(\w+)|\(([\w\s,]*)\))\s*=>")
-_RESOURCE_TYPE = re.compile(r"resource(?:In|Out)put<'[^'\n]+'>(?:\.\w+|\[\*\])*")
 _CONSTANTS = {"true": True, "false": False, "null": None}
 
 One = TypeVar("One")
@@ -170,14 +171,6 @@ class _Parser:
                 return self.resource(common)
             case "module":
                 return s.Module(path=self.path(), value=self.value(), **common)
-            case "func":
-                self.needs("(")
-                params = self.items(")", lambda: (self.word(), self.type()), lines=False)
-                returns = self.type()
-                self.needs("=>")
-                return s.FunctionDeclaration(
-                    params=params, returns=returns, body=self.expression(), **common
-                )
         raise Unreadable(line, f"'{keyword}' begins no declaration")
 
     def resource(self, common: dict[str, Any]) -> s.ResourceDeclaration:
@@ -232,23 +225,13 @@ class _Parser:
         self.space()
         line = self.line
         of: s.Node
-        if self.match(_RESOURCE_TYPE):
-            of = s.Name(line=line, name="any")
-        elif self.takes("("):
-            of = self.type()
-            self.space(lines=True)
-            self.needs(")")
-        elif self.takes("{"):
+        if self.takes("{"):
             of = s.Object(line=line, properties=self.items("}", self.type_member))
-        elif self.takes("["):
-            of = s.Array(line=line, items=self.items("]", self.type))
         else:
             of = self.primary()
         while True:
             if self.takes("[]"):
                 of = s.ArrayType(line=line, of=of)
-            elif self.takes("?"):
-                of = s.NullableType(line=line, of=of)
             elif self.takes("."):
                 of = s.Member(line=line, of=of, name=self.word())
             else:
@@ -309,7 +292,7 @@ class _Parser:
                 of = s.NestedAccess(line=line, of=of, name=self.word())
             elif self.takes(".?"):
                 of = s.Member(line=line, of=of, name=self.word(), safe=True)
-            elif not self.sees("...") and self.takes("."):
+            elif self.takes("."):
                 name = self.word()
                 of = s.Member(line=line, of=of, name=name)
                 if self.takes("("):
@@ -320,8 +303,6 @@ class _Parser:
                 self.space(lines=True)
                 self.needs("]")
                 of = s.Index(line=line, of=of, at=at, safe=mark == "[?")
-            elif not self.sees("!=", "!~") and self.takes("!"):
-                of = s.NonNull(line=line, of=of)
             else:
                 return of
 
@@ -361,13 +342,7 @@ class _Parser:
         return s.Name(line=line, name=name)
 
     def array(self, line: int) -> s.Array:
-        return s.Array(line=line, items=self.items("]", self.item))
-
-    def item(self) -> s.Node:
-        line = self.line
-        if self.takes(SPREAD):
-            return s.Spread(line=line, of=self.expression())
-        return self.expression()
+        return s.Array(line=line, items=self.items("]", self.expression))
 
     def loop(self, line: int) -> s.For:
         index = None
@@ -389,8 +364,6 @@ class _Parser:
 
     def member(self) -> s.Property | s.ResourceDeclaration:
         decorators, line = self.decorators(), self.line
-        if self.takes(SPREAD):
-            return s.Property(line=line, key=SPREAD, value=self.expression())
         key = self.key()
         if key == "resource" and not self.sees(":"):
             return self.resource({"line": line, "decorators": decorators, "name": self.word()})

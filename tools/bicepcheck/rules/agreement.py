@@ -148,13 +148,9 @@ def _value(name: str, value: Any, app: App, one: Deployed, accounts: list[Deploy
         return "must be ClientId=<client id of the identity>;Authorization=AAD"
     if text.startswith("@"):
         return _vault_reference(value, text)
-    if any(isinstance(leaf, Ref) and leaf.path[-1] == "secretUri" for leaf in parts):
-        return "the address of a secret: wrap it as @Microsoft.KeyVault(SecretUri=…)"
-    if "KeyVault" in text or "SecretUri" in text:
-        return "a Key Vault reference must begin with @Microsoft.KeyVault("
     if name.endswith("_SCHEDULE") and is_known(value):
         return _schedule(text)
-    return _url(value, text) if name.endswith("_URL") else None
+    return None
 
 
 def _is_client_id(value: Any) -> bool:
@@ -192,8 +188,6 @@ def _connection(key: str, value: Any, one: Deployed, accounts: list[Deployed]) -
 def _vault_reference(value: Any, text: str) -> str | None:
     if not _VAULT_REFERENCE.fullmatch(text):
         return "not a Key Vault reference: write @Microsoft.KeyVault(SecretUri=…)"
-    if azure.has_double_slash(value):
-        return "the address of a vault ends in a slash: delete the one that follows"
     first = next((leaf for leaf in leaves(value) if isinstance(leaf, Ref)), None)
     if first is None:
         return None
@@ -201,17 +195,6 @@ def _vault_reference(value: Any, text: str) -> str | None:
     if in_vault and first.path in _SECRET_ADDRESSES:
         return None
     return f"{first} is not the address of a secret"
-
-
-def _url(value: Any, text: str) -> str | None:
-    if isinstance(value, Input) or value == "":
-        return None
-    if not text.startswith("https://") or text == "https://":
-        return "must be an address that begins with https://"
-    host = next((leaf for leaf in leaves(value) if isinstance(leaf, Ref)), None)
-    if host and host.path[-1] not in {"defaultHostName", "hostNames", "vaultUri"}:
-        return f"{host} is not a host name"
-    return None
 
 
 def _always_ready(one: Deployed, app: App) -> Iterator[Problem]:

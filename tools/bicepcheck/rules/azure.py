@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 from tools.bicepcheck.evaluation.values import Deployed, Ref, parts_of, text_of
@@ -46,17 +45,6 @@ def path_at_service(value: Any, service: str, accounts: list[Deployed]) -> str |
         if text.startswith(start):
             return text.removeprefix(start).partition("/")[2]
     return None
-
-
-def has_double_slash(value: Any) -> bool:
-    """Return whether a slash follows an address that ends in one."""
-    return any(
-        isinstance(before, Ref)
-        and (before.path[-1] == "vaultUri" or "primaryEndpoints" in before.path)
-        and isinstance(after, str)
-        and after.startswith("/")
-        for before, after in pairwise(parts_of(value))
-    )
 
 
 def _text(parts: Any) -> str:

@@ -52,21 +52,12 @@ NAMES = {
 
 def check(deployment: EvaluatedFolder, app: App) -> Iterator[Problem]:
     """Check names and tags of the resources that the deployment creates."""
-    seen: set[Any] = set()
     for one in deployment.deployed:
         yield from _name(one)
-        key = (one.type.lower(), one.name, id(one.parent), id(one.scope))
-        if key in seen:
-            message = f"{one.symbol} has the same name as another {one.type}; rename one"
-            yield one.problem("name", message)
-        seen.add(key)
         yield from _tags(one, app)
 
 
 def _name(one: Deployed) -> Iterator[Problem]:
-    if one.name == "" or one.name is None:
-        yield one.problem("name", f"{one.symbol} has no name", "name")
-        return
     if _depends_on_deployment(one.name):
         message = (
             f"{one.symbol}: the name contains the deployment's, so each deployment creates another"

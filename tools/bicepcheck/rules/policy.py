@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tools.bicepcheck.evaluation.evaluated_folder import EvaluatedFolder
-from tools.bicepcheck.evaluation.values import Deployed, is_known, members
+from tools.bicepcheck.evaluation.values import Deployed, is_known
 from tools.bicepcheck.problems import Problem
 from tools.bicepcheck.rules import azure
 from tools.bicepcheck.rules.names_in_code import App
@@ -77,26 +77,12 @@ REQUIRED: dict[str, dict[str, tuple[Any, ...]]] = {
 }
 """By type: a path, the reason, and the allowed values; ``?`` after the path: may be absent."""
 
-_ALWAYS_ENABLED = (
-    azure.ACTION_GROUP,
-    azure.METRIC_ALERT,
-    azure.LOG_ALERT,
-    azure.DIAGNOSTICS,
-    azure.BUDGET,
-    azure.LIFECYCLE,
-)
-"""Types that have no effect when `enabled` is false."""
-
 
 def check(deployment: EvaluatedFolder, _app: App) -> Iterator[Problem]:
     """Check all resources that the deployment creates."""
     for one in deployment.deployed:
         for path, (reason, *allowed) in REQUIRED.get(one.type, {}).items():
             yield from _required(one, path, allowed, reason)
-        for at, value in members(one.body):
-            if at[-1] == "enabled" and value is False and one.type in _ALWAYS_ENABLED:
-                message = f"{one.symbol}: {'.'.join(at)} is false; set it to true"
-                yield one.problem("policy", message, *at)
 
 
 def _required(one: Deployed, path: str, allowed: list[Any], reason: str) -> Iterator[Problem]:

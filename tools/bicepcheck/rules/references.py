@@ -51,8 +51,6 @@ def check(deployment: EvaluatedFolder, _app: App) -> Iterator[Problem]:
         if watched := _ALERT_SCOPES.get(one.type):
             for item in one.at("properties", "scopes") or []:
                 yield from _id(one, ("properties", "scopes"), item, watched)
-    for site in deployment.of(azure.SITE):
-        yield from _package(site, deployment)
 
 
 def _expected(path: tuple[str, ...]) -> Iterator[str]:
@@ -93,28 +91,3 @@ def _existing(one: Deployed, deployment: EvaluatedFolder) -> Iterator[Problem]:
         if names and one.name not in names:
             message = f"{one.symbol}: the network has no subnet {shown(one.name)!r}"
             yield one.problem("reference", message)
-
-
-def _package(one: Deployed, deployment: EvaluatedFolder) -> Iterator[Problem]:
-    """The app's package is in a container that the deployment creates and no rule empties."""
-    path = ("properties", "functionAppConfig", "deployment", "storage", "value")
-    value = one.at(*path)
-    if value is None:
-        return
-    container = azure.path_at_service(value, "blob", deployment.of(azure.STORAGE))
-    emptied = [
-        str(prefix)
-        for policy in deployment.of(azure.LIFECYCLE)
-        for at, prefixes in members(policy.body)
-        if at[-1] == "prefixMatch" and isinstance(prefixes, list)
-        for prefix in prefixes
-    ]
-    if container is None:
-        message = "the package must be in a container of the storage account"
-    elif any(prefix.startswith(f"{container}/") for prefix in emptied):
-        message = f"a lifecycle rule empties the package's container {container!r}"
-    elif container not in [made.name for made in deployment.of(azure.CONTAINER)]:
-        message = f"the deployment does not create the package's container {container!r}"
-    else:
-        return
-    yield one.problem("reference", message, *path)

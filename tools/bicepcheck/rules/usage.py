@@ -54,13 +54,7 @@ def _unused(file: File) -> Iterator[Problem]:
                     if name and name not in used:
                         message = f"nothing uses the import '{name}'; delete it"
                         yield file.problem(one, "unused", message)
-            case (
-                s.Param()
-                | s.Var()
-                | s.TypeAlias()
-                | s.FunctionDeclaration()
-                | s.ResourceDeclaration()
-            ):
+            case s.Param() | s.Var() | s.TypeAlias() | s.ResourceDeclaration():
                 deploys = isinstance(one, s.ResourceDeclaration) and not one.existing
                 silenced = "#disable-next-line no-unused" in ["", *lines][one.line - 1]
                 if not (one.name in used or one.has("export") or deploys or silenced):
@@ -98,7 +92,7 @@ def _late(file: File, node: s.Node, seen: frozenset[str]) -> str | None:
     """Return the name of a resource or module whose result *node* reads."""
     if isinstance(node, s.Member):
         owner = node.of
-        while isinstance(owner, s.Index | s.NonNull):
+        while isinstance(owner, s.Index):
             owner = owner.of
         declared = file.symbols.get(owner.name) if isinstance(owner, s.Name) else None
         if isinstance(declared, s.Deployable) and node.name not in _KNOWN_BEFOREHAND:
@@ -107,6 +101,4 @@ def _late(file: File, node: s.Node, seen: frozenset[str]) -> str | None:
         declared = file.symbols.get(node.name)
         if isinstance(declared, s.Var):
             return _late(file, declared.value, seen | {node.name})
-    if isinstance(node, s.Invocation) and node.name == "reference":
-        return "reference()"
     return next(filter(None, (_late(file, child, seen) for child in node.children)), None)

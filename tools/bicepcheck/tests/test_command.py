@@ -9,7 +9,8 @@ import pytest
 
 from tools.bicepcheck import __main__ as command
 from tools.bicepcheck.check import LIMITS
-from tools.bicepcheck.score import EXAMPLE
+
+EXAMPLE = Path(command.__file__).parent / "example"
 
 
 def test_good_templates_pass_and_limits_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
