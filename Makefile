@@ -97,9 +97,9 @@ static: develop
 $(QUICK): develop
 	@$(PY) -m pytest -q $(BRIEF) $@
 
-infra: develop ## check the Bicep templates without Azure, and score the checker on seeded faults
+infra: develop ## check the Bicep templates without Azure, and the checker on seeded faults
 	@$(PY) -m tools.bicepcheck infra
-	@$(PY) -m tools.bicepcheck.score
+	@$(PY) -m pytest -q tools
 
 worker: $(WORKER)/.stamp ## install the worker library for tests/worker (part of `make test`)
 
@@ -108,7 +108,7 @@ clients: $(patsubst tests/clients/%.txt,$(OLDER)/%/.stamp,$(wildcard tests/clien
 test: develop worker clients ## run every check and test, with full property tests
 	@$(MAKE) --no-print-directory -o develop -j 4 -O $(QUICK) infra static BRIEF=
 	@$(PY) -m tests.package_list --size
-	@$(PY) -m pytest -q $(BESIDE) $(addprefix --ignore=,$(QUICK)) tests tools
+	@$(PY) -m pytest -q $(BESIDE) $(addprefix --ignore=,$(QUICK)) tests
 
 az: develop $(AZ)/.stamp ## run the examples of docs/az.md with Azure CLI, and record its requests (first installs it: 733 MB, some minutes)
 	@$(PY) -m tests.az

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from tools.bicepcheck.evaluation.scenarios import deployments
 from tools.bicepcheck.problems import ProblemReport
-from tools.bicepcheck.reading import nodes as s
 from tools.bicepcheck.reading.folder import Folder
 from tools.bicepcheck.rules import (
     agreement,
@@ -58,7 +57,7 @@ def check(root: Path) -> ProblemReport:
         report.problems.update(rule(folder))
     if not report.problems:
         report.problems.update(parameters.check(folder))
-        names = names_in_code.of_folder(folder.root, _texts(folder))
+        names = names_in_code.of_folder(folder.root)
         for deployment in deployments(folder):
             report.problems.update(resources.check(deployment))
             for of_deployment in () if report.problems else _OF_DEPLOYMENTS:
@@ -68,13 +67,3 @@ def check(root: Path) -> ProblemReport:
     if report.problems:
         report.unchecked.add("the rest of the deployment: the problems above come first")
     return report
-
-
-def _texts(folder: Folder) -> frozenset[str]:
-    """Return all string literals and keys in a folder."""
-    return frozenset(
-        str(node.value if isinstance(node, s.Literal) else node.key)
-        for file in folder.readable
-        for node in file.nodes
-        if isinstance(node, s.Literal | s.Property)
-    )

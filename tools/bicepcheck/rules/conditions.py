@@ -18,10 +18,6 @@ def check(folder: Folder) -> Iterator[Problem]:
                     "the value is used where it is empty, not where it is set: swap the branches"
                 )
                 yield file.problem(ternary, "condition", message)
-        for one in file.all(s.Deployable):
-            if _condition_is_inverted(one):
-                message = f"'{one.name}' is deployed only when a value that it uses is empty"
-                yield file.problem(one, "condition", f"{message}: negate the condition")
 
 
 def _ternary_is_inverted(node: s.Ternary) -> bool:
@@ -33,13 +29,6 @@ def _ternary_is_inverted(node: s.Ternary) -> bool:
     return False
 
 
-def _condition_is_inverted(one: s.Deployable) -> bool:
-    tests = _conjuncts(one.test) if one.test else ()
-    return any(
-        when and _mentions(one.body, value) for test in tests for value, when in _empty_tests(test)
-    )
-
-
 def _empty_tests(test: s.Node, *, when: bool = True) -> Iterator[tuple[s.Node, bool]]:
     """Yield a value that a test compares with empty, and whether it is empty if the test holds."""
     match test:
@@ -49,14 +38,6 @@ def _empty_tests(test: s.Node, *, when: bool = True) -> Iterator[tuple[s.Node, b
             yield arg, when
         case s.Binary(op="==" | "!=", right=s.Literal(value="" | 0 | None | False)):
             yield test.left, when == (test.op == "==")
-
-
-def _conjuncts(test: s.Node) -> Iterator[s.Node]:
-    if isinstance(test, s.Binary) and test.op == "&&":
-        yield from _conjuncts(test.left)
-        yield from _conjuncts(test.right)
-    else:
-        yield test
 
 
 def _path(node: s.Node) -> tuple[str, ...] | None:

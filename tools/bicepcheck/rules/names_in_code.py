@@ -11,7 +11,6 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = Path(__file__).resolve().parents[1] / "data" / "example-app.json"
 """The names of the app that the example was written for."""
 
@@ -45,33 +44,16 @@ class App:
     service: str  # its name in azure.yaml
     retention_days: int
 
-    def names(self) -> frozenset[str]:
-        """Return the names by which a folder of templates can be recognized."""
-        return self.queues | self.tables | self.containers | self.required
 
-
-def of_folder(folder: Path, texts: frozenset[str]) -> App:
-    """
-    Return the app that templates in *folder* deploy; *texts*: the strings and keys in them.
-
-    It is the one beside the folder. A folder without an app beside it is a copy, either of the
-    example or of this project's templates.
-    """
+def of_folder(folder: Path) -> App:
+    """Return the app beside a folder of templates; without one, that of the example."""
     beside = folder.resolve().parent
-    if (beside / "azure.yaml").exists() and (beside / "host.json").exists():
-        return read(beside)
-    return min((_own(), of_json(EXAMPLE)), key=lambda app: len(app.names() - texts))
+    return read(beside) if (beside / "azure.yaml").exists() else _of_example()
 
 
 @cache
-def _own() -> App:
-    return read(ROOT)
-
-
-@cache
-def of_json(path: Path) -> App:
-    """Return an app from a JSON file with the fields of `App`."""
-    values = json.loads(path.read_text(encoding="utf-8"))
+def _of_example() -> App:
+    values = json.loads(EXAMPLE.read_text(encoding="utf-8"))
     found: dict[str, Any] = {field.name: values[field.name] for field in fields(App)}
     found |= {name: frozenset(one) for name, one in found.items() if isinstance(one, list)}
     found["events"] = {name: frozenset(one) for name, one in found["events"].items()}

@@ -96,9 +96,8 @@ def _scope(one: Deployed, role: str) -> Iterator[Problem]:
 
 def _principal(one: Deployed, holder: Any) -> Iterator[Problem]:
     path = ("properties", "principalId")
-    if isinstance(holder, Ref):
-        if holder.path != path:
-            yield one.problem("role", f"principalId must be a principalId, not {holder}", *path)
+    if isinstance(holder, Ref) and holder.path != path:
+        yield one.problem("role", f"principalId must be a principalId, not {holder}", *path)
 
 
 def _name(one: Deployed) -> Iterator[Problem]:
