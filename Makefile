@@ -10,11 +10,10 @@ BROWSER := tests/browser
 BULLMQ := bench/peers/bullmq
 CORE_TOOLS := tests/core_tools
 CELERY := .venv-celery
-PRICE := .venv-price
 AZ := .az
 AUDIT := .venv-audit
 # Files that pip installs from, and folders that npm installs in.
-PINNED := $(wildcard requirements*.txt tests/clients/*.txt) tests/az/requirements.txt bench/peers/celery/requirements.txt bench/price/requirements.txt
+PINNED := $(wildcard requirements*.txt tests/clients/*.txt) tests/az/requirements.txt bench/peers/celery/requirements.txt
 LOCKED := . $(JAVASCRIPT) $(BROWSER) $(BULLMQ) $(CORE_TOOLS)
 CODE := pushgrid shared devhost cli testbed bench tests tools $(wildcard *_function)
 QUICK := tests/unit tests/functional
@@ -76,10 +75,6 @@ $(CELERY)/.stamp: bench/peers/celery/requirements.txt $(VENV)/pyvenv.cfg
 	@sh setup.sh celery $(CELERY)
 	@touch $@
 
-# Where it can't be installed, the benchmark says what it leaves out.
-$(PRICE)/.stamp: bench/price/requirements.txt $(VENV)/pyvenv.cfg
-	@if sh setup.sh price $(PRICE); then touch $@; fi
-
 run: setup ## run an end-to-end demo on real components (ONCE=1: exit when it is complete)
 	@$(PY) -m cli demo $(if $(ONCE),--once)
 
@@ -135,14 +130,14 @@ fmt: develop ## format, and fix lint errors that can be fixed automatically
 	@$(PY) -m ruff check --quiet --fix-only $(CODE)
 	@$(PY) -m ruff format --quiet $(CODE)
 
-bench: develop $(if $(filter peers,$(OF)),$(BULLMQ)/node_modules/.stamp $(CELERY)/.stamp) $(if $(filter price,$(or $(OF),price)),$(PRICE)/.stamp) ## measure what a delivery costs (OF=slow: slow endpoints; OF=isolation: healthy beside failing ones; OF=filters; OF=operations; OF=peers: beside job queues; APP=path: of another checkout)
+bench: develop $(if $(filter peers,$(OF)),$(BULLMQ)/node_modules/.stamp $(CELERY)/.stamp) ## measure what a delivery costs (OF=slow: slow endpoints; OF=isolation: healthy beside failing ones; OF=filters; OF=operations; OF=peers: beside job queues; APP=path: of another checkout)
 	@APP="$(APP)" $(PY) -m bench $(or $(OF),price) $(ARGS)
 
 soak: develop ## attack a deployment for half an hour: kills, faults, outages, shortages; judges each delivery (ARGS="--minutes 5"; OF=ratios: a slow endpoint, an outage)
 	@$(PY) -m bench $(or $(OF),soak) $(ARGS)
 
 clean: ## remove everything that setup and tests created
-	@rm -rf $(VENV) $(WORKER) $(CELERY) $(PRICE) $(AZ) $(AUDIT) $(OLDER) node_modules $(JAVASCRIPT)/node_modules $(BROWSER)/node_modules $(BULLMQ)/node_modules $(CORE_TOOLS)/node_modules .soak dist *.egg-info .hypothesis .coverage .*_cache .import-linter.log
+	@rm -rf $(VENV) $(WORKER) $(CELERY) $(AZ) $(AUDIT) $(OLDER) node_modules $(JAVASCRIPT)/node_modules $(BROWSER)/node_modules $(BULLMQ)/node_modules $(CORE_TOOLS)/node_modules .soak dist *.egg-info .hypothesis .coverage .*_cache .import-linter.log
 	@find $(CODE) -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean ## also remove local.settings.json, .azurite/ and the files in scratch/

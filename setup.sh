@@ -2,7 +2,7 @@
 # Installs what local runs and tests need. Without arguments, it installs what running needs, a virtual
 # environment and Azurite, if they are missing or out of date; `develop` installs what checks and tests
 # need as well. Other parts: `settings`, `worker FOLDER`,
-# `celery FOLDER`, `price FOLDER`, `az FOLDER`, `audit FOLDER`, `client FILE FOLDER` and
+# `celery FOLDER`, `az FOLDER`, `audit FOLDER`, `client FILE FOLDER` and
 # `javascript FOLDER`.
 set -eu
 venv=.venv
@@ -200,10 +200,6 @@ case ${1:-} in
     say "installing Celery into $2"
     "$venv/bin/python" -m venv --clear "$2"
     pip "$2/bin/python" bench/peers/celery/requirements.txt ;;
-  price)
-    say "installing py-spy into $2"
-    "$venv/bin/python" -m venv --clear "$2"
-    pip "$2/bin/python" bench/price/requirements.txt ;;
   az)
     say "installing Azure CLI into $2: 733 MB, two to four minutes"
     "$venv/bin/python" -m venv --clear "$2"

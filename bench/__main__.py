@@ -17,7 +17,6 @@ MEASUREMENTS = (
     "operations",
     "ratios",
     "soak",
-    "soak.repeats",
     "peers",
 )
 

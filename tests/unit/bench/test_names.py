@@ -9,7 +9,7 @@ import pytest
 from bench import isolation, slow
 from bench.__main__ import MEASUREMENTS, main
 from bench.peers.cases import CASES as PEERS
-from bench.price.command import CASES as PRICED
+from bench.price import CASES as PRICED
 
 
 @pytest.mark.parametrize(

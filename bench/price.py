@@ -1,22 +1,17 @@
-"""Measures each kind of load twice: what it costs, and where the host's time goes."""
+"""Measures what a delivery costs: processor time of host and storage."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
 from functools import partial
-from pathlib import Path
 
-from bench.load import Case, progress, running_app, running_sink, settings
+from bench.load import Case, running_app, running_sink, settings
 from bench.peers.cases import CASES as PEERS
 from bench.peers.measuring import SECONDS, load, warm_up
 from bench.peers.pushgrid import target_of
-from bench.price.profiler import ProfilerError, sampled
 from bench.report import Measure, PhaseResult, processor_seconds, run
 from devhost.azurite import running_azurite
-
-_PROFILER = Path(__file__).parents[2] / ".venv-price" / "bin" / "py-spy"
-_SAMPLED = 2  # times as long as the load that is timed
 
 
 def price(case: Case, options: Sequence[str] = (), *, is_quick: bool) -> Iterator[PhaseResult]:
@@ -39,12 +34,6 @@ def price(case: Case, options: Sequence[str] = (), *, is_quick: bool) -> Iterato
         for name, pid in processes.items():
             spent = processor_seconds(pid) - before[name]
             row[f"{name} CPU ms"] = spent / figures.deliveries * 1000
-        try:
-            with sampled(_PROFILER, host.process.pid) as shares:
-                load(target, case, sink, rate, seconds * _SAMPLED)
-            row |= shares
-        except ProfilerError as fault:
-            progress(f"the shares are left out: {fault}")
         yield PhaseResult(phase="", figures=row)
 
 
