@@ -133,22 +133,6 @@ def test_a_deployment_is_done_when_the_app_answers(shell: Shell, code: int, trie
     assert [call[-1] for call in asked] == ["said/status/health"] * tries
 
 
-def test_nothing_is_deployed_that_is_not_tested_or_while_another_deployment_runs() -> None:
-    for name in ("ci.yml", "deploy.yml"):
-        assert "      - run: make test PYTHON=python" in WORKFLOWS[name]
-    assert "  deploy:\n    needs: test\n" in DEPLOY
-    assert "  cancel-in-progress: false\n" in DEPLOY
-
-
-def test_azd_deploys_this_folder_as_a_python_function_app() -> None:
-    lines = [line.partition(" #")[0] for line in HOOKS.splitlines() if not line.startswith("#")]
-    text = "\n".join(lines)
-
-    assert "\ninfra:\n  provider: bicep\n  path: infra\nservices:\n" in text
-    assert "\n    project: .\n    language: python\n    host: function\n" in text
-    assert "\nhooks:\n  postdeploy:\n    posix:\n      shell: sh\n" in text
-
-
 def test_an_azd_that_would_upload_the_whole_checkout_is_refused() -> None:
     """azd reads `.funcignore` since 1.18.0 (its change log, 2025-07-17)."""
     required = re.search(r'^requiredVersions:\n  azd: ">= (\S+)"', HOOKS, re.MULTILINE)
@@ -194,13 +178,6 @@ def test_the_workflow_has_the_rights_and_the_values_that_the_guide_asks_for() ->
     assert len(login) == 3
 
 
-def test_every_push_and_request_is_compiled_by_azure_s_compiler() -> None:
-    text = WORKFLOWS["ci.yml"]
-
-    assert "on:\n  push:\n    branches: [main]\n  pull_request:\n" in text
-    assert re.findall(r"az bicep build --file (\S+)", text) == ["infra/main.bicep"]
-
-
 def _parsed(text: str) -> Any:
     return yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - builds only texts; `on` is one
 
@@ -221,12 +198,6 @@ def test_workflows_meet_the_published_schema_and_name_commands_that_are_there(te
     for script in _scripts(text):
         assert subprocess.run(["/bin/bash", "-n", "-c", script], check=False).returncode == 0
         assert set(re.findall(r"^\s*make ([\w-]+)", script, re.MULTILINE)) <= targets
-
-
-def test_the_hosted_ci_also_does_what_needs_more_than_the_registries() -> None:
-    made = re.findall(r"- run: make (\w+)", WORKFLOWS["ci.yml"])
-
-    assert made == ["test", "wheel", "audit", "coretools"]
 
 
 def test_a_trial_removes_what_it_has_deployed_even_if_it_failed(shell: Shell) -> None:

@@ -136,27 +136,8 @@ def test_the_zip_holds_no_zip(tmp_path: Path) -> None:
         assert package.namelist() == [".funcignore"]
 
 
-def test_a_zip_that_cannot_be_written_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["--zip", str(tmp_path / "nowhere" / "app.zip")])
-
-    assert ended.value.code == 2
-    assert "No such file or directory" in capsys.readouterr().err
-
-
 def test_git_keeps_no_secrets_of_an_environment() -> None:
     assert {".azure/", ".env", "*.zip"} <= set((ROOT / ".gitignore").read_text().split())
-
-
-def test_as_a_program_it_prints_the_list_and_the_size(capsys: pytest.CaptureFixture[str]) -> None:
-    main([])
-    *listed, last = capsys.readouterr().out.splitlines()
-    main(["--size"])
-
-    assert [Path(line) for line in listed] == package_list()
-    assert capsys.readouterr().out == f"{last}\n"
 
 
 _TOP_LEVEL = {path.name for path in ROOT.iterdir() if path.is_dir()}

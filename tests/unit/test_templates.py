@@ -150,11 +150,6 @@ def test_the_python_is_the_one_that_is_tested_before_each_deployment() -> None:
         assert deployed[1] in found.groups(), page
 
 
-def test_alerts_can_be_made_before_the_app_has_written_a_line() -> None:
-    """A rule is refused while a table of its query does not exist, unless it is not validated."""
-    assert "skipQueryValidation: true\n" in template("modules/alerts.bicep")
-
-
 def test_a_setting_that_is_written_empty_has_its_default() -> None:
     storage = {"AzureWebJobsStorage": "x"}
     empty = {name: "" for name in settings.NAMES.values() if name not in storage}
@@ -192,11 +187,6 @@ def test_payloads_outlive_the_app_s_own_care_for_them() -> None:
     )
 
 
-def test_a_request_never_waits_for_a_thread() -> None:
-    assert written_settings()["PYTHON_THREADPOOL_THREAD_COUNT"] == "string(scale.httpConcurrency)"
-    assert "perInstanceConcurrency: scale.httpConcurrency" in template("modules/app.bicep")
-
-
 def test_the_host_says_nothing_of_runs_that_succeed_but_passes_on_every_line_of_ours() -> None:
     """Its two lines a run would cost more than the run; requests are kept beside them."""
     levels = json.loads((ROOT / "host.json").read_text())["logging"]["logLevel"]
@@ -216,15 +206,3 @@ def test_all_instances_fit_into_a_region_s_quota() -> None:
     assert most
     assert "= 2048" in parameter("instanceMemoryMB")
     assert 3 * int(most[1]) + 2 <= 250
-
-
-def test_the_parameters_file_gives_every_parameter_and_no_other() -> None:
-    document = json.loads(template("main.parameters.json"))
-    values = {name: each["value"] for name, each in document["parameters"].items()}
-    declared = re.findall(r"^param (\w+) \S+( = (.+))?$", template("main.bicep"), re.MULTILINE)
-
-    assert list(values) == [name for name, *_ in declared]
-    for name, _, default in declared:
-        given = re.fullmatch(r"\$\{[A-Z_]+(?:=(.*))?\}", values[name])
-        assert given, values[name]
-        assert (given[1] or "") == default.strip("'"), name

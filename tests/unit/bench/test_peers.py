@@ -14,7 +14,7 @@ from bench.peers import comparison
 from bench.peers.cases import CASES
 from bench.peers.measuring import Figures
 from bench.peers.system import Need, PublishTarget, System, SystemFailedError
-from bench.peers.table import FigureRange, Results, rows, spread, table
+from bench.peers.table import FigureRange, Results, rows, table
 
 SINGLE = "single events, 1 subscription"
 RUN = Figures(
@@ -32,11 +32,6 @@ RUN = Figures(
 
 def delivering(*rates: float | None) -> list[Figures | None]:
     return [replace(RUN, delivered=rate) if rate else None for rate in rates]
-
-
-def test_a_spread_is_the_median_between_least_and_most_of_what_is_known():
-    assert spread([3.0, None, 1.0, 8.0]) == FigureRange(3.0, 1.0, 8.0)
-    assert spread([None]) is None
 
 
 def test_ratios_are_those_of_the_same_repetition():
@@ -70,13 +65,6 @@ def test_output_batches_are_compared_with_single_events_of_the_job_queue():
     assert single.ratio is None
     assert batched.title == f"{batches}: delivered/s"
     assert batched.ratio == FigureRange(1.5, 1.5, 1.5)
-
-
-@pytest.mark.parametrize(
-    ("rate", "cell"), [(2732.4, "2,732"), (64.25, "64.2"), (2.083, "2.08"), (0.0444, "0.0444")]
-)
-def test_a_number_has_three_digits_or_its_whole_part(rate: float, cell: str):
-    assert f"| {cell} ({cell}-{cell})" in table({SINGLE: {"Celery": delivering(rate)}}, {})
 
 
 def test_the_table_names_losses_repeats_and_versions():

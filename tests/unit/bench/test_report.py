@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 
-from bench.report import PhaseResult, run, table, ticks_of
+from bench.report import PhaseResult, run, table
 
 SLOW = PhaseResult(
     case="slow",
@@ -46,22 +43,6 @@ def test_rates_and_counts_have_a_least_and_all_else_a_most(figure: str, missed: 
     assert [row.figures[figure] for row in rows if row.missed] == missed
 
 
-@pytest.mark.parametrize(
-    ("limit", "options", "code"), [(30.0, [], 0), (10.0, [], 1), (10.0, ["--quick"], 0)]
-)
-def test_only_chosen_cases_are_measured_and_judged_unless_they_are_tried(
-    limit: float, options: list[str], code: int, capsys: pytest.CaptureFixture[str]
-):
-    def measured(*, is_quick: bool) -> Iterator[PhaseResult]:
-        assert is_quick is bool(options)
-        yield PhaseResult(phase="", figures={"seconds": 20.0}, wanted={"seconds": limit})
-
-    cases = {"this one": measured, "that one": measured}
-
-    assert run(argparse.ArgumentParser(), ["--case", "this", *options], cases) == code
-    assert "that one" not in capsys.readouterr().out
-
-
 def test_a_case_that_fails_ends_no_other(capsys: pytest.CaptureFixture[str]):
     def failing(*, is_quick: bool) -> Iterator[PhaseResult]:
         yield PhaseResult(phase="before", figures={"seconds": 1.0})
@@ -72,18 +53,3 @@ def test_a_case_that_fails_ends_no_other(capsys: pytest.CaptureFixture[str]):
     out = capsys.readouterr().out
     assert out.count("before") == 2
     assert "failed: a: no memory, False\nfailed: b:" in out
-
-
-@pytest.mark.parametrize("ends", ["", "; sys.stdin.read()"])
-def test_the_time_of_a_child_is_ours_while_it_runs_and_when_it_has_ended(ends: str):
-    spin = f"import sys, time\nwhile time.process_time() < 0.2: pass\nprint(){ends}"
-    before = ticks_of(os.getpid())
-    with subprocess.Popen(
-        [sys.executable, "-c", spin], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as child:
-        assert child.stdout
-        child.stdout.readline()
-        if not ends:
-            child.wait()
-
-        assert ticks_of(os.getpid()) - before > 0.1 * os.sysconf("SC_CLK_TCK")
