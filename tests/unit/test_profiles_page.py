@@ -108,6 +108,12 @@ def answers(endpoint: EndpointType) -> list[list[str]]:
     ]
 
 
+def differing_answers() -> list[list[str]]:
+    """Return the rows in which Azure resources have other rules than webhooks."""
+    webhooks = answers(EndpointType.WEBHOOK)
+    return [row for row in answers(EndpointType.AZURE) if row not in webhooks]
+
+
 def rendered(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
@@ -116,7 +122,7 @@ HEAD = ["", *PROFILES]
 EXPECTED = {
     "rules": [HEAD, *([name, *map(rule, PROFILES.values())] for name, rule in RULES.items())],
     "answers of webhooks": [HEAD, *answers(EndpointType.WEBHOOK)],
-    "answers of Azure resources": [HEAD, *answers(EndpointType.AZURE)],
+    "answers of Azure resources": [HEAD, *differing_answers()],
     "probation": [
         ["outcome", "nothing is sent for"],
         *([f"`{each}`", in_words(wait)] for each, wait in PROFILES["latest"].probation.items()),
