@@ -20,7 +20,7 @@ from cli.costs.model import (
     fixed_costs,
     saved_by_a_slower_schedule,
 )
-from cli.costs.report import money, text
+from cli.costs.report import money
 from cli.costs.workload import Workload
 
 _DOCS = Path(__file__).parents[2] / "docs"
@@ -46,10 +46,6 @@ _LOADS = (  # events, fanout, batch, size, failure rate, MB
 def rendered(page: str) -> str:
     """Return *page* with its tables rendered anew."""
     return _TABLE.sub(lambda found: f"{found[1]}{_TABLES[found['name']]()}\n{found[3]}", page)
-
-
-def _example() -> str:
-    return f"```\n{text(_compared(*_LOADS[1]))}\n```"
 
 
 def _loads() -> str:
@@ -149,7 +145,6 @@ def _million() -> str:
 
 
 _TABLES: Mapping[str, Callable[[], str]] = {
-    "example": _example,
     "loads": _loads,
     "idle": _idle,
     "beside": _beside,

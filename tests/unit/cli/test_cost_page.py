@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
 from cli.costs.data import prices
 from cli.costs.page import PAGES, plain, rendered
-from cli.program import main
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
@@ -19,14 +17,6 @@ def test_the_tables_are_what_the_model_says(page: Path):
 
     assert "<!-- end -->" in written
     assert rendered(written) == written
-
-
-def test_the_example_is_what_its_command_prints(capsys: pytest.CaptureFixture[str]):
-    command, output = re.findall(r"```(?:sh)?\n(.*?)\n```", PAGES[0].read_text(), re.DOTALL)[:2]
-
-    assert main(command.split("-m cli ")[1].split()) == 0
-
-    assert capsys.readouterr().out.strip() == output
 
 
 def test_the_page_shows_every_price():
