@@ -1,5 +1,5 @@
 """
-Runs the examples of `docs/az.md` with Azure CLI, and records their requests as conversations.
+Runs the examples in the JSON files here with Azure CLI; records their requests as conversations.
 
 `make az` installs Azure CLI and runs this. The exit code is 1 if an example did something else.
 """
@@ -69,7 +69,7 @@ def main() -> int:
     with _deployment() as (environ, names):
         for group in read_groups():
             failed += _run(group, environ, names)
-    print(f"{failed} failed" if failed else "every example does what docs/az.md says")
+    print(f"{failed} failed" if failed else "every example does what its file says")
     return 1 if failed else 0
 
 

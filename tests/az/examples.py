@@ -1,4 +1,4 @@
-"""Reads the examples of `docs/az.md`: commands for Azure CLI, and what each does here."""
+"""Reads the examples in the JSON files here: commands for Azure CLI, and what each does."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-#: In the order in which they are run and shown.
+#: In the order in which they are run.
 TITLES = ("login", "topics", "subscriptions", "sources", "namespaces", "metrics")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
     """
-    A *command* of the shell, and what the page says that it does *here*.
+    A *command* of the shell, and what it does *here*.
 
     *editions* are those that have the example, or name the setting. *code* is the exit code.
     *shows* are members of the output by path, where ``length`` is that of a list; *says* is
@@ -28,11 +28,6 @@ class Example:
     code: int = 0
     shows: Mapping[str, Any] = field(default_factory=dict)
     says: str = ""
-
-    @property
-    def row(self) -> str:
-        """Return the example as a row of the page."""
-        return f"| `{self.command}` | {self.editions} | {self.here} |"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
