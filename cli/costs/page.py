@@ -86,14 +86,6 @@ def _beside() -> str:
     return _table(("not included", "2,048 MB", "512 MB"), rows)
 
 
-def _steps() -> str:
-    rows = [
-        (step, ", ".join(f"{count:g} {kind}" for kind, count in operations.items()))
-        for step, operations in measured().steps.items()
-    ]
-    return _table(("once for each", "storage operations"), rows)
-
-
 def _runs() -> str:
     times = measured().runs
     first = [(name, times[name], times[f"{name} event"]) for name in ("publish", "deliver")]
@@ -110,21 +102,6 @@ def _scenarios() -> str:
         f"Measured on {found.measured}: {len(scenarios())} scenarios, {published:,} events"
         f" ({versions})."
     )
-
-
-def _prices() -> str:
-    rows = [
-        (
-            each.meter,
-            f"{plain(each.price)} for {_unit(each.per, each.unit)}",
-            f"{each.free:,.0f}" if each.free else "",
-            each.region,
-            each.date,
-            each.source,
-        )
-        for each in prices().values()
-    ]
-    return _table(("meter", "dollars", "free a month", "region", "as of", "from"), rows)
 
 
 def _million() -> str:
@@ -148,10 +125,8 @@ _TABLES: Mapping[str, Callable[[], str]] = {
     "loads": _loads,
     "idle": _idle,
     "beside": _beside,
-    "steps": _steps,
     "runs": _runs,
     "scenarios": _scenarios,
-    "prices": _prices,
     "million": _million,
 }
 
@@ -170,16 +145,6 @@ def _totals(comparison: Comparison) -> tuple[str, ...]:
 
 def _ms(seconds: float) -> str:
     return f"{seconds * 1000:.3g} ms"
-
-
-def _unit(per: int, unit: str) -> str:
-    article = "an" if unit[0] in "aeiou" else "a"
-    return f"{per:,} {unit}" if per > 1 else f"{article} {unit}"
-
-
-def plain(number: float) -> str:
-    """Format *number* without an exponent."""
-    return f"{number:.9f}".rstrip("0").rstrip(".")
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

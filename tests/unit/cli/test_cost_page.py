@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.costs.data import prices
-from cli.costs.page import PAGES, plain, rendered
+from cli.costs.page import PAGES, rendered
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
@@ -17,10 +16,3 @@ def test_the_tables_are_what_the_model_says(page: Path):
 
     assert "<!-- end -->" in written
     assert rendered(written) == written
-
-
-def test_the_page_shows_every_price():
-    page = PAGES[0].read_text()
-
-    for each in prices().values():
-        assert f"| {each.meter} | {plain(each.price)} for " in page
