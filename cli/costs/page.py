@@ -1,7 +1,7 @@
 """
-Writes the tables of docs/cost.md and docs/deploy.md: ``python -m cli.costs.page``.
+Writes the tables of docs/cost.md: ``python -m cli.costs.page``.
 
-Each table is between ``<!-- name -->`` and ``<!-- end -->``; the rest of a page does not change.
+Each table is between ``<!-- name -->`` and ``<!-- end -->``; the rest of the page does not change.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from cli.costs.model import (
 from cli.costs.report import money
 from cli.costs.workload import Workload
 
-_DOCS = Path(__file__).parents[2] / "docs"
-PAGES = (_DOCS / "cost.md", _DOCS / "deploy.md")
+PAGE = Path(__file__).parents[2] / "docs/cost.md"
 _TABLE = re.compile(r"(<!-- (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _SMALL, _LARGE = 512, 2048  # MB
 _MILLION = 1_000_000
@@ -104,30 +103,12 @@ def _scenarios() -> str:
     )
 
 
-def _million() -> str:
-    kinds = (
-        ("published one by one", (_MILLION, 1, 1, 1024, 0.0)),
-        ("published in hundreds", (_MILLION, 1, 100, 1024, 0.0)),
-        ("one by one, each too large for a message", (_MILLION, 1, 1, 65_536, 0.0)),
-    )
-    rows = []
-    for name, load in kinds:
-        large, small = (_compared(*load, memory) for memory in (_LARGE, _SMALL))
-        figures = [
-            money(side.bills[traffic].work) for traffic in Arrivals for side in (large, small)
-        ]
-        rows.append((name, *figures, money(large.event_grid)))
-    head = ("in bursts, 2,048 MB", "512 MB", "spread out, 2,048 MB", "512 MB", "Event Grid")
-    return _table(("a million events, one subscription each, all delivered", *head), rows)
-
-
 _TABLES: Mapping[str, Callable[[], str]] = {
     "loads": _loads,
     "idle": _idle,
     "beside": _beside,
     "runs": _runs,
     "scenarios": _scenarios,
-    "million": _million,
 }
 
 
@@ -153,6 +134,5 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 
 
 if __name__ == "__main__":
-    for path in PAGES:
-        path.write_text(rendered(path.read_text()))
+    PAGE.write_text(rendered(PAGE.read_text()))
     sys.exit(0)
