@@ -97,15 +97,17 @@ def failure_cell(profile: DeliveryProfile, endpoint: EndpointType, failure: Fail
 
 
 def answers(endpoint: EndpointType) -> list[list[str]]:
+    """Return a row for each status, and one for the failures that have the same rules."""
     rows = [
         [str(status), *(status_cell(row, endpoint, status) for row in PROFILES.values())]
         for status in STATUSES
     ]
     rows.append(["others", *(status_cell(row, endpoint, 500) for row in PROFILES.values())])
-    return rows + [
-        [name, *(failure_cell(row, endpoint, failure) for row in PROFILES.values())]
-        for name, failure in FAILURES.items()
-    ]
+    failures: dict[tuple[str, ...], list[str]] = {}
+    for name, failure in FAILURES.items():
+        cells = tuple(failure_cell(row, endpoint, failure) for row in PROFILES.values())
+        failures.setdefault(cells, []).append(name)
+    return rows + [[", ".join(names), *cells] for cells, names in failures.items()]
 
 
 def differing_answers() -> list[list[str]]:
