@@ -101,19 +101,6 @@ def test_damaged_rows_are_not_taken_for_missing(pushgrid: Pushgrid):
     assert [each["id"] for each in pushgrid.arm("GET", "replays")["value"]] == [first["id"]]
 
 
-def test_a_missing_container_fails_its_source_and_no_other(pushgrid: Pushgrid, crm: Subscriber):
-    erp = crm.topic.subscribe("erp", answers=[400, 200])
-    crm.topic.publish(PLACED)
-    pushgrid.advance(hours=1)
-    assert crm.container
-    pushgrid._app.dead_letters.missing.add(crm.container)
-
-    job = replayed(pushgrid)
-
-    assert (job["state"], job["replayed"], ids(erp)) == ("Failed", 1, ["e-17"])
-    assert job["why"].startswith(f"There is no container '{crm.container}'")
-
-
 def test_countless_folders_without_dead_letters_fail_their_source_and_no_other(
     pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch
 ):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pushgrid.testing.deployment import Pushgrid
+from pushgrid.testing.driven_app import ACCOUNT_ID
 from tests.commands import Run
 
 NEW = "subscription create new -t orders --endpoint https://a.example/"
@@ -30,7 +31,7 @@ topic create shop.new --key wrong|1|pushgrid: 401
 topic create new --profile 1999|1|There is no delivery profile '1999'
 topic create shop.inv --retention-days 9|2|is not a whole number from 1 to 7
 topic update orders|2|nothing to change
-topic update orders --set colour=red|1|a topic has no such property
+topic update orders --set disableLocalAuht=true|1|disableLocalAuht: a topic has no such property
 topic update orders --set disableLocalAuth=perhaps|1|must be true or false
 topic delete nix|1|there is no topic 'nix'
 topic delete nix --yes --key wrong|1|pushgrid: 401
@@ -85,6 +86,27 @@ subscription create new -t shop.invoices --endpoint https://a.example/ --label x
 subscription create new -t shop.a --endpoint https://a.example/ --subject-ends-with y|2|use --filter
 subscription update crm -t orders|2|nothing to change
 subscription update crm -t orders --endpoint ''|2|needs one of them
+subscription update crm -t orders --signing-secret whsec_x|1|a secret, or 2 with a space between
+subscription update crm -t orders --signing-secret Hidden|1|is 'Hidden', but no secret is stored
+subscription update crm -t orders --no-sign --signing-secret x|2|only one of them can be given
+subscription create new -t orders --queue q-in --sign|2|--sign: messages in a storage queue
+subscription rotate crm -t orders|1|Sign them first: 'pushgrid subscription update NAME --topic
+subscription rotate crm -t orders --secret x|1|secret must be a secret
+subscription rotate nobody -t orders|1|there is no event subscription
+subscription create new -t orders --queue q-in --max-rate 5|2|a storage queue needs no limit
+subscription update crm -t orders --max-rate 0|2|'0' must be a whole number between 1 and 100000
+subscription update crm -t orders --max-rate /s|2|'/s' must be a whole number
+subscription update crm -t orders --max-requests 5/s|2|'5/s' must be a whole number
+subscription update crm -t orders --max-requests 100001|2|'100001' must be a whole number
+NEW --queue q-in|2|--queue: events go into a queue or to a webhook, with its options
+subscription create new -t orders --queue q-in --header A=b|2|--queue: events go into a queue or to
+subscription update inbox -t orders --batch 10|2|is a StorageQueue, which takes no such option
+subscription update crm -t orders --queue-time-to-live 1h|2|is a WebHook, which takes no such opt
+NEW --filter ''|2|--filter: an empty value removes; 'update' takes it
+NEW --event-types ''|2|--event-types: an empty value removes
+NEW --dead-letter-container ''|2|--dead-letter-container: an empty value removes
+NEW --label ''|2|--label: an empty value removes
+NEW --expires ''|2|--expires: an empty value removes
 subscription update nix -t orders --batch 3|1|there is no event subscription 'nix' of 'orders'
 subscription delete crm -t orders|2|add --yes
 subscription delete crm -t nix|1|there is no event subscription 'crm'
@@ -106,8 +128,16 @@ timeline -t orders -s crm --since yesterday|2|write 6h, 2d
 timeline -t orders -s crm --most 0|2|'--most'
 timeline -t orders -s crm#b|1|pushgrid: 40
 dead-letters list --since 1h --until 2h|2|--until must be later
+dead-letters replay --since 1h --until 2d|2|--until must be later than --since
 dead-letters show nix|1|no event subscription has a dead-letter blob
-dead-letters replay --to crm|2|write TOPIC/SUBSCRIPTION
+dead-letters show CRM/2026/2/9/12/none.json|1|no event subscription has a dead-letter blob 'CRM/2026
+dead-letters replay --to crm --container azure|2|write TOPIC/SUBSCRIPTION
+dead-letters replay -s none|1|There is no event subscription 'none'.
+dead-letters replay -t orders -s none|1|There is no event subscription 'none' of topic 'orders'.
+dead-letters replay -t none|1|There is no topic 'none'.
+dead-letters replay -t shop.none|1|There is no topic 'shop.none'.
+dead-letters replay -t orders -s drops|1|'drops' of topic 'orders' has no dead-letter destination
+dead-letters replay --container azure|1|'to'
 dead-letters cancel nix|1|There is no replay 'nix'
 events resend nix|1|only dead letters keep the event
 apply nix.json|2|No such file
@@ -134,8 +164,12 @@ def test_wrong_input_is_told_in_words(
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "e.json").write_text('{"id": "1", "eventType": "a", "subject": "s"}')
-    for topic in (pushgrid.topic("orders"), pushgrid.topic("invoices", namespace="shop")):
+    orders, invoices = pushgrid.topic("orders"), pushgrid.topic("invoices", namespace="shop")
+    queue = {"resourceId": ACCOUNT_ID, "queueName": "inbox"}
+    for topic in (orders, invoices):
         topic.subscribe("crm")
+    orders.subscribe("inbox", destination={"endpointType": "StorageQueue", "properties": queue})
+    orders.subscribe("drops", deadLetterDestination=None)
     typed, code, words = row.replace("NEW", NEW).split("|")
 
     found = run(*shlex.split(typed))
