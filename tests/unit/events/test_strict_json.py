@@ -200,11 +200,6 @@ def test_pretty_text_keeps_them_too(literals, text):
     assert re.findall(r"^    ([-0-9].*?),?$", pretty, re.MULTILINE) == literals
 
 
-def test_json_is_written_as_one_line_of_ascii():
-    assert dumps({"a": [1, 2.0]}) == '{"a":[1,2.0]}'
-    assert dumps("ë😀\n\x7f") == '"\\u00eb\\ud83d\\ude00\\n\\u007f"'
-
-
 def test_values_outside_json_are_not_written():
     with pytest.raises(ValueError, match="not JSON compliant"):
         dumps(float("nan"))
