@@ -122,6 +122,19 @@ def test_topics_take_turns() -> None:
     assert schedule.numbers() == [[0], [1, 3, 2], [4, 5]]
 
 
+def test_a_topic_that_was_passed_over_is_first_in_the_next_commit() -> None:
+    schedule = Schedule()
+    schedule.arrive()
+    for _ in range(MAX_UNDER_WAY - 1):
+        schedule.arrive("large", 50)
+    for topic in ("a", "a", "a", "b", "b"):
+        schedule.arrive(topic, 15)
+    while schedule.under_way:
+        schedule.finish()
+
+    assert schedule.numbers()[MAX_UNDER_WAY:] == [[5], [8], [6], [9], [7]]
+
+
 def test_a_request_that_waits_no_more_is_in_no_commit() -> None:
     schedule = Schedule()
     first, gone = schedule.arrive(), schedule.arrive()
