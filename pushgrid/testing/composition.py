@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from pushgrid.testing.memory import (
@@ -62,14 +63,6 @@ class Directory(TopicReader, SubscriptionReader, Protocol):
     """Reads topics and subscriptions."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Chance:
-    """The choices that an app leaves to chance: new ids, and the jitter of retries in [0, 1)."""
-
-    new_id: Callable[[], str]
-    jitter: Callable[[], float]
-
-
 class InMemoryApp:
     """Everything but the management API, wired as `shared/wiring` does it."""
 
@@ -77,7 +70,6 @@ class InMemoryApp:
         self,
         directory: Directory,
         pusher: Pusher,
-        chance: Chance,
         clock: FakeClock,
         resources: MemoryResources,
     ) -> None:
@@ -103,7 +95,7 @@ class InMemoryApp:
         sender = MemorySender(self.queues, off_loop)
         requeue = Requeue(sender=sender, clock=watched, sleep=self._sleep)
         blocking_requeue = BlockingRequeue(requeue=requeue, run=self.loop.run)
-        records = PoisonRecords(store=self.dead_letters, clock=watched, new_id=chance.new_id)
+        records = PoisonRecords(store=self.dead_letters, clock=watched, new_id=self.new_id)
         self.intake = Intake(
             receiver=self.queues,
             records=records,
@@ -121,7 +113,7 @@ class InMemoryApp:
             subscriptions=directory,
             commits=InlineCommits(commit.run),
             clock=watched,
-            new_id=chance.new_id,
+            new_id=self.new_id,
             report=report,
             payloads_kept_for=terms.payloads_kept_for,
             off_loop=off_loop,
@@ -146,7 +138,7 @@ class InMemoryApp:
                 clock=watched,
             ),
             clock=watched,
-            jitter=chance.jitter,
+            jitter=self.draw_jitter,
             metrics=self.metrics,
             clock_records=self.clock_records,
             off_loop=off_loop,
@@ -182,11 +174,11 @@ class InMemoryApp:
             payloads=self.payloads,
             store=self.dead_letters,
             clock=watched,
-            new_id=chance.new_id,
+            new_id=self.new_id,
             metrics=self.metrics,
             notices=BlobNotices(
                 source_events=source_events,
-                new_id=chance.new_id,
+                new_id=self.new_id,
                 account="testing",
             ),
         )
@@ -211,6 +203,14 @@ class InMemoryApp:
             clock=watched,
             clock_records=self.clock_records,
         )
+
+    def new_id(self) -> str:
+        """Return a new UUID."""
+        return str(uuid.uuid4())
+
+    def draw_jitter(self) -> float:
+        """Return the jitter of a retry, in [0, 1)."""
+        return 0.0
 
     def new_process(self, parts: Parts | None = None, limit: Limit | None = None) -> Deliver:
         """Return the delivering of a process that knows nothing yet."""

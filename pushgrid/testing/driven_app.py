@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from pushgrid.testing.composition import Chance, InMemoryApp
+from pushgrid.testing.composition import InMemoryApp
 from pushgrid.testing.memory import FakeClock, MemoryResources, StoredMessage
 from pushgrid.testing.subscriber import WebhookPusher
 from shared.adapters.bridge import OnLoopPusher
@@ -73,12 +73,11 @@ class _Due(NamedTuple):
 
 class DrivenApp(InMemoryApp):
     """
-    The whole app in the test's thread, on storage in memory, until *until_end* is closed.
+    The app of `Pushgrid`, and its clock.
 
-    What is due now is done as soon as something is published; what is due later, when the test
-    advances the clock. Everything happens in the order in which it is due. What has begun is
-    finished, though time passes: a push that gets no answer takes its timeout. Retries have no
-    jitter until the test calls `randomize`.
+    Everything happens in the order in which it is due. What has begun is finished, though time
+    passes: a push that gets no answer takes its timeout. Retries have no jitter until the test
+    calls `randomize`.
     """
 
     admin_key = "the-test-s-admin-key"
@@ -98,8 +97,7 @@ class DrivenApp(InMemoryApp):
         cache_for = timedelta(seconds=30)
         cache = ResourceCache(resources, cache_for=cache_for, clock=clock.monotonic)
         self.endpoints = WebhookPusher(clock)
-        chance = Chance(new_id=self.new_id, jitter=self._draw)
-        super().__init__(cache, self.endpoints, chance, clock, resources)
+        super().__init__(cache, self.endpoints, clock, resources)
         until_end.callback(self.loop.end)
         store = InvalidatingStore(resources, cache)
         self._validate = Validate(resources=store, clock=clock, backoff=lambda _: None)
@@ -146,7 +144,6 @@ class DrivenApp(InMemoryApp):
 
     @property
     def url(self) -> str:
-        """Its URL; whoever sends requests there with `requests` is answered in process."""
         if not self._has_url:
             # Imported here: it takes as long as all of the app.
             from pushgrid.testing.in_process_http import requests_answered
@@ -157,7 +154,6 @@ class DrivenApp(InMemoryApp):
 
     @property
     def now(self) -> datetime:
-        """The time in the test, in UTC."""
         return self.clock.now()
 
     def blob_changed(self, blob: WrittenBlob) -> None:
@@ -166,14 +162,7 @@ class DrivenApp(InMemoryApp):
         self._run_until(self.now)
 
     def arm(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> Any:
-        """
-        Call the management API; return the document of its answer, or ``None``.
-
-        *path* begins with ``/``, or goes on from the resource provider: ``topics/orders``.
-
-        Raises:
-            Refused: the answer is an error.
-        """
+        """Do as `Pushgrid.arm`."""
         target = path if path.startswith("/") else f"{_PROVIDER}/{path}"
         target += f"{'&' if '?' in path else '?'}api-version={_API_VERSION}"
         body = b"" if document is None else json.dumps(document).encode()
@@ -218,13 +207,7 @@ class DrivenApp(InMemoryApp):
         return {"endpointType": "StorageBlob", "properties": properties}
 
     def advance(self, by: timedelta) -> None:
-        """
-        Let time pass; do what becomes due, when it does.
-
-        Raises:
-            AssertionError: the first that a handler raised.
-            Unsettled: at some moment there was no end to what was due.
-        """
+        """Let time pass; do what becomes due, when it does. Raises as `Pushgrid.advance`."""
         if self._is_running:
             raise RuntimeError("A handler can't advance the clock: the test does.")
         until = self.now + by
@@ -232,14 +215,13 @@ class DrivenApp(InMemoryApp):
         self.loop.advance(max(until - self.now, timedelta()))
 
     def randomize(self, seed: int) -> None:
-        """Add Event Grid's jitter to retries from now on, drawn from *seed*."""
         self._jitter, self._has_jitter = random.Random(seed), True
 
     def new_id(self) -> str:
         """Return a new UUID, the same in each run of the test."""
         return str(uuid.UUID(int=self._ids.getrandbits(128), version=4))
 
-    def _draw(self) -> float:
+    def draw_jitter(self) -> float:
         return self._jitter.random() if self._has_jitter else 0.0
 
     def _run_until(self, until: datetime) -> None:
@@ -282,8 +264,11 @@ class DrivenApp(InMemoryApp):
     def _next(self) -> _Due | None:
         """Return what is due first: of equals, a timer's run is last."""
         due = []
-        if len(self._delivering) < MESSAGES and (triggered := self._triggered()):
-            due.append(_Due(self._not_before_now(triggered), partial(self._begin, *triggered)))
+        triggering = self.queues.earliest(
+            Queue.DELIVERIES, Queue.RETRIES, besides=self._delivering.keys()
+        )
+        if triggering and len(self._delivering) < MESSAGES:
+            due.append(_Due(self._not_before_now(triggering), partial(self._begin, *triggering)))
         if waiting := self.queues.earliest(Queue.WAITING):
             at = _tick(self._not_before_now(waiting), _WAKE_EVERY)
             due.append(_Due(at, lambda: self.wake.run(self.now + _WAKE_EVERY)))
@@ -291,12 +276,6 @@ class DrivenApp(InMemoryApp):
             at = _tick(self._not_before_now(dead), _WRITE_DEAD_LETTERS_EVERY)
             due.append(_Due(at, lambda: self.write_dead_letters.run(self.now + _WAKE_EVERY)))
         return min(due, key=lambda each: each.at, default=None)
-
-    def _triggered(self) -> tuple[Queue, StoredMessage] | None:
-        """Return the message that triggers a function first."""
-        return self.queues.earliest(
-            Queue.DELIVERIES, Queue.RETRIES, besides=self._delivering.keys()
-        )
 
     def _not_before_now(self, found: tuple[Queue, StoredMessage]) -> datetime:
         return max(found[1].visible_at, self.now)

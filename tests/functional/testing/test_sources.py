@@ -24,7 +24,7 @@ def subscribe(
     pushgrid: Pushgrid, run: Run, answers: list[int], topic: str = TOPIC, name: str = "ops"
 ) -> SubscriberWebhook:
     """Subscribe to a source, with dead letters, as an operator does."""
-    ops = SubscriberWebhook(answers, None, is_asked_to_consent=False)
+    ops = SubscriberWebhook(answers)
     pushgrid._app.endpoints.connect(URL, ops)
     container = pushgrid._app.new_container()["properties"]["blobContainerName"]
     where = f"--topic {topic} --endpoint {URL} --dead-letter-container {container}"

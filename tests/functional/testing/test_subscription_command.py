@@ -25,7 +25,7 @@ WEBHOOK = {
     ],
 }
 DESTINATION = {"endpointType": "WebHook", "properties": WEBHOOK}
-CONSENTING = SubscriberWebhook([200], None, is_asked_to_consent=False)
+CONSENTING = SubscriberWebhook([200])
 FILTERS = [{"operatorType": "NumberGreaterThan", "key": "data.total", "value": 10.0}]
 IDENTITY = {"type": "SystemAssigned", "userAssignedIdentity": None}
 OF_TOPIC: dict[str, Any] = {
