@@ -27,21 +27,17 @@ topic create new --tag team|2|write name=value
 topic create new --tag =red|2|write name=value
 topic create shop.inv --profile 2019|2|only custom topics have these
 topic create shop.inv --tag x=y|2|only custom topics have these
-topic create shop.new --key wrong|1|pushgrid: 401
 topic create new --profile 1999|1|There is no delivery profile '1999'
 topic create shop.inv --retention-days 9|2|is not a whole number from 1 to 7
 topic update orders|2|nothing to change
 topic update orders --set disableLocalAuht=true|1|disableLocalAuht: a topic has no such property
 topic update orders --set disableLocalAuth=perhaps|1|must be true or false
 topic delete nix|1|there is no topic 'nix'
-topic delete nix --yes --key wrong|1|pushgrid: 401
 topic delete orders|2|add --yes
-topic delete '' --yes|2|a name is empty
 topic keys orders --regenerate key3|2|'key3' is not one of
 namespace show nix|1|there is no namespace 'nix': see 'pushgrid namespace list'
 namespace show shop/topics/invoices|1|pushgrid: 40
 namespace delete shop|2|add --yes
-namespace delete '' --yes|2|a name is empty
 subscription create new|2|Missing option '--topic'
 subscription create new -t orders|2|Missing option '--endpoint' or '--queue'
 subscription create crm -t orders --endpoint https://a.example/|1|add --replace
@@ -51,11 +47,9 @@ subscription create new -t orders --endpoint ftp://a.example/|1|it does not begi
 subscription create new -t orders --endpoint https://nobody.example/|1|is the endpoint running?
 NEW --filter 'total over 3'|2|Write it like
 NEW --event-types ,|2|an event type is missing
-NEW --max-rate 20/m|2|between 1 and 100000 requests a second: write 20/s
 NEW --max-attempts 99|2|'99' is not a whole number from 1 to 30
 NEW --time-to-live soon|2|write 90m, 6h or 2d
 NEW --time-to-live 9999999999d|2|write 90m, 6h or 2d
-NEW --time-to-live 0m|2|--time-to-live
 NEW --time-to-live 3d|1|--time-to-live, in minutes, must be a whole number between 1 and 1440
 NEW --signing-secret bad|1|InvalidRequest: --signing-secret must be a secret
 NEW --expires 2020-01-01T00:00:00Z|1|--expires: Invalid expiration time
@@ -76,10 +70,7 @@ subscription create new -t orders --queue deliveries|1|--queue: The queue 'deliv
 subscription create new -t orders --queue q-in --queue-account /x|1|--queue-account must be
 subscription create new -t orders --queue q-in --queue-time-to-live 99999d|1|--queue-time-to
 subscription update crm -t shop.invoices --max-attempts 30|1|InvalidRequest: --max-attempts must be
-subscription update crm -t orders --signing-secret bad|1|InvalidRequest: --signing-secret must be
-NEW --event-types a,,b|2|an event type is missing
 NEW --batch 0|1|between 1 and 5000
-NEW --expires tomorrow|2|'tomorrow' is not a time: write 2027-01-31T00:00:00Z
 NEW --schema xml|2|custom (CustomInputSchema)
 NEW --header nothing|2|write name=value
 subscription create new -t shop.invoices --endpoint https://a.example/ --label x|2|have none
@@ -95,17 +86,14 @@ subscription rotate crm -t orders --secret x|1|secret must be a secret
 subscription rotate nobody -t orders|1|there is no event subscription
 subscription create new -t orders --queue q-in --max-rate 5|2|a storage queue needs no limit
 subscription update crm -t orders --max-rate 0|2|'0' must be a whole number between 1 and 100000
-subscription update crm -t orders --max-rate /s|2|'/s' must be a whole number
+NEW --max-rate 20/m|2|between 1 and 100000 requests a second: write 20/s
 subscription update crm -t orders --max-requests 5/s|2|'5/s' must be a whole number
 subscription update crm -t orders --max-requests 100001|2|'100001' must be a whole number
 NEW --queue q-in|2|--queue: events go into a queue or to a webhook, with its options
-subscription create new -t orders --queue q-in --header A=b|2|--queue: events go into a queue or to
 subscription update inbox -t orders --batch 10|2|is a StorageQueue, which takes no such option
 subscription update crm -t orders --queue-time-to-live 1h|2|is a WebHook, which takes no such opt
 NEW --filter ''|2|--filter: an empty value removes; 'update' takes it
-NEW --event-types ''|2|--event-types: an empty value removes
 NEW --dead-letter-container ''|2|--dead-letter-container: an empty value removes
-NEW --label ''|2|--label: an empty value removes
 NEW --expires ''|2|--expires: an empty value removes
 subscription update nix -t orders --batch 3|1|there is no event subscription 'nix' of 'orders'
 subscription delete crm -t orders|2|add --yes
@@ -128,11 +116,9 @@ timeline -t orders -s crm --since yesterday|2|write 6h, 2d
 timeline -t orders -s crm --most 0|2|'--most'
 timeline -t orders -s crm#b|1|pushgrid: 40
 dead-letters list --since 1h --until 2h|2|--until must be later
-dead-letters replay --since 1h --until 2d|2|--until must be later than --since
 dead-letters show nix|1|no event subscription has a dead-letter blob
 dead-letters show CRM/2026/2/9/12/none.json|1|no event subscription has a dead-letter blob 'CRM/2026
 dead-letters replay --to crm --container azure|2|write TOPIC/SUBSCRIPTION
-dead-letters replay -s none|1|There is no event subscription 'none'.
 dead-letters replay -t orders -s none|1|There is no event subscription 'none' of topic 'orders'.
 dead-letters replay -t none|1|There is no topic 'none'.
 dead-letters replay -t shop.none|1|There is no topic 'shop.none'.
