@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from pushgrid.testing.memory import START, answered
+from pushgrid.testing.memory import answered
 from shared.engine.ports import Queue
 from shared.engine.timers.queue_watch import WatchQueues
 from shared.engine.timers.waiting_events import WatchWaiting
-from shared.metrics import CountRow, Metric, Series, Span, Sum
-from tests.builders import URL, a_delivery, a_message, a_note, an_attempt
+from shared.metrics import Metric, Series, Span
+from tests.builders import URL, a_delivery, a_message, a_minute, a_note, an_attempt
 from tests.functional.delivering.failing import fail
 from tests.functional.deployment import MINUTE, Deployment, Logged
 
@@ -101,8 +101,7 @@ def test_the_rule_about_held_endpoints_counts_holds(app: Deployment, logged: Log
 def test_the_rule_about_waiting_events_reads_their_number(app: Deployment, logged: Logged) -> None:
     """test_housekeeping.py has what is counted."""
     failed = Series(Metric.ATTEMPT_FAIL, (("Error", "Busy"), ("ErrorType", "ServerError")))
-    counts = {Series(Metric.MATCHED): Sum(3, 1, 3, 3), failed: Sum(1, 1, 1, 1)}
-    app.counts.write([CountRow(Span.HOUR, START, "orders", "crm", "a", counts)])
+    app.counts.write([a_minute({Series(Metric.MATCHED): 3, failed: 1}, span=Span.HOUR)])
     app.put(Queue.RETRIES, a_message())
     queues = WatchQueues(watch=app.queues, clock=app.clock)
     waiting = WatchWaiting(queues=queues, counts=app.counts, state=app.resources, clock=app.clock)

@@ -13,7 +13,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pushgrid.testing.memory import START
 from shared.clock import timestamp
-from shared.deadletter.selection import Selection
 from shared.delivery.health.availability import Held
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode
@@ -29,7 +28,7 @@ from shared.engine.operations.status import LATE, Status, take_snapshot
 from shared.engine.operations.subscription_state import held_subscriptions
 from shared.engine.operations.topic_states import topic_states
 from shared.engine.ports import STATE, Queue, Table
-from shared.engine.replaying.job import JobState, ReplayJob
+from shared.engine.replaying.job import JobState
 from shared.engine.timers.queue_watch import WatchQueues
 from shared.engine.timers.timer_runs import (
     Job,
@@ -40,7 +39,7 @@ from shared.engine.timers.timer_runs import (
 from shared.errors import StorageUnavailable
 from shared.http import HttpAnswer, HttpRequest
 from shared.metrics import CountRow, Metric, Series, Span, Sum
-from tests.builders import a_message, a_minute, a_record, an_outcome
+from tests.builders import a_message, a_minute, a_record, a_replay, an_outcome
 from tests.functional.deployment import Deployment, Logged
 from tests.functional.manage.arm_api import CRM, ORDERS, ArmApi, hook
 
@@ -438,17 +437,7 @@ def test_when_a_replay_ended_is_shown_by_its_state(app: Deployment, statuses: St
         ("d", JobState.RUNNING, 4, False),
         ("e", JobState.FAILED, 5, False),
     ):
-        job = ReplayJob(
-            id=name,
-            by="x",
-            started_at=START,
-            sources=(),
-            selection=Selection(),
-            to=None,
-            rate=1,
-            is_dry_run=is_dry_run,
-            again=False,
-        )
+        job = a_replay(id=name, is_dry_run=is_dry_run)
         ended = START + hours * HOUR
         app.replays.save(job if state is JobState.RUNNING else job.ended(state, ended), None)
 

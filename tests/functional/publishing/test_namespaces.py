@@ -22,6 +22,7 @@ from tests.functional.namespace_shop import (
     request,
     subscribe,
 )
+from tests.functional.publish_requests import publish as publish_to_custom
 
 
 def error(answer: HttpAnswer) -> tuple[int, str, str]:
@@ -124,17 +125,11 @@ def test_refusals_have_event_grids_form(
 
 
 def test_the_route_of_custom_topics_does_not_lead_to_it(shop: Deployment) -> None:
-    answer = shop.answer(
-        HttpRequest(
-            method="POST",
-            url="https://pushgrid.example/topics/shop.orders/api/events",
-            headers={"aeg-sas-key": KEYS[0], "content-type": BATCH},
-            params={"topic": "shop.orders"},
-            body=compact([event()]).encode(),
-        )
+    found = publish_to_custom(
+        shop, event(), topic="shop.orders", aeg_sas_key=KEYS[0], content_type=BATCH
     )
 
-    assert answer.status == 404
+    assert found.status == 404
 
 
 def test_as_much_as_allowed_is_accepted_and_kept_for_two_weeks(shop: Deployment) -> None:

@@ -6,10 +6,9 @@ import pytest
 
 from pushgrid.testing.deployment import Pushgrid
 from shared.engine.ports import Table
-from shared.metrics import CountRow, Metric, Series, Span, Sum
+from shared.metrics import Metric, Series, Span
+from tests.builders import a_minute
 from tests.commands import Run
-
-ONE, THREE = (Sum(count, 1, count, count) for count in (1, 3))
 
 
 @pytest.mark.parametrize("kind", ["topic", "namespace"])
@@ -49,9 +48,8 @@ def test_a_deletion_asks_and_says_what_would_be_lost(
     invoices = pushgrid.topic("invoices", namespace="shop")
     for topic, name in ((orders, "orders"), (invoices, "shop.invoices")):
         topic.subscribe("crm")
-        one, three = ({Series(Metric.DELIVERY_SUCCESS): ONE}, {Series(Metric.MATCHED): THREE})
-        row = CountRow(Span.HOUR, pushgrid.now, name, "crm", "i-1", {**one, **three})
-        pushgrid._app.counts.write([row])
+        counts = a_minute({Series(Metric.DELIVERY_SUCCESS): 1, Series(Metric.MATCHED): 3})
+        pushgrid._app.counts.write([counts._replace(span=Span.HOUR, topic=name)])
     orders.subscribe("erp")
     pushgrid.advance(minutes=2)
     show = arguments.replace("delete", "show").split()

@@ -13,15 +13,15 @@ from pushgrid.testing.deployment import Pushgrid
 from pushgrid.testing.driven_app import GROUP
 from pushgrid.testing.topic import StorageAccount, Subscriber
 from shared.adapters.resource_cache import ResourceCache
-from shared.deadletter.selection import Selection
 from shared.engine.operations.trouble_notices import LOOKED_BACK, TroubleNotices
 from shared.engine.ports import Queue, Table
-from shared.engine.replaying.job import JobState, Progress, ReplayJob, ReplaySource
+from shared.engine.replaying.job import JobState, Progress
 from shared.engine.timers.source_events import is_news
 from shared.errors import StorageUnavailable
 from shared.events.notices import NoticeKind
-from shared.metrics import CountRow, Metric, Series, Span, Sum
+from shared.metrics import Metric, Series, Span
 from shared.subscriptions.subscription import SubscriptionKey
+from tests.builders import a_minute, a_replay
 
 SOURCE = f"{GROUP}/providers/Pushgrid/deployments/this-deployment"
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -42,11 +42,10 @@ def count(
 ) -> None:
     """Count as a process does, in the minute that it is."""
     series, now = Series(metric, tuple(d.items())), pushgrid.now
-    starts = {Span.MINUTE: now.replace(second=0), Span.HOUR: now.replace(minute=0, second=0)}
-    for span, start in starts.items():
-        instance = f"{metric}{d}{now}"
-        row = CountRow(span, start, topic, name, instance, {series: Sum(by, 1, by, by)})
-        pushgrid._app.counts.write([row])
+    instance, start = f"{metric}{d}{now}", now.replace(second=0)
+    minute = a_minute({series: by}, start=start, topic=topic, subscription=name, instance=instance)
+    hour = minute._replace(span=Span.HOUR, start=start.replace(minute=0))
+    pushgrid._app.counts.write([minute, hour])
 
 
 def tell(pushgrid: Pushgrid, minutes: float = 2) -> None:
@@ -199,28 +198,14 @@ def test_what_storage_refuses_is_told_by_the_next_run(pushgrid: Pushgrid, ops: S
 def test_a_replay_that_ended_is_told_of_with_its_number_of_events(
     pushgrid: Pushgrid, ops: Subscriber
 ) -> None:
-    def job(name: str, **members: Any) -> ReplayJob:
-        given: dict[str, Any] = {
-            "id": name,
-            "by": "the admin key",
-            "started_at": pushgrid.now,
-            "sources": (ReplaySource("orders", "crm", "c", "acct", "f"),),
-            "selection": Selection(),
-            "to": None,
-            "rate": 50,
-            "is_dry_run": False,
-            "again": False,
-        }
-        return ReplayJob(**given | members)
-
-    ended = {"state": JobState.DONE, "ended_at": pushgrid.now, "progress": Progress(put=12)}
-    failed = {**ended, "state": JobState.FAILED, "why": "the account is away"}
+    ended = a_replay(state=JobState.DONE, ended_at=pushgrid.now, progress=Progress(put=12))
+    to_ops = SubscriptionKey("system-this-deployment", "ops")
     for each in (
-        job("r1", **ended),
-        job("r2", **failed),
-        job("r3"),
-        job("r4", **{**ended, "is_dry_run": True}),
-        job("r5", **{**ended, "to": SubscriptionKey("system-this-deployment", "ops")}),
+        replace(ended, id="r1"),
+        replace(ended, id="r2", state=JobState.FAILED, why="the account is away"),
+        a_replay(id="r3"),
+        replace(ended, id="r4", is_dry_run=True),
+        replace(ended, id="r5", to=to_ops),
     ):
         pushgrid._app.replays.save(each, None)
 
