@@ -86,8 +86,8 @@ class HoldState(NamedTuple):
 
     subscription: EventSubscription
     availability: Availability
+    reasons: Sequence[HoldReason]
     since: datetime | None  # of the automatic hold
-    reasons: tuple[HoldReason, ...]
 
 
 def held_subscriptions(resources: ResourceStore, now: datetime) -> list[HoldState]:
@@ -125,12 +125,11 @@ def hold_state(
 ) -> HoldState:
     """Judge a subscription by what `held_endpoints` has read."""
     health = held.get(endpoint_id(subscription))
-    found = availability(health, now) if health else Open()
-    hold = health.hold if health and not isinstance(found, Open) else None
-    reasons = (HoldReason.PAUSE,) if subscription.pause else ()
-    if hold is None:
-        return HoldState(subscription, found, None, reasons)
-    return HoldState(subscription, found, hold.began_at, (*reasons, hold.reason))
+    paused = [HoldReason.PAUSE] if subscription.pause else []
+    if health is None or health.hold is None:
+        return HoldState(subscription, Open(), paused, None)
+    found, hold = availability(health, now), health.hold
+    return HoldState(subscription, found, [*paused, hold.reason], hold.began_at)
 
 
 def _sums(
