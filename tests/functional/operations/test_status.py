@@ -44,7 +44,9 @@ from tests.functional.deployment import Deployment, Logged
 from tests.functional.manage.arm_api import CRM, ORDERS, ArmApi, hook
 
 KEY = "admin-key"
-MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+NO_TIME, MINUTE, HOUR = timedelta(), timedelta(minutes=1), timedelta(hours=1)
+LATE_MESSAGE = "the oldest message in deliveries is late"
+POISON = "retries-poison holds messages"
 RUNS = Table.TOPICS, "state"
 
 
@@ -116,22 +118,12 @@ def test_health_of_a_new_deployment(statuses: Statuses) -> None:
 @pytest.mark.parametrize(
     ("queue", "message", "wait", "age", "oldest", "reasons"),
     [
-        pytest.param(
-            *(Queue.DELIVERIES, a_message(), timedelta(), LATE + MINUTE),
-            *(960.0, ["the oldest message in deliveries is late"]),
-            id="late",
-        ),
-        pytest.param(
-            *(Queue.RETRIES, a_message(due=START + HOUR), timedelta(), HOUR + MINUTE, 60.0, []),
-            id="late only from when it is due",
-        ),
-        pytest.param(Queue.WAITING, a_message(), HOUR, LATE + MINUTE, None, [], id="hidden"),
-        pytest.param(
-            *(Queue.RETRIES_POISON, a_message(), timedelta(), timedelta()),
-            *(0.0, ["retries-poison holds messages"]),
-            id="poison",
-        ),
+        (Queue.DELIVERIES, a_message(), NO_TIME, LATE + MINUTE, 960.0, [LATE_MESSAGE]),
+        (Queue.RETRIES, a_message(due=START + HOUR), NO_TIME, HOUR + MINUTE, 60.0, []),
+        (Queue.WAITING, a_message(), HOUR, LATE + MINUTE, None, []),
+        (Queue.RETRIES_POISON, a_message(), NO_TIME, NO_TIME, 0.0, [POISON]),
     ],
+    ids=["late", "late only from when it is due", "hidden", "poison"],
 )
 def test_what_waits_is_reported_and_no_reason_to_restart(
     app: Deployment,
