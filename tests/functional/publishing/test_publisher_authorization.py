@@ -79,22 +79,12 @@ def test_a_token_with_the_role_publishes(
     assert tokens.asked == ["sender"]
 
 
-@pytest.mark.parametrize(
-    ("token", "status", "words"),
-    [
-        ("unknown", 401, "Unable to read access token."),
-        ("old", 401, "The access token has expired."),
-        ("reader", 403, "does not have permission to send data to /subscriptions/s1/"),
-    ],
-)
-def test_other_tokens_do_not(
-    app: Deployment, tokens: Tokens, token: str, status: int, words: str
-) -> None:
-    answer = send(app, {"authorization": f"Bearer {token}"})
+def test_another_token_does_not(app: Deployment, tokens: Tokens) -> None:
+    answer = send(app, {"authorization": "Bearer old"})
 
-    assert (answer.status, words in message(answer)) == (status, True)
+    assert (answer.status, "has expired" in message(answer)) == (401, True)
     assert nothing_stored(app)
-    assert tokens.asked == [token]
+    assert tokens.asked == ["old"]
     assert sum(app.metrics.of(Metric.PUBLISH_FAIL).values()) == 1
 
 

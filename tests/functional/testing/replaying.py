@@ -14,6 +14,15 @@ AZURE = DeadLetterDestination(container="azure", account="testing")
 CRM = {"topic": "orders", "subscription": "crm"}
 
 
+def lose_an_event(pushgrid: Pushgrid, *later: int) -> Subscriber:
+    """Dead-letter an event of ``orders/crm``, which answers *later* from then on."""
+    orders = pushgrid.topic("orders")
+    subscriber = orders.subscribe("crm", answers=[400, *later])
+    orders.publish(PLACED)
+    pushgrid.advance(hours=1)
+    return subscriber
+
+
 def replayed(pushgrid: Pushgrid, **members: Any) -> dict[str, Any]:
     """Replay, and return the job as it ended."""
     job = pushgrid.arm("POST", "replays", members)

@@ -12,7 +12,7 @@ from pushgrid.testing.deployment import Pushgrid
 from pushgrid.testing.topic import Subscriber
 from shared.deadletter.blob_summary import BlobSummary
 from tests.commands import Printed, Run
-from tests.functional.testing.replaying import PLACED
+from tests.functional.testing.replaying import PLACED, lose_an_event
 
 Command = Callable[..., Printed]
 
@@ -28,12 +28,7 @@ def blobs(command: Command, *options: str) -> list[str]:
 
 @pytest.fixture
 def crm(pushgrid: Pushgrid) -> Subscriber:
-    """A subscription with a dead letter."""
-    orders = pushgrid.topic("orders")
-    subscriber = orders.subscribe("crm", answers=[400])
-    orders.publish(PLACED)
-    pushgrid.advance(minutes=5)
-    return subscriber
+    return lose_an_event(pushgrid)
 
 
 @pytest.fixture
@@ -57,9 +52,9 @@ def test_all_blobs_are_listed_newest_first(command: Command):
     head, _, first, second = printed.out.splitlines()
     assert printed.code == 0
     assert " ".join(head.split()) == "WRITTEN TOPIC SUBSCRIPTION EVENTS FIRST EVENT REASONS BLOB"
-    assert first.split()[:5] == ["2026-02-09", "14:10:00", "shop.invoices", "mail", "1"]
+    assert first.split()[:5] == ["2026-02-09", "15:05:00", "shop.invoices", "mail", "1"]
     assert "Maximum delivery attempts was exceeded. (1)" in first
-    assert "  shop/invoices/mail/2026/2/9/14/" in first
+    assert "  shop/invoices/mail/2026/2/9/15/" in first
     assert second.split()[2:5] == ["orders", "crm", "1"]
     assert "UndeliverableDueToHttpBadRequest (1)" in second
     assert "  CRM/2026/2/9/12/" in second

@@ -10,16 +10,12 @@ from pushgrid.testing.deployment import Pushgrid
 from pushgrid.testing.topic import Subscriber
 from shared.engine.ports import Table
 from tests.commands import Run
+from tests.functional.testing.replaying import lose_an_event
 
 
 @pytest.fixture
 def crm(pushgrid: Pushgrid) -> Subscriber:
-    """A subscription with a dead letter, which answers now."""
-    orders = pushgrid.topic("orders")
-    subscriber = orders.subscribe("crm", answers=[400, 200])
-    orders.publish({"id": "e-17", "eventType": "Shop.OrderPlaced"})
-    pushgrid.advance(hours=1)
-    return subscriber
+    return lose_an_event(pushgrid, 200)
 
 
 def test_a_replay_is_waited_for(run: Run, crm: Subscriber):

@@ -9,12 +9,11 @@ import pytest
 from pushgrid.testing import Pushgrid
 from pushgrid.testing.driven_app import ACCOUNT, ACCOUNT_ID, GROUP
 from pushgrid.testing.subscriber import SubscriberWebhook
-from pushgrid.testing.topic import Subscriber
 from shared.events.notices import WrittenBlob, blob_event
 from shared.events.topic import DEPLOYMENT
 from tests.builders import a_topic
 from tests.commands import Run
-from tests.functional.testing.replaying import PLACED, replayed
+from tests.functional.testing.replaying import lose_an_event, replayed
 
 URL = "https://ops.example/"
 TOPIC = f"system-{ACCOUNT}"
@@ -31,14 +30,6 @@ def subscribe(
     created = run("subscription", "create", name, *where.split())
     assert created.code == 0, created
     return ops
-
-
-def lose_an_event(pushgrid: Pushgrid) -> Subscriber:
-    orders = pushgrid.topic("orders")
-    subscriber = orders.subscribe("crm", answers=[400])
-    orders.publish(PLACED)
-    pushgrid.advance(hours=1)
-    return subscriber
 
 
 @pytest.mark.parametrize(
