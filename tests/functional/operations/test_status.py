@@ -11,6 +11,8 @@ from unittest.mock import Mock
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from pushgrid.testing import Pushgrid, Subscriber
+from pushgrid.testing.driven_app import DrivenApp
 from pushgrid.testing.memory import START
 from shared.clock import timestamp
 from shared.delivery.health.availability import Held
@@ -20,13 +22,10 @@ from shared.delivery.outcome import EndpointAnswer, Outcome
 from shared.engine.operations.activity import (
     MOST_FAILURES_READ,
     MOST_READ,
-    Activities,
     read_activities,
 )
-from shared.engine.operations.operator_authorization import Operators
-from shared.engine.operations.status import LATE, Status, take_snapshot
+from shared.engine.operations.status import LATE
 from shared.engine.operations.subscription_state import held_subscriptions
-from shared.engine.operations.topic_states import topic_states
 from shared.engine.ports import STATE, Queue, Table
 from shared.engine.replaying.job import JobState
 from shared.engine.timers.queue_watch import WatchQueues
@@ -37,78 +36,65 @@ from shared.engine.timers.timer_runs import (
     last_runs,
 )
 from shared.errors import StorageUnavailable
-from shared.http import HttpAnswer, HttpRequest
+from shared.http import HttpAnswer
 from shared.metrics import CountRow, Metric, Series, Span, Sum
 from tests.builders import a_message, a_minute, a_record, a_replay, an_outcome
-from tests.functional.deployment import Deployment, Logged
+from tests.functional.deployment import Logged
 from tests.functional.manage.arm_api import CRM, ORDERS, ArmApi, hook
 
-KEY = "admin-key"
+KEY = DrivenApp.admin_key
 NO_TIME, MINUTE, HOUR = timedelta(), timedelta(minutes=1), timedelta(hours=1)
 LATE_MESSAGE = "the oldest message in deliveries is late"
 POISON = "retries-poison holds messages"
 RUNS = Table.TOPICS, "state"
 
 
-def timer(app: Deployment, name: str, jobs: dict[str, Job] | None = None) -> Timer:
+def timer(app: DrivenApp, name: str, jobs: dict[str, Job] | None = None) -> Timer:
     return Timer(name=name, jobs=jobs or {}, state=app.resources, clock=app.clock)
 
 
-class Statuses:
-    """The status function of a deployment."""
-
-    def __init__(self, app: Deployment) -> None:
-        self.app = app
-        self.status = Status(
-            counts=app.counts,
-            snapshot=lambda: take_snapshot(app.queues, app.resources, app.clock),
-            held=lambda: held_subscriptions(app.resources, app.clock.now()),
-            topics=lambda seen: topic_states(app.resources, app.clock.now(), (), seen),
-            activities=self.activities,
-            replays=app.replays.list,
-            operators=Operators(admin_key=KEY),
-        )
-
-    def activities(self) -> Activities:
-        app = self.app
-        return read_activities(app.counts, app.attempts, app.resources, app.clock.now())
-
-    def get(self, what: str, key: str | None = None, method: str = "GET") -> HttpAnswer:
-        return self.status.run(
-            HttpRequest(
-                method=method,
-                url=f"https://host.example/status/{what}",
-                headers={"authorization": f"Bearer {key}"} if key else {},
-                params={"what": what},
-            )
-        )
-
-    def health(self, status: int = 200) -> Any:
-        answer = self.get("health")
-        assert answer.status == status
-        return json.loads(answer.body)
-
-    def samples(self) -> dict[tuple[str, ...], float]:
-        """Read the metrics as Prometheus does."""
-        answer = self.get("metrics", KEY)
-        assert (answer.status, answer.headers["Content-Type"]) == (
-            200,
-            "text/plain; version=0.0.4; charset=utf-8",
-        )
-        return {
-            (each.name, *each.labels.values()): each.value
-            for family in text_string_to_metric_families(answer.body.decode())
-            for each in family.samples
-        }
-
-
 @pytest.fixture
-def statuses(app: Deployment) -> Statuses:
-    return Statuses(app)
+def app(pushgrid: Pushgrid) -> DrivenApp:
+    return pushgrid._app
 
 
-def test_health_of_a_new_deployment(statuses: Statuses) -> None:
-    found = statuses.health()
+def get(app: DrivenApp, what: str, key: str = KEY, method: str = "GET") -> HttpAnswer:
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    return app.http(method, f"/status/{what}", headers)
+
+
+def health(app: DrivenApp, status: int = 200) -> Any:
+    """Ask as anybody may."""
+    answer = get(app, "health", key="")
+    assert answer.status == status
+    return json.loads(answer.body)
+
+
+def troubles(app: DrivenApp) -> Any:
+    return json.loads(get(app, "topics").body)["troubles"]
+
+
+def samples(app: DrivenApp) -> dict[tuple[str, ...], float]:
+    """Read the metrics as Prometheus does."""
+    answer = get(app, "metrics")
+    assert (answer.status, answer.headers["Content-Type"]) == (
+        200,
+        "text/plain; version=0.0.4; charset=utf-8",
+    )
+    return {
+        (each.name, *each.labels.values()): each.value
+        for family in text_string_to_metric_families(answer.body.decode())
+        for each in family.samples
+    }
+
+
+def put(app: DrivenApp, queue: Queue, message: MessagePart) -> None:
+    (text,) = encode(message)
+    app.queues.put(queue, text)
+
+
+def test_health_of_a_new_deployment(app: DrivenApp) -> None:
+    found = health(app)
 
     assert (found["status"], found["reasons"], found["storage"]) == ("healthy", [], "reachable")
     assert found["queues"]["retries"] == {"messages": 0, "oldestSeconds": None}
@@ -126,8 +112,7 @@ def test_health_of_a_new_deployment(statuses: Statuses) -> None:
     ids=["late", "late only from when it is due", "hidden", "poison"],
 )
 def test_what_waits_is_reported_and_no_reason_to_restart(
-    app: Deployment,
-    statuses: Statuses,
+    app: DrivenApp,
     queue: Queue,
     message: MessagePart,
     wait: timedelta,
@@ -139,24 +124,24 @@ def test_what_waits_is_reported_and_no_reason_to_restart(
     app.queues.put(queue, text, wait)
     app.clock.advance(age)
 
-    found = statuses.health()
+    found = health(app)
 
     assert found["queues"][queue] == {"messages": 1, "oldestSeconds": oldest}
     assert (found["status"], found["reasons"]) == ("degraded" if reasons else "healthy", reasons)
 
 
 @pytest.mark.parametrize("method", ["peek", "list"])
-def test_storage_that_fails_is_unhealthy(app: Deployment, statuses: Statuses, method: str) -> None:
+def test_storage_that_fails_is_unhealthy(app: DrivenApp, method: str) -> None:
     (app.queues if method == "peek" else app.resources).fail_next(method)
 
-    assert statuses.health(503) == {
+    assert health(app, 503) == {
         "status": "unhealthy",
         "reasons": ["storage does not answer"],
         "storage": "unreachable",
     }
 
 
-def test_the_timers_last_runs_are_shown(app: Deployment, statuses: Statuses) -> None:
+def test_the_timers_last_runs_are_shown(app: DrivenApp) -> None:
     timer(app, "wake").record([])
     timer(app, "deadletter").record(["poison"])
     app.clock.advance(LATE + MINUTE)
@@ -164,7 +149,7 @@ def test_the_timers_last_runs_are_shown(app: Deployment, statuses: Statuses) -> 
     for name, damage in (("no-json", None), ("timer-other", {"timer": "other", "lastRun": 1})):
         app.resources.damage(Table.TOPICS, "state", name, damage)
 
-    found = statuses.health()
+    found = health(app)
 
     assert found["timers"] == {
         "deadletter": {"lastRun": "2026-02-09T12:16:00.0000000Z", "failed": ["poison"]},
@@ -173,30 +158,31 @@ def test_the_timers_last_runs_are_shown(app: Deployment, statuses: Statuses) -> 
     assert found["reasons"] == ["the timer wake is late", "the timer deadletter has failed"]
 
 
-def test_a_timer_whose_last_run_is_still_to_come_is_not_healthy(
-    app: Deployment, statuses: Statuses
-) -> None:
+def test_a_timer_whose_last_run_is_still_to_come_is_not_healthy(app: DrivenApp) -> None:
     wake = timer(app, "wake")
     app.clock.jump(6 * HOUR)
     wake.record([])
     app.clock.jump(-6 * HOUR)
 
-    assert statuses.health()["reasons"] == ["the timer wake has run 21600 s ahead of the clock"]
+    assert health(app)["reasons"] == ["the timer wake has run 21600 s ahead of the clock"]
 
     wake.record([])
-    assert statuses.health()["reasons"] == []
+    assert health(app)["reasons"] == []
 
 
-def test_a_hold_that_is_too_long_is_shown_as_it_is_kept(crm: ArmApi) -> None:
-    crm.hold(minutes=5, begun=6 * 3600)
+def test_a_hold_that_is_too_long_is_shown_as_it_is_kept() -> None:
+    api = ArmApi()
+    for path, body in ((ORDERS, {"location": "x"}), (CRM, hook())):
+        api.json("PUT", path, body, status=201)
+    api.hold(minutes=5, begun=6 * 3600)
 
-    (found,) = held_subscriptions(crm.resources, crm.clock.now())
+    (found,) = held_subscriptions(api.resources, api.clock.now())
 
     assert isinstance(found.availability, Held)
     assert found.availability.until == START + timedelta(minutes=5)
 
 
-def test_a_run_is_stored_once_a_minute_and_a_change_at_once(app: Deployment) -> None:
+def test_a_run_is_stored_once_a_minute_and_a_change_at_once(app: DrivenApp) -> None:
     wake, etags = timer(app, "wake"), []
     for failed in ([], [], ["x"], [], []):
         wake.record(failed)
@@ -210,7 +196,7 @@ def test_a_run_is_stored_once_a_minute_and_a_change_at_once(app: Deployment) -> 
     assert len({*etags, row.etag}) == 4
 
 
-def test_a_run_that_can_not_be_noted_fails_nothing(app: Deployment, logged: Logged) -> None:
+def test_a_run_that_can_not_be_noted_fails_nothing(app: DrivenApp, logged: Logged) -> None:
     app.resources.fail_next("put")
 
     timer(app, "wake").run()
@@ -218,7 +204,7 @@ def test_a_run_that_can_not_be_noted_fails_nothing(app: Deployment, logged: Logg
     assert len(logged("timer.unrecorded")) == 1
 
 
-def test_a_timers_failure_is_noted(app: Deployment) -> None:
+def test_a_timers_failure_is_noted(app: DrivenApp) -> None:
     class Failing:
         def run(self, _: object) -> None:
             raise StorageUnavailable
@@ -235,17 +221,17 @@ def test_a_timers_failure_is_noted(app: Deployment) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "method", "status"), [("", "GET", 404), ("keys", "GET", 404), ("health", "POST", 405)]
+    ("what", "method", "status"), [("keys", "GET", 404), ("health", "POST", 405)]
 )
-def test_there_is_nothing_else(statuses: Statuses, what: str, method: str, status: int) -> None:
-    assert statuses.get(what, KEY, method).status == status
+def test_there_is_nothing_else(app: DrivenApp, what: str, method: str, status: int) -> None:
+    assert get(app, what, method=method).status == status
 
 
 def hour(subscription: str, counts: Any, start: datetime = START) -> CountRow:
     return CountRow(Span.HOUR, start, "orders", subscription, "a", counts)
 
 
-def test_totals_are_shown_as_prometheus_reads_them(app: Deployment, statuses: Statuses) -> None:
+def test_totals_are_shown_as_prometheus_reads_them(app: DrivenApp) -> None:
     counts = {
         Series(Metric.DELIVERY_SUCCESS): Sum(5, 2, 1, 4),
         Series(Metric.PROCESSING_DURATION): Sum(1500, 3, 1, 1000),
@@ -256,7 +242,7 @@ def test_totals_are_shown_as_prometheus_reads_them(app: Deployment, statuses: St
     app.queues.put(Queue.WAITING, "text", HOUR)
     timer(app, "wake").record([])
 
-    found = statuses.samples()
+    found = samples(app)
 
     assert found["pushgrid_delivery_success_total", "orders", "crm"] == 5
     assert found["pushgrid_destination_processing_duration_seconds_sum", "orders", "crm"] == 1.5
@@ -267,19 +253,17 @@ def test_totals_are_shown_as_prometheus_reads_them(app: Deployment, statuses: St
     assert found["pushgrid_queue_oldest_message_age_seconds", "waiting"] == 0
     assert found["pushgrid_timer_last_run_timestamp_seconds", "wake"] == START.timestamp()
     assert found["pushgrid_storage_up", "queue"] == 1
-    text = statuses.get("metrics", KEY).body.decode()
+    text = get(app, "metrics").body.decode()
     assert text.count("# TYPE pushgrid_") == len(Metric) + 8
 
 
-def test_counters_never_go_back_when_hours_are_added_up(
-    app: Deployment, statuses: Statuses
-) -> None:
+def test_counters_never_go_back_when_hours_are_added_up(app: DrivenApp) -> None:
     seen = []
     for number in range(50):
         counts = {Series(Metric.DELIVERY_SUCCESS): Sum(1, 1, 1, 1)}
         app.counts.write([hour("crm", counts, START + number * HOUR)])
-        app.housekeeping.run(app.in_a_minute())
-        seen.append(statuses.samples()["pushgrid_delivery_success_total", "orders", "crm"])
+        app.housekeeping.run(app.now + MINUTE)
+        seen.append(samples(app)["pushgrid_delivery_success_total", "orders", "crm"])
         app.clock.advance(HOUR)
 
     assert seen == list(range(1, 51))
@@ -287,18 +271,18 @@ def test_counters_never_go_back_when_hours_are_added_up(
 
 
 def test_queues_that_hold_something_are_logged_once_a_minute(
-    app: Deployment, logged: Logged
+    app: DrivenApp, logged: Logged
 ) -> None:
     """The alert needs to see it end, too."""
     watch = WatchQueues(watch=app.queues, clock=app.clock)
-    app.put(Queue.DELIVERIES, a_message())
+    put(app, Queue.DELIVERIES, a_message())
     app.clock.advance(MINUTE)
     for _ in range(3):
-        watch.run(app.in_a_minute())
+        watch.run(app.now + MINUTE)
     app.queues.stored.clear()
     for _ in range(2):
         app.clock.advance(MINUTE)
-        watch.run(app.in_a_minute())
+        watch.run(app.now + MINUTE)
 
     lines = logged("queue.depth")
 
@@ -309,32 +293,28 @@ def test_queues_that_hold_something_are_logged_once_a_minute(
 
 
 def test_a_clock_that_is_set_back_does_not_silence_the_queues(
-    app: Deployment, logged: Logged
+    app: DrivenApp, logged: Logged
 ) -> None:
     watch = WatchQueues(watch=app.queues, clock=app.clock)
-    app.put(Queue.DELIVERIES, a_message())
+    put(app, Queue.DELIVERIES, a_message())
     app.clock.jump(6 * HOUR)
-    watch.run(app.in_a_minute())
+    watch.run(app.now + MINUTE)
     app.clock.jump(-6 * HOUR)
 
-    watch.run(app.in_a_minute())
+    watch.run(app.now + MINUTE)
 
     assert len(logged("queue.depth")) == 2
 
 
 @pytest.fixture
-def crm(statuses: Statuses) -> ArmApi:
-    """The management of the same deployment, with a subscription."""
-    api = ArmApi(resources=statuses.app.resources, clock=statuses.app.clock)
-    api.json("PUT", ORDERS, {"location": "x"}, status=201)
-    api.json("PUT", CRM, hook(), status=201)
-    return api
+def crm(pushgrid: Pushgrid) -> Subscriber:
+    return pushgrid.topic("orders").subscribe("crm")
 
 
 FAILED = Series(Metric.ATTEMPT_FAIL, (("Error", "BadRequest"), ("ErrorType", "ClientError")))
 
 
-def count(app: Deployment, name: str, values: dict[Series, float], ago: int = 0) -> None:
+def count(app: DrivenApp, name: str, values: dict[Series, float], ago: int = 0) -> None:
     """Store what a process has counted, so many minutes ago."""
     at = app.clock.now() - ago * MINUTE
     minute = a_minute(values, start=at, subscription=name)
@@ -343,9 +323,8 @@ def count(app: Deployment, name: str, values: dict[Series, float], ago: int = 0)
 
 
 @pytest.mark.usefixtures("crm")
-def test_an_endpoint_that_refuses_all_is_failing(statuses: Statuses) -> None:
+def test_an_endpoint_that_refuses_all_is_failing(app: DrivenApp) -> None:
     """It is never held for a 400: the event is at fault, as far as Event Grid knows."""
-    app = statuses.app
     app.clock.advance(30 * MINUTE)
     refused = an_outcome(Outcome.BAD_REQUEST, 400)
     answer = EndpointAnswer("s-1", {}, "no such customer")
@@ -354,8 +333,8 @@ def test_an_endpoint_that_refuses_all_is_failing(statuses: Statuses) -> None:
     app.attempts.write([record])
     count(app, "crm", {Series(Metric.MATCHED): 3, FAILED: 3, Series(Metric.EVENT_AGE): 40_000})
 
-    found = json.loads(statuses.get("topics", KEY).body)
-    seen = statuses.samples()
+    found = json.loads(get(app, "topics").body)
+    seen = samples(app)
 
     [trouble] = found["troubles"]
     assert (trouble["kind"], trouble["why"]) == (
@@ -370,36 +349,34 @@ def test_an_endpoint_that_refuses_all_is_failing(statuses: Statuses) -> None:
     assert seen["pushgrid_oldest_seen_event_age_seconds", "orders", "crm"] == 40
 
     count(app, "crm", {Series(Metric.DELIVERY_SUCCESS): 4})
-    assert json.loads(statuses.get("topics", KEY).body)["troubles"] == []
+    assert troubles(app) == []
 
 
 @pytest.mark.usefixtures("crm")
 def test_who_waits_for_a_far_attempt_is_failing_though_nothing_was_tried_for_an_hour(
-    statuses: Statuses,
+    app: DrivenApp,
 ) -> None:
-    app = statuses.app
     at = app.clock.now()
     app.attempts.write([a_record(at=at, published_at=at, outcome=an_outcome())])
     count(app, "crm", {Series(Metric.MATCHED): 1, FAILED: 1})
     app.clock.advance(5 * HOUR)
 
-    [trouble] = json.loads(statuses.get("topics", KEY).body)["troubles"]
+    [trouble] = troubles(app)
 
     assert (trouble["kind"], trouble["since"]) == ("failing", timestamp(at))
     assert trouble["why"] == "503 Busy at 12:00:00Z"
 
 
 def test_the_minutes_of_few_are_read_however_many_fail(
-    statuses: Statuses, monkeypatch: pytest.MonkeyPatch
+    app: DrivenApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = statuses.app
     for number in range(MOST_READ + 20):
         count(app, f"s-{number}", {FAILED: number + 1})
     minutes, read = Mock(wraps=app.counts.minutes), Mock(wraps=app.attempts.read)
     monkeypatch.setattr(app.counts, "minutes", minutes)
     monkeypatch.setattr(app.attempts, "read", read)
 
-    found = statuses.activities()
+    found = read_activities(app.counts, app.attempts, app.resources, app.now)
 
     assert (minutes.call_count, read.call_count) == (MOST_READ, MOST_FAILURES_READ)
     assert minutes.call_args_list[0].args[1] == f"s-{MOST_READ + 19}"
@@ -407,21 +384,21 @@ def test_the_minutes_of_few_are_read_however_many_fail(
 
 
 def test_endpoints_that_get_nothing_are_shown_with_the_reason(
-    statuses: Statuses, crm: ArmApi
+    app: DrivenApp, crm: Subscriber
 ) -> None:
-    assert held_samples(statuses) == {}
+    assert held_samples(app) == {}
 
-    crm.json("POST", f"{CRM}/pause")
+    app.arm("POST", f"{crm.path}/pause")
 
-    assert held_samples(statuses) == {("orders", "crm", "Pause"): 1}
+    assert held_samples(app) == {("orders", "crm", "Pause"): 1}
 
 
-def held_samples(statuses: Statuses) -> dict[tuple[str, ...], float]:
-    found = statuses.samples()
+def held_samples(app: DrivenApp) -> dict[tuple[str, ...], float]:
+    found = samples(app)
     return {key[1:]: value for key, value in found.items() if key[0] == "pushgrid_endpoint_held"}
 
 
-def test_when_a_replay_ended_is_shown_by_its_state(app: Deployment, statuses: Statuses) -> None:
+def test_when_a_replay_ended_is_shown_by_its_state(app: DrivenApp) -> None:
     for name, state, hours, is_dry_run in (
         ("a", JobState.DONE, 1, False),
         ("b", JobState.DONE, 2, False),
@@ -434,7 +411,7 @@ def test_when_a_replay_ended_is_shown_by_its_state(app: Deployment, statuses: St
         app.replays.save(job if state is JobState.RUNNING else job.ended(state, ended), None)
 
     name = "pushgrid_replay_last_end_timestamp_seconds"
-    found = {key[1]: value for key, value in statuses.samples().items() if key[0] == name}
+    found = {key[1]: value for key, value in samples(app).items() if key[0] == name}
     assert found == {
         "Done": (START + 2 * HOUR).timestamp(),
         "Failed": (START + 5 * HOUR).timestamp(),
