@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 from pushgrid.testing.deployment import Pushgrid
 from pushgrid.testing.topic import Subscriber
@@ -29,6 +32,19 @@ def replayed(pushgrid: Pushgrid, **members: Any) -> dict[str, Any]:
     pushgrid.advance(minutes=5)
     found: dict[str, Any] = pushgrid.arm("GET", f"replays/{job['id']}")
     return found
+
+
+def before(
+    patch: pytest.MonkeyPatch, port: object, method: str, act: Callable[..., object]
+) -> None:
+    """Call *act* before each call of a port's method, with the same arguments."""
+    call = getattr(port, method)
+
+    def called(*given: Any) -> Any:
+        act(*given)
+        return call(*given)
+
+    patch.setattr(port, method, called)
 
 
 def ids(subscriber: Subscriber) -> list[str]:

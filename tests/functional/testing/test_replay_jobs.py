@@ -14,7 +14,7 @@ from shared.engine.ports import Queue, Table
 from shared.engine.replaying import jobs, step
 from shared.errors import Conflict
 from tests.functional.deployment import SECOND, Logged
-from tests.functional.testing.replaying import PLACED, ids, replayed
+from tests.functional.testing.replaying import PLACED, before, ids, replayed
 
 STATE, JOB = "state", "job"  # partitions of the table
 IsNow = Callable[[str, Any], bool]  # of a partition and a document
@@ -28,17 +28,15 @@ class Killed(BaseException):
 @pytest.fixture
 def on_put(pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch) -> OnPut:
     """Give what has something done once, before a certain row of replays is put."""
-    put = pushgrid._app.resources.put
 
     def on(is_now: IsNow, act: Callable[[], object]) -> None:
         left = [act]
 
-        def watched(table: Table, partition: str, name: str, document: Any, etag: Any) -> Any:
+        def watched(table: Table, partition: str, _: str, document: Any, __: str | None) -> None:
             if table is Table.REPLAYS and left and is_now(partition, document):
                 left.pop()()
-            return put(table, partition, name, document, etag)
 
-        monkeypatch.setattr(pushgrid._app.resources, "put", watched)
+        before(monkeypatch, pushgrid._app.resources, "put", watched)
 
     return on
 
@@ -202,14 +200,10 @@ def test_events_whose_put_was_not_answered_are_repeated_and_told(
 def test_the_time_that_a_step_takes_is_part_of_the_rate(
     pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch
 ):
-    read = pushgrid._app.dead_letters.read
+    app = pushgrid._app
     monkeypatch.setattr(step, "MAX_BLOBS", 1)
-
-    def slow(*given: Any) -> Any:
-        pushgrid._app.clock.advance(2 * SECOND)  # for two events
-        return read(*given)
-
-    monkeypatch.setattr(pushgrid._app.dead_letters, "read", slow)
+    two_events = 2 * SECOND
+    before(monkeypatch, app.dead_letters, "read", lambda *_: app.clock.advance(two_events))
     job = pushgrid.arm("POST", "replays", {"rate": 1})
     pushgrid.advance()
 
@@ -221,13 +215,8 @@ def test_the_time_that_a_step_takes_is_part_of_the_rate(
 def test_a_step_lasts_a_while_and_no_longer(
     pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch
 ):
-    read = pushgrid._app.dead_letters.read
-
-    def slow(*given: Any) -> Any:
-        pushgrid._app.clock.advance(step.RUN_FOR)
-        return read(*given)
-
-    monkeypatch.setattr(pushgrid._app.dead_letters, "read", slow)
+    app = pushgrid._app
+    before(monkeypatch, app.dead_letters, "read", lambda *_: app.clock.advance(step.RUN_FOR))
     job = pushgrid.arm("POST", "replays", {})
 
     assert pushgrid.arm("GET", f"replays/{job['id']}")["blobs"] == 1

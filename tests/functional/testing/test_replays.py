@@ -17,7 +17,7 @@ from shared.delivery.messages.message_writer import encode_step
 from shared.engine.ports import Queue
 from shared.errors import StorageUnreachable
 from tests.azure_dead_letters import ADDED, CLOUD_ADDED, CLOUD_EVENT, EVENT, NAMESPACE
-from tests.functional.testing.replaying import AT, AZURE, CRM, PLACED, ids, replayed
+from tests.functional.testing.replaying import AT, AZURE, CRM, PLACED, before, ids, replayed
 
 QUEUE = {
     "endpointType": "StorageQueue",
@@ -127,14 +127,13 @@ def test_what_is_dead_lettered_while_a_replay_runs_is_not_part_of_it(
 ):
     crm.answer(400)
     _, second = sorted(pushgrid._app.dead_letters.blobs)
-    read, until = pushgrid._app.dead_letters.read, pushgrid.now + timedelta(minutes=20)
+    until = pushgrid.now + timedelta(minutes=20)
 
-    def late(destination: Any, path: str, most: int) -> bytes | None:
+    def late(_: object, path: str, __: int) -> None:
         if path == second[1] and pushgrid.now < until:
             raise StorageUnreachable
-        return read(destination, path, most)
 
-    monkeypatch.setattr(pushgrid._app.dead_letters, "read", late)
+    before(monkeypatch, pushgrid._app.dead_letters, "read", late)
     job = pushgrid.arm("POST", "replays", {})
     pushgrid.advance(minutes=30)
 
