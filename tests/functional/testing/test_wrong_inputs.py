@@ -128,16 +128,12 @@ dead-letters cancel nix|1|There is no replay 'nix'
 events resend nix|1|only dead letters keep the event
 apply nix.json|2|No such file
 apply .|2|is a directory
-explain --answers 99|2|is neither a status
-dev --time-scale 0|2|'0' is not a number from 1 to 100000
 dev --time-scale nan|2|'nan' is not a number
 dev --workers two|2|'two' is not a whole number from 1 to 64
 top --interval 0|2|of 1 or more
 status --url http://nosuch.invalid|2|(Failed to resolve 'nosuch.invalid' (
 status --url http://nosuch.invalid|2|)). Start a local deployment
 status --url 127.0.0.1:7071|2|write http://127.0.0.1:7071
-status --url https://user:pass@a.example|2|leave it out
-topic list --url http://127.0.0.1:1|2|Connection refused
 topic list --key wrong|1|Give the admin key with --admin-key
 status --key wrong|1|PUSHGRID_ADMIN_KEY
 topic list -o xml|2|is not one of 'json', 'table'
