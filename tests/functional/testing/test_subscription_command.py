@@ -129,39 +129,28 @@ def stored(pushgrid: Pushgrid, path: str) -> dict[str, Any]:
     return found
 
 
-def changed_by(pushgrid: Pushgrid, run: Run, topic: Topic, option: str) -> dict[str, Any]:
-    """Update the subscription; return the settings that have other values now."""
-    path = f"{topic.path}/eventSubscriptions/crm"
+@pytest.mark.parametrize(
+    ("namespace", "option", "expected"),
+    [
+        *((None, *row) for row in BOTH + TOPIC_ONLY),
+        *(("shop", *row) for row in BOTH + NAMESPACE_ONLY),  # which keeps its identity, too
+    ],
+)
+def test_an_update_changes_only_what_is_given(
+    pushgrid: Pushgrid, run: Run, namespace: str | None, option: str, expected: dict[str, Any]
+):
+    topic = pushgrid.topic("orders", namespace=namespace)
+    path = topic.subscribe("crm", **(OF_NAMESPACE if namespace else OF_TOPIC)).path
     before = stored(pushgrid, path)
     pushgrid._app.endpoints.connect("https://new.example/", CONSENTING)
+    name = f"{namespace}.orders" if namespace else "orders"
 
-    name = f"shop.{topic.name}" if topic.namespace else topic.name
     printed = run("subscription", "update", "crm", "-t", name, *option.split(" "))
 
     assert (printed.code, printed.err) == (0, "")
     after = stored(pushgrid, path)
-    names = before | after
-    return {each: after.get(each) for each in names if before.get(each) != after.get(each)}
-
-
-@pytest.mark.parametrize(("option", "expected"), BOTH + TOPIC_ONLY)
-def test_an_update_changes_only_what_is_given(
-    pushgrid: Pushgrid, run: Run, option: str, expected: dict[str, Any]
-):
-    orders = pushgrid.topic("orders")
-    orders.subscribe("crm", **OF_TOPIC)
-
-    assert changed_by(pushgrid, run, orders, option) == expected
-
-
-@pytest.mark.parametrize(("option", "expected"), BOTH + NAMESPACE_ONLY)
-def test_an_update_of_a_namespace_topics_subscription_keeps_its_identity_too(
-    pushgrid: Pushgrid, run: Run, option: str, expected: dict[str, Any]
-):
-    invoices = pushgrid.topic("invoices", namespace="shop")
-    invoices.subscribe("crm", **OF_NAMESPACE)
-
-    assert changed_by(pushgrid, run, invoices, option) == expected
+    differ = [name for name in before | after if before.get(name) != after.get(name)]
+    assert {name: after.get(name) for name in differ} == expected
 
 
 def test_the_options_of_a_creation_say_what_a_document_says(pushgrid: Pushgrid, run: Run):
