@@ -192,7 +192,7 @@ def test_what_a_handler_raises_is_retried(pushgrid: Pushgrid, orders: Topic):
     ]
 
 
-def test_a_loop_of_events_is_said(pushgrid: Pushgrid, orders: Topic):
+def test_an_endless_loop_of_events_is_an_error(pushgrid: Pushgrid, orders: Topic):
     pushgrid._app.max_steps = 50
     orders.subscribe("loop", handler=lambda _: orders.publish(PLACED))
 
@@ -289,7 +289,7 @@ def test_a_handler_that_must_be_awaited_fails_the_test(orders: Topic):
         ({"retry_policy": {}}, "has no property retry_policy (did you mean retryPolicy?)"),
     ],
 )
-def test_a_wrong_argument_is_told_at_once(orders: Topic, given: dict[str, Any], words: str):
+def test_a_wrong_argument_is_refused_at_once(orders: Topic, given: dict[str, Any], words: str):
     with pytest.raises(TypeError, match=re.escape(words)):
         orders.subscribe("crm", **given)
 

@@ -107,7 +107,7 @@ def test_the_timeline_tells_a_replay_from_the_publishing(pushgrid: Pushgrid, run
     assert second.endswith(f", replay {job})")
 
 
-def test_a_dry_run_is_said(run: Run, crm: Subscriber):
+def test_a_dry_run_is_labelled(run: Run, crm: Subscriber):
     replay = run("dead-letters", "replay", "--dry-run", "--unproven", "--json")
     job = replay.document
 

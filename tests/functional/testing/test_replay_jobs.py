@@ -186,7 +186,7 @@ def test_an_account_may_be_away_again_and_again(
     assert len(ids(crm)) == 4
 
 
-def test_events_whose_put_was_not_answered_are_repeated_and_told(
+def test_events_whose_put_was_not_answered_are_repeated_and_counted(
     pushgrid: Pushgrid, crm: Subscriber, on_put: OnPut
 ):
     on_put(ends_a_batch, lambda: pushgrid._app.queues.fail_next("put", after=True))

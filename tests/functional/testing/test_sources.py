@@ -48,7 +48,7 @@ def test_the_command_and_the_lists_know_a_source(
     assert run("subscription", "pause", "ops", "--topic", topic).code == 0
 
 
-def test_a_lost_event_is_told_of_and_a_lost_notice_can_be_replayed(
+def test_a_lost_event_is_announced_and_a_lost_notice_can_be_replayed(
     pushgrid: Pushgrid, run: Run
 ) -> None:
     ops = subscribe(pushgrid, run, [400, 200])

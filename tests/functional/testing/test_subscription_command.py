@@ -270,7 +270,7 @@ def test_the_list_says_what_has_expired(
 
 
 @pytest.mark.parametrize("action", ["create --replace", "update"])
-def test_a_missing_container_is_told(pushgrid: Pushgrid, run: Run, action: str):
+def test_a_missing_container_is_reported(pushgrid: Pushgrid, run: Run, action: str):
     pushgrid.topic("orders").subscribe("crm")
     pushgrid._app.dead_letters.missing.add("gone")
     pushgrid._app.endpoints.connect("https://new.example/", CONSENTING)

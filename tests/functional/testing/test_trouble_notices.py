@@ -54,7 +54,7 @@ def tell(pushgrid: Pushgrid, minutes: float = 2) -> None:
     pushgrid.advance()
 
 
-def test_each_kind_is_told_once_a_subscription_and_minute(
+def test_each_kind_is_reported_once_a_subscription_and_minute(
     pushgrid: Pushgrid, ops: Subscriber
 ) -> None:
     topic = pushgrid.topic("orders")
@@ -105,7 +105,7 @@ def test_each_kind_is_told_once_a_subscription_and_minute(
     assert gone["remedy"] == "nothing: the event subscription was deleted"
 
 
-def test_minutes_are_told_apart_and_a_repeated_run_sends_the_same_events(
+def test_each_minute_is_reported_and_a_repeated_run_sends_the_same_events(
     pushgrid: Pushgrid, ops: Subscriber
 ) -> None:
     for _ in range(2):
@@ -129,7 +129,7 @@ def anew(pushgrid: Pushgrid) -> TroubleNotices:
     return replace(pushgrid._app.trouble_notices, _until=None)
 
 
-def test_what_is_told_is_never_about_who_is_told(pushgrid: Pushgrid, ops: Subscriber) -> None:
+def test_a_receiver_of_reports_is_never_reported(pushgrid: Pushgrid, ops: Subscriber) -> None:
     for topic in ("system-this-deployment", "System-This-Deployment".lower()):
         count(pushgrid, Metric.DEAD_LETTERED, 1, topic=topic, name="ops", DeadLetterReason="X")
         count(pushgrid, Metric.HOLDS_BEGAN, 1, topic=topic, name="ops", Reason="Pause")
@@ -167,7 +167,7 @@ def test_while_nobody_subscribes_nothing_is_read_but_who_does(
     assert pushgrid._app.queues.texts(Queue.DELIVERIES) == []
 
 
-def test_after_a_time_without_runs_no_more_than_a_quarter_of_an_hour_is_told(
+def test_after_a_time_without_runs_only_the_last_quarter_of_an_hour_is_reported(
     pushgrid: Pushgrid, ops: Subscriber
 ) -> None:
     count(pushgrid, Metric.DROPPED, 7, DropReason="X")
@@ -179,7 +179,9 @@ def test_after_a_time_without_runs_no_more_than_a_quarter_of_an_hour_is_told(
     assert [each["data"]["count"] for each in ops.received] == [1]
 
 
-def test_what_storage_refuses_is_told_by_the_next_run(pushgrid: Pushgrid, ops: Subscriber) -> None:
+def test_what_storage_refuses_is_reported_by_the_next_run(
+    pushgrid: Pushgrid, ops: Subscriber
+) -> None:
     count(pushgrid, Metric.DROPPED, 1, DropReason="X")
     pushgrid.advance(minutes=2)
     pushgrid._app.counts.fail_next("hours")
@@ -193,7 +195,7 @@ def test_what_storage_refuses_is_told_by_the_next_run(pushgrid: Pushgrid, ops: S
     assert len(ops.received) == 1
 
 
-def test_a_replay_that_ended_is_told_of_with_its_number_of_events(
+def test_a_replay_that_ended_is_reported_with_its_number_of_events(
     pushgrid: Pushgrid, ops: Subscriber
 ) -> None:
     ended = a_replay(state=JobState.DONE, ended_at=pushgrid.now, progress=Progress(put=12))
@@ -224,7 +226,7 @@ def test_a_replay_that_ended_is_told_of_with_its_number_of_events(
         (False, "", "pushgrid subscription test crm --topic orders"),
     ],
 )
-def test_a_hold_is_told_with_what_ends_it(
+def test_a_hold_is_reported_with_what_ends_it(
     pushgrid: Pushgrid, ops: Subscriber, *, pause: bool, cause: str, remedy: str
 ) -> None:
     pushgrid.topic("orders").subscribe("crm")

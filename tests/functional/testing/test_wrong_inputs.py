@@ -141,7 +141,7 @@ topic list -o xml|2|is not one of 'json', 'table'
 
 
 @pytest.mark.parametrize("row", TABLE.strip().splitlines())
-def test_wrong_input_is_told_in_words(
+def test_wrong_input_is_explained(
     pushgrid: Pushgrid, run: Run, row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
