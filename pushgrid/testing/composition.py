@@ -39,6 +39,11 @@ from shared.engine.delivering.processes import Processes
 from shared.engine.delivering.push import Push
 from shared.engine.delivering.requeue import BlockingRequeue, Requeue
 from shared.engine.delivering.results import Attempted, Shortage
+from shared.engine.operations.activity import read_activities
+from shared.engine.operations.operator_authorization import Operators
+from shared.engine.operations.status import Status, take_snapshot
+from shared.engine.operations.subscription_state import held_subscriptions
+from shared.engine.operations.topic_states import topic_states
 from shared.engine.operations.trouble_notices import TroubleNotices
 from shared.engine.ports import Pusher, Queue, SubscriptionReader, TopicReader
 from shared.engine.publishing.commit import Commit
@@ -53,8 +58,10 @@ from shared.engine.timers.receiving import Intake
 from shared.engine.timers.source_events import BlobNotices, SourceEvents
 from shared.engine.timers.wake import Wake
 from shared.events.event import Event
-from shared.events.topic import Topic
+from shared.events.topic import DEPLOYMENT, Topic
 from shared.settings import AttemptLogging
+
+ACCOUNT = "testing"
 
 T = TypeVar("T")
 
@@ -65,6 +72,9 @@ class Directory(TopicReader, SubscriptionReader, Protocol):
 
 class InMemoryApp:
     """Everything but the management API, wired as `shared/wiring` does it."""
+
+    admin_key = "the-test-s-admin-key"
+    reader_key = "the-test-s-reader-key"
 
     def __init__(
         self,
@@ -179,7 +189,7 @@ class InMemoryApp:
             notices=BlobNotices(
                 source_events=source_events,
                 new_id=self.new_id,
-                account="testing",
+                account=ACCOUNT,
             ),
         )
         self.trouble_notices = TroubleNotices(
@@ -202,6 +212,17 @@ class InMemoryApp:
             state=self.resources,
             clock=watched,
             clock_records=self.clock_records,
+        )
+
+        self.operators = Operators(admin_key=self.admin_key, reader_key=self.reader_key)
+        self.status = Status(
+            counts=self.counts,
+            snapshot=lambda: take_snapshot(self.queues, resources, clock),
+            held=lambda: held_subscriptions(resources, clock.now()),
+            topics=lambda seen: topic_states(resources, clock.now(), (ACCOUNT, DEPLOYMENT), seen),
+            activities=lambda: read_activities(self.counts, self.attempts, resources, clock.now()),
+            replays=self.replays.list,
+            operators=self.operators,
         )
 
     def new_id(self) -> str:

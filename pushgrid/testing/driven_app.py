@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from pushgrid.testing.composition import InMemoryApp
+from pushgrid.testing.composition import ACCOUNT, InMemoryApp
 from pushgrid.testing.memory import FakeClock, MemoryResources, StoredMessage
 from pushgrid.testing.subscriber import WebhookPusher
 from shared.adapters.bridge import OnLoopPusher
@@ -29,17 +29,10 @@ from shared.engine.delivering.budget import MESSAGES
 from shared.engine.manage.api import Manage
 from shared.engine.manage.endpoint_validation import Validate
 from shared.engine.manage.route_table import RouteTable
-from shared.engine.operations.activity import read_activities
-from shared.engine.operations.operator_authorization import Operators
-from shared.engine.operations.status import Status, take_snapshot
-from shared.engine.operations.subscription_state import held_subscriptions
-from shared.engine.operations.topic_states import topic_states
 from shared.engine.ports import Queue
 from shared.events.notices import WrittenBlob
-from shared.events.topic import DEPLOYMENT
 from shared.http import HttpAnswer, HttpRequest
 
-ACCOUNT = "testing"
 GROUP = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/local"
 ACCOUNT_ID = f"{GROUP}/providers/Microsoft.Storage/storageAccounts/{ACCOUNT}"
 _PROVIDER = f"{GROUP}/providers/Microsoft.EventGrid"
@@ -80,8 +73,6 @@ class DrivenApp(InMemoryApp):
     calls `randomize`.
     """
 
-    admin_key = "the-test-s-admin-key"
-    reader_key = "the-test-s-reader-key"
     max_steps = 10_000  # at one moment
 
     def __init__(self, until_end: ExitStack) -> None:
@@ -125,19 +116,9 @@ class DrivenApp(InMemoryApp):
             sleep=self.sleep,
             backoff=lambda _: None,
         )
-        operators = Operators(admin_key=self.admin_key, reader_key=self.reader_key)
-        self._status = Status(
-            counts=self.counts,
-            snapshot=lambda: take_snapshot(self.queues, resources, clock),
-            held=lambda: held_subscriptions(resources, self.now),
-            topics=lambda seen: topic_states(resources, self.now, (ACCOUNT, DEPLOYMENT), seen),
-            activities=lambda: read_activities(self.counts, self.attempts, resources, self.now),
-            replays=self.replays.list,
-            operators=operators,
-        )
         self._manage = Manage(
             routes=table.routes(),
-            operators=operators,
+            operators=self.operators,
             public_url=_URL,
             new_id=self.new_id,
         )
@@ -192,7 +173,7 @@ class DrivenApp(InMemoryApp):
             params = {name: unquote(value) for name, value in route.groupdict().items()}
             answer = self.loop.run(self.publish.run(request(params=params)))
         elif route := _STATUS.fullmatch(parts.path):
-            answer = self._status.run(request(params=route.groupdict()))
+            answer = self.status.run(request(params=route.groupdict()))
         elif route := _LINK.fullmatch(parts.path):
             answer = self._validate.run(request(params=route.groupdict()))
         else:

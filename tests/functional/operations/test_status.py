@@ -11,8 +11,7 @@ from unittest.mock import Mock
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pushgrid.testing import Pushgrid, Subscriber
-from pushgrid.testing.driven_app import DrivenApp
+from pushgrid.testing.composition import InMemoryApp
 from pushgrid.testing.memory import START
 from shared.clock import timestamp
 from shared.delivery.health.availability import Held
@@ -36,45 +35,46 @@ from shared.engine.timers.timer_runs import (
     last_runs,
 )
 from shared.errors import StorageUnavailable
-from shared.http import HttpAnswer
+from shared.http import HttpAnswer, HttpRequest
 from shared.metrics import CountRow, Metric, Series, Span, Sum
 from tests.builders import a_message, a_minute, a_record, a_replay, an_outcome
-from tests.functional.deployment import Logged
+from tests.functional.deployment import Deployment, Logged
 from tests.functional.manage.arm_api import CRM, ORDERS, ArmApi, hook
 
-KEY = DrivenApp.admin_key
+KEY = InMemoryApp.admin_key
 NO_TIME, MINUTE, HOUR = timedelta(), timedelta(minutes=1), timedelta(hours=1)
 LATE_MESSAGE = "the oldest message in deliveries is late"
 POISON = "retries-poison holds messages"
 RUNS = Table.TOPICS, "state"
 
 
-def timer(app: DrivenApp, name: str, jobs: dict[str, Job] | None = None) -> Timer:
+def timer(app: Deployment, name: str, jobs: dict[str, Job] | None = None) -> Timer:
     return Timer(name=name, jobs=jobs or {}, state=app.resources, clock=app.clock)
 
 
-@pytest.fixture
-def app(pushgrid: Pushgrid) -> DrivenApp:
-    return pushgrid._app
+def get(app: InMemoryApp, what: str, key: str = KEY, method: str = "GET") -> HttpAnswer:
+    return app.status.run(
+        HttpRequest(
+            method=method,
+            url=f"https://host.example/status/{what}",
+            headers={"authorization": f"Bearer {key}"} if key else {},
+            params={"what": what},
+        )
+    )
 
 
-def get(app: DrivenApp, what: str, key: str = KEY, method: str = "GET") -> HttpAnswer:
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    return app.http(method, f"/status/{what}", headers)
-
-
-def health(app: DrivenApp, status: int = 200) -> Any:
+def health(app: InMemoryApp, status: int = 200) -> Any:
     """Ask as anybody may."""
     answer = get(app, "health", key="")
     assert answer.status == status
     return json.loads(answer.body)
 
 
-def troubles(app: DrivenApp) -> Any:
+def troubles(app: InMemoryApp) -> Any:
     return json.loads(get(app, "topics").body)["troubles"]
 
 
-def samples(app: DrivenApp) -> dict[tuple[str, ...], float]:
+def samples(app: InMemoryApp) -> dict[tuple[str, ...], float]:
     """Read the metrics as Prometheus does."""
     answer = get(app, "metrics")
     assert (answer.status, answer.headers["Content-Type"]) == (
@@ -88,12 +88,7 @@ def samples(app: DrivenApp) -> dict[tuple[str, ...], float]:
     }
 
 
-def put(app: DrivenApp, queue: Queue, message: MessagePart) -> None:
-    (text,) = encode(message)
-    app.queues.put(queue, text)
-
-
-def test_health_of_a_new_deployment(app: DrivenApp) -> None:
+def test_health_of_a_new_deployment(app: Deployment) -> None:
     found = health(app)
 
     assert (found["status"], found["reasons"], found["storage"]) == ("healthy", [], "reachable")
@@ -112,7 +107,7 @@ def test_health_of_a_new_deployment(app: DrivenApp) -> None:
     ids=["late", "late only from when it is due", "hidden", "poison"],
 )
 def test_what_waits_is_reported_and_no_reason_to_restart(
-    app: DrivenApp,
+    app: Deployment,
     queue: Queue,
     message: MessagePart,
     wait: timedelta,
@@ -131,7 +126,7 @@ def test_what_waits_is_reported_and_no_reason_to_restart(
 
 
 @pytest.mark.parametrize("method", ["peek", "list"])
-def test_storage_that_fails_is_unhealthy(app: DrivenApp, method: str) -> None:
+def test_storage_that_fails_is_unhealthy(app: Deployment, method: str) -> None:
     (app.queues if method == "peek" else app.resources).fail_next(method)
 
     assert health(app, 503) == {
@@ -141,7 +136,7 @@ def test_storage_that_fails_is_unhealthy(app: DrivenApp, method: str) -> None:
     }
 
 
-def test_the_timers_last_runs_are_shown(app: DrivenApp) -> None:
+def test_the_timers_last_runs_are_shown(app: Deployment) -> None:
     timer(app, "wake").record([])
     timer(app, "deadletter").record(["poison"])
     app.clock.advance(LATE + MINUTE)
@@ -158,7 +153,7 @@ def test_the_timers_last_runs_are_shown(app: DrivenApp) -> None:
     assert found["reasons"] == ["the timer wake is late", "the timer deadletter has failed"]
 
 
-def test_a_timer_whose_last_run_is_still_to_come_is_not_healthy(app: DrivenApp) -> None:
+def test_a_timer_whose_last_run_is_still_to_come_is_not_healthy(app: Deployment) -> None:
     wake = timer(app, "wake")
     app.clock.jump(6 * HOUR)
     wake.record([])
@@ -170,19 +165,16 @@ def test_a_timer_whose_last_run_is_still_to_come_is_not_healthy(app: DrivenApp) 
     assert health(app)["reasons"] == []
 
 
-def test_a_hold_that_is_too_long_is_shown_as_it_is_kept() -> None:
-    api = ArmApi()
-    for path, body in ((ORDERS, {"location": "x"}), (CRM, hook())):
-        api.json("PUT", path, body, status=201)
-    api.hold(minutes=5, begun=6 * 3600)
+def test_a_hold_that_is_too_long_is_shown_as_it_is_kept(crm: ArmApi) -> None:
+    crm.hold(minutes=5, begun=6 * 3600)
 
-    (found,) = held_subscriptions(api.resources, api.clock.now())
+    (found,) = held_subscriptions(crm.resources, crm.clock.now())
 
     assert isinstance(found.availability, Held)
     assert found.availability.until == START + timedelta(minutes=5)
 
 
-def test_a_run_is_stored_once_a_minute_and_a_change_at_once(app: DrivenApp) -> None:
+def test_a_run_is_stored_once_a_minute_and_a_change_at_once(app: Deployment) -> None:
     wake, etags = timer(app, "wake"), []
     for failed in ([], [], ["x"], [], []):
         wake.record(failed)
@@ -196,7 +188,7 @@ def test_a_run_is_stored_once_a_minute_and_a_change_at_once(app: DrivenApp) -> N
     assert len({*etags, row.etag}) == 4
 
 
-def test_a_run_that_can_not_be_noted_fails_nothing(app: DrivenApp, logged: Logged) -> None:
+def test_a_run_that_can_not_be_noted_fails_nothing(app: Deployment, logged: Logged) -> None:
     app.resources.fail_next("put")
 
     timer(app, "wake").run()
@@ -204,7 +196,7 @@ def test_a_run_that_can_not_be_noted_fails_nothing(app: DrivenApp, logged: Logge
     assert len(logged("timer.unrecorded")) == 1
 
 
-def test_a_timers_failure_is_noted(app: DrivenApp) -> None:
+def test_a_timers_failure_is_noted(app: Deployment) -> None:
     class Failing:
         def run(self, _: object) -> None:
             raise StorageUnavailable
@@ -223,7 +215,7 @@ def test_a_timers_failure_is_noted(app: DrivenApp) -> None:
 @pytest.mark.parametrize(
     ("what", "method", "status"), [("keys", "GET", 404), ("health", "POST", 405)]
 )
-def test_there_is_nothing_else(app: DrivenApp, what: str, method: str, status: int) -> None:
+def test_there_is_nothing_else(app: Deployment, what: str, method: str, status: int) -> None:
     assert get(app, what, method=method).status == status
 
 
@@ -231,7 +223,7 @@ def hour(subscription: str, counts: Any, start: datetime = START) -> CountRow:
     return CountRow(Span.HOUR, start, "orders", subscription, "a", counts)
 
 
-def test_totals_are_shown_as_prometheus_reads_them(app: DrivenApp) -> None:
+def test_totals_are_shown_as_prometheus_reads_them(app: Deployment) -> None:
     counts = {
         Series(Metric.DELIVERY_SUCCESS): Sum(5, 2, 1, 4),
         Series(Metric.PROCESSING_DURATION): Sum(1500, 3, 1, 1000),
@@ -257,12 +249,12 @@ def test_totals_are_shown_as_prometheus_reads_them(app: DrivenApp) -> None:
     assert text.count("# TYPE pushgrid_") == len(Metric) + 8
 
 
-def test_counters_never_go_back_when_hours_are_added_up(app: DrivenApp) -> None:
+def test_counters_never_go_back_when_hours_are_added_up(app: Deployment) -> None:
     seen = []
     for number in range(50):
         counts = {Series(Metric.DELIVERY_SUCCESS): Sum(1, 1, 1, 1)}
         app.counts.write([hour("crm", counts, START + number * HOUR)])
-        app.housekeeping.run(app.now + MINUTE)
+        app.housekeeping.run(app.in_a_minute())
         seen.append(samples(app)["pushgrid_delivery_success_total", "orders", "crm"])
         app.clock.advance(HOUR)
 
@@ -271,18 +263,18 @@ def test_counters_never_go_back_when_hours_are_added_up(app: DrivenApp) -> None:
 
 
 def test_queues_that_hold_something_are_logged_once_a_minute(
-    app: DrivenApp, logged: Logged
+    app: Deployment, logged: Logged
 ) -> None:
     """The alert needs to see it end, too."""
     watch = WatchQueues(watch=app.queues, clock=app.clock)
-    put(app, Queue.DELIVERIES, a_message())
+    app.put(Queue.DELIVERIES, a_message())
     app.clock.advance(MINUTE)
     for _ in range(3):
-        watch.run(app.now + MINUTE)
+        watch.run(app.in_a_minute())
     app.queues.stored.clear()
     for _ in range(2):
         app.clock.advance(MINUTE)
-        watch.run(app.now + MINUTE)
+        watch.run(app.in_a_minute())
 
     lines = logged("queue.depth")
 
@@ -293,28 +285,32 @@ def test_queues_that_hold_something_are_logged_once_a_minute(
 
 
 def test_a_clock_that_is_set_back_does_not_silence_the_queues(
-    app: DrivenApp, logged: Logged
+    app: Deployment, logged: Logged
 ) -> None:
     watch = WatchQueues(watch=app.queues, clock=app.clock)
-    put(app, Queue.DELIVERIES, a_message())
+    app.put(Queue.DELIVERIES, a_message())
     app.clock.jump(6 * HOUR)
-    watch.run(app.now + MINUTE)
+    watch.run(app.in_a_minute())
     app.clock.jump(-6 * HOUR)
 
-    watch.run(app.now + MINUTE)
+    watch.run(app.in_a_minute())
 
     assert len(logged("queue.depth")) == 2
 
 
 @pytest.fixture
-def crm(pushgrid: Pushgrid) -> Subscriber:
-    return pushgrid.topic("orders").subscribe("crm")
+def crm(app: Deployment) -> ArmApi:
+    """The management of the same deployment, with a subscription."""
+    api = ArmApi(resources=app.resources, clock=app.clock)
+    for path, body in ((ORDERS, {"location": "x"}), (CRM, hook())):
+        api.json("PUT", path, body, status=201)
+    return api
 
 
 FAILED = Series(Metric.ATTEMPT_FAIL, (("Error", "BadRequest"), ("ErrorType", "ClientError")))
 
 
-def count(app: DrivenApp, name: str, values: dict[Series, float], ago: int = 0) -> None:
+def count(app: Deployment, name: str, values: dict[Series, float], ago: int = 0) -> None:
     """Store what a process has counted, so many minutes ago."""
     at = app.clock.now() - ago * MINUTE
     minute = a_minute(values, start=at, subscription=name)
@@ -323,7 +319,7 @@ def count(app: DrivenApp, name: str, values: dict[Series, float], ago: int = 0) 
 
 
 @pytest.mark.usefixtures("crm")
-def test_an_endpoint_that_refuses_all_is_failing(app: DrivenApp) -> None:
+def test_an_endpoint_that_refuses_all_is_failing(app: Deployment) -> None:
     """It is never held for a 400: the event is at fault, as far as Event Grid knows."""
     app.clock.advance(30 * MINUTE)
     refused = an_outcome(Outcome.BAD_REQUEST, 400)
@@ -354,7 +350,7 @@ def test_an_endpoint_that_refuses_all_is_failing(app: DrivenApp) -> None:
 
 @pytest.mark.usefixtures("crm")
 def test_who_waits_for_a_far_attempt_is_failing_though_nothing_was_tried_for_an_hour(
-    app: DrivenApp,
+    app: Deployment,
 ) -> None:
     at = app.clock.now()
     app.attempts.write([a_record(at=at, published_at=at, outcome=an_outcome())])
@@ -368,7 +364,7 @@ def test_who_waits_for_a_far_attempt_is_failing_though_nothing_was_tried_for_an_
 
 
 def test_the_minutes_of_few_are_read_however_many_fail(
-    app: DrivenApp, monkeypatch: pytest.MonkeyPatch
+    app: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(MOST_READ + 20):
         count(app, f"s-{number}", {FAILED: number + 1})
@@ -376,29 +372,27 @@ def test_the_minutes_of_few_are_read_however_many_fail(
     monkeypatch.setattr(app.counts, "minutes", minutes)
     monkeypatch.setattr(app.attempts, "read", read)
 
-    found = read_activities(app.counts, app.attempts, app.resources, app.now)
+    found = read_activities(app.counts, app.attempts, app.resources, app.clock.now())
 
     assert (minutes.call_count, read.call_count) == (MOST_READ, MOST_FAILURES_READ)
     assert minutes.call_args_list[0].args[1] == f"s-{MOST_READ + 19}"
     assert len(found) == MOST_READ + 20
 
 
-def test_endpoints_that_get_nothing_are_shown_with_the_reason(
-    app: DrivenApp, crm: Subscriber
-) -> None:
+def test_endpoints_that_get_nothing_are_shown_with_the_reason(app: Deployment, crm: ArmApi) -> None:
     assert held_samples(app) == {}
 
-    app.arm("POST", f"{crm.path}/pause")
+    crm.json("POST", f"{CRM}/pause")
 
     assert held_samples(app) == {("orders", "crm", "Pause"): 1}
 
 
-def held_samples(app: DrivenApp) -> dict[tuple[str, ...], float]:
+def held_samples(app: Deployment) -> dict[tuple[str, ...], float]:
     found = samples(app)
     return {key[1:]: value for key, value in found.items() if key[0] == "pushgrid_endpoint_held"}
 
 
-def test_when_a_replay_ended_is_shown_by_its_state(app: DrivenApp) -> None:
+def test_when_a_replay_ended_is_shown_by_its_state(app: Deployment) -> None:
     for name, state, hours, is_dry_run in (
         ("a", JobState.DONE, 1, False),
         ("b", JobState.DONE, 2, False),

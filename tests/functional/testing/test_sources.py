@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 
 from pushgrid.testing import Pushgrid
-from pushgrid.testing.driven_app import ACCOUNT, ACCOUNT_ID, GROUP
+from pushgrid.testing.composition import ACCOUNT
+from pushgrid.testing.driven_app import ACCOUNT_ID, GROUP
 from pushgrid.testing.subscriber import SubscriberWebhook
 from shared.events.notices import WrittenBlob, blob_event
 from shared.events.topic import DEPLOYMENT
