@@ -161,11 +161,11 @@ def test_records_are_shown_up_to_a_number(pushgrid: Pushgrid, crm: Subscriber, c
 @pytest.mark.parametrize(
     ("topic_id", "shown"),
     [
-        (None, "orders crm - -"),  # without a summary
-        ("oops", "oops crm 1 x"),
-        ("/resourceGroups/topics", "/resourceGroups/topics crm 1 x"),
-        ("/resourceGroups/topics/providers/Microsoft.EventGrid/topics/sales", "sales crm 1 x"),
-        ("/providers/Microsoft.EventGrid/namespaces/shop/topics/sales", "shop.sales crm 1 x"),
+        (None, "orders crm -"),  # without a summary
+        ("oops", "oops crm 1"),
+        ("/resourceGroups/topics", "/resourceGroups/topics crm 1"),
+        ("/resourceGroups/topics/providers/Microsoft.EventGrid/topics/sales", "sales crm 1"),
+        ("/providers/Microsoft.EventGrid/namespaces/shop/topics/sales", "shop.sales crm 1"),
     ],
 )
 @pytest.mark.usefixtures("crm")
@@ -177,9 +177,9 @@ def test_a_blob_names_its_topic_whatever_its_writer_calls_it(
     if topic_id:
         pushgrid._app.dead_letters.summaries[key] = BlobSummary(topic_id, {"x": 1})
 
-    cells = command("list").out.splitlines()[-1].split()
+    line = command("list").out.splitlines()[-1]
 
-    assert " ".join([*cells[2:5], cells[-3] if topic_id else cells[5]]) == shown
+    assert " ".join(line.split()[2:5]) == shown
 
 
 @pytest.mark.parametrize("options", [(), ("-t", "orders"), ("-t", "orders", "-s", "crm")])
