@@ -14,7 +14,7 @@ from shared.delivery.messages.message import ReplayStep
 from shared.delivery.messages.message_writer import encode_step
 from shared.engine.ports import Queue, Table
 from shared.engine.replaying import step
-from tests.functional.testing.replaying import before
+from tests.functional.testing.replaying import Killed, before
 
 EVENTS = [{"id": f"e-{number}", "eventType": "Shop.OrderPlaced"} for number in range(7)]
 REQUESTS = {
@@ -23,10 +23,6 @@ REQUESTS = {
     "dead_letters": ("list", "read"),
     "payloads": ("write",),
 }
-
-
-class Killed(BaseException):
-    """The process ends."""
 
 
 class Killer:

@@ -25,7 +25,6 @@ WEBHOOK = {
     ],
 }
 DESTINATION = {"endpointType": "WebHook", "properties": WEBHOOK}
-CONSENTING = SubscriberWebhook([200])
 FILTERS = [{"operatorType": "NumberGreaterThan", "key": "data.total", "value": 10.0}]
 IDENTITY = {"type": "SystemAssigned", "userAssignedIdentity": None}
 OF_TOPIC: dict[str, Any] = {
@@ -111,6 +110,11 @@ NAMESPACE_ONLY = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def _new_endpoint(pushgrid: Pushgrid) -> None:
+    pushgrid._app.endpoints.connect("https://new.example/", SubscriberWebhook([200]))
+
+
 def stored(pushgrid: Pushgrid, path: str) -> dict[str, Any]:
     """Return all settings, secrets in clear text: the path of each, its headers by name."""
     properties = pushgrid.arm("GET", path)["properties"]
@@ -142,7 +146,6 @@ def test_an_update_changes_only_what_is_given(
     topic = pushgrid.topic("orders", namespace=namespace)
     path = topic.subscribe("crm", **(OF_NAMESPACE if namespace else OF_TOPIC)).path
     before = stored(pushgrid, path)
-    pushgrid._app.endpoints.connect("https://new.example/", CONSENTING)
     name = f"{namespace}.orders" if namespace else "orders"
 
     printed = run("subscription", "update", "crm", "-t", name, *option.split(" "))
@@ -232,7 +235,6 @@ def test_a_whole_number_is_shown_as_one(pushgrid: Pushgrid, run: Run):
 def test_another_of_the_same_name_is_replaced_only_if_asked_for(pushgrid: Pushgrid, run: Run):
     orders = pushgrid.topic("orders")
     orders.subscribe("crm", **OF_TOPIC)
-    pushgrid._app.endpoints.connect("https://new.example/", CONSENTING)
     path = f"{orders.path}/eventSubscriptions/crm"
     before = stored(pushgrid, path)
     create = ("subscription", "create", "CRM", "-t", "orders", "--endpoint", "https://new.example/")
@@ -273,7 +275,6 @@ def test_the_list_says_what_has_expired(
 def test_a_missing_container_is_reported(pushgrid: Pushgrid, run: Run, action: str):
     pushgrid.topic("orders").subscribe("crm")
     pushgrid._app.dead_letters.missing.add("gone")
-    pushgrid._app.endpoints.connect("https://new.example/", CONSENTING)
 
     given = ("-t", "orders", "--endpoint", "https://new.example/", "--dead-letter-container")
     missing = run("subscription", *action.split(), "crm", *given, "gone")
@@ -304,7 +305,6 @@ def test_a_queue_receives_the_events(pushgrid: Pushgrid, run: Run):
             },
         }
     listed = run("subscription", "list")
-    pushgrid._app.endpoints.connect("https://new.example/", CONSENTING)
     back = run(
         "subscription", "update", "crm", "-t", "orders", "--endpoint", "https://new.example/"
     )
@@ -346,7 +346,6 @@ def signing(pushgrid: Pushgrid, topic: Topic) -> str | None:
 
 def test_a_signing_secret_is_printed_once(pushgrid: Pushgrid, run: Run):
     topic = pushgrid.topic("orders")
-    pushgrid._app.endpoints.connect("https://new.example/", CONSENTING)
     of = ("crm", "-t", "orders")
     once = "signing secret, which is not shown again: "
 
