@@ -23,7 +23,7 @@ OnPut = Callable[[IsNow, Callable[[], object]], None]
 
 @pytest.fixture
 def on_put(pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch) -> OnPut:
-    """Give what has something done once, before a certain row of replays is put."""
+    """Give a function that acts once, before the first row that meets a condition is put."""
 
     def on(is_now: IsNow, act: Callable[[], object]) -> None:
         left = [act]
