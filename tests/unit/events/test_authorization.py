@@ -213,13 +213,6 @@ def test_namespace_topics_ignore_other_carriers():
     assert refusal(authorize, request, a_topic(), NOW)[3] == TokenFault.UNREADABLE
 
 
-@pytest.mark.parametrize("disabled", [True, False])
-def test_a_token_with_the_role_passes(disabled: bool):  # noqa: FBT001 - a row
-    authorize(
-        a_request(headers=_BEARER), builders.a_topic(disable_local_auth=disabled), NOW, _SENDER
-    )
-
-
 @pytest.mark.parametrize("fault", [None, *TokenFault])
 def test_a_faulty_token_is_refused_with_the_reason(fault):
     refused = refusal(authorize, a_request(headers=_BEARER), a_topic(), NOW, fault)
