@@ -12,12 +12,14 @@ from typing import Any
 
 from pushgrid.testing.memory import START
 from shared.deadletter.reader import Record, elements, read_record
+from shared.deadletter.selection import Selection
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.delivery import Delivery, LastAttempt, Origin
 from shared.delivery.messages.message import DeadLetterNote, MessagePart
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.policy import DeliveryTerms, EndReason
 from shared.delivery.profiles import PROFILES
+from shared.engine.replaying.job import ReplayJob, ReplaySource
 from shared.events.event import Event
 from shared.events.topic import InputSchema, Topic
 from shared.events.trace_context import TraceContext
@@ -159,6 +161,21 @@ def a_record(**overrides: Any) -> AttemptRecord:
         "why": "minimum for 503: 30 s",
     }
     return AttemptRecord(**values | overrides)
+
+
+def a_replay(**overrides: Any) -> ReplayJob:
+    values: dict[str, Any] = {
+        "id": "j-1",
+        "by": "the admin key",
+        "started_at": START,
+        "sources": (ReplaySource("orders", "crm", "dead", "", "CRM"),),
+        "selection": Selection(),
+        "to": None,
+        "rate": 50,
+        "is_dry_run": False,
+        "again": False,
+    }
+    return ReplayJob(**values | overrides)
 
 
 def terms(

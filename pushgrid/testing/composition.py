@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from pushgrid.testing.memory import (
@@ -38,6 +39,11 @@ from shared.engine.delivering.processes import Processes
 from shared.engine.delivering.push import Push
 from shared.engine.delivering.requeue import BlockingRequeue, Requeue
 from shared.engine.delivering.results import Attempted, Shortage
+from shared.engine.operations.activity import read_activities
+from shared.engine.operations.operator_authorization import Operators
+from shared.engine.operations.status import Status, take_snapshot
+from shared.engine.operations.subscription_state import held_subscriptions
+from shared.engine.operations.topic_states import topic_states
 from shared.engine.operations.trouble_notices import TroubleNotices
 from shared.engine.ports import Pusher, Queue, SubscriptionReader, TopicReader
 from shared.engine.publishing.commit import Commit
@@ -52,8 +58,10 @@ from shared.engine.timers.receiving import Intake
 from shared.engine.timers.source_events import BlobNotices, SourceEvents
 from shared.engine.timers.wake import Wake
 from shared.events.event import Event
-from shared.events.topic import Topic
+from shared.events.topic import DEPLOYMENT, Topic
 from shared.settings import AttemptLogging
+
+ACCOUNT = "testing"
 
 T = TypeVar("T")
 
@@ -62,22 +70,16 @@ class Directory(TopicReader, SubscriptionReader, Protocol):
     """Reads topics and subscriptions."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Chance:
-    """The choices that an app leaves to chance: new ids, and the jitter of retries in [0, 1)."""
-
-    new_id: Callable[[], str]
-    jitter: Callable[[], float]
-
-
 class InMemoryApp:
     """Everything but the management API, wired as `shared/wiring` does it."""
+
+    admin_key = "the-test-s-admin-key"
+    reader_key = "the-test-s-reader-key"
 
     def __init__(
         self,
         directory: Directory,
         pusher: Pusher,
-        chance: Chance,
         clock: FakeClock,
         resources: MemoryResources,
     ) -> None:
@@ -103,7 +105,7 @@ class InMemoryApp:
         sender = MemorySender(self.queues, off_loop)
         requeue = Requeue(sender=sender, clock=watched, sleep=self._sleep)
         blocking_requeue = BlockingRequeue(requeue=requeue, run=self.loop.run)
-        records = PoisonRecords(store=self.dead_letters, clock=watched, new_id=chance.new_id)
+        records = PoisonRecords(store=self.dead_letters, clock=watched, new_id=self.new_id)
         self.intake = Intake(
             receiver=self.queues,
             records=records,
@@ -121,7 +123,7 @@ class InMemoryApp:
             subscriptions=directory,
             commits=InlineCommits(commit.run),
             clock=watched,
-            new_id=chance.new_id,
+            new_id=self.new_id,
             report=report,
             payloads_kept_for=terms.payloads_kept_for,
             off_loop=off_loop,
@@ -146,7 +148,7 @@ class InMemoryApp:
                 clock=watched,
             ),
             clock=watched,
-            jitter=chance.jitter,
+            jitter=self.draw_jitter,
             metrics=self.metrics,
             clock_records=self.clock_records,
             off_loop=off_loop,
@@ -182,12 +184,12 @@ class InMemoryApp:
             payloads=self.payloads,
             store=self.dead_letters,
             clock=watched,
-            new_id=chance.new_id,
+            new_id=self.new_id,
             metrics=self.metrics,
             notices=BlobNotices(
                 source_events=source_events,
-                new_id=chance.new_id,
-                account="testing",
+                new_id=self.new_id,
+                account=ACCOUNT,
             ),
         )
         self.trouble_notices = TroubleNotices(
@@ -211,6 +213,25 @@ class InMemoryApp:
             clock=watched,
             clock_records=self.clock_records,
         )
+
+        self.operators = Operators(admin_key=self.admin_key, reader_key=self.reader_key)
+        self.status = Status(
+            counts=self.counts,
+            snapshot=lambda: take_snapshot(self.queues, resources, clock),
+            held=lambda: held_subscriptions(resources, clock.now()),
+            topics=lambda seen: topic_states(resources, clock.now(), (ACCOUNT, DEPLOYMENT), seen),
+            activities=lambda: read_activities(self.counts, self.attempts, resources, clock.now()),
+            replays=self.replays.list,
+            operators=self.operators,
+        )
+
+    def new_id(self) -> str:
+        """Return a new UUID."""
+        return str(uuid.uuid4())
+
+    def draw_jitter(self) -> float:
+        """Return the jitter of a retry, in [0, 1)."""
+        return 0.0
 
     def new_process(self, parts: Parts | None = None, limit: Limit | None = None) -> Deliver:
         """Return the delivering of a process that knows nothing yet."""

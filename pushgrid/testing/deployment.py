@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any
 
-from pushgrid.testing.driven_app import ACCOUNT, ACCOUNT_ID, DrivenApp
+from pushgrid.testing.composition import ACCOUNT
+from pushgrid.testing.driven_app import ACCOUNT_ID, DrivenApp
 from pushgrid.testing.topic import StorageAccount, Topic, refuse_unknown_members
 from shared.delivery.profiles import PROFILES
 from shared.events.topic import InputSchema

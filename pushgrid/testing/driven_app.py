@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from pushgrid.testing.composition import Chance, InMemoryApp
+from pushgrid.testing.composition import ACCOUNT, InMemoryApp
 from pushgrid.testing.memory import FakeClock, MemoryResources, StoredMessage
 from pushgrid.testing.subscriber import WebhookPusher
 from shared.adapters.bridge import OnLoopPusher
@@ -29,17 +29,10 @@ from shared.engine.delivering.budget import MESSAGES
 from shared.engine.manage.api import Manage
 from shared.engine.manage.endpoint_validation import Validate
 from shared.engine.manage.route_table import RouteTable
-from shared.engine.operations.activity import read_activities
-from shared.engine.operations.operator_authorization import Operators
-from shared.engine.operations.status import Status, take_snapshot
-from shared.engine.operations.subscription_state import held_subscriptions
-from shared.engine.operations.topic_states import topic_states
 from shared.engine.ports import Queue
 from shared.events.notices import WrittenBlob
-from shared.events.topic import DEPLOYMENT
 from shared.http import HttpAnswer, HttpRequest
 
-ACCOUNT = "testing"
 GROUP = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/local"
 ACCOUNT_ID = f"{GROUP}/providers/Microsoft.Storage/storageAccounts/{ACCOUNT}"
 _PROVIDER = f"{GROUP}/providers/Microsoft.EventGrid"
@@ -73,16 +66,13 @@ class _Due(NamedTuple):
 
 class DrivenApp(InMemoryApp):
     """
-    The whole app in the test's thread, on storage in memory, until *until_end* is closed.
+    The app of `Pushgrid`, and its clock.
 
-    What is due now is done as soon as something is published; what is due later, when the test
-    advances the clock. Everything happens in the order in which it is due. What has begun is
-    finished, though time passes: a push that gets no answer takes its timeout. Retries have no
-    jitter until the test calls `randomize`.
+    Everything happens in the order in which it is due. What has begun is finished, though time
+    passes: a push that gets no answer takes its timeout. Retries have no jitter until the test
+    calls `randomize`.
     """
 
-    admin_key = "the-test-s-admin-key"
-    reader_key = "the-test-s-reader-key"
     max_steps = 10_000  # at one moment
 
     def __init__(self, until_end: ExitStack) -> None:
@@ -98,8 +88,7 @@ class DrivenApp(InMemoryApp):
         cache_for = timedelta(seconds=30)
         cache = ResourceCache(resources, cache_for=cache_for, clock=clock.monotonic)
         self.endpoints = WebhookPusher(clock)
-        chance = Chance(new_id=self.new_id, jitter=self._draw)
-        super().__init__(cache, self.endpoints, chance, clock, resources)
+        super().__init__(cache, self.endpoints, clock, resources)
         until_end.callback(self.loop.end)
         store = InvalidatingStore(resources, cache)
         self._validate = Validate(resources=store, clock=clock, backoff=lambda _: None)
@@ -127,26 +116,15 @@ class DrivenApp(InMemoryApp):
             sleep=self.sleep,
             backoff=lambda _: None,
         )
-        operators = Operators(admin_key=self.admin_key, reader_key=self.reader_key)
-        self._status = Status(
-            counts=self.counts,
-            snapshot=lambda: take_snapshot(self.queues, resources, clock),
-            held=lambda: held_subscriptions(resources, self.now),
-            topics=lambda seen: topic_states(resources, self.now, (ACCOUNT, DEPLOYMENT), seen),
-            activities=lambda: read_activities(self.counts, self.attempts, resources, self.now),
-            replays=self.replays.list,
-            operators=operators,
-        )
         self._manage = Manage(
             routes=table.routes(),
-            operators=operators,
+            operators=self.operators,
             public_url=_URL,
             new_id=self.new_id,
         )
 
     @property
     def url(self) -> str:
-        """Its URL; whoever sends requests there with `requests` is answered in process."""
         if not self._has_url:
             # Imported here: it takes as long as all of the app.
             from pushgrid.testing.in_process_http import requests_answered
@@ -157,7 +135,6 @@ class DrivenApp(InMemoryApp):
 
     @property
     def now(self) -> datetime:
-        """The time in the test, in UTC."""
         return self.clock.now()
 
     def blob_changed(self, blob: WrittenBlob) -> None:
@@ -166,14 +143,7 @@ class DrivenApp(InMemoryApp):
         self._run_until(self.now)
 
     def arm(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> Any:
-        """
-        Call the management API; return the document of its answer, or ``None``.
-
-        *path* begins with ``/``, or goes on from the resource provider: ``topics/orders``.
-
-        Raises:
-            Refused: the answer is an error.
-        """
+        """Do as `Pushgrid.arm`."""
         target = path if path.startswith("/") else f"{_PROVIDER}/{path}"
         target += f"{'&' if '?' in path else '?'}api-version={_API_VERSION}"
         body = b"" if document is None else json.dumps(document).encode()
@@ -203,7 +173,7 @@ class DrivenApp(InMemoryApp):
             params = {name: unquote(value) for name, value in route.groupdict().items()}
             answer = self.loop.run(self.publish.run(request(params=params)))
         elif route := _STATUS.fullmatch(parts.path):
-            answer = self._status.run(request(params=route.groupdict()))
+            answer = self.status.run(request(params=route.groupdict()))
         elif route := _LINK.fullmatch(parts.path):
             answer = self._validate.run(request(params=route.groupdict()))
         else:
@@ -218,13 +188,7 @@ class DrivenApp(InMemoryApp):
         return {"endpointType": "StorageBlob", "properties": properties}
 
     def advance(self, by: timedelta) -> None:
-        """
-        Let time pass; do what becomes due, when it does.
-
-        Raises:
-            AssertionError: the first that a handler raised.
-            Unsettled: at some moment there was no end to what was due.
-        """
+        """Let time pass; do what becomes due, when it does. Raises as `Pushgrid.advance`."""
         if self._is_running:
             raise RuntimeError("A handler can't advance the clock: the test does.")
         until = self.now + by
@@ -232,14 +196,13 @@ class DrivenApp(InMemoryApp):
         self.loop.advance(max(until - self.now, timedelta()))
 
     def randomize(self, seed: int) -> None:
-        """Add Event Grid's jitter to retries from now on, drawn from *seed*."""
         self._jitter, self._has_jitter = random.Random(seed), True
 
     def new_id(self) -> str:
         """Return a new UUID, the same in each run of the test."""
         return str(uuid.UUID(int=self._ids.getrandbits(128), version=4))
 
-    def _draw(self) -> float:
+    def draw_jitter(self) -> float:
         return self._jitter.random() if self._has_jitter else 0.0
 
     def _run_until(self, until: datetime) -> None:
@@ -282,8 +245,11 @@ class DrivenApp(InMemoryApp):
     def _next(self) -> _Due | None:
         """Return what is due first: of equals, a timer's run is last."""
         due = []
-        if len(self._delivering) < MESSAGES and (triggered := self._triggered()):
-            due.append(_Due(self._not_before_now(triggered), partial(self._begin, *triggered)))
+        triggering = self.queues.earliest(
+            Queue.DELIVERIES, Queue.RETRIES, besides=self._delivering.keys()
+        )
+        if triggering and len(self._delivering) < MESSAGES:
+            due.append(_Due(self._not_before_now(triggering), partial(self._begin, *triggering)))
         if waiting := self.queues.earliest(Queue.WAITING):
             at = _tick(self._not_before_now(waiting), _WAKE_EVERY)
             due.append(_Due(at, lambda: self.wake.run(self.now + _WAKE_EVERY)))
@@ -291,12 +257,6 @@ class DrivenApp(InMemoryApp):
             at = _tick(self._not_before_now(dead), _WRITE_DEAD_LETTERS_EVERY)
             due.append(_Due(at, lambda: self.write_dead_letters.run(self.now + _WAKE_EVERY)))
         return min(due, key=lambda each: each.at, default=None)
-
-    def _triggered(self) -> tuple[Queue, StoredMessage] | None:
-        """Return the message that triggers a function first."""
-        return self.queues.earliest(
-            Queue.DELIVERIES, Queue.RETRIES, besides=self._delivering.keys()
-        )
 
     def _not_before_now(self, found: tuple[Queue, StoredMessage]) -> datetime:
         return max(found[1].visible_at, self.now)

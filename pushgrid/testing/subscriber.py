@@ -94,9 +94,9 @@ class SubscriberWebhook:
     def __init__(
         self,
         answers: Sequence[Answer] | None,
-        handler: Handler | None,
+        handler: Handler | None = None,
         *,
-        is_asked_to_consent: bool,
+        is_asked_to_consent: bool = False,
     ) -> None:
         if handler is not None and answers is not None:
             raise TypeError("answers and handler exclude each other: the handler answers")

@@ -84,8 +84,6 @@ def blob_event(topic: Topic, blob: WrittenBlob, event_id: str, new_id: Callable[
             "sequencer": f"{(blob.written_at - _EPOCH) // _TICK:032X}",
             "storageDiagnostics": {"batchId": new_id()},
         },
-        "dataVersion": "",
-        "metadataVersion": "1",
     }
     return build_event(members, topic)
 
@@ -165,6 +163,5 @@ def trouble_event(topic: Topic, notice: TroubleNotice) -> Event:
         "id": str(uuid.uuid5(_TROUBLE_IDS, f"{named} {minute}")),
         "data": data,
         "dataVersion": "1",
-        "metadataVersion": "1",
     }
     return build_event(members, topic)

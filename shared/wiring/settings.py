@@ -73,24 +73,20 @@ def settings_fault() -> InvalidSettings | None:
 
 def api_refusal(request: HttpRequest) -> HttpAnswer | None:
     """Answer an ARM client, or a request for status or a link, if the settings are wrong."""
-    fault = settings_fault()
-    if fault is None:
-        return None
-    from shared.engine.operations.misconfigured import api_answer
+    if fault := _logged_fault():
+        from shared.engine.operations.misconfigured import api_answer
 
-    _log_fault()
-    return api_answer(request, fault)
+        return api_answer(request, fault)
+    return None
 
 
 def publish_refusal(request: HttpRequest) -> HttpAnswer | None:
     """Answer a publisher if the settings are wrong."""
-    fault = settings_fault()
-    if fault is None:
-        return None
-    from shared.engine.operations.misconfigured import publish_answer
+    if fault := _logged_fault():
+        from shared.engine.operations.misconfigured import publish_answer
 
-    _log_fault()
-    return publish_answer(request, fault, request_id=new_id(), now=CLOCK.now())
+        return publish_answer(request, fault, request_id=new_id(), now=CLOCK.now())
+    return None
 
 
 @once
@@ -111,8 +107,9 @@ def log_doubtful_settings() -> None:
 
 
 @once
-def _log_fault() -> None:
-    """Write to the log what the answers don't quote."""
-    if fault := settings_fault():
-        for each in fault.faults:
-            telemetry.error("settings.invalid", detail=each.message)
+def _logged_fault() -> InvalidSettings | None:
+    """Return what is wrong; the log has once what the answers don't quote."""
+    fault = settings_fault()
+    for each in fault.faults if fault else ():
+        telemetry.error("settings.invalid", detail=each.message)
+    return fault

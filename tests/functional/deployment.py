@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from pushgrid.testing.composition import Chance, InMemoryApp, off_loop
+from pushgrid.testing.composition import InMemoryApp, off_loop
 from pushgrid.testing.memory import (
     FakeClock,
     Faulty,
@@ -103,8 +102,10 @@ class Deployment(InMemoryApp):
         self.directory = Directory()
         self.directory.topics["orders"] = a_topic()
         self.jitter = 0.0
-        chance = Chance(new_id=lambda: str(uuid.uuid4()), jitter=lambda: self.jitter)
-        super().__init__(self.directory, ScriptedPusher(clock), chance, clock, MemoryResources())
+        super().__init__(self.directory, ScriptedPusher(clock), clock, MemoryResources())
+
+    def draw_jitter(self) -> float:
+        return self.jitter
 
     def push_with(self, pusher: Pusher) -> None:
         """Push with another sender."""

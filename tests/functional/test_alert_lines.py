@@ -3,35 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pushgrid.testing.memory import START, answered
+from pushgrid.testing.memory import answered
 from shared.engine.ports import Queue
 from shared.engine.timers.queue_watch import WatchQueues
 from shared.engine.timers.waiting_events import WatchWaiting
-from shared.metrics import CountRow, Metric, Series, Span, Sum
-from tests.builders import URL, a_delivery, a_message, a_note, an_attempt
+from shared.metrics import Metric, Series, Span
+from tests.builders import URL, a_delivery, a_message, a_minute, a_note, an_attempt
 from tests.functional.delivering.failing import fail
 from tests.functional.deployment import MINUTE, Deployment, Logged
 
 ROOT = Path(__file__).parents[2]
 ALERTS = (ROOT / "infra/modules/alerts.bicep").read_text()
-NAMED = ("topic", "subscription", "cause")
 RULES = dict(re.findall(r"name: '([\w-]+)'\n.*?query: '''\n(.*?)'''", ALERTS, re.DOTALL))
 
 
 def fields(rule: str) -> set[str]:
     """Return what a rule's query reads of a line."""
     return set(re.findall(r"Line\.(\w+)", RULES[rule]))
-
-
-def named(line: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what an alert's mail names: the dimensions of its rule."""
-    return line["topic"], line["subscription"], line.get("cause")
 
 
 def event(rule: str) -> str:
@@ -55,76 +49,87 @@ def test_there_is_a_rule_for_everything_that_needs_somebody() -> None:
     }
 
 
-def test_the_rule_about_dead_letters_counts_events(app: Deployment, logged: Logged) -> None:
+def write_dead_letters(app: Deployment) -> None:
     tried = [a_delivery(0), a_delivery(1, attempts=1, last=an_attempt())]
     app.put(Queue.DEADLETTERS, a_message(tried, dead_letter=a_note()))
     app.write_dead_letters.run(app.in_a_minute())
 
-    [line] = logged(event("pushgrid-dead-letters"))
 
-    assert fields("pushgrid-dead-letters") == {"event", "count", *NAMED}
-    assert "sum(tolong(Line.count) * ItemCount)" in RULES["pushgrid-dead-letters"]
-    assert line["count"] == 2
-    assert named(line) == ("orders", "crm", "503 Busy")
+def drop_for_a_deleted_subscription(app: Deployment) -> None:
+    app.run(a_message([a_delivery(0), a_delivery(1)]))
 
 
-def test_the_rule_about_dropped_events_counts_events(app: Deployment, logged: Logged) -> None:
-    app.run(a_message([a_delivery(0), a_delivery(1)]))  # of a subscription that is deleted
-
-    [line] = logged(event("pushgrid-dropped-events"))
-
-    assert fields("pushgrid-dropped-events") == {"event", "count", "reason", *NAMED}
-    assert "sum(tolong(Line.count) * ItemCount)" in RULES["pushgrid-dropped-events"]
-    assert line["count"] == 2
-    assert named(line) == ("orders", "crm", None)
-    assert line["reason"]
-
-
-def test_a_dropped_event_is_logged_with_the_cause(app: Deployment, logged: Logged) -> None:
+def drop_what_is_refused(app: Deployment) -> None:
     app.subscribe()
     app.pusher.script(URL, answered(400))
     app.run(a_message())
 
-    [line] = logged(event("pushgrid-dropped-events"))
 
-    assert named(line) == ("orders", "crm", "400 BadRequest")
-
-
-def test_the_rule_about_held_endpoints_counts_holds(app: Deployment, logged: Logged) -> None:
+def hold_an_endpoint(app: Deployment) -> None:
     fail(app, 404)
 
-    [line] = logged(event("pushgrid-held-endpoints"))
-    assert named(line) == ("orders", "crm", "404 NotFound")
-    assert fields("pushgrid-held-endpoints") == {"event", *NAMED}
 
-
-def test_the_rule_about_waiting_events_reads_their_number(app: Deployment, logged: Logged) -> None:
+def let_events_wait(app: Deployment) -> None:
     """test_housekeeping.py has what is counted."""
     failed = Series(Metric.ATTEMPT_FAIL, (("Error", "Busy"), ("ErrorType", "ServerError")))
-    counts = {Series(Metric.MATCHED): Sum(3, 1, 3, 3), failed: Sum(1, 1, 1, 1)}
-    app.counts.write([CountRow(Span.HOUR, START, "orders", "crm", "a", counts)])
+    app.counts.write([a_minute({Series(Metric.MATCHED): 3, failed: 1}, span=Span.HOUR)])
     app.put(Queue.RETRIES, a_message())
     queues = WatchQueues(watch=app.queues, clock=app.clock)
     waiting = WatchWaiting(queues=queues, counts=app.counts, state=app.resources, clock=app.clock)
     for job in (queues, waiting):
         job.run(app.in_a_minute())
 
-    [line] = logged(event("pushgrid-waiting-events"))
 
-    assert fields("pushgrid-waiting-events") == {"event", "events", *NAMED}
-    assert (line["events"], *named(line)) == (3, "orders", "crm", "Busy")
-
-
-def test_the_rule_about_the_oldest_message_reads_seconds(app: Deployment, logged: Logged) -> None:
+def let_a_message_grow_old(app: Deployment) -> None:
     app.put(Queue.RETRIES, a_message())
     app.clock.advance(20 * MINUTE)
     WatchQueues(watch=app.queues, clock=app.clock).run(app.in_a_minute())
 
-    [line] = logged(event("pushgrid-oldest-message"))
 
-    assert fields("pushgrid-oldest-message") == {"event", "oldest_seconds"}
-    assert "max(toreal(Line.oldest_seconds)) / 60" in RULES["pushgrid-oldest-message"]
-    assert line["oldest_seconds"] == 1200.0
+# What an alert's mail names are the dimensions of its rule.
+CRM = {"topic": "orders", "subscription": "crm"}
+EVENTS = "sum(tolong(Line.count) * ItemCount)"
+SECONDS = "max(toreal(Line.oldest_seconds)) / 60"
+DELETED, REFUSED = "SubscriptionDeleted", "UndeliverableDueToHttpBadRequest"
+
+
+@pytest.mark.parametrize(
+    ("rule", "happens", "sums", "read"),
+    [
+        ("dead-letters", write_dead_letters, EVENTS, {"count": 2, "cause": "503 Busy"} | CRM),
+        (
+            "dropped-events",
+            drop_for_a_deleted_subscription,
+            EVENTS,
+            {"count": 2, "reason": DELETED, "cause": None} | CRM,
+        ),
+        (
+            "dropped-events",
+            drop_what_is_refused,
+            EVENTS,
+            {"count": 1, "reason": REFUSED, "cause": "400 BadRequest"} | CRM,
+        ),
+        ("held-endpoints", hold_an_endpoint, "", {"cause": "404 NotFound"} | CRM),
+        ("waiting-events", let_events_wait, "", {"events": 3, "cause": "Busy"} | CRM),
+        ("oldest-message", let_a_message_grow_old, SECONDS, {"oldest_seconds": 1200.0}),
+    ],
+)
+def test_a_rule_reads_what_its_line_has(
+    app: Deployment,
+    logged: Logged,
+    rule: str,
+    happens: Callable[[Deployment], None],
+    sums: str,
+    read: dict[str, Any],
+) -> None:
+    rule = f"pushgrid-{rule}"
+    happens(app)
+
+    [line] = logged(event(rule))
+
+    assert fields(rule) == {"event", *read}
+    assert sums in RULES[rule]
+    assert {name: line.get(name) for name in read} == read
 
 
 def test_rules_by_dimension_name_those_of_their_query() -> None:

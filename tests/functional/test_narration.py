@@ -5,20 +5,18 @@ from __future__ import annotations
 import io
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import pytest
 
 from cli.narration import NarratedLine, narrate
 from devhost.log import LineOutput, LogLines
-from pushgrid.testing.memory import START, answered
-from shared.deadletter.selection import Selection
+from pushgrid.testing.memory import answered
 from shared.engine.ports import Queue
-from shared.engine.replaying.job import JobState, Progress, ReplayJob, ReplaySource
+from shared.engine.replaying.job import JobState, Progress
 from shared.engine.replaying.jobs import log_job
 from shared.settings import AttemptLogging
 from shared.telemetry import LOGGER
-from tests.builders import a_delivery, a_message, a_note
+from tests.builders import a_delivery, a_message, a_note, a_replay
 from tests.functional.delivering.product import a_product
 from tests.functional.deployment import Deployment
 from tests.functional.manage.arm_api import CRM, URL, hook
@@ -87,21 +85,8 @@ def test_a_hold_and_a_dead_letter(app: Deployment, told: Callable[[], list[Narra
 
 
 def test_a_replay_and_its_end(told: Callable[[], list[NarratedLine]]) -> None:
-    source = ReplaySource("orders", "crm", "dead", "", "CRM")
-    job = ReplayJob(
-        id="j-1",
-        by="the admin key",
-        started_at=START,
-        sources=(source,),
-        selection=Selection(),
-        to=None,
-        is_dry_run=False,
-        again=False,
-        rate=50,
-    )
-
-    log_job("replay.started", job)
-    log_job("replay.ended", replace(job, state=JobState.DONE, progress=Progress(events=3, put=2)))
+    log_job("replay.started", a_replay())
+    log_job("replay.ended", a_replay(state=JobState.DONE, progress=Progress(events=3, put=2)))
 
     assert [(each.kind, each.text) for each in told()] == [
         ("replay", "replay started by the admin key: j-1"),

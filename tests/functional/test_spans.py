@@ -172,7 +172,7 @@ def test_without_an_endpoint_for_them_nothing_is_imported_and_nothing_in_the_way
     assert run.stdout.splitlines() == ["[]", "Publish.run"]
 
 
-def test_an_endpoint_without_the_extra_is_said_once(
+def test_an_endpoint_without_the_extra_is_logged_once(
     monkeypatch: pytest.MonkeyPatch, logged: Any
 ) -> None:
     from shared.wiring import tracing

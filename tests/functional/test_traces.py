@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from pushgrid.testing.memory import START, MemorySender, answered
-from shared.delivery.delivery import Origin
+from pushgrid.testing.memory import START, answered
 from shared.engine.delivering.push import Push
 from shared.engine.ports import Queue
-from shared.engine.publishing.commit import Commit
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import Batching, DeliverySchema, StaticHeader
 from tests.builders import DEAD, URL, a_topic, noise
 from tests.functional.deployment import Deployment, Logged
 from tests.functional.publish_requests import event, publish
-from tests.functional.publishing.publications import a_publication
-from tests.without_loop import at_once, finished
 
 HOUR = timedelta(hours=1)
 ONE, TWO = "0af7651916cd43dd8448eb211c80319c", "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -151,29 +146,6 @@ def test_the_attributes_of_a_cloud_event_come_first_and_stay(cloud: Deployment) 
     bodies = [each.request.body.decode() for each in cloud.pusher.sent]
     assert f'"traceparent":"{parent(TWO)}","tracestate":"k=v"' in bodies[1]
     assert "traceparent" not in bodies[0]
-
-
-def test_requests_that_are_committed_together_keep_their_traces(app: Deployment) -> None:
-    app.subscribe()
-    traces = [{"traceparent": parent(ONE)}, {}, {"traceparent": parent(TWO), "tracestate": STATE}]
-    origins = []
-    for number, headers in enumerate(traces):
-        publish(app, event(number), **headers)
-        origins.append(app.on(Queue.DELIVERIES)[-1].deliveries[0].origin)
-    app.queues.stored.clear()
-    publications = [_of(origin, number) for number, origin in enumerate(origins)]
-
-    sender = MemorySender(app.queues, at_once)
-    report = app.publish.report.published
-    commit = Commit(payloads=app.payloads, sender=sender, off_loop=at_once, report=report)
-    finished(commit.run(publications))
-
-    assert len(app.queues.texts(Queue.DELIVERIES)) == 1
-    assert deliver(app) == [(parent(ONE, 1), None), (None, None), (parent(TWO, 2), STATE)]
-
-
-def _of(origin: Origin, number: int) -> Any:
-    return replace(a_publication(number), origin=origin)
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ class ScopeLists:
                 "subscription": subscription.name,
                 **subscription_state.holds_document(subscription.pause, availability),
             }
-            for subscription, availability, _ in found
+            for subscription, availability, *_ in found
             if call.covers(subscription.topic_id)
         ]
         return answer(200, {"value": value})

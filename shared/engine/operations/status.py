@@ -14,7 +14,7 @@ from shared.engine.delivering.clock_records import ClockNote, clock_notes
 from shared.engine.operations.activity import Activities, without_answers
 from shared.engine.operations.operator_authorization import Operators
 from shared.engine.operations.prometheus import CONTENT_TYPE, Gauge, exposition
-from shared.engine.operations.subscription_state import HeldSubscription
+from shared.engine.operations.subscription_state import HoldState
 from shared.engine.ports import STATE, CountReader, Queue, QueueWatch, ResourceStore, Table
 from shared.engine.replaying.job import ReplayJob
 from shared.engine.timers.queue_watch import QueueState, states
@@ -54,7 +54,7 @@ class Status:
 
     counts: CountReader
     snapshot: Callable[[], Snapshot | None]  # may be some seconds old, since anybody may ask
-    held: Callable[[], Sequence[HeldSubscription]]
+    held: Callable[[], Sequence[HoldState]]
     topics: Callable[[Activities], Mapping[str, Any]]  # `topic_states` of now with these activities
     activities: Callable[[], Activities]
     replays: Callable[[], Sequence[ReplayJob]]  # the latest jobs
@@ -171,7 +171,7 @@ def _gauges(snapshot: Snapshot | None) -> list[Gauge]:
     ]
 
 
-def _held(found: Sequence[HeldSubscription]) -> Gauge:
+def _held(found: Sequence[HoldState]) -> Gauge:
     return Gauge(
         "endpoint_held",
         "1 while nothing is sent to the endpoint of an event subscription.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -81,15 +81,16 @@ def holds_document(pause: Pause | None, found: Availability) -> dict[str, Any]:
     return {"paused": paused, "held": held}
 
 
-class HeldSubscription(NamedTuple):
-    """A subscription that gets nothing now, and why: its pause, an automatic hold, or both."""
+class HoldState(NamedTuple):
+    """What keeps a subscription's events now: its pause, an automatic hold, both, or nothing."""
 
     subscription: EventSubscription
     availability: Availability
-    reasons: tuple[HoldReason, ...]
+    reasons: Sequence[HoldReason]
+    since: datetime | None  # of the automatic hold
 
 
-def held_subscriptions(resources: ResourceStore, now: datetime) -> list[HeldSubscription]:
+def held_subscriptions(resources: ResourceStore, now: datetime) -> list[HoldState]:
     """
     Read all subscriptions that get nothing now, in the order of their topics and names.
 
@@ -100,7 +101,7 @@ def held_subscriptions(resources: ResourceStore, now: datetime) -> list[HeldSubs
     for row in resources.list_all(Table.EVENT_SUBSCRIPTIONS):
         with suppress(*UNREADABLE):
             if held or to_pause(row.document):
-                found.append(_judged(to_subscription_in_force(row.document), held, now))
+                found.append(hold_state(to_subscription_in_force(row.document), held, now))
     return [each for each in found if each.reasons]
 
 
@@ -119,15 +120,16 @@ def held_endpoints(resources: ResourceStore, now: datetime) -> dict[str, Health]
     return held
 
 
-def _judged(
-    subscription: EventSubscription, held: dict[str, Health], now: datetime
-) -> HeldSubscription:
+def hold_state(
+    subscription: EventSubscription, held: Mapping[str, Health], now: datetime
+) -> HoldState:
+    """Judge a subscription by what `held_endpoints` has read."""
     health = held.get(endpoint_id(subscription))
-    found = availability(health, now) if health else Open()
-    reasons = [HoldReason.PAUSE] if subscription.pause else []
-    if health and health.hold and not isinstance(found, Open):
-        reasons.append(health.hold.reason)
-    return HeldSubscription(subscription, found, tuple(reasons))
+    paused = [HoldReason.PAUSE] if subscription.pause else []
+    if health is None or health.hold is None:
+        return HoldState(subscription, Open(), paused, None)
+    found, hold = availability(health, now), health.hold
+    return HoldState(subscription, found, [*paused, hold.reason], hold.began_at)
 
 
 def _sums(

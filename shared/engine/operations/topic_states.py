@@ -11,10 +11,13 @@ from typing import Any
 
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.clock import timestamp
-from shared.delivery.health.availability import Open, availability
-from shared.delivery.health.endpoint_health import Health, endpoint_id
+from shared.delivery.health.endpoint_health import Health
 from shared.engine.operations.activity import NOTHING, Activities, Activity
-from shared.engine.operations.subscription_state import held_endpoints, holds_document
+from shared.engine.operations.subscription_state import (
+    held_endpoints,
+    hold_state,
+    holds_document,
+)
 from shared.engine.operations.troubles import (
     Facts,
     Trouble,
@@ -89,12 +92,8 @@ def _source_topic(name: str, its: Sequence[Resource]) -> dict[str, Any]:
     source = next((each for each in ids if isinstance(each, str)), None)
     if source is None:
         return {"name": name, "isReadable": False}
-    return {
-        "name": name,
-        "isReadable": True,
-        "id": source,
-        "inputSchema": InputSchema.EVENT_GRID,
-    }
+    schema = InputSchema.EVENT_GRID
+    return {"name": name, "isReadable": True, "id": source, "inputSchema": schema}
 
 
 @dataclass(slots=True)
@@ -112,10 +111,8 @@ class _States:
     def waiting(self) -> dict[str, Any]:
         """How many events wait for all of them together."""
         ages = [each.oldest_seen for each in self.seen if each.waiting and each.oldest_seen]
-        seen = Activity(
-            waiting=sum(each.waiting for each in self.seen), oldest_seen=max(ages, default=None)
-        )
-        found = waiting_document(seen)
+        events = sum(each.waiting for each in self.seen)
+        found = waiting_document(Activity(waiting=events, oldest_seen=max(ages, default=None)))
         return {"events": found.pop("waiting"), **found}
 
     def of(self, topic: str, rows: Iterable[Resource]) -> list[dict[str, Any]]:
@@ -127,16 +124,15 @@ class _States:
         except UNREADABLE:
             self._judge(Facts(key=SubscriptionKey(topic, row.name), subscription=None))
             return {"name": row.name, "isReadable": False}
-        health = self.held.get(endpoint_id(found))
-        available = availability(health, self.now) if health else Open()
+        hold = hold_state(found, self.held, self.now)
         activity = self.activities.get(found.key.folded, NOTHING)
         self.seen.append(activity)
         self._judge(
             Facts(
                 key=found.key,
                 subscription=found,
-                availability=available,
-                held_since=health.hold.began_at if health and health.hold else None,
+                availability=hold.availability,
+                held_since=hold.since,
                 activity=activity,
             )
         )
@@ -148,7 +144,7 @@ class _States:
             "hasConsented": found.has_consented,
             "isExpired": found.is_expired(self.now),
             "limits": limits_document(found.limits, found.rate, self.processes),
-            **holds_document(found.pause, available),
+            **holds_document(found.pause, hold.availability),
             **waiting_document(activity),
         }
 

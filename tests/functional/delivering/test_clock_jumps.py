@@ -19,7 +19,7 @@ from shared.engine.ports import Queue, Table
 from tests.builders import DEAD, ORIGIN, URL, a_delivery, a_message, a_subscription
 from tests.functional.delivering.failing import another_process, availability, play
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
-from tests.functional.operations.test_status import Statuses
+from tests.functional.operations.test_status import health
 
 HOUR = timedelta(hours=1)
 
@@ -196,7 +196,6 @@ def test_a_jump_and_what_was_bounded_are_in_status_for_ten_minutes(
     app: Deployment, logged: Logged
 ) -> None:
     """Health said `healthy` while everything was held."""
-    statuses = Statuses(app)
     app.subscribe()
     app.clock.jump(6 * HOUR)
     fail_once(app)
@@ -206,7 +205,7 @@ def test_a_jump_and_what_was_bounded_are_in_status_for_ten_minutes(
         publish(app, number)
     play(app, MINUTE)
 
-    found: Any = statuses.health()
+    found: Any = health(app)
 
     assert found["status"] == "degraded"
     assert found["reasons"] == [
@@ -221,7 +220,7 @@ def test_a_jump_and_what_was_bounded_are_in_status_for_ten_minutes(
     ]
     assert len(logged("clock.bounded")) == 4
     app.clock.advance(10 * MINUTE)
-    assert statuses.health()["status"] == "healthy"
+    assert health(app)["status"] == "healthy"
 
 
 def test_what_can_not_be_noted_stops_nothing(app: Deployment, logged: Logged) -> None:

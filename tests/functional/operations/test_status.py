@@ -11,9 +11,9 @@ from unittest.mock import Mock
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from pushgrid.testing.composition import InMemoryApp
 from pushgrid.testing.memory import START
 from shared.clock import timestamp
-from shared.deadletter.selection import Selection
 from shared.delivery.health.availability import Held
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode
@@ -21,15 +21,12 @@ from shared.delivery.outcome import EndpointAnswer, Outcome
 from shared.engine.operations.activity import (
     MOST_FAILURES_READ,
     MOST_READ,
-    Activities,
     read_activities,
 )
-from shared.engine.operations.operator_authorization import Operators
-from shared.engine.operations.status import LATE, Status, take_snapshot
+from shared.engine.operations.status import LATE
 from shared.engine.operations.subscription_state import held_subscriptions
-from shared.engine.operations.topic_states import topic_states
 from shared.engine.ports import STATE, Queue, Table
-from shared.engine.replaying.job import JobState, ReplayJob
+from shared.engine.replaying.job import JobState
 from shared.engine.timers.queue_watch import WatchQueues
 from shared.engine.timers.timer_runs import (
     Job,
@@ -40,12 +37,14 @@ from shared.engine.timers.timer_runs import (
 from shared.errors import StorageUnavailable
 from shared.http import HttpAnswer, HttpRequest
 from shared.metrics import CountRow, Metric, Series, Span, Sum
-from tests.builders import a_message, a_minute, a_record, an_outcome
+from tests.builders import a_message, a_minute, a_record, a_replay, an_outcome
 from tests.functional.deployment import Deployment, Logged
 from tests.functional.manage.arm_api import CRM, ORDERS, ArmApi, hook
 
-KEY = "admin-key"
-MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+KEY = InMemoryApp.admin_key
+NO_TIME, MINUTE, HOUR = timedelta(), timedelta(minutes=1), timedelta(hours=1)
+LATE_MESSAGE = "the oldest message in deliveries is late"
+POISON = "retries-poison holds messages"
 RUNS = Table.TOPICS, "state"
 
 
@@ -53,61 +52,44 @@ def timer(app: Deployment, name: str, jobs: dict[str, Job] | None = None) -> Tim
     return Timer(name=name, jobs=jobs or {}, state=app.resources, clock=app.clock)
 
 
-class Statuses:
-    """The status function of a deployment."""
-
-    def __init__(self, app: Deployment) -> None:
-        self.app = app
-        self.status = Status(
-            counts=app.counts,
-            snapshot=lambda: take_snapshot(app.queues, app.resources, app.clock),
-            held=lambda: held_subscriptions(app.resources, app.clock.now()),
-            topics=lambda seen: topic_states(app.resources, app.clock.now(), (), seen),
-            activities=self.activities,
-            replays=app.replays.list,
-            operators=Operators(admin_key=KEY),
+def get(app: InMemoryApp, what: str, key: str = KEY, method: str = "GET") -> HttpAnswer:
+    return app.status.run(
+        HttpRequest(
+            method=method,
+            url=f"https://host.example/status/{what}",
+            headers={"authorization": f"Bearer {key}"} if key else {},
+            params={"what": what},
         )
-
-    def activities(self) -> Activities:
-        app = self.app
-        return read_activities(app.counts, app.attempts, app.resources, app.clock.now())
-
-    def get(self, what: str, key: str | None = None, method: str = "GET") -> HttpAnswer:
-        return self.status.run(
-            HttpRequest(
-                method=method,
-                url=f"https://host.example/status/{what}",
-                headers={"authorization": f"Bearer {key}"} if key else {},
-                params={"what": what},
-            )
-        )
-
-    def health(self, status: int = 200) -> Any:
-        answer = self.get("health")
-        assert answer.status == status
-        return json.loads(answer.body)
-
-    def samples(self) -> dict[tuple[str, ...], float]:
-        """Read the metrics as Prometheus does."""
-        answer = self.get("metrics", KEY)
-        assert (answer.status, answer.headers["Content-Type"]) == (
-            200,
-            "text/plain; version=0.0.4; charset=utf-8",
-        )
-        return {
-            (each.name, *each.labels.values()): each.value
-            for family in text_string_to_metric_families(answer.body.decode())
-            for each in family.samples
-        }
+    )
 
 
-@pytest.fixture
-def statuses(app: Deployment) -> Statuses:
-    return Statuses(app)
+def health(app: InMemoryApp, status: int = 200) -> Any:
+    """Ask as anybody may."""
+    answer = get(app, "health", key="")
+    assert answer.status == status
+    return json.loads(answer.body)
 
 
-def test_health_of_a_new_deployment(statuses: Statuses) -> None:
-    found = statuses.health()
+def troubles(app: InMemoryApp) -> Any:
+    return json.loads(get(app, "topics").body)["troubles"]
+
+
+def samples(app: InMemoryApp) -> dict[tuple[str, ...], float]:
+    """Read the metrics as Prometheus does."""
+    answer = get(app, "metrics")
+    assert (answer.status, answer.headers["Content-Type"]) == (
+        200,
+        "text/plain; version=0.0.4; charset=utf-8",
+    )
+    return {
+        (each.name, *each.labels.values()): each.value
+        for family in text_string_to_metric_families(answer.body.decode())
+        for each in family.samples
+    }
+
+
+def test_health_of_a_new_deployment(app: Deployment) -> None:
+    found = health(app)
 
     assert (found["status"], found["reasons"], found["storage"]) == ("healthy", [], "reachable")
     assert found["queues"]["retries"] == {"messages": 0, "oldestSeconds": None}
@@ -117,26 +99,15 @@ def test_health_of_a_new_deployment(statuses: Statuses) -> None:
 @pytest.mark.parametrize(
     ("queue", "message", "wait", "age", "oldest", "reasons"),
     [
-        pytest.param(
-            *(Queue.DELIVERIES, a_message(), timedelta(), LATE + MINUTE),
-            *(960.0, ["the oldest message in deliveries is late"]),
-            id="late",
-        ),
-        pytest.param(
-            *(Queue.RETRIES, a_message(due=START + HOUR), timedelta(), HOUR + MINUTE, 60.0, []),
-            id="late only from when it is due",
-        ),
-        pytest.param(Queue.WAITING, a_message(), HOUR, LATE + MINUTE, None, [], id="hidden"),
-        pytest.param(
-            *(Queue.RETRIES_POISON, a_message(), timedelta(), timedelta()),
-            *(0.0, ["retries-poison holds messages"]),
-            id="poison",
-        ),
+        (Queue.DELIVERIES, a_message(), NO_TIME, LATE + MINUTE, 960.0, [LATE_MESSAGE]),
+        (Queue.RETRIES, a_message(due=START + HOUR), NO_TIME, HOUR + MINUTE, 60.0, []),
+        (Queue.WAITING, a_message(), HOUR, LATE + MINUTE, None, []),
+        (Queue.RETRIES_POISON, a_message(), NO_TIME, NO_TIME, 0.0, [POISON]),
     ],
+    ids=["late", "late only from when it is due", "hidden", "poison"],
 )
 def test_what_waits_is_reported_and_no_reason_to_restart(
     app: Deployment,
-    statuses: Statuses,
     queue: Queue,
     message: MessagePart,
     wait: timedelta,
@@ -148,24 +119,24 @@ def test_what_waits_is_reported_and_no_reason_to_restart(
     app.queues.put(queue, text, wait)
     app.clock.advance(age)
 
-    found = statuses.health()
+    found = health(app)
 
     assert found["queues"][queue] == {"messages": 1, "oldestSeconds": oldest}
     assert (found["status"], found["reasons"]) == ("degraded" if reasons else "healthy", reasons)
 
 
 @pytest.mark.parametrize("method", ["peek", "list"])
-def test_storage_that_fails_is_unhealthy(app: Deployment, statuses: Statuses, method: str) -> None:
+def test_storage_that_fails_is_unhealthy(app: Deployment, method: str) -> None:
     (app.queues if method == "peek" else app.resources).fail_next(method)
 
-    assert statuses.health(503) == {
+    assert health(app, 503) == {
         "status": "unhealthy",
         "reasons": ["storage does not answer"],
         "storage": "unreachable",
     }
 
 
-def test_the_timers_last_runs_are_shown(app: Deployment, statuses: Statuses) -> None:
+def test_the_timers_last_runs_are_shown(app: Deployment) -> None:
     timer(app, "wake").record([])
     timer(app, "deadletter").record(["poison"])
     app.clock.advance(LATE + MINUTE)
@@ -173,7 +144,7 @@ def test_the_timers_last_runs_are_shown(app: Deployment, statuses: Statuses) -> 
     for name, damage in (("no-json", None), ("timer-other", {"timer": "other", "lastRun": 1})):
         app.resources.damage(Table.TOPICS, "state", name, damage)
 
-    found = statuses.health()
+    found = health(app)
 
     assert found["timers"] == {
         "deadletter": {"lastRun": "2026-02-09T12:16:00.0000000Z", "failed": ["poison"]},
@@ -182,18 +153,16 @@ def test_the_timers_last_runs_are_shown(app: Deployment, statuses: Statuses) -> 
     assert found["reasons"] == ["the timer wake is late", "the timer deadletter has failed"]
 
 
-def test_a_timer_whose_last_run_is_still_to_come_is_not_healthy(
-    app: Deployment, statuses: Statuses
-) -> None:
+def test_a_timer_whose_last_run_is_still_to_come_is_not_healthy(app: Deployment) -> None:
     wake = timer(app, "wake")
     app.clock.jump(6 * HOUR)
     wake.record([])
     app.clock.jump(-6 * HOUR)
 
-    assert statuses.health()["reasons"] == ["the timer wake has run 21600 s ahead of the clock"]
+    assert health(app)["reasons"] == ["the timer wake has run 21600 s ahead of the clock"]
 
     wake.record([])
-    assert statuses.health()["reasons"] == []
+    assert health(app)["reasons"] == []
 
 
 def test_a_hold_that_is_too_long_is_shown_as_it_is_kept(crm: ArmApi) -> None:
@@ -244,17 +213,17 @@ def test_a_timers_failure_is_noted(app: Deployment) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "method", "status"), [("", "GET", 404), ("keys", "GET", 404), ("health", "POST", 405)]
+    ("what", "method", "status"), [("keys", "GET", 404), ("health", "POST", 405)]
 )
-def test_there_is_nothing_else(statuses: Statuses, what: str, method: str, status: int) -> None:
-    assert statuses.get(what, KEY, method).status == status
+def test_there_is_nothing_else(app: Deployment, what: str, method: str, status: int) -> None:
+    assert get(app, what, method=method).status == status
 
 
 def hour(subscription: str, counts: Any, start: datetime = START) -> CountRow:
     return CountRow(Span.HOUR, start, "orders", subscription, "a", counts)
 
 
-def test_totals_are_shown_as_prometheus_reads_them(app: Deployment, statuses: Statuses) -> None:
+def test_totals_are_shown_as_prometheus_reads_them(app: Deployment) -> None:
     counts = {
         Series(Metric.DELIVERY_SUCCESS): Sum(5, 2, 1, 4),
         Series(Metric.PROCESSING_DURATION): Sum(1500, 3, 1, 1000),
@@ -265,7 +234,7 @@ def test_totals_are_shown_as_prometheus_reads_them(app: Deployment, statuses: St
     app.queues.put(Queue.WAITING, "text", HOUR)
     timer(app, "wake").record([])
 
-    found = statuses.samples()
+    found = samples(app)
 
     assert found["pushgrid_delivery_success_total", "orders", "crm"] == 5
     assert found["pushgrid_destination_processing_duration_seconds_sum", "orders", "crm"] == 1.5
@@ -276,19 +245,17 @@ def test_totals_are_shown_as_prometheus_reads_them(app: Deployment, statuses: St
     assert found["pushgrid_queue_oldest_message_age_seconds", "waiting"] == 0
     assert found["pushgrid_timer_last_run_timestamp_seconds", "wake"] == START.timestamp()
     assert found["pushgrid_storage_up", "queue"] == 1
-    text = statuses.get("metrics", KEY).body.decode()
+    text = get(app, "metrics").body.decode()
     assert text.count("# TYPE pushgrid_") == len(Metric) + 8
 
 
-def test_counters_never_go_back_when_hours_are_added_up(
-    app: Deployment, statuses: Statuses
-) -> None:
+def test_counters_never_go_back_when_hours_are_added_up(app: Deployment) -> None:
     seen = []
     for number in range(50):
         counts = {Series(Metric.DELIVERY_SUCCESS): Sum(1, 1, 1, 1)}
         app.counts.write([hour("crm", counts, START + number * HOUR)])
         app.housekeeping.run(app.in_a_minute())
-        seen.append(statuses.samples()["pushgrid_delivery_success_total", "orders", "crm"])
+        seen.append(samples(app)["pushgrid_delivery_success_total", "orders", "crm"])
         app.clock.advance(HOUR)
 
     assert seen == list(range(1, 51))
@@ -332,11 +299,11 @@ def test_a_clock_that_is_set_back_does_not_silence_the_queues(
 
 
 @pytest.fixture
-def crm(statuses: Statuses) -> ArmApi:
+def crm(app: Deployment) -> ArmApi:
     """The management of the same deployment, with a subscription."""
-    api = ArmApi(resources=statuses.app.resources, clock=statuses.app.clock)
-    api.json("PUT", ORDERS, {"location": "x"}, status=201)
-    api.json("PUT", CRM, hook(), status=201)
+    api = ArmApi(resources=app.resources, clock=app.clock)
+    for path, body in ((ORDERS, {"location": "x"}), (CRM, hook())):
+        api.json("PUT", path, body, status=201)
     return api
 
 
@@ -352,9 +319,8 @@ def count(app: Deployment, name: str, values: dict[Series, float], ago: int = 0)
 
 
 @pytest.mark.usefixtures("crm")
-def test_an_endpoint_that_refuses_all_is_failing(statuses: Statuses) -> None:
+def test_an_endpoint_that_refuses_all_is_failing(app: Deployment) -> None:
     """It is never held for a 400: the event is at fault, as far as Event Grid knows."""
-    app = statuses.app
     app.clock.advance(30 * MINUTE)
     refused = an_outcome(Outcome.BAD_REQUEST, 400)
     answer = EndpointAnswer("s-1", {}, "no such customer")
@@ -363,8 +329,8 @@ def test_an_endpoint_that_refuses_all_is_failing(statuses: Statuses) -> None:
     app.attempts.write([record])
     count(app, "crm", {Series(Metric.MATCHED): 3, FAILED: 3, Series(Metric.EVENT_AGE): 40_000})
 
-    found = json.loads(statuses.get("topics", KEY).body)
-    seen = statuses.samples()
+    found = json.loads(get(app, "topics").body)
+    seen = samples(app)
 
     [trouble] = found["troubles"]
     assert (trouble["kind"], trouble["why"]) == (
@@ -379,58 +345,54 @@ def test_an_endpoint_that_refuses_all_is_failing(statuses: Statuses) -> None:
     assert seen["pushgrid_oldest_seen_event_age_seconds", "orders", "crm"] == 40
 
     count(app, "crm", {Series(Metric.DELIVERY_SUCCESS): 4})
-    assert json.loads(statuses.get("topics", KEY).body)["troubles"] == []
+    assert troubles(app) == []
 
 
 @pytest.mark.usefixtures("crm")
 def test_who_waits_for_a_far_attempt_is_failing_though_nothing_was_tried_for_an_hour(
-    statuses: Statuses,
+    app: Deployment,
 ) -> None:
-    app = statuses.app
     at = app.clock.now()
     app.attempts.write([a_record(at=at, published_at=at, outcome=an_outcome())])
     count(app, "crm", {Series(Metric.MATCHED): 1, FAILED: 1})
     app.clock.advance(5 * HOUR)
 
-    [trouble] = json.loads(statuses.get("topics", KEY).body)["troubles"]
+    [trouble] = troubles(app)
 
     assert (trouble["kind"], trouble["since"]) == ("failing", timestamp(at))
     assert trouble["why"] == "503 Busy at 12:00:00Z"
 
 
 def test_the_minutes_of_few_are_read_however_many_fail(
-    statuses: Statuses, monkeypatch: pytest.MonkeyPatch
+    app: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = statuses.app
     for number in range(MOST_READ + 20):
         count(app, f"s-{number}", {FAILED: number + 1})
     minutes, read = Mock(wraps=app.counts.minutes), Mock(wraps=app.attempts.read)
     monkeypatch.setattr(app.counts, "minutes", minutes)
     monkeypatch.setattr(app.attempts, "read", read)
 
-    found = statuses.activities()
+    found = read_activities(app.counts, app.attempts, app.resources, app.clock.now())
 
     assert (minutes.call_count, read.call_count) == (MOST_READ, MOST_FAILURES_READ)
     assert minutes.call_args_list[0].args[1] == f"s-{MOST_READ + 19}"
     assert len(found) == MOST_READ + 20
 
 
-def test_endpoints_that_get_nothing_are_shown_with_the_reason(
-    statuses: Statuses, crm: ArmApi
-) -> None:
-    assert held_samples(statuses) == {}
+def test_endpoints_that_get_nothing_are_shown_with_the_reason(app: Deployment, crm: ArmApi) -> None:
+    assert held_samples(app) == {}
 
     crm.json("POST", f"{CRM}/pause")
 
-    assert held_samples(statuses) == {("orders", "crm", "Pause"): 1}
+    assert held_samples(app) == {("orders", "crm", "Pause"): 1}
 
 
-def held_samples(statuses: Statuses) -> dict[tuple[str, ...], float]:
-    found = statuses.samples()
+def held_samples(app: Deployment) -> dict[tuple[str, ...], float]:
+    found = samples(app)
     return {key[1:]: value for key, value in found.items() if key[0] == "pushgrid_endpoint_held"}
 
 
-def test_when_a_replay_ended_is_shown_by_its_state(app: Deployment, statuses: Statuses) -> None:
+def test_when_a_replay_ended_is_shown_by_its_state(app: Deployment) -> None:
     for name, state, hours, is_dry_run in (
         ("a", JobState.DONE, 1, False),
         ("b", JobState.DONE, 2, False),
@@ -438,22 +400,12 @@ def test_when_a_replay_ended_is_shown_by_its_state(app: Deployment, statuses: St
         ("d", JobState.RUNNING, 4, False),
         ("e", JobState.FAILED, 5, False),
     ):
-        job = ReplayJob(
-            id=name,
-            by="x",
-            started_at=START,
-            sources=(),
-            selection=Selection(),
-            to=None,
-            rate=1,
-            is_dry_run=is_dry_run,
-            again=False,
-        )
+        job = a_replay(id=name, is_dry_run=is_dry_run)
         ended = START + hours * HOUR
         app.replays.save(job if state is JobState.RUNNING else job.ended(state, ended), None)
 
     name = "pushgrid_replay_last_end_timestamp_seconds"
-    found = {key[1]: value for key, value in statuses.samples().items() if key[0] == name}
+    found = {key[1]: value for key, value in samples(app).items() if key[0] == name}
     assert found == {
         "Done": (START + 2 * HOUR).timestamp(),
         "Failed": (START + 5 * HOUR).timestamp(),

@@ -96,33 +96,25 @@ def test_a_payload_blob_is_written_off_the_loop_or_not_at_all() -> None:
     assert not payloads.blobs
 
 
-@pytest.mark.parametrize(
-    ("logging", "lines"),
-    [
-        (
-            PublishLogging.COMMITS,
-            [
-                (
-                    {"publish_ids": [IDS[0], IDS[2]], "trace_ids": [TRACE.trace_id]},
-                    "orders",
-                    4,
-                    2.0,
-                ),
-                ({"publish_id": IDS[1], "trace_id": None}, "returns", 2, 1.0),
-            ],
-        ),
-        (
-            PublishLogging.REQUESTS,
-            [
-                ({"publish_id": IDS[0], "trace_id": None}, "orders", 3, 1.0),
-                ({"publish_id": IDS[1], "trace_id": None}, "returns", 2, 1.0),
-                ({"publish_id": IDS[2], "trace_id": TRACE.trace_id}, "orders", 1, 2.0),
-            ],
-        ),
+TRACED, UNTRACED = {"trace_id": TRACE.trace_id}, {"trace_id": None}
+BOTH = {"publish_ids": [IDS[0], IDS[2]], "trace_ids": [TRACE.trace_id]}
+# Of each line: ids, topic, events and seconds.
+LINES: dict[PublishLogging, list[tuple[dict[str, Any], str, int, float]]] = {
+    PublishLogging.COMMITS: [
+        (BOTH, "orders", 4, 2.0),
+        ({"publish_id": IDS[1], **UNTRACED}, "returns", 2, 1.0),
     ],
-)
+    PublishLogging.REQUESTS: [
+        ({"publish_id": IDS[0], **UNTRACED}, "orders", 3, 1.0),
+        ({"publish_id": IDS[1], **UNTRACED}, "returns", 2, 1.0),
+        ({"publish_id": IDS[2], **TRACED}, "orders", 1, 2.0),
+    ],
+}
+
+
+@pytest.mark.parametrize("logging", PublishLogging)
 def test_what_is_stored_is_logged_by_commit_or_by_request_and_counted_alike(
-    logging: PublishLogging, lines: list[Any], logged: Logged
+    logging: PublishLogging, logged: Logged
 ) -> None:
     """The fourth request is not stored: its message is one of its own."""
     clock, metrics = FakeClock(), Counted()
@@ -141,7 +133,7 @@ def test_what_is_stored_is_logged_by_commit_or_by_request_and_counted_alike(
     assert [isinstance(each, StorageUnavailable) for each in results] == [False] * 3 + [True]
 
     found = logged("event.published")
-    for line, (ids, topic, events, seconds) in zip(found, lines, strict=True):
+    for line, (ids, topic, events, seconds) in zip(found, LINES[logging], strict=True):
         assert {name: line.get(name) for name in ids} == ids
         assert (line["topic"], line["seconds"]) == (topic, seconds)
         assert (line["events"], line["deliveries"], line["unmatched"]) == (events, events, 0)

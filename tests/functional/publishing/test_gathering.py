@@ -81,17 +81,6 @@ class Schedule:
         assert self.under_way or not self.waiting
 
 
-def test_what_arrives_during_a_commit_is_the_next_one() -> None:
-    schedule = Schedule()
-    for _ in range(4):
-        schedule.arrive()
-    schedule.finish()
-    schedule.arrive()
-    schedule.finish()
-
-    assert schedule.numbers() == [[0], [1, 2, 3], [4]]
-
-
 @pytest.mark.parametrize(
     ("events", "data"), [(1, ""), (5, ""), (1, "x" * 3000)], ids=["requests", "deliveries", "size"]
 )
@@ -108,15 +97,6 @@ def test_full_commits_run_side_by_side(events: int, data: str) -> None:
     schedule.finish(3)
 
     assert len(schedule.under_way) == MAX_UNDER_WAY
-
-
-def test_a_large_request_keeps_no_small_one_waiting() -> None:
-    """It is a full commit by itself."""
-    schedule = Schedule()
-    schedule.arrive("large", events=50)
-    schedule.arrive("small")
-
-    assert schedule.numbers() == [[0], [1]]
 
 
 def test_full_commits_leave_room_for_one_that_is_not() -> None:
@@ -153,16 +133,6 @@ def test_a_topic_that_was_passed_over_is_first_in_the_next_commit() -> None:
         schedule.finish()
 
     assert schedule.numbers()[MAX_UNDER_WAY:] == [[5], [8], [6], [9], [7]]
-
-
-def test_the_end_of_a_full_commit_begins_no_second_one_that_is_not() -> None:
-    schedule = Schedule()
-    schedule.arrive()
-    schedule.arrive("large", 50)
-    schedule.arrive()
-    schedule.finish(1)
-
-    assert schedule.numbers() == [[0], [1]]
 
 
 def test_a_request_that_waits_no_more_is_in_no_commit() -> None:

@@ -22,6 +22,7 @@ from tests.functional.namespace_shop import (
     request,
     subscribe,
 )
+from tests.functional.publish_requests import publish as publish_to_custom
 
 
 def error(answer: HttpAnswer) -> tuple[int, str, str]:
@@ -123,16 +124,9 @@ def test_refusals_have_event_grids_form(
     assert answer.headers.get("Allow") == ("POST" if status == 405 else None)
 
 
-def test_the_route_of_custom_topics_does_not_lead_to_it(shop: Deployment) -> None:
-    answer = shop.answer(
-        HttpRequest(
-            method="POST",
-            url="https://pushgrid.example/topics/shop.orders/api/events",
-            headers={"aeg-sas-key": KEYS[0], "content-type": BATCH},
-            params={"topic": "shop.orders"},
-            body=compact([event()]).encode(),
-        )
-    )
+@pytest.mark.parametrize("topic", ["shop.orders", "system-acct"])
+def test_the_route_of_custom_topics_leads_to_no_other(shop: Deployment, topic: str) -> None:
+    answer = publish_to_custom(shop, event(), topic=topic, aeg_sas_key=KEYS[0], content_type=BATCH)
 
     assert answer.status == 404
 

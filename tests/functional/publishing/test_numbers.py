@@ -69,32 +69,21 @@ def numbers(body: str) -> list[str]:
 
 @pytest.mark.parametrize("batching", [Batching(), Batching(max_events=10)], ids=["one", "batch"])
 @pytest.mark.parametrize(("given", "wanted", "text"), PAIRS)
-def test_they_are_delivered_as_written(
+def test_they_are_delivered_and_dead_lettered_as_written(
     app: Deployment, given: InputSchema, wanted: DeliverySchema, text: str, batching: Batching
 ) -> None:
-    app.subscribe(input_schema=given, delivery_schema=wanted, batching=batching)
-
-    send(app, given, text, text)
-
-    sent = bodies(app)
-    assert [found for body in sent for found in numbers(body)] == [NUMBERS] * 2
-    assert all('"rank":2.50,' in body for body in sent if given is InputSchema.CLOUD_EVENTS)
-
-
-@pytest.mark.parametrize(("given", "wanted", "text"), PAIRS)
-def test_they_are_dead_lettered_as_written(
-    app: Deployment, given: InputSchema, wanted: DeliverySchema, text: str
-) -> None:
-    app.subscribe(input_schema=given, delivery_schema=wanted, dead_letter=DEAD)
+    app.subscribe(input_schema=given, delivery_schema=wanted, batching=batching, dead_letter=DEAD)
     app.pusher.script(URL, answered(400))
 
-    send(app, given, text)
-    bodies(app)
+    send(app, given, text, text)
+    sent = bodies(app)
     app.clock.advance(timedelta(minutes=6))
     app.write_dead_letters.run(app.in_a_minute())
 
+    assert [found for body in sent for found in numbers(body)] == [NUMBERS] * 2
+    assert all('"rank":2.50,' in body for body in sent if given is InputSchema.CLOUD_EVENTS)
     (blob,) = app.dead_letters.blobs.values()
-    assert numbers(blob.decode()) == [NUMBERS]
+    assert numbers(blob.decode()) == [NUMBERS] * 2
 
 
 def test_headers_and_mapped_members_keep_them(app: Deployment) -> None:
@@ -116,9 +105,6 @@ def test_headers_and_mapped_members_keep_them(app: Deployment) -> None:
     ("operator", "values", "is_wanted"),
     [
         (FilterOperator.NUMBER_IN, (1.1,), True),
-        (FilterOperator.NUMBER_GREATER_THAN, (1.1,), False),
-        (FilterOperator.NUMBER_IN_RANGE, ((1.0, 1.2),), True),
-        (FilterOperator.NUMBER_NOT_IN, (1.1,), False),
         (FilterOperator.STRING_IN, ("1.10",), False),
     ],
 )

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
 import pytest
 
-from shared.adapters.off_loop import Threads
 from shared.engine.publishing.publish import QUICK_BODY, QUICK_MATCH
 from shared.http import HttpRequest
 from shared.subscriptions.advanced_filter import AdvancedFilter, FilterOperator
@@ -20,8 +16,6 @@ from tests.functional.deployment import Deployment
 from tests.functional.publish_requests import event, publish_request
 
 T = TypeVar("T")
-OFF_LOOP = Threads(4, "test")
-REQUEST: contextvars.ContextVar[str] = contextvars.ContextVar("request")
 
 
 def of_size(size: int) -> HttpRequest:
@@ -76,18 +70,3 @@ def test_what_takes_many_comparisons_takes_a_thread(
         app.subscribe(name=f"crm-{number}", filter=wanted)
 
     assert published(app, of_size(QUICK_MATCH // 16)) == (200, hops)
-
-
-def test_a_thread_has_the_context_of_its_request() -> None:
-    async def run(name: str) -> tuple[str, bool]:
-        REQUEST.set(name)
-        return await OFF_LOOP(lambda: (REQUEST.get(), _is_main()))
-
-    async def run_both() -> list[tuple[str, bool]]:
-        return list(await asyncio.gather(run("one"), run("two")))
-
-    assert asyncio.run(run_both()) == [("one", False), ("two", False)]
-
-
-def _is_main() -> bool:
-    return threading.current_thread() is threading.main_thread()

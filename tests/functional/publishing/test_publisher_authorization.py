@@ -11,10 +11,10 @@ import pytest
 
 from shared.engine.publishing.publish import PublisherAuthorization
 from shared.events.token_claims import Claims, TokenFault
-from shared.events.topic import InputSchema
 from shared.http import HttpAnswer, HttpRequest
 from shared.metrics import Metric
 from tests.builders import KEY, a_topic
+from tests.functional import namespace_shop
 from tests.functional.deployment import Deployment
 from tests.functional.publish_requests import URL, event, nothing_stored
 from tests.token_verifier import Tokens
@@ -79,41 +79,25 @@ def test_a_token_with_the_role_publishes(
     assert tokens.asked == ["sender"]
 
 
-@pytest.mark.parametrize(
-    ("token", "status", "words"),
-    [
-        ("unknown", 401, "Unable to read access token."),
-        ("old", 401, "The access token has expired."),
-        ("reader", 403, "does not have permission to send data to /subscriptions/s1/"),
-    ],
-)
-def test_other_tokens_do_not(
-    app: Deployment, tokens: Tokens, token: str, status: int, words: str
-) -> None:
-    answer = send(app, {"authorization": f"Bearer {token}"})
+def test_another_token_does_not(app: Deployment, tokens: Tokens) -> None:
+    answer = send(app, {"authorization": "Bearer old"})
 
-    assert (answer.status, words in message(answer)) == (status, True)
+    assert (answer.status, "has expired" in message(answer)) == (401, True)
     assert nothing_stored(app)
-    assert tokens.asked == [token]
+    assert tokens.asked == ["old"]
     assert sum(app.metrics.of(Metric.PUBLISH_FAIL).values()) == 1
 
 
-def test_topics_of_namespaces_take_tokens_as_well(app: Deployment, tokens: Tokens) -> None:
-    app.directory.topics["shop.orders"] = a_topic(
-        name="shop.orders", input_schema=InputSchema.CLOUD_EVENTS, inbound_rules=(_NETWORK,)
+def test_topics_of_namespaces_take_tokens_as_well(shop: Deployment, tokens: Tokens) -> None:
+    orders = shop.directory.topics["shop.orders"]
+    shop.directory.topics["shop.orders"] = replace(orders, inbound_rules=(_NETWORK,))
+    body = json.dumps([namespace_shop.event()]).encode()
+    anywhere, there = (
+        namespace_shop.request(body, headers=_BEARER | place)
+        for place in ({}, {_HEADER: "203.0.113.7"})
     )
-    cloud_event = {"id": "1", "source": "/s", "type": "t", "specversion": "1.0"}
-    request = HttpRequest(
-        method="POST",
-        url="https://pushgrid.example/namespaces/shop/topics/orders:publish",
-        headers={"content-type": "application/cloudevents+json"} | _BEARER,
-        params={"namespace": "shop", "action": "orders:publish"},
-        query={"api-version": "2024-06-01"},
-        body=json.dumps(cloud_event).encode(),
-    )
-    there = replace(request, headers={**request.headers, _HEADER: "203.0.113.7"})
 
-    assert [app.answer(each).status for each in (request, there)] == [403, 200]
+    assert [shop.answer(each).status for each in (anywhere, there)] == [403, 200]
     assert tokens.asked == ["sender"]
 
 

@@ -3,12 +3,9 @@ from __future__ import annotations
 import pytest
 
 from pushgrid.testing.deployment import Pushgrid
-from pushgrid.testing.plugin import pushgrid
 from pushgrid.testing.topic import Subscriber
 from tests.commands import Run, runner
 from tests.functional.testing.replaying import AT, PLACED
-
-__all__ = ["pushgrid"]
 
 
 @pytest.fixture

@@ -37,18 +37,16 @@ def orders(pushgrid: Pushgrid) -> Topic:
     return pushgrid.topic("orders")
 
 
-def test_a_misspelt_property_is_no_change(orders: Topic):
-    with pytest.raises(
-        TypeError,
-        match=r"no property retryPolicy\.maxDeliveryAtempts \(did you mean maxDeliveryAtt",
-    ):
-        orders.subscribe("crm").update(retryPolicy={"maxDeliveryAtempts": 2})
-
-
 @pytest.mark.parametrize("namespace", [None, "shop"])
-def test_a_misspelt_property_is_no_schema(pushgrid: Pushgrid, namespace: str | None):
+def test_a_misspelt_property_is_refused(pushgrid: Pushgrid, namespace: str | None):
+    crm = pushgrid.topic("orders", namespace=namespace).subscribe("crm")
+    policy = {"maxDeliveryAtempts": 2}
+    push = {"deliveryConfiguration": {"deliveryMode": "Push", "push": policy}}
+
     with pytest.raises(TypeError, match="a topic has no property inputShema"):
-        pushgrid.topic("orders", namespace=namespace, inputShema="CloudEventSchemaV1_0")
+        pushgrid.topic("invoices", namespace=namespace, inputShema="CloudEventSchemaV1_0")
+    with pytest.raises(TypeError, match=r"\.maxDeliveryAtempts \(did you mean maxDelivery"):
+        crm.update(**push if namespace else {"retryPolicy": policy})
 
 
 IDENTITY = {"identity": {"type": "SystemAssigned"}}
@@ -112,27 +110,6 @@ def test_a_handler_that_ends_the_test_ends_it(orders: Topic):
         orders.publish(PLACED)
 
 
-def test_long_waits_end_on_time(pushgrid: Pushgrid, orders: Topic):
-    crm = orders.subscribe("crm", answers=[500])
-    pushgrid.advance(seconds=17)
-
-    orders.publish(PLACED)
-    pushgrid.advance(hours=5)
-
-    assert [each.after - 17 for each in crm.attempts] == [
-        0, 10, 40, 100, 400, 1000, 2800, 6400, 17200,
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("status", [200, 201, 202, 203, 204])
-def test_every_success_is_received(orders: Topic, status: int):
-    crm = orders.subscribe("crm", answers=[status])
-
-    orders.publish(PLACED)
-
-    assert len(crm.received) == 1
-
-
 def test_a_document_serves_several_subscriptions(orders: Topic):
     document: dict[str, Any] = {"destination": {"properties": {"maxEventsPerBatch": 1}}}
     both = [orders.subscribe(name, **document) for name in ("crm", "erp")]
@@ -143,18 +120,20 @@ def test_a_document_serves_several_subscriptions(orders: Topic):
     assert document == {"destination": {"properties": {"maxEventsPerBatch": 1}}}
 
 
-def test_timers_run_at_their_times_among_retries(pushgrid: Pushgrid, orders: Topic):
-    """A dead letter is due after five minutes, and the timer runs every five minutes."""
+def test_timers_run_at_their_times_and_long_waits_end_on_time(pushgrid: Pushgrid, orders: Topic):
+    """A dead letter is due after five minutes, and its timer runs every five minutes."""
     crm = orders.subscribe("crm", answers=[400])
     erp = orders.subscribe("erp", answers=[500])
     pushgrid.advance(seconds=17)
 
     orders.publish(PLACED)
-    pushgrid.advance(hours=12)
+    pushgrid.advance(hours=5)
 
     (blob,) = pushgrid.arm("GET", f"{crm.path}/deadLetters")["value"]
     assert blob["writtenAt"] == "2026-02-09T12:10:00.0000000Z"
-    assert len(erp.attempts) > 9
+    assert [each.after - 17 for each in erp.attempts] == [
+        0, 10, 40, 100, 400, 1000, 2800, 6400, 17200,
+    ]  # fmt: skip
 
 
 def test_a_test_runs_alike_each_time(pushgrid: Pushgrid, orders: Topic):
@@ -213,7 +192,7 @@ def test_what_a_handler_raises_is_retried(pushgrid: Pushgrid, orders: Topic):
     ]
 
 
-def test_a_loop_of_events_is_said(pushgrid: Pushgrid, orders: Topic):
+def test_an_endless_loop_of_events_is_an_error(pushgrid: Pushgrid, orders: Topic):
     pushgrid._app.max_steps = 50
     orders.subscribe("loop", handler=lambda _: orders.publish(PLACED))
 
@@ -237,13 +216,23 @@ class Response:
     data = b"later"
 
 
-@pytest.mark.parametrize("answer", [Response(), 429, (429, {}), (429, {}, b"later")])
-def test_the_forms_of_an_answer(orders: Topic, answer: Any):
+@pytest.mark.parametrize(
+    ("answer", "status", "received"),
+    [
+        (Response(), 429, 0),
+        (429, 429, 0),
+        ((429, {}), 429, 0),
+        ((429, {}, b"later"), 429, 0),
+        (204, 204, 1),  # as any success
+    ],
+)
+def test_the_forms_of_an_answer(orders: Topic, answer: Any, status: int, received: int):
     crm = orders.subscribe("crm", handler=lambda _: answer)
 
     orders.publish(PLACED)
 
-    assert [each.status for each in crm.attempts] == [429]
+    assert [each.status for each in crm.attempts] == [status]
+    assert len(crm.received) == received
 
 
 async def answer_later(_: Request) -> int:
@@ -300,7 +289,7 @@ def test_a_handler_that_must_be_awaited_fails_the_test(orders: Topic):
         ({"retry_policy": {}}, "has no property retry_policy (did you mean retryPolicy?)"),
     ],
 )
-def test_a_wrong_argument_is_told_at_once(orders: Topic, given: dict[str, Any], words: str):
+def test_a_wrong_argument_is_refused_at_once(orders: Topic, given: dict[str, Any], words: str):
     with pytest.raises(TypeError, match=re.escape(words)):
         orders.subscribe("crm", **given)
 
@@ -345,11 +334,6 @@ def test_a_script_has_only_answers(orders: Topic, answers: list[Any]):
         orders.subscribe("erp", answers=answers)
     with pytest.raises(ValueError, match="answer"):
         crm.answer(*answers)
-
-
-def test_a_cloud_event_is_no_event_of_event_grid_s(orders: Topic):
-    with pytest.raises(Refused, match="specversion"):
-        orders.publish({"specversion": "1.0", "type": "Shop.OrderPlaced"})
 
 
 def test_a_refused_event_is_an_error(orders: Topic):

@@ -106,7 +106,7 @@ ON_ARRAYS = "the event has an array, which needs enableAdvancedFilteringOnArrays
         ),
     ],
 )
-def test_where_nothing_matches_the_condition_that_said_no_is_told(
+def test_where_nothing_matches_the_failed_condition_is_named(
     pushgrid: Pushgrid, run: Run, wanted: dict[str, Any], why: str
 ):
     pushgrid.topic("orders").subscribe("crm", filter=wanted)

@@ -10,16 +10,12 @@ from pushgrid.testing.deployment import Pushgrid
 from pushgrid.testing.topic import Subscriber
 from shared.engine.ports import Table
 from tests.commands import Run
+from tests.functional.testing.replaying import lose_an_event
 
 
 @pytest.fixture
 def crm(pushgrid: Pushgrid) -> Subscriber:
-    """A subscription with a dead letter, which answers now."""
-    orders = pushgrid.topic("orders")
-    subscriber = orders.subscribe("crm", answers=[400, 200])
-    orders.publish({"id": "e-17", "eventType": "Shop.OrderPlaced"})
-    pushgrid.advance(hours=1)
-    return subscriber
+    return lose_an_event(pushgrid, 200)
 
 
 def test_a_replay_is_waited_for(run: Run, crm: Subscriber):
@@ -91,6 +87,7 @@ def test_one_event_is_resent_as_often_as_wanted(pushgrid: Pushgrid, run: Run):
     assert nothing.err.startswith("pushgrid: no dead letter has the event id 'e-3': only dead ")
     jobs = run("dead-letters", "jobs", "--json").document
     assert [each["skipped"] for each in jobs].count({"AnotherEvent": 1}) == 2
+    assert run("dead-letters", "jobs").out.count(" AnotherEvent (1) ") == 2
 
 
 def test_the_timeline_tells_a_replay_from_the_publishing(pushgrid: Pushgrid, run: Run):
@@ -110,14 +107,14 @@ def test_the_timeline_tells_a_replay_from_the_publishing(pushgrid: Pushgrid, run
     assert second.endswith(f", replay {job})")
 
 
-def test_a_dry_run_is_said(run: Run, crm: Subscriber):
-    replay = run("dead-letters", "replay", "--dry-run", "--json")
+def test_a_dry_run_is_labelled(run: Run, crm: Subscriber):
+    replay = run("dead-letters", "replay", "--dry-run", "--unproven", "--json")
     job = replay.document
 
     started, nothing = replay.err.splitlines()
     assert started.startswith(f"dry run, which sends nothing, {job['id']} has started")
     assert nothing == "this is a dry run: nothing is sent"
-    assert (job["dryRun"], job["rate"], crm.received) == (True, 50, [])
+    assert (job["dryRun"], job["unproven"], job["rate"], crm.received) == (True, True, 50, [])
     line = run("dead-letters", "jobs").out.splitlines()[-1]
     assert "Done, dry run" in line
     assert " would send 1 " in line
@@ -149,24 +146,6 @@ def test_a_replay_that_has_ended_is_not_cancelled(run: Run, crm: Subscriber):
 
     ended = f"replay {job} can't be cancelled: it ended at 2026-02-09 13:00:00: Done\n"
     assert (found.code, found.err, len(crm.received)) == (0, ended, 1)
-
-
-def test_unproven_events_are_sent_if_a_flag_says_so(pushgrid: Pushgrid, run: Run):
-    topic = pushgrid.topic("shop", inputSchema="CloudEventSchemaV1_0")
-    mail = topic.subscribe("mail", answers=[400, 200], eventDeliverySchema="CloudEventSchemaV1_0")
-    topic.publish({"specversion": "1.0", "id": "c-1", "source": "/s", "type": "t"})
-    pushgrid.advance(hours=1)
-    pushgrid._app.dead_letters.summaries.clear()
-
-    refused = run("dead-letters", "replay", "--yes", "--no-wait")
-    pushgrid.advance(minutes=1)
-    line = run("dead-letters", "jobs").out.splitlines()[-1]
-    asked = run("dead-letters", "replay", "--yes", "--unproven", "--no-wait", "--json").document
-    pushgrid.advance(minutes=1)
-
-    assert (refused.code, asked["unproven"]) == (0, True)
-    assert "UnprovenTopic (1)" in line
-    assert [each["id"] for each in mail.received] == ["c-1"]
 
 
 @pytest.mark.parametrize(("is_dry_run", "sent"), [(False, "sent"), (True, "would send")])
@@ -226,54 +205,6 @@ def test_a_wait_without_prospect_ends(
     assert (code, why in err) == (1, True)
 
 
-@pytest.mark.usefixtures("crm")
-def test_what_is_refused_is_said(pushgrid: Pushgrid, run: Run):
-    unknown = run("dead-letters", "replay", "-s", "none")
-    of_topic = run("dead-letters", "replay", "-t", "orders", "-s", "none")
-    no_topic = run("dead-letters", "replay", "-t", "none")
-    no_namespace_topic = run("dead-letters", "replay", "-t", "shop.none")
-    pushgrid.topic("orders").subscribe("drops", deadLetterDestination=None)
-    without = run("dead-letters", "replay", "-t", "orders", "-s", "drops")
-    no_target = run("dead-letters", "replay", "--container", "azure")
-
-    assert (unknown.code, no_target.code) == (1, 1)
-    assert "There is no event subscription 'none'." in unknown.err
-    assert "There is no event subscription 'none' of topic 'orders'." in of_topic.err
-    assert "There is no topic 'none'." in no_topic.err
-    assert "There is no topic 'shop.none'." in no_namespace_topic.err
-    assert "'drops' of topic 'orders' has no dead-letter destination: events" in without.err
-    assert "'to'" in no_target.err
-
-
-@pytest.mark.parametrize("command", ["list", "replay"])
-def test_a_span_must_not_be_empty(run: Run, command: str):
-    code, out, err = run("dead-letters", command, "--since", "1h", "--until", "2d")
-
-    assert (code, out) == (2, "")
-    assert "--until must be later than --since" in err
-
-
-def test_a_target_without_a_topic_is_refused(run: Run, crm: Subscriber):
-    replay = ("dead-letters", "replay", "--no-wait", "--to", "crm")
-
-    code, _, err = run(*replay, "--container", "azure")
-
-    assert (code, "write TOPIC/SUBSCRIPTION" in err) == (2, True)
-    assert run(*replay, "--topic", crm.topic.name).code == 0
-
-
-def test_faults_are_printed(pushgrid: Pushgrid, run: Run, crm: Subscriber):
-    assert crm.container
-    pushgrid._app.dead_letters.missing.add(crm.container)
-
-    code, out, _ = run("dead-letters", "replay", "--yes")
-
-    assert (code, "Failed" in out) == (1, True)
-    assert f"orders/crm: There is no container '{crm.container}'" in out
-    line = run("dead-letters", "jobs").out.splitlines()[-1]
-    assert f" There is no container '{crm.container}'" in line
-
-
 def test_a_source_that_fails_leaves_a_replay_done_in_part(
     pushgrid: Pushgrid, run: Run, crm: Subscriber
 ):
@@ -289,3 +220,8 @@ def test_a_source_that_fails_leaves_a_replay_done_in_part(
     resent = run("events", "resend", "e-17").err.splitlines()
     assert resent[0].endswith(": Done in part: 1 dead letter sent")
     assert resent[1].startswith(f"  orders/erp: There is no container '{erp.container}'")
+    assert crm.container
+    pushgrid._app.dead_letters.missing.add(crm.container)
+    failed = run("dead-letters", "replay", "--topic", "orders")
+    assert (failed.code, "Failed" in failed.out) == (1, True)
+    assert f" There is no container '{crm.container}'" in run("dead-letters", "jobs").out

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from datetime import timedelta
 from typing import Any
 from unittest.mock import Mock
 
@@ -17,7 +16,6 @@ from shared.deadletter.reader import MAX_BLOB, TOO_LARGE, UnreadableBlob
 from shared.delivery.messages.message import ReplayStep
 from shared.engine.ports import Table
 from shared.engine.replaying import step, walk
-from shared.errors import StorageUnreachable
 from shared.subscriptions.subscription import DeadLetterDestination
 from tests.azure_dead_letters import ADDED, CLOUD_ADDED, CLOUD_EVENT, EVENT
 from tests.functional.testing.replaying import AZURE, CRM, PLACED, ids, replayed
@@ -101,19 +99,6 @@ def test_damaged_rows_are_not_taken_for_missing(pushgrid: Pushgrid):
     assert [each["id"] for each in pushgrid.arm("GET", "replays")["value"]] == [first["id"]]
 
 
-def test_a_missing_container_fails_its_source_and_no_other(pushgrid: Pushgrid, crm: Subscriber):
-    erp = crm.topic.subscribe("erp", answers=[400, 200])
-    crm.topic.publish(PLACED)
-    pushgrid.advance(hours=1)
-    assert crm.container
-    pushgrid._app.dead_letters.missing.add(crm.container)
-
-    job = replayed(pushgrid)
-
-    assert (job["state"], job["replayed"], ids(erp)) == ("Failed", 1, ["e-17"])
-    assert job["why"].startswith(f"There is no container '{crm.container}'")
-
-
 def test_countless_folders_without_dead_letters_fail_their_source_and_no_other(
     pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch
 ):
@@ -135,20 +120,12 @@ def test_countless_folders_without_dead_letters_fail_their_source_and_no_other(
 
 @pytest.mark.parametrize(("back_after", "state"), [(20, "Done"), (90, "Failed")])
 def test_an_account_that_is_away_is_waited_for(
-    pushgrid: Pushgrid,
-    crm: Subscriber,
-    monkeypatch: pytest.MonkeyPatch,
-    back_after: int,
-    state: str,
+    pushgrid: Pushgrid, crm: Subscriber, back_after: int, state: str
 ):
-    def away(*_: object) -> None:
-        raise StorageUnreachable
-
-    list_blobs = pushgrid._app.dead_letters.list
-    monkeypatch.setattr(pushgrid._app.dead_letters, "list", away)
+    pushgrid._app.dead_letters.away.add("testing")
     job = pushgrid.arm("POST", "replays", {})
     pushgrid.advance(minutes=back_after)
-    monkeypatch.setattr(pushgrid._app.dead_letters, "list", list_blobs)
+    pushgrid._app.dead_letters.away.clear()
     pushgrid.advance(minutes=5)
 
     job = pushgrid.arm("GET", f"replays/{job['id']}")
@@ -165,22 +142,15 @@ def test_50_faults_are_named(pushgrid: Pushgrid):
     assert (len(job["faults"]), job["moreFaults"]) == (50, 3)
 
 
-def test_each_source_is_waited_for(
-    pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch
-):
+def test_each_source_is_waited_for(pushgrid: Pushgrid, crm: Subscriber):
     erp = crm.topic.subscribe("erp", answers=[400, 200])
     crm.topic.publish(PLACED)
     pushgrid.advance(hours=1)
-    back_at, list_blobs = pushgrid.now + timedelta(minutes=90), pushgrid._app.dead_letters.list
-
-    def away(*asked: Any) -> Any:
-        if pushgrid.now < back_at:
-            raise StorageUnreachable
-        return list_blobs(*asked)
-
-    monkeypatch.setattr(pushgrid._app.dead_letters, "list", away)
+    pushgrid._app.dead_letters.away.add("testing")
     job = pushgrid.arm("POST", "replays", {})
-    pushgrid.advance(minutes=100)
+    pushgrid.advance(minutes=90)
+    pushgrid._app.dead_letters.away.clear()
+    pushgrid.advance(minutes=10)
 
     job = pushgrid.arm("GET", f"replays/{job['id']}")
     assert (job["state"], job["replayed"], ids(erp)) == ("Failed", 1, ["e-17"])

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.deployment import Pushgrid
+from pushgrid.testing.topic import Subscriber
 from shared.delivery.messages.message import ReplayStep
 from shared.delivery.messages.message_writer import encode_step
 from shared.engine.ports import Queue, Table
 from shared.engine.replaying import step
+from tests.functional.testing.replaying import Killed, before
 
 EVENTS = [{"id": f"e-{number}", "eventType": "Shop.OrderPlaced"} for number in range(7)]
 REQUESTS = {
@@ -21,10 +23,6 @@ REQUESTS = {
     "dead_letters": ("list", "read"),
     "payloads": ("write",),
 }
-
-
-class Killed(BaseException):
-    """The process ends."""
 
 
 class Killer:
@@ -99,13 +97,18 @@ def test_a_replay_that_is_killed_twice_loses_nothing(
     assert killer.requests >= at
 
 
-def test_a_batch_that_was_recorded_is_not_repeated(
-    pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    crm = pushgrid.topic("orders").subscribe("crm", answers=[400] * 7 + [200])
-    crm.topic.publish(EVENTS)
+@pytest.fixture
+def seven(pushgrid: Pushgrid) -> Subscriber:
+    """A subscription with a dead letter of each event."""
+    subscriber = pushgrid.topic("orders").subscribe("crm", answers=[400] * 7 + [200])
+    subscriber.topic.publish(EVENTS)
     pushgrid.advance(hours=1)
-    crm.answer(200)
+    return subscriber
+
+
+def test_a_batch_that_was_recorded_is_not_repeated(
+    pushgrid: Pushgrid, seven: Subscriber, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put, kills = pushgrid._app.resources.put, iter([True])
 
     def killed(table: Table, partition: str, *rest: Any) -> Any:
@@ -118,17 +121,15 @@ def test_a_batch_that_was_recorded_is_not_repeated(
 
     job = replayed(pushgrid)
 
-    assert (job["replayed"], job["repeated"], len(crm.received)) == (7, 0, 7)
+    assert (job["replayed"], job["repeated"], len(seven.received)) == (7, 0, 7)
     assert next(kills, None) is None
 
 
+@pytest.mark.usefixtures("seven")
 def test_a_step_that_comes_twice_starts_no_second_line_of_steps(
     pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(step, "SPAN", 2)
-    crm = pushgrid.topic("orders").subscribe("crm", answers=[400] * 7 + [200])
-    crm.topic.publish(EVENTS)
-    pushgrid.advance(hours=1)
     job = pushgrid.arm("POST", "replays", {"rate": 1})
     first = ReplayStep(job=job["id"], number=1)
     pushgrid._app.queues.put(Queue.RETRIES, encode_step(first))
@@ -139,23 +140,20 @@ def test_a_step_that_comes_twice_starts_no_second_line_of_steps(
     assert len(waiting) == 1
 
 
+@pytest.mark.usefixtures("seven")
 @pytest.mark.parametrize("has_run_before", [False, True])
 def test_who_starts_a_job_and_its_first_step_may_claim_it_at_once(
     pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch, *, has_run_before: bool
 ) -> None:
-    crm = pushgrid.topic("orders").subscribe("crm", answers=[400] * 7 + [200])
-    crm.topic.publish(EVENTS)
-    pushgrid.advance(hours=1)
     if has_run_before:
         replayed(pushgrid, dryRun=True)
     put, claims = pushgrid._app.resources.put, iter([True])
 
-    def raced(table: Table, partition: str, *rest: Any) -> Any:
+    def raced(table: Table, partition: str, *rest: Any) -> None:
         if (table, partition) == (Table.REPLAYS, "state") and next(claims, False):
             put(table, partition, *rest)
-        return put(table, partition, *rest)
 
-    monkeypatch.setattr(pushgrid._app.resources, "put", raced)
+    before(monkeypatch, pushgrid._app.resources, "put", raced)
 
     job = replayed(pushgrid)
 

@@ -15,16 +15,6 @@ from tests.functional.deployment import Logged
 from tests.functional.testing.replaying import CRM, ids, replayed
 
 
-def test_who_began_and_ended_it_is_logged(pushgrid: Pushgrid, crm: Subscriber, logged: Logged):
-    job = replayed(pushgrid)
-
-    (began,), (ended,) = logged("replay.started"), logged("replay.ended")
-    assert (began["job"], began["by"]) == (job["id"], "the admin key")
-    assert (ended["state"], ended["events"], ended["replayed"]) == ("Done", 3, 3)
-    assert began["subscriptions"] == ["crm"]
-    assert len(ids(crm)) == 3
-
-
 @pytest.mark.usefixtures("crm")
 def test_a_given_container_is_named_in_the_log_and_by_its_fault(pushgrid: Pushgrid, logged: Logged):
     pushgrid._app.dead_letters.missing.add("azure")

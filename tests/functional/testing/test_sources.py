@@ -7,47 +7,49 @@ from datetime import timedelta
 import pytest
 
 from pushgrid.testing import Pushgrid
-from pushgrid.testing.driven_app import ACCOUNT, ACCOUNT_ID, GROUP
+from pushgrid.testing.composition import ACCOUNT
+from pushgrid.testing.driven_app import ACCOUNT_ID, GROUP
 from pushgrid.testing.subscriber import SubscriberWebhook
-from pushgrid.testing.topic import Subscriber
 from shared.events.notices import WrittenBlob, blob_event
+from shared.events.topic import DEPLOYMENT
 from tests.builders import a_topic
 from tests.commands import Run
-from tests.functional.testing.replaying import PLACED, replayed
+from tests.functional.testing.replaying import lose_an_event, replayed
 
 URL = "https://ops.example/"
 TOPIC = f"system-{ACCOUNT}"
 
 
-def subscribe(pushgrid: Pushgrid, run: Run, answers: list[int]) -> SubscriberWebhook:
-    """Subscribe ``ops`` to the storage account, as an operator does."""
-    ops = SubscriberWebhook(answers, None, is_asked_to_consent=False)
+def subscribe(
+    pushgrid: Pushgrid, run: Run, answers: list[int], topic: str = TOPIC, name: str = "ops"
+) -> SubscriberWebhook:
+    """Subscribe to a source, with dead letters, as an operator does."""
+    ops = SubscriberWebhook(answers)
     pushgrid._app.endpoints.connect(URL, ops)
     container = pushgrid._app.new_container()["properties"]["blobContainerName"]
-    where = f"--topic {TOPIC} --endpoint {URL} --dead-letter-container {container}"
-    created = run("subscription", "create", "ops", *where.split())
+    where = f"--topic {topic} --endpoint {URL} --dead-letter-container {container}"
+    created = run("subscription", "create", name, *where.split())
     assert created.code == 0, created
     return ops
 
 
-def lose_an_event(pushgrid: Pushgrid) -> Subscriber:
-    orders = pushgrid.topic("orders")
-    subscriber = orders.subscribe("crm", answers=[400])
-    orders.publish(PLACED)
-    pushgrid.advance(hours=1)
-    return subscriber
-
-
-def test_the_command_and_the_lists_know_the_account(pushgrid: Pushgrid, run: Run) -> None:
-    subscribe(pushgrid, run, [200])
+@pytest.mark.parametrize(
+    ("topic", "source"),
+    [(TOPIC, ACCOUNT_ID), (f"system-{DEPLOYMENT}", f"{GROUP}/providers/Pushgrid/deployments/")],
+)
+def test_the_command_and_the_lists_know_a_source(
+    pushgrid: Pushgrid, run: Run, topic: str, source: str
+) -> None:
+    subscribe(pushgrid, run, [200], topic)
 
     (listed,) = run("subscription", "list", "--json").document
-    assert listed["properties"]["topic"].lower() == ACCOUNT_ID.lower()
-    assert TOPIC in run("subscription", "list").out
-    assert run("subscription", "show", "ops", "--topic", TOPIC).document == listed
+    assert listed["properties"]["topic"].lower().startswith(source.lower())
+    assert topic in run("subscription", "list").out
+    assert run("subscription", "show", "ops", "--topic", topic).document == listed
+    assert run("subscription", "pause", "ops", "--topic", topic).code == 0
 
 
-def test_a_lost_event_is_told_of_and_a_lost_notice_can_be_replayed(
+def test_a_lost_event_is_announced_and_a_lost_notice_can_be_replayed(
     pushgrid: Pushgrid, run: Run
 ) -> None:
     ops = subscribe(pushgrid, run, [400, 200])
@@ -113,14 +115,6 @@ def test_the_sequencer_orders_microseconds(pushgrid: Pushgrid) -> None:
     assert drawn == sorted(set(drawn))
 
 
-def test_nobody_else_publishes_to_an_account(pushgrid: Pushgrid, run: Run) -> None:
-    subscribe(pushgrid, run, [200])
-
-    answer = pushgrid._app.http("POST", f"/topics/{TOPIC}/api/events", {"aeg-sas-key": "x"}, b"[]")
-
-    assert answer.status == 404
-
-
 def test_the_commands_know_system_topics(pushgrid: Pushgrid, run: Run) -> None:
     subscribe(pushgrid, run, [200])
     properties = {"source": ACCOUNT_ID, "topicType": "Microsoft.Storage.StorageAccounts"}
@@ -157,10 +151,7 @@ def test_dead_letters_of_a_system_topics_subscription_are_listed(
 ) -> None:
     properties = {"source": ACCOUNT_ID, "topicType": "Microsoft.Storage.StorageAccounts"}
     pushgrid.arm("PUT", "systemTopics/blobs", {"properties": properties})
-    pushgrid._app.endpoints.connect(URL, SubscriberWebhook([400], None, is_asked_to_consent=False))
-    container = pushgrid._app.new_container()["properties"]["blobContainerName"]
-    options = f"--topic systemTopics/blobs --endpoint {URL} --dead-letter-container {container}"
-    run("subscription", "create", "nested", *options.split())
+    subscribe(pushgrid, run, [400], "systemTopics/blobs", "nested")
     lose_an_event(pushgrid)
     pushgrid.advance(hours=1)
 
@@ -169,17 +160,3 @@ def test_dead_letters_of_a_system_topics_subscription_are_listed(
     (blob,) = (each["blob"] for each in listed if each["subscription"] == "nested")
     (record,) = run("dead-letters", "show", blob, "--json").document
     assert record["event"]["eventType"] == "Microsoft.Storage.BlobCreated"
-
-
-def test_the_command_and_the_lists_know_the_deployment(pushgrid: Pushgrid, run: Run) -> None:
-    topic = "system-this-deployment"
-    pushgrid._app.endpoints.connect(URL, SubscriberWebhook([200], None, is_asked_to_consent=False))
-
-    created = run("subscription", "create", "ops", "--topic", topic, "--endpoint", URL)
-
-    assert created.code == 0, created
-    (listed,) = run("subscription", "list", "--json").document
-    assert listed["id"].startswith(f"{GROUP}/providers/Pushgrid/deployments/this-deployment/")
-    assert topic in run("subscription", "list").out
-    assert run("subscription", "show", "ops", "--topic", topic).document == listed
-    assert run("subscription", "pause", "ops", "--topic", topic).code == 0

@@ -13,15 +13,15 @@ from pushgrid.testing.deployment import Pushgrid
 from pushgrid.testing.driven_app import GROUP
 from pushgrid.testing.topic import StorageAccount, Subscriber
 from shared.adapters.resource_cache import ResourceCache
-from shared.deadletter.selection import Selection
 from shared.engine.operations.trouble_notices import LOOKED_BACK, TroubleNotices
 from shared.engine.ports import Queue, Table
-from shared.engine.replaying.job import JobState, Progress, ReplayJob, ReplaySource
+from shared.engine.replaying.job import JobState, Progress
 from shared.engine.timers.source_events import is_news
 from shared.errors import StorageUnavailable
 from shared.events.notices import NoticeKind
-from shared.metrics import CountRow, Metric, Series, Span, Sum
+from shared.metrics import Metric, Series, Span
 from shared.subscriptions.subscription import SubscriptionKey
+from tests.builders import a_minute, a_replay
 
 SOURCE = f"{GROUP}/providers/Pushgrid/deployments/this-deployment"
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -42,11 +42,10 @@ def count(
 ) -> None:
     """Count as a process does, in the minute that it is."""
     series, now = Series(metric, tuple(d.items())), pushgrid.now
-    starts = {Span.MINUTE: now.replace(second=0), Span.HOUR: now.replace(minute=0, second=0)}
-    for span, start in starts.items():
-        instance = f"{metric}{d}{now}"
-        row = CountRow(span, start, topic, name, instance, {series: Sum(by, 1, by, by)})
-        pushgrid._app.counts.write([row])
+    instance, start = f"{metric}{d}{now}", now.replace(second=0)
+    minute = a_minute({series: by}, start=start, topic=topic, subscription=name, instance=instance)
+    hour = minute._replace(span=Span.HOUR, start=start.replace(minute=0))
+    pushgrid._app.counts.write([minute, hour])
 
 
 def tell(pushgrid: Pushgrid, minutes: float = 2) -> None:
@@ -55,7 +54,7 @@ def tell(pushgrid: Pushgrid, minutes: float = 2) -> None:
     pushgrid.advance()
 
 
-def test_each_kind_is_told_once_a_subscription_and_minute(
+def test_each_kind_is_reported_once_a_subscription_and_minute(
     pushgrid: Pushgrid, ops: Subscriber
 ) -> None:
     topic = pushgrid.topic("orders")
@@ -106,7 +105,7 @@ def test_each_kind_is_told_once_a_subscription_and_minute(
     assert gone["remedy"] == "nothing: the event subscription was deleted"
 
 
-def test_minutes_are_told_apart_and_a_repeated_run_sends_the_same_events(
+def test_each_minute_is_reported_and_a_repeated_run_sends_the_same_events(
     pushgrid: Pushgrid, ops: Subscriber
 ) -> None:
     for _ in range(2):
@@ -117,9 +116,7 @@ def test_minutes_are_told_apart_and_a_repeated_run_sends_the_same_events(
 
     tell(pushgrid)
     first = [each["id"] for each in ops.received]
-    again = pushgrid._app.resources.get(Table.TOPICS, "state", "troubles")
-    assert again is not None
-    pushgrid._app.resources.put(Table.TOPICS, "state", "troubles", row.document, again.etag)
+    pushgrid._app.resources.damage(Table.TOPICS, "state", "troubles", row.document)
     anew(pushgrid).run(pushgrid.now + MINUTE)
     pushgrid.advance()
 
@@ -132,7 +129,7 @@ def anew(pushgrid: Pushgrid) -> TroubleNotices:
     return replace(pushgrid._app.trouble_notices, _until=None)
 
 
-def test_what_is_told_is_never_about_who_is_told(pushgrid: Pushgrid, ops: Subscriber) -> None:
+def test_a_receiver_of_reports_is_never_reported(pushgrid: Pushgrid, ops: Subscriber) -> None:
     for topic in ("system-this-deployment", "System-This-Deployment".lower()):
         count(pushgrid, Metric.DEAD_LETTERED, 1, topic=topic, name="ops", DeadLetterReason="X")
         count(pushgrid, Metric.HOLDS_BEGAN, 1, topic=topic, name="ops", Reason="Pause")
@@ -170,7 +167,7 @@ def test_while_nobody_subscribes_nothing_is_read_but_who_does(
     assert pushgrid._app.queues.texts(Queue.DELIVERIES) == []
 
 
-def test_after_a_time_without_runs_no_more_than_a_quarter_of_an_hour_is_told(
+def test_after_a_time_without_runs_only_the_last_quarter_of_an_hour_is_reported(
     pushgrid: Pushgrid, ops: Subscriber
 ) -> None:
     count(pushgrid, Metric.DROPPED, 7, DropReason="X")
@@ -182,7 +179,9 @@ def test_after_a_time_without_runs_no_more_than_a_quarter_of_an_hour_is_told(
     assert [each["data"]["count"] for each in ops.received] == [1]
 
 
-def test_what_storage_refuses_is_told_by_the_next_run(pushgrid: Pushgrid, ops: Subscriber) -> None:
+def test_what_storage_refuses_is_reported_by_the_next_run(
+    pushgrid: Pushgrid, ops: Subscriber
+) -> None:
     count(pushgrid, Metric.DROPPED, 1, DropReason="X")
     pushgrid.advance(minutes=2)
     pushgrid._app.counts.fail_next("hours")
@@ -196,31 +195,17 @@ def test_what_storage_refuses_is_told_by_the_next_run(pushgrid: Pushgrid, ops: S
     assert len(ops.received) == 1
 
 
-def test_a_replay_that_ended_is_told_of_with_its_number_of_events(
+def test_a_replay_that_ended_is_reported_with_its_number_of_events(
     pushgrid: Pushgrid, ops: Subscriber
 ) -> None:
-    def job(name: str, **members: Any) -> ReplayJob:
-        given: dict[str, Any] = {
-            "id": name,
-            "by": "the admin key",
-            "started_at": pushgrid.now,
-            "sources": (ReplaySource("orders", "crm", "c", "acct", "f"),),
-            "selection": Selection(),
-            "to": None,
-            "rate": 50,
-            "is_dry_run": False,
-            "again": False,
-        }
-        return ReplayJob(**given | members)
-
-    ended = {"state": JobState.DONE, "ended_at": pushgrid.now, "progress": Progress(put=12)}
-    failed = {**ended, "state": JobState.FAILED, "why": "the account is away"}
+    ended = a_replay(state=JobState.DONE, ended_at=pushgrid.now, progress=Progress(put=12))
+    to_ops = SubscriptionKey("system-this-deployment", "ops")
     for each in (
-        job("r1", **ended),
-        job("r2", **failed),
-        job("r3"),
-        job("r4", **{**ended, "is_dry_run": True}),
-        job("r5", **{**ended, "to": SubscriptionKey("system-this-deployment", "ops")}),
+        replace(ended, id="r1"),
+        replace(ended, id="r2", state=JobState.FAILED, why="the account is away"),
+        a_replay(id="r3"),
+        replace(ended, id="r4", is_dry_run=True),
+        replace(ended, id="r5", to=to_ops),
     ):
         pushgrid._app.replays.save(each, None)
 
@@ -241,7 +226,7 @@ def test_a_replay_that_ended_is_told_of_with_its_number_of_events(
         (False, "", "pushgrid subscription test crm --topic orders"),
     ],
 )
-def test_a_hold_is_told_with_what_ends_it(
+def test_a_hold_is_reported_with_what_ends_it(
     pushgrid: Pushgrid, ops: Subscriber, *, pause: bool, cause: str, remedy: str
 ) -> None:
     pushgrid.topic("orders").subscribe("crm")

@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from shared.delivery.requests.push_request import convert
 from shared.events.event import Event
 from shared.events.publish_request import read_events
 from shared.events.schema_rules import Arrival
 from shared.events.topic import FieldMapping, InputSchema, Topic
-from shared.subscriptions.subscription import DeliverySchema
 from tests import builders
 from tests.unit.events.publishing import ARRIVAL, NOW, a_request, body_of, refusal
 
@@ -82,10 +80,6 @@ def test_numbers_are_written_as_text() -> None:
     assert event.members["id"] == "12345678901234567890"
 
 
-def test_a_single_object_is_an_array_of_one() -> None:
-    assert len(read_events(a_request(body_of(ORDER)), a_topic(), ARRIVAL)) == 1
-
-
 @pytest.mark.parametrize(
     ("body", "words"),
     [
@@ -110,23 +104,3 @@ def test_a_field_without_mapping_and_default_is_required() -> None:
     topic = a_topic(dataVersion=None)
 
     assert "'dataVersion'" in refusal(read_events, a_request(body_of([ORDER])), topic, ARRIVAL)[3]
-
-
-def test_a_custom_event_converts_to_every_delivery_schema() -> None:
-    (event,) = read(ORDER)
-
-    def told(wanted: DeliverySchema) -> Any:
-        return json.loads(convert(event.text, InputSchema.CUSTOM, wanted))
-
-    assert told(DeliverySchema.CUSTOM_INPUT) == ORDER
-    assert told(DeliverySchema.EVENT_GRID) == event.members
-    assert told(DeliverySchema.CLOUD_EVENTS) == {
-        "specversion": "1.0",
-        "id": "o-1",
-        "source": builders.TOPIC_ID,
-        "type": "Shop.X",
-        "time": "2025-01-02T03:04:05Z",
-        "subject": "/a",
-        "dataschema": "#1.0",
-        "data": ORDER,
-    }

@@ -65,13 +65,6 @@ def test_events_are_measured_in_utf8_without_blanks():
     assert len(read_grid(body)) == 1
 
 
-@pytest.mark.parametrize("query", [{}, {"api-version": "2018-01-01"}], ids=["none", "known"])
-def test_the_api_version_may_be_absent(query):
-    request = a_request(body_of([members()]), query=query)
-
-    assert len(read_events(request, a_topic(), ARRIVAL)) == 1
-
-
 @pytest.mark.parametrize("version", ["2024-06-01", ""])
 def test_another_api_version_is_refused(version):
     request = a_request(b"x" * 1_536_001, query={"api-version": version})

@@ -22,12 +22,6 @@ def _read(token: str) -> Signature:
     return signature
 
 
-@pytest.mark.parametrize("client", VECTORS)
-def test_one_key_signed_it(client):
-    assert _read(VECTORS[client]).is_by(KEY)
-    assert not _read(VECTORS[client]).is_by(KEY2)
-
-
 @given(
     resource=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20),
     seconds=st.integers(min_value=1, max_value=10**9),

@@ -82,81 +82,63 @@ def test_what_is_wrong_is_named_the_worst_first(found: Facts, kinds: list[str]) 
     assert bool(trouble_of(found, START)) is bool(kinds)
 
 
+EARLIER = START - MINUTE
+SAID = "400 BadRequest at 11:59:59Z: no such customer"
+GIVEN_UP = "3 UndeliverableDueToHttpBadRequest"
+TIMELINE = "pushgrid timeline --topic orders --subscription crm"
+TEST = "pushgrid subscription test crm --topic orders"
+RESUME = "pushgrid subscription resume crm --topic orders"
+UPDATE = "pushgrid subscription update crm --topic orders"
+LIST = "pushgrid dead-letters list --topic orders --subscription crm"
+UNREAD: dict[str, Any] = {"failing_since": START, "failed_at": START, "error": "Busy"}
+NO_CONTAINER = GivenUp({"DeadLetterContainerNotFound": 2}, START)
+ECHO = {**REFUSED, "answer": {"body": "503 busy"}}
+INBOX = {"destination": StorageQueue(account_id="/a/acct", name="inbox")}
+
+
+def written_to(container: str, account: str = "") -> dict[str, Any]:
+    return {"dead_letter": DeadLetterDestination(container=container, account=account)}
+
+
 @pytest.mark.parametrize(
     ("found", "since", "why", "remedy"),
     [
-        (
-            facts(FAILING),
-            START - MINUTE,
-            "400 BadRequest at 11:59:59Z: no such customer",
-            "pushgrid timeline --topic orders --subscription crm",
-        ),
-        (
-            facts({"failing_since": START, "failed_at": START, "error": "Busy"}),
-            START,
-            "Busy at 12:00Z",
-            "pushgrid timeline --topic orders --subscription crm",
-        ),
+        (facts(FAILING), EARLIER, SAID, TIMELINE),
+        (facts(UNREAD), START, "Busy at 12:00Z", TIMELINE),
         (
             facts({"failure": REFUSED}, **HELD),
             START,
             "503 Busy at 12:00:03Z; until 2026-02-09 12:01:00Z: no such customer",
-            "pushgrid subscription test crm --topic orders",
+            TEST,
         ),
-        (
-            facts({"failure": {**REFUSED, "answer": {"body": "503 busy"}}}, **PROBED),
-            START,
-            "503 busy at 12:00:03Z; a probe is due",
-            "pushgrid subscription test crm --topic orders",
-        ),
-        (
-            facts(state={"pause": PAUSE}),
-            START - MINUTE,
-            "paused by ada",
-            "pushgrid subscription resume crm --topic orders",
-        ),
+        (facts({"failure": ECHO}, **PROBED), START, "503 busy at 12:00:03Z; a probe is due", TEST),
+        (facts(state={"pause": PAUSE}), EARLIER, "paused by ada", RESUME),
         (
             facts(SLOW),
-            START - MINUTE,
+            EARLIER,
             "500 events delivered in two minutes, at 4.0 s a request",
-            "pushgrid subscription update crm --topic orders --batch 100",
+            f"{UPDATE} --batch 100",
         ),
         (
             facts({"dropped": LOST, "failure": REFUSED}),
-            START - MINUTE,
-            "3 UndeliverableDueToHttpBadRequest; 400 BadRequest at 11:59:59Z: no such customer",
-            "pushgrid subscription update crm --topic orders --dead-letter-container NAME",
+            EARLIER,
+            f"{GIVEN_UP}; {SAID}",
+            f"{UPDATE} --dead-letter-container NAME",
         ),
         (
-            facts(
-                {"dropped": GivenUp({"DeadLetterContainerNotFound": 2}, START)},
-                {"dead_letter": DeadLetterDestination(container="nosuch", account="other")},
-            ),
+            facts({"dropped": NO_CONTAINER}, written_to("nosuch", "other")),
             START,
             "2 DeadLetterContainerNotFound",
             "create the container 'nosuch' in the storage account 'other'",
         ),
+        (facts({"dropped": LOST}, written_to("dead")), EARLIER, GIVEN_UP, TIMELINE),
         (
-            facts({"dropped": LOST}, {"dead_letter": DeadLetterDestination(container="dead")}),
-            START - MINUTE,
-            "3 UndeliverableDueToHttpBadRequest",
-            "pushgrid timeline --topic orders --subscription crm",
-        ),
-        (
-            facts(
-                {"failing_since": START, "failure": NO_QUEUE},
-                {"destination": StorageQueue(account_id="/a/acct", name="inbox")},
-            ),
+            facts({"failing_since": START, "failure": NO_QUEUE}, INBOX),
             START,
             "404 NotFound at 11:59:59Z: QueueNotFound",
             "create the queue 'inbox' in the storage account 'acct'",
         ),
-        (
-            facts({"dead_lettered": LOST}),
-            START - MINUTE,
-            "3 UndeliverableDueToHttpBadRequest",
-            "pushgrid dead-letters list --topic orders --subscription crm",
-        ),
+        (facts({"dead_lettered": LOST}), EARLIER, GIVEN_UP, LIST),
     ],
 )
 def test_it_says_since_when_why_and_what_to_do(
@@ -204,7 +186,6 @@ def test_the_remedy_leads_to_the_subscription_of_a_system_topic() -> None:
     assert trouble.remedy == "pushgrid subscription resume crm --topic systemTopics/blobs"
 
 
-MINUTE = timedelta(minutes=1)
 DONE, AGE = Series(Metric.DELIVERY_SUCCESS), Series(Metric.EVENT_AGE)
 MATCHED = Series(Metric.MATCHED)
 GONE = Series(Metric.DROPPED, (("DropReason", "TimeToLiveExceeded"),))

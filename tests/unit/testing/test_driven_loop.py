@@ -45,11 +45,6 @@ async def _raise(error: BaseException) -> NoReturn:
     raise error
 
 
-@pytest.mark.parametrize("seconds", [0.1, 0.000001, 30, 1 / 3, 24 * 3600])
-def test_time_passes_as_far_as_a_run_needs_it(loop: DrivenLoop, clock: FakeClock, seconds: float):
-    assert loop.run(_sleep(clock, seconds)) == round(seconds, 6)
-
-
 def test_what_outlives_a_run_goes_on_in_the_next(loop: DrivenLoop, clock: FakeClock):
     async def begin() -> asyncio.Task[float]:
         return asyncio.create_task(_sleep(clock, 50))
@@ -125,13 +120,6 @@ def test_it_works_within_a_running_loop(clock: FakeClock):
         return slept, thread
 
     assert asyncio.run(test()) == (60, threading.get_ident())
-
-
-def test_a_call_runs_another_coroutine(loop: DrivenLoop, clock: FakeClock):
-    def call() -> float:
-        return loop.run(_sleep(clock, 60))
-
-    assert loop.run(_in_thread(call)) == 60
 
 
 def test_while_a_call_runs_a_coroutine_no_other_call_is_made(loop: DrivenLoop):

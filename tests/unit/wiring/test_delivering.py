@@ -61,7 +61,7 @@ def test_it_hears_of_puts_and_says_when_it_stops(monkeypatch: pytest.MonkeyPatch
     assert at_stop == [deliver.endpoints.stop]
 
 
-def test_where_there_is_none_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_hosts_are_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "__host__", raising=False)
 
     local_host.message_put("deliveries")

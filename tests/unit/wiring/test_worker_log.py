@@ -56,6 +56,12 @@ class AsyncLoggingHandler(logging.Handler):
         self.kept: list[tuple[str, str]] = []
 
 
+@pytest.fixture(autouse=True)
+def _settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
+    monkeypatch.setattr(process, "_built", {})
+
+
 @pytest.fixture
 def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[AsyncLoggingHandler]:
     """The worker's handler on the root logger, and our printing beside it."""
@@ -67,8 +73,8 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[AsyncLoggingHandler]:
     root, ours = logging.getLogger(), logging.getLogger(LOGGER)
     ours.setLevel(logging.INFO)
     root.addHandler(handler)
-    worker_log.print_what_the_host_drops()
-    worker_log.print_what_the_host_drops()
+    for _ in range(2):  # functions
+        wiring.load_function()
     yield handler
     ours.setLevel(logging.NOTSET)
     root.removeHandler(handler)
@@ -157,11 +163,7 @@ def test_what_is_worse_keeps_its_level(
     assert json.loads(err) == {"event": "metrics.lost", "rows": 3, "level": level}
 
 
-def test_other_hosts_lose_nothing_and_get_nothing_twice(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
-    monkeypatch.setattr(process, "_built", {})
+def test_other_hosts_lose_nothing_and_get_nothing_twice(capsys: pytest.CaptureFixture[str]) -> None:
     wiring.load_function()
 
     telemetry.error("metrics.lost", rows=3)
@@ -178,9 +180,7 @@ def test_the_setting_chooses_how_a_line_is_written(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, format_: str, line: str
 ) -> None:
     caplog.set_level(logging.INFO, LOGGER)
-    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
     monkeypatch.setenv("PUSHGRID_LOG_FORMAT", format_)
-    monkeypatch.setattr(process, "_built", {})
     try:
         wiring.load_function()
         telemetry.info("publish.refused", "403 for orders")
@@ -189,14 +189,3 @@ def test_the_setting_chooses_how_a_line_is_written(
         worker_log.use_format(LogFormat.JSON)
 
     assert caplog.messages == [line, '{"event":"deadletter_batch"}']
-
-
-def test_functions_begin_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun: list[bool] = []
-    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
-    monkeypatch.setattr(process, "_built", {})
-    monkeypatch.setattr(worker_log, "print_what_the_host_drops", lambda: begun.append(True))
-
-    wiring.load_function()
-
-    assert begun == [True]
