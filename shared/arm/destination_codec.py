@@ -45,6 +45,10 @@ _APPLICATION = re.compile(
 )
 _MAX_APPLICATION = 500
 ENDPOINT_TYPES = ("WebHook", "StorageQueue")
+_NOT_INCLUDED = {
+    kind: f"The endpoint type {kind} is not supported. {missing.sentence}"
+    for kind, missing in DESTINATIONS.items()
+}
 MAX_KILOBYTES = 1024
 _QUEUE = "StorageQueue"
 _KEEP = "queueMessageTimeToLiveInSeconds"
@@ -75,14 +79,11 @@ def parse_destination(holder: Section, request: SubscriptionRequest) -> dict[str
         holder.refuse("destination", "The destination is missing.")
         return {}
     section = holder.section("destination")
-    kind = section.required_choice("endpointType", ENDPOINT_TYPES, [*DESTINATIONS])
+    kind = section.required_choice("endpointType", ENDPOINT_TYPES, _NOT_INCLUDED)
+    if kind is None:
+        return {}
     if kind == _QUEUE:
         return {"endpointType": kind, "properties": _parse_queue(section, request.deployment)}
-    if missing := DESTINATIONS.get(kind or ""):
-        message = f"The endpoint type {kind} is not supported. {missing.sentence}"
-        section.refuse("endpointType", message)
-    if kind != "WebHook":
-        return {}
     webhook, existing = section.section("properties"), request.existing
     known = existing["properties"]["destination"]["properties"] if existing else {}
     if known.get("endpointUrl") and not webhook.has("endpointUrl"):

@@ -45,8 +45,8 @@ def parse_namespace(
     stored = parse_resource(root, path, deployment, existing)
     properties = root.section("properties")
     mqtt = properties.section("topicSpacesConfiguration")
-    if mqtt.choice("state", ("Disabled",), ("Enabled",)) == "Enabled":
-        mqtt.refuse("state", f"The MQTT broker is not supported. {MQTT.sentence}")
+    enabled = f"The MQTT broker is not supported. {MQTT.sentence}"
+    mqtt.choice("state", ("Disabled",), {"Enabled": enabled})
     topics = properties.section("topicsConfiguration")
     topics.refuse_unsupported("customDomains", CUSTOM_DOMAINS.sentence)
     stored["properties"] = {

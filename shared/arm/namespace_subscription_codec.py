@@ -25,7 +25,8 @@ _MINUTE = timedelta(minutes=1)
 def _read_form(properties: Section, request: SubscriptionRequest) -> dict[str, Any]:
     topic, delivery = request.topic, properties.section(_DELIVERY)
     stored: dict[str, Any] = {}
-    if _is_push(delivery):
+    queue = f"The delivery mode Queue is not supported. {PULL.sentence}"
+    if delivery.required_choice("deliveryMode", ("Push",), {"Queue": queue}):
         push = delivery.section(_PUSH)
         stored = {
             **parse_destinations(push, request, _DEAD_LETTER),
@@ -60,15 +61,6 @@ def render_namespace_subscription(stored: Document, topic: ParentTopic) -> dict[
     if push["eventTimeToLive"] is None and topic.retention:
         push["eventTimeToLive"] = f"P{topic.retention.days}D"
     return render_resource(stored, TYPE, properties)
-
-
-def _is_push(delivery: Section) -> bool:
-    mode = delivery.required_choice("deliveryMode", ("Push",), ("Queue",))
-    if mode == "Queue":
-        delivery.refuse(
-            "deliveryMode", f"The delivery mode Queue is not supported. {PULL.sentence}"
-        )
-    return mode == "Push"
 
 
 def _merge(members: Document, given: Document) -> dict[str, Any]:

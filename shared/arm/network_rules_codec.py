@@ -17,10 +17,8 @@ _RULES = "inboundIpRules"
 
 def parse_network_rules(section: Section, deployment: DeploymentCapabilities) -> dict[str, Any]:
     """Read the network rules; faults are added to *section*."""
-    access = section.choice("publicNetworkAccess", ("Enabled",), ("Disabled",))
-    if access == "Disabled":
-        message = f"publicNetworkAccess 'Disabled' is not supported. {PRIVATE.sentence}"
-        section.refuse("publicNetworkAccess", message)
+    disabled = f"publicNetworkAccess 'Disabled' is not supported. {PRIVATE.sentence}"
+    section.choice("publicNetworkAccess", ("Enabled",), {"Disabled": disabled})
     stored: dict[str, Any] = {"publicNetworkAccess": "Enabled"}
     if rules := _parse_rules(section):
         if not deployment.has_client_ip_header:

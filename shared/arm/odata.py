@@ -17,15 +17,14 @@ _MAX_TOKENS = 200  # also limits the nesting of parentheses
 
 
 class Tokens:
-    """The tokens of a filter, taken one after the other; words are compared in lower case."""
+    """
+    The tokens of a filter, taken one after the other; words are compared in lower case.
+
+    Each method raises ``ValueError`` if the next token is not what it takes.
+    """
 
     def __init__(self, text: str, most: int) -> None:
-        """
-        Split *text*, which may have *most* tokens.
-
-        Raises:
-            ValueError: it has more, or a character that begins none.
-        """
+        """Split *text*, which may have *most* tokens."""
         tokens: list[str] = []
         end, text = 0, text.rstrip()
         while end < len(text):
@@ -39,52 +38,31 @@ class Tokens:
         self._tokens = tokens[::-1]
 
     def take(self, token: str) -> bool:
+        """Take *token* if it is the next one; tell whether it is."""
         if self._tokens and self._tokens[-1] == token:
             self._tokens.pop()
             return True
         return False
 
-    def expect(self, token: str) -> None:
-        """
-        Take the next token.
-
-        Raises:
-            ValueError: it is another one.
-        """
-        if not self.take(token):
-            found = f" before {self._tokens[-1]}" if self._tokens else ""
-            raise ValueError(f"'{token}' is missing{found}")
+    def expect(self, *tokens: str) -> None:
+        for token in tokens:
+            if not self.take(token):
+                found = f" before {self._tokens[-1]}" if self._tokens else ""
+                raise ValueError(f"'{token}' is missing{found}")
 
     def take_word(self) -> str:
-        """
-        Take a word, in lower case.
-
-        Raises:
-            ValueError: the next token is none.
-        """
         if not self._tokens or not self._tokens[-1].isidentifier():
             raise ValueError("a name is missing")
         return self._tokens.pop()
 
     def take_text(self) -> str:
-        """
-        Take a quoted text, without its quotes.
-
-        Raises:
-            ValueError: the next token is none.
-        """
+        """Take a quoted text; return it without its quotes."""
         token = self._tokens.pop() if self._tokens else ""
         if not token.startswith("'"):
             raise ValueError("a quoted text is missing")
         return token[1:-1].replace("''", "'")
 
     def end(self) -> None:
-        """
-        Check that all tokens are taken.
-
-        Raises:
-            ValueError: there are more.
-        """
         if self._tokens:
             raise ValueError(f"unexpected {self._tokens[-1]}")
 
@@ -93,7 +71,7 @@ def parse_name_filter(text: str) -> NameTest:
     """
     Parse a filter such as ``contains(name,'crm') and name ne 'crm-old'``; empty matches all.
 
-    Names are compared case-insensitively.
+    Names are compared case-insensitively; ``not`` binds tighter than ``and``, ``and`` than ``or``.
 
     Raises:
         InvalidDocument: it is malformed, or filters by something else than the name.
@@ -101,56 +79,45 @@ def parse_name_filter(text: str) -> NameTest:
     if not text.strip():
         return lambda _: True
     try:
-        return _Parser(Tokens(text, _MAX_TOKENS)).parse()
+        tokens = Tokens(text, _MAX_TOKENS)
+        test = _alternatives(tokens)
+        tokens.end()
     except ValueError as error:
         message = f"The $filter is invalid: {error}. {_FORM}"
         raise InvalidDocument(message, target="$filter") from error
+    return test
 
 
-class _Parser:
-    """Recursive descent; ``not`` binds tighter than ``and``, ``and`` tighter than ``or``."""
+def _alternatives(tokens: Tokens) -> NameTest:
+    tests = [_conjunction(tokens)]
+    while tokens.take("or"):
+        tests.append(_conjunction(tokens))
+    return lambda name: any(test(name) for test in tests)
 
-    def __init__(self, tokens: Tokens) -> None:
-        self._tokens = tokens
 
-    def parse(self) -> NameTest:
-        test = self._or()
-        self._tokens.end()
-        return test
+def _conjunction(tokens: Tokens) -> NameTest:
+    tests = [_term(tokens)]
+    while tokens.take("and"):
+        tests.append(_term(tokens))
+    return lambda name: all(test(name) for test in tests)
 
-    def _or(self) -> NameTest:
-        tests = [self._and()]
-        while self._tokens.take("or"):
-            tests.append(self._and())
-        return lambda name: any(test(name) for test in tests)
 
-    def _and(self) -> NameTest:
-        tests = [self._term()]
-        while self._tokens.take("and"):
-            tests.append(self._term())
-        return lambda name: all(test(name) for test in tests)
-
-    def _term(self) -> NameTest:
-        if self._tokens.take("not"):
-            inner = self._term()
-            return lambda name: not inner(name)
-        if self._tokens.take("("):
-            inner = self._or()
-            self._tokens.expect(")")
-            return inner
-        return self._comparison()
-
-    def _comparison(self) -> NameTest:
-        if self._tokens.take("contains"):
-            self._tokens.expect("(")
-            self._tokens.expect("name")
-            self._tokens.expect(",")
-            part = self._tokens.take_text().casefold()
-            self._tokens.expect(")")
-            return lambda name: part in name.casefold()
-        self._tokens.expect("name")
-        is_equal = self._tokens.take("eq")
-        if not is_equal:
-            self._tokens.expect("ne")
-        wanted = self._tokens.take_text().casefold()
-        return lambda name: (name.casefold() == wanted) is is_equal
+def _term(tokens: Tokens) -> NameTest:
+    if tokens.take("not"):
+        inner = _term(tokens)
+        return lambda name: not inner(name)
+    if tokens.take("("):
+        inner = _alternatives(tokens)
+        tokens.expect(")")
+        return inner
+    if tokens.take("contains"):
+        tokens.expect("(", "name", ",")
+        part = tokens.take_text().casefold()
+        tokens.expect(")")
+        return lambda name: part in name.casefold()
+    tokens.expect("name")
+    is_equal = tokens.take("eq")
+    if not is_equal:
+        tokens.expect("ne")
+    wanted = tokens.take_text().casefold()
+    return lambda name: (name.casefold() == wanted) is is_equal

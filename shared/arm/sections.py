@@ -57,13 +57,9 @@ class Section(NamedTuple):
 
     def sections(self, name: str) -> list[Section]:
         """Return the objects in the list *name*; an empty list if it is missing."""
-        value = self._typed(name, list, "a list of objects") or []
-        if not all(isinstance(item, dict) for item in value):
-            self.refuse(name, f"{self.target(name)} must be a list of objects.")
-            return []
-        target = self.target(name)
+        target, found = self.target(name), self._list(name, dict, "a list of objects") or ()
         return [
-            Section(item, f"{target}[{number}]", self.faults) for number, item in enumerate(value)
+            Section(item, f"{target}[{number}]", self.faults) for number, item in enumerate(found)
         ]
 
     def named_sections(self, name: str) -> dict[str, Section]:
@@ -95,13 +91,8 @@ class Section(NamedTuple):
         return value
 
     def texts(self, name: str) -> tuple[str, ...] | None:
-        value = self._typed(name, list, "a list of strings")
-        if value is None:
-            return None
-        if not all(isinstance(item, str) for item in value):
-            self.refuse(name, f"{self.target(name)} must be a list of strings.")
-            return None
-        return tuple(value)
+        found = self._list(name, str, "a list of strings")
+        return None if found is None else tuple(found)
 
     def moment(self, name: str) -> datetime | None:
         """Return a date and time in UTC; a value without offset is UTC."""
@@ -117,27 +108,31 @@ class Section(NamedTuple):
         self.refuse(name, f"{self.target(name)} must be a date and time in ISO 8601 form.")
         return None
 
-    def choice(self, name: str, allowed: Sequence[str], known: Sequence[str] = ()) -> str | None:
+    def choice(
+        self, name: str, allowed: Sequence[str], refused: Mapping[str, str] | None = None
+    ) -> str | None:
         """
         Return the member of *allowed* that the value names, ignoring case.
 
-        It may also be one of *known*, which the caller refuses by name; no fault offers these.
+        *refused* has the faults of what Event Grid allows and Pushgrid does not.
         """
         value = self.text(name)
         if value is None:
             return None
-        for option in (*allowed, *known):
+        for option in allowed:
             if option.casefold() == value.casefold():
                 return option
         choices = ", ".join(allowed)
-        self.refuse(name, f"{self.target(name)} has the value '{value}'; it can be: {choices}.")
+        other = f"{self.target(name)} has the value '{value}'; it can be: {choices}."
+        reasons = {option.casefold(): reason for option, reason in (refused or {}).items()}
+        self.refuse(name, reasons.get(value.casefold(), other))
         return None
 
     def required_choice(
-        self, name: str, allowed: Sequence[str], known: Sequence[str] = ()
+        self, name: str, allowed: Sequence[str], refused: Mapping[str, str] | None = None
     ) -> str | None:
         self._require(name)
-        return self.choice(name, allowed, known)
+        return self.choice(name, allowed, refused)
 
     def _require(self, name: str) -> None:
         if not self.has(name):
@@ -146,6 +141,13 @@ class Section(NamedTuple):
     def _typed(self, name: str, kind: type, wanted: str) -> Any:
         value = self.members.get(name)
         if value is None or isinstance(value, kind):
+            return value
+        self.refuse(name, f"{self.target(name)} must be {wanted}.")
+        return None
+
+    def _list(self, name: str, kind: type, wanted: str) -> list[Any] | None:
+        value: list[Any] | None = self._typed(name, list, wanted)
+        if value is None or all(isinstance(item, kind) for item in value):
             return value
         self.refuse(name, f"{self.target(name)} must be {wanted}.")
         return None

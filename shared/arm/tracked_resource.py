@@ -8,7 +8,7 @@ azure-mgmt-eventgrid 10.4.0 and, for sku and kind of topics, 9.0.0.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from shared.arm.deployment_capabilities import DeploymentCapabilities
@@ -179,73 +179,64 @@ def account_of(resource_id: str) -> str:
 
 def parse_passthrough_properties(properties: Section) -> dict[str, Any]:
     """Read the passthrough members of a topic's properties; faults are added to *properties*."""
-    return _parse(properties, _PROPERTY_READERS)
+    return _parse(properties, _PASSTHROUGH_PROPERTIES)
 
 
-def _parse_identity(section: Section, name: str) -> dict[str, Any]:
-    identity = section.section(name)
-    users = identity.named_sections("userAssignedIdentities")
-    kind = identity.choice("type", _IDENTITIES)
-    known = {
-        "type": _BOTH if kind and "," in kind else kind,
-        **_parse_texts(identity, ("principalId", "tenantId")),
-        "userAssignedIdentities": {
-            user: _parse_texts(each, ("principalId", "clientId")) for user, each in users.items()
-        }
-        or None,
-    }
-    return {member: value for member, value in known.items() if value is not None}
+Reader = Callable[[Section, str], Any]  # reads the member of that name
 
 
-def _parse_kind(section: Section, name: str) -> str | None:
-    kind = section.choice(name, ("Azure",), ("AzureArc",))
-    if kind == "AzureArc":
-        section.refuse(name, "The kind AzureArc is not supported; the only kind is Azure.")
-    return kind
+def _parse(section: Section, readers: Mapping[str, Reader]) -> dict[str, Any]:
+    """Read those of the members that *section* has, without what is invalid or empty."""
+    found = {name: read(section, name) for name, read in readers.items() if section.has(name)}
+    return {name: value for name, value in found.items() if value is not None}
 
 
-def _parse_sku(section: Section, name: str) -> dict[str, Any]:
-    sku = section.section(name)
-    known = {
-        "name": sku.choice("name", _SKUS),
-        "capacity": sku.number("capacity", 1, _MAX_CAPACITY),
-    }
-    return {member: value for member, value in known.items() if value is not None}
+def _choice(*allowed: str, refused: Mapping[str, str] | None = None) -> Reader:
+    return lambda section, name: section.choice(name, allowed, refused)
 
 
-def _parse_boundary(section: Section, name: str) -> str | None:
-    return section.choice(name, _BOUNDARIES)
+def _object(**readers: Reader) -> Reader:
+    return lambda section, name: _parse(section.section(name), readers)
 
 
-def _parse_event_types(section: Section, name: str) -> dict[str, Any]:
-    info = section.section(name)
-    types = info.named_sections("inlineEventTypes")
-    members = ("description", "displayName", "documentationUrl", "dataSchemaUrl")
-    known = {
-        "kind": info.choice("kind", ("Inline",)),
-        "inlineEventTypes": {event: _parse_texts(each, members) for event, each in types.items()}
-        or None,
-    }
-    return {member: value for member, value in known.items() if value is not None}
+def _objects_by_name(*texts: str) -> Reader:
+    readers = dict.fromkeys(texts, Section.text)
+
+    def read(section: Section, name: str) -> Any:
+        named = section.named_sections(name)
+        return {key: _parse(each, readers) for key, each in named.items()} or None
+
+    return read
 
 
-def _parse_texts(section: Section, names: Sequence[str]) -> dict[str, str]:
-    return {name: text for name in names if (text := section.text(name)) is not None}
+def _identity_type(section: Section, name: str) -> str | None:
+    kind = section.choice(name, _IDENTITIES)
+    return _BOTH if kind and "," in kind else kind
 
 
-def _parse(
-    section: Section, readers: Mapping[str, Callable[[Section, str], Any]]
-) -> dict[str, Any]:
-    return {name: read(section, name) for name, read in readers.items() if section.has(name)}
-
-
-_PASSTHROUGH: Mapping[str, Callable[[Section, str], Any]] = {
-    "identity": _parse_identity,
-    "kind": _parse_kind,
-    "sku": _parse_sku,
+_PASSTHROUGH: Mapping[str, Reader] = {
+    "identity": _object(
+        type=_identity_type,
+        principalId=Section.text,
+        tenantId=Section.text,
+        userAssignedIdentities=_objects_by_name("principalId", "clientId"),
+    ),
+    "kind": _choice(
+        "Azure",
+        refused={"AzureArc": "The kind AzureArc is not supported; the only kind is Azure."},
+    ),
+    "sku": _object(
+        name=_choice(*_SKUS),
+        capacity=lambda section, name: section.number(name, 1, _MAX_CAPACITY),
+    ),
 }
-_PROPERTY_READERS: Mapping[str, Callable[[Section, str], Any]] = {
-    "dataResidencyBoundary": _parse_boundary,
-    "eventTypeInfo": _parse_event_types,
+_PASSTHROUGH_PROPERTIES: Mapping[str, Reader] = {
+    "dataResidencyBoundary": _choice(*_BOUNDARIES),
+    "eventTypeInfo": _object(
+        kind=_choice("Inline"),
+        inlineEventTypes=_objects_by_name(
+            "description", "displayName", "documentationUrl", "dataSchemaUrl"
+        ),
+    ),
 }
 _PATCHED = ("tags", *_PASSTHROUGH)  # beside the properties
