@@ -205,20 +205,10 @@ def _parse_dynamic(properties: Section, schema: InputSchema) -> dict[str, Any]:
 
 
 def parse_rotation(body: object) -> str | None:
-    """
-    Read the secret that a rotation is given; ``None``: the deployment makes one.
-
-    Raises:
-        InvalidDocument: it is no secret, or there are other members.
-    """
+    """Read the text that a rotation is given as secret; ``None``: the deployment makes one."""
     root = root_section(body)
     root.refuse_others(_SECRET)
     secret = root.text(_SECRET)
-    if secret is not None:
-        try:
-            rotated((), secret)
-        except ValueError as error:
-            root.refuse(_SECRET, f"{_SECRET} {error}.")
     raise_faults(root.faults)
     return secret
 
@@ -230,7 +220,7 @@ def with_new_secret(stored: Document, new: str) -> Document:
     The version that is in force while consent is awaited gets it, too.
 
     Raises:
-        InvalidDocument: its deliveries are not signed, or it has that secret already.
+        InvalidDocument: its deliveries are not signed, or *new* is no secret, or no new one.
     """
     if not to_signing(attribute_mappings(stored["properties"]["destination"])):
         raise InvalidDocument(_UNSIGNED)
@@ -244,7 +234,7 @@ def _with_new_secret(properties: Document, new: str) -> Document:
         try:
             value = rotated(to_signing([mapping]), new)
         except ValueError as error:
-            raise InvalidDocument(f"{_SECRET} {error}.") from None
+            raise InvalidDocument(f"{_SECRET} {error}.", target=_SECRET) from None
         return {**mapping, "properties": {**mapping["properties"], "value": value}}
 
     destination = properties["destination"]

@@ -36,15 +36,11 @@ def _read_form(properties: Section, request: SubscriptionRequest) -> dict[str, A
     return {**stored, "filter": filters}
 
 
-def patched_namespace_subscription(stored: Document, body: object) -> dict[str, Any]:
+def _patched(stored: Document, body: object) -> dict[str, Any]:
     """
-    Return the body of the PUT that has the effect of the PATCH *body*.
+    Return the PUT with the effect of a PATCH, whose members are wrapped in ``properties``.
 
-    Its members are wrapped in ``properties``. Those of the delivery configuration are merged; any
-    other member replaces the stored one, and ``null`` removes it.
-
-    Raises:
-        InvalidDocument: the body is not an object, or has no known member.
+    Those of the delivery configuration are merged; others replace, and ``null`` removes.
     """
     form = "A PATCH of an event subscription of a namespace topic is wrapped in 'properties'"
     patch = read_patch(body, ("properties",), form)
@@ -52,8 +48,7 @@ def patched_namespace_subscription(stored: Document, body: object) -> dict[str, 
     return patched_properties(members, patch, _merge)
 
 
-def render_namespace_subscription(stored: Document, topic: ParentTopic) -> dict[str, Any]:
-    """Write a stored subscription for an ARM answer, with secrets hidden."""
+def _render(stored: Document, topic: ParentTopic) -> dict[str, Any]:
     properties = _members(stored, render_destination(stored["properties"]["destination"]))
     push = properties[_DELIVERY][_PUSH]
     if push["maxDeliveryCount"] is None and (attempts := topic.profile.limits.attempts):
@@ -125,8 +120,8 @@ def _parse_retry_policy(push: Section, topic: ParentTopic) -> dict[str, Any]:
 OF_NAMESPACE_TOPIC = SubscriptionForm(
     to_namespace_parent_topic,
     _read_form,
-    patched_namespace_subscription,
-    render_namespace_subscription,
+    _patched,
+    _render,
     patch_status=200,
     has_links=False,
 )

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from shared.arm.deployment_capabilities import (
-    DeploymentCapabilities,
-    ParentTopic,
-    SubscriptionRequest,
-    under,
-)
+from shared.arm.deployment_capabilities import ParentTopic, SubscriptionRequest, under
 from shared.arm.destination_codec import render_destination
 from shared.arm.filter_codec import parse_filter
 from shared.arm.identity_codec import DEAD_LETTER, DELIVERY, replace_wrapped, wrap
 from shared.arm.sections import Document, Section, read_patch
-from shared.arm.subscription_codec import (
-    SubscriptionForm,
-    parse_destinations,
-)
+from shared.arm.subscription_codec import SubscriptionForm, parse_destinations
 from shared.arm.system_topic_codec import to_source_parent, to_system_parent_topic
 from shared.arm.topic_codec import to_parent_topic
 from shared.arm.tracked_resource import PROVIDER, render_resource
@@ -42,51 +34,40 @@ def _read_form(properties: Section, request: SubscriptionRequest) -> dict[str, A
     }
 
 
-def patched_subscription(stored: Document, body: object) -> dict[str, Any]:
-    """
-    Return the body of the PUT that has the effect of the PATCH *body*.
-
-    The body is flat. A member replaces the stored one; ``null`` removes it.
-
-    Raises:
-        InvalidDocument: the body is not an object, or has no known member.
-    """
+def _patched(stored: Document, body: object) -> dict[str, Any]:
+    """Return the PUT with the effect of a flat PATCH: members replace, ``null`` removes."""
     members = _members(stored, stored["properties"]["destination"])
     form = "A PATCH of an event subscription is flat, without 'properties'"
     patch = read_patch(body, {*members, *DELIVERY, *DEAD_LETTER}, form)
     return {"properties": replace_wrapped(members, patch, (DELIVERY, DEAD_LETTER))}
 
 
-def render_subscription(stored: Document, profile: DeliveryProfile) -> dict[str, Any]:
-    """
-    Write a stored subscription for an ARM answer, with secrets hidden.
-
-    *profile* is that of its topic: its defaults are shown for what the retry policy omits.
-    """
+def _render(stored: Document, topic: ParentTopic) -> dict[str, Any]:
+    """Write a subscription, its secrets hidden; its profile has what the retry policy omits."""
     properties = stored["properties"]
     shown = {
         **_members(stored, render_destination(properties["destination"])),
         "topic": stored["topicId"],
-        "retryPolicy": _render_retry_policy(properties["retryPolicy"], profile),
+        "retryPolicy": _render_retry_policy(properties["retryPolicy"], topic.profile),
     }
     return render_resource(stored, TYPE, shown)
 
 
-def render_extension(stored: Document, profile: DeliveryProfile) -> dict[str, Any]:
-    """Write a stored subscription as an extension of its topic, the form of older clients."""
-    topic = stored["topicId"]
-    shown_id = f"{topic}/providers/{PROVIDER}/eventSubscriptions/{stored['name']}"
-    return {**_render_below(topic, stored, profile), "id": shown_id, "type": EXTENSION_TYPE}
+def _render_extension(stored: Document, topic: ParentTopic) -> dict[str, Any]:
+    """Write a subscription as an extension of its topic, the form of older clients."""
+    of = stored["topicId"]
+    shown_id = f"{of}/providers/{PROVIDER}/eventSubscriptions/{stored['name']}"
+    return {**_render_below(of, stored, topic), "id": shown_id, "type": EXTENSION_TYPE}
 
 
-def render_of_system_topic(stored: Document, profile: DeliveryProfile) -> dict[str, Any]:
-    topic = stored["id"].rpartition("/eventSubscriptions/")[0]
-    return {**_render_below(topic, stored, profile), "type": SYSTEM_TYPE}
+def _render_of_system_topic(stored: Document, topic: ParentTopic) -> dict[str, Any]:
+    of = stored["id"].rpartition("/eventSubscriptions/")[0]
+    return {**_render_below(of, stored, topic), "type": SYSTEM_TYPE}
 
 
-def _render_below(topic: str, stored: Document, profile: DeliveryProfile) -> dict[str, Any]:
-    answer = render_subscription(stored, profile)
-    return {**answer, "properties": {**answer["properties"], "topic": _lower_cased(topic)}}
+def _render_below(of: str, stored: Document, topic: ParentTopic) -> dict[str, Any]:
+    answer = _render(stored, topic)
+    return {**answer, "properties": {**answer["properties"], "topic": _lower_cased(of)}}
 
 
 def _lower_cased(arm_id: str) -> str:
@@ -136,20 +117,7 @@ def _render_retry_policy(
     }
 
 
-def _form(
-    parent_of: Callable[[Document, DeploymentCapabilities], ParentTopic],
-    render: Callable[[Document, DeliveryProfile], Document],
-) -> SubscriptionForm:
-    return SubscriptionForm(
-        parent_of,
-        _read_form,
-        patched_subscription,
-        lambda stored, topic: render(stored, topic.profile),
-        patch_status=201,
-    )
-
-
-NESTED = _form(to_parent_topic, render_subscription)
-EXTENSION = _form(to_parent_topic, render_extension)
-OF_SOURCE = _form(to_source_parent, render_extension)
-OF_SYSTEM_TOPIC = _form(to_system_parent_topic, render_of_system_topic)
+NESTED = SubscriptionForm(to_parent_topic, _read_form, _patched, _render, patch_status=201)
+EXTENSION = NESTED._replace(render=_render_extension)
+OF_SOURCE = EXTENSION._replace(parent_of=to_source_parent)
+OF_SYSTEM_TOPIC = NESTED._replace(parent_of=to_system_parent_topic, render=_render_of_system_topic)

@@ -15,6 +15,7 @@ from shared.arm.subscription_codec import SubscriptionForm
 from shared.arm.topic_codec import parse_topic
 from shared.arm.topic_subscription_codec import NESTED
 from shared.arm.tracked_resource import ArmPath
+from shared.delivery.delivery_profile import DeliveryProfile
 from shared.delivery.profiles import PROFILES
 from shared.errors import AppError, Fault, InvalidDocument
 
@@ -95,6 +96,12 @@ def subscription(
             existing=existing,
         )
     )
+
+
+def rendered(stored: Mapping[str, Any], profile: DeliveryProfile = LATEST) -> dict[str, Any]:
+    """Return the properties of a subscription as an answer shows them."""
+    parent = NESTED.parent_of(topic(), replace(DEPLOYMENT, profiles={"latest": profile}))
+    return dict(NESTED.render(stored, parent)["properties"])
 
 
 def with_member(path: str, value: object) -> dict[str, Any]:

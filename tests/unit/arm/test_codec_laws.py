@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from shared.arm.namespace_codec import render_namespace
 from shared.arm.subscription_codec import to_subscription
 from shared.arm.topic_codec import render_topic, to_topic
-from shared.arm.topic_subscription_codec import patched_subscription, render_subscription
+from shared.arm.topic_subscription_codec import NESTED
 from shared.arm.tracked_resource import ArmPath, patched_resource
 from shared.errors import InvalidDocument
 from tests.strategies import json_values, objects
 from tests.unit.arm.documents import (
-    LATEST,
     accepted,
     dead_letter,
     namespace,
+    rendered,
     subscription,
     topic,
     webhook,
@@ -102,17 +102,17 @@ def test_a_subscription_is_read_or_refused(body: object, name: str) -> None:
 )
 def test_an_answer_sent_back_changes_nothing(properties: dict[str, Any]) -> None:
     stored = subscription(**properties)
-    answer = render_subscription(stored, LATEST)
+    answer = {"properties": rendered(stored)}
     answer["properties"]["destination"]["properties"] |= webhook()["properties"]
 
     again = subscription(answer, existing=stored)
 
     # A policy that was left open is answered with the profile's defaults.
-    assert render_subscription(again, LATEST) == render_subscription(stored, LATEST)
+    assert rendered(again) == rendered(stored)
     again["properties"]["retryPolicy"] = stored["properties"]["retryPolicy"]
     assert again == stored
     assert to_subscription(again) == to_subscription(stored)
-    assert subscription(patched_subscription(stored, {}), existing=stored) == stored
+    assert subscription(NESTED.patched(stored, {}), existing=stored) == stored
 
 
 @given(

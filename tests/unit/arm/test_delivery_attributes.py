@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from shared.arm.subscription_codec import to_subscription
-from shared.arm.topic_subscription_codec import render_subscription
 from shared.subscriptions.subscription import DeliveryHeader, DynamicHeader, StaticHeader
-from tests.unit.arm.documents import LATEST, refusal, subscription, targets, webhook
+from tests.unit.arm.documents import refusal, rendered, subscription, targets, webhook
 
 MAPPINGS = "properties.destination.properties.deliveryAttributeMappings"
 
@@ -46,9 +45,9 @@ def test_deliveries_see_every_header() -> None:
 def test_a_secret_is_never_shown() -> None:
     stored = with_mappings(static(), static("x-key", "s3cret", isSecret=True), dynamic())
 
-    answer = render_subscription(stored, LATEST)
+    answer = rendered(stored)
 
-    assert answer["properties"]["destination"]["properties"]["deliveryAttributeMappings"] == [
+    assert answer["destination"]["properties"]["deliveryAttributeMappings"] == [
         static(isSecret=False),
         static("x-key", "Hidden", isSecret=True),
         dynamic(),

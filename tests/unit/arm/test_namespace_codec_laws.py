@@ -19,8 +19,6 @@ from shared.arm.namespace_codec import (
 )
 from shared.arm.namespace_subscription_codec import (
     OF_NAMESPACE_TOPIC,
-    patched_namespace_subscription,
-    render_namespace_subscription,
 )
 from shared.arm.subscription_codec import to_subscription
 from shared.events.topic import TopicName
@@ -130,11 +128,11 @@ def test_an_accepted_subscription_can_be_used_and_patched(properties: object) ->
     stored = subscription({"properties": properties})
 
     value = to_subscription(stored)
-    answer = render_namespace_subscription(stored, PARENT)
+    answer = OF_NAMESPACE_TOPIC.render(stored, PARENT)
 
     assert value.topic == "shop.orders"
     assert value.endpoint_url == stored["properties"]["destination"]["properties"]["endpointUrl"]
-    assert subscription(patched_namespace_subscription(stored, {}), existing=stored) == stored
+    assert subscription(OF_NAMESPACE_TOPIC.patched(stored, {}), existing=stored) == stored
     assert "s3cret" not in json.dumps(answer)
 
 
@@ -143,6 +141,6 @@ def test_a_subscription_is_read_or_refused(body: object) -> None:
     accepted(subscription, {"properties": {"deliveryConfiguration": body}})
     accepted(subscription, {"properties": body})
     accepted(
-        lambda patch: subscription(patched_namespace_subscription(KNOWN, patch), existing=KNOWN),
+        lambda patch: subscription(OF_NAMESPACE_TOPIC.patched(KNOWN, patch), existing=KNOWN),
         body,
     )

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from shared.arm.subscription_codec import to_subscription
-from shared.arm.topic_subscription_codec import render_subscription
 from shared.delivery.profiles import PROFILES
 from shared.subscriptions.subscription import RetryPolicy
 from tests.unit.arm.documents import (
     DEPLOYMENT,
     dead_letter,
     refusal,
+    rendered,
     subscription,
     topic,
     webhook,
@@ -74,7 +74,7 @@ def test_an_absent_policy_is_the_profiles_default(profile: str, shown: Any) -> N
     stored = written(profile)
 
     assert to_subscription(stored).retry_policy == RetryPolicy()
-    policy = render_subscription(stored, PROFILES[profile])["properties"]["retryPolicy"]
+    policy = rendered(stored, PROFILES[profile])["retryPolicy"]
     assert (policy["maxDeliveryAttempts"], policy["eventTimeToLiveInMinutes"]) == shown
     assert written(profile, retryPolicy=policy)  # an answer can be sent back
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from shared.arm.subscription_codec import to_subscription
-from shared.arm.topic_subscription_codec import render_subscription
 from shared.events.topic import InputSchema
 from shared.subscriptions.destination import WebHook
 from shared.subscriptions.filters import EventFilter
@@ -24,11 +23,11 @@ from tests.unit.arm.documents import (
     ACCOUNT_ID,
     DEPLOYMENT,
     HTTP_DEPLOYMENT,
-    LATEST,
     MAPPING,
     TOPIC_ID,
     dead_letter,
     refusal,
+    rendered,
     subscription,
     topic,
     webhook,
@@ -36,8 +35,7 @@ from tests.unit.arm.documents import (
 
 
 def shown(**properties: Any) -> dict[str, Any]:
-    answer: dict[str, Any] = render_subscription(subscription(**properties), LATEST)["properties"]
-    return answer
+    return rendered(subscription(**properties))
 
 
 def test_everything_that_is_set_is_shown_but_the_secret() -> None:
@@ -222,7 +220,7 @@ def test_batching_is_on_for_more_than_one_event(
 
     stored = subscription(destination=webhook(**given))
 
-    answer = render_subscription(stored, LATEST)["properties"]["destination"]["properties"]
+    answer = rendered(stored)["destination"]["properties"]
     assert (answer["maxEventsPerBatch"], answer["preferredBatchSizeInKilobytes"]) == expected
     most, size = expected
     assert to_subscription(stored).batching == Batching(max_events=most, preferred_kilobytes=size)

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from shared.arm.subscription_codec import to_subscription
-from shared.arm.topic_subscription_codec import render_subscription
 from shared.http import Audience
-from tests.unit.arm.documents import DEPLOYMENT, LATEST, refusal, subscription, targets, webhook
+from tests.unit.arm.documents import DEPLOYMENT, refusal, rendered, subscription, targets, webhook
 
 TENANT = "11111111-2222-3333-4444-555555555555"
 APPLICATION = "66666666-7777-8888-9999-aaaaaaaaaaaa"
@@ -57,7 +56,7 @@ def test_a_webhook_can_have_an_audience(application: str) -> None:
     stored = protected(application=application)
 
     assert to_subscription(stored).destination.audience == Audience(TENANT, application)
-    shown = render_subscription(stored, LATEST)["properties"]["destination"]["properties"]
+    shown = rendered(stored)["destination"]["properties"]
     assert (shown[TENANT_ID], shown[APPLICATION_ID]) == (TENANT, application)
 
 
