@@ -16,8 +16,7 @@ from shared.arm.topic_codec import TYPE as TOPIC_TYPE
 from shared.arm.topic_subscription_codec import EXTENSION_TYPE, SYSTEM_TYPE
 from shared.clock import Clock
 from shared.engine.manage.call import Call, not_found
-from shared.engine.manage.topics import NamespaceTopics
-from shared.engine.manage.tracked_resources import Topics
+from shared.engine.manage.kinds import NamespaceTopics, Topics
 from shared.engine.operations.metric_names import (
     NAMESPACE_METRICS,
     NAMESPACE_SUBSCRIPTION_METRICS,

@@ -29,19 +29,25 @@ from shared.clock import Clock
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.manage import arm_stubs
 from shared.engine.manage.api import Route, route
-from shared.engine.manage.deletion import Deletion
 from shared.engine.manage.endpoint_tests import RequestRate, send_test_event
 from shared.engine.manage.endpoint_validation import Handshakes
 from shared.engine.manage.event_history import EventHistory
 from shared.engine.manage.event_predictions import forecast_event, match_events
+from shared.engine.manage.kinds import (
+    CustomTopics,
+    Namespaces,
+    NamespaceTopics,
+    Sources,
+    SystemTopics,
+    Topics,
+)
 from shared.engine.manage.metrics_api import MonitoredResources
 from shared.engine.manage.replays_api import Replays
 from shared.engine.manage.scope_lists import ScopeLists, refuse_scope
-from shared.engine.manage.sources import Sources, SystemTopics
 from shared.engine.manage.subscription_actions import SubscriptionActions
 from shared.engine.manage.subscriptions import Subscriptions
-from shared.engine.manage.topics import CustomTopics, Namespaces, NamespaceTopics
-from shared.engine.manage.tracked_resources import Topics, TrackedResources
+from shared.engine.manage.tracked_resources import TrackedResources
+from shared.engine.manage.writing import Deletion
 from shared.engine.ports import (
     AttemptReader,
     BlockingPusher,

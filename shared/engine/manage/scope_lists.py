@@ -14,9 +14,8 @@ from shared.arm.system_topic_codec import TYPE as SYSTEM_TOPIC_TYPE
 from shared.arm.topic_codec import TYPE as TOPIC_TYPE
 from shared.clock import Clock
 from shared.engine.manage.call import Call, answer_page
-from shared.engine.manage.sources import SystemTopics
+from shared.engine.manage.kinds import CustomTopics, SystemTopics
 from shared.engine.manage.subscriptions import Subscriptions
-from shared.engine.manage.topics import CustomTopics
 from shared.engine.operations import subscription_state
 from shared.engine.operations.subscription_state import held_subscriptions
 from shared.engine.ports import CUSTOM_TOPICS, Document, Resource, Table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from shared import telemetry
 from shared.arm.arm_json import answer, read_json
@@ -13,8 +13,7 @@ from shared.arm.deployment_capabilities import DeploymentCapabilities
 from shared.arm.sections import raise_faults, root_section
 from shared.arm.tracked_resource import ArmPath, patched_resource, read_key
 from shared.engine.manage.call import Call, answer_page, not_found
-from shared.engine.manage.deletion import Deletion
-from shared.engine.manage.writing import DocumentKey, write
+from shared.engine.manage.writing import Deletion, DocumentKey, write
 from shared.engine.ports import Document, Resource, ResourceStore, Table
 from shared.errors import UNREADABLE, Conflict, NotFound, UnreadableDocument
 from shared.http import HttpAnswer
@@ -23,21 +22,6 @@ from shared.races import Backoff
 KEY_NAMES = ("key1", "key2")
 
 Body = Callable[[Resource | None], object]
-
-
-class Topics(Protocol):
-    """One kind of topic, as its event subscriptions and metrics use it; see `TrackedResources`."""
-
-    @property
-    def partition(self) -> str: ...
-    @property
-    def parent(self) -> TrackedResources | None: ...
-    def arm_id(self, call: Call) -> str: ...
-    def name_of(self, stored: Document) -> str: ...
-    def find(self, call: Call) -> Resource | None: ...
-    def named(self, call: Call) -> Resource: ...
-    def not_found(self, call: Call) -> NotFound: ...
-    def topic_name(self, call: Call) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,254 @@
+"""
+Defines each kind of resource that has event subscriptions or contains what has them.
+
+Sources of events are storage accounts and the deployment; a system topic stands for one. Event
+subscriptions of a source's scope and of its system topic are stored under the source's one topic
+(`SourceTopic`), where their names are unique; each belongs to the form in which it was created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from shared.arm import namespace_codec as namespaces
+from shared.arm import system_topic_codec as system_topics
+from shared.arm import topic_codec as topics
+from shared.arm.deployment_capabilities import DeploymentCapabilities
+from shared.arm.network_rules_codec import to_networks
+from shared.arm.subscription_codec import is_readable
+from shared.arm.system_topic_codec import LOCATION, source_of, topic_of
+from shared.arm.tracked_resource import account_of
+from shared.engine.manage.call import Call, not_found
+from shared.engine.manage.tracked_resources import TrackedResources
+from shared.engine.ports import (
+    CUSTOM_TOPICS,
+    NAMESPACE_TOPICS,
+    NAMESPACES,
+    SYSTEM_TOPICS,
+    Document,
+    Resource,
+    Table,
+)
+from shared.errors import InvalidDocument, NotFound
+from shared.events.topic import SourceTopic, Topic, TopicName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CustomTopics(TrackedResources):
+    """The custom topics."""
+
+    noun = "topic"
+    kind = topics.KIND
+    partition = CUSTOM_TOPICS
+
+    def parse(self, call: Call, body: object, existing: Document | None) -> Document:
+        return topics.parse_topic(self.path(call), body, self.deployment, self.new_id, existing)
+
+    def render(self, stored: Document, public_url: str) -> Document:
+        return topics.render_topic(stored, public_url)
+
+    def check(self, stored: Document) -> Topic:
+        return topics.to_topic(stored)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Namespaces(TrackedResources):
+    """The namespaces."""
+
+    noun = segment = "namespace"
+    kind = namespaces.KIND
+    partition = NAMESPACES
+
+    def parse(self, call: Call, body: object, existing: Document | None) -> Document:
+        return namespaces.parse_namespace(self.path(call), body, self.deployment, existing)
+
+    def render(self, stored: Document, public_url: str) -> Document:
+        return namespaces.render_namespace(stored, public_url)
+
+    def check(self, stored: Document) -> object:
+        return to_networks(stored["properties"])
+
+    def clear(self, name: str) -> None:
+        for topic in self.resources.list(Table.TOPICS, NAMESPACE_TOPICS):
+            if topic.name.startswith(f"{name.lower()}."):
+                self.deletion.delete_all(topic.name)
+                self.resources.delete(Table.TOPICS, NAMESPACE_TOPICS, topic.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceTopics(TrackedResources):
+    """The topics of namespaces."""
+
+    noun = "topic"
+    partition = NAMESPACE_TOPICS
+
+    parent: Namespaces
+
+    def name(self, call: Call) -> str:
+        return self._name(call).joined
+
+    def arm_id(self, call: Call) -> str:
+        return f"{self.parent.arm_id(call)}/topics/{call.names['topic']}"
+
+    def name_of(self, stored: Document) -> str:
+        return TopicName(stored["namespace"], stored["name"]).joined
+
+    def covers(self, call: Call, stored: Document) -> bool:
+        return _is_in(call.names["namespace"], stored)
+
+    def parse(self, call: Call, body: object, existing: Document | None) -> Document:
+        namespace, name = self.parent.named(call).document, self._name(call)
+        return namespaces.parse_namespace_topic(name, body, namespace, existing)
+
+    def patched(self, stored: Document, patch: object) -> object:
+        return namespaces.patched_namespace_topic(stored, patch)
+
+    def render(self, stored: Document, public_url: str) -> Document:
+        del public_url
+        return namespaces.render_namespace_topic(stored)
+
+    def check(self, stored: Document) -> Topic:
+        """Read a stored topic without its namespace's keys and networks, which publishing needs."""
+        return namespaces.to_namespace_topic(stored, {"keys": {}, "properties": {}})
+
+    def of(self, namespace: str) -> Sequence[Document]:
+        """Return all topics of a namespace that can be read."""
+        rows = filter(self.is_readable, self.resources.list(Table.TOPICS, NAMESPACE_TOPICS))
+        return [each.document for each in rows if _is_in(namespace, each.document)]
+
+    def _name(self, call: Call) -> TopicName:
+        return TopicName(call.names["namespace"], call.names["topic"])
+
+
+def _is_in(namespace: str, topic: Document) -> bool:
+    return bool(topic["namespace"].casefold() == namespace.casefold())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemTopics(TrackedResources):
+    """The system topics; a source has at most one."""
+
+    noun = "system_topic"
+    kind = system_topics.KIND
+    partition = SYSTEM_TOPICS
+    has_keys = False
+
+    def name_of(self, stored: Document) -> str:
+        return topic_of(source_of(stored)).joined
+
+    def topic_name(self, call: Call) -> str:
+        return self.name_of(self.named(call).document)
+
+    def parse(self, call: Call, body: object, existing: Document | None) -> Document:
+        path = self.path(call)
+        stored = system_topics.parse_system_topic(
+            path, body, self.deployment, self.new_id, existing
+        )
+        source = source_of(stored)
+        known = self.source(topic_of(source))
+        if known and (fault := _elsewhere(known["id"], source)):
+            raise InvalidDocument(fault, target="properties.source")
+        for each in self._all():
+            is_other = each["id"].casefold() != path.arm_id.casefold()
+            if is_other and topic_of(source_of(each)) == topic_of(source):
+                raise InvalidDocument(
+                    f"There is an existing tracked system topic for the given source {source}. "
+                    "Only one system topic is allowed per source.",
+                    target="properties.source",
+                )
+        return stored
+
+    def render(self, stored: Document, public_url: str) -> Document:
+        return system_topics.render_system_topic(stored, public_url)
+
+    def check(self, stored: Document) -> object:
+        return system_topics.to_system_topic(stored)
+
+    def clear(self, name: str) -> None:
+        """Delete the event subscriptions of the source's system topic, and no others."""
+        if SourceTopic.parse(name):
+            marker = f"/{system_topics.KIND}/".casefold()
+            self.deletion.delete_all(name, lambda each: marker in str(each.get("id")).casefold())
+
+    def source(self, name: SourceTopic) -> Document | None:
+        """Return a source that has event subscriptions or a system topic."""
+        known = self._all()
+        subscriptions = self.resources.list(Table.EVENT_SUBSCRIPTIONS, name.joined)
+        ids = (each.document["topicId"] for each in subscriptions if is_readable(each.document))
+        found = system_topics.to_source_topic(name, known, ids)
+        if found is None:
+            return None
+        own = [each for each in known if source_of(each) == found.arm_id]
+        return {
+            "id": found.arm_id,
+            "name": found.name,
+            "location": own[0]["location"] if own else LOCATION,
+            "tags": own[0]["tags"] if own else None,
+        }
+
+    def sources(self, names: Iterable[str]) -> Iterator[Document]:
+        for each in names:
+            if found := self.source(SourceTopic(each)):
+                yield found
+
+    def _all(self) -> Sequence[Document]:
+        known = self.resources.list(Table.TOPICS, SYSTEM_TOPICS)
+        return [each.document for each in known if self.is_readable(each)]
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Sources of one ARM type: storage accounts, or the deployment; they have no rows."""
+
+    type: str
+    system_topics: SystemTopics
+    deployment: DeploymentCapabilities
+    partition = SYSTEM_TOPICS
+    parent = None
+
+    def arm_id(self, call: Call) -> str:
+        group = f"/subscriptions/{call.names['subscription']}/resourceGroups/{call.names['group']}"
+        return f"{group}/providers/{self.type}/{call.names['account']}"
+
+    def find(self, call: Call) -> Resource:
+        """
+        Return the source of the path.
+
+        Raises:
+            InvalidDocument: the deployment does not know it.
+            NotFound: its event subscriptions are below another id.
+        """
+        asked, name = self.arm_id(call), self.topic_name(call)
+        if fault := system_topics.source_fault(asked, self.deployment):
+            raise InvalidDocument(fault)
+        known = self.system_topics.source(topic_of(asked))
+        if known is None:
+            known = {"id": asked, "name": name, "location": LOCATION, "tags": None}
+        if fault := _elsewhere(known["id"], asked):
+            raise NotFound(fault)
+        return Resource(name=name, document=known, etag="")
+
+    named = find
+
+    def name_of(self, stored: Document) -> str:
+        return str(stored["name"])
+
+    def topic_name(self, call: Call) -> str:
+        return SourceTopic(call.names["account"]).joined
+
+    def not_found(self, call: Call) -> NotFound:
+        return not_found(call, self.arm_id(call))
+
+
+def _elsewhere(known: str, asked: str) -> str | None:
+    """Say that the source of an *asked* id is *known* under another one."""
+    if known.casefold() == asked.casefold():
+        return None
+    return (
+        f"'{account_of(asked)}' is a source as '{known}' already; '{asked}' would be another one."
+    )
+
+
+#: One kind of topic, as its event subscriptions and metrics use it.
+Topics = TrackedResources | Sources
