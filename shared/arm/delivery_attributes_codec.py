@@ -102,12 +102,7 @@ def is_ours(name: object) -> bool:
 
 
 def to_limits(stored: Sequence[Document]) -> RequestLimits:
-    """
-    Return the limits of requests among stored mappings.
-
-    Raises:
-        ValueError: they have another form.
-    """
+    """Return the limits of requests among stored mappings."""
     given = {
         mapping["name"].casefold(): parse_limit(mapping["properties"]["value"])
         for mapping in stored
@@ -117,12 +112,7 @@ def to_limits(stored: Sequence[Document]) -> RequestLimits:
 
 
 def to_signing(stored: Sequence[Document]) -> tuple[str, ...]:
-    """
-    Return the secrets that sign deliveries, the newest first; empty: they are not signed.
-
-    Raises:
-        ValueError: they have another form.
-    """
+    """Return the secrets that sign deliveries, the newest first; empty: they are not signed."""
     for mapping in stored:
         if is_signature(mapping["name"]):
             return parse_secrets(mapping["properties"]["value"])

@@ -34,12 +34,7 @@ def parse_namespace(
     deployment: DeploymentCapabilities,
     existing: Document | None = None,
 ) -> dict[str, Any]:
-    """
-    Read the body of a PUT into the document to store.
-
-    Raises:
-        InvalidDocument: all faults at once.
-    """
+    """Read the body of a PUT into the document to store."""
     root = root_section(body)
     check_name(root, path.name, "a namespace")
     stored = parse_resource(root, path, deployment, existing)
@@ -65,12 +60,7 @@ def render_namespace(stored: Document, public_url: str) -> dict[str, Any]:
 def parse_namespace_topic(
     name: TopicName, body: object, namespace: Document, existing: Document | None = None
 ) -> dict[str, Any]:
-    """
-    Read the body of a PUT into the document to store under the stored *namespace*.
-
-    Raises:
-        InvalidDocument: all faults at once.
-    """
+    """Read the body of a PUT into the document to store under the stored *namespace*."""
     root = root_section(body)
     check_name(root, name.topic, "a topic")
     properties = root.section("properties")
@@ -96,12 +86,7 @@ def render_namespace_topic(stored: Document) -> dict[str, Any]:
 
 
 def patched_namespace_topic(stored: Document, body: object) -> dict[str, Any]:
-    """
-    Return the body of the PUT that has the effect of the PATCH *body*.
-
-    Raises:
-        InvalidDocument: the body is not an object, or has no known member.
-    """
+    """Return the body of the PUT that has the effect of the PATCH *body*."""
     patch = read_patch(body, ("properties",), "A PATCH of a topic is wrapped in 'properties'")
     return patched_properties(stored["properties"], patch)
 

@@ -1,4 +1,8 @@
-"""Validates the members of a JSON document with every fault, and reads the bodies of PATCHes."""
+"""
+Validates the members of a JSON document, and reads the bodies of PATCHes.
+
+Readers add faults to their section; who has read a document raises all of them, by `raise_faults`.
+"""
 
 from __future__ import annotations
 
@@ -163,12 +167,7 @@ def root_section(body: object) -> Section:
 
 
 def raise_faults(faults: Sequence[Fault]) -> None:
-    """
-    Raise all *faults* at once, if there are any.
-
-    Raises:
-        InvalidDocument: there are faults.
-    """
+    """Raise `InvalidDocument` with all *faults*, if there are any."""
     if faults:
         raise InvalidDocument(" ".join(fault.message for fault in faults), faults=tuple(faults))
 
@@ -179,9 +178,6 @@ def read_patch(body: object, known: Collection[str], form: str) -> Document:
 
     An empty body changes nothing. A body with none of the *known* members has the wrong form and is
     refused, so that its sender does not believe in a change. *form* describes the right form.
-
-    Raises:
-        InvalidDocument: the body is not an object, or has no known member.
     """
     root = root_section(body)
     raise_faults(root.faults)

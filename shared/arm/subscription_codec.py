@@ -80,9 +80,6 @@ class SubscriptionForm(NamedTuple):
         An existing subscription keeps its id, its pause and its generation, so that waiting events
         go to the new endpoint; a new one gets its own generation. Of one that can't be read only
         the generation is kept. Whatever the topic's delivery profile lacks is refused.
-
-        Raises:
-            InvalidDocument: all faults at once.
         """
         topic, existing = request.topic, request.existing
         root = root_section(request.body)

@@ -40,9 +40,6 @@ def parse_system_topic(
 ) -> dict[str, Any]:
     """
     Read the body of a PUT into the document to store; an *existing* topic can't change its source.
-
-    Raises:
-        InvalidDocument: all faults at once.
     """
     root = root_section(body)
     check_name(root, path.name, "a system topic", longest=_LONGEST)
@@ -137,12 +134,7 @@ def to_source_topic(
 
 
 def to_system_topic(stored: Document) -> Topic | None:
-    """
-    Turn a stored system topic into the value that the data plane uses.
-
-    Raises:
-        UNREADABLE: the document has another form.
-    """
+    """Turn a stored system topic into the value that the data plane uses."""
     return to_source_topic(topic_of(source_of(stored)), [stored], ())
 
 

@@ -37,9 +37,6 @@ def parse_topic(
     Read the body of a PUT into the document to store.
 
     An *existing* topic keeps its ids, and can't change its input schema.
-
-    Raises:
-        InvalidDocument: all faults at once.
     """
     root = root_section(body)
     check_name(root, path.name, "a topic")

@@ -118,9 +118,6 @@ def patched_resource(stored: Document, body: object, what: str) -> dict[str, Any
     Return the body of the PUT that has the effect of the PATCH *body*; *what* names the resource.
 
     A member replaces the stored one; ``null`` removes it.
-
-    Raises:
-        InvalidDocument: the body is not an object, or has no known member.
     """
     form = f"A PATCH of {what} is wrapped in 'properties'"
     patch = read_patch(body, ("properties", *_PATCHED), form)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator as compare
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -66,30 +66,31 @@ class AdvancedFilter:
 
 
 class _Rule(NamedTuple):
-    """The semantics of an operator."""
+    """The semantics of an operator, or of its opposite, which has a ``Not`` in its name."""
 
     operand: Operand
     check: Callable[[Any], Check]
-    is_negative: bool = False  # inverts the check for values of its type
-    matches_missing: bool = False
 
 
 def operand_of(operator: FilterOperator) -> Operand:
     """Return the kind of operand that *operator* compares with."""
-    rule = _RULES.get(operator)
+    rule = _rule_of(operator)
     return rule.operand if rule else Operand.NOTHING
 
 
+def _rule_of(operator: FilterOperator) -> _Rule | None:
+    return _RULES.get(operator.replace("Not", ""))
+
+
 def _compile(advanced: AdvancedFilter) -> Callable[[EventValues], bool]:
-    key, on_arrays = advanced.key, advanced.on_arrays
-    if advanced.operator is FilterOperator.IS_NULL_OR_UNDEFINED:
-        return lambda values: values.value(key) in (None, MISSING)
-    if advanced.operator is FilterOperator.IS_NOT_NULL:
-        return lambda values: values.value(key) not in (None, MISSING)
-    rule = _RULES[advanced.operator]
+    operator, key, on_arrays = advanced.operator, advanced.key, advanced.on_arrays
+    rule = _rule_of(operator)
+    if rule is None:
+        wants_missing = operator is FilterOperator.IS_NULL_OR_UNDEFINED
+        return lambda values: (values.value(key) in (None, MISSING)) is wants_missing
     check = rule.check(advanced.values)
-    if rule.is_negative:
-        return _compile_negative(advanced, rule, check)
+    if "Not" in operator:
+        return _compile_opposite(advanced, rule, check)
 
     def matches(values: EventValues) -> bool:
         value = values.value(key)
@@ -100,18 +101,19 @@ def _compile(advanced: AdvancedFilter) -> Callable[[EventValues], bool]:
     return matches
 
 
-def _compile_negative(
+def _compile_opposite(
     advanced: AdvancedFilter, rule: _Rule, check: Check
 ) -> Callable[[EventValues], bool]:
     key, on_arrays = advanced.key, advanced.on_arrays
     classes = (str,) if rule.operand is Operand.STRINGS else _NUMBERS
+    matches_missing = advanced.operator in _MATCH_MISSING
 
     def matches(values: EventValues) -> bool:
         value = values.value(key)
         if value.__class__ is tuple:
             return on_arrays and not any(map(check, value))
         if value is None or value is MISSING:
-            return rule.matches_missing
+            return matches_missing
         return value.__class__ in classes and not check(value)
 
     return matches
@@ -158,30 +160,23 @@ def _contains_any(text: str, parts: Collection[str]) -> bool:
     return any(part in text for part in parts)
 
 
-_contains, _begins, _ends = _string(_contains_any), _string(str.startswith), _string(str.endswith)
-_NUM, _NUMS, _STRINGS = Operand.NUMBER, Operand.NUMBERS, Operand.STRINGS
+_RULES: Mapping[str, _Rule] = {
+    FilterOperator.NUMBER_IN: _Rule(Operand.NUMBERS, _number_in),
+    FilterOperator.NUMBER_LESS_THAN: _Rule(Operand.NUMBER, _number(compare.lt)),
+    FilterOperator.NUMBER_LESS_THAN_OR_EQUALS: _Rule(Operand.NUMBER, _number(compare.le)),
+    FilterOperator.NUMBER_GREATER_THAN: _Rule(Operand.NUMBER, _number(compare.gt)),
+    FilterOperator.NUMBER_GREATER_THAN_OR_EQUALS: _Rule(Operand.NUMBER, _number(compare.ge)),
+    FilterOperator.NUMBER_IN_RANGE: _Rule(Operand.RANGES, _in_range),
+    FilterOperator.BOOL_EQUALS: _Rule(Operand.FLAG, _bool_equals),
+    FilterOperator.STRING_IN: _Rule(Operand.STRINGS, _string_in),
+    FilterOperator.STRING_CONTAINS: _Rule(Operand.STRINGS, _string(_contains_any)),
+    FilterOperator.STRING_BEGINS_WITH: _Rule(Operand.STRINGS, _string(str.startswith)),
+    FilterOperator.STRING_ENDS_WITH: _Rule(Operand.STRINGS, _string(str.endswith)),
+}
 # A missing value matches no operator "…, except NumberNotIn and StringNotIn"; that it matches
 # NumberNotInRange is ours.
-_RULES = {
-    FilterOperator.NUMBER_IN: _Rule(_NUMS, _number_in),
-    FilterOperator.NUMBER_NOT_IN: _Rule(_NUMS, _number_in, is_negative=True, matches_missing=True),
-    FilterOperator.NUMBER_LESS_THAN: _Rule(_NUM, _number(compare.lt)),
-    FilterOperator.NUMBER_LESS_THAN_OR_EQUALS: _Rule(_NUM, _number(compare.le)),
-    FilterOperator.NUMBER_GREATER_THAN: _Rule(_NUM, _number(compare.gt)),
-    FilterOperator.NUMBER_GREATER_THAN_OR_EQUALS: _Rule(_NUM, _number(compare.ge)),
-    FilterOperator.NUMBER_IN_RANGE: _Rule(Operand.RANGES, _in_range),
-    FilterOperator.NUMBER_NOT_IN_RANGE: _Rule(
-        Operand.RANGES, _in_range, is_negative=True, matches_missing=True
-    ),
-    FilterOperator.BOOL_EQUALS: _Rule(Operand.FLAG, _bool_equals),
-    FilterOperator.STRING_IN: _Rule(_STRINGS, _string_in),
-    FilterOperator.STRING_NOT_IN: _Rule(
-        _STRINGS, _string_in, is_negative=True, matches_missing=True
-    ),
-    FilterOperator.STRING_CONTAINS: _Rule(_STRINGS, _contains),
-    FilterOperator.STRING_NOT_CONTAINS: _Rule(_STRINGS, _contains, is_negative=True),
-    FilterOperator.STRING_BEGINS_WITH: _Rule(_STRINGS, _begins),
-    FilterOperator.STRING_NOT_BEGINS_WITH: _Rule(_STRINGS, _begins, is_negative=True),
-    FilterOperator.STRING_ENDS_WITH: _Rule(_STRINGS, _ends),
-    FilterOperator.STRING_NOT_ENDS_WITH: _Rule(_STRINGS, _ends, is_negative=True),
+_MATCH_MISSING = {
+    FilterOperator.NUMBER_NOT_IN,
+    FilterOperator.STRING_NOT_IN,
+    FilterOperator.NUMBER_NOT_IN_RANGE,
 }

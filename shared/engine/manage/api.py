@@ -25,7 +25,7 @@ _SETTLED = "Succeeded"
 _API_VERSION = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(-preview)?", re.ASCII)
 _NO_PARENT = re.compile(r"(/providers/Microsoft\.EventGrid)//", re.IGNORECASE)
 
-Handler = Callable[[Call], HttpAnswer]
+Handler = Callable[[Call], HttpAnswer]  # each `AppError` that it raises becomes an answer
 
 
 class Route(NamedTuple):

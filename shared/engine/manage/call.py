@@ -50,12 +50,7 @@ def not_found(call: Call, arm_id: str) -> NotFound:
 def answer_page(
     call: Call, resources: Sequence[Resource], render: Callable[[Document], Document]
 ) -> HttpAnswer:
-    """
-    Answer the page of *resources* that the query of *call* asks for.
-
-    Raises:
-        InvalidDocument: a parameter can't be read.
-    """
+    """Answer the page of *resources* that the query of *call* asks for."""
     top = read_top(call)
     is_wanted = parse_name_filter(call.query.get("$filter", ""))
     after = call.query.get("$skiptoken", "")
@@ -78,12 +73,7 @@ def next_link(call: Call, after: str) -> str:
 
 
 def read_top(call: Call, most: int = _MAX_TOP, default: str = _DEFAULT_TOP) -> int:
-    """
-    Return the number of members that ``$top`` asks for, of at most *most*.
-
-    Raises:
-        InvalidDocument: it is out of range.
-    """
+    """Return the number of members that ``$top`` asks for, of at most *most*."""
     text = call.query.get("$top", default)
     if not _FOUR_DIGITS.fullmatch(text) or not 1 <= int(text) <= most:
         message = f"$top must be a whole number between 1 and {most}."
@@ -92,12 +82,7 @@ def read_top(call: Call, most: int = _MAX_TOP, default: str = _DEFAULT_TOP) -> i
 
 
 def read_time(call: Call, name: str) -> datetime | None:
-    """
-    Return the time that the query gives as *name*, in UTC unless it says otherwise.
-
-    Raises:
-        InvalidDocument: it is not a time.
-    """
+    """Return the time that the query gives as *name*, in UTC unless it says otherwise."""
     text = call.query.get(name)
     if text is None:
         return None

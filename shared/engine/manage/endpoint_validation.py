@@ -75,12 +75,7 @@ class Handshakes:
     sleep: Callable[[float], None]  # seconds
 
     def perform(self, subscription: EventSubscription, link_base: str | None) -> Consent:
-        """
-        Send the handshake request; repeat it while the endpoint does not answer.
-
-        Raises:
-            HandshakeFailed: it did not consent.
-        """
+        """Send the handshake request; repeat it while the endpoint does not answer."""
         secret = self.new_key().translate(_URL_SAFE)
         link = Link(subscription.topic, subscription.name, secret)
         asked = build_challenge(
@@ -123,13 +118,7 @@ class Consents:
     _obtained: dict[Destination, Consent] = field(default_factory=dict, init=False)
 
     def obtain(self, stored: Document, before: Document | None) -> Consent:
-        """
-        Return the consent for what is to be *stored*; only a changed endpoint is asked.
-
-        Raises:
-            HandshakeFailed: it did not consent.
-            InvalidDocument: its consent can't be assumed.
-        """
+        """Return the consent for what is to be *stored*; only a changed endpoint is asked."""
         wanted = to_subscription(stored)
         if self.is_assumed:
             check_assumption(wanted.destination)
@@ -146,12 +135,7 @@ class Consents:
 
 
 def check_assumption(destination: Destination) -> None:
-    """
-    Check that the consent of an endpoint can be assumed.
-
-    Raises:
-        InvalidDocument: it is a webhook that is not on loopback.
-    """
+    """Refuse to assume the consent of a webhook that is not on loopback."""
     is_webhook = destination.kind is EndpointType.WEBHOOK
     if is_webhook and not is_on_loopback(destination.url):
         raise InvalidDocument(

@@ -212,13 +212,7 @@ class Sources:
         return f"{group}/providers/{self.type}/{call.names['account']}"
 
     def find(self, call: Call) -> Resource:
-        """
-        Return the source of the path.
-
-        Raises:
-            InvalidDocument: the deployment does not know it.
-            NotFound: its event subscriptions are below another id.
-        """
+        """Return the source of the path, which must be known, and under no other id."""
         asked, name = self.arm_id(call), self.topic_name(call)
         if fault := system_topics.source_fault(asked, self.deployment):
             raise InvalidDocument(fault)

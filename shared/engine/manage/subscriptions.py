@@ -128,12 +128,7 @@ class Subscriptions:
         return answer_what_if(before, self._shown(wanted, topic), is_same=is_same)
 
     def change(self, call: Call, action: str, changed: Callable[[Document], Document]) -> bool:
-        """
-        Store what an action makes of a subscription; return whether that is a change.
-
-        Raises:
-            NotFound, UnreadableDocument: there is none, or its row can't be read.
-        """
+        """Store what an action makes of a subscription; return whether that is a change."""
         topic = self.topic(call)
         before: Document = self.named(call, topic).document
         if changed(before) == before:
@@ -240,13 +235,7 @@ class Subscriptions:
         return self.form.parent_of(found.document, self.deployment) if found else None
 
     def named(self, call: Call, topic: ParentTopic) -> Resource:
-        """
-        Return the subscription that the path of *call* names.
-
-        Raises:
-            NotFound: there is none.
-            UnreadableDocument: there is one, but its row can't be read.
-        """
+        """Return the subscription that the path of *call* names."""
         return self._readable(call, self._stored(topic, call))
 
     def listed(self, topic: ParentTopic) -> Sequence[Resource]:

@@ -155,13 +155,7 @@ class TrackedResources(ABC):
         return answer_what_if(before, after, is_same=bool(existing and existing.document == wanted))
 
     def named(self, call: Call) -> Resource:
-        """
-        Return the resource that the path of *call* names.
-
-        Raises:
-            NotFound: there is none, or it is in another resource group.
-            UnreadableDocument: its row can't be read.
-        """
+        """Return the resource that the path of *call* names."""
         found = self.find(call)
         if found is None:
             raise self.not_found(call)
