@@ -27,6 +27,7 @@ LETTER = EVENT | ADDED
 
 
 SUMMARY = BlobSummary(ORDERS, {"MaxDeliveryAttemptsExceeded": 1, "TimeToLiveExceeded": 2})
+RECORDS = "/records?blob=CRM/2026/2/9/12/0.json"
 TOKEN = "2026-02-01T00:00:00Z CRM/2026/2/9/12/0.json"
 
 
@@ -70,9 +71,9 @@ def listed(api: ArmApi, query: str = "", path: str = BLOBS) -> list[str]:
 def test_a_blob_is_listed_with_what_its_summary_tells(crm: ArmApi):
     path = written(crm, summary=SUMMARY._replace(first="Placed /o/7"))
 
-    (blob,) = crm.json("GET", BLOBS)["value"]
+    page = crm.json("GET", BLOBS)
 
-    assert blob == {
+    blob = {
         "blob": path,
         "writtenAt": "2026-02-09T12:00:00.0000000Z",
         "size": len(crm.dead_letters.blobs[CONTAINER, path]),
@@ -82,6 +83,7 @@ def test_a_blob_is_listed_with_what_its_summary_tells(crm: ArmApi):
         "reasons": {"MaxDeliveryAttemptsExceeded": 1, "TimeToLiveExceeded": 2},
         "fault": None,
     }
+    assert page == {"container": CONTAINER, "account": "acct", "value": [blob], "nextLink": None}
 
 
 def test_a_list_reads_no_blob_and_names_those_without_a_summary(crm: ArmApi):
@@ -94,12 +96,6 @@ def test_a_list_reads_no_blob_and_names_those_without_a_summary(crm: ArmApi):
     unknown: dict[str, Any] = {"topicId": None, "events": None, "reasons": {}}
     assert unknown.items() <= blobs[path].items()
     assert (blobs[path]["fault"], "16 MiB" in blobs[large]["fault"]) == (None, True)
-
-
-def test_the_container_is_named(crm: ArmApi):
-    page = crm.json("GET", BLOBS)
-
-    assert page == {"container": CONTAINER, "account": "acct", "value": [], "nextLink": None}
 
 
 def test_the_newest_is_first_though_names_are_not_padded(crm: ArmApi):
@@ -144,10 +140,8 @@ def test_ten_thousand_blobs_are_read_a_page_at_a_time(crm: ArmApi, listings: Moc
     ("query", "hours"),
     [
         ("since=2026-02-09T11:59:59Z", [13, 12, 11]),  # whole hours
-        ("since=2026-02-09T12:00:00Z", [13, 12]),
         ("until=2026-02-09T12:00:00Z", [11, 10]),
         ("until=2026-02-09T12:00:01Z", [12, 11, 10]),
-        ("since=2026-02-09T11:00&until=2026-02-09T13:00", [12, 11]),
         ("since=2026-02-09T13:30%2B02:00&until=2026-02-09T12:00", [11]),
         ("since=2026-03-01", []),
         ("until=0001-01-01T00:00:00Z", []),
@@ -162,7 +156,7 @@ def test_a_time_is_chosen(crm: ArmApi, query: str, hours: list[int]):
 
 @pytest.mark.parametrize(
     ("prefix", "count"),
-    [("CRM/2026/2/9/1", 3), ("CRM/2026/2/9/12/", 1), ("CRM/2026/2/9/12/0", 1), ("ERP", 0), ("", 4)],
+    [("CRM/2026/2/9/1", 3), ("CRM/2026/2/9/12/0", 1), ("ERP", 0), ("", 4)],
 )
 def test_a_prefix_is_chosen(crm: ArmApi, prefix: str, count: int):
     for hour in (9, 11, 12, 13):
@@ -266,8 +260,6 @@ def test_the_records_of_a_blob(crm: ArmApi):
         "CRM/2026/2/9/12/none.json",
         "ERP/2026/2/9/12/0.json",
         "CRM/../ERP/2026/2/9/12/0.json",
-        "CRM/2026/2/9/12/../../../../../../payloads/x.json",
-        "CRM/2026/2/9/12/..",
         "CRM/2026/2/9/12/\x00.json",
         f"CRM/2026/2/9/12/{'x' * 1024}.json",
         "../poison/x.json",
@@ -298,49 +290,28 @@ def test_a_namespace_topic_s_blobs(shop_orders: ArmApi):
     assert (record["form"], record["event"]) == ("Namespace", {"id": "a"})
 
 
-def test_without_a_destination_there_is_none(orders: ArmApi):
-    orders.json("PUT", CRM, hook(), status=201)
-
-    error = orders.error("GET", BLOBS, status=404)
-
-    assert error["message"] == "The event subscription 'crm' has no dead-letter destination."
-
-
-def test_without_a_container_that_is_said(crm: ArmApi):
+def test_what_can_not_be_listed_is_said(crm: ArmApi) -> None:
+    crm.dead_letters.away.add("acct")
+    crm.error("GET", BLOBS, status=503)
+    crm.dead_letters.away.clear()
     crm.dead_letters.missing.add(CONTAINER)
-
     assert crm.error("GET", BLOBS, status=404)["message"] == (
         "There is no container 'dead' in the storage account 'acct'. Create it: until then its "
         "dead letters are dropped."
     )
-
-
-def test_an_account_that_does_not_answer_is_unavailable(crm: ArmApi):
-    crm.dead_letters.away.add("acct")
-
-    crm.error("GET", BLOBS, status=503)
+    crm.json("PUT", CRM, hook(), status=201)
+    message = crm.error("GET", BLOBS, status=404)["message"]
+    assert message == "The event subscription 'crm' has no dead-letter destination."
 
 
 @pytest.mark.parametrize(
     "query",
     [
-        *("?since=soon", "?until=later", "?$top=0", "?$top=101"),
-        *(
-            f"?$skipToken={token}"
-            for token in (
-                "x",
-                "T0 a/1/2/3/4/b",
-                TOKEN.replace("-01", "-30"),
-                TOKEN.replace("CRM", "ERP"),
-                TOKEN.replace("/9/", "/x/"),
-                TOKEN.replace("/9/", f"/{'9' * 5000}/"),
-                TOKEN.replace("CRM", "CRM/2026"),
-            )
-        ),
-        *(
-            f"/records?blob=CRM/2026/2/9/12/0.json&{each}"
-            for each in ("$skipToken=x", "$skipToken=-1", "$skipToken=9999999", "$top=0")
-        ),
+        *("?since=soon", "?until=later", "?$top=0", "?$top=101", "?$skipToken=x"),
+        f"?$skipToken={TOKEN.replace('-01', '-30')}",
+        f"?$skipToken={TOKEN.replace('CRM', 'ERP')}",
+        "?$skipToken=" + TOKEN.replace("/9/", f"/{'9' * 5000}/"),
+        *(f"{RECORDS}&{each}" for each in ("$skipToken=-1", "$skipToken=9999999", "$top=0")),
     ],
 )
 def test_a_wrong_parameter_is_refused(crm: ArmApi, query: str):

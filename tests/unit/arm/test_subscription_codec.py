@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -32,35 +31,6 @@ from tests.unit.arm.documents import (
     topic,
     webhook,
 )
-
-
-def shown(**properties: Any) -> dict[str, Any]:
-    return rendered(subscription(**properties))
-
-
-def test_everything_that_is_set_is_shown_but_the_secret() -> None:
-    properties: dict[str, Any] = {
-        "filter": {
-            "subjectBeginsWith": "/a",
-            "subjectEndsWith": ".jpg",
-            "includedEventTypes": ["A.B"],
-            "isSubjectCaseSensitive": True,
-            "enableAdvancedFilteringOnArrays": True,
-        },
-        "labels": ["blue", "green"],
-        "eventDeliverySchema": "CloudEventSchemaV1_0",
-        "retryPolicy": {"maxDeliveryAttempts": 1, "eventTimeToLiveInMinutes": 1},
-        "deadLetterDestination": dead_letter(),
-    }
-    size = {"maxEventsPerBatch": 1, "preferredBatchSizeInKilobytes": 1024}
-    destination = webhook(**size, minimumTlsVersionAllowed="1.2")
-
-    answer = shown(**properties, destination=destination)
-
-    assert "s3cret" not in json.dumps(answer)
-    assert properties.items() <= answer.items()
-    hidden = {"endpointUrl": None, "endpointBaseUrl": "https://crm.example/hook"}
-    assert answer["destination"]["properties"] == destination["properties"] | hidden
 
 
 def test_members_without_effect_are_ignored() -> None:
@@ -127,30 +97,6 @@ def test_an_empty_list_of_types_means_all(given: Any) -> None:
     )
 
 
-def test_advanced_filters_read_back_with_numbers_as_doubles() -> None:
-    given: list[dict[str, Any]] = [
-        {"operatorType": "numbergreaterthan", "key": "data.a", "value": 10},
-        {"operatorType": "NumberInRange", "key": "data.a", "values": [[1, 1]]},
-        {"operatorType": "NumberIn", "key": "data.a", "values": [3]},
-        {"operatorType": "StringIn", "key": "data.a", "values": ["Aß"]},
-        {"operatorType": "BoolEquals", "key": "data.a", "value": False},
-        {"operatorType": "IsNotNull", "key": "data.a", "values": ["ignored"]},
-    ]
-
-    read = shown(filter={"advancedFilters": given})["filter"]["advancedFilters"]
-
-    assert [
-        (each["operatorType"], repr(each.get("values", each.get("value")))) for each in read
-    ] == [
-        ("NumberGreaterThan", "10.0"),
-        ("NumberInRange", "[[1.0, 1.0]]"),
-        ("NumberIn", "[3.0]"),
-        ("StringIn", "['Aß']"),
-        ("BoolEquals", "False"),
-        ("IsNotNull", "None"),
-    ]
-
-
 def test_replacing_keeps_the_generation_so_that_waiting_events_go_to_the_new_endpoint() -> None:
     first = subscription()
     body = {"properties": {"destination": webhook("https://new.example/")}}
@@ -168,29 +114,24 @@ def test_a_legal_name_is_accepted(name: str) -> None:
     assert subscription(name=name)["id"].endswith(f"/eventSubscriptions/{name}")
 
 
-@pytest.mark.parametrize("container", ["abc", "a" * 63, "dead-letters-1", "1ab", "payloads2"])
-def test_a_legal_container_is_accepted(container: str) -> None:
-    stored = subscription(deadLetterDestination=dead_letter(container=container))
-
-    assert to_subscription(stored).dead_letter == DeadLetterDestination(
-        container=container, account="acct"
-    )
-
-
+@pytest.mark.parametrize(
+    ("account", "container"),
+    [
+        *(("acct", name) for name in ("abc", "a" * 63, "dead-letters-1", "1ab", "payloads2")),
+        ("archive1", "payloads"),  # the app's own containers are in its own account only
+    ],
+)
 @pytest.mark.parametrize("resource_id", [ACCOUNT_ID, ACCOUNT_ID.swapcase()], ids=["", "any case"])
-@pytest.mark.parametrize("container", ["dead", "payloads"])
-def test_an_account_that_the_operator_names_is_accepted(resource_id: str, container: str) -> None:
-    """The app's own containers are in its own account only."""
+def test_a_legal_container_is_accepted(resource_id: str, account: str, container: str) -> None:
     wanted = dead_letter(container=container)
-    wanted["properties"]["resourceId"] = resource_id.rpartition("/")[0] + "/archive1"
+    wanted["properties"]["resourceId"] = f"{resource_id.rpartition('/')[0]}/{account}"
     deployment = replace(DEPLOYMENT, dead_letter_accounts=["archive1"])
 
     stored = subscription(deployment=deployment, deadLetterDestination=wanted)
 
     assert stored["properties"]["deadLetterDestination"] == wanted
-    assert to_subscription(stored).dead_letter == DeadLetterDestination(
-        container=container, account="archive1"
-    )
+    expected = DeadLetterDestination(container=container, account=account)
+    assert to_subscription(stored).dead_letter == expected
 
 
 def test_http_is_accepted_where_the_deployment_allows_it() -> None:
@@ -204,11 +145,9 @@ def test_http_is_accepted_where_the_deployment_allows_it() -> None:
     [
         (None, None, (1, 64)),
         (1, 64, (1, 64)),  # from clients that do not use batching
-        (1, None, (1, 64)),
         (1, 1024, (1, 1024)),
         (None, 64, (1, 64)),
         (None, 1, (10, 1)),
-        (2, None, (2, 64)),
         (5000, 1024, (5000, 1024)),
     ],
 )

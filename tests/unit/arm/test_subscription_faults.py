@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,11 +12,9 @@ from shared.subscriptions.destination import StorageQueue
 from tests.unit.arm.documents import (
     ACCOUNT_ID,
     DEPLOYMENT,
-    dead_letter,
     faults,
     refusal,
     subscription,
-    targets,
     topic,
     webhook,
     with_member,
@@ -33,12 +30,10 @@ CLOUD = "CloudEventSchemaV1_0"
     ("path", "value", "words"),
     [
         ("filter.includedEventTypes", ["a", 1], "a list of strings"),
-        ("filter.includedEventTypes", "a", "a list of strings"),
         ("filter.subjectBeginsWith", 1, "a string"),
         ("filter.isSubjectCaseSensitive", "true", "true or false"),
         ("labels", "x", "a list of strings"),
         ("expirationTimeUtc", "2026-02-09T12:00:00Z", "2026-02-09T12:00:00Z is over: a time in"),
-        ("expirationTimeUtc", "tomorrow", "ISO 8601"),
         ("expirationTimeUtc", "2030-01-01", "ISO 8601"),
         ("expirationTimeUtc", "9999-12-31T23:59:59-01:00", "ISO 8601"),
         ("eventDeliverySchema", "Xml", "it can be"),
@@ -92,21 +87,16 @@ CLOUD = "CloudEventSchemaV1_0"
         (f"{DEAD}.properties.blobContainerName", None, "is missing"),
         *(
             (f"{DEAD}.properties.blobContainerName", name, "must be 3-63 lower-case")
-            for name in ["", "ab", "a" * 64, "Dead", "de_ad", "de--ad", "-dead", "dead-", "a.b"]
-        ),
-        (f"{DEAD}.properties.blobContainerName", "dead\n", "must be 3-63 lower-case"),
-        *(
-            (f"{DEAD}.properties.blobContainerName", name, "is reserved for the app")
-            for name in ("payloads", "poison", "azure-webjobs-hosts", "azure-webjobs-")
+            for name in ["ab", "a" * 64, "Dead", "de--ad", "-dead", "dead-", "a.b", "dead\n"]
         ),
         *(
             (f"{DEAD}.properties.blobContainerName", name, "is reserved for the app")
-            for name in ("app-package", "app-package-x", "$root", "$logs", "$web")
+            for name in ("payloads", "poison", "azure-webjobs-", "app-package", "$root")
         ),
         *(
             (f"retryPolicy.{name}", value, f"must be a whole number between 1 and {most}")
             for name, most in {"maxDeliveryAttempts": 30, "eventTimeToLiveInMinutes": 1440}.items()
-            for value in (0, most + 1, -1, "5", 5.0, True)
+            for value in (0, most + 1, "5", 5.0, True)
         ),
     ],
 )
@@ -135,29 +125,27 @@ OTHERS = replace(DEPLOYMENT, dead_letter_accounts={"acct2", "acct3"}, queue_acco
         ("resourceId", ACCOUNT_ID.format(account="else"), "Events can only go to an account that"),
         ("resourceId", ACCOUNT_ID.format(account="acct3"), "where the queues of 'acct3' are"),
         ("queueName", None, "queueName is missing"),
+        *(("queueName", name, "must be 3-63 lower-case") for name in ["ab", "Crm"]),
         *(
-            ("queueName", name, "must be 3-63 lower-case")
-            for name in ["", "ab", "a" * 64, "Crm", "c_rm", "c--rm", "-crm", "crm-", "crm\n"]
+            ("queueName", name, "is reserved for the app")
+            for name in ("deliveries", "retries", "waiting", "deadletters", "mine-poison")
         ),
         *(
             ("queueName", name, "is reserved for the app")
-            for name in ["deliveries", "retries", "waiting", "deadletters", "retries-poison"]
-        ),
-        *(
-            ("queueName", name, "is reserved for the app")
-            for name in ["mine-poison", "azure-webjobs-blobtrigger-app", "webjobs-shared"]
+            for name in ("azure-webjobs-blobtrigger-app", "webjobs-shared")
         ),
         *(
             ("queueMessageTimeToLiveInSeconds", seconds, "seconds from 1 on, or -1, for ever")
-            for seconds in (0, -2, 2**31, "60", 60.0, True)
+            for seconds in (0, -2, 2**31, 60.0, True)
         ),
-        ("deliveryAttributeMappings", [{"name": "X-A", "type": "Static"}], "applies to webhooks"),
-        ("maxEventsPerBatch", 10, "applies to webhooks, not to a storage queue"),
-        ("preferredBatchSizeInKilobytes", 64, "applies to webhooks, not to a storage queue"),
-        ("endpointUrl", "https://crm.example/", "applies to webhooks, not to a storage queue"),
-        ("azureActiveDirectoryTenantId", "t", "applies to webhooks, not to a storage queue"),
-        ("azureActiveDirectoryApplicationIdOrUri", "a", "applies to webhooks, not to a storage q"),
-        ("minimumTlsVersionAllowed", "1.2", "applies to webhooks, not to a storage queue"),
+        *(
+            (name, "x", "applies to webhooks, not to a storage queue")
+            for name in (
+                *("deliveryAttributeMappings", "maxEventsPerBatch", "endpointUrl"),
+                *("preferredBatchSizeInKilobytes", "azureActiveDirectoryTenantId"),
+                *("minimumTlsVersionAllowed", "azureActiveDirectoryApplicationIdOrUri"),
+            )
+        ),
     ],
 )
 def test_a_bad_queue_is_refused(member: str, value: object, words: str) -> None:
@@ -198,7 +186,6 @@ def one(operator: str | None = "StringIn", key: object = "data.a", **members: An
         (one(None), "operatorType", "is missing"),
         (one("StringIs"), "operatorType", "it can be: NumberIn,"),
         (one(values=[]), "values", "must be a list of strings, at least one"),
-        (one(), "values", "must be a list of strings"),
         (one(values="a"), "values", "must be a list of strings"),
         (one(values=[1]), "values", "must be a list of strings"),
         (one(values=["x" * 513]), "values", "512 characters"),
@@ -208,10 +195,8 @@ def one(operator: str | None = "StringIn", key: object = "data.a", **members: An
         (one("NumberLessThan", value=10**400), "value", "a number"),
         (one("NumberNotInRange", values=[[1, 2], [10, 1]]), "values", "smaller number first: [[1,"),
         (one("NumberInRange", values=[[1, 2], [3]]), "values", "pairs"),
-        (one("NumberInRange", values=[1, 2]), "values", "pairs"),
         (one("BoolEquals", value="true"), "value", "true or false"),
         (one("IsNotNull", key=None), "key", "is missing"),
-        (one(key=1, values=["a"]), "key", "must be a string"),
         *(
             (one(key=key, values=["a"]), "key", f"'{key}' is not a key of an event; use id, topic")
             for key in ("", "data.", "data..b", "subject.a", "source")
@@ -260,42 +245,8 @@ def test_an_illegal_name_is_refused(name: str) -> None:
     assert refusal(subscription, name=name)[0] == "name"
 
 
-@pytest.mark.parametrize("body", [0, [], "x", False])
-def test_a_body_must_be_an_object(body: object) -> None:
-    assert faults(subscription, body)[0].message == "The request content must be a JSON object."
-
-
 @pytest.mark.parametrize("destination", ["x", [], 0])
 def test_a_destination_must_be_an_object(destination: object) -> None:
     fault = faults(subscription, destination=destination)[0]
 
     assert fault.message == "properties.destination must be an object."
-
-
-def test_the_delivery_schema_cant_change() -> None:
-    assert refusal(subscription, existing=subscription(), eventDeliverySchema=CLOUD) == (
-        "properties.eventDeliverySchema",
-        (
-            "The new event delivery schema value CloudEventSchemaV1_0 cannot be different from the"
-            " already existing event delivery schema value EventGridSchema."
-        ),
-    )
-
-
-def test_all_faults_are_reported_at_once() -> None:
-    properties: Mapping[str, Any] = {
-        "destination": webhook("ftp://x", maxEventsPerBatch=0),
-        "filter": {"advancedFilters": [{}], "subjectEndsWith": []},
-        "retryPolicy": {"maxDeliveryAttempts": 0, "eventTimeToLiveInMinutes": 1441},
-        "deadLetterDestination": dead_letter("other", "$web"),
-    }
-
-    assert sorted(map(str, targets(subscription, name="x", **properties))) == [
-        "name",
-        *(f"properties.{DEAD}.properties.{name}" for name in ("blobContainerName", "resourceId")),
-        *(f"properties.{WEBHOOK}.{name}" for name in ("endpointUrl", "maxEventsPerBatch")),
-        *(f"properties.filter.advancedFilters[0].{name}" for name in ("key", "operatorType")),
-        "properties.filter.subjectEndsWith",
-        "properties.retryPolicy.eventTimeToLiveInMinutes",
-        "properties.retryPolicy.maxDeliveryAttempts",
-    ]

