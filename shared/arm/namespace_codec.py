@@ -110,8 +110,8 @@ def to_absent_topic(name: str, namespace: Document | None) -> Topic:
     """
     Return what a publisher must satisfy to be told that the topic *name* does not exist.
 
-    That are the keys and networks of its *namespace*. Where there is no such namespace, and of a
-    custom topic, no key is valid.
+    These are the keys and networks of its *namespace*; without one, as for a custom topic, no key
+    is valid.
     """
     value = Topic(
         name=name,

@@ -18,7 +18,6 @@ from shared.arm.tracked_resource import (
     account_of,
     check_name,
     parse_resource,
-    render_tracked,
 )
 from shared.events.topic import DEPLOYMENT, InputSchema, SourceTopic, Topic
 
@@ -94,10 +93,6 @@ def source_fault(source: str, deployment: DeploymentCapabilities) -> str | None:
             f" '{deployment.account}', or one that PUSHGRID_DEADLETTER_ACCOUNTS names."
         )
     return None
-
-
-def render_system_topic(stored: Document, _: str) -> dict[str, Any]:
-    return render_tracked(stored, KIND, {"metricResourceId": stored["metricResourceId"]})
 
 
 def source_of(stored: Document) -> str:

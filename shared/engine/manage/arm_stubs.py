@@ -1,4 +1,4 @@
-"""Answers for the ARM resources around Event Grid's, which ARM clients ask for on their way."""
+"""Stubs of the ARM resources around Event Grid's, which ARM clients read first."""
 
 from __future__ import annotations
 

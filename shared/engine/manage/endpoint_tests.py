@@ -92,10 +92,10 @@ def send_test_event(
         "at": timestamp(now),
         "succeeded": outcome is Outcome.DELIVERED,
         "outcome": outcome,  # ``None``: a local shortage
-        "request": _asked(request, subscription),
-        **_said(exchange, Secrecy(subscription)),
+        "request": _request_document(request, subscription),
+        **_answer_document(exchange, Secrecy(subscription)),
         "seconds": round(exchange.seconds, 3),
-        "peer": _peer(exchange.peer),
+        "peer": _peer_document(exchange.peer),
     }
     return answer(200, document)
 
@@ -125,7 +125,9 @@ def _too_many(rate: int, seconds: float) -> HttpAnswer:
     return replace(refused, headers={**refused.headers, "Retry-After": str(wait)})
 
 
-def _asked(request: OutboundRequest, subscription: EventSubscription) -> Mapping[str, Any]:
+def _request_document(
+    request: OutboundRequest, subscription: EventSubscription
+) -> Mapping[str, Any]:
     """Return the request without secrets: those of its URL and of its headers."""
     secret = {
         each.name.lower()
@@ -141,22 +143,22 @@ def _asked(request: OutboundRequest, subscription: EventSubscription) -> Mapping
     return {"method": request.method, "url": url, "headers": shown, "body": request.body.decode()}
 
 
-def _said(exchange: Exchange, secrecy: Secrecy) -> dict[str, Any]:
+def _answer_document(exchange: Exchange, secrecy: Secrecy) -> dict[str, Any]:
     shown = secrecy.shown
     if not isinstance(exchange, Answered):
         failure = {"reason": exchange.failure, "detail": shown(exchange.detail)}
         return {"answer": None, "failure": failure}
     body = as_text(exchange.body)
-    said = {
+    answered = {
         "status": exchange.status,
         "headers": {shown(name): shown(value) for name, value in exchange.headers.items()},
         "body": shown(body),
         "isTruncated": len(body) > LONGEST,
     }
-    return {"answer": said, "failure": None}
+    return {"answer": answered, "failure": None}
 
 
-def _peer(peer: Peer | None) -> Mapping[str, Any] | None:
+def _peer_document(peer: Peer | None) -> Mapping[str, Any] | None:
     if peer is None:
         return None
     shown = peer.certificate and {

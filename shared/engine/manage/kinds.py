@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from shared.arm import namespace_codec as namespaces
 from shared.arm import system_topic_codec as system_topics
 from shared.arm import topic_codec as topics
-from shared.arm.deployment_capabilities import DeploymentCapabilities
 from shared.arm.network_rules_codec import to_networks
 from shared.arm.subscription_codec import is_readable
 from shared.arm.system_topic_codec import LOCATION, source_of, topic_of
-from shared.arm.tracked_resource import account_of
+from shared.arm.tracked_resource import account_of, render_tracked
 from shared.engine.manage.call import Call, not_found
 from shared.engine.manage.tracked_resources import TrackedResources
 from shared.engine.ports import (
@@ -160,7 +159,8 @@ class SystemTopics(TrackedResources):
         return stored
 
     def render(self, stored: Document, public_url: str) -> Document:
-        return system_topics.render_system_topic(stored, public_url)
+        del public_url
+        return render_tracked(stored, self.kind, {"metricResourceId": stored["metricResourceId"]})
 
     def check(self, stored: Document) -> object:
         return system_topics.to_system_topic(stored)
@@ -203,7 +203,6 @@ class Sources:
 
     type: str
     system_topics: SystemTopics
-    deployment: DeploymentCapabilities
     partition = SYSTEM_TOPICS
     parent = None
 
@@ -214,7 +213,7 @@ class Sources:
     def find(self, call: Call) -> Resource:
         """Return the source of the path, which must be known, and under no other id."""
         asked, name = self.arm_id(call), self.topic_name(call)
-        if fault := system_topics.source_fault(asked, self.deployment):
+        if fault := system_topics.source_fault(asked, self.system_topics.deployment):
             raise InvalidDocument(fault)
         known = self.system_topics.source(topic_of(asked))
         if known is None:

@@ -108,7 +108,7 @@ class RouteTable:
         system_topics = self._kind(SystemTopics)
         of_system_topics = self._subscriptions(system_topics, OF_SYSTEM_TOPIC)
         of_accounts, of_deployment = (
-            self._subscriptions(Sources(each, system_topics, self.deployment), OF_SOURCE)
+            self._subscriptions(Sources(each, system_topics), OF_SOURCE)
             for each in ("Microsoft.Storage/storageAccounts", "Pushgrid/deployments")
         )
         lists = ScopeLists(
@@ -271,7 +271,7 @@ class RouteTable:
 
 
 def _stubs(deployment: DeploymentCapabilities) -> tuple[Route, ...]:
-    """Return the routes of what ARM clients ask for on their way."""
+    """Return the routes of what ARM clients read first."""
     types, list_event_types = f"{_PROVIDER}/topicTypes", arm_stubs.list_event_types
     of_accounts = partial(list_event_types, topic_type=SOURCE_TYPE)
     of_deployment = partial(list_event_types, topic_type=DEPLOYMENT_TYPE)

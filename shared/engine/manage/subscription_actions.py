@@ -50,10 +50,10 @@ class SubscriptionActions:
             hold_began(self.metrics, subscription.key, HoldReason.PAUSE, "paused", by=call.by)
         terms = self.terms.of(subscription)
         end = "dead-lettered" if terms.dead_letter else "dropped"
-        said = "Paused" if is_new else "Already paused"
+        state = "Paused" if is_new else "Already paused"
         return self._answer(
             subscription,
-            f"{said}: its events are stored and wait. Their time to live goes on: an event is "
+            f"{state}: its events are stored and wait. Their time to live goes on: an event is "
             f"{end} {in_words(terms.scaled(terms.time_to_live))} after it was published.",
             is_changed=is_new,
         )
@@ -69,31 +69,33 @@ class SubscriptionActions:
 
         is_new = self.subscriptions.change(call, "resume", resumed)
         subscription = self.subscriptions.in_force(call)
-        said = "It was not paused."
+        message = "It was not paused."
         if is_new and pause:
             lasted = self.subscriptions.clock.now() - pause.since
             key, why = subscription.key, "resumed"
             hold_ended(self.metrics, key, HoldReason.PAUSE, why, lasted=lasted, by=call.by)
-            said = "Resumed: events that waited are delivered one after the other, within minutes."
-        return self._answer(subscription, said, is_changed=is_new)
+            message = (
+                "Resumed: events that waited are delivered one after the other, within minutes."
+            )
+        return self._answer(subscription, message, is_changed=is_new)
 
     def release(self, call: Call) -> HttpAnswer:
         """End the automatic hold of an endpoint now."""
         subscription = self.subscriptions.in_force(call)
         hold = self._release(subscription)
-        said = "Its endpoint was not held."
+        message = "Its endpoint was not held."
         if hold:
             lasted = self.subscriptions.clock.now() - hold.began_at
             log_change(subscription.key, subscription.generation, "release", call)
             key, why = subscription.key, "released"
             hold_ended(self.metrics, key, hold.reason, why, lasted=lasted, by=call.by)
-            said = (
+            message = (
                 f"Released: held events are sent within {in_words(LONGEST_REQUEUE)}. "
                 "Events that have failed keep the times of their next attempts."
             )
         if subscription.pause:
-            said += " It is paused, which only 'resume' ends."
-        return self._answer(subscription, said, is_changed=hold is not None)
+            message += " It is paused, which only 'resume' ends."
+        return self._answer(subscription, message, is_changed=hold is not None)
 
     def rotate_secret(self, call: Call) -> HttpAnswer:
         """

@@ -65,7 +65,7 @@ class TrackedResources(ABC):
 
     def patched(self, stored: Document, patch: object) -> object:
         """Return the body of the PUT that has the effect of a PATCH."""
-        return patched_resource(stored, patch, f"a {self._words}")
+        return patched_resource(stored, patch, f"a {self._spaced_noun}")
 
     @abstractmethod
     def render(self, stored: Document, public_url: str) -> Document:
@@ -222,7 +222,7 @@ class TrackedResources(ABC):
         known = existing.document if existing and self.is_readable(existing) else None
         if existing and known and not self._is_here(existing, call):
             name = self.name(call)
-            raise Conflict(f"There is a {self._words} '{name}' elsewhere in this deployment.")
+            raise Conflict(f"There is a {self._spaced_noun} '{name}' elsewhere in this deployment.")
         stored = self.parse(call, body, known)
         if not self.has_keys:
             return stored
@@ -230,7 +230,7 @@ class TrackedResources(ABC):
         return {**stored, "keys": keys or {each: self.new_key() for each in KEY_NAMES}}
 
     @property
-    def _words(self) -> str:
+    def _spaced_noun(self) -> str:
         return self.noun.replace("_", " ")
 
     def _log_change(self, name: str, action: str, call: Call) -> None:

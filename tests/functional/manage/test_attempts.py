@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from cli.timeline import state_text
-from pushgrid.testing.memory import START
+from pushgrid.testing.memory import START, answered
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndState
 from shared.engine.ports import Table
 from shared.metrics import Metric, Series
 from tests.builders import a_minute, a_record, an_outcome
-from tests.functional.manage.arm_api import CRM, ArmApi, hook
+from tests.functional.manage.arm_api import CRM, URL, ArmApi, hook
 from tests.unit.arm.documents import dead_letter
 
 MINUTE = timedelta(minutes=1)
@@ -150,6 +150,13 @@ def test_the_place_of_dead_letters_is_shown(crm: ArmApi) -> None:
 
     assert found(crm)["state"]["deadLetter"] == {"account": "acct", "container": "dead"}
     assert "Dead letters: container 'dead' of storage account 'acct'." in printed(crm)
+
+
+def test_an_endpoint_without_consent_is_sent_nothing(orders: ArmApi) -> None:
+    orders.pusher.script(URL, answered(200))
+    orders.json("PUT", CRM, hook(), status=201)
+
+    assert printed(orders).startswith("Not delivering: the endpoint has not")
 
 
 def test_the_latest_failed_attempts_come_first(crm: ArmApi) -> None:

@@ -133,9 +133,7 @@ def test_after_200_without_the_code_consent_is_pending(body: bytes | str) -> Non
     ("exchange", "reason"),
     [
         (answered(202, f'{{"validationResponse":"{CODE}"}}'), "response code Accepted."),
-        (answered(204), "response code NoContent."),
         (answered(404), "Http POST request failed with response code NotFound."),
-        (answered(301), "response code MovedPermanently."),
         (answered(799), "response code 799."),
         (NotAnswered(Failure.TIMED_OUT, "secret detail", 30), "response code Unknown (timed out)."),
         (answered(200, '{"validationResponse":"x"}'), "that is not the validationCode"),
@@ -194,11 +192,8 @@ def test_without_an_origin_consent_is_pending(status: int, headers: dict[str, st
 @pytest.mark.parametrize(
     "origin",
     [
-        *("eventgrid.azure.net.evil.example", "evil-eventgrid.azure.net", "*, *", "**", "null"),
-        *("evil.eventgrid.azure.net", "eventgrid.azure.ne", "eventgrid.azure.net.", "azure.net"),
-        *("eventgrid-azure.net", "https://eventgrid.azure.net", "eventgrid.azure.net:443"),
-        *("eventgrid.azure.net/", '"eventgrid.azure.net"', "eventgrid.azure.net, other.example"),
-        *("other.example,eventgrid.azure.net", "eventgrid.azure.net *", "*.azure.net"),
+        *("eventgrid.azure.net.evil.example", "evil.eventgrid.azure.net", "**", "*.azure.net"),
+        *("https://eventgrid.azure.net", "other.example,eventgrid.azure.net", "eventgrid.azure.ne"),
         "eventgr\u0131d.azure.net",
     ],
 )
@@ -214,8 +209,7 @@ def test_a_similar_origin_proves_nothing(origin: str) -> None:
     ("header", "rate"),
     [
         *(("120", 120), (" 1 ", 1), ("007", 7), (None, None), ("*", None), ("0", None)),
-        *(("-1", None), ("1.5", None), ("x", None), ("", None), ("\u0663", None)),
-        ("9" * 5000, None),
+        *(("1.5", None), ("\u0663", None), ("9" * 5000, None)),
     ],
     ids=map(str, count()),
 )
@@ -234,7 +228,6 @@ def test_the_rate_that_is_granted_with_the_origin(header: str | None, rate: int 
     ("exchange", "reason"),
     [
         (answered(200, webhook_allowed_origin="azure.net"), "is neither"),
-        (answered(404, webhook_allowed_origin="x"), "is neither"),
         (answered(300), "response code MultipleChoices"),
         (answered(404), "Http OPTIONS request failed with response code NotFound."),
         (NotAnswered(Failure.RESOLUTION, "", 0), "response code Unknown (name not resolved)."),
