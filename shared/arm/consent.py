@@ -11,16 +11,11 @@ from typing import NamedTuple
 
 from shared.arm.sections import Document
 from shared.clock import timestamp
+from shared.subscriptions.handshake import Granted
 
 VALID_FOR = timedelta(minutes=10)  # five in documentation before 2024-09
 _VALIDATION, _RATE = "validation", "allowedRate"
 _ID = re.compile(r"([A-Za-z0-9-]{1,64})\.([A-Za-z0-9-]{1,64})\.([A-Za-z0-9_-]{1,64})", re.ASCII)
-
-
-class Granted(NamedTuple):
-    """The endpoint consents."""
-
-    rate: int | None = None  # the most requests a minute; ``None``: no limit
 
 
 class Awaited(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 from shared.arm.deployment_capabilities import DeploymentCapabilities, ParentTopic
 from shared.arm.network_rules_codec import parse_network_rules, to_networks
 from shared.arm.not_included import CUSTOM_DOMAINS, MQTT
-from shared.arm.sections import Document, patched_properties, raise_faults, read_patch, root_section
+from shared.arm.sections import Document, raise_faults, root_section
 from shared.arm.stored_types import checked
 from shared.arm.tracked_resource import (
     PROVIDER,
@@ -83,12 +83,6 @@ def parse_namespace_topic(
 
 def render_namespace_topic(stored: Document) -> dict[str, Any]:
     return render_resource(stored, TOPIC_TYPE, stored["properties"])
-
-
-def patched_namespace_topic(stored: Document, body: object) -> dict[str, Any]:
-    """Return the body of the PUT that has the effect of the PATCH *body*."""
-    patch = read_patch(body, ("properties",), "A PATCH of a topic is wrapped in 'properties'")
-    return patched_properties(stored["properties"], patch)
 
 
 def to_namespace_topic(stored: Document, namespace: Document) -> Topic:

@@ -8,7 +8,7 @@ azure-mgmt-eventgrid 10.4.0 and, for sku and kind of topics, 9.0.0.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from shared.arm.deployment_capabilities import DeploymentCapabilities
@@ -113,15 +113,17 @@ def render_resource(stored: Document, resource_type: str, properties: Document) 
     }
 
 
-def patched_resource(stored: Document, body: object, what: str) -> dict[str, Any]:
+def patched_resource(
+    stored: Document, body: object, what: str, beside: Sequence[str]
+) -> dict[str, Any]:
     """
     Return the body of the PUT that has the effect of the PATCH *body*; *what* names the resource.
 
-    A member replaces the stored one; ``null`` removes it.
+    A member of the properties, or *beside* them, replaces the stored one; ``null`` removes it.
     """
     form = f"A PATCH of {what} is wrapped in 'properties'"
-    patch = read_patch(body, ("properties", *_PATCHED), form)
-    changed = {name: patch[name] for name in _PATCHED if name in patch}
+    patch = read_patch(body, ("properties", *beside), form)
+    changed = {name: patch[name] for name in beside if name in patch}
     return {**stored, **changed, **patched_properties(stored["properties"], patch)}
 
 
@@ -236,4 +238,4 @@ _PASSTHROUGH_PROPERTIES: Mapping[str, Reader] = {
         ),
     ),
 }
-_PATCHED = ("tags", *_PASSTHROUGH)  # beside the properties
+PATCHED = ("tags", *_PASSTHROUGH)  # beside the properties

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from enum import Enum
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any, Final
 
@@ -11,14 +10,7 @@ from shared.events.event import Event
 from shared.events.literals import to_python_number
 from shared.events.topic import InputSchema
 
-
-class Absence(Enum):
-    """The type of ``MISSING``, the value of a key that an event doesn't have."""
-
-    MISSING = "missing"
-
-
-MISSING: Final = Absence.MISSING
+MISSING: Final = object()  # the value of a key that an event doesn't have
 _LIKE_ASCII = frozenset("\u0131\u017f")  # dotless i, long s: their upper case is ASCII
 _SMALL_ASCII = str.maketrans(ascii_uppercase, ascii_lowercase)
 _MAX_EXACT = 2**53  # every integer up to here is a double

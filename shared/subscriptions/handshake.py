@@ -40,12 +40,10 @@ class Challenge(NamedTuple):
     has_link: bool  # it can also consent later through a validation link
 
 
-class Verdict(NamedTuple):
-    """The judgement of an answer that does not refuse."""
+class Granted(NamedTuple):
+    """The endpoint consents."""
 
-    is_pending: bool  # neither yes nor no: consent can still come through the link
-    # The most requests a minute that the endpoint allows; ``None``: no limit.
-    rate: int | None = None
+    rate: int | None = None  # the most requests a minute; ``None``: no limit
 
 
 def build_challenge(
@@ -89,9 +87,11 @@ def should_retry(exchange: Exchange) -> bool:
     return isinstance(exchange, NotAnswered) and exchange.failure in retried
 
 
-def judge_answer(asked: Challenge, exchange: Exchange, now: datetime, activity_id: str) -> Verdict:
+def judge_answer(
+    asked: Challenge, exchange: Exchange, now: datetime, activity_id: str
+) -> Granted | None:
     """
-    Return the verdict on the answer to *asked*: consent, or consent pending through the link.
+    Return the consent in the answer to *asked*; ``None``: it can still come through the link.
 
     By *now* and *activity_id* the operator finds a failure in the log.
 
@@ -100,11 +100,9 @@ def judge_answer(asked: Challenge, exchange: Exchange, now: datetime, activity_i
     """
     is_options = asked.request.method == "OPTIONS"
     judged = _judge_options(exchange) if is_options else _judge_post(asked.code, exchange)
-    if judged is None and asked.has_link:
-        return Verdict(is_pending=True)
-    if judged is None:
+    if judged is None and not asked.has_link:
         judged = "The endpoint answered without consenting."
-    if isinstance(judged, Verdict):
+    if not isinstance(judged, str):
         return judged
     help_page = "esvalidationcloudevent" if is_options else "esvalidation"
     raise HandshakeFailed(
@@ -124,8 +122,8 @@ def parse_allowed_rate(header: str | None) -> int | None:
     return int(text) if _RATE.fullmatch(text) else None
 
 
-def _judge_post(code: str, exchange: Exchange) -> Verdict | str | None:
-    """Judge the answer to POST: a verdict, the reason of a refusal, or ``None`` for neither."""
+def _judge_post(code: str, exchange: Exchange) -> Granted | str | None:
+    """Judge the answer to POST: consent, the reason of a refusal, or ``None`` for neither."""
     # Other successes prove nothing: many servers accept every request.
     if isinstance(exchange, NotAnswered) or exchange.status != HTTPStatus.OK:
         return _refusal_reason("POST", exchange)
@@ -134,18 +132,17 @@ def _judge_post(code: str, exchange: Exchange) -> Verdict | str | None:
         return None
     if returned.casefold() != code.casefold():
         return "The endpoint returned a validationResponse that is not the validationCode."
-    return Verdict(is_pending=False)
+    return Granted()
 
 
-def _judge_options(exchange: Exchange) -> Verdict | str | None:
+def _judge_options(exchange: Exchange) -> Granted | str | None:
     """Judge the answer to OPTIONS in the same way."""
     if isinstance(exchange, NotAnswered):
         return _refusal_reason("OPTIONS", exchange)
     # The header alone expresses consent, whatever the status.
     allowed = exchange.headers.get("webhook-allowed-origin", "").strip()
     if allowed == "*" or allowed.casefold() == WEBHOOK_ORIGIN:
-        rate = parse_allowed_rate(exchange.headers.get("webhook-allowed-rate"))
-        return Verdict(is_pending=False, rate=rate)
+        return Granted(parse_allowed_rate(exchange.headers.get("webhook-allowed-rate")))
     if allowed:
         return f"The answer's WebHook-Allowed-Origin is neither {WEBHOOK_ORIGIN} nor *."
     if exchange.status >= HTTPStatus.MULTIPLE_CHOICES:

@@ -17,7 +17,6 @@ from shared.arm.consent import (
     VALID_FOR,
     Awaited,
     Consent,
-    Granted,
     Link,
     allowed_rate,
     has_expired,
@@ -46,6 +45,7 @@ from shared.subscriptions.handshake import (
     MAX_ATTEMPTS,
     RETRY_DELAY,
     TIME_LIMIT,
+    Granted,
     build_challenge,
     judge_answer,
     parse_allowed_rate,
@@ -94,14 +94,14 @@ class Handshakes:
         activity_id = self.new_id()
         named = {"topic": subscription.topic, "subscription": subscription.name}
         try:
-            verdict = judge_answer(asked, exchange, self.clock.now(), activity_id)
+            granted = judge_answer(asked, exchange, self.clock.now(), activity_id)
         except HandshakeFailed:
             outcome = _outcome(exchange)
             telemetry.info("handshake.failed", **named, activity_id=activity_id, **outcome)
             raise
-        if not verdict.is_pending:
+        if granted is not None:
             telemetry.info("handshake.granted", **named)
-            return Granted(verdict.rate if link_base else None)
+            return granted if link_base else Granted()
         telemetry.info("handshake.awaited", **named)
         return Awaited(self.clock.now() + VALID_FOR, secret)
 

@@ -17,7 +17,7 @@ from shared.arm import topic_codec as topics
 from shared.arm.network_rules_codec import to_networks
 from shared.arm.subscription_codec import is_readable
 from shared.arm.system_topic_codec import LOCATION, source_of, topic_of
-from shared.arm.tracked_resource import account_of, render_tracked
+from shared.arm.tracked_resource import account_of, patched_resource, render_tracked
 from shared.engine.manage.call import Call, not_found
 from shared.engine.manage.tracked_resources import TrackedResources
 from shared.engine.ports import (
@@ -101,7 +101,7 @@ class NamespaceTopics(TrackedResources):
         return namespaces.parse_namespace_topic(name, body, namespace, existing)
 
     def patched(self, stored: Document, patch: object) -> object:
-        return namespaces.patched_namespace_topic(stored, patch)
+        return patched_resource(stored, patch, "a topic", ())
 
     def render(self, stored: Document, public_url: str) -> Document:
         del public_url

@@ -11,7 +11,7 @@ from shared import telemetry
 from shared.arm.arm_json import answer, read_json
 from shared.arm.deployment_capabilities import DeploymentCapabilities
 from shared.arm.sections import raise_faults, root_section
-from shared.arm.tracked_resource import ArmPath, patched_resource, read_key
+from shared.arm.tracked_resource import PATCHED, ArmPath, patched_resource, read_key
 from shared.engine.manage.call import Call, answer_page, not_found
 from shared.engine.manage.writing import Deletion, DocumentKey, write
 from shared.engine.ports import Document, Resource, ResourceStore, Table
@@ -65,7 +65,7 @@ class TrackedResources(ABC):
 
     def patched(self, stored: Document, patch: object) -> object:
         """Return the body of the PUT that has the effect of a PATCH."""
-        return patched_resource(stored, patch, f"a {self._spaced_noun}")
+        return patched_resource(stored, patch, f"a {self._spaced_noun}", PATCHED)
 
     @abstractmethod
     def render(self, stored: Document, public_url: str) -> Document:

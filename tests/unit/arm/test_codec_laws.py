@@ -12,7 +12,7 @@ from shared.arm.namespace_codec import render_namespace
 from shared.arm.subscription_codec import to_subscription
 from shared.arm.topic_codec import render_topic, to_topic
 from shared.arm.topic_subscription_codec import NESTED
-from shared.arm.tracked_resource import ArmPath, patched_resource
+from shared.arm.tracked_resource import PATCHED, ArmPath, patched_resource
 from shared.errors import InvalidDocument
 from tests.strategies import json_values, objects
 from tests.unit.arm.documents import (
@@ -65,7 +65,7 @@ def test_a_topic_is_refused_or_can_be_used(body: object, names: tuple[str, str, 
     if (stored := accepted(topic, body)) is not None:
         assert to_topic(stored).name == "orders"
         assert topic(render_topic(stored, "https://x"), existing=stored) == stored
-        assert topic(patched_resource(stored, {}, "a topic"), existing=stored) == stored
+        assert topic(patched_resource(stored, {}, "a topic", PATCHED), existing=stored) == stored
 
 
 @given(_SUBSCRIPTIONS, st.text())

@@ -16,7 +16,7 @@ from shared.http import Answered, Exchange, Failure, NotAnswered
 from shared.settings import NAMES
 from shared.subscriptions.handshake import (
     Challenge,
-    Verdict,
+    Granted,
     build_challenge,
     judge_answer,
     parse_allowed_rate,
@@ -28,7 +28,6 @@ NOW = datetime(2025, 1, 2, 3, 4, 5, 123456, tzinfo=UTC)
 CODE = "5120A7-CODE"
 URL = "https://crm.example/hook?code=s3cret"
 LINK = "https://pushgrid.example/validate/orders.crm.secret"
-OPEN, CONSENT = Verdict(is_pending=True), Verdict(is_pending=False)
 FAILED = (NOW, "activity-1")
 
 
@@ -115,7 +114,7 @@ def test_static_headers_go_along_and_dynamic_ones_have_no_event(schema: str) -> 
     ],
 )
 def test_200_with_the_code_proves_consent(body: str) -> None:
-    assert judge_answer(asked(), answered(200, body), *FAILED) == CONSENT
+    assert judge_answer(asked(), answered(200, body), *FAILED) == Granted()
 
 
 @pytest.mark.parametrize(
@@ -124,7 +123,7 @@ def test_200_with_the_code_proves_consent(body: str) -> None:
     ids=["empty", "no JSON", "no text", "too deep", "a list", "a number", "a string"],
 )
 def test_after_200_without_the_code_consent_is_pending(body: bytes | str) -> None:
-    assert judge_answer(asked(), answered(200, body), *FAILED) == OPEN
+    assert judge_answer(asked(), answered(200, body), *FAILED) is None
     with pytest.raises(HandshakeFailed, match="without consenting"):
         judge_answer(asked(link=None), answered(200, body), *FAILED)
 
@@ -176,7 +175,7 @@ def test_the_origin_proves_consent_with_any_status(status: int, origin: str) -> 
     """Source: CloudEvents web hooks, section 4.2: consent lies in the header."""
     exchange = answered(status, webhook_allowed_origin=origin)
 
-    assert judge_answer(asked("CloudEventSchemaV1_0"), exchange, *FAILED) == CONSENT
+    assert judge_answer(asked("CloudEventSchemaV1_0"), exchange, *FAILED) == Granted()
 
 
 @pytest.mark.parametrize("status", [200, 202, 204, 299])
@@ -184,7 +183,7 @@ def test_the_origin_proves_consent_with_any_status(status: int, origin: str) -> 
 def test_without_an_origin_consent_is_pending(status: int, headers: dict[str, str]) -> None:
     exchange = answered(status, **headers)
 
-    assert judge_answer(asked("CloudEventSchemaV1_0"), exchange, *FAILED) == OPEN
+    assert judge_answer(asked("CloudEventSchemaV1_0"), exchange, *FAILED) is None
     with pytest.raises(HandshakeFailed, match="without consenting"):
         judge_answer(asked("CloudEventSchemaV1_0", link=None), exchange, *FAILED)
 
@@ -219,9 +218,7 @@ def test_the_rate_that_is_granted_with_the_origin(header: str | None, rate: int 
     exchange = answered(200, webhook_allowed_origin="*", **headers)
 
     assert parse_allowed_rate(header) == rate
-    assert judge_answer(asked("CloudEventSchemaV1_0"), exchange, *FAILED) == Verdict(
-        is_pending=False, rate=rate
-    )
+    assert judge_answer(asked("CloudEventSchemaV1_0"), exchange, *FAILED) == Granted(rate)
 
 
 @pytest.mark.parametrize(
