@@ -18,6 +18,8 @@ from shared.http import HttpAnswer
 _SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
 _TENANT = "00000000-0000-0000-0000-000000000001"
 _STORAGE = "Microsoft.Storage/storageAccounts"
+_TOPIC_TYPES_ID = "providers/Microsoft.EventGrid/topicTypes"
+_SUCCEEDED = {"provisioningState": "Succeeded"}
 _TYPES = (
     "topics",
     "topics/eventSubscriptions",
@@ -77,15 +79,7 @@ def get_subscription(call: Call) -> HttpAnswer:
 
 def get_group(call: Call) -> HttpAnswer:
     """Answer with the resource group of the path: each exists, and creating it changes nothing."""
-    names = call.names
-    group = {
-        "id": _group_id(names),
-        "name": names["group"],
-        "type": "Microsoft.Resources/resourceGroups",
-        "location": _LOCATION,
-        "properties": {"provisioningState": "Succeeded"},
-    }
-    return answer(200, group)
+    return answer(200, _located(_group_id(call.names), "Microsoft.Resources/resourceGroups"))
 
 
 def list_accounts(deployment: DeploymentCapabilities, call: Call) -> HttpAnswer:
@@ -129,17 +123,14 @@ def get_topic_type(call: Call) -> HttpAnswer:
 def list_event_types(call: Call, topic_type: str = "") -> HttpAnswer:
     """List the event types of a type of topic: the one of the path, unless it is given."""
     of = _found_topic_type(topic_type or call.names["topic_type"])
+    kind = "Microsoft.EventGrid/topicTypes/eventTypes"
+    described = {"description": of.event_description, "isInDefaultSet": True}
     found = [
-        {
-            "id": f"providers/Microsoft.EventGrid/topicTypes/{of.name}/eventTypes/{each}",
-            "name": each,
-            "type": "Microsoft.EventGrid/topicTypes/eventTypes",
-            "properties": {
-                "displayName": each.rpartition(".")[2],
-                "description": of.event_description,
-                "isInDefaultSet": True,
-            },
-        }
+        _resource(
+            f"{_TOPIC_TYPES_ID}/{of.name}/eventTypes/{each}",
+            kind,
+            {"displayName": each.rpartition(".")[2], **described},
+        )
         for each in of.event_types
     ]
     return answer(200, {"value": found})
@@ -156,19 +147,16 @@ def _found_topic_type(asked: str) -> _TopicType:
 
 
 def _topic_type(of: _TopicType) -> dict[str, Any]:
-    return {
-        "id": f"providers/Microsoft.EventGrid/topicTypes/{of.name}",
-        "name": of.name,
-        "type": "Microsoft.EventGrid/topicTypes",
-        "properties": {
-            "provider": of.provider,
-            "displayName": of.display_name,
-            "description": of.description,
-            "resourceRegionType": "RegionalResource",
-            "provisioningState": "Succeeded",
-            "supportedLocations": [_LOCATION],
-        },
+    properties = {
+        "provider": of.provider,
+        "displayName": of.display_name,
+        "description": of.description,
+        "resourceRegionType": "RegionalResource",
+        "supportedLocations": [_LOCATION],
+        **_SUCCEEDED,
     }
+    kind = "Microsoft.EventGrid/topicTypes"
+    return _resource(f"{_TOPIC_TYPES_ID}/{of.name}", kind, properties)
 
 
 def _subscription(name: str) -> dict[str, Any]:
@@ -182,13 +170,16 @@ def _subscription(name: str) -> dict[str, Any]:
 
 
 def _storage_account(names: Mapping[str, str], account: str) -> dict[str, Any]:
-    return {
-        "id": f"{_group_id(names)}/providers/{_STORAGE}/{account}",
-        "name": account,
-        "type": _STORAGE,
-        "location": _LOCATION,
-        "properties": {"provisioningState": "Succeeded"},
-    }
+    return _located(f"{_group_id(names)}/providers/{_STORAGE}/{account}", _STORAGE)
+
+
+def _located(arm_id: str, kind: str) -> dict[str, Any]:
+    return {**_resource(arm_id, kind, _SUCCEEDED), "location": _LOCATION}
+
+
+def _resource(arm_id: str, kind: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+    name = arm_id.rpartition("/")[2]
+    return {"id": arm_id, "name": name, "type": kind, "properties": properties}
 
 
 def _group_id(names: Mapping[str, str]) -> str:

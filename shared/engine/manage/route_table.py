@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -122,17 +122,12 @@ class RouteTable:
         below, extensions = "eventSubscriptions", f"{_PROVIDER}/eventSubscriptions"
         return (
             *_stubs(self.deployment),
-            route(f"{_SUBSCRIPTION}/{_PROVIDER}/topics", GET=topics.list),
-            *_tracked(_TOPIC, topics),
-            *self._metrics(_TOPIC, TOPIC_TYPE, topics),
+            *self._tracked(_TOPIC, TOPIC_TYPE, topics),
             route(f"{_TOPIC}/matches", POST=partial(match_events, nested, topics.check)),
             *self._of_subscriptions(f"{_TOPIC}/{below}", EXTENSION_TYPE, nested),
             *self._of_subscriptions(f"{_TOPIC}/{extensions}", EXTENSION_TYPE, extension),
-            route(f"{_SUBSCRIPTION}/{_PROVIDER}/namespaces", GET=namespaces.list),
-            *_tracked(_NAMESPACE, namespaces),
-            *self._metrics(_NAMESPACE, NAMESPACE_TYPE, namespaces, members=of_namespaces),
-            *_tracked(_NAMESPACE_TOPIC, of_namespaces),
-            *self._metrics(_NAMESPACE_TOPIC, NAMESPACE_TOPIC_TYPE, of_namespaces),
+            *self._tracked(_NAMESPACE, NAMESPACE_TYPE, namespaces, members=of_namespaces),
+            *self._tracked(_NAMESPACE_TOPIC, NAMESPACE_TOPIC_TYPE, of_namespaces),
             route(
                 f"{_NAMESPACE_TOPIC}/matches",
                 POST=partial(match_events, namespaced, of_namespaces.check),
@@ -140,9 +135,7 @@ class RouteTable:
             *self._of_subscriptions(
                 f"{_NAMESPACE_TOPIC}/{below}", NAMESPACE_SUBSCRIPTION_TYPE, namespaced
             ),
-            route(f"{_SUBSCRIPTION}/{_PROVIDER}/systemTopics", GET=system_topics.list),
-            *_tracked(_SYSTEM_TOPIC, system_topics),
-            *self._metrics(_SYSTEM_TOPIC, SYSTEM_TOPIC_TYPE, system_topics),
+            *self._tracked(_SYSTEM_TOPIC, SYSTEM_TOPIC_TYPE, system_topics),
             *self._of_subscriptions(f"{_SYSTEM_TOPIC}/{below}", SYSTEM_TYPE, of_system_topics),
             *self._metrics(_ACCOUNT, SYSTEM_TOPIC_TYPE, of_accounts.topics),
             *self._of_subscriptions(f"{_ACCOUNT}/{extensions}", EXTENSION_TYPE, of_accounts),
@@ -154,6 +147,24 @@ class RouteTable:
             *_lists(_GROUP, lists),
             *_refused(f"{{*scope}}/{extensions}"),
         )
+
+    def _tracked(
+        self,
+        path: str,
+        type_name: str,
+        kind: TrackedResources,
+        members: NamespaceTopics | None = None,
+    ) -> Iterator[Route]:
+        collection = path.rpartition("/")[0]
+        yield route(collection, GET=kind.list)
+        if kind.parent is None:
+            yield route(collection.replace(_GROUP, _SUBSCRIPTION), GET=kind.list)
+        yield route(path, GET=kind.get, PUT=kind.put, PATCH=kind.patch, DELETE=kind.delete)
+        yield route(f"{path}/whatIf", POST=kind.what_if)
+        if kind.has_keys:
+            yield route(f"{path}/listKeys", POST=kind.list_keys)
+            yield route(f"{path}/regenerateKey", POST=kind.regenerate_key)
+        yield from self._metrics(path, type_name, kind, members)
 
     def _of_subscriptions(
         self, path: str, type_name: str, subscriptions: Subscriptions
@@ -288,21 +299,6 @@ def _stubs(deployment: DeploymentCapabilities) -> tuple[Route, ...]:
         route(f"{_DEPLOYMENT}/{_PROVIDER}/eventTypes", GET=of_deployment),
         route(f"{_SUBSCRIPTION}/{_PROVIDER}", GET=arm_stubs.get_provider),
         route(f"{_SUBSCRIPTION}/{_PROVIDER}/register", POST=arm_stubs.get_provider),
-    )
-
-
-def _tracked(path: str, kind: TrackedResources) -> tuple[Route, ...]:
-    routes = (
-        route(path.rpartition("/")[0], GET=kind.list),
-        route(path, GET=kind.get, PUT=kind.put, PATCH=kind.patch, DELETE=kind.delete),
-        route(f"{path}/whatIf", POST=kind.what_if),
-    )
-    if not kind.has_keys:
-        return routes
-    return (
-        *routes,
-        route(f"{path}/listKeys", POST=kind.list_keys),
-        route(f"{path}/regenerateKey", POST=kind.regenerate_key),
     )
 
 

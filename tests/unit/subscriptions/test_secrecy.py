@@ -74,6 +74,7 @@ SUBSCRIPTIONS = {
     "secret header": a_subscription(
         headers=(StaticHeader(name="x-key", value=SECRET, is_secret=True),)
     ),
+    "signature": a_subscription(signing=("whsec_", SECRET)),
     "authorization": a_subscription(headers=(StaticHeader(name="Authorization", value=SECRET),)),
 }
 
@@ -85,6 +86,7 @@ def test_a_secret_is_withheld(write: Callable[[str], str], subscription: object)
 
     for said in (write(SECRET), f"you sent {write(SECRET)}, thanks"):
         assert secrecy.shown(said) == WITHHELD
+    assert repr(SECRET) not in repr(subscription)
 
 
 @pytest.mark.parametrize(
