@@ -155,12 +155,10 @@ class RouteTable:
         kind: TrackedResources,
         members: NamespaceTopics | None = None,
     ) -> Iterator[Route]:
-        collection = path.rpartition("/")[0]
-        yield route(collection, GET=kind.list)
+        yield from _documents(path, kind)
         if kind.parent is None:
-            yield route(collection.replace(_GROUP, _SUBSCRIPTION), GET=kind.list)
-        yield route(path, GET=kind.get, PUT=kind.put, PATCH=kind.patch, DELETE=kind.delete)
-        yield route(f"{path}/whatIf", POST=kind.what_if)
+            of_all_groups = path.rpartition("/")[0].replace(_GROUP, _SUBSCRIPTION)
+            yield route(of_all_groups, GET=kind.list)
         if kind.has_keys:
             yield route(f"{path}/listKeys", POST=kind.list_keys)
             yield route(f"{path}/regenerateKey", POST=kind.regenerate_key)
@@ -187,14 +185,7 @@ class RouteTable:
         test = partial(send_test_event, subscriptions, self.pusher, self.terms, self.test_rate)
         one = f"{path}/{{name}}"
         return (
-            route(path, GET=subscriptions.list),
-            route(
-                one,
-                GET=subscriptions.get,
-                PUT=subscriptions.put,
-                PATCH=subscriptions.patch,
-                DELETE=subscriptions.delete,
-            ),
+            *_documents(one, subscriptions),
             *self._metrics(one, type_name, subscriptions.topics),
             route(f"{one}/attempts", GET=history.attempts),
             route(f"{one}/failures", GET=history.failures),
@@ -208,7 +199,6 @@ class RouteTable:
             route(f"{one}/getFullUrl", POST=subscriptions.full_url),
             route(f"{one}/getDeliveryAttributes", POST=subscriptions.delivery_attributes),
             route(f"{one}/rotateSecret", POST=actions.rotate_secret),
-            route(f"{one}/whatIf", POST=subscriptions.what_if),
         )
 
     def _metrics(
@@ -300,6 +290,12 @@ def _stubs(deployment: DeploymentCapabilities) -> tuple[Route, ...]:
         route(f"{_SUBSCRIPTION}/{_PROVIDER}", GET=arm_stubs.get_provider),
         route(f"{_SUBSCRIPTION}/{_PROVIDER}/register", POST=arm_stubs.get_provider),
     )
+
+
+def _documents(path: str, of: TrackedResources | Subscriptions) -> Iterator[Route]:
+    yield route(path.rpartition("/")[0], GET=of.list)
+    yield route(path, GET=of.get, PUT=of.put, PATCH=of.patch, DELETE=of.delete)
+    yield route(f"{path}/whatIf", POST=of.what_if)
 
 
 def _lists(scope: str, lists: ScopeLists) -> tuple[Route, ...]:

@@ -42,22 +42,6 @@ def test_a_request_needs_a_version(api: ArmApi, version: str, code: str) -> None
 
 
 @pytest.mark.parametrize(
-    "path",
-    [
-        "/subscriptions//providers/Microsoft.EventGrid/topics",
-        "/subscriptions/s1/providers/Microsoft.Storage/topics",
-        f"{TOPICS}/orders/nothing",
-        f"{ORDERS}/eventSubscriptions/crm/getNothing",
-        f"{ORDERS}/providers/Microsoft.Storage/eventSubscriptions/crm",
-        f"{TOPICS}%2Forders",
-        ORDERS.replace("/orders", "//orders"),
-    ],
-)
-def test_an_unknown_path_is_not_found(orders: ArmApi, path: str) -> None:
-    assert orders.error("GET", path, status=404)["code"] == "ResourceNotFound"
-
-
-@pytest.mark.parametrize(
     ("method", "path", "allow"),
     [
         ("PUT", TOPICS, "GET"),

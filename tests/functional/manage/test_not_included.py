@@ -89,9 +89,15 @@ def test_the_extension_of_a_system_topic_names_the_path_of_its_subscriptions(
     [
         (f"{ORDERS}/{INSIGHTS}/other", "Microsoft.Insights"),
         (f"{ORDERS}/providers/Microsoft.Authorization/roleAssignments", "Microsoft.Authorization"),
-        (f"{GROUP}/other", "Microsoft.EventGrid"),
-        ("/other", "Microsoft.EventGrid"),
-        ("/subscriptions/s1/providers", "Microsoft.EventGrid"),
+        ("/subscriptions/s1/providers/Microsoft.Storage/topics", "Microsoft.Storage"),
+        *(
+            (path, "Microsoft.EventGrid")
+            for path in (
+                *(f"{GROUP}/other", "/other", "/subscriptions/s1/providers", f"{CRM}/getNothing"),
+                *(f"{ORDERS}/nothing", f"{GROUP}/topics%2Forders", f"{GROUP}/topics//orders"),
+                "/subscriptions//providers/Microsoft.EventGrid/topics",
+            )
+        ),
     ],
 )
 def test_a_path_that_nothing_has_names_its_provider(

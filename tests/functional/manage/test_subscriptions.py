@@ -21,7 +21,6 @@ from tests.functional.manage.arm_api import (
     URL,
     ArmApi,
     hook,
-    lose_the_race,
 )
 
 LIST = f"{ORDERS}/eventSubscriptions"
@@ -182,14 +181,6 @@ def test_created_by_two_at_once_it_has_one_generation(orders: ArmApi) -> None:
     (stored,) = orders.resources.list(Table.EVENT_SUBSCRIPTIONS, "orders")
     assert stored.document["properties"]["labels"] == ["second"]
     assert len(orders.pusher.sent) == 2  # one each: a consent counts for the whole call
-
-
-def test_a_race_lost_again_and_again_is_a_conflict(orders: ArmApi) -> None:
-    orders.before_put(*[lose_the_race] * 15)
-
-    assert orders.error("PUT", CRM, hook(), status=409)["code"] == "Conflict"
-    assert len(orders.pusher.sent) == 1
-    assert orders.backoffs == list(range(1, 15))
 
 
 def fill(orders: ArmApi, count: int) -> None:

@@ -36,6 +36,7 @@ def test_a_lost_race_is_run_again(api: ArmApi, times: int, status: int) -> None:
     api.before_put(*[lose_the_race] * times)
 
     assert api.call("PUT", ORDERS, {"location": "x"}).status == status
+    assert api.backoffs == list(range(1, min(times, 14) + 1))
 
 
 @pytest.mark.parametrize("taken", [ORDERS, ORDERS.upper(), SHOP])
