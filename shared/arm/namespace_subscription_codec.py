@@ -122,6 +122,7 @@ OF_NAMESPACE_TOPIC = SubscriptionForm(
     _read_form,
     _patched,
     _render,
+    TYPE,
     patch_status=200,
     has_links=False,
 )

@@ -70,6 +70,7 @@ class SubscriptionForm(NamedTuple):
     read: Callable[[Section, SubscriptionRequest], dict[str, Any]]  # the form's own members
     patched: Callable[[Document, object], object]  # the body of the PUT with a PATCH's effect
     render: Callable[[Document, ParentTopic], Document]
+    monitored_type: str  # as Azure Monitor names these subscriptions
     patch_status: int  # that clients expect
     has_links: bool = True  # by which an endpoint can be validated later
 

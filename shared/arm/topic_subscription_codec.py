@@ -117,7 +117,11 @@ def _render_retry_policy(
     }
 
 
-NESTED = SubscriptionForm(to_parent_topic, _read_form, _patched, _render, patch_status=201)
+NESTED = SubscriptionForm(
+    to_parent_topic, _read_form, _patched, _render, EXTENSION_TYPE, patch_status=201
+)
 EXTENSION = NESTED._replace(render=_render_extension)
 OF_SOURCE = EXTENSION._replace(parent_of=to_source_parent)
-OF_SYSTEM_TOPIC = NESTED._replace(parent_of=to_system_parent_topic, render=_render_of_system_topic)
+OF_SYSTEM_TOPIC = NESTED._replace(
+    parent_of=to_system_parent_topic, render=_render_of_system_topic, monitored_type=SYSTEM_TYPE
+)

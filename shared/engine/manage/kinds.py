@@ -16,7 +16,7 @@ from shared.arm import system_topic_codec as system_topics
 from shared.arm import topic_codec as topics
 from shared.arm.network_rules_codec import to_networks
 from shared.arm.subscription_codec import is_readable
-from shared.arm.system_topic_codec import LOCATION, source_of, topic_of
+from shared.arm.system_topic_codec import LOCATION, source_fault, source_of, topic_of
 from shared.arm.tracked_resource import account_of, patched_resource, render_tracked
 from shared.engine.manage.call import Call, not_found
 from shared.engine.manage.tracked_resources import TrackedResources
@@ -39,6 +39,7 @@ class CustomTopics(TrackedResources):
 
     noun = "topic"
     kind = topics.KIND
+    monitored_type = topics.TYPE
     partition = CUSTOM_TOPICS
 
     def parse(self, call: Call, body: object, existing: Document | None) -> Document:
@@ -57,6 +58,7 @@ class Namespaces(TrackedResources):
 
     noun = segment = "namespace"
     kind = namespaces.KIND
+    monitored_type = namespaces.TYPE
     partition = NAMESPACES
 
     def parse(self, call: Call, body: object, existing: Document | None) -> Document:
@@ -80,6 +82,7 @@ class NamespaceTopics(TrackedResources):
     """The topics of namespaces."""
 
     noun = "topic"
+    monitored_type = namespaces.TOPIC_TYPE
     partition = NAMESPACE_TOPICS
 
     parent: Namespaces
@@ -130,6 +133,7 @@ class SystemTopics(TrackedResources):
 
     noun = "system_topic"
     kind = system_topics.KIND
+    monitored_type = system_topics.TYPE
     partition = SYSTEM_TOPICS
     has_keys = False
 
@@ -203,6 +207,7 @@ class Sources:
 
     type: str
     system_topics: SystemTopics
+    monitored_type = SystemTopics.monitored_type
     partition = SYSTEM_TOPICS
     parent = None
 
@@ -213,7 +218,7 @@ class Sources:
     def find(self, call: Call) -> Resource:
         """Return the source of the path, which must be known, and under no other id."""
         asked, name = self.arm_id(call), self.topic_name(call)
-        if fault := system_topics.source_fault(asked, self.system_topics.deployment):
+        if fault := source_fault(asked, self.system_topics.deployment):
             raise InvalidDocument(fault)
         known = self.system_topics.source(topic_of(asked))
         if known is None:

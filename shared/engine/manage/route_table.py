@@ -9,22 +9,10 @@ from functools import partial
 from typing import TypeVar
 
 from shared.arm.deployment_capabilities import DeploymentCapabilities
-from shared.arm.namespace_codec import TOPIC_TYPE as NAMESPACE_TOPIC_TYPE
-from shared.arm.namespace_codec import TYPE as NAMESPACE_TYPE
 from shared.arm.namespace_subscription_codec import OF_NAMESPACE_TOPIC
-from shared.arm.namespace_subscription_codec import TYPE as NAMESPACE_SUBSCRIPTION_TYPE
 from shared.arm.subscription_codec import SubscriptionForm
 from shared.arm.system_topic_codec import DEPLOYMENT_TYPE, SOURCE_TYPE
-from shared.arm.system_topic_codec import TYPE as SYSTEM_TOPIC_TYPE
-from shared.arm.topic_codec import TYPE as TOPIC_TYPE
-from shared.arm.topic_subscription_codec import (
-    EXTENSION,
-    EXTENSION_TYPE,
-    NESTED,
-    OF_SOURCE,
-    OF_SYSTEM_TOPIC,
-    SYSTEM_TYPE,
-)
+from shared.arm.topic_subscription_codec import EXTENSION, NESTED, OF_SOURCE, OF_SYSTEM_TOPIC
 from shared.clock import Clock
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.manage import arm_stubs
@@ -122,25 +110,23 @@ class RouteTable:
         below, extensions = "eventSubscriptions", f"{_PROVIDER}/eventSubscriptions"
         return (
             *_stubs(self.deployment),
-            *self._tracked(_TOPIC, TOPIC_TYPE, topics),
+            *self._tracked(_TOPIC, topics),
             route(f"{_TOPIC}/matches", POST=partial(match_events, nested, topics.check)),
-            *self._of_subscriptions(f"{_TOPIC}/{below}", EXTENSION_TYPE, nested),
-            *self._of_subscriptions(f"{_TOPIC}/{extensions}", EXTENSION_TYPE, extension),
-            *self._tracked(_NAMESPACE, NAMESPACE_TYPE, namespaces, members=of_namespaces),
-            *self._tracked(_NAMESPACE_TOPIC, NAMESPACE_TOPIC_TYPE, of_namespaces),
+            *self._of_subscriptions(f"{_TOPIC}/{below}", nested),
+            *self._of_subscriptions(f"{_TOPIC}/{extensions}", extension),
+            *self._tracked(_NAMESPACE, namespaces, members=of_namespaces),
+            *self._tracked(_NAMESPACE_TOPIC, of_namespaces),
             route(
                 f"{_NAMESPACE_TOPIC}/matches",
                 POST=partial(match_events, namespaced, of_namespaces.check),
             ),
-            *self._of_subscriptions(
-                f"{_NAMESPACE_TOPIC}/{below}", NAMESPACE_SUBSCRIPTION_TYPE, namespaced
-            ),
-            *self._tracked(_SYSTEM_TOPIC, SYSTEM_TOPIC_TYPE, system_topics),
-            *self._of_subscriptions(f"{_SYSTEM_TOPIC}/{below}", SYSTEM_TYPE, of_system_topics),
-            *self._metrics(_ACCOUNT, SYSTEM_TOPIC_TYPE, of_accounts.topics),
-            *self._of_subscriptions(f"{_ACCOUNT}/{extensions}", EXTENSION_TYPE, of_accounts),
-            *self._metrics(_DEPLOYMENT, SYSTEM_TOPIC_TYPE, of_deployment.topics),
-            *self._of_subscriptions(f"{_DEPLOYMENT}/{extensions}", EXTENSION_TYPE, of_deployment),
+            *self._of_subscriptions(f"{_NAMESPACE_TOPIC}/{below}", namespaced),
+            *self._tracked(_SYSTEM_TOPIC, system_topics),
+            *self._of_subscriptions(f"{_SYSTEM_TOPIC}/{below}", of_system_topics),
+            *self._metrics(_ACCOUNT, of_accounts.topics),
+            *self._of_subscriptions(f"{_ACCOUNT}/{extensions}", of_accounts),
+            *self._metrics(_DEPLOYMENT, of_deployment.topics),
+            *self._of_subscriptions(f"{_DEPLOYMENT}/{extensions}", of_deployment),
             *self._replays(),
             route(f"{_GROUP}/{_PROVIDER}/holds", GET=lists.holds),
             *_lists(_SUBSCRIPTION, lists),
@@ -149,11 +135,7 @@ class RouteTable:
         )
 
     def _tracked(
-        self,
-        path: str,
-        type_name: str,
-        kind: TrackedResources,
-        members: NamespaceTopics | None = None,
+        self, path: str, kind: TrackedResources, members: NamespaceTopics | None = None
     ) -> Iterator[Route]:
         yield from _documents(path, kind)
         if kind.parent is None:
@@ -162,11 +144,9 @@ class RouteTable:
         if kind.has_keys:
             yield route(f"{path}/listKeys", POST=kind.list_keys)
             yield route(f"{path}/regenerateKey", POST=kind.regenerate_key)
-        yield from self._metrics(path, type_name, kind, members)
+        yield from self._metrics(path, kind, members=members)
 
-    def _of_subscriptions(
-        self, path: str, type_name: str, subscriptions: Subscriptions
-    ) -> tuple[Route, ...]:
+    def _of_subscriptions(self, path: str, subscriptions: Subscriptions) -> tuple[Route, ...]:
         """Return the routes of event subscriptions in one form."""
         history = EventHistory(
             subscriptions=subscriptions,
@@ -186,7 +166,7 @@ class RouteTable:
         one = f"{path}/{{name}}"
         return (
             *_documents(one, subscriptions),
-            *self._metrics(one, type_name, subscriptions.topics),
+            *self._metrics(one, subscriptions.topics, subscriptions.form),
             route(f"{one}/attempts", GET=history.attempts),
             route(f"{one}/failures", GET=history.failures),
             route(f"{one}/forecast", GET=partial(forecast_event, subscriptions, self.terms)),
@@ -202,10 +182,14 @@ class RouteTable:
         )
 
     def _metrics(
-        self, path: str, type_name: str, topics: Topics, members: NamespaceTopics | None = None
+        self,
+        path: str,
+        topics: Topics,
+        form: SubscriptionForm | None = None,
+        members: NamespaceTopics | None = None,
     ) -> tuple[Route, ...]:
         monitored = MonitoredResources(
-            type=type_name,
+            type=form.monitored_type if form else topics.monitored_type,
             topics=topics,
             members=members,
             resources=self.resources,

@@ -30,6 +30,7 @@ class TrackedResources(ABC):
 
     noun: ClassVar[str]  # in the log
     kind: ClassVar[str]  # in ARM ids
+    monitored_type: ClassVar[str]  # as Azure Monitor names it
     segment: ClassVar[str] = "topic"  # of a route, which has the name
     partition: ClassVar[str]  # where its documents are stored
     has_keys: ClassVar[bool] = True  # without them only the app publishes to it
