@@ -33,6 +33,16 @@ from tests.unit.arm.documents import (
 )
 
 
+def test_members_of_a_webhook_are_shown_but_the_secret() -> None:
+    size = {"maxEventsPerBatch": 1, "preferredBatchSizeInKilobytes": 1024}
+    given = webhook(**size, minimumTlsVersionAllowed="1.2")
+
+    shown = rendered(subscription(destination=given))["destination"]
+
+    hidden = {"endpointUrl": None, "endpointBaseUrl": "https://crm.example/hook"}
+    assert shown["properties"] == given["properties"] | hidden
+
+
 def test_members_without_effect_are_ignored() -> None:
     body = {
         "unknown": 1,
