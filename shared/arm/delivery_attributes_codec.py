@@ -195,10 +195,15 @@ def _parse_dynamic(properties: Section, schema: InputSchema) -> dict[str, Any]:
 
 
 def parse_rotation(body: object) -> str | None:
-    """Read the text that a rotation is given as secret; ``None``: the deployment makes one."""
+    """Read the secret that a rotation is given; ``None``: the deployment makes one."""
     root = root_section(body)
     root.refuse_others(_SECRET)
     secret = root.text(_SECRET)
+    if secret is not None:
+        try:
+            rotated((), secret)
+        except ValueError as error:
+            root.refuse(_SECRET, f"{_SECRET} {error}.")
     raise_faults(root.faults)
     return secret
 
@@ -210,7 +215,7 @@ def with_new_secret(stored: Document, new: str) -> Document:
     The version that is in force while consent is awaited gets it, too.
 
     Raises:
-        InvalidDocument: its deliveries are not signed, or *new* is no secret, or no new one.
+        InvalidDocument: its deliveries are not signed, or it has that secret already.
     """
     if not to_signing(attribute_mappings(stored["properties"]["destination"])):
         raise InvalidDocument(_UNSIGNED)
@@ -224,7 +229,7 @@ def _with_new_secret(properties: Document, new: str) -> Document:
         try:
             value = rotated(to_signing([mapping]), new)
         except ValueError as error:
-            raise InvalidDocument(f"{_SECRET} {error}.", target=_SECRET) from None
+            raise InvalidDocument(f"{_SECRET} {error}.") from None
         return {**mapping, "properties": {**mapping["properties"], "value": value}}
 
     destination = properties["destination"]

@@ -104,7 +104,7 @@ class SubscriptionActions:
         The body may have the ``secret``. The answer is the only one that shows it.
         """
         given = parse_rotation(read_json(call.body or b"{}"))
-        secret = to_secret(self.subscriptions.new_key()) if given is None else given
+        secret = given or to_secret(self.subscriptions.new_key())
         self.subscriptions.change(
             call, "rotateSecret", lambda stored: with_new_secret(stored, secret)
         )
