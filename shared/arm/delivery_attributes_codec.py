@@ -102,7 +102,7 @@ def is_ours(name: object) -> bool:
 
 
 def to_limits(stored: Sequence[Document]) -> RequestLimits:
-    """Return the limits of requests among stored mappings."""
+    """Return the limits of requests in mappings; `ValueError`: they have another form."""
     given = {
         mapping["name"].casefold(): parse_limit(mapping["properties"]["value"])
         for mapping in stored
@@ -112,7 +112,12 @@ def to_limits(stored: Sequence[Document]) -> RequestLimits:
 
 
 def to_signing(stored: Sequence[Document]) -> tuple[str, ...]:
-    """Return the secrets that sign deliveries, the newest first; empty: they are not signed."""
+    """
+    Return the secrets that sign deliveries, the newest first; empty: they are not signed.
+
+    Raises:
+        ValueError: they have another form.
+    """
     for mapping in stored:
         if is_signature(mapping["name"]):
             return parse_secrets(mapping["properties"]["value"])

@@ -75,7 +75,7 @@ class Handshakes:
     sleep: Callable[[float], None]  # seconds
 
     def perform(self, subscription: EventSubscription, link_base: str | None) -> Consent:
-        """Send the handshake request; repeat it while the endpoint does not answer."""
+        """Ask for consent, again while there is no answer; `HandshakeFailed`: it is refused."""
         secret = self.new_key().translate(_URL_SAFE)
         link = Link(subscription.topic, subscription.name, secret)
         asked = build_challenge(

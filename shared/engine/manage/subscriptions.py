@@ -235,7 +235,7 @@ class Subscriptions:
         return self.form.parent_of(found.document, self.deployment) if found else None
 
     def named(self, call: Call, topic: ParentTopic) -> Resource:
-        """Return the subscription that the path of *call* names."""
+        """Return the subscription of the path; `UnreadableDocument`: its row can't be read."""
         return self._readable(call, self._stored(topic, call))
 
     def listed(self, topic: ParentTopic) -> Sequence[Resource]:

@@ -156,7 +156,7 @@ class TrackedResources(ABC):
         return answer_what_if(before, after, is_same=bool(existing and existing.document == wanted))
 
     def named(self, call: Call) -> Resource:
-        """Return the resource that the path of *call* names."""
+        """Return the resource of the path; `UnreadableDocument`: its row can't be read."""
         found = self.find(call)
         if found is None:
             raise self.not_found(call)
