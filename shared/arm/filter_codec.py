@@ -78,7 +78,7 @@ def _parse_all_advanced(section: Section, name: str, schema: InputSchema) -> lis
         section.refuse(name, f"There can be at most {MAX_FILTERS} advanced filters.")
         return []
     stored = [_parse_advanced(each, schema) for each in sections]
-    values = sum(len(each.get("values", "1" if "value" in each else "")) for each in stored)
+    values = sum(len(each.get("values", ())) + ("value" in each) for each in stored)
     if values > MAX_VALUES:
         section.refuse(
             name,
