@@ -72,6 +72,7 @@ def test_members_that_clients_send_are_given_back() -> None:
         ({"type": "systemassigned, userassigned"}, {"type": "SystemAssigned, UserAssigned"}),
         ({"type": "None"}, {"type": "None"}),
         ({"userAssignedIdentities": {USER: None}}, {"userAssignedIdentities": {USER: {}}}),
+        ({"userAssignedIdentities": {}}, {}),
     ],
 )
 def test_identities_are_written_as_azure_does(given: object, shown: object) -> None:
