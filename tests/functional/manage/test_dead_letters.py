@@ -14,9 +14,10 @@ from shared.deadletter.blob_summary import BlobSummary
 from shared.deadletter.paths import dead_letter_path
 from shared.deadletter.reader import MAX_BLOB
 from shared.engine.operations.dead_letter_blobs import MAX_LISTINGS
+from shared.engine.operations.operator_authorization import Operators
 from shared.subscriptions.subscription import DeadLetterDestination
 from tests.azure_dead_letters import ADDED, EVENT
-from tests.functional.manage.arm_api import CRM, ORDERS, SHOP_CRM, ArmApi, hook, push
+from tests.functional.manage.arm_api import CRM, KEY, ORDERS, SHOP_CRM, ArmApi, hook, push
 from tests.unit.arm.documents import dead_letter
 
 CONTAINER = "dead"
@@ -84,6 +85,16 @@ def test_a_blob_is_listed_with_what_its_summary_tells(crm: ArmApi):
         "fault": None,
     }
     assert page == {"container": CONTAINER, "account": "acct", "value": [blob], "nextLink": None}
+
+
+def test_a_reader_is_shown_no_event_of_a_blob(crm: ArmApi) -> None:
+    written(crm, summary=SUMMARY._replace(first="Placed /o/7"))
+    crm.reconfigure(operators=Operators(admin_key=KEY, reader_key="reader-key"))
+
+    answer = crm.call("GET", BLOBS, headers={"authorization": "Bearer reader-key"})
+
+    (blob,) = json.loads(answer.body)["value"]
+    assert (blob["events"], blob["firstEvent"]) == (3, None)
 
 
 def test_a_list_reads_no_blob_and_names_those_without_a_summary(crm: ArmApi):
