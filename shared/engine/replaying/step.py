@@ -8,6 +8,7 @@ recorded. The message of the next step is stored before this one's is deleted.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -150,6 +151,8 @@ class _Step:
         self._began_at = ports.clock.now()
         self._put_count = self._blob_count = 0
         self._is_over = False
+        # By target: an event that is resent has a dead letter for each time that it failed.
+        self._put_once: defaultdict[SubscriptionKey, set[str]] = defaultdict(set)
 
     def run(self) -> None:
         """Go on through the sources until the step has done its share; store what follows."""
@@ -254,6 +257,7 @@ class _Step:
             most=job.rate,
             replayed=mark.replayed(job),
             left_out=partial(left_out, self._ports.topics, job, source, blob),
+            put_once=self._put_once[target.subscription.key] if job.selection.event else None,
         )
         for batch in batches.of(found, job.position):
             count = len(batch.texts)
