@@ -68,7 +68,7 @@ class ReplayStep:
     number: int
 
 
-class NewerMessage(NamedTuple):
+class OtherVersion(NamedTuple):
     """A message of a newer version of the app, which only that version can read."""
 
     version: int

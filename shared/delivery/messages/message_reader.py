@@ -15,7 +15,7 @@ from shared.delivery.messages.message import (
     VERSION,
     DeadLetterNote,
     MessagePart,
-    NewerMessage,
+    OtherVersion,
     ReplayStep,
 )
 from shared.delivery.messages.packing import (
@@ -42,7 +42,7 @@ from shared.subscriptions.subscription import (
 _DAMAGED = (ValueError, TypeError, LookupError, OverflowError, RecursionError, zlib.error)
 
 
-def decode(text: str | bytes) -> tuple[MessagePart, ...] | NewerMessage | ReplayStep:
+def decode(text: str | bytes) -> tuple[MessagePart, ...] | OtherVersion | ReplayStep:
     """
     Read a queue message: its parts, one for each subscription.
 
@@ -53,7 +53,7 @@ def decode(text: str | bytes) -> tuple[MessagePart, ...] | NewerMessage | Replay
         wire = json.loads(text)
         version = _number(wire["pushgrid"], 1)
         if version > VERSION:
-            return NewerMessage(version)
+            return OtherVersion(version)
         if "job" in wire:
             return ReplayStep(job=_text(wire["job"]), number=_number(wire["number"], 1))
         return tuple(_parts(wire if "parts" in wire else _as_one_part(wire)))

@@ -12,7 +12,7 @@ from shared.clock import Clock
 from shared.delivery.furthest import Bounds
 from shared.delivery.messages.message import (
     MessagePart,
-    NewerMessage,
+    OtherVersion,
     ReplayStep,
     bounded_message,
 )
@@ -20,7 +20,7 @@ from shared.delivery.messages.message_reader import decode
 from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.parts import texts_of
 from shared.engine.delivering.poison_records import PoisonRecords
-from shared.engine.delivering.requeue import NEWER_AGAIN_IN
+from shared.engine.delivering.requeue import OTHER_VERSION_AGAIN_IN
 from shared.engine.ports import PayloadStore, Queue, Received, Receiver
 from shared.errors import MalformedMessage, StorageUnavailable, Unstorable
 
@@ -158,18 +158,18 @@ class Intake:
         """Return the parts of a message; none if it is left where it is, or was recorded."""
         try:
             parts = self._decode(queue, received)
-            if isinstance(parts, NewerMessage):
-                self.receiver.hide(queue, received, NEWER_AGAIN_IN)
+            if isinstance(parts, OtherVersion):
+                self.receiver.hide(queue, received, OTHER_VERSION_AGAIN_IN)
                 return ()
         except StorageUnavailable as error:  # It comes again; the others go on.
             telemetry.error("message.unhandled", queue=queue, detail=str(error))
             return ()
         return parts
 
-    def _decode(self, queue: Queue, received: Received) -> tuple[MessagePart, ...] | NewerMessage:
+    def _decode(self, queue: Queue, received: Received) -> tuple[MessagePart, ...] | OtherVersion:
         try:
             parts = decode(received.text)
-            if not isinstance(parts, NewerMessage):
+            if not isinstance(parts, OtherVersion):
                 bounds = Bounds(self.clock.now())
                 parts = tuple(bounded_message(each, bounds) for each in _deliveries(queue, parts))
                 self.clock_records.bounded(bounds, parts[0].key)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.delivery.delivery import Origin
-from shared.delivery.messages.message import VERSION, NewerMessage, ReplayStep
+from shared.delivery.messages.message import VERSION, OtherVersion, ReplayStep
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.message_writer import encode, encode_step, with_blob
 from shared.delivery.messages.packing import MAX_BLOBS
@@ -90,7 +90,7 @@ def test_a_damaged_step_is_refused(members: dict[str, Any]) -> None:
 def test_a_newer_version_is_left_to_a_newer_app() -> None:
     newer = VERSION + 1
 
-    assert decode(compact({"pushgrid": newer, "something": "else"})) == NewerMessage(newer)
+    assert decode(compact({"pushgrid": newer, "something": "else"})) == OtherVersion(newer)
 
 
 def _with_headers(headers: object) -> str:
