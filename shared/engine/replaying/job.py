@@ -177,20 +177,14 @@ class ReplayJob:
 
 def to_document(job: ReplayJob) -> dict[str, Any]:
     batch, selection = job.under_way, job.selection
-    members = asdict(job)
-    if not job.unproven:
-        del members["unproven"]  # An instance of an older version can read the row.
-    chosen = asdict(selection)
-    if selection.event is None:
-        del chosen["event"]  # likewise
-    return members | {
+    return asdict(job) | {
         "sources": [list(each) for each in job.sources],
         "faults": [list(each) for each in job.faults],
         "position": list(job.position),
         "to": job.to and list(job.to),
         "under_way": batch and [batch.number, batch.path, spans_of(batch.records)],
         "selection": {
-            **chosen,
+            **asdict(selection),
             "since": optional_timestamp(selection.since),
             "until": optional_timestamp(selection.until),
         },

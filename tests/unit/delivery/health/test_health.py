@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -22,7 +20,6 @@ from shared.delivery.health.endpoint_health import (
     claim_probe,
     return_probe,
 )
-from shared.delivery.health.health_document import document_of, health_of
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import DeliveryTerms
 from tests.builders import terms
@@ -271,18 +268,3 @@ def test_the_time_since_the_success_is_scaled() -> None:
 
     assert before.is_isolated(seen(BUSY, 0.9), terms(time_scale=10))
     assert not before.is_isolated(seen(BUSY, 1), terms(time_scale=10))
-
-
-def test_a_hold_that_an_earlier_version_stored_is_read() -> None:
-    """It stored neither the cause nor when the hold began."""
-    health = after(replace(seen(Outcome.NOT_FOUND), cause="404 NotFound"))
-    document: dict[str, Any] = json.loads(json.dumps(document_of(health)))
-    assert health_of(document) == health
-    assert health.hold
-    assert health.hold.cause == "404 NotFound"
-
-    del document["hold"]["cause"], document["hold"]["beganAt"]
-
-    assert health_of(document) == replace(
-        health, hold=replace(health.hold, cause="", first_failed_at=None)
-    )
