@@ -34,7 +34,6 @@ from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason
 from shared.delivery.requests.push_request import dead_letter_headers
 from shared.subscriptions.subscription import (
-    UNMATCHED,
     DeadLetterDestination,
     DeliverySchema,
     DynamicHeader,
@@ -81,19 +80,6 @@ def test_a_message_is_ascii_and_legal_xml_without_metadata_names(message: Messag
         assert text.isascii()
         assert text.isprintable()
         assert not {name.lower() for name in json.loads(text)} & {n.lower() for n in METADATA}
-
-
-def test_like_events_take_one_line() -> None:
-    """docs/decisions.md, Subscriptions share a message: counters are run lengths."""
-    tried = an_attempt()
-    group = [a_delivery(number, attempts=1, last=tried) for number in range(4)]
-    group += [a_delivery(4, attempts=2, last=tried), a_delivery(6, attempts=2, last=tried)]
-
-    written = wire(a_message(group))
-
-    assert written["events"] == [[0, [0, 5, 1, 1]]]
-    ((*_, places, counters),) = written["parts"]
-    assert (places, [counted[:2] for counted in counters]) == ([0, 6], [[4, 1], [2, 2]])
 
 
 @pytest.mark.parametrize("size", range(600, 720, 10))
@@ -316,9 +302,3 @@ def test_a_dead_letter_with_all_its_headers_fits_into_a_queue_message() -> None:
     assert note.headers
     assert len(message) < 64 * 1024
     assert read(message).dead_letter == note
-
-
-def test_what_is_still_to_be_matched_has_no_generation() -> None:
-    kept = a_message(generation=UNMATCHED)
-
-    assert read(encode(kept)[0]) == kept
