@@ -323,10 +323,6 @@ def test_records_are_read_from_any_on():
     assert [*elements(body, 9)] == []
 
 
-def test_an_empty_blob_has_no_dead_letters():
-    assert read_blob(b"[]") == []
-
-
 @given(json_values)
 def test_any_json_is_read_or_said_to_be_unreadable(value: object):
     try:

@@ -58,15 +58,12 @@ def test_no_rule_makes_a_longer_hold(profile: str, failures: list[Outcome]) -> N
             assert bounded_health(health, Bounds(START)) == health
 
 
-def test_nothing_that_is_put_back_waits_longer() -> None:
-    assert longest_wait(0) == LONGEST_REQUEUE
-
-
 @pytest.mark.parametrize(
-    ("attempts", "hours"), [(7, 2.0), (8, 6.0), (9, 12.0), (10, 24.0), (40, 24.0)]
+    ("attempts", "hours"),
+    [(0, 1 / 12), (7, 2.0), (8, 6.0), (9, 12.0), (10, 24.0), (40, 24.0)],
 )
 def test_a_late_attempt_may_wait_for_long(attempts: int, hours: float) -> None:
-    """Twice its step: `Retry-After`."""
+    """Twice its step, for `Retry-After`; what is requeued untried, five minutes."""
     assert longest_wait(attempts) == hours * HOUR
 
 

@@ -26,7 +26,7 @@ from shared.delivery.policy import (
 )
 from shared.delivery.profiles import PROFILES
 from shared.http import Failure, NotAnswered
-from tests.builders import DEAD, a_delivery, an_outcome, terms
+from tests.builders import a_delivery, an_outcome, terms
 
 NO_ANSWER = an_outcome(Outcome.GENERIC_ERROR, None)  # the one without a probation
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
@@ -60,14 +60,6 @@ def test_what_is_due_is_pushed_unless_it_is_too_old_or_used_up(
     assert before_attempt(a_delivery(attempts=attempts), rules, START + age) == verdict
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_every_code_that_is_never_retried_has_a_reason(profile: str) -> None:
-    rules = terms(profile=profile, dead_letter=DEAD)
-    for status in rules.rules.never_retried:
-        decision = decide(a_delivery(attempts=1), outcome_of(status), rules, START, 0)
-        assert isinstance(decision, End), status
-
-
 def test_every_other_answer_is_retried() -> None:
     """Contract §3.2: among them redirects, 404 for webhooks, 410, 414 and 429."""
     failures = [status for status in range(100, 600) if status not in range(200, 205)]
@@ -94,12 +86,6 @@ def test_of_what_can_go_wrong_in_a_namespace_most_is_final() -> None:
 
     unreachable = {Failure.RESOLUTION, Failure.SOCKET, Failure.TLS, Failure.TIMED_OUT}
     assert final == {*unreachable, Failure.UNSENDABLE, Failure.UNAUTHORIZED}
-
-
-def test_a_success_is_delivered_even_at_the_last_attempt() -> None:
-    decision = decide(a_delivery(attempts=30), outcome_of(202), terms(), START, 0.0)
-
-    assert decision == Delivered()
 
 
 @pytest.mark.parametrize(
@@ -147,7 +133,6 @@ def test_the_time_scale_divides_every_wait_and_no_reason(scale: int) -> None:
         assert quick.why == slow.why
 
 
-SECOND = timedelta(seconds=1)
 BUSY = an_outcome(Outcome.BUSY, 503)
 
 
@@ -176,19 +161,11 @@ def test_seconds_and_the_three_forms_of_a_date_are_understood(text: str, seconds
         None,
         "",
         "-5",
-        "+5",
         "1.5",
-        "1e3",
-        "5 s",
-        "45, 60",
         "²",
-        "٣",
         "soon",
-        "inf",
-        "nan",
         "2026-02-09T12:00:45Z",
         "Mon, 30 Feb 2026 12:00:45 GMT",
-        "Mon, 09 Feb 2026 25:00:45 GMT",
         "Mon, 09 Feb 2026 12:00:45 CET",
         "Mon, 09 Feb 2026 12:00:45",
     ],
