@@ -88,6 +88,12 @@ def test_of_what_can_go_wrong_in_a_namespace_most_is_final() -> None:
     assert final == {*unreachable, Failure.UNSENDABLE, Failure.UNAUTHORIZED}
 
 
+def test_a_success_is_delivered_even_at_the_last_attempt() -> None:
+    decision = decide(a_delivery(attempts=30), outcome_of(202), terms(), START, 0.0)
+
+    assert decision == Delivered()
+
+
 @pytest.mark.parametrize(
     ("attempts", "outcome", "why"),
     [
