@@ -221,8 +221,6 @@ def _latest(one: datetime | None, other: datetime | None) -> datetime | None:
 def bounded_health(health: Health, bounds: Bounds) -> Health:
     """Return *health* with no time further ahead than a rule could put it; usually unchanged."""
     hold, released_at, counted_from = health.hold, health.released_at, health.counted_from
-    if hold is None and released_at is None and counted_from is None:
-        return health
     return replace(
         health,
         hold=hold and _bounded(hold, bounds),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,24 +32,16 @@ class Load(NamedTuple):
     size: int = 0  # in characters of events
 
     def plus(self, other: Load) -> Load:
-        return Load(
-            self.requests + other.requests,
-            self.deliveries + other.deliveries,
-            self.size + other.size,
-        )
+        return Load(*map(operator.add, self, other))
 
     def minus(self, other: Load) -> Load:
-        return Load(
-            self.requests - other.requests,
-            self.deliveries - other.deliveries,
-            self.size - other.size,
-        )
+        return Load(*map(operator.sub, self, other))
 
     def exceeds(self, limit: Load) -> bool:
-        return any(one > most for one, most in zip(self, limit, strict=True))
+        return any(map(operator.gt, self, limit))
 
     def reaches(self, limit: Load) -> bool:
-        return any(one >= most for one, most in zip(self, limit, strict=True))
+        return any(map(operator.ge, self, limit))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -77,9 +77,6 @@ class WriteDeadLetters:
         Write all visible dead letters; delete messages only after their blob is stored.
 
         Before that, too, the notice for subscribers of the blob's account is stored.
-
-        Raises:
-            StorageUnavailable, Exception: what failed stays, or became a record.
         """
         fault, began_at = None, self.clock.now()
         topic_of = cache(self.notices.topic)  # It reads subscriptions: once a run.

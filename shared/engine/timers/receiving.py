@@ -145,34 +145,26 @@ class Intake:
     def _quarantine(
         self, queue: Queue, received: Received, reason: str, events: Sequence[str | None] = ()
     ) -> None:
-        """
-        Record a message that can't be handled, then delete it.
-
-        Raises:
-            StorageUnavailable: the message becomes visible again later.
-        """
         self.records.write(queue, received.text, reason, events)
         self.receiver.delete(queue, received)
 
     def _read(self, queue: Queue, received: Received) -> tuple[MessagePart, ...]:
         """Return the parts of a message; none if it is left where it is, or was recorded."""
         try:
-            parts = self._decode(queue, received)
-            if isinstance(parts, OtherVersion):
-                self.receiver.hide(queue, received, OTHER_VERSION_AGAIN_IN)
-                return ()
+            return self._decode(queue, received)
         except StorageUnavailable as error:  # It comes again; the others go on.
             telemetry.error("message.unhandled", queue=queue, detail=str(error))
             return ()
-        return parts
 
-    def _decode(self, queue: Queue, received: Received) -> tuple[MessagePart, ...] | OtherVersion:
+    def _decode(self, queue: Queue, received: Received) -> tuple[MessagePart, ...]:
         try:
-            parts = decode(received.text)
-            if not isinstance(parts, OtherVersion):
-                bounds = Bounds(self.clock.now())
-                parts = tuple(bounded_message(each, bounds) for each in _deliveries(queue, parts))
-                self.clock_records.bounded(bounds, parts[0].key)
+            found = decode(received.text)
+            if isinstance(found, OtherVersion):
+                self.receiver.hide(queue, received, OTHER_VERSION_AGAIN_IN)
+                return ()
+            bounds = Bounds(self.clock.now())
+            parts = tuple(bounded_message(each, bounds) for each in _deliveries(queue, found))
+            self.clock_records.bounded(bounds, parts[0].key)
         except MalformedMessage as error:
             self._quarantine(queue, received, str(error))
             return ()
