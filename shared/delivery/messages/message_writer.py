@@ -53,12 +53,6 @@ def encode_together(parts: Iterable[MessagePart]) -> Iterator[tuple[_Together, s
         yield from _Packing().messages(group)
 
 
-def encode_parts(message: MessagePart) -> Iterator[tuple[MessagePart, str]]:
-    """Yield what `encode_together` makes of one part: its pieces, with their texts."""
-    for (part,), text in encode_together([message]):
-        yield part, text
-
-
 def encode(message: MessagePart) -> list[str]:
     """Return the texts of what `encode_together` makes of one part."""
     return [text for _, text in encode_together([message])]

@@ -22,7 +22,7 @@ from shared.delivery.furthest import (
 from shared.delivery.health.endpoint_health import Health, Hold, bounded_health, claim_probe
 from shared.delivery.messages.message import bounded_message
 from shared.delivery.outcome import DeliveryOutcome, Outcome
-from shared.delivery.policy import End, Go, before_attempt, default_terms, retry
+from shared.delivery.policy import End, before_attempt, default_terms, retry
 from shared.delivery.profiles import PROFILES
 from tests.builders import ORIGIN, a_delivery, a_message, a_note, an_attempt, terms
 from tests.unit.delivery.observed import LATEST as LATEST_TERMS
@@ -138,5 +138,5 @@ def test_nothing_ends_by_time_to_live_soon_after_a_jump() -> None:
 
     assert isinstance(before_attempt(a_delivery(), LATEST_TERMS, at), End)
     unsettled = replace(LATEST_TERMS, ends_by_age=False)
-    assert isinstance(before_attempt(a_delivery(), unsettled, at), Go)
+    assert before_attempt(a_delivery(), unsettled, at) is None
     assert isinstance(before_attempt(a_delivery(attempts=30), unsettled, at), End)

@@ -17,7 +17,6 @@ from shared.delivery.policy import (
     Delivered,
     End,
     EndReason,
-    Go,
     RetryAt,
     asked_wait,
     before_attempt,
@@ -43,17 +42,17 @@ EXHAUSTED = End(EndReason.MAX_ATTEMPTS, "all 5 attempts made")
 @pytest.mark.parametrize(
     ("attempts", "age", "verdict"),
     [
-        pytest.param(0, 10 * MINUTE - SECOND, Go(), id="just before"),
+        pytest.param(0, 10 * MINUTE - SECOND, None, id="just before"),
         pytest.param(0, 10 * MINUTE, EXPIRED, id="exactly as old"),
         pytest.param(0, 10 * MINUTE + SECOND, EXPIRED, id="older"),
-        pytest.param(4, MINUTE, Go(), id="the last attempt"),
+        pytest.param(4, MINUTE, None, id="the last attempt"),
         pytest.param(5, MINUTE, EXHAUSTED, id="all made"),
         pytest.param(6, MINUTE, EXHAUSTED, id="lowered meanwhile"),
         pytest.param(6, 10 * MINUTE, EXPIRED, id="time to live wins"),
     ],
 )
 def test_what_is_due_is_pushed_unless_it_is_too_old_or_used_up(
-    attempts: int, age: timedelta, verdict: Go | End
+    attempts: int, age: timedelta, verdict: End | None
 ) -> None:
     rules = terms(max_attempts=5, minutes=10)
 
