@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cache, partial
 from typing import Any
 
@@ -45,7 +45,6 @@ from shared.events.topic import Topic, TopicName
 from shared.metrics import Metric
 
 AGAIN_IN = timedelta(minutes=1)  # until a failed destination is tried again
-_NEVER = datetime.min.replace(tzinfo=UTC)
 TIME_PER_TARGET = timedelta(minutes=1)  # of one run: no container delays the others
 
 _TopicOf = Callable[[str], Topic | None]  # of a storage account, if it has subscribers
@@ -54,6 +53,14 @@ _Left = dict[int, ReadMessage]  # the messages of a group that are still to be h
 
 class _DestinationFailed(Exception):
     """A dead-letter destination can't be written to."""
+
+
+@contextmanager
+def _destination() -> Iterator[None]:
+    try:
+        yield
+    except StorageUnavailable as error:
+        raise _DestinationFailed(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +77,9 @@ class WriteDeadLetters:
     new_id: Callable[[], str]
     metrics: Metrics
     notices: BlobNotices
-    _away: dict[str, datetime] = field(default_factory=dict)  # by account: when it did not answer
+    _away: set[str] = field(
+        default_factory=set
+    )  # accounts that did not answer once: they come last
 
     def run(self, deadline: datetime) -> None:
         """
@@ -78,33 +87,27 @@ class WriteDeadLetters:
 
         Before that, too, the notice for subscribers of the blob's account is stored.
         """
-        fault, began_at = None, self.clock.now()
+        fault, away = None, set[str]()
         topic_of = cache(self.notices.topic)  # It reads subscriptions: once a run.
-        for account in [each for each, at in self._away.items() if at > began_at]:
-            del self._away[account]  # The clock was set back: it would be away in every run.
         while taken := self.intake.take(Queue.DEADLETTERS, deadline):
             groups: dict[BlobTarget, list[ReadMessage]] = defaultdict(list)
             for each in taken:
                 groups[BlobTarget.of(each.message).folded].append(each)
-            write = partial(self._write_group, began_at, deadline, topic_of)
+            write = partial(self._write_group, deadline, topic_of, away)
             # Accounts that did not answer come last, and are asked once a run: each takes seconds.
-            ordered = [groups[target] for target in sorted(groups, key=self._last_away)]
+            ordered = sorted(groups.values(), key=lambda group: _account_of(group) in self._away)
             failed = self.intake.for_each(Queue.DEADLETTERS, ordered, write, deadline)
             fault = fault or failed
         if fault:
             raise fault
 
     def _write_group(
-        self,
-        began_at: datetime,
-        deadline: datetime,
-        topic_of: _TopicOf,
-        group: list[ReadMessage],
+        self, deadline: datetime, topic_of: _TopicOf, away: set[str], group: list[ReadMessage]
     ) -> None:
         """Write one subscription's blobs; what fails or is not reached stays for the next run."""
-        target = BlobTarget.of(group[0].message)
+        target, account = BlobTarget.of(group[0].message), _account_of(group)
         until = min(deadline, self.clock.now() + TIME_PER_TARGET)
-        if self._last_away(target) >= began_at:
+        if account in away:
             for each in group:
                 self._keep_or_drop(each)
             return
@@ -118,23 +121,14 @@ class WriteDeadLetters:
                 self._write_batch(target, batch, left, topic_of)
         except _DestinationFailed as error:
             defer = self._keep_or_drop
+            if isinstance(error.__cause__, StorageUnreachable):
+                away.add(account)
+                self._away.add(account)
             telemetry.error("deadletter.failed", **target.log_fields, detail=str(error))
         finally:
             group[:] = left.values()  # what a fault is about
         for each in group:
             defer(each)
-
-    def _last_away(self, target: BlobTarget) -> datetime:
-        return self._away.get(target.destination.account, _NEVER)
-
-    @contextmanager
-    def _at(self, target: BlobTarget) -> Iterator[None]:
-        try:
-            yield
-        except StorageUnavailable as error:
-            if isinstance(error, StorageUnreachable):
-                self._away[target.destination.account] = self.clock.now()
-            raise _DestinationFailed(str(error)) from error
 
     def _delete_written(self, target: BlobTarget, left: _Left, topic_of: _TopicOf) -> None:
         """
@@ -143,7 +137,7 @@ class WriteDeadLetters:
         It may not have announced the blob: it is announced again.
         """
         named = {each.message.blob for each in left.values()} - {""}
-        with self._at(target):
+        with _destination():
             found = {path: self.store.find(target.destination, path) for path in sorted(named)}
         for path, blob in found.items():
             if blob is None:
@@ -209,7 +203,7 @@ class WriteDeadLetters:
         while len(reserved) < len(batch):
             batch = reserved
             path, reserved = self._reserve_path(target, batch, left)
-        with self._at(target):
+        with _destination():
             blob = self._store(target, reserved, path)
         if blob and (topic := topic_of(target.destination.account)):
             self.notices.publish(topic, blob)
@@ -289,3 +283,7 @@ class WriteDeadLetters:
 
     def _hide(self, each: ReadMessage) -> None:
         self.receiver.hide(Queue.DEADLETTERS, each.received, AGAIN_IN)
+
+
+def _account_of(group: list[ReadMessage]) -> str:
+    return BlobTarget.of(group[0].message).destination.account

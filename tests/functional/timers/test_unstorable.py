@@ -87,10 +87,7 @@ def test_a_payload_that_cannot_be_read_costs_only_its_own_message(app: Deploymen
     """Its bytes are damaged."""
     parked = a_delivery(text=None, origin=ORIGIN._replace(payload="2026/x"))
 
-    def read_damaged(_: str) -> Any:
-        return b"\xff".decode()
-
-    app.payloads.read = read_damaged  # type: ignore[method-assign]
+    app.payloads.read = lambda _: b"\xff".decode()  # type: ignore[method-assign, assignment]
     note = a_note(keep_until=START + 24 * HOUR)
     app.put(Queue.DEADLETTERS, a_message([parked], dead_letter=note))
     app.put(Queue.DEADLETTERS, a_message([a_delivery(1)], dead_letter=note))
