@@ -79,7 +79,7 @@ class WriteDeadLetters:
     notices: BlobNotices
     _away: set[str] = field(
         default_factory=set
-    )  # accounts that did not answer once: they come last
+    )  # accounts that failed to answer: asked last
 
     def run(self, deadline: datetime) -> None:
         """
