@@ -161,7 +161,7 @@ class _Packing:
 
     def _text(self, pieces: Sequence[_Piece]) -> str:
         """Write pieces that have the same due time, rounds and note."""
-        places = self._union(pieces)
+        places = tuple(dict.fromkeys(place for piece in pieces for place in piece.places))
         number_of = {place: number for number, place in enumerate(places)}
         events = [self._events[place] for place in places]
         origins = list(dict.fromkeys(event.origin for event in events))
@@ -183,18 +183,6 @@ class _Packing:
         ]
         # Base64 needs no escape, and most of the text is that.
         return f'{_compact(wire)[:-1]},"packed":"{self._packed(events)}"}}'
-
-    def _union(self, pieces: Sequence[_Piece]) -> _Places:
-        """Return the places of all events, each once; those of several parts by position."""
-        union = tuple(dict.fromkeys(place for piece in pieces for place in piece.places))
-        if len(pieces) == 1:
-            return union
-        events = [self._events[place] for place in union]
-        number_of: dict[Origin, int] = {}
-        keys = [
-            (number_of.setdefault(each.origin, len(number_of)), each.position) for each in events
-        ]
-        return tuple(place for _, place in sorted(zip(keys, union, strict=True)))
 
     def _packed(self, events: Sequence[Delivery]) -> str:
         """Pack events of the table; equal selections once."""

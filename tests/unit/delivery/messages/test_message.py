@@ -255,15 +255,6 @@ def test_what_differs_in_time_or_ends_shares_no_message() -> None:
     assert written == [tuple(parts), tuple(later), tuple(again), *[(each,) for each in ended]]
 
 
-def test_events_of_parts_that_get_others_are_written_by_position() -> None:
-    """Filters take turns; each event is in one line all the same."""
-    odd, even = ([a_delivery(number) for number in range(first, 30, 2)] for first in (1, 0))
-
-    document = json.loads(together(a_message(odd), a_message(even, subscription="audit")))
-
-    assert document["events"] == [[0, [0, 30]]]
-
-
 def test_few_payload_blobs_share_a_message_of_several_subscriptions() -> None:
     """Whoever delivers it holds them all in memory."""
     parts = [
