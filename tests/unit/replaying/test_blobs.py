@@ -24,6 +24,7 @@ from tests.builders import CRM, a_subscription, a_topic, members, noise
 
 SOURCE = ReplaySource("orders", "crm", "dead", "", "CRM")
 NINE, TEN = "CRM/2026/2/9/9/b.json", "CRM/2026/2/9/10/a.json"
+NOON = "CRM/2026/2/9/noon/c.json"
 EVERYTHING = Selection()
 LATER = START + timedelta(hours=1)
 
@@ -57,14 +58,17 @@ def walked(
     return [each.path for each in walk.blobs_from(position)]
 
 
-def test_hours_are_ordered_as_numbers() -> None:
-    assert walked(Counted(TEN, NINE)) == [NINE, TEN]
-
-
-def test_other_names_come_after_numbers() -> None:
-    other = "CRM/2026/2/9/noon/c.json"
-
-    assert walked(Counted(other, TEN, NINE)) == [NINE, TEN, other]
+@pytest.mark.parametrize(
+    ("paths", "found"),
+    [
+        ([NOON, TEN, NINE], [NINE, TEN, NOON]),
+        ([NINE, "CRM/../../other/x.json", "CRM/./x.json"], [NINE]),
+        ([NINE, f"{NINE}.txt", "CRM/2026/2/9/9/noext"], [NINE]),
+    ],
+    ids=["numbers by value, then names", "another path in a URL", "no JSON"],
+)
+def test_blobs_are_read_in_order(paths: list[str], found: list[str]) -> None:
+    assert walked(Counted(*paths)) == found
 
 
 @pytest.mark.parametrize(("record", "left"), [(FINISHED, [TEN]), (3, [NINE, TEN])])
@@ -74,14 +78,6 @@ def test_it_goes_on_where_it_was(record: int, left: list[str]) -> None:
 
     assert walked(reader, Position(0, NINE, record)) == left
     assert "CRM/2026/2/8/" not in reader.listed
-
-
-def test_a_path_that_is_another_one_in_a_url_is_left_out() -> None:
-    assert walked(Counted(NINE, "CRM/../../other/x.json", "CRM/./x.json")) == [NINE]
-
-
-def test_only_json_is_read() -> None:
-    assert walked(Counted(NINE, f"{NINE}.txt", "CRM/2026/2/9/9/noext")) == [NINE]
 
 
 def test_a_blob_outside_the_hours_counts_by_the_time_of_its_writing() -> None:
