@@ -77,9 +77,7 @@ class WriteDeadLetters:
     new_id: Callable[[], str]
     metrics: Metrics
     notices: BlobNotices
-    _away: set[str] = field(
-        default_factory=set
-    )  # accounts that failed to answer: asked last
+    _away: set[str] = field(default_factory=set)  # accounts that failed; they come last
 
     def run(self, deadline: datetime) -> None:
         """
@@ -136,19 +134,19 @@ class WriteDeadLetters:
 
         It may not have announced the blob: it is announced again.
         """
-        named = {each.message.blob for each in left.values()} - {""}
-        with _destination():
-            found = {path: self.store.find(target.destination, path) for path in sorted(named)}
-        for path, blob in found.items():
+        numbers: dict[str, list[int]] = defaultdict(list)
+        for number, each in left.items():
+            numbers[each.message.blob].append(number)
+        numbers.pop("", None)
+        for path, its in numbers.items():
+            with _destination():
+                blob = self.store.find(target.destination, path)
             if blob is None:
                 continue
-            its = [number for number, each in left.items() if each.message.blob == path]
             deliveries = [each for number in its for each in left[number].message.deliveries]
+            texts = (text for _, text in texts_of(deliveries, self.payloads))
             topic = topic_of(target.destination.account)
-            if topic and is_news(
-                target.subscription.topic,
-                (text for _, text in texts_of(deliveries, self.payloads)),
-            ):
+            if topic and is_news(target.subscription.topic, texts):
                 self.notices.publish(topic, blob)
             for number in its:
                 self._delete(number, left)
