@@ -256,15 +256,7 @@ EVENT = {
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (
-            {},
-            {
-                "subject": "/orders/17",
-                "time": "2026-02-09T12:00:00Z",
-                "dataschema": "#",
-                "data": ABSENT,
-            },
-        ),
+        ({}, {"subject": "/orders/17", "dataschema": "#", "data": ABSENT}),
         ({"subject": ""}, {"subject": ABSENT}),
         ({"eventTime": "2026-02-09T12:00:00"}, {"time": "2026-02-09T12:00:00Z"}),
         ({"eventTime": "2026-02-09 12:00"}, {"time": "2026-02-09T12:00:00Z"}),
