@@ -19,10 +19,11 @@ from typing import NamedTuple
 from shared import telemetry
 from shared.clock import Clock
 from shared.deadletter.reader import MAX_BLOB, TOO_LARGE, Element, UnreadableBlob, elements
-from shared.delivery.delivery import Delivery, Origin
+from shared.delivery.delivery import Origin
 from shared.delivery.messages.message import MessagePart, ReplayStep
 from shared.delivery.messages.message_writer import encode_step
 from shared.delivery.messages.packing import fits_inline
+from shared.delivery.messages.publication import first_deliveries
 from shared.delivery.requests.added_headers import replay_publish_id
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.delivering.requeue import BlockingRequeue
@@ -112,22 +113,17 @@ class ReplaySteps:
         subscription's filter is not asked.
         """
         now = self.clock.now()
-        inline = in_blob = Origin(publish_id, now, None)
-        parked = [text if not fits_inline(text, inline) else "" for text in texts]
+        origin = Origin(publish_id, now, None)
+        parked = ["" if fits_inline(text, origin) else text for text in texts]
         if any(parked):
             keep_until = now + delay + self.terms.payloads_kept_for(target.topic)
-            in_blob = inline._replace(payload=self.payloads.write(publish_id, keep_until, parked))
+            origin = origin._replace(payload=self.payloads.write(publish_id, keep_until, parked))
         subscription = target.subscription
         message = MessagePart(
             topic=subscription.topic,
             subscription=subscription.name,
             generation=subscription.generation,
-            deliveries=tuple(
-                Delivery(origin=in_blob, position=number, text=None)
-                if parked[number]
-                else Delivery(origin=inline, position=number, text=text)
-                for number, text in enumerate(texts)
-            ),
+            deliveries=tuple(first_deliveries(origin, texts, parked)),
             due=now + delay if delay else None,
             batch_size=subscription.batching.max_events,
         )
