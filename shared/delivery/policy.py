@@ -191,10 +191,10 @@ def retry(
     schedule = terms.profile.schedule
     spread = min(wait * schedule.jitter_share, schedule.jitter_limit)
     chosen = max(terms.scaled(wait + spread * jitter), timedelta(seconds=1))
-    return _asked_later(outcome, terms, now, chosen) or RetryAt(now + chosen, why)
+    return _by_retry_after(outcome, terms, now, chosen) or RetryAt(now + chosen, why)
 
 
-def _asked_later(
+def _by_retry_after(
     outcome: DeliveryOutcome, terms: DeliveryTerms, now: datetime, chosen: timedelta
 ) -> RetryAt | None:
     """

@@ -143,10 +143,10 @@ class _Packing:
 
     def _shared(self, pieces: Sequence[_Piece]) -> list[list[_Piece]]:
         """Put each piece into the first message that has room for all of it."""
-        opened: list[_Opened] = []
+        opened: list[_OpenMessage] = []
         for piece in pieces:
             if not any(message.take(piece, self._events) for message in opened[-_MOST_OPEN:]):
-                opened.append(_Opened())
+                opened.append(_OpenMessage())
                 opened[-1].take(piece, self._events)
         return [message.pieces for message in opened]
 
@@ -192,7 +192,7 @@ class _Packing:
         return self._texts[places]
 
 
-class _Opened:
+class _OpenMessage:
     """A message that may take more pieces."""
 
     def __init__(self) -> None:

@@ -127,7 +127,7 @@ class ReplaySteps:
             due=now + delay if delay else None,
             batch_size=subscription.batching.max_events,
         )
-        self.requeue.at_due(message, patience=timedelta())  # The step is repeated, and tells so.
+        self.requeue.at_due(message, patience=timedelta())  # The next step counts a repeat.
 
 
 class _Step:

@@ -124,7 +124,7 @@ class WriteDeadLetters:
                 self._away.add(account)
             telemetry.error("deadletter.failed", **target.log_fields, detail=str(error))
         finally:
-            group[:] = left.values()  # what a fault is about
+            group[:] = left.values()  # A fault concerns only these.
         for each in group:
             defer(each)
 

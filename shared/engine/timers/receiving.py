@@ -108,7 +108,7 @@ class Intake:
             try:
                 act(group)
             except Exception as fault:  # noqa: BLE001 - the others go on
-                if len(group) > 1 and not _is_ours(fault):
+                if len(group) > 1 and not _is_transient(fault):
                     left = self.for_each(queue, [[each] for each in group], act, deadline)
                 else:
                     left = self._unhandled(queue, group, fault)
@@ -133,7 +133,7 @@ class Intake:
     ) -> Exception | None:
         """Leave messages for a later run, or record what has a fault of its own too often."""
         telemetry.error("message.unhandled", queue=queue, detail=repr(fault))
-        if _is_ours(fault) or any(each.received.count < MAX_RECEIVES for each in group):
+        if _is_transient(fault) or any(each.received.count < MAX_RECEIVES for each in group):
             return fault
         try:
             for each in group:
@@ -171,8 +171,8 @@ class Intake:
         return parts
 
 
-def _is_ours(fault: Exception) -> bool:
-    """Tell whether a fault has nothing to do with the message: it may succeed later."""
+def _is_transient(fault: Exception) -> bool:
+    """Tell whether a fault says nothing about the message, which may succeed later."""
     if isinstance(fault, Unstorable):
         return False
     return isinstance(fault, (StorageUnavailable, MemoryError, OSError))

@@ -101,7 +101,7 @@ def test_a_payload_that_cannot_be_read_costs_only_its_own_message(app: Deploymen
 
 
 @pytest.mark.parametrize("fault", [StorageUnavailable(), MemoryError(), OSError("no descriptor")])
-def test_a_fault_of_ours_is_no_fault_of_the_message(app: Deployment, fault: Exception) -> None:
+def test_a_transient_fault_is_no_fault_of_the_message(app: Deployment, fault: Exception) -> None:
     app.put(Queue.WAITING, a_message([a_delivery(1)]))
 
     def fail(*_: Any, **__: Any) -> Any:
