@@ -14,7 +14,7 @@ from shared.deadletter.reader import Element
 from shared.deadletter.selection import Selection
 from shared.engine.ports import Listing
 from shared.engine.replaying.batches import Batch, BlobBatches
-from shared.engine.replaying.job import FINISHED, Position, ReplaySource
+from shared.engine.replaying.job import FINISHED, Position, ReplayJob, ReplaySource
 from shared.engine.replaying.job import START as FROM_THE_START
 from shared.engine.replaying.marks import Mark
 from shared.engine.replaying.step import ReplaySteps, ReplayTarget
@@ -163,6 +163,25 @@ def test_a_batch_ends_after_a_thousand_records_that_are_left_out() -> None:
 def test_each_blob_and_target_has_a_row(other: Mark) -> None:
     assert other.name != MARK.name
     assert replace(MARK, to=SubscriptionKey("Orders", "CRM")).name == MARK.name
+
+
+def test_a_batch_is_a_repeat_only_if_its_blob_and_records_are_those_under_way() -> None:
+    """Another one must not get the publish id of what may have been put."""
+    job = ReplayJob(
+        id="j-1",
+        by="",
+        started_at=START,
+        sources=(SOURCE,),
+        selection=EVERYTHING,
+        to=None,
+        rate=1,
+        is_dry_run=False,
+        again=False,
+    ).with_batch(NINE, (0, 1))
+
+    found = [job.with_batch(*each) for each in ((NINE, (0, 1)), (TEN, (0, 1)), (NINE, (1,)))]
+
+    assert [(each.batches, each.progress.repeated) for each in found] == [(1, 2), (2, 0), (2, 0)]
 
 
 def test_events_are_put_in_batches_and_kept_as_long_as_they_live() -> None:
