@@ -211,7 +211,6 @@ class InMemoryApp:
             counts=self.counts,
             state=self.resources,
             clock=watched,
-            clock_records=self.clock_records,
         )
 
         self.operators = Operators(admin_key=self.admin_key, reader_key=self.reader_key)

@@ -43,7 +43,7 @@ class BlobSummary(NamedTuple):
         found = {name.lower(): value for name, value in metadata.items()}
         try:
             reasons = strict_json.parse(found.get(_REASONS, "").encode(), max_depth=_DEPTH)
-        except (InvalidEvents, UnicodeEncodeError):
+        except InvalidEvents:
             return None
         topic_id = unquote(found.get(_TOPIC, ""))
         if not isinstance(reasons, dict) or not all(map(_is_count, reasons.values())):

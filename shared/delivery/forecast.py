@@ -82,9 +82,8 @@ def forecast(
     attempts: list[ForecastAttempt] = []
     now = _PUBLISHED
     while True:
-        verdict = before_attempt(delivery, terms, now)
-        if isinstance(verdict, End):
-            return _ended(attempts, delivery, verdict, terms, now)
+        if end := before_attempt(delivery, terms, now):
+            return _ended(attempts, delivery, end, terms, now)
         index = min(delivery.attempts, len(answers) - 1)
         outcome = classify(_in_time(exchanges[index], profile), profile.success_codes)
         delivery = delivery.tried(outcome, now)

@@ -32,8 +32,6 @@ class StoredTime(StrEnum):
     PUBLISHED = "publish time"
     LAST_ATTEMPT = "last attempt"
     KEPT = "dead letter"
-    LAST_RUN = "last run of housekeeping"
-    PAUSE = "pause of housekeeping"
 
 
 class Bounds:

@@ -88,12 +88,6 @@ _BY_FAILURE = {
     Failure.RESOLUTION: Outcome.RESOLUTION_ERROR,
     Failure.SOCKET: Outcome.SOCKET_ERROR,
     Failure.TLS: Outcome.SOCKET_ERROR,
-    Failure.NOT_ALLOWED: Outcome.GENERIC_ERROR,
-    Failure.UNSENDABLE: Outcome.GENERIC_ERROR,
-    Failure.MALFORMED: Outcome.GENERIC_ERROR,
-    Failure.UNAUTHORIZED: Outcome.GENERIC_ERROR,
-    Failure.NO_AUTHORITY: Outcome.GENERIC_ERROR,
-    Failure.FAULT: Outcome.GENERIC_ERROR,
 }
 
 
@@ -115,7 +109,7 @@ def classify(exchange: Exchange, success_codes: Collection[int]) -> DeliveryOutc
             retry_after=exchange.headers.get("retry-after"),
         )
     return DeliveryOutcome(
-        outcome=_BY_FAILURE[exchange.failure],
+        outcome=_BY_FAILURE.get(exchange.failure, Outcome.GENERIC_ERROR),
         status=None,
         seconds=exchange.seconds,
         detail=f"{exchange.failure}: {exchange.detail}",

@@ -117,11 +117,6 @@ def default_terms(profile: DeliveryProfile) -> DeliveryTerms:
 
 
 @dataclass(frozen=True, slots=True)
-class Go:
-    """Push it now."""
-
-
-@dataclass(frozen=True, slots=True)
 class Delivered:
     """The endpoint accepted it."""
 
@@ -145,9 +140,9 @@ class End:
 Decision = Delivered | RetryAt | End
 
 
-def before_attempt(delivery: Delivery, terms: DeliveryTerms, now: datetime) -> Go | End:
+def before_attempt(delivery: Delivery, terms: DeliveryTerms, now: datetime) -> End | None:
     """
-    Decide whether a delivery that is due is pushed.
+    Return the end of a delivery that is due; ``None``: it is pushed now.
 
     Time to live is checked only here, when the event is due. It runs from publish; an event that is
     exactly as old counts as expired. Source: "Delivery and retry", Dead-letter events.
@@ -157,7 +152,7 @@ def before_attempt(delivery: Delivery, terms: DeliveryTerms, now: datetime) -> G
     if not terms.allow_another_after(delivery.attempts):
         # The policy was tightened while it waited.
         return _exhausted(terms)
-    return Go()
+    return None
 
 
 def decide(
@@ -196,10 +191,10 @@ def retry(
     schedule = terms.profile.schedule
     spread = min(wait * schedule.jitter_share, schedule.jitter_limit)
     chosen = max(terms.scaled(wait + spread * jitter), timedelta(seconds=1))
-    return _asked_later(outcome, terms, now, chosen) or RetryAt(now + chosen, why)
+    return _by_retry_after(outcome, terms, now, chosen) or RetryAt(now + chosen, why)
 
 
-def _asked_later(
+def _by_retry_after(
     outcome: DeliveryOutcome, terms: DeliveryTerms, now: datetime, chosen: timedelta
 ) -> RetryAt | None:
     """

@@ -79,7 +79,6 @@ def deadletter_timer() -> Timer:
             counts=storage.counts(),
             state=storage.resources(),
             clock=CLOCK,
-            clock_records=storage.clock_records(),
         ),
     }
     return Timer(name="deadletter", jobs=work, state=storage.resources(), clock=CLOCK)

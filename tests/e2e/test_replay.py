@@ -14,7 +14,7 @@ import pytest
 
 from devhost.azurite import Azurite
 from devhost.process import RunningHost, running_host
-from shared.delivery.messages.message import NewerMessage, ReplayStep
+from shared.delivery.messages.message import OtherVersion, ReplayStep
 from shared.delivery.messages.message_reader import decode
 from testbed.arm import ADMIN_KEY, Arm
 from testbed.host_settings import host_settings
@@ -62,7 +62,7 @@ def put_ids(request: StorageRequest) -> list[str]:
         return []
     text = request.body.partition(b"<MessageText>")[2].partition(b"</MessageText>")[0]
     parts = decode(html.unescape(text.decode()))
-    if isinstance(parts, ReplayStep | NewerMessage):
+    if isinstance(parts, ReplayStep | OtherVersion):
         return []
     return [json.loads(each.text)["id"] for part in parts for each in part.deliveries if each.text]
 

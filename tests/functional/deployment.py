@@ -17,7 +17,7 @@ from pushgrid.testing.memory import (
     ScriptedPusher,
 )
 from shared.arm.namespace_codec import to_absent_topic
-from shared.delivery.messages.message import MessagePart, NewerMessage, ReplayStep
+from shared.delivery.messages.message import MessagePart, OtherVersion, ReplayStep
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.message_writer import encode
 from shared.delivery.pace import Limit
@@ -170,7 +170,7 @@ class Deployment(InMemoryApp):
         """Read the parts of all messages on a queue, and how long each is hidden."""
         texts, waits = self.queues.texts(queue), self.queues.waits(queue)
         messages = zip(waits, map(decode, texts), strict=True)
-        not_deliveries = NewerMessage | ReplayStep
+        not_deliveries = OtherVersion | ReplayStep
         return [
             (wait, part)
             for wait, parts in messages

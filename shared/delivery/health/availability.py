@@ -91,5 +91,4 @@ def hold_back(
     if held.probation is None or not terms.probation_counts_attempt or is_counted:
         return replace(delivery, last=last), None
     counted = delivery.tried(_PROBATION, now)
-    verdict = before_attempt(counted, terms, now)
-    return counted, verdict if isinstance(verdict, End) else None
+    return counted, before_attempt(counted, terms, now)

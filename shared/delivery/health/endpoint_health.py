@@ -152,33 +152,25 @@ def _hold(health: Health, seen: Observation, terms: DeliveryTerms) -> Hold | Non
     extended_at = old.extended_at if old and goes_on else seen.ended_at
     first_failed_at = min(old.began_at, seen.ended_at) if old else seen.ended_at
     hold: Hold | None = None
+    anew = Hold(
+        extended_at=extended_at,
+        until=seen.ended_at,
+        why="",
+        sent_at=seen.sent_at,
+        cause=seen.cause,
+        first_failed_at=first_failed_at,
+    )
     probation = terms.profile.probation.get(seen.outcome)
     if probation and not seen.is_isolated:
         until = seen.ended_at + terms.scaled(probation)
-        hold = Hold(
-            extended_at=extended_at,
-            until=until,
-            why=_why(f"probation for {seen.outcome}: {in_words(probation)}", seen),
-            sent_at=seen.sent_at,
-            cause=seen.cause,
-            probation=seen.outcome,
-            probation_until=until,
-            first_failed_at=first_failed_at,
-        )
+        why = _why(f"probation for {seen.outcome}: {in_words(probation)}", seen)
+        hold = replace(anew, until=until, why=why, probation=seen.outcome, probation_until=until)
     rule = terms.profile.delayed_delivery
     delays = old.delays if old else 0
     if rule and (seen.is_probe if delays else health.failures >= rule.failures):
         wait = rule.hold_after(delays)
-        delayed = Hold(
-            extended_at=extended_at,
-            until=seen.ended_at + terms.scaled(wait),
-            why=_why(f"delayed delivery: {in_words(wait)}", seen),
-            sent_at=seen.sent_at,
-            cause=seen.cause,
-            delays=delays + 1,
-            first_failed_at=first_failed_at,
-        )
-        hold = _longer(hold, delayed)
+        until, why = seen.ended_at + terms.scaled(wait), f"delayed delivery: {in_words(wait)}"
+        hold = _longer(hold, replace(anew, until=until, why=_why(why, seen), delays=delays + 1))
     return hold
 
 
@@ -221,8 +213,6 @@ def _latest(one: datetime | None, other: datetime | None) -> datetime | None:
 def bounded_health(health: Health, bounds: Bounds) -> Health:
     """Return *health* with no time further ahead than a rule could put it; usually unchanged."""
     hold, released_at, counted_from = health.hold, health.released_at, health.counted_from
-    if hold is None and released_at is None and counted_from is None:
-        return health
     return replace(
         health,
         hold=hold and _bounded(hold, bounds),

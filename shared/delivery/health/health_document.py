@@ -63,13 +63,13 @@ def _hold_of(wire: Mapping[str, Any], until: datetime) -> Hold:
         until=until,
         why=str(wire["why"]),
         sent_at=moment_of(wire["sentAt"]),
-        cause=str(wire.get("cause", "")),  # an earlier version did not store it
+        cause=str(wire["cause"]),
         probation=Outcome(probation) if probation else None,
         probation_until=_time(wire["probationUntil"]),
         delays=int(wire["delays"]),
         probe_until=_time(wire["probeUntil"]),
         probe_changes=int(wire["turn"]),
-        first_failed_at=_time(wire.get("beganAt")),  # an earlier version did not store it
+        first_failed_at=_time(wire["beganAt"]),
     )
 
 

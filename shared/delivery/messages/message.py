@@ -17,7 +17,7 @@ from shared.subscriptions.subscription import (
     SubscriptionKey,
 )
 
-VERSION = 5  # of what is written; older forms are read, newer ones are left to a newer app
+VERSION = 5  # of what is written and read; any other is left to an app of that version
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -68,8 +68,8 @@ class ReplayStep:
     number: int
 
 
-class NewerMessage(NamedTuple):
-    """A message of a newer version of the app, which only that version can read."""
+class OtherVersion(NamedTuple):
+    """A message in another version's form, which is left to an app of that version."""
 
     version: int
 

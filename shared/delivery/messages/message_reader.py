@@ -15,7 +15,7 @@ from shared.delivery.messages.message import (
     VERSION,
     DeadLetterNote,
     MessagePart,
-    NewerMessage,
+    OtherVersion,
     ReplayStep,
 )
 from shared.delivery.messages.packing import (
@@ -42,7 +42,7 @@ from shared.subscriptions.subscription import (
 _DAMAGED = (ValueError, TypeError, LookupError, OverflowError, RecursionError, zlib.error)
 
 
-def decode(text: str | bytes) -> tuple[MessagePart, ...] | NewerMessage | ReplayStep:
+def decode(text: str | bytes) -> tuple[MessagePart, ...] | OtherVersion | ReplayStep:
     """
     Read a queue message: its parts, one for each subscription.
 
@@ -52,11 +52,11 @@ def decode(text: str | bytes) -> tuple[MessagePart, ...] | NewerMessage | Replay
     try:
         wire = json.loads(text)
         version = _number(wire["pushgrid"], 1)
-        if version > VERSION:
-            return NewerMessage(version)
+        if version != VERSION:
+            return OtherVersion(version)
         if "job" in wire:
             return ReplayStep(job=_text(wire["job"]), number=_number(wire["number"], 1))
-        return tuple(_parts(wire if "parts" in wire else _as_one_part(wire)))
+        return tuple(_parts(wire))
     except _DAMAGED as error:
         what = f"{type(error).__name__}: {error}"[:200]
         raise MalformedMessage(f"not a delivery message: {what}") from error
@@ -68,16 +68,6 @@ def due_of(text: str) -> datetime | None:
         return _moment(json.loads(text)["due"])
     except _DAMAGED:
         return None
-
-
-def _as_one_part(wire: dict[str, Any]) -> dict[str, Any]:
-    """Return a message of one subscription, as versions before 5 wrote it, in today's form."""
-    events = [[origin, spans] for origin, spans, *_ in wire["runs"]]
-    counters = [[sum(spans[1::2]), *counted] for _, spans, *counted in wire["runs"]]
-    names = [wire[name] for name in ("topic", "subscription", "generation")]
-    places = [0, sum(count for count, *_ in counters)]
-    part = [*names, wire.get("batch", 1), places, counters]
-    return wire | {"events": events, "parts": [part]}
 
 
 def _parts(wire: dict[str, Any]) -> Iterator[MessagePart]:

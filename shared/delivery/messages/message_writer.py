@@ -53,12 +53,6 @@ def encode_together(parts: Iterable[MessagePart]) -> Iterator[tuple[_Together, s
         yield from _Packing().messages(group)
 
 
-def encode_parts(message: MessagePart) -> Iterator[tuple[MessagePart, str]]:
-    """Yield what `encode_together` makes of one part: its pieces, with their texts."""
-    for (part,), text in encode_together([message]):
-        yield part, text
-
-
 def encode(message: MessagePart) -> list[str]:
     """Return the texts of what `encode_together` makes of one part."""
     return [text for _, text in encode_together([message])]
@@ -149,10 +143,10 @@ class _Packing:
 
     def _shared(self, pieces: Sequence[_Piece]) -> list[list[_Piece]]:
         """Put each piece into the first message that has room for all of it."""
-        opened: list[_Opened] = []
+        opened: list[_OpenMessage] = []
         for piece in pieces:
             if not any(message.take(piece, self._events) for message in opened[-_MOST_OPEN:]):
-                opened.append(_Opened())
+                opened.append(_OpenMessage())
                 opened[-1].take(piece, self._events)
         return [message.pieces for message in opened]
 
@@ -167,7 +161,7 @@ class _Packing:
 
     def _text(self, pieces: Sequence[_Piece]) -> str:
         """Write pieces that have the same due time, rounds and note."""
-        places = self._union(pieces)
+        places = tuple(dict.fromkeys(place for piece in pieces for place in piece.places))
         number_of = {place: number for number, place in enumerate(places)}
         events = [self._events[place] for place in places]
         origins = list(dict.fromkeys(event.origin for event in events))
@@ -190,18 +184,6 @@ class _Packing:
         # Base64 needs no escape, and most of the text is that.
         return f'{_compact(wire)[:-1]},"packed":"{self._packed(events)}"}}'
 
-    def _union(self, pieces: Sequence[_Piece]) -> _Places:
-        """Return the places of all events, each once; those of several parts by position."""
-        union = tuple(dict.fromkeys(place for piece in pieces for place in piece.places))
-        if len(pieces) == 1:
-            return union
-        events = [self._events[place] for place in union]
-        number_of: dict[Origin, int] = {}
-        keys = [
-            (number_of.setdefault(each.origin, len(number_of)), each.position) for each in events
-        ]
-        return tuple(place for _, place in sorted(zip(keys, union, strict=True)))
-
     def _packed(self, events: Sequence[Delivery]) -> str:
         """Pack events of the table; equal selections once."""
         places = self._places(events)
@@ -210,7 +192,7 @@ class _Packing:
         return self._texts[places]
 
 
-class _Opened:
+class _OpenMessage:
     """A message that may take more pieces."""
 
     def __init__(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,24 +32,16 @@ class Load(NamedTuple):
     size: int = 0  # in characters of events
 
     def plus(self, other: Load) -> Load:
-        return Load(
-            self.requests + other.requests,
-            self.deliveries + other.deliveries,
-            self.size + other.size,
-        )
+        return Load(*map(operator.add, self, other))
 
     def minus(self, other: Load) -> Load:
-        return Load(
-            self.requests - other.requests,
-            self.deliveries - other.deliveries,
-            self.size - other.size,
-        )
+        return Load(*map(operator.sub, self, other))
 
     def exceeds(self, limit: Load) -> bool:
-        return any(one > most for one, most in zip(self, limit, strict=True))
+        return any(map(operator.gt, self, limit))
 
     def reaches(self, limit: Load) -> bool:
-        return any(one >= most for one, most in zip(self, limit, strict=True))
+        return any(map(operator.ge, self, limit))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,10 +65,6 @@ class Publication:
     @property
     def unmatched(self) -> int:
         return len(self.texts) - len({i for _, positions in self.matched for i in positions})
-
-    def deliveries(self) -> list[Delivery]:
-        """Return a first delivery of each event, by position."""
-        return _deliveries(self.origin, self.texts, self.parked)
 
 
 def match(events: Sequence[Event], subscriptions: Sequence[EventSubscription]) -> Matched:
@@ -113,7 +102,7 @@ def parked_lines(matched: Matched, texts: Sequence[str], origin: Origin) -> list
     }
     lines = [text if i in parked else "" for i, text in enumerate(texts)] if parked else []
     # Its payload has no name until the blob is written.
-    deliveries = _deliveries(origin._replace(payload=""), texts, lines) if batched else []
+    deliveries = first_deliveries(origin._replace(payload=""), texts, lines) if batched else []
     if not all(_fit_in_batches(positions, size, deliveries) for positions, size in batched):
         # All of them: a batch that is partly in the blob needs counters for every event.
         parked.update(position for positions, _ in batched for position in positions)
@@ -121,7 +110,8 @@ def parked_lines(matched: Matched, texts: Sequence[str], origin: Origin) -> list
     return lines
 
 
-def _deliveries(origin: Origin, texts: Sequence[str], parked: Sequence[str]) -> list[Delivery]:
+def first_deliveries(origin: Origin, texts: Sequence[str], parked: Sequence[str]) -> list[Delivery]:
+    """Return a first delivery of each text, by position; *parked* has those in the blob."""
     inline = origin._replace(payload=None, first_line=0) if parked else origin
     return [
         Delivery(origin=origin, position=i, text=None)
@@ -147,7 +137,7 @@ class FanOut(NamedTuple):
 
 def fan_out(publications: Sequence[Publication]) -> list[FanOut]:
     """Return the messages of publications that are stored together."""
-    events = [publication.deliveries() for publication in publications]
+    events = [first_deliveries(each.origin, each.texts, each.parked) for each in publications]
     source = {id(each): number for number, group in enumerate(events) for each in group}
     wanted: defaultdict[tuple[str, str, str, int], list[Delivery]] = defaultdict(list)
     for publication, group in zip(publications, events, strict=True):

@@ -16,7 +16,7 @@ Owner = TypeVar("Owner")
 
 @dataclass(slots=True, eq=False)
 class Entry(Generic[Owner]):
-    """A delivery in the line, and what is to hear of it."""
+    """A delivery in the line, and who learns its outcome."""
 
     loaded: Loaded
     owner: Owner

@@ -27,7 +27,7 @@ from shared.clock import Clock
 from shared.delivery.furthest import Bounds
 from shared.delivery.messages.message import (
     MessagePart,
-    NewerMessage,
+    OtherVersion,
     ReplayStep,
     bounded_message,
 )
@@ -41,7 +41,7 @@ from shared.engine.delivering.event_loop import loop_time, spawn
 from shared.engine.delivering.follow import Follow
 from shared.engine.delivering.in_flight import InFlight
 from shared.engine.delivering.parts import JudgedPart, Parts, Requeued
-from shared.engine.delivering.requeue import NEWER_AGAIN_IN, Requeue, Stored, all_stored
+from shared.engine.delivering.requeue import OTHER_VERSION_AGAIN_IN, Requeue, Stored, all_stored
 from shared.engine.ports import Metrics, OffLoop, Queue
 from shared.errors import MalformedMessage, StorageUnavailable
 from shared.subscriptions.subscription import EventSubscription
@@ -100,8 +100,8 @@ class Deliver:
         """Return what each subscription gets of a message; do at once what is no delivery."""
         read = partial(decode, body)
         found = await self.off_loop(read) if len(body) > LARGE else read()
-        if isinstance(found, NewerMessage):
-            await self.requeue.put(Queue.RETRIES, body.decode(), NEWER_AGAIN_IN)
+        if isinstance(found, OtherVersion):
+            await self.requeue.put(Queue.RETRIES, body.decode(), OTHER_VERSION_AGAIN_IN)
             return ()
         if isinstance(found, ReplayStep):
             await self.off_loop(partial(self.replay, found))

@@ -12,9 +12,9 @@ from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import MessagePart
-from shared.delivery.messages.message_writer import encode_parts
+from shared.delivery.messages.message_writer import encode_together
 from shared.delivery.messages.publication import wants
-from shared.delivery.policy import DeliveryTerms, End, EndReason, Go, before_attempt
+from shared.delivery.policy import DeliveryTerms, End, EndReason, before_attempt
 from shared.delivery.requests.push_request import Loaded
 from shared.engine.delivering.attempt_recorder import log_dropped
 from shared.engine.delivering.deployment_terms import DeploymentTerms
@@ -155,7 +155,7 @@ class Parts:
         for each in part.deliveries:
             is_young = now - each.origin.published_at < longest or not self.clock.is_settled
             (kept if is_young else old).append(each)
-        for piece, text in encode_parts(replace(part, deliveries=tuple(old))):
+        for (piece,), text in encode_together([replace(part, deliveries=tuple(old))]):
             events = [event for _, event in texts_of(piece.deliveries, self.payloads)]
             self.records.write(Queue.RETRIES, text, "its event subscription can't be read", events)
         telemetry.warning(
@@ -191,13 +191,13 @@ class Parts:
         ended: list[tuple[Loaded, End]] = []
         lost: list[Delivery] = []
         for delivery, text in loaded:
-            verdict = before_attempt(delivery, terms, now)
+            end = before_attempt(delivery, terms, now)
             if text is None:
                 lost.append(delivery)
-            elif isinstance(verdict, Go):
+            elif end is None:
                 to_push.append(Loaded(delivery, text))
             else:
-                ended.append((Loaded(delivery, text), verdict))
+                ended.append((Loaded(delivery, text), end))
         return JudgedPart(
             source=part,
             subscription=subscription,

@@ -20,7 +20,7 @@ from shared.subscriptions.subscription import SubscriptionKey
 LONG_WAIT = timedelta(minutes=10)  # longer waits must not make Azure scale out
 LONG_HOLD = timedelta(minutes=1)  # likewise for held deliveries, of which there may be many
 WAKE_AHEAD = timedelta(minutes=1)  # the period of the wake timer
-NEWER_AGAIN_IN = timedelta(minutes=5)  # until an instance of the newer version receives it
+OTHER_VERSION_AGAIN_IN = timedelta(minutes=5)  # an instance of that version may receive it
 PATIENCE = timedelta(minutes=2)  # with a failing put
 _PAUSES = (0.2, 0.5, 1, 2, 5, 10)  # seconds between puts; the last one repeats
 

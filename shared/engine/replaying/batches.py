@@ -69,6 +69,7 @@ class BlobBatches:
     most: int  # events of a batch
     replayed: frozenset[int]  # records that were
     left_out: Callable[[DeadLetter], Skipped | None]  # why a dead letter is not wanted
+    put_once: set[str] | None = None  # the texts put so far, if equal events are put once
 
     def of(self, elements: Iterable[Element], position: Position) -> Iterator[Batch]:
         """Yield the batches of the *elements* from *position* on; the last finishes the blob."""
@@ -97,10 +98,17 @@ class BlobBatches:
             batch.skip(why)
         else:
             try:
-                batch.texts.append(event_text(record, self.topic))
-                batch.records.append(number)
+                text = event_text(record, self.topic)
             except NotReplayable as error:
                 batch.skip(Skipped.NOT_REPLAYABLE, ReplayFault(where, str(error)))
+                return
+            if self.put_once is not None:
+                if text in self.put_once:
+                    batch.skip(Skipped.REPLAYED)
+                    return
+                self.put_once.add(text)
+            batch.texts.append(text)
+            batch.records.append(number)
 
 
 def left_out(

@@ -84,9 +84,8 @@ FINISHED = -1  # instead of a record's number: the blob is done
 
 
 class BatchUnderWay(NamedTuple):
-    """The batch that is stored before it is put: its number, blob and records."""
+    """The batch that is stored before it is put: its blob and records; it is the latest."""
 
-    number: int
     path: str
     records: tuple[int, ...]
 
@@ -159,14 +158,13 @@ class ReplayJob:
 
     def has_under_way(self, path: str, records: tuple[int, ...]) -> bool:
         """Tell whether a batch is the one under way: a step that was killed may have put it."""
-        return self.under_way is not None and self.under_way[1:] == (path, records)
+        return self.under_way == (path, records)
 
     def with_batch(self, path: str, records: tuple[int, ...]) -> ReplayJob:
         """Return the job with a batch under way; one that already was is counted as repeated."""
         if self.has_under_way(path, records):
             return replace(self, progress=self.progress.plus(Progress(repeated=len(records))))
-        number = self.batches + 1
-        return replace(self, under_way=BatchUnderWay(number, path, records), batches=number)
+        return replace(self, under_way=BatchUnderWay(path, records), batches=self.batches + 1)
 
     def at_next_source(self) -> ReplayJob:
         return replace(self, position=Position(self.position.source + 1), away_since=None)
@@ -177,20 +175,14 @@ class ReplayJob:
 
 def to_document(job: ReplayJob) -> dict[str, Any]:
     batch, selection = job.under_way, job.selection
-    members = asdict(job)
-    if not job.unproven:
-        del members["unproven"]  # An instance of an older version can read the row.
-    chosen = asdict(selection)
-    if selection.event is None:
-        del chosen["event"]  # likewise
-    return members | {
+    return asdict(job) | {
         "sources": [list(each) for each in job.sources],
         "faults": [list(each) for each in job.faults],
         "position": list(job.position),
         "to": job.to and list(job.to),
-        "under_way": batch and [batch.number, batch.path, spans_of(batch.records)],
+        "under_way": batch and [job.batches, batch.path, spans_of(batch.records)],
         "selection": {
-            **chosen,
+            **asdict(selection),
             "since": optional_timestamp(selection.since),
             "until": optional_timestamp(selection.until),
         },
@@ -259,8 +251,8 @@ def shown(job: ReplayJob, failed_again: int | None = None) -> dict[str, Any]:
     }
 
 
-def _batch(number: int, path: str, spans: list[int]) -> BatchUnderWay:
-    return BatchUnderWay(number, path, tuple(positions_of(spans, MAX_RECORDS)))
+def _batch(_: int, path: str, spans: list[int]) -> BatchUnderWay:
+    return BatchUnderWay(path, tuple(positions_of(spans, MAX_RECORDS)))
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -8,7 +8,8 @@ recorded. The message of the next step is stored before this one's is deleted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -18,10 +19,11 @@ from typing import NamedTuple
 from shared import telemetry
 from shared.clock import Clock
 from shared.deadletter.reader import MAX_BLOB, TOO_LARGE, Element, UnreadableBlob, elements
-from shared.delivery.delivery import Delivery, Origin
+from shared.delivery.delivery import Origin
 from shared.delivery.messages.message import MessagePart, ReplayStep
 from shared.delivery.messages.message_writer import encode_step
 from shared.delivery.messages.packing import fits_inline
+from shared.delivery.messages.publication import first_deliveries
 from shared.delivery.requests.added_headers import replay_publish_id
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.delivering.requeue import BlockingRequeue
@@ -39,7 +41,7 @@ from shared.engine.replaying.batches import Batch, BlobBatches, left_out
 from shared.engine.replaying.job import FINISHED, JobState, Position, ReplayFault, ReplaySource
 from shared.engine.replaying.jobs import JobEnded, ReplayJobs, StoredJob, log_job
 from shared.engine.replaying.marks import Mark
-from shared.engine.replaying.walk import TooManyFolders, Walk
+from shared.engine.replaying.walk import SourceEnded, Walk
 from shared.errors import Conflict, StorageUnavailable
 from shared.events.topic import Topic
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
@@ -48,7 +50,7 @@ SPAN = 10  # seconds of deliveries that a step puts
 RUN_FOR = timedelta(seconds=60)  # of a step, at most
 MAX_BLOBS = 500  # that a step reads
 AGAIN_IN = timedelta(minutes=1)  # after a failure of storage
-GIVE_UP_AFTER = timedelta(hours=1)  # with an account of dead letters that does not answer
+GIVE_UP_AFTER = timedelta(hours=1)  # with a source whose storage does not answer
 
 
 class ReplayTarget(NamedTuple):
@@ -56,14 +58,6 @@ class ReplayTarget(NamedTuple):
 
     subscription: EventSubscription
     topic: Topic
-
-
-class _SourceEnded(Exception):
-    """Nothing more of a source can be replayed; the message says why."""
-
-
-class _Unavailable(Exception):
-    """The account of a source does not answer now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,26 +113,21 @@ class ReplaySteps:
         subscription's filter is not asked.
         """
         now = self.clock.now()
-        inline = in_blob = Origin(publish_id, now, None)
-        parked = [text if not fits_inline(text, inline) else "" for text in texts]
+        origin = Origin(publish_id, now, None)
+        parked = ["" if fits_inline(text, origin) else text for text in texts]
         if any(parked):
             keep_until = now + delay + self.terms.payloads_kept_for(target.topic)
-            in_blob = inline._replace(payload=self.payloads.write(publish_id, keep_until, parked))
+            origin = origin._replace(payload=self.payloads.write(publish_id, keep_until, parked))
         subscription = target.subscription
         message = MessagePart(
             topic=subscription.topic,
             subscription=subscription.name,
             generation=subscription.generation,
-            deliveries=tuple(
-                Delivery(origin=in_blob, position=number, text=None)
-                if parked[number]
-                else Delivery(origin=inline, position=number, text=text)
-                for number, text in enumerate(texts)
-            ),
+            deliveries=tuple(first_deliveries(origin, texts, parked)),
             due=now + delay if delay else None,
             batch_size=subscription.batching.max_events,
         )
-        self.requeue.at_due(message, patience=timedelta())  # The step is repeated, and tells so.
+        self.requeue.at_due(message, patience=timedelta())  # The next step counts a repeat.
 
 
 class _Step:
@@ -150,6 +139,8 @@ class _Step:
         self._began_at = ports.clock.now()
         self._put_count = self._blob_count = 0
         self._is_over = False
+        # By target: an event that is resent has a dead letter for each time that it failed.
+        self._put_once: defaultdict[SubscriptionKey, set[str]] = defaultdict(set)
 
     def run(self) -> None:
         """Go on through the sources until the step has done its share; store what follows."""
@@ -157,10 +148,10 @@ class _Step:
         while (source := self._job.source) and not self._is_over:
             try:
                 self._replay_source(source)
-            except _SourceEnded as error:
+            except (SourceEnded, NoContainer) as error:
                 self._leave(source, str(error))
-            except _Unavailable as error:
-                self._is_over, wait = True, self._wait_for_account(source, str(error))
+            except StorageUnavailable as error:
+                self._is_over, wait = True, self._wait_for_storage(source, str(error))
         if self._job.source is None:
             state = JobState.FAILED if self._job.why else JobState.DONE
             self._job = self._job.ended(state, self._ports.clock.now())
@@ -184,8 +175,8 @@ class _Step:
         left = (next_at - self._ports.clock.now()).total_seconds()
         return timedelta(seconds=ceil(max(left, 0)))
 
-    def _wait_for_account(self, source: ReplaySource, why: str) -> timedelta:
-        """Wait for an account; after an hour its source is given up."""
+    def _wait_for_storage(self, source: ReplaySource, why: str) -> timedelta:
+        """Wait for what does not answer; after an hour the source is given up."""
         now = self._ports.clock.now()
         since = self._job.away_since or now
         telemetry.error("replay.delayed", job=self._job.id, detail=why)
@@ -201,7 +192,13 @@ class _Step:
 
     def _replay_source(self, source: ReplaySource) -> None:
         target = self._target(self._job.to or source.key)
-        for blob in self._blobs_of(source):
+        walk = Walk(
+            reader=self._ports.reader,
+            source=source,
+            selection=self._job.selection,
+            written_before=self._job.started_at,
+        )
+        for blob in walk.blobs_from(self._job.position):
             self._replay_blob(source, target, blob)
             is_late = self._ports.clock.now() >= self._began_at + RUN_FOR
             self._is_over = self._is_over or is_late or self._blob_count >= MAX_BLOBS
@@ -214,26 +211,10 @@ class _Step:
         topic = self._ports.topics.topic(key.topic)
         named = f"event subscription '{key.subscription}' of topic '{key.topic}'"
         if found is None or topic is None:
-            raise _SourceEnded(f"There is no {named}.")
+            raise SourceEnded(f"There is no {named}.")
         if not found.has_consented or found.is_expired(self._ports.clock.now()):
-            raise _SourceEnded(f"The {named} gets no events: it has not consented, or has expired.")
+            raise SourceEnded(f"The {named} gets no events: it has not consented, or has expired.")
         return ReplayTarget(found, topic)
-
-    def _blobs_of(self, source: ReplaySource) -> Iterator[StoredBlob]:
-        walk = Walk(
-            reader=self._ports.reader,
-            source=source,
-            selection=self._job.selection,
-            written_before=self._job.started_at,
-        )
-        try:
-            yield from walk.blobs_from(self._job.position)
-        except NoContainer as error:
-            raise _SourceEnded(error.message) from None
-        except TooManyFolders as error:
-            raise _SourceEnded(str(error)) from None
-        except StorageUnavailable as error:
-            raise _Unavailable(str(error)) from None
 
     def _replay_blob(self, source: ReplaySource, target: ReplayTarget, blob: StoredBlob) -> None:
         self._blob_count += 1
@@ -254,6 +235,7 @@ class _Step:
             most=job.rate,
             replayed=mark.replayed(job),
             left_out=partial(left_out, self._ports.topics, job, source, blob),
+            put_once=self._put_once[target.subscription.key] if job.selection.event else None,
         )
         for batch in batches.of(found, job.position):
             count = len(batch.texts)
@@ -273,10 +255,7 @@ class _Step:
         """
         if blob.size > MAX_BLOB:
             raise UnreadableBlob(TOO_LARGE)
-        try:
-            body = self._ports.reader.read(source.destination, blob.path, MAX_BLOB + 1)
-        except StorageUnavailable as error:
-            raise _Unavailable(f"{blob.path}: {error}") from None
+        body = self._ports.reader.read(source.destination, blob.path, MAX_BLOB + 1)
         return None if body is None else elements(body, self._job.position.record_in(blob.path))
 
     def _put_batch(self, target: ReplayTarget, batch: Batch, mark: Mark) -> Mark:

@@ -17,11 +17,8 @@ MAX_LISTINGS = 10_000  # of a walk; twenty for each blob that a step reads
 Order = tuple[tuple[int, int, str], ...]
 
 
-class TooManyFolders(Exception):
-    """A source has more folders than its dead letters can need."""
-
-    def __init__(self) -> None:
-        super().__init__("It has too many folders without dead letters; give prefix or since.")
+class SourceEnded(Exception):
+    """Nothing more of a source can be replayed; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +37,7 @@ class Walk:
 
         Raises:
             NoContainer: there is no such container.
-            TooManyFolders: it has listed 10,000 folders.
+            SourceEnded: it has listed 10,000 folders.
             StorageUnavailable: its account did not answer, or the operator does not name it.
         """
         start = self._start()
@@ -61,7 +58,7 @@ class Walk:
 
     def _below(self, folder: str, after: Order) -> Iterator[StoredBlob]:
         if next(self._left, None) is None:
-            raise TooManyFolders
+            raise SourceEnded("It has too many folders without dead letters; give prefix or since.")
         listing = self.reader.list(self.source.destination, folder)
         blobs = {each.path: each for each in listing.blobs}
         below = [f"{folder}{name}" for name in listing.folders]

@@ -6,14 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cache, partial
-from itertools import count
 from typing import Any
 
 from shared import telemetry
 from shared.clock import Clock
-from shared.deadletter.paths import dead_letter_path, numbered_path
+from shared.deadletter.paths import dead_letter_path
 from shared.deadletter.record import batches, blob_body, namespace_record, record
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message_writer import with_blob
@@ -35,8 +34,6 @@ from shared.engine.timers.blob_contents import (
     LetterText,
     ReadyMessage,
     note_of,
-    parts_of,
-    path_of_several,
     summary_of,
 )
 from shared.engine.timers.receiving import HIDDEN_FOR, Intake, ReadMessage
@@ -48,7 +45,6 @@ from shared.events.topic import Topic, TopicName
 from shared.metrics import Metric
 
 AGAIN_IN = timedelta(minutes=1)  # until a failed destination is tried again
-_NEVER = datetime.min.replace(tzinfo=UTC)
 TIME_PER_TARGET = timedelta(minutes=1)  # of one run: no container delays the others
 
 _TopicOf = Callable[[str], Topic | None]  # of a storage account, if it has subscribers
@@ -57,6 +53,14 @@ _Left = dict[int, ReadMessage]  # the messages of a group that are still to be h
 
 class _DestinationFailed(Exception):
     """A dead-letter destination can't be written to."""
+
+
+@contextmanager
+def _destination() -> Iterator[None]:
+    try:
+        yield
+    except StorageUnavailable as error:
+        raise _DestinationFailed(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,44 +77,35 @@ class WriteDeadLetters:
     new_id: Callable[[], str]
     metrics: Metrics
     notices: BlobNotices
-    _away: dict[str, datetime] = field(default_factory=dict)  # by account: when it did not answer
+    _away: set[str] = field(default_factory=set)  # accounts that failed; they come last
 
     def run(self, deadline: datetime) -> None:
         """
         Write all visible dead letters; delete messages only after their blob is stored.
 
         Before that, too, the notice for subscribers of the blob's account is stored.
-
-        Raises:
-            StorageUnavailable, Exception: what failed stays, or became a record.
         """
-        fault, began_at = None, self.clock.now()
+        fault, away = None, set[str]()
         topic_of = cache(self.notices.topic)  # It reads subscriptions: once a run.
-        for account in [each for each, at in self._away.items() if at > began_at]:
-            del self._away[account]  # The clock was set back: it would be away in every run.
         while taken := self.intake.take(Queue.DEADLETTERS, deadline):
             groups: dict[BlobTarget, list[ReadMessage]] = defaultdict(list)
             for each in taken:
                 groups[BlobTarget.of(each.message).folded].append(each)
-            write = partial(self._write_group, began_at, deadline, topic_of)
+            write = partial(self._write_group, deadline, topic_of, away)
             # Accounts that did not answer come last, and are asked once a run: each takes seconds.
-            ordered = [groups[target] for target in sorted(groups, key=self._last_away)]
+            ordered = sorted(groups.values(), key=lambda group: _account_of(group) in self._away)
             failed = self.intake.for_each(Queue.DEADLETTERS, ordered, write, deadline)
             fault = fault or failed
         if fault:
             raise fault
 
     def _write_group(
-        self,
-        began_at: datetime,
-        deadline: datetime,
-        topic_of: _TopicOf,
-        group: list[ReadMessage],
+        self, deadline: datetime, topic_of: _TopicOf, away: set[str], group: list[ReadMessage]
     ) -> None:
         """Write one subscription's blobs; what fails or is not reached stays for the next run."""
-        target = BlobTarget.of(group[0].message)
+        target, account = BlobTarget.of(group[0].message), _account_of(group)
         until = min(deadline, self.clock.now() + TIME_PER_TARGET)
-        if self._last_away(target) >= began_at:
+        if account in away:
             for each in group:
                 self._keep_or_drop(each)
             return
@@ -124,23 +119,14 @@ class WriteDeadLetters:
                 self._write_batch(target, batch, left, topic_of)
         except _DestinationFailed as error:
             defer = self._keep_or_drop
+            if isinstance(error.__cause__, StorageUnreachable):
+                away.add(account)
+                self._away.add(account)
             telemetry.error("deadletter.failed", **target.log_fields, detail=str(error))
         finally:
-            group[:] = left.values()  # what a fault is about
+            group[:] = left.values()  # A fault concerns only these.
         for each in group:
             defer(each)
-
-    def _last_away(self, target: BlobTarget) -> datetime:
-        return self._away.get(target.destination.account, _NEVER)
-
-    @contextmanager
-    def _at(self, target: BlobTarget) -> Iterator[None]:
-        try:
-            yield
-        except StorageUnavailable as error:
-            if isinstance(error, StorageUnreachable):
-                self._away[target.destination.account] = self.clock.now()
-            raise _DestinationFailed(str(error)) from error
 
     def _delete_written(self, target: BlobTarget, left: _Left, topic_of: _TopicOf) -> None:
         """
@@ -148,31 +134,22 @@ class WriteDeadLetters:
 
         It may not have announced the blob: it is announced again.
         """
-        named = {each.message.blob for each in left.values()} - {""}
-        with self._at(target):
-            found = {path: self.store.find(target.destination, path) for path in sorted(named)}
-        for path, blob in found.items():
+        numbers: dict[str, list[int]] = defaultdict(list)
+        for number, each in left.items():
+            numbers[each.message.blob].append(number)
+        numbers.pop("", None)
+        for path, its in numbers.items():
+            with _destination():
+                blob = self.store.find(target.destination, path)
             if blob is None:
                 continue
-            its = [number for number, each in left.items() if each.message.blob == path]
             deliveries = [each for number in its for each in left[number].message.deliveries]
+            texts = (text for _, text in texts_of(deliveries, self.payloads))
             topic = topic_of(target.destination.account)
-            if topic and is_news(
-                target.subscription.topic,
-                (text for _, text in texts_of(deliveries, self.payloads)),
-            ):
-                self.notices.publish(topic, [*self._before(target, path), blob])
+            if topic and is_news(target.subscription.topic, texts):
+                self.notices.publish(topic, blob)
             for number in its:
                 self._delete(number, left)
-
-    def _before(self, target: BlobTarget, last_path: str) -> Iterator[WrittenBlob]:
-        """Yield the other blobs of a message that fills several."""
-        with self._at(target):
-            for number in count(1):
-                blob = self.store.find(target.destination, numbered_path(last_path, number))
-                if blob is None:
-                    return
-                yield blob
 
     def _delete(self, number: int, left: _Left) -> None:
         self.receiver.delete(Queue.DEADLETTERS, left[number].received)
@@ -181,7 +158,8 @@ class WriteDeadLetters:
     def _sized(self, left: _Left) -> Iterable[tuple[ReadyMessage, int, int]]:
         """Yield each message with its records, their number and their size in characters."""
         for number, each in [*left.items()]:
-            ready = ReadyMessage(number, each, [], [])
+            letters: list[LetterText] = []
+            missing = 0
             try:
                 texts = texts_of(each.message.deliveries, self.payloads)
             except StorageUnavailable as error:
@@ -192,19 +170,20 @@ class WriteDeadLetters:
                 continue
             for delivery, text in texts:
                 if text is None:
-                    ready.missing.append(delivery)
+                    missing += 1
                 else:
-                    ready.records.extend(self._record(each, delivery, text))
-            yield ready, len(ready.records), sum(len(each.text) for each in ready.records)
+                    letters.extend(self._record(each, delivery, text))
+            size = sum(len(each.text) for each in letters)
+            yield ReadyMessage(number, letters, missing), len(letters), size
 
     def _record(self, each: ReadMessage, delivery: Delivery, text: str) -> Iterator[LetterText]:
         """Yield the event's record; if none can be made, write the event to ``poison``."""
         try:
             form = namespace_record if TopicName.parse(each.message.topic) else record
-            cause = delivery.last and delivery.last.cause
-            dead = form(delivery, text, note_of(each.message))
+            note, cause = note_of(each.message), delivery.last and delivery.last.cause
             about = event_names(text).about
-            yield LetterText(dead, about, trace_id(delivery, text), cause)
+            dead = form(delivery, text, note)
+            yield LetterText(dead, note, about, trace_id(delivery, text), cause)
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             reason = f"the dead letter can't be built: {error!r}"
             self.intake.records.write(Queue.DEADLETTERS, each.received.text, reason, [text])
@@ -222,10 +201,10 @@ class WriteDeadLetters:
         while len(reserved) < len(batch):
             batch = reserved
             path, reserved = self._reserve_path(target, batch, left)
-        with self._at(target):
-            blobs = self._store(target, reserved, path)
-        if blobs and (topic := topic_of(target.destination.account)):
-            self.notices.publish(topic, blobs)
+        with _destination():
+            blob = self._store(target, reserved, path)
+        if blob and (topic := topic_of(target.destination.account)):
+            self.notices.publish(topic, blob)
         for ready in reserved:
             self._delete(ready.number, left)
 
@@ -233,8 +212,7 @@ class WriteDeadLetters:
         self, target: BlobTarget, batch: list[ReadyMessage], left: _Left
     ) -> tuple[str, list[ReadyMessage]]:
         """Return the path of a new blob, and which messages of the batch store it."""
-        named = target.subscription
-        path = path_of_several(batch) or dead_letter_path(*named, self.clock.now(), self.new_id())
+        path = dead_letter_path(*target.subscription, self.clock.now(), self.new_id())
         return path, [ready for ready in batch if self._reserve_message(ready.number, path, left)]
 
     def _reserve_message(self, number: int, path: str, left: _Left) -> bool:
@@ -254,54 +232,42 @@ class WriteDeadLetters:
         return True
 
     def _store(
-        self, target: BlobTarget, batch: list[ReadyMessage], last_path: str
-    ) -> list[WrittenBlob]:
-        """
-        Write the records of a batch; that of *last_path* is the last blob.
+        self, target: BlobTarget, batch: list[ReadyMessage], path: str
+    ) -> WrittenBlob | None:
+        """Write the records of a batch; return the blob if subscribers are notified of it."""
+        letters = [each for ready in batch for each in ready.letters]
+        blob = self._store_letters(target, letters, path) if letters else None
+        if missing := sum(ready.missing for ready in batch):
+            gone = [None] * missing
+            log_dropped(self.metrics, target.subscription, EndReason.PAYLOAD_MISSING, gone)
+        return blob
 
-        Return the blobs that subscribers are notified of.
-        """
-        named, blobs = target.subscription, []
-        parts = parts_of(batch)
-        for number, part in enumerate(parts, 1):
-            texts = [each.text for each, _ in part]
-            traces: dict[str, Any] = {"trace_ids": distinct(each.trace_id for each, _ in part)}
-            path = last_path if number == len(parts) else numbered_path(last_path, number)
-            reasons = Counter(reason for _, reason in part)
-            summary = summary_of(target, batch, reasons)._replace(first=part[0][0].about)
-            stored = self.store.write(target.destination, path, blob_body(texts), summary)
-            if stored:
-                if is_news(named.topic, texts):
-                    blobs.append(stored)
-                causes = Counter(each.cause for each, _ in part if each.cause)
-                telemetry.warning(
-                    "deadletter_batch",
-                    topic=named.topic,
-                    subscription=named.subscription,
-                    **target.destination_fields,
-                    path=path,
-                    count=len(texts),
-                    cause=causes.most_common(1)[0][0] if causes else None,
-                    **traces,
-                )
-                for reason, times in reasons.items():
-                    self.metrics.count(
-                        Metric.DEAD_LETTERED, *named, by=times, DeadLetterReason=reason
-                    )
-            else:
-                log_dropped(
-                    self.metrics,
-                    named,
-                    EndReason.CONTAINER_NOT_FOUND,
-                    texts,
-                    **target.destination_fields,
-                    **traces,
-                )
-        for ready in batch:
-            if ready.missing:
-                gone = [None] * len(ready.missing)
-                log_dropped(self.metrics, named, EndReason.PAYLOAD_MISSING, gone)
-        return blobs
+    def _store_letters(
+        self, target: BlobTarget, letters: list[LetterText], path: str
+    ) -> WrittenBlob | None:
+        named, texts = target.subscription, [each.text for each in letters]
+        traces: dict[str, Any] = {"trace_ids": distinct(each.trace_id for each in letters)}
+        summary = summary_of(target, letters)
+        blob = self.store.write(target.destination, path, blob_body(texts), summary)
+        if blob is None:
+            reason = EndReason.CONTAINER_NOT_FOUND
+            fields = target.destination_fields | traces
+            log_dropped(self.metrics, named, reason, texts, **fields)
+            return None
+        causes = Counter(each.cause for each in letters if each.cause)
+        telemetry.warning(
+            "deadletter_batch",
+            topic=named.topic,
+            subscription=named.subscription,
+            **target.destination_fields,
+            path=path,
+            count=len(texts),
+            cause=causes.most_common(1)[0][0] if causes else None,
+            **traces,
+        )
+        for reason, times in Counter(each.note.reason for each in letters).items():
+            self.metrics.count(Metric.DEAD_LETTERED, *named, by=times, DeadLetterReason=reason)
+        return blob if is_news(named.topic, texts) else None
 
     def _keep_or_drop(self, each: ReadMessage) -> None:
         message = each.message
@@ -315,3 +281,7 @@ class WriteDeadLetters:
 
     def _hide(self, each: ReadMessage) -> None:
         self.receiver.hide(Queue.DEADLETTERS, each.received, AGAIN_IN)
+
+
+def _account_of(group: list[ReadMessage]) -> str:
+    return BlobTarget.of(group[0].message).destination.account

@@ -8,8 +8,6 @@ from datetime import UTC, datetime, timedelta
 from shared import telemetry
 from shared.clock import Clock, timestamp
 from shared.delivery.attempt_record import KEPT_FOR
-from shared.delivery.furthest import Bounds, StoredTime
-from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.ports import (
     AttemptLog,
     MetricRetention,
@@ -37,16 +35,16 @@ class Housekeeping:
     counts: MetricRetention
     state: ResourceStore
     clock: Clock
-    clock_records: ClockRecords
 
     def run(self, deadline: datetime) -> None:
         """Delete what has expired and roll up counts, once an hour over all instances."""
         now = self.clock.now()
         known = self.state.get(*_STATE)
-        last_run, paused_until = self._bounded(_times(known), now)
-        if last_run and now - last_run < EVERY:
+        last_run, paused_until = _times(known) or (now - 2 * GAP, now)
+        gap = abs(now - last_run)  # The clock that wrote it may be ahead.
+        if gap < EVERY:
             return
-        if last_run is None or now - last_run > GAP:
+        if gap > GAP:
             paused_until = now + PAUSE_AFTER_GAP
         document = {"lastRun": timestamp(now), "holdUntil": timestamp(paused_until)}
         try:
@@ -59,18 +57,6 @@ class Housekeeping:
         if days := self.attempts.delete_before(now.date() - KEPT_FOR, deadline):
             telemetry.info("attempts.dropped", days=days)
         self._roll_up_counts(now, deadline)
-
-    def _bounded(
-        self, times: tuple[datetime, datetime] | None, now: datetime
-    ) -> tuple[datetime | None, datetime]:
-        """Return the stored times; of a last run that is still to come nothing is known."""
-        if times is None:
-            return None, now
-        bounds, (last_run, paused_until) = Bounds(now), times
-        bounds(StoredTime.LAST_RUN, last_run)
-        paused_until = bounds(StoredTime.PAUSE, paused_until, PAUSE_AFTER_GAP)
-        self.clock_records.bounded(bounds)
-        return None if StoredTime.LAST_RUN in bounds.ahead else last_run, paused_until
 
     def _roll_up_counts(self, now: datetime, deadline: datetime) -> None:
         hour = now.replace(minute=0, second=0, microsecond=0)

@@ -24,12 +24,7 @@ class ReturnPoison:
     requeue: BlockingRequeue
 
     def run(self, deadline: datetime) -> None:
-        """
-        Return readable messages to ``retries``; record those that failed too often or are damaged.
-
-        Raises:
-            StorageUnavailable, Exception: what failed stays, or became a record.
-        """
+        """Return readable messages to ``retries``; record those that failed too often."""
         fault = None
         for queue in POISON_QUEUES:
             alone = [[each] for each in self.intake.take(queue, deadline)]

@@ -44,7 +44,6 @@ class WatchQueues:
     watch: QueueWatch
     clock: Clock
     looked_at: datetime | None = None
-    _next: datetime | None = None
     _nonempty: set[Queue] = field(default_factory=set)
 
     @property
@@ -55,7 +54,8 @@ class WatchQueues:
     def run(self, deadline: datetime) -> None:
         """Write the lines, at most once a minute."""
         now = self.clock.now()
-        if now >= deadline or (self._next and is_pending(self._next, now, EVERY)):
+        looked_at = self.looked_at
+        if now >= deadline or (looked_at and is_pending(looked_at + EVERY, now, EVERY)):
             return
         for queue, state in states(self.watch, now).items():
             if state.messages or queue in self._nonempty:
@@ -66,4 +66,4 @@ class WatchQueues:
                     oldest_seconds=round(state.oldest.total_seconds(), 1) if state.oldest else 0.0,
                 )
             self._nonempty = (self._nonempty - {queue}) | ({queue} if state.messages else set())
-        self._next, self.looked_at = now + EVERY, now
+        self.looked_at = now

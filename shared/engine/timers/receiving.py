@@ -12,7 +12,7 @@ from shared.clock import Clock
 from shared.delivery.furthest import Bounds
 from shared.delivery.messages.message import (
     MessagePart,
-    NewerMessage,
+    OtherVersion,
     ReplayStep,
     bounded_message,
 )
@@ -20,7 +20,7 @@ from shared.delivery.messages.message_reader import decode
 from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.parts import texts_of
 from shared.engine.delivering.poison_records import PoisonRecords
-from shared.engine.delivering.requeue import NEWER_AGAIN_IN
+from shared.engine.delivering.requeue import OTHER_VERSION_AGAIN_IN
 from shared.engine.ports import PayloadStore, Queue, Received, Receiver
 from shared.errors import MalformedMessage, StorageUnavailable, Unstorable
 
@@ -108,7 +108,7 @@ class Intake:
             try:
                 act(group)
             except Exception as fault:  # noqa: BLE001 - the others go on
-                if len(group) > 1 and not _is_ours(fault):
+                if len(group) > 1 and not _is_transient(fault):
                     left = self.for_each(queue, [[each] for each in group], act, deadline)
                 else:
                     left = self._unhandled(queue, group, fault)
@@ -133,7 +133,7 @@ class Intake:
     ) -> Exception | None:
         """Leave messages for a later run, or record what has a fault of its own too often."""
         telemetry.error("message.unhandled", queue=queue, detail=repr(fault))
-        if _is_ours(fault) or any(each.received.count < MAX_RECEIVES for each in group):
+        if _is_transient(fault) or any(each.received.count < MAX_RECEIVES for each in group):
             return fault
         try:
             for each in group:
@@ -145,42 +145,34 @@ class Intake:
     def _quarantine(
         self, queue: Queue, received: Received, reason: str, events: Sequence[str | None] = ()
     ) -> None:
-        """
-        Record a message that can't be handled, then delete it.
-
-        Raises:
-            StorageUnavailable: the message becomes visible again later.
-        """
         self.records.write(queue, received.text, reason, events)
         self.receiver.delete(queue, received)
 
     def _read(self, queue: Queue, received: Received) -> tuple[MessagePart, ...]:
         """Return the parts of a message; none if it is left where it is, or was recorded."""
         try:
-            parts = self._decode(queue, received)
-            if isinstance(parts, NewerMessage):
-                self.receiver.hide(queue, received, NEWER_AGAIN_IN)
-                return ()
+            return self._decode(queue, received)
         except StorageUnavailable as error:  # It comes again; the others go on.
             telemetry.error("message.unhandled", queue=queue, detail=str(error))
             return ()
-        return parts
 
-    def _decode(self, queue: Queue, received: Received) -> tuple[MessagePart, ...] | NewerMessage:
+    def _decode(self, queue: Queue, received: Received) -> tuple[MessagePart, ...]:
         try:
-            parts = decode(received.text)
-            if not isinstance(parts, NewerMessage):
-                bounds = Bounds(self.clock.now())
-                parts = tuple(bounded_message(each, bounds) for each in _deliveries(queue, parts))
-                self.clock_records.bounded(bounds, parts[0].key)
+            found = decode(received.text)
+            if isinstance(found, OtherVersion):
+                self.receiver.hide(queue, received, OTHER_VERSION_AGAIN_IN)
+                return ()
+            bounds = Bounds(self.clock.now())
+            parts = tuple(bounded_message(each, bounds) for each in _deliveries(queue, found))
+            self.clock_records.bounded(bounds, parts[0].key)
         except MalformedMessage as error:
             self._quarantine(queue, received, str(error))
             return ()
         return parts
 
 
-def _is_ours(fault: Exception) -> bool:
-    """Tell whether a fault has nothing to do with the message: it may succeed later."""
+def _is_transient(fault: Exception) -> bool:
+    """Tell whether a fault says nothing about the message, which may succeed later."""
     if isinstance(fault, Unstorable):
         return False
     return isinstance(fault, (StorageUnavailable, MemoryError, OSError))

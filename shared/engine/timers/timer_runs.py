@@ -37,7 +37,12 @@ class Job(Protocol):
     """One job of a timer."""
 
     def run(self, deadline: datetime) -> None:
-        """Do the job; start nothing new after *deadline*. The next run does what has failed."""
+        """
+        Do the job; start nothing new after *deadline*.
+
+        Raises:
+            Exception: what failed is left for the next run, or became a record.
+        """
 
 
 class JobsFailed(Exception):

@@ -26,12 +26,7 @@ class Wake:
     clock: Clock
 
     def run(self, deadline: datetime) -> None:
-        """
-        Move all visible messages; delete one only after its replacement is stored.
-
-        Raises:
-            StorageUnavailable, Exception: what failed stays, or became a record.
-        """
+        """Move all visible messages; delete one only after its replacement is stored."""
         moved, fault = 0, None
         while taken := self.intake.take(Queue.WAITING, deadline):
             groups: dict[object, list[ReadMessage]] = defaultdict(list)

@@ -64,11 +64,11 @@ def test_a_message_received_early_is_put_back_unattempted(
         assert (app.on(queue), app.queues.waits(queue)) == ([message], [hidden])
 
 
-@pytest.mark.parametrize("newer", [f'{{"pushgrid":{VERSION + 1}}}', '{"pushgrid":9,"x":"\u00fc"}'])
-def test_a_newer_message_is_put_back_for_five_minutes(app: Deployment, newer: str) -> None:
-    app.work(newer)
+@pytest.mark.parametrize("text", [f'{{"pushgrid":{VERSION - 1}}}', '{"pushgrid":9,"x":"\u00fc"}'])
+def test_another_versions_message_is_put_back_for_five_minutes(app: Deployment, text: str) -> None:
+    app.work(text)
 
-    assert app.queues.texts(Queue.RETRIES) == [newer]
+    assert app.queues.texts(Queue.RETRIES) == [text]
     assert app.queues.waits(Queue.RETRIES) == [5 * MINUTE]
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from pushgrid.testing.memory import START, FakeClock, MemoryQueues
 from shared.delivery.delivery import Origin
-from shared.delivery.messages.message import NewerMessage, ReplayStep
+from shared.delivery.messages.message import OtherVersion, ReplayStep
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.publication import Publication, parked_lines
 from shared.engine.ports import Queue, Receipt
@@ -49,7 +49,7 @@ def unreported(*_: object) -> None:
 def events_of(message: str) -> set[Found]:
     """Return the events of a message."""
     parts = decode(message)
-    assert not isinstance(parts, NewerMessage | ReplayStep)
+    assert not isinstance(parts, OtherVersion | ReplayStep)
     return {(each.origin.publish_id, each.position) for part in parts for each in part.deliveries}
 
 

@@ -83,6 +83,29 @@ def test_a_second_replay_sends_nothing_unless_it_is_asked_to(pushgrid: Pushgrid,
     assert ids(crm) == ["e-1", "e-2", "e-3"] * 2
 
 
+def test_one_event_that_fails_again_is_sent_once_by_the_next_replay(pushgrid: Pushgrid):
+    """To each subscription, however many dead letters it has; another event of its id is sent."""
+    orders = pushgrid.topic("orders")
+    subscribers = [orders.subscribe(each, answers=[400] * 6 + [200]) for each in ("crm", "erp")]
+    orders.publish([PLACED, PLACED | {"subject": "/orders/18"}])
+    pushgrid.advance(hours=1)
+
+    jobs = []
+    for _ in range(3):
+        jobs.append(replayed(pushgrid, topic="orders", event="e-17", again=True))
+        pushgrid.advance(hours=1)
+
+    assert [each["replayed"] for each in jobs] == [4, 4, 4]
+    assert [each["skipped"] for each in jobs] == [
+        {},
+        {"ReplayedBefore": 4},
+        {"ReplayedBefore": 8},
+    ]
+    for each in subscribers:
+        assert sorted(event["subject"] for event in each.received) == ["/orders/17", "/orders/18"]
+        assert len(each.attempts) == 8
+
+
 def test_a_dry_run_sends_and_records_nothing(pushgrid: Pushgrid, crm: Subscriber):
     job = replayed(pushgrid, dryRun=True)
 

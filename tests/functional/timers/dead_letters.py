@@ -49,12 +49,15 @@ def subscribe(app: Deployment, **overrides: Any) -> EventSubscription:
     return app.subscribe(**values | overrides)
 
 
-def notices(app: Deployment) -> dict[str, str]:
-    """Return the ids of the notices that wait for delivery, by their blob."""
-    texts = [each.text or "" for part in app.on(Queue.DELIVERIES) for each in part.deliveries]
-    found = {(event["subject"], event["id"]) for event in map(json.loads, texts)}
-    assert len(dict(found)) == len(found)  # a repeat has the same id
-    return dict(found)
+def notices(app: Deployment) -> set[str]:
+    """Return the blobs of the notices that wait for delivery."""
+    found = set()
+    for each in [each for part in app.on(Queue.DELIVERIES) for each in part.deliveries]:
+        event = json.loads(each.text or "")
+        found.add((event["subject"], event["id"], each.origin.publish_id))
+    subjects = {subject for subject, *_ in found}
+    assert len(subjects) == len(found)  # a repeat has the same ids
+    return subjects
 
 
 def blobs(app: Deployment) -> set[str]:

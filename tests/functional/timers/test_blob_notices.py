@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +11,7 @@ from pushgrid.testing.memory import START, answered
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
 from shared.events.notices import WrittenBlob, blob_created
-from shared.subscriptions.filters import EventFilter
-from shared.subscriptions.subscription import DeadLetterDestination, DeliverySchema
+from shared.subscriptions.subscription import DeadLetterDestination
 from tests.builders import DEAD, a_delivery, a_message, compact, members
 from tests.functional.deployment import MINUTE, Deployment
 from tests.functional.timers.dead_letters import (
@@ -77,30 +75,6 @@ def test_a_repeat_has_the_same_id_and_new_request_ids() -> None:
     assert other["id"] != first["id"]
 
 
-@pytest.mark.parametrize("schema", [DeliverySchema.EVENT_GRID, DeliverySchema.CLOUD_EVENTS])
-def test_the_subscriber_gets_it_in_its_schema(app: Deployment, schema: DeliverySchema) -> None:
-    subscribe(app, delivery_schema=schema)
-    app.put(Queue.DEADLETTERS, dead(0, note=LONG))
-
-    run(app)
-    (text,) = app.queues.texts(Queue.DELIVERIES)
-    app.work(text)
-
-    (sent,) = app.pusher.sent
-    body = json.loads(sent.request.body)
-    event = body[0] if isinstance(body, list) else body
-    ((container, path),) = app.dead_letters.blobs
-    assert event["subject"] == f"/blobServices/default/containers/{container}/blobs/{path}"
-    assert event["data"]["url"] == f"https://testing.blob.core.windows.net/{container}/{path}"
-    if schema is DeliverySchema.CLOUD_EVENTS:
-        assert list(event) == [
-            *("specversion", "id", "source", "type", "time", "subject", "dataschema", "data")
-        ]
-        assert (event["source"], event["type"]) == (SOURCE, "Microsoft.Storage.BlobCreated")
-    else:
-        assert (event["topic"], event["dataVersion"], event["metadataVersion"]) == (SOURCE, "", "1")
-
-
 def test_who_subscribes_is_asked_once_a_run_and_only_if_something_is_written(
     app: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,16 +111,6 @@ def test_only_the_subscribers_of_its_account_are_told(app: Deployment) -> None:
     assert (len(blobs(app)), app.all_stored()) == (1, {})
 
 
-def test_the_filter_decides(app: Deployment) -> None:
-    prefix = "/blobServices/default/containers/elsewhere/"
-    subscribe(app, filter=EventFilter(subject_begins_with=prefix))
-    app.put(Queue.DEADLETTERS, dead(0, note=LONG))
-
-    run(app)
-
-    assert app.all_stored() == {}
-
-
 def test_a_failed_publication_keeps_the_dead_letters(app: Deployment) -> None:
     subscribe(app)
     app.put(Queue.DEADLETTERS, dead(0, note=LONG), dead(1, note=LONG))
@@ -159,7 +123,7 @@ def test_a_failed_publication_keeps_the_dead_letters(app: Deployment) -> None:
     run(app)
 
     assert app.all_stored() == {Queue.DELIVERIES: 1}
-    assert notices(app).keys() == blobs(app)
+    assert notices(app) == blobs(app)
 
 
 def deliver_all(app: Deployment) -> None:

@@ -62,7 +62,7 @@ MANY = [dead(number, note=LONG) for number in range(7)]
 @pytest.mark.parametrize(
     ("messages", "most"),
     [(MANY, 1000), (MANY, 3), ([dead(*range(7), note=LONG)], 3)],
-    ids=["one blob", "several blobs", "a message of several blobs"],
+    ids=["one blob", "several blobs", "a message that exceeds one"],
 )
 def test_a_run_that_is_killed_anywhere_loses_repeats_and_hides_nothing(
     monkeypatch: pytest.MonkeyPatch, messages: list[MessagePart], most: int, later: timedelta
@@ -84,7 +84,7 @@ def test_a_run_that_is_killed_anywhere_loses_repeats_and_hides_nothing(
         run(app)
 
         assert records(app) == [f"e-{number}" for number in range(8)]
-        assert notices(app).keys() == blobs(app)
+        assert notices(app) == blobs(app)
         assert set(app.all_stored()) == {Queue.DELIVERIES}
         if is_over:
             break

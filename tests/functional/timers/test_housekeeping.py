@@ -100,9 +100,7 @@ def test_a_damaged_record_of_its_runs_counts_as_none(
     assert named == ["topics", "state", "housekeeping"]
 
 
-def test_a_last_run_that_is_still_to_come_stops_no_housekeeping(
-    app: Deployment, logged: Logged
-) -> None:
+def test_a_last_run_that_is_still_to_come_stops_no_housekeeping(app: Deployment) -> None:
     """A clock that was ahead has run it: nothing was deleted until the others had caught up."""
     run_every_hour(app, 25)
     app.clock.jump(300 * HOUR)
@@ -113,9 +111,6 @@ def test_a_last_run_that_is_still_to_come_stops_no_housekeeping(
     kept = run_every_hour(app, 25)
 
     assert kept == [1] * 24 + [0]
-    assert [line["what"] for line in logged("clock.bounded")] == [
-        *("last run of housekeeping", "pause of housekeeping")
-    ]
 
 
 CRM, ERP = SubscriptionKey("orders", "crm"), SubscriptionKey("orders", "erp")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import pytest
@@ -12,7 +12,6 @@ from pushgrid.testing.memory import START
 from shared.delivery.messages.message import VERSION
 from shared.engine.ports import Queue
 from shared.engine.timers import receiving
-from shared.engine.timers.receiving import ReadMessage
 from shared.engine.timers.timer_runs import Job, JobsFailed, Timer
 from shared.errors import StorageUnavailable
 from tests.builders import a_delivery, a_message, a_note
@@ -83,16 +82,6 @@ def test_what_was_held_together_stays_together(app: Deployment) -> None:
     assert app.queues.texts(Queue.WAITING) == []
 
 
-def test_a_message_is_deleted_only_after_what_replaces_it_is_stored(app: Deployment) -> None:
-    app.put(Queue.WAITING, a_message())
-    app.queues.fail_next("put", times=1000)
-
-    with pytest.raises(StorageUnavailable):
-        app.wake.run(app.in_a_minute())
-
-    assert app.all_stored() == {Queue.WAITING: 1}
-
-
 def test_a_failing_delete_duplicates_and_never_loses(app: Deployment) -> None:
     app.put(Queue.WAITING, a_message())
     app.queues.fail_next("delete")
@@ -148,20 +137,6 @@ def test_what_is_taken_is_hidden_for_longer_than_a_run(app: Deployment) -> None:
     assert len(app.intake.take(Queue.WAITING, app.in_a_minute())) == 1
 
 
-def test_wake_begins_nothing_new_after_its_deadline(app: Deployment) -> None:
-    deadlines: list[datetime] = []
-
-    class Watched:
-        def take(self, _: Queue, deadline: datetime) -> list[ReadMessage]:
-            deadlines.append(deadline)
-            return []
-
-    wake = replace(app.wake, intake=Watched())  # type: ignore[arg-type]  # only take() is used
-    wake.run(START + MINUTE)
-
-    assert deadlines == [START + MINUTE]
-
-
 def test_what_was_received_is_handled_though_receiving_then_fails(
     app: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,7 +158,8 @@ def test_nothing_is_received_after_the_deadline_and_a_failure_is_reported(app: D
     app.put(Queue.WAITING, a_message())
     app.queues.fail_next("receive")
 
-    assert app.intake.take(Queue.WAITING, app.clock.now()) == []
+    app.wake.run(app.clock.now())
+    assert app.all_stored() == {Queue.WAITING: 1}
     with pytest.raises(StorageUnavailable):
         app.intake.take(Queue.WAITING, app.in_a_minute())
 

@@ -19,13 +19,10 @@ from shared.engine.ports import Queue, Receipt
 from shared.engine.timers.receiving import MAX_RECEIVES
 from shared.engine.timers.timer_runs import Job
 from shared.errors import StorageUnavailable
-from shared.events.notices import WrittenBlob
-from shared.subscriptions.subscription import DeadLetterDestination
 from tests.builders import ORIGIN, PARKED, a_delivery, a_message, a_note, compact, noise, text
 from tests.functional.deployment import MINUTE, Deployment, Logged
+from tests.functional.timers.dead_letters import HOUR
 from tests.unit.delivery.messages.wire import read, read_parts, together, wire
-
-SURROGATE = "\ud800"
 
 
 @cache
@@ -86,41 +83,12 @@ def test_what_cannot_be_stored_again_becomes_a_record_and_the_rest_goes_on(
     assert len(logged("message.unhandled")) == MAX_RECEIVES
 
 
-def test_a_dead_letter_that_no_path_can_name_becomes_a_record(app: Deployment) -> None:
-    """A lone surrogate in a name."""
-    write = app.dead_letters.write
-
-    def strict(destination: DeadLetterDestination, path: str, *written: Any) -> WrittenBlob | None:
-        path.encode()  # as every request does
-        return write(destination, path, *written)
-
-    app.dead_letters.write = strict  # type: ignore[assignment, method-assign]
-    bad = a_message(dead_letter=a_note(), subscription=f"crm{SURROGATE}")
-    good = a_message([a_delivery(1)], dead_letter=a_note(keep_until=START + timedelta(days=1)))
-    app.put(Queue.DEADLETTERS, bad, good)
-
-    run(app, job_of(app, Queue.DEADLETTERS), times=1)
-    written = [json.loads(body) for body in app.dead_letters.blobs.values()]
-    run(app, job_of(app, Queue.DEADLETTERS), times=MAX_RECEIVES - 1)
-
-    assert [[each["id"] for each in blob] for blob in written] == [["e-1"]]
-    (record,) = recorded(app)
-    assert "UnicodeEncodeError" in record["reason"]
-    assert (app.all_stored(), len(app.dead_letters.blobs)) == ({}, 1)
-
-
 def test_a_payload_that_cannot_be_read_costs_only_its_own_message(app: Deployment) -> None:
     """Its bytes are damaged."""
-    name = app.payloads.write("p", START + timedelta(days=4), [text(id="parked")])
-    parked = a_delivery(text=None, origin=ORIGIN._replace(payload=name))
-    read_blob = app.payloads.read
-    damaged = b"\xff"
+    parked = a_delivery(text=None, origin=ORIGIN._replace(payload="2026/x"))
 
-    def read_damaged(blob: str) -> Any:
-        return damaged.decode() if blob == name else read_blob(blob)
-
-    app.payloads.read = read_damaged  # type: ignore[method-assign,assignment]
-    note = a_note(keep_until=START + timedelta(days=1))
+    app.payloads.read = lambda _: b"\xff".decode()  # type: ignore[method-assign, assignment]
+    note = a_note(keep_until=START + 24 * HOUR)
     app.put(Queue.DEADLETTERS, a_message([parked], dead_letter=note))
     app.put(Queue.DEADLETTERS, a_message([a_delivery(1)], dead_letter=note))
 
@@ -133,7 +101,7 @@ def test_a_payload_that_cannot_be_read_costs_only_its_own_message(app: Deploymen
 
 
 @pytest.mark.parametrize("fault", [StorageUnavailable(), MemoryError(), OSError("no descriptor")])
-def test_a_fault_of_ours_is_no_fault_of_the_message(app: Deployment, fault: Exception) -> None:
+def test_a_transient_fault_is_no_fault_of_the_message(app: Deployment, fault: Exception) -> None:
     app.put(Queue.WAITING, a_message([a_delivery(1)]))
 
     def fail(*_: Any, **__: Any) -> Any:
@@ -159,29 +127,6 @@ def test_after_its_time_a_run_with_a_fault_begins_nothing_more(app: Deployment) 
     assert isinstance(fault, StorageUnavailable)
     assert app.clock.now() - began < 8 * MINUTE  # one put's patience, and the time until the next
     assert app.all_stored() == {Queue.WAITING: 9}
-
-
-@pytest.mark.parametrize("queue", [Queue.WAITING, Queue.RETRIES_POISON, Queue.DEADLETTERS], ids=str)
-@pytest.mark.parametrize("events", [1, 2])
-def test_what_unpacks_to_30_megabytes_is_recorded_at_once(
-    app: Deployment, queue: Queue, events: int
-) -> None:
-    """Reading it stops at the limit of a message."""
-    note = a_note() if queue is Queue.DEADLETTERS else None
-    whole = a_message([a_delivery(number) for number in range(events)], dead_letter=note)
-    texts = b"\n".join([b"0" * (30_000_000 // events)] * events)
-    packed = base64.b64encode(zlib.compress(texts, 9)).decode()
-    app.queues.put(queue, compact(wire(whole) | {"packed": packed}))
-    app.put(queue, whole)
-
-    raised = run(app, job_of(app, queue), times=1)
-
-    (record,) = recorded(app)
-    assert (raised, record["queue"], "too large" in record["reason"]) == ([], queue, True)
-    assert sum(app.all_stored().values()) + len(app.dead_letters.blobs) == 1
-
-
-HOUR = timedelta(hours=1)
 
 
 @pytest.mark.parametrize("queue", [Queue.DELIVERIES_POISON, Queue.RETRIES_POISON])

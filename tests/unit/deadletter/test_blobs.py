@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime
 
 import pytest
 from hypothesis import given
@@ -58,34 +58,19 @@ def test_a_blob_is_an_array_with_a_record_a_line(records: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("at", "path"),
+    ("topic", "at", "folder"),
     [
-        pytest.param(
-            datetime(2025, 1, 2, 3, 4, tzinfo=UTC),
-            "ORDERS-TO-CRM/2025/1/2/3/id.json",
-            id="unpadded",
-        ),
-        pytest.param(
-            datetime(2025, 12, 31, 23, 59, tzinfo=UTC),
-            "ORDERS-TO-CRM/2025/12/31/23/id.json",
-            id="two",
-        ),
-        pytest.param(
-            datetime(2025, 1, 1, 1, tzinfo=timezone(timedelta(hours=2))),
-            "ORDERS-TO-CRM/2024/12/31/23/id.json",
-            id="UTC",
-        ),
+        ("orders", "2025-01-02T03:04:00+00:00", "ORDERS-TO-CRM/2025/1/2/3"),
+        ("orders", "2025-01-01T01:00:00+02:00", "ORDERS-TO-CRM/2024/12/31/23"),
+        ("Shop.orders", "2023-09-23T02:59:00+00:00", "Shop/orders/Orders-to-crm/2023/9/23/2"),
     ],
+    ids=["unpadded", "UTC", "a namespace's names are as they are"],
 )
-def test_the_path_is_upper_case_and_unpadded_utc(at: datetime, path: str) -> None:
-    assert dead_letter_path("orders", "Orders-to-crm", at, "id") == path
+def test_a_path_has_upper_case_and_unpadded_utc(topic: str, at: str, folder: str) -> None:
+    """For a namespace the documented mynamespace/mytopic/myeventsubscription/2023/9/23/2/…"""
+    path = dead_letter_path(topic, "Orders-to-crm", datetime.fromisoformat(at), "id")
 
-
-def test_the_path_of_a_namespace_has_its_names_as_they_are() -> None:
-    """The documented mynamespace/mytopic/myeventsubscription/2023/9/23/2/…"""
-    at = datetime(2023, 9, 23, 2, 59, tzinfo=UTC)
-
-    assert dead_letter_path("Shop.orders", "Crm", at, "id") == "Shop/orders/Crm/2023/9/23/2/id.json"
+    assert path == f"{folder}/id.json"
 
 
 TOPIC, REASONS = "pushgrid_topic", "pushgrid_reasons"
@@ -112,18 +97,7 @@ _MANY = ",".join(f'"{number}":1' for number in range(MAX_REASONS + 1))
 @pytest.mark.parametrize(
     "reasons",
     [
-        *(
-            "",
-            "oops",
-            "[]",
-            "7",
-            '{"x":"1"}',
-            '{"x":-1}',
-            '{"x":true}',
-            '{"x":{}}',
-            "[" * 8000,
-            "ü",
-        ),
+        *("", "oops", "[]", '{"x":"1"}', '{"x":-1}', '{"x":true}', '{"x":{}}', "[" * 8000, "ü"),
         f"{{{_MANY}}}",
         f'{{"{"x" * 8000}":1}}',
     ],

@@ -29,6 +29,7 @@ from shared.events.literals import dumps
 from shared.events.schema_rules import MAX_EVENT_SIZE
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import DeliverySchema, StaticHeader
+from tests.azure_dead_letters import NAMESPACE
 from tests.builders import a_delivery, a_note, compact, members, read_blob, text
 from tests.strategies import json_values
 
@@ -65,16 +66,6 @@ CLOUD_BY_AZURE = {
     "deliveryattempts": "1",
     "lastdeliveryoutcome": "Probation",
     "publishtime": "2020-08-13T17:18:14.0265758Z",
-}
-NAMESPACE_BY_AZURE = {
-    "deadletterProperties": {
-        "deadletterreason": "Maximum delivery attempts was exceeded.",
-        "deliveryattempts": 1,
-        "deliveryresult": "Event was not acknowledged nor rejected.",
-        "publishutc": "2023-11-01T20:33:51.4521467Z",
-        "deliveryattemptutc": "2023-11-01T20:33:52.3692079Z",
-    },
-    "event": CLOUD_EVENT,
 }
 
 
@@ -189,7 +180,7 @@ def test_azure_s_own_cloud_event():
     "wrapper", ["deadLetterProperties", "deadletterProperties", "brokerProperties"]
 )
 def test_azure_s_own_record_of_a_namespace(wrapper: str):
-    properties = NAMESPACE_BY_AZURE["deadletterProperties"]
+    properties = NAMESPACE["deadLetterProperties"]
 
     found = only({wrapper: properties, "event": CLOUD_EVENT})
 
@@ -321,10 +312,6 @@ def test_records_are_read_from_any_on():
 
     assert [each.event["id"] for each in found if isinstance(each, DeadLetter)] == ["7", "8"]
     assert [*elements(body, 9)] == []
-
-
-def test_an_empty_blob_has_no_dead_letters():
-    assert read_blob(b"[]") == []
 
 
 @given(json_values)

@@ -22,7 +22,7 @@ from shared.delivery.furthest import (
 from shared.delivery.health.endpoint_health import Health, Hold, bounded_health, claim_probe
 from shared.delivery.messages.message import bounded_message
 from shared.delivery.outcome import DeliveryOutcome, Outcome
-from shared.delivery.policy import End, Go, before_attempt, default_terms, retry
+from shared.delivery.policy import End, before_attempt, default_terms, retry
 from shared.delivery.profiles import PROFILES
 from tests.builders import ORIGIN, a_delivery, a_message, a_note, an_attempt, terms
 from tests.unit.delivery.observed import LATEST as LATEST_TERMS
@@ -58,15 +58,12 @@ def test_no_rule_makes_a_longer_hold(profile: str, failures: list[Outcome]) -> N
             assert bounded_health(health, Bounds(START)) == health
 
 
-def test_nothing_that_is_put_back_waits_longer() -> None:
-    assert longest_wait(0) == LONGEST_REQUEUE
-
-
 @pytest.mark.parametrize(
-    ("attempts", "hours"), [(7, 2.0), (8, 6.0), (9, 12.0), (10, 24.0), (40, 24.0)]
+    ("attempts", "hours"),
+    [(0, 1 / 12), (7, 2.0), (8, 6.0), (9, 12.0), (10, 24.0), (40, 24.0)],
 )
 def test_a_late_attempt_may_wait_for_long(attempts: int, hours: float) -> None:
-    """Twice its step: `Retry-After`."""
+    """Twice its step, for `Retry-After`; what is requeued untried, five minutes."""
     assert longest_wait(attempts) == hours * HOUR
 
 
@@ -141,5 +138,5 @@ def test_nothing_ends_by_time_to_live_soon_after_a_jump() -> None:
 
     assert isinstance(before_attempt(a_delivery(), LATEST_TERMS, at), End)
     unsettled = replace(LATEST_TERMS, ends_by_age=False)
-    assert isinstance(before_attempt(a_delivery(), unsettled, at), Go)
+    assert before_attempt(a_delivery(), unsettled, at) is None
     assert isinstance(before_attempt(a_delivery(attempts=30), unsettled, at), End)

@@ -121,16 +121,6 @@ def test_some_may_go_at_once_and_the_others_come_evenly() -> None:
     assert places == [None] * 13 + [0.56, 1.13, 1.69]
 
 
-def test_the_slowest_rate_is_one_a_minute() -> None:
-    allowance, first = ask(None, 1, START)
-    allowance, second = ask(allowance, 1, START)
-    _, third = ask(allowance, 1, START + MINUTE)
-
-    assert first is None
-    assert second == START + timedelta(seconds=61)
-    assert third == START + timedelta(seconds=122)
-
-
 @pytest.mark.parametrize("rate", [1, 600])
 def test_a_clock_that_is_set_back_keeps_nobody_waiting(rate: int) -> None:
     """What was granted before would have been due six hours later."""
@@ -167,20 +157,6 @@ def test_who_counts_more_than_there_are_takes_no_more(
         shares.append(Share(counted.index(user), len(counted)).of(whole))
 
     assert sum(shares) <= whole
-
-
-@pytest.mark.parametrize(
-    ("whole", "processes", "shares"),
-    [
-        (10, 1, [10]),
-        (10, 3, [4, 3, 3]),
-        (20, 3, [7, 7, 6]),
-        (2, 3, [1, 1, 0]),
-        (1, 4, [1, 0, 0, 0]),
-    ],
-)
-def test_the_shares_of_a_limit(whole: int, processes: int, shares: list[int]) -> None:
-    assert [Share(place, processes).of(whole) for place in range(processes)] == shares
 
 
 @pytest.mark.parametrize(

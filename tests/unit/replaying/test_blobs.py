@@ -14,7 +14,7 @@ from shared.deadletter.reader import Element
 from shared.deadletter.selection import Selection
 from shared.engine.ports import Listing
 from shared.engine.replaying.batches import Batch, BlobBatches
-from shared.engine.replaying.job import FINISHED, Position, ReplaySource
+from shared.engine.replaying.job import FINISHED, Position, ReplayJob, ReplaySource
 from shared.engine.replaying.job import START as FROM_THE_START
 from shared.engine.replaying.marks import Mark
 from shared.engine.replaying.step import ReplaySteps, ReplayTarget
@@ -24,6 +24,7 @@ from tests.builders import CRM, a_subscription, a_topic, members, noise
 
 SOURCE = ReplaySource("orders", "crm", "dead", "", "CRM")
 NINE, TEN = "CRM/2026/2/9/9/b.json", "CRM/2026/2/9/10/a.json"
+NOON = "CRM/2026/2/9/noon/c.json"
 EVERYTHING = Selection()
 LATER = START + timedelta(hours=1)
 
@@ -57,14 +58,17 @@ def walked(
     return [each.path for each in walk.blobs_from(position)]
 
 
-def test_hours_are_ordered_as_numbers() -> None:
-    assert walked(Counted(TEN, NINE)) == [NINE, TEN]
-
-
-def test_other_names_come_after_numbers() -> None:
-    other = "CRM/2026/2/9/noon/c.json"
-
-    assert walked(Counted(other, TEN, NINE)) == [NINE, TEN, other]
+@pytest.mark.parametrize(
+    ("paths", "found"),
+    [
+        ([NOON, TEN, NINE], [NINE, TEN, NOON]),
+        ([NINE, "CRM/../../other/x.json", "CRM/./x.json"], [NINE]),
+        ([NINE, f"{NINE}.txt", "CRM/2026/2/9/9/noext"], [NINE]),
+    ],
+    ids=["numbers by value, then names", "another path in a URL", "no JSON"],
+)
+def test_blobs_are_read_in_order(paths: list[str], found: list[str]) -> None:
+    assert walked(Counted(*paths)) == found
 
 
 @pytest.mark.parametrize(("record", "left"), [(FINISHED, [TEN]), (3, [NINE, TEN])])
@@ -74,14 +78,6 @@ def test_it_goes_on_where_it_was(record: int, left: list[str]) -> None:
 
     assert walked(reader, Position(0, NINE, record)) == left
     assert "CRM/2026/2/8/" not in reader.listed
-
-
-def test_a_path_that_is_another_one_in_a_url_is_left_out() -> None:
-    assert walked(Counted(NINE, "CRM/../../other/x.json", "CRM/./x.json")) == [NINE]
-
-
-def test_only_json_is_read() -> None:
-    assert walked(Counted(NINE, f"{NINE}.txt", "CRM/2026/2/9/9/noext")) == [NINE]
 
 
 def test_a_blob_outside_the_hours_counts_by_the_time_of_its_writing() -> None:
@@ -167,6 +163,25 @@ def test_a_batch_ends_after_a_thousand_records_that_are_left_out() -> None:
 def test_each_blob_and_target_has_a_row(other: Mark) -> None:
     assert other.name != MARK.name
     assert replace(MARK, to=SubscriptionKey("Orders", "CRM")).name == MARK.name
+
+
+def test_a_batch_is_a_repeat_only_if_its_blob_and_records_are_those_under_way() -> None:
+    """Another one must not get the publish id of what may have been put."""
+    job = ReplayJob(
+        id="j-1",
+        by="",
+        started_at=START,
+        sources=(SOURCE,),
+        selection=EVERYTHING,
+        to=None,
+        rate=1,
+        is_dry_run=False,
+        again=False,
+    ).with_batch(NINE, (0, 1))
+
+    found = [job.with_batch(*each) for each in ((NINE, (0, 1)), (TEN, (0, 1)), (NINE, (1,)))]
+
+    assert [(each.batches, each.progress.repeated) for each in found] == [(1, 2), (2, 0), (2, 0)]
 
 
 def test_events_are_put_in_batches_and_kept_as_long_as_they_live() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -22,7 +20,6 @@ from shared.delivery.health.endpoint_health import (
     claim_probe,
     return_probe,
 )
-from shared.delivery.health.health_document import document_of, health_of
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import DeliveryTerms
 from tests.builders import terms
@@ -67,12 +64,6 @@ def test_an_outcome_has_its_probation(profile: str, outcome: Outcome, seconds: f
     assert held.why.startswith(f"probation for {outcome}: ")
     assert isinstance(availability(health, at(2 + seconds - 0.001)), Held)
     assert isinstance(availability(health, at(2 + seconds)), NeedsProbe)
-
-
-@pytest.mark.parametrize("profile", ["2017", "2019", "2020"])
-@pytest.mark.parametrize("outcome", [Outcome.BUSY, Outcome.NOT_FOUND])
-def test_an_edition_without_the_table_has_no_probation(profile: str, outcome: Outcome) -> None:
-    assert availability(after(seen(outcome), rules=terms(profile=profile)), at(0)) == Open()
 
 
 @pytest.mark.parametrize(
@@ -179,43 +170,37 @@ def test_an_endpoint_that_always_answers_late_is_never_held_for_long() -> None:
         assert availability(health, at(began + 35)) == Open()
 
 
-@pytest.mark.parametrize("profile", ["2019", "2020", "2023", "latest"])
-def test_ten_first_attempts_that_fail_in_a_row_delay_delivery(profile: str) -> None:
-    rules = terms(profile=profile)
-    health = after(*[seen(Outcome.GENERIC_ERROR)] * 10, rules=rules)
+@pytest.mark.parametrize("profile", ["2017", "2019", "2020", "2023", "latest", "ns"])
+def test_ten_first_attempts_that_fail_in_a_row_delay_delivery_if_the_edition_says_so(
+    profile: str,
+) -> None:
+    health = after(*[FAILED] * 10, rules=terms(profile=profile))
 
-    assert availability(health, at(0)) == Held(at(60), "delayed delivery: 1 min")
-    assert isinstance(availability(health, at(60)), NeedsProbe)
-
-
-@pytest.mark.parametrize("profile", ["2017", "ns"])
-def test_an_edition_that_does_not_know_it_never_delays_delivery(profile: str) -> None:
-    health = after(*[seen(Outcome.GENERIC_ERROR)] * 30, rules=terms(profile=profile))
-
-    assert availability(health, at(0)) == Open()
+    delays = profile not in {"2017", "ns"}
+    assert availability(health, at(0)) == (held(60) if delays else Open())
+    assert availability(health, at(60)) == (NeedsProbe(held(60).why) if delays else Open())
 
 
-def test_delayed_delivery_doubles_up_to_four_hours() -> None:
-    minutes = [each / 60 for each in failing_probes(10, Outcome.GENERIC_ERROR)]
-
-    assert minutes == [1, 2, 4, 8, 16, 32, 64, 128, 240, 240, 240]
-
-
-def test_delayed_delivery_is_scaled() -> None:
-    assert failing_probes(2, Outcome.GENERIC_ERROR, terms(time_scale=60)) == [1, 2, 4]
+@pytest.mark.parametrize("profile", ["2017", "2019", "2020"])
+def test_an_edition_without_the_table_has_no_probation(profile: str) -> None:
+    assert availability(after(seen(BUSY), rules=terms(profile=profile)), at(0)) == Open()
 
 
-def test_the_longer_of_probation_and_delay_wins() -> None:
-    """Ten 404: the probation of 5 min outlasts the delays of 1, 2 and 4 min."""
-    assert failing_probes(4, Outcome.NOT_FOUND) == [300, 300, 300, 480, 960]
+@pytest.mark.parametrize(
+    ("outcome", "scale", "seconds"),
+    [
+        pytest.param(OTHER, 1, [60 * 2**n for n in range(8)] + [14_400] * 3, id="up to four hours"),
+        pytest.param(OTHER, 60, [1, 2, 4], id="scaled"),
+        pytest.param(NOT_FOUND, 1, [300, 300, 300, 480, 960], id="unless probation is longer"),
+    ],
+)
+def test_delayed_delivery_doubles(outcome: Outcome, scale: float, seconds: list[float]) -> None:
+    assert failing_probes(len(seconds) - 1, outcome, terms(time_scale=scale)) == seconds
 
 
 def test_a_claim_without_a_hold_changes_nothing() -> None:
     assert claim_probe(NEW, LATEST, at(0)) is NEW
     assert return_probe(NEW) is NEW
-
-
-OK, BUSY, NOT_FOUND = Outcome.DELIVERED, Outcome.BUSY, Outcome.NOT_FOUND
 
 
 def latest(*observations: Observation) -> LatestPushes:
@@ -271,18 +256,3 @@ def test_the_time_since_the_success_is_scaled() -> None:
 
     assert before.is_isolated(seen(BUSY, 0.9), terms(time_scale=10))
     assert not before.is_isolated(seen(BUSY, 1), terms(time_scale=10))
-
-
-def test_a_hold_that_an_earlier_version_stored_is_read() -> None:
-    """It stored neither the cause nor when the hold began."""
-    health = after(replace(seen(Outcome.NOT_FOUND), cause="404 NotFound"))
-    document: dict[str, Any] = json.loads(json.dumps(document_of(health)))
-    assert health_of(document) == health
-    assert health.hold
-    assert health.hold.cause == "404 NotFound"
-
-    del document["hold"]["cause"], document["hold"]["beganAt"]
-
-    assert health_of(document) == replace(
-        health, hold=replace(health.hold, cause="", first_failed_at=None)
-    )

@@ -92,14 +92,6 @@ def test_batches_are_inline_as_far_as_they_fit(
     ]
 
 
-def test_subscriptions_without_batching_get_what_they_always_got() -> None:
-    events = [an_event(id=f"e-{number}") for number in range(130)]
-    _, messages = published(events, a_subscription(name="one"), batching(100, name="many"))
-
-    sizes = [(message.subscription, len(message.deliveries)) for message in messages]
-    assert sizes == [("one", 64), ("one", 64), ("many", 100), ("many", 30), ("one", 2)]
-
-
 @given(
     st.lists(st.integers(0, 4999), min_size=1, max_size=600, unique=True),
     st.lists(st.integers(1, 60), min_size=1, max_size=20),

@@ -34,7 +34,6 @@ from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason
 from shared.delivery.requests.push_request import dead_letter_headers
 from shared.subscriptions.subscription import (
-    UNMATCHED,
     DeadLetterDestination,
     DeliverySchema,
     DynamicHeader,
@@ -81,19 +80,6 @@ def test_a_message_is_ascii_and_legal_xml_without_metadata_names(message: Messag
         assert text.isascii()
         assert text.isprintable()
         assert not {name.lower() for name in json.loads(text)} & {n.lower() for n in METADATA}
-
-
-def test_like_events_take_one_line() -> None:
-    """docs/decisions.md, Subscriptions share a message: counters are run lengths."""
-    tried = an_attempt()
-    group = [a_delivery(number, attempts=1, last=tried) for number in range(4)]
-    group += [a_delivery(4, attempts=2, last=tried), a_delivery(6, attempts=2, last=tried)]
-
-    written = wire(a_message(group))
-
-    assert written["events"] == [[0, [0, 5, 1, 1]]]
-    ((*_, places, counters),) = written["parts"]
-    assert (places, [counted[:2] for counted in counters]) == ([0, 6], [[4, 1], [2, 2]])
 
 
 @pytest.mark.parametrize("size", range(600, 720, 10))
@@ -167,44 +153,17 @@ FORM: dict[str, Any] = {
     ],
 }
 TEXTS = [a_delivery(number).text or "" for number in (0, 1, 4, 5)]
-OLDER = {  # one subscription, as versions 1 to 4 wrote it
-    "pushgrid": 2,
-    "kind": "delivery",
-    "topic": "orders",
-    "subscription": "crm",
-    "generation": "g-1",
-    "due": TIME,
-    "rounds": 2,
-    "batch": 10,
-    "origins": FORM["origins"],
-    "runs": [[0, [0, 2, 2, 1], 0], [0, [5, 1], 2, "Busy", 503, TIME], [1, [6, 1], 0]],
-    "packed": pack(TEXTS),
-}
-OLDER_FANOUT = {  # several, as versions 2 to 4 wrote them
-    "pushgrid": 2,
-    "kind": "fanout",
-    "origins": FORM["origins"],
-    "events": [[0, [0, 2, 2, 2]], [1, [6, 1]]],
-    "parts": [
-        ["orders", "crm", "g-1", 1, [0, 5]],
-        ["returns", "audit", "g-2", 10, [1, 1, 2, 1]],
-    ],
-    "packed": pack(TEXTS),
-}
-
-
-def of_the_form(**common: Any) -> tuple[MessagePart, MessagePart]:
-    fresh = [a_delivery(number) for number in (0, 1, 4, 5)]
-    fresh += [a_delivery(6, origin=PARKED._replace(first_line=12), text=None)]
-    tried = [*fresh[:3], replace(fresh[3], attempts=2, last=an_attempt()), fresh[4]]
-    names = {"topic": "returns", "subscription": "audit", "generation": "g-2"}
-    some = a_message([fresh[1], fresh[4]], batch_size=10, **names, **common)
-    return a_message(tried if common else fresh, **common), some
 
 
 def test_the_form_of_a_version_never_changes() -> None:
     """Messages wait on the queues while the app is updated: another form needs another VERSION."""
-    crm, audit = of_the_form(due=START, rounds=2)
+    events = [a_delivery(number) for number in (0, 1, 4, 5)]
+    events[3] = replace(events[3], attempts=2, last=an_attempt())
+    events += [a_delivery(6, origin=PARKED._replace(first_line=12), text=None)]
+    common: dict[str, Any] = {"due": START, "rounds": 2}
+    crm = a_message(events, **common)
+    names = {"topic": "returns", "subscription": "audit", "generation": "g-2"}
+    audit = a_message([events[1], events[4]], batch_size=10, **names, **common)
     headers = (
         StaticHeader(name="x-team", value="crm"),
         DynamicHeader(name="x-id", path=("data", "id")),
@@ -216,20 +175,6 @@ def test_the_form_of_a_version_never_changes() -> None:
     assert json.loads(shared) == FORM | {"packed": pack(TEXTS)}
     assert dead == FORM | {"note": NOTE, "parts": FORM["parts"][:1], "packed": pack(TEXTS)}
     assert read_parts(shared) == (crm, audit)
-
-
-@pytest.mark.parametrize("version", [1, 2, 3, 4])
-def test_the_forms_of_older_versions_are_read(version: int) -> None:
-    """They wait on the queues for days; nothing writes them any more."""
-    tried, _ = of_the_form(due=START, rounds=2)
-    dead = {"kind": "deadletter", "note": [*NOTE[:5], "EventGridSchema", []], "blob": "a/b.json"}
-    older = replace(tried, batch_size=10)
-
-    assert read(compact(OLDER | {"pushgrid": version})) == older
-    assert read(compact(OLDER | {"pushgrid": version} | dead)) == replace(
-        older, dead_letter=a_note(), blob="a/b.json"
-    )
-    assert read_parts(compact(OLDER_FANOUT | {"pushgrid": version})) == of_the_form()
 
 
 @given(shared_parts())
@@ -310,15 +255,6 @@ def test_what_differs_in_time_or_ends_shares_no_message() -> None:
     assert written == [tuple(parts), tuple(later), tuple(again), *[(each,) for each in ended]]
 
 
-def test_events_of_parts_that_get_others_are_written_by_position() -> None:
-    """Filters take turns; each event is in one line all the same."""
-    odd, even = ([a_delivery(number) for number in range(first, 30, 2)] for first in (1, 0))
-
-    document = json.loads(together(a_message(odd), a_message(even, subscription="audit")))
-
-    assert document["events"] == [[0, [0, 30]]]
-
-
 def test_few_payload_blobs_share_a_message_of_several_subscriptions() -> None:
     """Whoever delivers it holds them all in memory."""
     parts = [
@@ -357,9 +293,3 @@ def test_a_dead_letter_with_all_its_headers_fits_into_a_queue_message() -> None:
     assert note.headers
     assert len(message) < 64 * 1024
     assert read(message).dead_letter == note
-
-
-def test_what_is_still_to_be_matched_has_no_generation() -> None:
-    kept = a_message(generation=UNMATCHED)
-
-    assert read(encode(kept)[0]) == kept

@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.delivery.delivery import Origin
-from shared.delivery.messages.message import VERSION, NewerMessage, ReplayStep
+from shared.delivery.messages.message import VERSION, OtherVersion, ReplayStep
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.message_writer import encode, encode_step, with_blob
 from shared.delivery.messages.packing import MAX_BLOBS
 from shared.errors import MalformedMessage
-from shared.events.data_plane import MAX_REQUEST_EVENTS
 from shared.subscriptions.subscription import DeadLetterDestination
 from tests.builders import (
     ORIGIN,
@@ -70,13 +69,11 @@ def test_dead_letters_are_told_their_blob() -> None:
     assert told == a_message(dead_letter=a_note(), blob="CRM/2026/2/9/12/1.json")
 
 
-def test_a_step_of_a_replay_is_read_as_version_4_wrote_it_too() -> None:
+def test_a_step_of_a_replay_is_written_and_read_again() -> None:
     step = ReplayStep(job="20260209120000-5b0c6a0e", number=7)
 
-    assert json.loads(encode_step(step))["pushgrid"] == VERSION
+    assert json.loads(encode_step(step)) == {"pushgrid": VERSION, "job": step.job, "number": 7}
     assert decode(encode_step(step)) == step
-    older = {"pushgrid": 4, "kind": "replay", "job": step.job, "number": step.number}
-    assert decode(compact(older)) == step
 
 
 @pytest.mark.parametrize("members", [{"number": 0}, {"number": "1"}, {"job": 5}])
@@ -87,17 +84,14 @@ def test_a_damaged_step_is_refused(members: dict[str, Any]) -> None:
         decode(json.dumps(step | members))
 
 
-def test_a_newer_version_is_left_to_a_newer_app() -> None:
-    newer = VERSION + 1
-
-    assert decode(compact({"pushgrid": newer, "something": "else"})) == NewerMessage(newer)
+@pytest.mark.parametrize("version", [1, VERSION - 1, VERSION + 1])
+def test_another_version_is_left_to_its_app(version: int) -> None:
+    assert decode(compact(wire(pushgrid=version))) == OtherVersion(version)
 
 
 def _with_headers(headers: object) -> str:
-    """Write a dead letter whose note has these headers, with ``...`` no place for them."""
     document = wire(a_message(dead_letter=a_note()))
-    note = document["note"][:-1] + ([] if headers is ... else [headers])
-    return compact(document | {"note": note})
+    return compact(document | {"note": [*document["note"][:-1], headers]})
 
 
 def _with_blobs(count: int) -> str:
@@ -134,38 +128,24 @@ def _counted(*counters: list[object]) -> str:
 
 
 DAMAGED = {
-    "nothing": "",
     "no JSON": "hello",
-    "cut off": encode(a_message())[0][:-9],
     "not UTF-8": b"\xff\xfe\xfd",
     "a list": "[]",
-    "a number": "7",
-    "null": "null",
     "an empty object": "{}",
     "too deep": "[" * 200_000,
-    "no version": compact({name: each for name, each in wire().items() if name != "pushgrid"}),
     "version 0": compact(wire(pushgrid=0)),
     "version true": compact(wire(pushgrid=True)),
-    "version text": compact(wire(pushgrid="1")),
-    "version infinite": compact(wire()).replace('"pushgrid":5', '"pushgrid":1e999'),
-    "no parts": compact({name: each for name, each in wire().items() if name != "parts"}),
-    "topic is no text": compact(wire(parts=[[["orders"], "crm", "g-1", 1, [0, 1]]])),
-    "due is no time": compact(wire(due="soon")),
-    "due is infinite": compact(wire()).replace('"pushgrid":5', '"pushgrid":5,"due":1e999'),
+    "due is no time": compact(wire(due=0.5)),
     "due is beyond time": compact(wire(due=10**30)),
     "rounds below zero": compact(wire(rounds=-1)),
-    "no note": compact(wire(note=None)),
     "a short note": compact(wire(note=["MaxDeliveryAttemptsExceeded"])),
     "a note of several": a_fan_out(note=wire(a_message(dead_letter=a_note()))["note"]),
     "an unknown reason": compact(
         wire(a_message(dead_letter=a_note()))
         | {"note": ["Tired", 0, "c", "t", "EventGridSchema", "EventGridSchema", []]}
     ),
-    "a note without headers": _with_headers(...),
-    "a header of nothing": _with_headers([["x"]]),
     "a header without a value": _with_headers([["x", None]]),
     "a path of numbers": _with_headers([["x", [7]]]),
-    "headers that are none": _with_headers(7),
     "packed is no text": compact(wire(packed=None)),
     "packed is no base64": compact(wire(packed="###")),
     "packed is not compressed": compact(wire(packed="aGVsbG8=")),
@@ -173,33 +153,23 @@ DAMAGED = {
     "an origin cut short": compact(wire(origins=[["p", 0]])),
     "a payload without a name": compact(wire(origins=[["p", 0, 5]])),
     "a first line below zero": compact(wire(origins=[["p", 0, "blob", -1]])),
-    "a first line that is no number": compact(wire(origins=[["p", 0, "blob", "1"]])),
-    "an origin too long": compact(wire(origins=[["p", 0, "blob", 1, 1]])),
     "too many blobs": _with_blobs(MAX_BLOBS + 1),
     "an origin before the first": compact(wire(events=[[-1, [0, 1]]])),
     "an origin after the last": compact(wire(events=[[1, [0, 1]]])),
     "no events": compact(wire(events=[], packed="")),
     "an event cut short": compact(wire(events=[[0]])),
-    "an event too long": compact(wire(events=[[0, [0, 1], 0]])),
-    "counters cut short": _counted([1]),
-    "counters too long": _counted([1, 1, "Busy", 503, 0, 0]),
     "counters of more": _counted([2, 1, "Busy", 503, 0]),
-    "counters of none": _counted(),
     "counters of less than one": _counted([2, 1], [-1, 1]),
-    "counters of an infinite number": _counted([1e999, 1]),
-    "an unknown outcome": _counted([1, 1, "Lazy", 503, 0]),
+    "an unknown outcome": _counted([1, 1, "Lazy" * 99, 503, 0]),
     "status is no number": _counted([1, 1, "Busy", "503", 0]),
     "last attempt without time": _counted([1, 1, "Busy", 503, None]),
-    "attempts are no number": _counted([1, "x"]),
     "attempts below zero": _counted([1, -1]),
     "position below zero": compact(wire(events=[[0, [-1, 1]]])),
     "position is no number": compact(wire(events=[[0, [0.5, 1]]])),
-    "no places": compact(wire(events=[[0, []]])),
     "places cut short": compact(wire(events=[[0, [0, 1, 1]]])),
-    "places are a number": compact(wire(events=[[0, 7]])),
     "a place before the first": compact(wire(events=[[0, [0, 1, -2, 1]]])),
-    "count is no number": compact(wire(events=[[0, [0, True]]])),
     "batch larger than there can be": compact(wire(parts=[a_part([0, 1], 5001)])),
+    "count is no number": compact(wire(events=[[0, [0, True]]])),
     "count is zero": compact(wire(events=[[0, [0, 0]]])),
     "fewer events than counted": compact(wire(events=[[0, [0, 2]]], parts=[a_part([0, 2])])),
     "more events than counted": compact(
@@ -210,22 +180,13 @@ DAMAGED = {
     "more events than there can be": compact(
         wire(a_message([a_delivery(origin=PARKED, text=None)]), events=[[0, [0, 10**12]]])
     ),
-    "an older one without runs": compact({"pushgrid": 4, "kind": "delivery"}),
-    "an older one of no events": compact({"pushgrid": 4, "origins": [], "runs": [[0, "x", 0]]}),
     "an empty list of parts": a_fan_out(parts=[]),
-    "parts are a number": a_fan_out(parts=7),
     "a part cut short": a_fan_out(parts=[a_part([0, 2])[:-1]]),
-    "a part too long": a_fan_out(parts=[[*a_part([0, 2]), 0]]),
     "a part of no subscription": a_fan_out(parts=[["orders", None, "g-1", 1, [0, 2]]]),
     "a batch size of zero": a_fan_out(parts=[a_part([0, 2], 0)]),
-    "a batch size that is no number": a_fan_out(parts=[a_part([0, 2], "1")]),
     "an empty part": a_fan_out(parts=[a_part([0, 2]), a_part([])]),
     "an event after the last": a_fan_out(parts=[a_part([0, 3])]),
     "an event in no part": a_fan_out(parts=[a_part([1, 1])]),
-    "no events in it": a_fan_out(events=[], packed=""),
-    "events cut short": a_fan_out(events=[[0]]),
-    "fewer events than listed": a_fan_out(events=[[0, [0, 3]]], parts=[a_part([0, 3])]),
-    "more events than listed": a_fan_out(events=[[0, [0, 1]]], parts=[a_part([0, 1])]),
     "more deliveries than a message has": a_fan_out(parts=[a_part([0, 2])] * 33),
     "more events than a part of single events has": a_fan_out(
         origins=[["p", 0, "blob"]], events=[[0, [0, 65]]], parts=[a_part([0, 65])], packed=""
@@ -238,24 +199,10 @@ DAMAGED = {
 
 @pytest.mark.parametrize("text", DAMAGED.values(), ids=DAMAGED)
 def test_a_damaged_message_is_malformed(text: str | bytes) -> None:
-    with pytest.raises(MalformedMessage, match="not a delivery message"):
+    """What is said of it is short: it goes to the log, and into a record beside the message."""
+    with pytest.raises(MalformedMessage, match="not a delivery message") as caught:
         decode(text)
-
-
-def test_what_is_said_of_damage_is_short() -> None:
-    """It goes to the log and into a record, beside the message itself."""
-    with pytest.raises(MalformedMessage) as caught:
-        decode(b"\xff" * 60_000)
-
     assert len(caught.value.message) < 300
-
-
-def test_as_many_events_as_a_request_may_have_can_be_read() -> None:
-    parked = [a_delivery(n, origin=PARKED, text=None) for n in range(MAX_REQUEST_EVENTS)]
-
-    most = read(compact(wire(a_message(parked, batch_size=MAX_REQUEST_EVENTS))))
-
-    assert [each.position for each in most.deliveries] == list(range(5000))
 
 
 def test_a_fan_out_message_as_large_as_there_can_be_is_read() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START
 from shared.delivery.delivery import Origin
-from shared.delivery.messages.message_writer import encode, encode_parts
+from shared.delivery.messages.message_writer import encode, encode_together
 from shared.delivery.messages.packing import (
     MAX_BLOBS,
     MAX_EVENT,
@@ -92,7 +92,7 @@ def counts(texts: list[str | None], origins: list[Origin] | None = None) -> list
         a_delivery(number, text=text, origin=origin)
         for number, (text, origin) in enumerate(zip(texts, origins, strict=True))
     ]
-    return [len(part.deliveries) for part, _ in encode_parts(a_message(group))]
+    return [len(part.deliveries) for (part,), _ in encode_together([a_message(group)])]
 
 
 ALIKE = [compact({"n": number, "text": noise(1000)}) for number in range(100)]

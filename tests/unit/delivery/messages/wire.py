@@ -9,7 +9,7 @@ from typing import Any
 
 from pushgrid.testing.memory import START
 from shared.delivery.delivery import Origin
-from shared.delivery.messages.message import MessagePart, NewerMessage, ReplayStep
+from shared.delivery.messages.message import MessagePart, OtherVersion, ReplayStep
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.message_writer import encode, encode_together
 from shared.delivery.messages.packing import MAX_STORED
@@ -30,7 +30,7 @@ def read(text: str | bytes) -> MessagePart:
 
 def read_parts(text: str | bytes) -> tuple[MessagePart, ...]:
     parts = decode(text)
-    assert not isinstance(parts, NewerMessage | ReplayStep)
+    assert not isinstance(parts, OtherVersion | ReplayStep)
     return parts
 
 
