@@ -37,7 +37,7 @@ from shared.engine.delivering.attempt_recorder import AttemptHistory, AttemptRec
 from shared.engine.delivering.budget import Places
 from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.endpoint_registry import Endpoints
-from shared.engine.delivering.event_loop import loop_time, spawn
+from shared.engine.delivering.event_loop import loop_time
 from shared.engine.delivering.follow import Follow
 from shared.engine.delivering.in_flight import InFlight
 from shared.engine.delivering.parts import JudgedPart, Parts, Requeued
@@ -196,8 +196,7 @@ class Deliver:
         if not judged.to_push:
             return None
         endpoint = self.endpoints.of(judged.subscription)
-        if await endpoint.health.learn(judged.terms):
-            spawn(endpoint.health.save())  # an earlier save has failed
+        await endpoint.health.learn(judged.terms)
         pushing = endpoint.enter(judged, message)
         await asyncio.sleep(0)  # those that wait for nothing enter before any is pushed
         endpoint.pump()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from shared.delivery.health.endpoint_health import EVENTS_FAULT, Observation
 from shared.delivery.outcome import Outcome
 from shared.delivery.pace import Accepted, Limit, Pacing, PushTimes, Returns, Speed
 from shared.delivery.policy import DeliveryTerms
-from shared.delivery.requests.line import Entry, Line, entries_of
+from shared.delivery.requests.line import Line, entries_of
 from shared.delivery.shares import ALONE
 from shared.engine.delivering.event_loop import loop_time, spawn
 from shared.engine.delivering.in_flight import (
@@ -53,12 +53,11 @@ class Endpoint:
     line: Line[Pushing] = field(default_factory=Line)
     # Those with deliveries in the line or under way.
     pushing: dict[Pushing, None] = field(default_factory=dict)
-    under_way: int = 0
     times: PushTimes = field(default_factory=PushTimes)
     speed: Speed = Speed.UNKNOWN
     accepted: Accepted = field(default_factory=Accepted)
     pacing: Pacing = field(default_factory=Pacing)
-    _under_way: dict[InFlightRequest, None] = field(default_factory=dict)  # the oldest first
+    _requests: dict[InFlightRequest, None] = field(default_factory=dict)  # under way, in order
     _pumps_at: float = 0.0  # seconds: when the limit a second allows the next request
     _is_probing: bool = False
     _is_ticking: bool = False
@@ -70,9 +69,8 @@ class Endpoint:
         return self.health.health.endpoint
 
     @property
-    def is_quick(self) -> bool:
-        """Whether its latest pushes took less than a second."""
-        return self.speed is Speed.QUICK
+    def under_way(self) -> int:
+        return len(self._requests)
 
     @property
     def is_prompt(self) -> bool:
@@ -98,7 +96,13 @@ class Endpoint:
         return pushing
 
     def pump(self) -> None:
-        """Begin the pushes that may begin now, and requeue what may not."""
+        """
+        Begin the requests that may begin now.
+
+        None does while a probe is under way, or beyond the endpoint's limit, this process's share
+        of the subscription's limits, or the budget. What is held, paused or over the allowed rate
+        is requeued.
+        """
         if self.around.budget.is_stopping:
             self.stop()
         while self.line and not self._is_probing and self.under_way < self.limit.value:
@@ -121,18 +125,12 @@ class Endpoint:
 
     def stop(self) -> None:
         """Requeue what is in the line, at once: the host stops."""
-        now = self.around.clock.now()
-        self._requeue_line(lambda _: NotNow(now, "the host stops"))
+        self._requeue_line(NotNow(self.around.clock.now(), "the host stops"))
 
     def requeue_unless_prompt(self, *parts: Pushing) -> None:
         """Requeue what parts have in the line, unless their places will soon be free."""
-        if parts and not self.is_prompt:
-            self._requeue(parts, "more than half of the places are taken")
-
-    def _requeue(self, parts: Collection[Pushing], why: str) -> None:
-        """Requeue what parts have in the line, uncounted, to come back at the endpoint's pace."""
-        for pushing, batch in by_part(self.line.withdraw(parts)):
-            pushing.report(batch, NotNow(self.book_return(len(batch)), why))
+        if not self.is_prompt:
+            self._requeue_paced(parts, "more than half of the places are taken")
 
     def book_return(self, count: int) -> datetime:
         """Book the return of deliveries for which there is no room."""
@@ -145,7 +143,7 @@ class Endpoint:
         seen = Observation(
             outcome=Outcome.DELIVERED, new_events=0, sent_at=sent_at, ended_at=now, is_late=True
         )
-        self._observed(seen, terms)
+        self.health.observed(seen, terms)
 
     def _availability(self, terms: DeliveryTerms) -> Availability:
         now, pause = self.around.clock.now(), self.subscription.pause
@@ -160,7 +158,7 @@ class Endpoint:
         self.pacing = self.pacing.with_share(share, subscription.limits, subscription.rate)
         if self.pacing.is_stopped:
             again_at = self.around.clock.now() + NO_SHARE_AGAIN_IN
-            self._requeue_line(lambda _: NotNow(again_at, "other processes use the whole limit"))
+            self._requeue_line(NotNow(again_at, "other processes use the whole limit"))
             return False
         if self.pacing.is_early(loop_time()):
             if self._pumps_at != self.pacing.next_at:
@@ -179,17 +177,12 @@ class Endpoint:
         return request
 
     def _begin(self, request: InFlightRequest) -> None:
-        self._count(1)
-        self._under_way[request] = None
+        self._requests[request] = None
+        self.around.budget.count(self.speed, 1)
         request.began_at = now = loop_time()
         request.has_pressed = self.limit.is_half_used(self.under_way)
         self.pacing = self.pacing.after_request(now)
         spawn(self._push(request))
-        self._tick_soon()
-
-    def _count(self, by: int) -> None:
-        self.under_way += by
-        self.around.budget.count(self, by)
 
     async def _push(self, request: InFlightRequest) -> None:
         """Push a request and learn from it; its parts get a result in any case."""
@@ -202,22 +195,22 @@ class Endpoint:
             self._ended(request, result)
 
     def _ended(self, request: InFlightRequest, result: DeliveryResult | Shortage) -> None:
-        del self._under_way[request]
+        del self._requests[request]
+        self.around.budget.count(self.speed, -1)
         try:
             if isinstance(result, Attempted):
                 self._learn(request, result)
             elif request.is_probe:
-                self._return_probe()
+                self.health.return_probe()
         except Exception as error:  # noqa: BLE001 - an internal error
             telemetry.error("endpoint.failed", **self.health.key._asdict(), detail=repr(error))
-        self._count(-1)
         self._is_probing = self._is_probing and not request.is_probe
         if isinstance(result, Shortage):
             self.around.log_shortage(result)
             again_at = self.around.clock.now() + SHORTAGE_AGAIN_IN * (1 + 2 * request.jitter)
-            result = not_now = NotNow(again_at, f"a local shortage: {result.of}")
+            result = NotNow(again_at, f"a local shortage: {result.of}")
             if request.is_probe:
-                self._requeue_line(lambda _: not_now)
+                self._requeue_line(result)
         request.report(result)
         self.pump()
         self.around.budget.next_waiting()
@@ -233,59 +226,51 @@ class Endpoint:
             cause=result.outcome.cause,
         )
         if result.succeeded:
-            if request.has_pressed or self.limit.is_half_used(self.under_way):
+            if request.has_pressed or self.limit.is_half_used(self.under_way + 1):
                 self.limit = self.limit.after_success()
             self.accepted = self.accepted.with_more(len(request.batch), now)
         elif seen.outcome not in EVENTS_FAULT:
             self.limit = self.limit.after_failure(request.began_at, now)
         self.times = self.times.with_another(now - request.began_at)
         self._judge_speed()
-        self._observed(seen, request.part.terms)
-
-    def _observed(self, seen: Observation, terms: DeliveryTerms) -> None:
-        if self.health.observed(seen, terms):
-            spawn(self.health.save())
+        self.health.observed(seen, request.part.terms)
 
     def _judge_speed(self) -> None:
-        was_quick, self.speed = self.is_quick, self.times.speed(self._hangs_for())
-        if was_quick is not self.is_quick:
-            self.around.budget.speed_changed(self)
+        self.around.budget.count(self.speed, -self.under_way)
+        self.speed = self.times.speed(self._hangs_for())
+        self.around.budget.count(self.speed, self.under_way)
 
     async def _probe(self, terms: DeliveryTerms) -> None:
         """Claim the probe of a hold that is over by time, and push one request alone."""
+        request = None
         try:
-            is_claimed = await self.health.claim_probe(terms)
-            may_send = is_claimed and self.line and not self.subscription.pause
-            request = self._take() if may_send else None
-        except BaseException:
-            self._is_probing = False
-            raise
+            if await self.health.claim_probe(terms):
+                if self.line and not self.subscription.pause:
+                    request = self._take()
+                if request is None:
+                    self.health.return_probe()
+        finally:
+            self._is_probing = request is not None
         if request:
             request.is_probe = True
             self._begin(request)
-            return
-        if is_claimed:
-            self._return_probe()
-        self._is_probing = False
-        self.pump()
-
-    def _return_probe(self) -> None:
-        self.health.return_probe()
-        spawn(self.health.save())
-
-    def _requeue_line(self, result_of: Callable[[int], NotNow]) -> None:
-        """Requeue everything in the line: what a part has there comes back together."""
-        entries: list[Entry[Pushing]] = []
-        while self.line:
-            entries += self.line.take()
-        for pushing, batch in by_part(entries):
-            pushing.report(batch, result_of(len(batch)))
+        else:
+            self.pump()
 
     def _hold_line(self, held: Held) -> None:
         rate = max(self._rate(self.limit.value), LEAST_RATE)
-        self._requeue_line(
-            lambda count: NotNow(self._book(count, held.until, rate), held.why, held)
-        )
+        for pushing, batch in by_part(self.line.withdraw(self.pushing)):
+            due = self._book(len(batch), held.until, rate)
+            pushing.report(batch, NotNow(due, held.why, held))
+
+    def _requeue_line(self, result: NotNow) -> None:
+        for pushing, batch in by_part(self.line.withdraw(self.pushing)):
+            pushing.report(batch, result)
+
+    def _requeue_paced(self, parts: Collection[Pushing], why: str) -> None:
+        """Requeue what parts have in the line, to come back at the endpoint's pace."""
+        for pushing, batch in by_part(self.line.withdraw(parts)):
+            pushing.report(batch, NotNow(self.book_return(len(batch)), why))
 
     def _book(self, count: int, soonest: datetime, rate: float) -> datetime:
         """Book the return of deliveries, at this rate or at twice what the endpoint took lately."""
@@ -298,7 +283,7 @@ class Endpoint:
 
     def _hangs_for(self) -> float:
         """Return for how many seconds the oldest push has been under way."""
-        oldest = next(iter(self._under_way), None)
+        oldest = next(iter(self._requests), None)
         return loop_time() - oldest.began_at if oldest else 0.0
 
     def _tick_soon(self) -> None:
@@ -312,7 +297,7 @@ class Endpoint:
         self._judge_speed()
         old = loop_time() - LONGEST_IN_LINE.total_seconds()
         late = [each for each in self.pushing if each.message.since < old]
-        self._requeue(late, "no push in time")
+        self._requeue_paced(late, "no push in time")
         crowded = [each for each in self.pushing if each.message.places.are_almost_gone]
         self.requeue_unless_prompt(*crowded)
         if self.pushing:

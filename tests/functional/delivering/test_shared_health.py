@@ -134,8 +134,8 @@ class Process:
         self.health = self.deliver.endpoints.of(a_subscription()).health
         self.terms = self.deliver.parts.terms.of(a_subscription())
 
-    def sees(self, outcome: Outcome, new_events: int = 1, *, is_probe: bool = False) -> bool:
-        """See a push end: a probe at once, any other after long; tell whether to save."""
+    def sees(self, outcome: Outcome, new_events: int = 1, *, is_probe: bool = False) -> None:
+        """See a push end as the loop goes on: a probe at once, any other after long."""
         now = self.app.clock.now()
         seen = Observation(
             outcome=outcome,
@@ -144,10 +144,7 @@ class Process:
             ended_at=now,
             is_probe=is_probe,
         )
-        return self.health.observed(seen, self.terms)
-
-    def save(self) -> None:
-        self.app.loop.run(self.health.save())
+        self.app.loop.call_soon(self.health.observed, seen, self.terms)
 
     def claims_probe(self) -> bool:
         return self.app.loop.run(self.health.claim_probe(self.terms))
@@ -157,8 +154,8 @@ def test_a_longer_probation_is_stored_at_once(app: Deployment) -> None:
     """Two pushes were in flight: the second failure asks for more than the row holds already."""
     process = Process(app)
     for outcome in (Outcome.BUSY, Outcome.NOT_FOUND):
-        assert process.sees(outcome)
-        process.save()
+        process.sees(outcome)
+        app.loop.settle()
 
     found = availability(app, a_subscription(), app.new_process())
 
@@ -171,8 +168,7 @@ def test_a_failure_is_counted_once_when_another_process_wrote_first(app: Deploym
     for each in processes:
         each.sees(Outcome.BUSY, new_events=3)
         app.clock.advance(2 * SECOND)
-    for each in processes:
-        each.save()
+    app.loop.settle()
 
     assert [each.health.health.failures for each in processes] == [3, 3]
 
@@ -181,7 +177,7 @@ def test_what_is_seen_while_a_probe_is_claimed_counts(app: Deployment) -> None:
     """A push under way since before the hold's end has failed while the row was written."""
     process = Process(app)
     process.sees(Outcome.BUSY)
-    process.save()
+    app.loop.settle()
     app.clock.advance(10 * SECOND)
     store = process.health.store
 
@@ -200,11 +196,11 @@ def test_what_another_process_has_released_counts_anew(app: Deployment) -> None:
     first, second = Process(app), Process(app)
     second.sees(Outcome.GENERIC_ERROR, new_events=9)
     first.sees(Outcome.GENERIC_ERROR, new_events=10)
-    first.save()
+    app.loop.settle()
     app.clock.advance(MINUTE)
     assert first.claims_probe()
-    assert first.sees(Outcome.DELIVERED, is_probe=True)
-    first.save()
+    first.sees(Outcome.DELIVERED, is_probe=True)
+    app.loop.settle()
 
     assert availability(app, a_subscription(), second.deliver) == Open()
     second.sees(Outcome.GENERIC_ERROR)
@@ -216,12 +212,12 @@ def test_what_the_row_has_is_not_seen_again(app: Deployment) -> None:
     """Seen again, a failed probe would double the delay that another process's probe began."""
     first, second = Process(app), Process(app)
     first.sees(Outcome.GENERIC_ERROR, new_events=10)
-    first.save()
+    app.loop.settle()
     for process in (first, second):
         app.clock.advance(4 * MINUTE)
         assert process.claims_probe()
         process.sees(Outcome.GENERIC_ERROR, is_probe=True)
-        process.save()
+        app.loop.settle()
     until = app.clock.now() + 4 * MINUTE
     app.clock.advance(2 * SECOND)
 
