@@ -18,6 +18,7 @@ from shared.delivery.messages.packing import due_together
 from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.policy import Decision, End, EndReason, RetryAt, decide, retry
 from shared.delivery.requests.push_request import Loaded, PushBatch, dead_letter_headers
+from shared.engine.delivering.attempt_lines import AttemptLines
 from shared.engine.delivering.attempt_recorder import AttemptHistory, AttemptRecorder
 from shared.engine.delivering.event_loop import loop_time
 from shared.engine.delivering.in_flight import PartResult
@@ -26,11 +27,11 @@ from shared.engine.delivering.requeue import (
     LONG_HOLD,
     LONG_WAIT,
     PutParts,
-    Requeue,
     Stored,
     all_stored,
 )
 from shared.engine.delivering.results import Attempted, NotNow
+from shared.engine.ports import Metrics
 from shared.events.topic import TopicName
 from shared.subscriptions.subscription import DeadLetterDestination, EventSubscription
 
@@ -79,13 +80,13 @@ _Kept = list[tuple[datetime, tuple[PartFollow, Delivery]]]
 class Follow:
     """What follows for one message: its deliveries' retries and ends, stored in few messages."""
 
-    requeue: Requeue
+    stored: Stored
     history: AttemptHistory
+    metrics: Metrics
     clock: Clock
     # A subscription is unchanged in storage: only then does an event end.
     is_current: Callable[[EventSubscription], Coroutine[Any, Any, bool]]
     patience: Callable[[], timedelta]  # how long failing puts are repeated
-    stored: Stored
     _parts: dict[JudgedPart, PartFollow] = field(default_factory=dict)
     _retries: _Kept = field(default_factory=list)
     _held: _Kept = field(default_factory=list)
@@ -100,8 +101,14 @@ class Follow:
     def is_due(self) -> bool:
         return self.flush_at is not None and self.flush_at <= loop_time()
 
-    def begin(self, part: JudgedPart, recorder: AttemptRecorder) -> None:
+    def begin(self, part: JudgedPart) -> None:
         """Take a part, and end what of it is not tried any more."""
+        recorder = AttemptRecorder(
+            lines=AttemptLines(part.key, part.subscription, part.terms),
+            history=self.history,
+            metrics=self.metrics,
+            clock=self.clock,
+        )
         follow = PartFollow(part=part, recorder=recorder, began_at=self.clock.now())
         self._parts[part] = follow
         for loaded, end in part.ended:
@@ -146,7 +153,7 @@ class Follow:
             (self._held, LONG_HOLD, "held"),
         ):
             for due, kept in due_together(waiting, now):
-                put = partial(self.requeue.at_due, long=long)
+                put = partial(self.stored.requeue.at_due, long=long)
                 puts.append(self._store(_grouped(kept), due, put, counted))
             waiting.clear()
         for follow in self._parts.values():
@@ -288,7 +295,7 @@ class Follow:
             delivery_schema=subscription.delivery_schema,
             headers=dead_letter_headers(terms.headers) if is_namespace else (),
         )
-        put = partial(self.requeue.as_dead_letters, visible_at=visible_at)
+        put = partial(self.stored.requeue.as_dead_letters, visible_at=visible_at)
         await self._store({follow: deliveries}, None, put, "dead_lettered", note)
 
     async def _store(
