@@ -45,7 +45,6 @@ ELSEWHERE = a_delivery(origin=PARKED, text=None)
     [
         pytest.param(2, None, None, id="2 s"),
         pytest.param(2.001, Queue.RETRIES, 3 * SECOND, id="more"),
-        pytest.param(600, Queue.RETRIES, 10 * MINUTE, id="10 min"),
         pytest.param(3600, Queue.WAITING, 59 * MINUTE, id="an hour"),
     ],
 )
@@ -172,8 +171,8 @@ def test_a_missing_payload_is_a_recorded_end(
 
 
 NO_ANSWER = NotAnswered(Failure.SOCKET, "refused", 0.1)
-BUSY, OTHER = (Outcome.BUSY, 503), (Outcome.GENERIC_ERROR, 500)
-REFUSED = (Outcome.SOCKET_ERROR, None)
+OTHER = Outcome.GENERIC_ERROR, 500
+REFUSED = Outcome.SOCKET_ERROR, None
 
 
 def test_a_success_leaves_nothing_behind(app: Deployment, logged: Logged) -> None:
@@ -189,11 +188,8 @@ def test_a_success_leaves_nothing_behind(app: Deployment, logged: Logged) -> Non
 @pytest.mark.parametrize(
     ("answer", "last", "attempts", "jitter", "due", "queue", "hidden"),
     [
-        pytest.param(answered(503), BUSY, 1, 0, 30, Queue.RETRIES, 30, id="minimum"),
         pytest.param(answered(500), OTHER, 1, 0.55, 10.55, Queue.RETRIES, 11, id="jitter"),
-        pytest.param(NO_ANSWER, REFUSED, 5, 0, 600, Queue.RETRIES, 600, id="10 min"),
         pytest.param(NO_ANSWER, REFUSED, 6, 0, 1800, Queue.WAITING, 1740, id="30 min"),
-        pytest.param(NO_ANSWER, REFUSED, 10, 0, 43_200, Queue.WAITING, 43_140, id="12 h"),
     ],
 )
 def test_a_failure_is_stored_for_its_retry(
@@ -222,16 +218,6 @@ def test_a_failure_is_stored_for_its_retry(
     (message,) = app.on(queue)
     assert message.due == START + due * SECOND
     assert message.deliveries == (a_delivery(attempts=attempts, last=an_attempt(*last)),)
-
-
-def test_failures_due_together_share_a_retry_message(app: Deployment) -> None:
-    app.directory.topics["orders"] = a_topic(profile="2020")  # without probation
-    app.subscribe()
-    app.pusher.script(URL, answered(200), answered(500), answered(408), answered(502))
-
-    app.run(a_message([a_delivery(number) for number in range(4)]))
-
-    assert app.waiting(Queue.RETRIES) == [(10 * SECOND, [1, 3]), (2 * MINUTE, [2])]
 
 
 def test_an_exception_while_pushing_is_that_events_outcome(app: Deployment) -> None:

@@ -69,18 +69,6 @@ def test_every_delivery_is_pushed_once(app: Deployment, batching: Batching) -> N
     assert app.all_stored() == {}
 
 
-def test_an_endpoint_never_has_more_pushes_than_its_limit(app: Deployment) -> None:
-    app.limit_pushes(3)
-    app.subscribe()
-    held = app.hold("e-")
-    tasks = [app.begin(a_part(*range(6))), app.begin(a_part(*range(6, 12)))]
-
-    assert len(held.held) == 3
-    held.let_go()
-    app.loop.settle()
-    assert all(each.done() for each in tasks)
-
-
 def test_a_place_that_is_earned_is_used_at_once(app: Deployment) -> None:
     app.subscribe()
     app.deliver = app.new_process(limit=app.deliver.endpoints.limit._replace(value=1))
@@ -144,19 +132,6 @@ def test_of_large_messages_a_few_parts_enter_at_a_time(
 
     assert max(turns.values()) <= AT_ONCE
     assert len(requests(app)) == 80
-
-
-def test_messages_are_served_in_the_order_in_which_they_came(app: Deployment) -> None:
-    app.limit_pushes(1)
-    app.subscribe()
-    held = app.hold("e-0")
-    for events in ((0,), (11, 12), (21, 22), (31, 32)):
-        app.begin(a_part(*events))
-
-    held.let_go()
-    app.loop.settle()
-
-    assert requests(app) == [[0], [11], [12], [21], [22], [31], [32]]
 
 
 def test_a_message_does_not_wait_for_the_push_of_another(app: Deployment) -> None:

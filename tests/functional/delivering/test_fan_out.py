@@ -121,18 +121,6 @@ def test_a_part_that_can_not_be_put_back_keeps_no_other_from_its_endpoint(app: D
     assert [part.subscription for part in app.on(Queue.RETRIES)] == ["unsure"]
 
 
-def test_why_a_part_was_put_back_is_in_the_log(app: Deployment, logged: Logged) -> None:
-    subscribe(app, "one")
-    app.pusher.script(url("one"), NotAnswered(Failure.SHORTAGE, "Too many open files", 0.0))
-
-    app.work(fan_out("one"))
-
-    (line,) = logged("delivery.run")
-    assert line["put_back"] == 1
-    assert line["requeue_reason"] == "a local shortage: Too many open files"
-    assert [line["detail"] for line in logged("delivery.shortage")] == ["Too many open files"]
-
-
 def test_each_dead_letter_is_of_its_own_subscription(app: Deployment) -> None:
     subscribe(app, "one", "two", dead_letter=DEAD)
     subscribe(app, "three")

@@ -8,17 +8,15 @@ import itertools
 import json
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 import pytest
 
 from pushgrid.testing.memory import answered
-from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens
 from shared.delivery.messages.message_writer import encode, encode_together
 from shared.delivery.pace import Limit
 from shared.engine.ports import Queue
-from shared.errors import StorageUnavailable
-from shared.http import Audience, Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
+from shared.http import Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 from tests.builders import ORIGIN, a_delivery, a_message, text
 from tests.functional.deployment import SECOND, Deployment, is_idle
 
@@ -233,22 +231,3 @@ def test_large_events_for_an_endpoint_that_hangs_leave_memory_to_others(
     app.loop.settle()
     assert all(each.done() for each in hanging)
     assert is_idle(budget)
-
-
-def test_messages_that_wait_for_tokens_have_half_of_the_places(app: Deployment) -> None:
-    """Entra ID does not answer: that is part of the pushes, which are slow."""
-
-    async def hang(call: object) -> NoReturn:
-        del call
-        await asyncio.sleep(30)
-        raise StorageUnavailable
-
-    tokens = WebhookTokens(None, app.watched, hang)
-    make_small(app)
-    app.push_with(TokenPusher(app.pusher, tokens))
-    app.subscribe(audience=Audience("tenant", "application"))
-
-    waiting = [app.begin(a_message([a_delivery(number)])) for number in range(PLACES)]
-    app.loop.advance(2 * SECOND)
-
-    assert sum(not each.done() for each in waiting) <= PLACES // 2

@@ -235,16 +235,6 @@ def test_no_event_is_pushed_too_often_or_too_late(
         assert all(at - taken < terms.scaled(terms.time_to_live) for at in times)
 
 
-def test_a_whole_day_of_failures_is_eleven_attempts_and_one_dead_letter() -> None:
-    simulation = Simulation(answers=[NotAnswered(Failure.SOCKET, "", 0.0)])
-    simulation.subscribe(a_subscription(dead_letter=DEAD))
-
-    simulation.run(a_message())
-
-    assert len(simulation.endpoint.got) == 11
-    assert ends(simulation, "e-0") == [0, 1, 0]
-
-
 @given(
     subscriptions(),
     scripts,

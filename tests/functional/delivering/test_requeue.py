@@ -9,7 +9,7 @@ import pytest
 
 from pushgrid.testing.memory import START, FakeClock, MemoryQueues, MemorySender
 from shared.delivery.messages.message import MessagePart
-from shared.engine.delivering.requeue import BlockingRequeue, Queued, Requeue
+from shared.engine.delivering.requeue import Queued, Requeue
 from shared.engine.ports import PutResult, Queue
 from shared.errors import StorageUnavailable, Unstorable
 from tests.builders import a_delivery, a_message, noise
@@ -146,12 +146,3 @@ def test_what_was_received_is_not_changed(store: Store) -> None:
     assert finished(store.requeue.shrink(queued, queued.parts[:1])) is None
     assert finished(store.requeue.shrink(queued, [])) is None
     assert len(store.on(Queue.RETRIES)) == 3
-
-
-def test_threads_have_a_face_of_their_own(store: Store) -> None:
-    blocking = BlockingRequeue(requeue=store.requeue, run=finished)
-
-    blocking.at_due(*of_three(due=START + MINUTE))
-    blocking.put(Queue.WAITING, "text", MINUTE)
-
-    assert [len(store.queues.texts(queue)) for queue in (Queue.RETRIES, Queue.WAITING)] == [1, 1]

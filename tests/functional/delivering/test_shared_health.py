@@ -55,15 +55,6 @@ def test_a_subscription_that_was_created_again_begins_anew(app: Deployment) -> N
     assert row.document["endpoint"] == endpoint_id(a_subscription(generation="g-2"))
 
 
-def test_a_corrected_endpoint_is_not_held_for_the_other_ones_failures(app: Deployment) -> None:
-    fail(app)
-    app.subscribe(endpoint_url="https://crm.example/corrected")
-
-    app.run(a_message([a_delivery(1)]))
-
-    assert app.pusher.sent[-1].request.url == "https://crm.example/corrected"
-
-
 @pytest.mark.parametrize(
     ("profile", "status", "retried", "new", "writes"),
     [

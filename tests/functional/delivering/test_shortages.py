@@ -57,7 +57,7 @@ def test_a_batch_comes_back_whole(app: Deployment) -> None:
     assert {each.attempts for each in message.deliveries} == {0}
 
 
-def test_it_is_told_once_a_minute(app: Deployment, logged: Logged) -> None:
+def test_it_is_logged_once_a_minute(app: Deployment, logged: Logged) -> None:
     subscription = app.subscribe()
     app.pusher.script(subscription.endpoint_url, *[SHORTAGE] * 6)
     for seconds in (0, 20, 39, 1, 59, 1):
@@ -71,9 +71,11 @@ def test_it_is_told_once_a_minute(app: Deployment, logged: Logged) -> None:
         (3, "Too many open files"),
         (2, "Too many open files"),
     ]
+    run = logged("delivery.run")[-1]
+    assert (run["put_back"], run["requeue_reason"]) == (1, "a local shortage: Too many open files")
 
 
-def test_it_is_told_also_after_the_clock_was_set_back(app: Deployment, logged: Logged) -> None:
+def test_it_is_logged_also_after_the_clock_was_set_back(app: Deployment, logged: Logged) -> None:
     subscription = app.subscribe()
     app.pusher.script(subscription.endpoint_url, *[SHORTAGE] * 2)
     for minutes in (360, -360):
