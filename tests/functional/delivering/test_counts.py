@@ -91,16 +91,6 @@ def test_names_of_topics_that_do_not_exist_are_not_counted(app: Deployment) -> N
     assert counted(app) == {}
 
 
-def test_a_delivery_is_counted_with_the_time_it_took(app: Deployment) -> None:
-    app.subscribe()
-    app.pusher.script(URL, answered(200, seconds=0.25))
-
-    app.run(a_message([a_delivery(0), a_delivery(1)]))
-
-    assert counted(app) == {(Metric.DELIVERY_SUCCESS, *CRM): 2}
-    assert app.metrics.of(Metric.PROCESSING_DURATION) == {CRM: 500}
-
-
 def test_a_batch_counts_its_events_and_one_request(app: Deployment) -> None:
     app.subscribe(batching=Batching(max_events=10))
     app.pusher.script(URL, answered(503, seconds=0.25), answered(200, seconds=0.25))

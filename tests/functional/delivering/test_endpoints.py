@@ -13,7 +13,7 @@ import pytest
 from pushgrid.testing.memory import answered
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_together
-from shared.delivery.pace import FIRST, Speed
+from shared.delivery.pace import FIRST, Limit, Speed
 from shared.engine.delivering import endpoint_registry as endpoints_module
 from shared.engine.delivering.budget import Budget
 from shared.engine.delivering.deliver import AT_ONCE
@@ -71,7 +71,7 @@ def test_every_delivery_is_pushed_once(app: Deployment, batching: Batching) -> N
 
 def test_a_place_that_is_earned_is_used_at_once(app: Deployment) -> None:
     app.subscribe()
-    app.deliver = app.new_process(limit=app.deliver.endpoints.limit._replace(value=1))
+    app.deliver = app.new_process(limit=Limit(1))
     held = app.hold("e-0", "e-1", "e-2")
     app.begin(a_part(0, 1, 2))
     assert held.held == ["e-0"]
@@ -93,6 +93,20 @@ def test_the_limit_grows_to_the_last_of_a_burst(app: Deployment) -> None:
     app.loop.advance(MINUTE)
 
     assert endpoint_of(app).limit.value == FIRST + 200  # one more for each success
+
+
+def test_a_push_that_ends_while_half_of_the_limit_is_used_raises_it(app: Deployment) -> None:
+    """When it began, less was used."""
+    app.subscribe()
+    app.deliver = app.new_process(limit=Limit(4))
+    held = app.hold("e-0", "e-1")
+    app.begin(a_part(0, 1))
+
+    held.let_go("e-0")
+    app.loop.settle()
+
+    assert endpoint_of(app).limit.value == 5
+    held.let_go()
 
 
 def test_an_endpoint_that_is_never_busy_keeps_its_first_limit(app: Deployment) -> None:

@@ -242,21 +242,21 @@ def test_batches_of_a_fan_out_message_stay_whole(app: Deployment) -> None:
     assert reached(app) == {"whole": 1, "single": 10}
 
 
-def fails_and_succeeds(app: Deployment) -> str:
+def test_subscriptions_that_fail_or_are_held_together_share_a_message(app: Deployment) -> None:
     subscribe(app, *FORTY)
     for name in FORTY:
         app.pusher.script(url(name), answered(503), answered(200))
-    return fan_out(*FORTY)
 
-
-def test_subscriptions_that_fail_together_are_retried_in_one_message(app: Deployment) -> None:
-    app.work(fails_and_succeeds(app))
-
+    app.work(fan_out(*FORTY))
     (text,) = app.queues.texts(Queue.RETRIES)
     parts = read_parts(text)
     assert sorted(part.subscription for part in parts) == sorted(FORTY)
-    assert app.attempts.writes == [len(FORTY)]  # rows, all at once
     assert {each.attempts for part in parts for each in part.deliveries} == {1}
+    assert app.attempts.writes == [len(FORTY)]  # rows, all at once
+
+    app.work(fan_out(*FORTY))
+    _, held = app.queues.texts(Queue.RETRIES)
+    assert len(read_parts(held)) == len(app.pusher.sent) == len(FORTY)
 
     app.queues.stored.clear()
     app.clock.advance(MINUTE)
@@ -264,15 +264,3 @@ def test_subscriptions_that_fail_together_are_retried_in_one_message(app: Deploy
 
     assert app.all_stored() == {}
     assert len(app.pusher.sent) == 2 * len(FORTY)
-
-
-def test_subscriptions_that_are_held_together_wait_in_one_message(app: Deployment) -> None:
-    app.work(fails_and_succeeds(app))
-    app.queues.stored.clear()
-
-    app.work(fan_out(*FORTY))
-
-    assert sum(app.all_stored().values()) == 1
-    waiting = [*app.on(Queue.RETRIES), *app.on(Queue.WAITING)]
-    assert sorted(part.subscription for part in waiting) == sorted(FORTY)
-    assert len(app.pusher.sent) == len(FORTY)

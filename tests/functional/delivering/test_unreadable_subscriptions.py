@@ -94,6 +94,15 @@ def test_the_other_subscriptions_are_served_and_its_events_wait_for_their_filter
     assert product.app.metrics.of(Metric.MATCHED) == {("orders", "audit"): 3, ("orders", "crm"): 2}
 
 
+def test_the_row_is_named_in_the_log_once_a_minute(product: Product, logged: Logged) -> None:
+    spoil(product)
+    for _ in range(13):
+        product.publish(1)
+        forget(product)
+
+    assert len(logged("document.unreadable")) == 2
+
+
 def test_what_waits_comes_back_every_five_minutes_in_few_messages(product: Product) -> None:
     """They wait on the queue that merges them, so that a day of them is not read each minute."""
     spoil(product)
