@@ -128,7 +128,6 @@ class Deliver:
             if fault := message.faults.get(part.key.folded):
                 _log_fault(part, fault)
                 if len(parts) == 1 or not await self._store_apart(part):
-                    message.abandon()
                     raise fault
 
     def _in_flight(self, places: Places) -> InFlight:

@@ -46,7 +46,7 @@ class Endpoint:
 
     subscription: EventSubscription  # as it was read last: its pause and its limits count
     health: SharedHealth
-    around: Endpoints
+    endpoints: Endpoints
     limit: Limit
     returns: Returns
     # What is due now, whichever messages brought it.
@@ -78,7 +78,7 @@ class Endpoint:
         if self.line and self.subscription.is_shared:
             return False
         is_soon = self.times.free_soon(len(self.pushing), self.limit.value, self._hangs_for())
-        return is_soon and not self.around.budget.keeps_from_first(self)
+        return is_soon and not self.endpoints.budget.keeps_from_first(self)
 
     @property
     def is_idle(self) -> bool:
@@ -99,12 +99,12 @@ class Endpoint:
         """
         Begin the requests that may begin now.
 
-        None does while a probe is under way, or beyond the endpoint's limit, this process's share
-        of the subscription's limits, or the budget. What is held, paused or over the allowed rate
-        is requeued.
+        The line waits while a probe is under way or no more requests are allowed: by the endpoint's
+        limit, this process's share of the subscription's limits, or the budget. It is requeued if
+        the endpoint is held or paused, or the host stops; a request, if over the allowed rate.
         """
-        if self.around.budget.is_stopping:
-            self.stop()
+        if self.endpoints.budget.is_stopping:
+            self._requeue_line(NotNow(self.endpoints.clock.now(), "the host stops"))
         while self.line and not self._is_probing and self.under_way < self.limit.value:
             if not self._is_within_limits():
                 break
@@ -113,7 +113,7 @@ class Endpoint:
             if isinstance(found, Held):
                 self._hold_line(found)
                 break
-            if not self.around.budget.may_push(self):
+            if not self.endpoints.budget.may_push(self):
                 return  # It stays among those that the budget lets push later; `break` leaves them.
             if isinstance(found, NeedsProbe):
                 self._is_probing = True
@@ -121,11 +121,7 @@ class Endpoint:
                 break
             if request := self._take():
                 self._begin(request)
-        self.around.budget.leave(self)
-
-    def stop(self) -> None:
-        """Requeue what is in the line, at once: the host stops."""
-        self._requeue_line(NotNow(self.around.clock.now(), "the host stops"))
+        self.endpoints.budget.leave(self)
 
     def requeue_unless_prompt(self, *parts: Pushing) -> None:
         """Requeue what parts have in the line, unless their places will soon be free."""
@@ -134,30 +130,30 @@ class Endpoint:
 
     def book_return(self, count: int) -> datetime:
         """Book the return of deliveries for which there is no room."""
-        now = self.around.clock.now()
+        now = self.endpoints.clock.now()
         return self._book(count, now + SOONEST_BACK, self._rate(max(self.under_way, 1)))
 
     def succeeded_late(self, terms: DeliveryTerms, sent_at: datetime) -> None:
         """Record a success of the endpoint after the timeout; it annuls the failure."""
-        now = self.around.clock.now()
+        now = self.endpoints.clock.now()
         seen = Observation(
             outcome=Outcome.DELIVERED, new_events=0, sent_at=sent_at, ended_at=now, is_late=True
         )
         self.health.observed(seen, terms)
 
     def _availability(self, terms: DeliveryTerms) -> Availability:
-        now, pause = self.around.clock.now(), self.subscription.pause
+        now, pause = self.endpoints.clock.now(), self.subscription.pause
         return as_held(pause, now) if pause else self.health.availability(terms, now)
 
     def _is_within_limits(self) -> bool:
         """Tell whether the share of this process allows a request; if not, see to what follows."""
         subscription = self.subscription
-        share = self.around.processes.share(self.pump) if subscription.is_shared else ALONE
+        share = self.endpoints.processes.share(self.pump) if subscription.is_shared else ALONE
         if share is None:
             return False  # `pump` is called once it is read.
         self.pacing = self.pacing.with_share(share, subscription.limits, subscription.rate)
         if self.pacing.is_stopped:
-            again_at = self.around.clock.now() + NO_SHARE_AGAIN_IN
+            again_at = self.endpoints.clock.now() + NO_SHARE_AGAIN_IN
             self._requeue_line(NotNow(again_at, "other processes use the whole limit"))
             return False
         if self.pacing.is_early(loop_time()):
@@ -170,7 +166,7 @@ class Endpoint:
     def _take(self) -> InFlightRequest | None:
         """Take the next request; requeue it if it exceeds the rate that the endpoint allows."""
         request = request_of(self.line.take())
-        self.pacing, again_at = self.pacing.ask(self.around.clock.now())
+        self.pacing, again_at = self.pacing.ask(self.endpoints.clock.now())
         if again_at:
             request.report(NotNow(again_at, "the allowed rate of the endpoint"))
             return None
@@ -178,7 +174,7 @@ class Endpoint:
 
     def _begin(self, request: InFlightRequest) -> None:
         self._requests[request] = None
-        self.around.budget.count(self.speed, 1)
+        self.endpoints.budget.count(self.speed, 1)
         request.began_at = now = loop_time()
         request.has_pressed = self.limit.is_half_used(self.under_way)
         self.pacing = self.pacing.after_request(now)
@@ -188,7 +184,7 @@ class Endpoint:
         """Push a request and learn from it; its parts get a result in any case."""
         result: DeliveryResult | Shortage = RuntimeError("the push was cancelled")
         try:
-            result = await self.around.push(request)
+            result = await self.endpoints.push(request)
         except Exception as error:  # noqa: BLE001 - raised again where it is waited for
             result = error
         finally:
@@ -196,7 +192,7 @@ class Endpoint:
 
     def _ended(self, request: InFlightRequest, result: DeliveryResult | Shortage) -> None:
         del self._requests[request]
-        self.around.budget.count(self.speed, -1)
+        self.endpoints.budget.count(self.speed, -1)
         try:
             if isinstance(result, Attempted):
                 self._learn(request, result)
@@ -206,14 +202,14 @@ class Endpoint:
             telemetry.error("endpoint.failed", **self.health.key._asdict(), detail=repr(error))
         self._is_probing = self._is_probing and not request.is_probe
         if isinstance(result, Shortage):
-            self.around.log_shortage(result)
-            again_at = self.around.clock.now() + SHORTAGE_AGAIN_IN * (1 + 2 * request.jitter)
+            self.endpoints.log_shortage(result)
+            again_at = self.endpoints.clock.now() + SHORTAGE_AGAIN_IN * (1 + 2 * request.jitter)
             result = NotNow(again_at, f"a local shortage: {result.of}")
             if request.is_probe:
                 self._requeue_line(result)
         request.report(result)
         self.pump()
-        self.around.budget.next_waiting()
+        self.endpoints.budget.next_waiting()
 
     def _learn(self, request: InFlightRequest, result: Attempted) -> None:
         now = loop_time()
@@ -236,9 +232,9 @@ class Endpoint:
         self.health.observed(seen, request.part.terms)
 
     def _judge_speed(self) -> None:
-        self.around.budget.count(self.speed, -self.under_way)
+        self.endpoints.budget.count(self.speed, -self.under_way)
         self.speed = self.times.speed(self._hangs_for())
-        self.around.budget.count(self.speed, self.under_way)
+        self.endpoints.budget.count(self.speed, self.under_way)
 
     async def _probe(self, terms: DeliveryTerms) -> None:
         """Claim the probe of a hold that is over by time, and push one request alone."""
@@ -275,7 +271,7 @@ class Endpoint:
     def _book(self, count: int, soonest: datetime, rate: float) -> datetime:
         """Book the return of deliveries, at this rate or at twice what the endpoint took lately."""
         rate = min(max(rate, 2 * self.accepted.per_second(loop_time())), self.pacing.most_a_second)
-        self.returns, due = self.returns.book(count, soonest, rate, self.around.clock.now())
+        self.returns, due = self.returns.book(count, soonest, rate, self.endpoints.clock.now())
         return due
 
     def _rate(self, at_a_time: int) -> float:
@@ -310,8 +306,8 @@ class Endpoint:
     async def _refresh(self) -> None:
         """Learn which pause and limits the subscription has by now; storage may be slow to say."""
         try:
-            self.subscription = await self.around.current(self.subscription)
+            self.subscription = await self.endpoints.current(self.subscription)
         finally:
             self._is_refreshing = False
         if pause := self.subscription.pause:
-            self._hold_line(as_held(pause, self.around.clock.now()))
+            self._hold_line(as_held(pause, self.endpoints.clock.now()))

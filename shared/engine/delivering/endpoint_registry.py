@@ -81,7 +81,7 @@ class Endpoints:
         """Let nothing more be pushed: what waits in lines goes back at once."""
         self.budget.stop()
         for endpoint in list(self._known.values()):
-            endpoint.stop()
+            endpoint.pump()
 
     def _new(self, subscription: EventSubscription) -> Endpoint:
         return Endpoint(
@@ -94,7 +94,7 @@ class Endpoints:
                 metrics=self.metrics,
                 clock_records=self.clock_records,
             ),
-            around=self,
+            endpoints=self,
             limit=self.limit,
             returns=Returns(self.clock.now()),
         )

@@ -89,7 +89,6 @@ class InFlight:
 
     def abandon(self, part: JudgedPart | None = None) -> None:
         """Push nothing more of it, or of one part: it comes again."""
-        self.follow.abandon(part)
         for pushing in list(self.pushing):
             if part is None or pushing.part is part:
                 pushing.abandon()
