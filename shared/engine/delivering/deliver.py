@@ -191,11 +191,11 @@ class Deliver:
             return None
         endpoint = self.endpoints.of(judged.subscription)
         await endpoint.health.learn(judged.terms)
-        pushing = endpoint.enter(judged, message)
+        entered = endpoint.enter(judged, message)
         await asyncio.sleep(0)  # those that wait for nothing enter before any is pushed
         endpoint.pump()
         if message.places.are_scarce:
-            endpoint.requeue_unless_prompt(pushing)
+            endpoint.requeue_unless_prompt(entered)
         return None
 
     async def _follow(self, message: InFlight) -> None:

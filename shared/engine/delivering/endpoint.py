@@ -20,8 +20,8 @@ from shared.delivery.shares import ALONE
 from shared.engine.delivering.event_loop import loop_time, spawn
 from shared.engine.delivering.in_flight import (
     InFlight,
+    InFlightPart,
     InFlightRequest,
-    Pushing,
     by_part,
     request_of,
 )
@@ -50,9 +50,9 @@ class Endpoint:
     limit: Limit
     returns: Returns
     # What is due now, whichever messages brought it.
-    line: Line[Pushing] = field(default_factory=Line)
+    line: Line[InFlightPart] = field(default_factory=Line)
     # Those with deliveries in the line or under way.
-    pushing: dict[Pushing, None] = field(default_factory=dict)
+    parts: dict[InFlightPart, None] = field(default_factory=dict)
     times: PushTimes = field(default_factory=PushTimes)
     speed: Speed = Speed.UNKNOWN
     accepted: Accepted = field(default_factory=Accepted)
@@ -77,23 +77,23 @@ class Endpoint:
         """Whether the place of what waits for it is soon free, as far as is known."""
         if self.line and self.subscription.is_shared:
             return False
-        is_soon = self.times.free_soon(len(self.pushing), self.limit.value, self._hangs_for())
+        is_soon = self.times.free_soon(len(self.parts), self.limit.value, self._hangs_for())
         return is_soon and not self.endpoints.budget.keeps_from_first(self)
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is in its line or under way."""
-        return not (self.pushing or self.under_way or self._is_probing)
+        return not (self.parts or self.under_way or self._is_probing)
 
-    def enter(self, part: JudgedPart, message: InFlight) -> Pushing:
+    def enter(self, judged: JudgedPart, message: InFlight) -> InFlightPart:
         """Line up the deliveries of a part; `pump` begins to push them."""
-        pushing = Pushing(part=part, message=message, endpoint=self, open=len(part.to_push))
-        self.pushing[pushing] = message.pushing[pushing] = None
-        self.subscription = part.subscription
-        entries = entries_of(pushing, part.to_push, part.subscription, part.terms)
-        self.line.add(entries, part.subscription, part.terms)
+        part = InFlightPart(judged=judged, message=message, endpoint=self, open=len(judged.to_push))
+        self.parts[part] = message.parts[part] = None
+        self.subscription = judged.subscription
+        entries = entries_of(part, judged.to_push, judged.subscription, judged.terms)
+        self.line.add(entries, judged.subscription, judged.terms)
         self._tick_soon()
-        return pushing
+        return part
 
     def pump(self) -> None:
         """
@@ -108,7 +108,7 @@ class Endpoint:
         while self.line and not self._is_probing and self.under_way < self.limit.value:
             if not self._is_within_limits():
                 break
-            terms = self.line.first.owner.part.terms
+            terms = self.line.first.owner.judged.terms
             found = self._availability(terms)
             if isinstance(found, Held):
                 self._hold_line(found)
@@ -123,7 +123,7 @@ class Endpoint:
                 self._begin(request)
         self.endpoints.budget.leave(self)
 
-    def requeue_unless_prompt(self, *parts: Pushing) -> None:
+    def requeue_unless_prompt(self, *parts: InFlightPart) -> None:
         """Requeue what parts have in the line, unless their places will soon be free."""
         if not self.is_prompt:
             self._requeue_paced(parts, "more than half of the places are taken")
@@ -255,18 +255,18 @@ class Endpoint:
 
     def _hold_line(self, held: Held) -> None:
         rate = max(self._rate(self.limit.value), LEAST_RATE)
-        for pushing, batch in by_part(self.line.withdraw(self.pushing)):
+        for part, batch in by_part(self.line.withdraw(self.parts)):
             due = self._book(len(batch), held.until, rate)
-            pushing.report(batch, NotNow(due, held.why, held))
+            part.report(batch, NotNow(due, held.why, held))
 
     def _requeue_line(self, result: NotNow) -> None:
-        for pushing, batch in by_part(self.line.withdraw(self.pushing)):
-            pushing.report(batch, result)
+        for part, batch in by_part(self.line.withdraw(self.parts)):
+            part.report(batch, result)
 
-    def _requeue_paced(self, parts: Collection[Pushing], why: str) -> None:
+    def _requeue_paced(self, parts: Collection[InFlightPart], why: str) -> None:
         """Requeue what parts have in the line, to come back at the endpoint's pace."""
-        for pushing, batch in by_part(self.line.withdraw(parts)):
-            pushing.report(batch, NotNow(self.book_return(len(batch)), why))
+        for part, batch in by_part(self.line.withdraw(parts)):
+            part.report(batch, NotNow(self.book_return(len(batch)), why))
 
     def _book(self, count: int, soonest: datetime, rate: float) -> datetime:
         """Book the return of deliveries, at this rate or at twice what the endpoint took lately."""
@@ -292,11 +292,11 @@ class Endpoint:
         self._is_ticking = False
         self._judge_speed()
         old = loop_time() - LONGEST_IN_LINE.total_seconds()
-        late = [each for each in self.pushing if each.message.since < old]
+        late = [each for each in self.parts if each.message.since < old]
         self._requeue_paced(late, "no push in time")
-        crowded = [each for each in self.pushing if each.message.places.are_almost_gone]
+        crowded = [each for each in self.parts if each.message.places.are_almost_gone]
         self.requeue_unless_prompt(*crowded)
-        if self.pushing:
+        if self.parts:
             self._tick_soon()
         self.pump()
         if self.line and not self._is_refreshing:
