@@ -136,20 +136,16 @@ def test_a_failed_attempt_is_counted_by_its_outcome(
 
 
 @pytest.mark.parametrize(
-    ("is_known", "delivery", "reason"),
+    ("delivery", "reason"),
     [
-        pytest.param(True, a_delivery(), EndReason.BAD_REQUEST, id="no destination"),
-        pytest.param(False, a_delivery(), EndReason.SUBSCRIPTION_DELETED, id="deleted"),
-        pytest.param(
-            True, a_delivery(origin=PARKED, text=None), EndReason.PAYLOAD_MISSING, id="gone"
-        ),
+        pytest.param(a_delivery(), EndReason.BAD_REQUEST, id="no destination"),
+        pytest.param(a_delivery(origin=PARKED, text=None), EndReason.PAYLOAD_MISSING, id="gone"),
     ],
 )
 def test_a_dropped_event_is_counted_by_its_reason(
-    app: Deployment, delivery: Delivery, reason: EndReason, *, is_known: bool
+    app: Deployment, delivery: Delivery, reason: EndReason
 ) -> None:
-    if is_known:
-        app.subscribe()
+    app.subscribe()
     app.pusher.script(URL, answered(400))
 
     app.run(a_message([delivery, replace(delivery, position=1)]))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from pushgrid.testing.memory import answered
-from shared.delivery.messages.message_writer import encode, encode_together
+from shared.delivery.messages.message_writer import encode
 from shared.delivery.pace import Limit
 from shared.engine.ports import Queue
 from shared.http import Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
@@ -177,31 +177,6 @@ def test_a_healthy_endpoint_does_not_wait_for_others(app: Deployment, trouble: T
     if trouble.seconds == HANGS and trouble.endpoints <= 64:
         assert host.worked[Queue.DELIVERIES] > 500
         assert host.worked[Queue.RETRIES] < host.worked[Queue.DELIVERIES] / 2
-
-
-def test_parts_of_one_message_do_not_wait_for_each_other(app: Deployment) -> None:
-    """Each event is for a healthy endpoint and for one that hangs: two parts of one message."""
-    endpoints, host = Endpoints(Trouble(1, HANGS, 200, rate=0)), Host(app)
-    app.push_with(endpoints)
-    app.subscribe(name="healthy", endpoint_url=HEALTHY)
-    app.subscribe(name="hangs", endpoint_url="https://hangs.example/")
-    sent: dict[str, float] = {}
-
-    async def publish() -> None:
-        for number in range(2 * PLACES):
-            origin = ORIGIN._replace(publish_id=f"event-{number}", published_at=app.clock.now())
-            deliveries = [a_delivery(origin=origin, text=text(id=f"event-{number}"))]
-            parts = [a_message(deliveries, subscription=name) for name in ("healthy", "hangs")]
-            ((_, message),) = encode_together(parts)
-            sent[f"event-{number}"] = app.loop.time()
-            host.bring(message)
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(3)
-
-    app.loop.run(publish())
-
-    assert endpoints.arrived.keys() == sent.keys()
-    assert max(endpoints.arrived[event] - sent[event] for event in sent) <= SECOND.total_seconds()
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["slow", "unknown"])

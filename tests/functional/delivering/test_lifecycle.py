@@ -62,17 +62,6 @@ def test_an_expired_subscription_gets_nothing_more(product: Product, logged: Log
     assert product.api.json("GET", CRM)["name"] == "crm"
 
 
-def test_an_expiration_put_off_in_time_ends_nothing(product: Product) -> None:
-    product.publish(1)
-    later = {"expirationTimeUtc": "2026-02-09T15:00:00Z"}
-    product.api.json("PATCH", CRM, later, status=201)
-    product.app.clock.advance(HOUR)
-
-    product.publish(2)
-
-    assert product.deliver() == [1, 2]
-
-
 def test_what_is_published_before_the_consent_is_not_for_the_endpoint(
     product: Product, logged: Logged
 ) -> None:
