@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -44,12 +45,11 @@ class Processes:
     name: str  # of this process
     # All times are in seconds of the loop's clock.
     _share: Share = ALONE
-    _begins_at: float = 0.0  # when the share may be used
+    _begins_at: float = math.inf  # when the share may be used; endless while others may not know
     _ends_at: float = 0.0  # until then
     _renew_at: float = 0.0
     _is_renewing: bool = False
     _has_failed: bool = False
-    _is_new: bool = True  # its row was not there, and nothing was read since
     _seen_at: dict[_Row, float] = field(default_factory=dict)  # when a row was read first
     _waiting: dict[Callable[[], None], None] = field(default_factory=dict)
 
@@ -91,18 +91,16 @@ class Processes:
         finally:
             self._is_renewing = False
             waiting, self._waiting = self._waiting, {}
-        if not self._has_failed:
-            for each in waiting:
-                each()
+        for each in waiting:
+            each()
 
     def _learn(self, others: Sequence[_Row], began: float) -> None:
         now = loop_time()
         self._seen_at = {row: self._seen_at.get(row, now) for row in others}
         self._share = share_of(self.name, [row.process for row in others])
         self._ends_at = began + VALID_FOR
-        if self._is_new:
+        if self._begins_at == math.inf:
             self._begins_at = now + (VALID_FOR if others else 0)
-            self._is_new = False
 
     def _read(self, old: Sequence[_Row]) -> Sequence[_Row]:
         """
@@ -112,7 +110,8 @@ class Processes:
             AppError: storage did not answer, or the row was changed meanwhile.
         """
         known = self.rows.get(Table.TOPICS, PROCESSES, self.name)
-        self._is_new = self._is_new or known is None
+        if known is None:
+            self._begins_at = math.inf
         document, etag = {"renewed": timestamp(self.clock.now())}, known.etag if known else None
         self.rows.put(Table.TOPICS, PROCESSES, self.name, document, etag)
         for row in old:
