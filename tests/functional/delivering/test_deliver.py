@@ -32,7 +32,7 @@ from tests.builders import (
     an_attempt,
     text,
 )
-from tests.functional.delivering.failing import answer_by, requests
+from tests.functional.delivering.failing import answer_by, groups, requests
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 HOUR = timedelta(hours=1)
@@ -258,20 +258,26 @@ def test_no_push_begins_after_a_minute(app: Deployment) -> None:
     assert 60 * SECOND <= message.due - START <= 76 * SECOND
 
 
-def test_failures_are_stored_while_slow_ones_go_on(app: Deployment) -> None:
+@pytest.mark.parametrize(
+    ("status", "queue", "hidden"),
+    [(500, Queue.RETRIES, 10 * SECOND), (400, Queue.DEADLETTERS, 5 * MINUTE)],
+)
+def test_failures_are_stored_while_slow_ones_go_on(
+    app: Deployment, status: int, queue: Queue, hidden: timedelta
+) -> None:
     """What failed a second ago is stored: a crash repeats little, and waits are kept."""
     app.directory.topics["orders"] = a_topic(profile="2020")  # without probation
-    app.subscribe()
-    app.pusher.script(URL, answered(500))
+    app.subscribe(dead_letter=DEAD)
+    app.pusher.script(URL, answered(status))
     held = app.hold("e-3")
     task = app.begin(a_message([a_delivery(number) for number in range(5)]))
     assert app.all_stored() == {}
 
     app.loop.advance(SECOND)
 
-    assert app.waiting(Queue.RETRIES) == [(9 * SECOND, [0, 1, 2, 4])]
+    assert app.waiting(queue) == [(hidden - SECOND, [0, 1, 2, 4])]
     assert not task.done()
     held.let_go()
     app.loop.settle()
     assert task.done()
-    assert app.waiting(Queue.RETRIES)[1:] == [(10 * SECOND, [3])]
+    assert groups(app, queue) == [[0, 1, 2, 4], [3]]
