@@ -85,8 +85,8 @@ def test_the_answer_is_kept_once_for_a_request(
     whole = EndpointAnswer(first, {"retry-after": "9"}, "database locked")
     reference = EndpointAnswer(first, {}, None)
     assert kept == ([whole, reference, reference] if keeps_answers else [None] * 3)
-    told = [line.get("answer") for line in logged("delivery.attempted")]
-    assert told == [whole.words if keeps_answers else None]
+    found = [line.get("answer") for line in logged("delivery.attempted")]
+    assert found == [whole.words if keeps_answers else None]
 
 
 @pytest.mark.parametrize("events", [1, 3])
@@ -104,8 +104,11 @@ def test_of_a_long_id_the_beginning_is_logged_and_kept(
 
     assert longest.encode() in app.pusher.sent[0].request.body
     lines = [record.getMessage() for record in caplog.records]
-    told = [json.loads(line)["event"] for line in lines]
-    assert (told.count("delivery.attempted"), told.count("delivery.dropped")) == (1, events)
+    events_of = [json.loads(line)["event"] for line in lines]
+    assert (events_of.count("delivery.attempted"), events_of.count("delivery.dropped")) == (
+        1,
+        events,
+    )
     assert all("i" * 512 not in line for line in lines)
     found = [each for day in app.attempts.read(*CRM, START, AttemptChoice(longest)) for each in day]
     assert {each.event_id for each in found} == {"i" * 511 + "…"}

@@ -100,7 +100,7 @@ def test_a_batch_counts_its_events_and_one_request(app: Deployment) -> None:
 def test_the_age_of_the_oldest_event_is_counted_whatever_comes_of_a_request(
     app: Deployment,
 ) -> None:
-    """Delivered, failed, or put back without an attempt: a process saw it."""
+    """Delivered, failed, or requeued without an attempt: a process saw it."""
     app.clock.advance(timedelta(seconds=60))
     app.subscribe(batching=Batching(max_events=10))
     app.pusher.script(URL, answered(200), answered(503))

@@ -48,7 +48,7 @@ ELSEWHERE = a_delivery(origin=PARKED, text=None)
         pytest.param(3600, Queue.WAITING, 59 * MINUTE, id="an hour"),
     ],
 )
-def test_a_message_received_early_is_put_back_unattempted(
+def test_a_message_received_early_is_requeued_unattempted(
     app: Deployment, early: float, queue: Queue | None, hidden: timedelta | None
 ) -> None:
     """Design §2: by more than 2 s."""
@@ -64,7 +64,7 @@ def test_a_message_received_early_is_put_back_unattempted(
 
 
 @pytest.mark.parametrize("newer", [f'{{"pushgrid":{VERSION + 1}}}', '{"pushgrid":9,"x":"\u00fc"}'])
-def test_a_newer_message_is_put_back_for_five_minutes(app: Deployment, newer: str) -> None:
+def test_a_newer_message_is_requeued_for_five_minutes(app: Deployment, newer: str) -> None:
     app.work(newer)
 
     assert app.queues.texts(Queue.RETRIES) == [newer]
@@ -72,7 +72,7 @@ def test_a_newer_message_is_put_back_for_five_minutes(app: Deployment, newer: st
 
 
 @pytest.mark.parametrize("text", ["damaged", encode(a_message(dead_letter=a_note()))[0]])
-def test_a_message_that_is_no_delivery_is_a_fault_of_ours(app: Deployment, text: str) -> None:
+def test_a_message_that_is_no_delivery_is_an_internal_error(app: Deployment, text: str) -> None:
     app.subscribe()
 
     with pytest.raises(MalformedMessage):
@@ -116,7 +116,7 @@ def without_a_thread(app: Deployment) -> None:
         pytest.param(without_a_thread, ELSEWHERE, id="thread"),
     ],
 )
-def test_what_can_not_be_judged_now_is_put_back(
+def test_what_can_not_be_judged_now_is_requeued(
     app: Deployment, fail: Callable[[Deployment], object], delivery: Delivery
 ) -> None:
     """However long storage fails: the host would give the message up after 20 minutes."""
@@ -240,7 +240,7 @@ def test_an_exception_while_pushing_is_that_events_outcome(app: Deployment) -> N
 
 def test_no_push_begins_after_a_minute(app: Deployment) -> None:
     """
-    What is left is put back uncounted. Design §2, Isolation.
+    What is left is requeued, uncounted. Design §2, Isolation.
 
     With 42 s for the push itself, that is far from the host's own limit.
     """

@@ -248,7 +248,7 @@ def test_what_a_push_raises_reaches_the_messages_of_its_request(
     assert app.all_stored() == {}
 
 
-def test_a_fault_of_ours_says_nothing_about_the_endpoint(app: Deployment) -> None:
+def test_an_internal_error_says_nothing_about_the_endpoint(app: Deployment) -> None:
     app.subscribe()
     endpoint = endpoint_of(app)
     health, limit = endpoint.health.health, endpoint.limit
@@ -468,7 +468,7 @@ def test_an_endpoint_that_turns_slow_gives_way_while_places_are_almost_gone(
 
 
 def test_when_the_host_stops_lines_go_back_at_once(app: Deployment) -> None:
-    """What is under way may end; what comes yet, or waits for memory, is put back, uncounted."""
+    """What is under way may end; what comes yet, or waits for memory, is requeued, uncounted."""
     app.limit_pushes(1)
     app.subscribe()
     app.run(a_part(99))  # it is quick

@@ -107,7 +107,7 @@ def test_a_part_that_waits_for_storage_keeps_no_other_from_its_endpoint(app: Dep
     assert reached_before == dict.fromkeys(SIX, 1)
 
 
-def test_a_part_that_can_not_be_put_back_keeps_no_other_from_its_endpoint(app: Deployment) -> None:
+def test_a_part_that_can_not_be_requeued_keeps_no_other_from_its_endpoint(app: Deployment) -> None:
     """Puts that fail are repeated for two minutes."""
     subscribe(app, "unsure", *SIX)
     app.directory.fail_next("subscription")

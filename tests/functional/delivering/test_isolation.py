@@ -172,7 +172,7 @@ def test_a_healthy_endpoint_does_not_wait_for_others(app: Deployment, trouble: T
 
     assert latest_after(app, trouble, host) <= 1.0
 
-    # What is put back does not come faster than it can be pushed: coming only to be put back
+    # What is requeued does not come faster than it can be pushed: coming only to be requeued
     # again, it would keep storage and the process busy.
     if trouble.seconds == HANGS and trouble.endpoints <= 64:
         assert host.worked[Queue.DELIVERIES] > 500

@@ -151,7 +151,7 @@ def test_a_request_of_two_messages_is_taken_back_from_both(app: Deployment) -> N
     assert app.all_stored() == {}
 
 
-def test_a_fault_of_ours_with_one_subscription_is_not_another_ones(
+def test_an_internal_error_with_one_subscription_is_not_another_ones(
     app: Deployment, logged: Logged
 ) -> None:
     for name in ("broken", "late"):

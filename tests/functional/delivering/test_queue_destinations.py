@@ -106,11 +106,11 @@ def test_the_documents_of_a_queue_come_back_as_they_were_given(product: Product)
 
 
 def test_a_test_event_goes_into_the_queue(product: Product) -> None:
-    told = product.api.json("POST", f"{CRM}/test")
+    answer = product.api.json("POST", f"{CRM}/test")
 
     [sent] = product.api.pusher.sent
-    assert told["succeeded"]
-    assert told["request"]["url"] == QUEUE_ID
+    assert answer["succeeded"]
+    assert answer["request"]["url"] == QUEUE_ID
     assert sent.request.queue == QueueAddress("acct", "crm-in", 604800)
 
 

@@ -92,7 +92,7 @@ def test_one_that_begins_waits_until_the_others_have_given_up_its_share(app: Dep
 
 
 def test_who_receives_retries_has_a_share_before_who_does_not(app: Deployment) -> None:
-    """Else what others put back waits for ever, where retries are a group of their own."""
+    """Else what others requeue waits for ever, where retries are a group of their own."""
     held = app.hold("e-")
     app.subscribe(limits=RequestLimits(at_once=1))
     others = [app.deliver, app.new_process()]
@@ -177,7 +177,7 @@ def test_the_allowed_rate_of_the_handshake_is_divided_as_well(app: Deployment) -
     assert pushed(app) == 1 + 2
 
 
-def test_more_processes_than_the_limit_put_back_what_is_not_theirs(app: Deployment) -> None:
+def test_more_processes_than_the_limit_requeue_what_is_not_theirs(app: Deployment) -> None:
     app.hold("e-")
     app.subscribe(limits=RequestLimits(at_once=1))
     first, second = app.deliver, app.new_process()

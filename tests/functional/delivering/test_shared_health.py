@@ -1,5 +1,5 @@
 """
-What one process learns of an endpoint, all of them know; it is told once. Design §2, Health.
+What one process learns of an endpoint, all of them know; it is logged once. Design §2, Health.
 
 `unit/delivery/health` has the rules.
 """
@@ -101,7 +101,7 @@ def test_tables_that_fail_stop_no_delivery(app: Deployment, method: str) -> None
     assert (pushed(app), app.all_stored()) == (3, {})
 
 
-def test_a_hold_that_could_not_be_stored_is_stored_and_told_later(
+def test_a_hold_that_could_not_be_stored_is_stored_and_logged_later(
     app: Deployment, logged: Logged
 ) -> None:
     app.resources.fail_next("put")
@@ -224,7 +224,7 @@ def counts(app: Deployment, metric: Metric) -> dict[str, float]:
     }
 
 
-def test_a_probation_is_told_when_it_begins_and_when_it_ends(
+def test_a_probation_is_logged_when_it_begins_and_when_it_ends(
     app: Deployment, logged: Logged
 ) -> None:
     fail(app, 404)
@@ -254,7 +254,7 @@ def test_a_probation_is_told_when_it_begins_and_when_it_ends(
     assert counts(app, Metric.HOLDS_ENDED) == {"Probation": 1}
 
 
-def test_a_hold_that_goes_on_is_told_once(app: Deployment, logged: Logged) -> None:
+def test_a_hold_that_goes_on_is_logged_once(app: Deployment, logged: Logged) -> None:
     """Over failed probes, and whichever instance meets it."""
     app.directory.topics["orders"] = a_topic(profile="2020")
     fail(app, 500, events=10)
@@ -276,7 +276,7 @@ def test_a_hold_that_goes_on_is_told_once(app: Deployment, logged: Logged) -> No
     assert ended["seconds"] == (1 + 2 + 4 + 8) * 60.0
 
 
-def test_two_instances_that_see_the_same_tell_it_once(app: Deployment, logged: Logged) -> None:
+def test_two_instances_that_see_the_same_log_it_once(app: Deployment, logged: Logged) -> None:
     """The second finds the row written when it stores its own."""
     app.subscribe()
     app.pusher.script(URL, answered(404))

@@ -1,4 +1,4 @@
-"""Shortages of ours are nobody's attempt, and nothing waits for failing storage for long."""
+"""Local shortages are nobody's attempt, and nothing waits for failing storage for long."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_parts_that_can_not_be_judged_come_back_as_one_message(app: Deployment) 
     assert len(app.on(Queue.RETRIES)) == len(NAMES)
 
 
-def test_what_can_not_be_put_back_has_half_of_the_places(app: Deployment) -> None:
+def test_what_can_not_be_requeued_has_half_of_the_places(app: Deployment) -> None:
     """The others go at once, and the host repeats them."""
     app.subscribe()
     app.deliver.places[Queue.DELIVERIES].total = 8
