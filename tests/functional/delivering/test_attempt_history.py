@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -104,11 +105,8 @@ def test_of_a_long_id_the_beginning_is_logged_and_kept(
 
     assert longest.encode() in app.pusher.sent[0].request.body
     lines = [record.getMessage() for record in caplog.records]
-    events_of = [json.loads(line)["event"] for line in lines]
-    assert (events_of.count("delivery.attempted"), events_of.count("delivery.dropped")) == (
-        1,
-        events,
-    )
+    kinds = Counter(json.loads(line)["event"] for line in lines)
+    assert (kinds["delivery.attempted"], kinds["delivery.dropped"]) == (1, events)
     assert all("i" * 512 not in line for line in lines)
     found = [each for day in app.attempts.read(*CRM, START, AttemptChoice(longest)) for each in day]
     assert {each.event_id for each in found} == {"i" * 511 + "…"}

@@ -47,13 +47,14 @@ def test_no_edition_counts_it_as_an_attempt(app: Deployment, profile: str) -> No
 
 
 def test_a_batch_comes_back_whole(app: Deployment) -> None:
+    """Its size is the subscription's, whatever it was when the event was published."""
     subscription = app.subscribe(batching=Batching(max_events=3, preferred_kilobytes=64))
     app.pusher.script(subscription.endpoint_url, SHORTAGE)
 
-    app.run(a_message([a_delivery(number) for number in range(3)], batch_size=3))
+    app.run(a_message([a_delivery(number) for number in range(3)]))
 
     (message,) = app.on(Queue.RETRIES)
-    assert len(message.deliveries) == 3
+    assert (len(message.deliveries), message.batch_size) == (3, 3)
     assert {each.attempts for each in message.deliveries} == {0}
 
 
