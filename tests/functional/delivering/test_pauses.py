@@ -1,4 +1,4 @@
-"""A subscription held by hand: its events wait, and go on when it is resumed. Design §2, Health."""
+"""A manual pause: the subscription's events wait, and go on when it is resumed. Design §2, Health."""
 
 from __future__ import annotations
 
@@ -33,7 +33,12 @@ def act(product: Product, action: str) -> None:
     assert product.api.json("POST", f"{CRM}/{action}")["changed"]
 
 
-def test_what_meets_a_pause_waits_and_is_no_attempt(app: Deployment, logged: Logged) -> None:
+@pytest.mark.parametrize("profile", ["latest", "2017"])
+def test_what_meets_a_pause_waits_and_is_no_attempt(
+    app: Deployment, logged: Logged, profile: str
+) -> None:
+    """Also in an edition without holds."""
+    app.set_terms(default_profile=profile)
     app.subscribe(pause=PAUSE)
     app.clock.advance(90 * SECOND)
 
@@ -60,15 +65,6 @@ def test_what_waits_returns_after_as_long_as_the_pause_has_lasted(
 
     [message] = [*app.on(Queue.RETRIES), *app.on(Queue.WAITING)]
     assert message.due == app.clock.now() + due_in * SECOND
-
-
-def test_a_pause_holds_where_the_edition_knows_no_holds(app: Deployment) -> None:
-    app.set_terms(default_profile="2017")
-    app.subscribe(pause=PAUSE)
-
-    app.run(a_message())
-
-    assert pushed(app) == 0
 
 
 @pytest.mark.parametrize("is_next_message", [True, False], ids=["another message", "a look"])
