@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -138,18 +139,13 @@ def test_an_end_is_believed_only_of_the_current_subscription(
 def test_many_ends_cost_one_uncached_read(
     app: Deployment, monkeypatch: pytest.MonkeyPatch, age: timedelta, status: int, reads: int
 ) -> None:
-    found: list[object] = []
-
-    def counted(key: Any, read: Any = app.directory.read_uncached) -> Any:
-        found.append(key)
-        return read(key)
-
-    monkeypatch.setattr(app.directory, "read_uncached", counted)
+    read = Mock(wraps=app.directory.read_uncached)
+    monkeypatch.setattr(app.directory, "read_uncached", read)
     app.subscribe(**policy(minutes=60, dead_letter=DEAD))
     app.pusher.script(URL, answered(status))
     app.clock.advance(age)
 
     app.run(a_message([a_delivery(number) for number in range(20)], due=START + age))
 
-    assert len(found) == reads
+    assert read.call_count == reads
     assert app.all_stored() == ({Queue.DEADLETTERS: 1} if reads else {})

@@ -47,17 +47,6 @@ def stored(app: Deployment, queue: Queue) -> dict[str, tuple[timedelta, int]]:
     }
 
 
-def refuse_puts(app: Deployment, monkeypatch: pytest.MonkeyPatch, on: Queue) -> None:
-    put = app.queues.put
-
-    def refuse(queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
-        if queue is on:
-            raise StorageUnavailable
-        return put(queue, text, visible_in)
-
-    monkeypatch.setattr(app.queues, "put", refuse)
-
-
 def test_of_ten_subscriptions_each_goes_by_its_own_rule(app: Deployment, logged: Logged) -> None:
     """One hangs, one is dead, one is held, one was deleted: six are served at once."""
     subscribe(app, "hanging", "dead", "held", "deleted", *SIX)
@@ -143,7 +132,14 @@ def test_a_part_that_can_not_be_stored_stops_no_other(
     subscribe(app, *names, "four", dead_letter=DEAD)
     for name in names:
         app.pusher.script(url(name), answered(400 if name == bad else 500))
-    refuse_puts(app, monkeypatch, Queue.DEADLETTERS)
+    put = app.queues.put
+
+    def refuse(queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
+        if queue is Queue.DEADLETTERS:
+            raise StorageUnavailable
+        return put(queue, text, visible_in)
+
+    monkeypatch.setattr(app.queues, "put", refuse)
 
     with pytest.raises(StorageUnavailable):
         app.work(fan_out(*names, "four"))
@@ -166,11 +162,9 @@ def test_a_part_in_which_we_fail_comes_back_alone(app: Deployment, logged: Logge
         app.run(a_message(subscription="one"))
 
 
-def test_a_message_is_kept_while_a_part_can_not_be_stored_apart(
-    app: Deployment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_message_is_kept_while_a_part_can_not_be_stored_apart(app: Deployment) -> None:
     subscribe(app, "one", "two")
-    refuse_puts(app, monkeypatch, Queue.RETRIES)
+    app.queues.fail_next("put", 1000)
     app.directory.fail_next("subscription")
 
     with pytest.raises(StorageUnavailable):

@@ -1,4 +1,4 @@
-"""A manual pause: the subscription's events wait, and go on when it is resumed. Design §2, Health."""
+"""A manual pause: events wait, and go on when it is resumed. Design §2, Health."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -16,7 +17,7 @@ from shared.delivery.health.availability import Held, Open
 from shared.delivery.health.endpoint_health import Health, Hold, Observation, endpoint_id
 from shared.delivery.outcome import Outcome
 from shared.engine.delivering.shared_health import hold_changed
-from shared.engine.ports import Resource, Table
+from shared.engine.ports import Table
 from shared.metrics import Metric
 from tests.builders import CRM, URL, a_delivery, a_message, a_subscription, a_topic
 from tests.functional.delivering.failing import another_process, availability, fail, pushed
@@ -73,13 +74,8 @@ def test_only_a_hold_is_written(
     new: int,
     writes: int,
 ) -> None:
-    puts: list[object] = []
-
-    def counted(*args: Any, put: Any = app.resources.put) -> Resource:
-        puts.append(args)
-        return put(*args)  # type: ignore[no-any-return]
-
-    monkeypatch.setattr(app.resources, "put", counted)
+    put = Mock(wraps=app.resources.put)
+    monkeypatch.setattr(app.resources, "put", put)
     app.directory.topics["orders"] = a_topic(profile=profile)
     app.subscribe()
     app.pusher.script(URL, answered(status))
@@ -87,7 +83,7 @@ def test_only_a_hold_is_written(
     attempts = [1] * retried + [0] * new
     app.run(a_message([a_delivery(number, attempts=each) for number, each in enumerate(attempts)]))
 
-    assert (pushed(app), len(puts)) == (retried + new, writes)
+    assert (pushed(app), put.call_count) == (retried + new, writes)
 
 
 @pytest.mark.parametrize("method", ["list", "get", "put"])
