@@ -40,20 +40,16 @@ class InFlightPart:
     message: InFlight
     endpoint: Endpoint
     open: int  # deliveries in the line or under way
-    is_abandoned: bool = False
 
     def report(self, batch: PushBatch, result: DeliveryResult, *, is_first: bool = True) -> None:
         """Report what became of deliveries to the message, which stores what follows."""
-        if self.is_abandoned:
-            return
         self.open -= len(batch)
         if not self.open:
             self._left()
         self.message.report(PartResult(self.judged, batch, result, is_first))
 
     def abandon(self) -> None:
-        """Push nothing more of it, and report nothing more: its message comes again."""
-        self.is_abandoned = True
+        """Push nothing more of it: it comes again. Of what is under way no result is awaited."""
         self.endpoint.line.withdraw({self})
         self._left()
 
