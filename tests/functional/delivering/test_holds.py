@@ -65,16 +65,6 @@ def test_a_hold_that_begins_keeps_the_rest_of_its_message(app: Deployment) -> No
     assert groups(app) == [[1, 2], [3, 4, 5]]
 
 
-def test_a_long_hold_lies_on_the_queue_without_a_trigger(app: Deployment) -> None:
-    """Holds over a minute must not make Azure scale out; the timer needs a minute ahead."""
-    fail(app, 404)
-
-    app.run(a_message([a_delivery(1)]))
-
-    assert app.waiting(Queue.WAITING) == [(4 * MINUTE, [1])]
-    assert app.all_stored() == {Queue.WAITING: 1}
-
-
 @pytest.mark.parametrize("pause", [None, Pause(START, "ada")], ids=["probation", "pause"])
 def test_what_is_held_expires_all_the_same(
     app: Deployment, logged: Logged, pause: Pause | None

@@ -43,10 +43,6 @@ def under_way(app: Deployment, *processes: Deliver) -> list[int]:
     return [each.endpoints.of(subscription).under_way for each in processes]
 
 
-def rows(app: Deployment) -> int:
-    return len(app.resources.list(Table.TOPICS, PROCESSES))
-
-
 def answer_all(held: HeldPusher) -> None:
     """Answer the requests that are under way; hold those that follow."""
     held.let_go()
@@ -60,15 +56,6 @@ def two_that_share(app: Deployment) -> tuple[Deliver, Deliver]:
         begin(app, process, range(start, start + 60))
     app.loop.advance(11 * SECOND)
     return first, second
-
-
-def test_alone_a_process_has_all_of_the_limit(app: Deployment) -> None:
-    app.hold("e-")
-    app.subscribe(limits=RequestLimits(at_once=10))
-
-    begin(app, app.deliver, range(40))
-
-    assert (under_way(app, app.deliver), rows(app)) == ([10], 1)
 
 
 def test_one_that_begins_waits_until_the_others_have_given_up_its_share(app: Deployment) -> None:
@@ -282,6 +269,18 @@ OLD_ANSWER = [
     *(("begin", 0), ("pass", 4), ("slow", 9), ("pass", 1), ("slow", 0)),
     *(("begin", 1), ("pass", 5), ("list", 30), ("pass", 11)),
 ]
+
+
+def test_who_has_a_share_already_keeps_its_name_when_it_receives_retries(app: Deployment) -> None:
+    """A second row would take a share from it, until others see that the first one has ended."""
+    app.subscribe(limits=RequestLimits(at_once=1))
+    begin(app, app.deliver, range(1))
+
+    begin(app, app.deliver, range(1, 2), Queue.RETRIES)
+    app.loop.advance(6 * SECOND)
+    begin(app, app.deliver, range(2, 3))
+
+    assert len(app.resources.list(Table.TOPICS, PROCESSES)) == 1
 
 
 @given(steps=st.lists(STEPS, max_size=30))
