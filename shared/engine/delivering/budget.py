@@ -139,7 +139,7 @@ class Budget:
 
     def next_waiting(self) -> None:
         """Let endpoints push that waited: first those that have the fewest under way."""
-        blocked: set[Speed] = set()  # the first that can't push speaks for its like
+        blocked: set[Speed] = set()  # where one can't push, none can
         for endpoint in sorted(self._waiting, key=lambda each: each.under_way):
             if endpoint.speed not in blocked:
                 endpoint.pump()  # and to the end, if it gets some and waits on

@@ -71,7 +71,7 @@ class InFlight:
     is_entering: bool = True
     # Parts of which something is in a line or under way.
     parts: dict[InFlightPart, None] = field(default_factory=dict)
-    faults: dict[SubscriptionKey, BaseException] = field(default_factory=dict)  # what we failed in
+    faults: dict[SubscriptionKey, BaseException] = field(default_factory=dict)  # by part
     _results: list[PartResult] = field(default_factory=list)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
