@@ -219,6 +219,23 @@ def test_a_slow_endpoint_that_waits_keeps_no_unknown_one_from_its_first_push(
     held.let_go()
 
 
+def test_what_quick_endpoints_use_keeps_no_slow_one_waiting(app: Deployment) -> None:
+    """Half of the budget is for the slow ones together, whatever the quick ones have."""
+    subscribe(app, "quick", "slow")
+    app.run(a_part(100, name="quick"))
+    app.pusher.takes = 2 * SECOND
+    app.run(a_part(100, name="slow"))
+    app.pusher.takes = 0 * SECOND
+    app.deliver.endpoints.budget.pushes = 8
+    held = app.hold(*(f'"e-{number}"' for number in range(6)))
+
+    app.begin(a_part(*range(5), name="quick"))
+    app.begin(a_part(5, name="slow"))
+
+    assert held.held == [f'"e-{number}"' for number in range(6)]
+    held.let_go()
+
+
 def has_event_1(request: InFlightRequest) -> bool:
     return any(loaded.delivery.position == 1 for loaded in request.batch)
 

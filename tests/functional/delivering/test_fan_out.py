@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 
 from pushgrid.testing.memory import START, answered
+from shared.engine.delivering.in_flight import InFlightRequest
 from shared.engine.ports import Queue, Receipt
 from shared.errors import StorageUnavailable
 from shared.http import Failure, NotAnswered
@@ -148,18 +149,24 @@ def test_a_part_that_can_not_be_stored_stops_no_other(
     assert set(stored(app, Queue.RETRIES)) == {*names} - {bad}
 
 
+def has_event_0(request: InFlightRequest) -> bool:
+    return request.batch[0].delivery.position == 0
+
+
 def test_a_part_in_which_we_fail_comes_back_alone(app: Deployment, logged: Logged) -> None:
     """A bug, seen with one subscription: the others, still under way, are not delivered again."""
     subscribe(app, "one", "two")
-    app.pusher.script(url("two"), answered(503))
+    for name in ("one", "two"):
+        app.pusher.script(url(name), answered(500))
     held = app.hold("two")
-    break_pushes(app, RuntimeError("a bug"), is_of("one"))
-    app.begin(fan_out("one", "two"))
+    break_pushes(app, RuntimeError("a bug"), lambda it: is_of("one")(it) and has_event_0(it))
+    app.begin(fan_out("one", "two", events=2))
     held.let_go()
     app.loop.settle()
 
-    assert reached(app) == {"one": 1, "two": 1}
-    assert stored(app, Queue.RETRIES) == {"one": (60 * SECOND, 0), "two": (30 * SECOND, 1)}
+    assert reached(app) == {"one": 2, "two": 2}
+    assert sorted(app.waiting(Queue.RETRIES)) == [(10 * SECOND, [0, 1]), (60 * SECOND, [0, 1])]
+    assert stored(app, Queue.RETRIES) == {"one": (60 * SECOND, 0), "two": (10 * SECOND, 1)}
     (line,) = logged("delivery.failed")
     assert (line["subscription"], line["detail"]) == ("one", "RuntimeError('a bug')")
     with pytest.raises(RuntimeError):  # Alone, it is the host's to repeat, and to give up.
