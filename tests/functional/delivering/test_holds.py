@@ -171,6 +171,23 @@ def test_only_one_process_probes(app: Deployment) -> None:
     assert probe.done()
 
 
+def test_the_line_waits_for_the_probe_whatever_else_ends_meanwhile(app: Deployment) -> None:
+    app.subscribe()
+    held = app.hold('"e-9"', '"e-1"')
+    app.begin(a_message([a_delivery(9)]))
+    fail(app)
+    app.clock.advance(10 * SECOND)
+    app.begin(a_message([a_delivery(1), a_delivery(2)]))
+
+    held.let_go('"e-9"')
+    app.loop.advance(2 * SECOND)
+
+    assert app.all_stored() == {}
+    held.let_go()
+    app.loop.settle()
+    assert pushed(app) == 3
+
+
 @pytest.mark.parametrize("status", [400, 413])
 def test_an_event_at_fault_itself_does_not_speak_for_the_endpoint(
     app: Deployment, status: int
