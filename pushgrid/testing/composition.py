@@ -26,7 +26,7 @@ from shared.adapters.storage.health_table import OffLoopHealth, TableHealth
 from shared.clock import WatchedClock
 from shared.delivery.messages.message import ReplayStep
 from shared.delivery.pace import Limit
-from shared.engine.delivering.attempt_recorder import AttemptHistory, Shortages
+from shared.engine.delivering.attempt_recorder import AttemptHistory
 from shared.engine.delivering.budget import Budget, Places
 from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.deliver import Deliver
@@ -253,7 +253,6 @@ class InMemoryApp:
             push=self._push,
             current=lambda subscription: off_loop(lambda: parts.current(subscription)),
             clock=self.watched,
-            log_shortage=Shortages(self.watched),
             limit=limit or Limit(),
             processes=Processes(
                 rows=self.resources,

@@ -12,7 +12,7 @@ from shared.adapters.off_loop import Threads
 from shared.adapters.storage.health_table import OffLoopHealth
 from shared.delivery.messages.message import ReplayStep
 from shared.delivery.pace import Limit
-from shared.engine.delivering.attempt_recorder import AttemptHistory, Shortages
+from shared.engine.delivering.attempt_recorder import AttemptHistory
 from shared.engine.delivering.budget import MESSAGES, PUSHES, Budget, Places
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.delivering.endpoint_registry import Endpoints
@@ -50,7 +50,6 @@ def deliver() -> Deliver:
         budget=Budget(pushes=min(PUSHES, descriptors() // 2)),
         push=_push(),
         current=lambda subscription: off_loop(lambda: parts.current(subscription)),
-        log_shortage=Shortages(CLOCK),
         clock=CLOCK,
         limit=Limit.up_to(settings().endpoint_limit),
         processes=Processes(

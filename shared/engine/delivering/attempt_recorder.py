@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 
 from shared import telemetry
-from shared.clock import Clock, is_pending
+from shared.clock import Clock
 from shared.delivery.attempt_record import KEPT_FOR, AttemptRecord
 from shared.delivery.delivery import Delivery
 from shared.delivery.outcome import DeliveryOutcome, EndpointAnswer
 from shared.delivery.policy import (
     Decision,
     Delivered,
-    DeliveryTerms,
     End,
     EndReason,
     EndState,
@@ -25,16 +24,14 @@ from shared.delivery.policy import (
 from shared.delivery.requests.added_headers import replay_job, trace_id
 from shared.delivery.requests.push_request import Loaded, PushBatch
 from shared.engine.delivering.attempt_lines import AttemptLines
-from shared.engine.delivering.results import Attempted, Shortage
+from shared.engine.delivering.results import Attempted
 from shared.engine.ports import AttemptLog, Metrics, OffLoop
 from shared.events.event import event_ids, event_names
 from shared.metrics import Metric, error_type
 from shared.settings import AttemptLogging
-from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
+from shared.subscriptions.subscription import SubscriptionKey
 
 QUIET_FOR = timedelta(seconds=30)  # after a failed write; what comes meanwhile is not recorded
-
-SHORTAGES_EVERY = timedelta(minutes=1)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -85,17 +82,15 @@ class AttemptHistory:
 class AttemptRecorder:
     """Records what becomes of one part's deliveries: in log lines, rows and counts."""
 
-    key: SubscriptionKey
-    subscription: InitVar[EventSubscription]
-    terms: DeliveryTerms
+    lines: AttemptLines
     history: AttemptHistory
     metrics: Metrics
     clock: Clock
-    _lines: AttemptLines = field(init=False)
     _rows: list[AttemptRecord] = field(default_factory=list)
 
-    def __post_init__(self, subscription: EventSubscription) -> None:
-        self._lines = AttemptLines(self.key, subscription, self.terms)
+    @property
+    def key(self) -> SubscriptionKey:
+        return self.lines.key
 
     @property
     def keeps_successes(self) -> bool:
@@ -134,13 +129,13 @@ class AttemptRecorder:
         for (delivery, text), decision in zip(tried, decisions, strict=True):
             self._add(delivery, text, attempted.began_at, attempted.outcome, decision)
         if isinstance(decisions[0], Delivered):
-            self._lines.succeeded(tried, attempted.outcome)
+            self.lines.succeeded(tried, attempted.outcome)
         else:
-            self._lines.attempted(tried, attempted.outcome, decisions[0], self.clock.now())
+            self.lines.attempted(tried, attempted.outcome, decisions[0], self.clock.now())
 
     def ended(self, loaded: Loaded, end: End) -> None:
         """Record an end without another attempt."""
-        self._lines.ended(*loaded, end)
+        self.lines.ended(*loaded, end)
         self._add(*loaded, self.clock.now(), None, end)
 
     def lost(self, delivery: Delivery, end: End) -> None:
@@ -205,7 +200,7 @@ class AttemptRecorder:
             next_at=decision.due if isinstance(decision, RetryAt) else None,
             state=state,
             reason=decision.reason if isinstance(decision, End) else None,
-            blob_due_at=max(self.terms.blob_due(delivery, now), now) if is_dead else None,
+            blob_due_at=max(self.lines.terms.blob_due(delivery, now), now) if is_dead else None,
             why="" if isinstance(decision, Delivered) else decision.why,
         )
         self._rows.append(row)
@@ -235,25 +230,10 @@ class AttemptRecorder:
             return None
         if isinstance(decision, Delivered):
             return EndState.DELIVERED
-        can_be_kept = self.terms.dead_letter and decision.reason is not EndReason.PAYLOAD_MISSING
+        can_be_kept = (
+            self.lines.terms.dead_letter and decision.reason is not EndReason.PAYLOAD_MISSING
+        )
         return EndState.DEAD_LETTERED if can_be_kept else EndState.DROPPED
-
-
-@dataclass(slots=True)
-class Shortages:
-    """Logs shortages of ours, once a minute."""
-
-    clock: Clock
-    _count: int = 0  # of those not logged yet
-    _logged_at: datetime | None = None
-
-    def __call__(self, shortage: Shortage) -> None:
-        now, at = self.clock.now(), self._logged_at
-        self._count += 1
-        if at and is_pending(at + SHORTAGES_EVERY, now, SHORTAGES_EVERY):
-            return
-        telemetry.error("delivery.shortage", detail=shortage.of, count=self._count)
-        self._count, self._logged_at = 0, now
 
 
 def log_dropped(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -19,8 +20,6 @@ PUSHES = 4096  # under way in a process, as far as its descriptors allow
 MESSAGES = 4096  # in flight of each queue function: batchSize + newBatchThreshold in host.json
 BYTES = 64 * 1024 * 1024  # of events in messages in flight
 _TIMES_FREE = 3
-
-
 _LONGEST_FOR_MEMORY = {Speed.QUICK: 60.0, Speed.UNKNOWN: 1.0, Speed.SLOW: 0.0}  # seconds
 
 
@@ -74,8 +73,7 @@ class Budget:
     pushes: int = PUSHES
     bytes: int = BYTES
     is_stopping: bool = False
-    _under_way: int = 0
-    _not_quick: int = 0  # of those under way
+    _under_way: Counter[Speed] = field(default_factory=Counter)  # pushes, by endpoints' speed
     _waiting: dict[Endpoint, None] = field(default_factory=dict)  # for a push
     _unpacked: dict[bool, int] = field(default_factory=lambda: {True: 0, False: 0})  # if quick
     _first: dict[bool, asyncio.Lock] = field(  # of those that wait for memory
@@ -122,10 +120,10 @@ class Budget:
     def may_push(self, endpoint: Endpoint) -> bool:
         """Tell whether a push may begin; if not, the endpoint is asked again when one has ended."""
         speed = endpoint.speed
-        taken = self._under_way if speed is Speed.QUICK else self._not_quick
-        if self._under_way < self.pushes and has_room(
-            speed, endpoint.under_way, taken, self.pushes
-        ):
+        total = taken = self._under_way.total()
+        if speed is not Speed.QUICK:
+            taken -= self._under_way[Speed.QUICK]
+        if total < self.pushes and has_room(speed, endpoint.under_way, taken, self.pushes):
             self._waiting.pop(endpoint, None)
             return True
         self._waiting[endpoint] = None
@@ -135,18 +133,13 @@ class Budget:
         """Tell whether an endpoint of which nothing is known waits for its first push."""
         return endpoint.speed is Speed.UNKNOWN and endpoint in self._waiting
 
-    def count(self, endpoint: Endpoint, by: int) -> None:
-        self._under_way += by
-        if not endpoint.is_quick:
-            self._not_quick += by
-
-    def speed_changed(self, endpoint: Endpoint) -> None:
-        """Learn that an endpoint with pushes under way is quick now, or no longer."""
-        self._not_quick += -endpoint.under_way if endpoint.is_quick else endpoint.under_way
+    def count(self, speed: Speed, pushes: int) -> None:
+        """Count pushes that begin, or end if negative, to an endpoint of that speed."""
+        self._under_way[speed] += pushes
 
     def next_waiting(self) -> None:
         """Let endpoints push that waited: first those that have the fewest under way."""
-        blocked: set[Speed] = set()  # the first that can't push speaks for its like
+        blocked: set[Speed] = set()  # where one can't push, none can
         for endpoint in sorted(self._waiting, key=lambda each: each.under_way):
             if endpoint.speed not in blocked:
                 endpoint.pump()  # and to the end, if it gets some and waits on

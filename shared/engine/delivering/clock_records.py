@@ -39,15 +39,15 @@ class ClockNote(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class ClockRecords:
-    """Says each kind of fault once in ten minutes of a process. Safe in any thread."""
+    """Logs each kind of fault once in ten minutes of a process. Safe in any thread."""
 
     state: ResourceStore
     monotonic: Callable[[], float]
     begin: Callable[[Callable[[], None]], object]  # begins work that may wait for storage
-    _said_at: dict[str, float] = field(default_factory=dict)
+    _logged_at: dict[str, float] = field(default_factory=dict)
 
     def jumped(self, by: timedelta, now: datetime) -> None:
-        """Record a jump of this process's clock; each one is said."""
+        """Record a jump of this process's clock; each one is logged."""
         telemetry.warning("clock.jumped", seconds=round(by.total_seconds(), 3))
         self._store(ClockNote(JUMP, now, by.total_seconds()))
 
@@ -55,10 +55,10 @@ class ClockRecords:
         """Record what was bounded, if anything: of which subscription, if of one."""
         where = "/".join(key) if key else ""
         for what, ahead in bounds.ahead.items():
-            said_at, now = self._said_at.get(what), self.monotonic()
-            if said_at is not None and now - said_at < SETTLES_IN.total_seconds():
+            logged_at, now = self._logged_at.get(what), self.monotonic()
+            if logged_at is not None and now - logged_at < SETTLES_IN.total_seconds():
                 continue
-            self._said_at[what] = now
+            self._logged_at[what] = now
             seconds = ahead.total_seconds()
             telemetry.warning("clock.bounded", what=what, where=where or None, seconds=seconds)
             self._store(ClockNote(what, bounds.now, seconds))

@@ -33,14 +33,14 @@ from shared.delivery.messages.message import (
 )
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.packing import due_together
-from shared.engine.delivering.attempt_recorder import AttemptHistory, AttemptRecorder
+from shared.engine.delivering.attempt_recorder import AttemptHistory
 from shared.engine.delivering.budget import Places
 from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.endpoint_registry import Endpoints
-from shared.engine.delivering.event_loop import loop_time, spawn
+from shared.engine.delivering.event_loop import loop_time
 from shared.engine.delivering.follow import Follow
 from shared.engine.delivering.in_flight import InFlight
-from shared.engine.delivering.parts import JudgedPart, Parts, Requeued
+from shared.engine.delivering.parts import Parts, Requeued
 from shared.engine.delivering.requeue import OTHER_VERSION_AGAIN_IN, Requeue, Stored, all_stored
 from shared.engine.ports import Metrics, OffLoop, Queue
 from shared.errors import MalformedMessage, StorageUnavailable
@@ -128,24 +128,18 @@ class Deliver:
             if fault := message.faults.get(part.key.folded):
                 _log_fault(part, fault)
                 if len(parts) == 1 or not await self._store_apart(part):
-                    message.abandon()
                     raise fault
 
     def _in_flight(self, places: Places) -> InFlight:
         follow = Follow(
-            requeue=self.requeue,
+            stored=Stored(requeue=self.requeue),
             history=self.history,
+            metrics=self.metrics,
             clock=self.clock,
             is_current=self._is_current,
             patience=places.patience,
-            stored=Stored(requeue=self.requeue),
         )
-        return InFlight(
-            places=places,
-            follow=follow,
-            since=loop_time(),
-            jitter=self.jitter(),
-        )
+        return InFlight(places=places, follow=follow, since=loop_time(), jitter=self.jitter())
 
     async def _enter_all(self, parts: Sequence[MessagePart], message: InFlight) -> None:
         """Line up all parts, a few at a time; one that waits for storage keeps no other waiting."""
@@ -192,28 +186,17 @@ class Deliver:
             judged = self.parts.requeued(part)
         if judged is None or isinstance(judged, Requeued):
             return judged
-        message.follow.begin(judged, self._recorder(judged))
+        message.follow.begin(judged)
         if not judged.to_push:
             return None
         endpoint = self.endpoints.of(judged.subscription)
-        if await endpoint.health.learn(judged.terms):
-            spawn(endpoint.health.save())  # an earlier save has failed
-        pushing = endpoint.enter(judged, message)
+        await endpoint.health.learn(judged.terms)
+        entered = endpoint.enter(judged, message)
         await asyncio.sleep(0)  # those that wait for nothing enter before any is pushed
         endpoint.pump()
         if message.places.are_scarce:
-            endpoint.requeue_unless_prompt(pushing)
+            endpoint.requeue_unless_prompt(entered)
         return None
-
-    def _recorder(self, part: JudgedPart) -> AttemptRecorder:
-        return AttemptRecorder(
-            key=part.key,
-            subscription=part.subscription,
-            terms=part.terms,
-            history=self.history,
-            metrics=self.metrics,
-            clock=self.clock,
-        )
 
     async def _follow(self, message: InFlight) -> None:
         """Take results as they come, and store what follows, until nothing is open."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -15,13 +15,13 @@ from shared.delivery.health.endpoint_health import EVENTS_FAULT, Observation
 from shared.delivery.outcome import Outcome
 from shared.delivery.pace import Accepted, Limit, Pacing, PushTimes, Returns, Speed
 from shared.delivery.policy import DeliveryTerms
-from shared.delivery.requests.line import Entry, Line, entries_of
+from shared.delivery.requests.line import Line, entries_of
 from shared.delivery.shares import ALONE
 from shared.engine.delivering.event_loop import loop_time, spawn
 from shared.engine.delivering.in_flight import (
     InFlight,
+    InFlightPart,
     InFlightRequest,
-    Pushing,
     by_part,
     request_of,
 )
@@ -46,19 +46,18 @@ class Endpoint:
 
     subscription: EventSubscription  # as it was read last: its pause and its limits count
     health: SharedHealth
-    around: Endpoints
+    endpoints: Endpoints
     limit: Limit
     returns: Returns
     # What is due now, whichever messages brought it.
-    line: Line[Pushing] = field(default_factory=Line)
+    line: Line[InFlightPart] = field(default_factory=Line)
     # Those with deliveries in the line or under way.
-    pushing: dict[Pushing, None] = field(default_factory=dict)
-    under_way: int = 0
+    parts: dict[InFlightPart, None] = field(default_factory=dict)
     times: PushTimes = field(default_factory=PushTimes)
     speed: Speed = Speed.UNKNOWN
     accepted: Accepted = field(default_factory=Accepted)
     pacing: Pacing = field(default_factory=Pacing)
-    _under_way: dict[InFlightRequest, None] = field(default_factory=dict)  # the oldest first
+    _requests: dict[InFlightRequest, None] = field(default_factory=dict)  # under way, in order
     _pumps_at: float = 0.0  # seconds: when the limit a second allows the next request
     _is_probing: bool = False
     _is_ticking: bool = False
@@ -70,46 +69,51 @@ class Endpoint:
         return self.health.health.endpoint
 
     @property
-    def is_quick(self) -> bool:
-        """Whether its latest pushes took less than a second."""
-        return self.speed is Speed.QUICK
+    def under_way(self) -> int:
+        return len(self._requests)
 
     @property
     def is_prompt(self) -> bool:
         """Whether the place of what waits for it is soon free, as far as is known."""
         if self.line and self.subscription.is_shared:
             return False
-        is_soon = self.times.free_soon(len(self.pushing), self.limit.value, self._hangs_for())
-        return is_soon and not self.around.budget.keeps_from_first(self)
+        is_soon = self.times.free_soon(len(self.parts), self.limit.value, self._hangs_for())
+        return is_soon and not self.endpoints.budget.keeps_from_first(self)
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is in its line or under way."""
-        return not (self.pushing or self.under_way or self._is_probing)
+        return not (self.parts or self.under_way or self._is_probing)
 
-    def enter(self, part: JudgedPart, message: InFlight) -> Pushing:
+    def enter(self, judged: JudgedPart, message: InFlight) -> InFlightPart:
         """Line up the deliveries of a part; `pump` begins to push them."""
-        pushing = Pushing(part=part, message=message, endpoint=self, open=len(part.to_push))
-        self.pushing[pushing] = message.pushing[pushing] = None
-        self.subscription = part.subscription
-        entries = entries_of(pushing, part.to_push, part.subscription, part.terms)
-        self.line.add(entries, part.subscription, part.terms)
+        part = InFlightPart(judged=judged, message=message, endpoint=self, open=len(judged.to_push))
+        self.parts[part] = message.parts[part] = None
+        self.subscription = judged.subscription
+        entries = entries_of(part, judged.to_push, judged.subscription, judged.terms)
+        self.line.add(entries, judged.subscription, judged.terms)
         self._tick_soon()
-        return pushing
+        return part
 
     def pump(self) -> None:
-        """Begin the pushes that may begin now, and requeue what may not."""
-        if self.around.budget.is_stopping:
-            self.stop()
+        """
+        Begin the requests that may begin now.
+
+        The line waits while a probe is under way or no more requests are allowed: by the endpoint's
+        limit, this process's share of the subscription's limits, or the budget. It is requeued if
+        the endpoint is held or paused, or the host stops; a request, if over the allowed rate.
+        """
+        if self.endpoints.budget.is_stopping:
+            self._requeue_line(NotNow(self.endpoints.clock.now(), "the host stops"))
         while self.line and not self._is_probing and self.under_way < self.limit.value:
             if not self._is_within_limits():
                 break
-            terms = self.line.first.owner.part.terms
+            terms = self.line.first.owner.judged.terms
             found = self._availability(terms)
             if isinstance(found, Held):
                 self._hold_line(found)
                 break
-            if not self.around.budget.may_push(self):
+            if not self.endpoints.budget.may_push(self):
                 return  # It stays among those that the budget lets push later; `break` leaves them.
             if isinstance(found, NeedsProbe):
                 self._is_probing = True
@@ -117,50 +121,40 @@ class Endpoint:
                 break
             if request := self._take():
                 self._begin(request)
-        self.around.budget.leave(self)
+        self.endpoints.budget.leave(self)
 
-    def stop(self) -> None:
-        """Requeue what is in the line, at once: the host stops."""
-        now = self.around.clock.now()
-        self._requeue_line(lambda _: NotNow(now, "the host stops"))
-
-    def requeue_unless_prompt(self, *parts: Pushing) -> None:
+    def requeue_unless_prompt(self, *parts: InFlightPart) -> None:
         """Requeue what parts have in the line, unless their places will soon be free."""
-        if parts and not self.is_prompt:
-            self._requeue(parts, "more than half of the places are taken")
-
-    def _requeue(self, parts: Collection[Pushing], why: str) -> None:
-        """Requeue what parts have in the line, uncounted, to come back at the endpoint's pace."""
-        for pushing, batch in by_part(self.line.withdraw(parts)):
-            pushing.report(batch, NotNow(self.book_return(len(batch)), why))
+        if not self.is_prompt:
+            self._requeue_paced(parts, "more than half of the places are taken")
 
     def book_return(self, count: int) -> datetime:
         """Book the return of deliveries for which there is no room."""
-        now = self.around.clock.now()
+        now = self.endpoints.clock.now()
         return self._book(count, now + SOONEST_BACK, self._rate(max(self.under_way, 1)))
 
     def succeeded_late(self, terms: DeliveryTerms, sent_at: datetime) -> None:
         """Record a success of the endpoint after the timeout; it annuls the failure."""
-        now = self.around.clock.now()
+        now = self.endpoints.clock.now()
         seen = Observation(
             outcome=Outcome.DELIVERED, new_events=0, sent_at=sent_at, ended_at=now, is_late=True
         )
-        self._observed(seen, terms)
+        self.health.observed(seen, terms)
 
     def _availability(self, terms: DeliveryTerms) -> Availability:
-        now, pause = self.around.clock.now(), self.subscription.pause
+        now, pause = self.endpoints.clock.now(), self.subscription.pause
         return as_held(pause, now) if pause else self.health.availability(terms, now)
 
     def _is_within_limits(self) -> bool:
         """Tell whether the share of this process allows a request; if not, see to what follows."""
         subscription = self.subscription
-        share = self.around.processes.share(self.pump) if subscription.is_shared else ALONE
+        share = self.endpoints.processes.share(self.pump) if subscription.is_shared else ALONE
         if share is None:
             return False  # `pump` is called once it is read.
         self.pacing = self.pacing.with_share(share, subscription.limits, subscription.rate)
         if self.pacing.is_stopped:
-            again_at = self.around.clock.now() + NO_SHARE_AGAIN_IN
-            self._requeue_line(lambda _: NotNow(again_at, "other processes use the whole limit"))
+            again_at = self.endpoints.clock.now() + NO_SHARE_AGAIN_IN
+            self._requeue_line(NotNow(again_at, "other processes use the whole limit"))
             return False
         if self.pacing.is_early(loop_time()):
             if self._pumps_at != self.pacing.next_at:
@@ -172,55 +166,50 @@ class Endpoint:
     def _take(self) -> InFlightRequest | None:
         """Take the next request; requeue it if it exceeds the rate that the endpoint allows."""
         request = request_of(self.line.take())
-        self.pacing, again_at = self.pacing.ask(self.around.clock.now())
+        self.pacing, again_at = self.pacing.ask(self.endpoints.clock.now())
         if again_at:
             request.report(NotNow(again_at, "the allowed rate of the endpoint"))
             return None
         return request
 
     def _begin(self, request: InFlightRequest) -> None:
-        self._count(1)
-        self._under_way[request] = None
+        self._requests[request] = None
+        self.endpoints.budget.count(self.speed, 1)
         request.began_at = now = loop_time()
         request.has_pressed = self.limit.is_half_used(self.under_way)
         self.pacing = self.pacing.after_request(now)
         spawn(self._push(request))
-        self._tick_soon()
-
-    def _count(self, by: int) -> None:
-        self.under_way += by
-        self.around.budget.count(self, by)
 
     async def _push(self, request: InFlightRequest) -> None:
         """Push a request and learn from it; its parts get a result in any case."""
         result: DeliveryResult | Shortage = RuntimeError("the push was cancelled")
         try:
-            result = await self.around.push(request)
+            result = await self.endpoints.push(request)
         except Exception as error:  # noqa: BLE001 - raised again where it is waited for
             result = error
         finally:
             self._ended(request, result)
 
     def _ended(self, request: InFlightRequest, result: DeliveryResult | Shortage) -> None:
-        del self._under_way[request]
+        del self._requests[request]
+        self.endpoints.budget.count(self.speed, -1)
         try:
             if isinstance(result, Attempted):
                 self._learn(request, result)
             elif request.is_probe:
-                self._return_probe()
+                self.health.return_probe()
         except Exception as error:  # noqa: BLE001 - an internal error
             telemetry.error("endpoint.failed", **self.health.key._asdict(), detail=repr(error))
-        self._count(-1)
         self._is_probing = self._is_probing and not request.is_probe
         if isinstance(result, Shortage):
-            self.around.log_shortage(result)
-            again_at = self.around.clock.now() + SHORTAGE_AGAIN_IN * (1 + 2 * request.jitter)
-            result = not_now = NotNow(again_at, f"a local shortage: {result.of}")
+            self.endpoints.log_shortage(result)
+            again_at = self.endpoints.clock.now() + SHORTAGE_AGAIN_IN * (1 + 2 * request.jitter)
+            result = NotNow(again_at, f"a local shortage: {result.of}")
             if request.is_probe:
-                self._requeue_line(lambda _: not_now)
+                self._requeue_line(result)
         request.report(result)
         self.pump()
-        self.around.budget.next_waiting()
+        self.endpoints.budget.next_waiting()
 
     def _learn(self, request: InFlightRequest, result: Attempted) -> None:
         now = loop_time()
@@ -233,64 +222,56 @@ class Endpoint:
             cause=result.outcome.cause,
         )
         if result.succeeded:
-            if request.has_pressed or self.limit.is_half_used(self.under_way):
+            if request.has_pressed or self.limit.is_half_used(self.under_way + 1):
                 self.limit = self.limit.after_success()
             self.accepted = self.accepted.with_more(len(request.batch), now)
         elif seen.outcome not in EVENTS_FAULT:
             self.limit = self.limit.after_failure(request.began_at, now)
         self.times = self.times.with_another(now - request.began_at)
         self._judge_speed()
-        self._observed(seen, request.part.terms)
-
-    def _observed(self, seen: Observation, terms: DeliveryTerms) -> None:
-        if self.health.observed(seen, terms):
-            spawn(self.health.save())
+        self.health.observed(seen, request.part.terms)
 
     def _judge_speed(self) -> None:
-        was_quick, self.speed = self.is_quick, self.times.speed(self._hangs_for())
-        if was_quick is not self.is_quick:
-            self.around.budget.speed_changed(self)
+        self.endpoints.budget.count(self.speed, -self.under_way)
+        self.speed = self.times.speed(self._hangs_for())
+        self.endpoints.budget.count(self.speed, self.under_way)
 
     async def _probe(self, terms: DeliveryTerms) -> None:
         """Claim the probe of a hold that is over by time, and push one request alone."""
+        request = None
         try:
-            is_claimed = await self.health.claim_probe(terms)
-            may_send = is_claimed and self.line and not self.subscription.pause
-            request = self._take() if may_send else None
-        except BaseException:
-            self._is_probing = False
-            raise
+            if await self.health.claim_probe(terms):
+                if self.line and not self.subscription.pause:
+                    request = self._take()
+                if request is None:
+                    self.health.return_probe()
+        finally:
+            self._is_probing = request is not None
         if request:
             request.is_probe = True
             self._begin(request)
-            return
-        if is_claimed:
-            self._return_probe()
-        self._is_probing = False
-        self.pump()
-
-    def _return_probe(self) -> None:
-        self.health.return_probe()
-        spawn(self.health.save())
-
-    def _requeue_line(self, result_of: Callable[[int], NotNow]) -> None:
-        """Requeue everything in the line: what a part has there comes back together."""
-        entries: list[Entry[Pushing]] = []
-        while self.line:
-            entries += self.line.take()
-        for pushing, batch in by_part(entries):
-            pushing.report(batch, result_of(len(batch)))
+        else:
+            self.pump()
 
     def _hold_line(self, held: Held) -> None:
         rate = max(self._rate(self.limit.value), LEAST_RATE)
-        self._requeue_line(
-            lambda count: NotNow(self._book(count, held.until, rate), held.why, held)
-        )
+        for part, batch in by_part(self.line.withdraw(self.parts)):
+            due = self._book(len(batch), held.until, rate)
+            part.report(batch, NotNow(due, held.why, held))
+
+    def _requeue_line(self, result: NotNow) -> None:
+        for part, batch in by_part(self.line.withdraw(self.parts)):
+            part.report(batch, result)
+
+    def _requeue_paced(self, parts: Collection[InFlightPart], why: str) -> None:
+        """Requeue what parts have in the line, to come back at the endpoint's pace."""
+        for part, batch in by_part(self.line.withdraw(parts)):
+            part.report(batch, NotNow(self.book_return(len(batch)), why))
 
     def _book(self, count: int, soonest: datetime, rate: float) -> datetime:
         """Book the return of deliveries, at this rate or at twice what the endpoint took lately."""
         rate = min(max(rate, 2 * self.accepted.per_second(loop_time())), self.pacing.most_a_second)
-        self.returns, due = self.returns.book(count, soonest, rate, self.around.clock.now())
+        self.returns, due = self.returns.book(count, soonest, rate, self.endpoints.clock.now())
         return due
 
     def _rate(self, at_a_time: int) -> float:
@@ -298,7 +279,7 @@ class Endpoint:
 
     def _hangs_for(self) -> float:
         """Return for how many seconds the oldest push has been under way."""
-        oldest = next(iter(self._under_way), None)
+        oldest = next(iter(self._requests), None)
         return loop_time() - oldest.began_at if oldest else 0.0
 
     def _tick_soon(self) -> None:
@@ -311,11 +292,11 @@ class Endpoint:
         self._is_ticking = False
         self._judge_speed()
         old = loop_time() - LONGEST_IN_LINE.total_seconds()
-        late = [each for each in self.pushing if each.message.since < old]
-        self._requeue(late, "no push in time")
-        crowded = [each for each in self.pushing if each.message.places.are_almost_gone]
+        late = [each for each in self.parts if each.message.since < old]
+        self._requeue_paced(late, "no push in time")
+        crowded = [each for each in self.parts if each.message.places.are_almost_gone]
         self.requeue_unless_prompt(*crowded)
-        if self.pushing:
+        if self.parts:
             self._tick_soon()
         self.pump()
         if self.line and not self._is_refreshing:
@@ -325,8 +306,8 @@ class Endpoint:
     async def _refresh(self) -> None:
         """Learn which pause and limits the subscription has by now; storage may be slow to say."""
         try:
-            self.subscription = await self.around.current(self.subscription)
+            self.subscription = await self.endpoints.current(self.subscription)
         finally:
             self._is_refreshing = False
         if pause := self.subscription.pause:
-            self._hold_line(as_held(pause, self.around.clock.now()))
+            self._hold_line(as_held(pause, self.endpoints.clock.now()))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from shared.clock import Clock
+from shared import telemetry
+from shared.clock import Clock, is_pending
 from shared.delivery.health.endpoint_health import Health, endpoint_id
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.pace import Limit, Returns, Speed
@@ -23,6 +24,7 @@ from shared.engine.ports import AsyncHealthStore, Metrics
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
 MOST = 10_000  # remembered while idle
+SHORTAGES_EVERY = timedelta(minutes=1)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,7 +35,6 @@ class Endpoints:
     push: Callable[[InFlightRequest], Coroutine[Any, Any, Attempted | Shortage]]
     # Reads a subscription again.
     current: Callable[[EventSubscription], Coroutine[Any, Any, EventSubscription]]
-    log_shortage: Callable[[Shortage], None]
     clock: Clock
     limit: Limit  # of an endpoint of which nothing is known
     processes: Processes
@@ -41,6 +42,8 @@ class Endpoints:
     metrics: Metrics
     clock_records: ClockRecords
     _known: OrderedDict[SubscriptionKey, Endpoint] = field(default_factory=OrderedDict)
+    _shortages: int = 0  # not logged yet
+    _shortage_logged_at: datetime | None = None
 
     def of(self, subscription: EventSubscription) -> Endpoint:
         """Return the endpoint of a subscription; a corrected endpoint starts with no history."""
@@ -65,11 +68,20 @@ class Endpoints:
             return now
         return endpoint.book_return(len(part.deliveries)) if endpoint else now + SOONEST_BACK
 
+    def log_shortage(self, shortage: Shortage) -> None:
+        """Log shortages, once a minute."""
+        now, at = self.clock.now(), self._shortage_logged_at
+        self._shortages += 1
+        if at and is_pending(at + SHORTAGES_EVERY, now, SHORTAGES_EVERY):
+            return
+        telemetry.error("delivery.shortage", detail=shortage.of, count=self._shortages)
+        self._shortages, self._shortage_logged_at = 0, now
+
     def stop(self) -> None:
         """Let nothing more be pushed: what waits in lines goes back at once."""
         self.budget.stop()
         for endpoint in list(self._known.values()):
-            endpoint.stop()
+            endpoint.pump()
 
     def _new(self, subscription: EventSubscription) -> Endpoint:
         return Endpoint(
@@ -82,7 +94,7 @@ class Endpoints:
                 metrics=self.metrics,
                 clock_records=self.clock_records,
             ),
-            around=self,
+            endpoints=self,
             limit=self.limit,
             returns=Returns(self.clock.now()),
         )

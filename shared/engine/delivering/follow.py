@@ -13,11 +13,12 @@ from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.delivery import Delivery
 from shared.delivery.health.availability import Held, hold_back
-from shared.delivery.messages.message import DeadLetterNote, MessagePart
+from shared.delivery.messages.message import DeadLetterNote
 from shared.delivery.messages.packing import due_together
 from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.policy import Decision, End, EndReason, RetryAt, decide, retry
 from shared.delivery.requests.push_request import Loaded, PushBatch, dead_letter_headers
+from shared.engine.delivering.attempt_lines import AttemptLines
 from shared.engine.delivering.attempt_recorder import AttemptHistory, AttemptRecorder
 from shared.engine.delivering.event_loop import loop_time
 from shared.engine.delivering.in_flight import PartResult
@@ -26,11 +27,11 @@ from shared.engine.delivering.requeue import (
     LONG_HOLD,
     LONG_WAIT,
     PutParts,
-    Requeue,
     Stored,
     all_stored,
 )
 from shared.engine.delivering.results import Attempted, NotNow
+from shared.engine.ports import Metrics
 from shared.events.topic import TopicName
 from shared.subscriptions.subscription import DeadLetterDestination, EventSubscription
 
@@ -55,22 +56,6 @@ class PartFollow:
     # When the subscription was compared with storage, in seconds, and whether it is unchanged.
     confirmed: tuple[float, bool] | None = None
 
-    def to_store(
-        self,
-        deliveries: Sequence[Delivery],
-        *,
-        due: datetime | None = None,
-        dead_letter: DeadLetterNote | None = None,
-    ) -> MessagePart:
-        return replace(
-            self.part.source,
-            deliveries=tuple(deliveries),
-            due=due,
-            rounds=0,
-            batch_size=self.part.terms.batching.max_events,
-            dead_letter=dead_letter,
-        )
-
 
 _Kept = list[tuple[datetime, tuple[PartFollow, Delivery]]]
 
@@ -79,29 +64,31 @@ _Kept = list[tuple[datetime, tuple[PartFollow, Delivery]]]
 class Follow:
     """What follows for one message: its deliveries' retries and ends, stored in few messages."""
 
-    requeue: Requeue
+    stored: Stored
     history: AttemptHistory
+    metrics: Metrics
     clock: Clock
     # A subscription is unchanged in storage: only then does an event end.
     is_current: Callable[[EventSubscription], Coroutine[Any, Any, bool]]
     patience: Callable[[], timedelta]  # how long failing puts are repeated
-    stored: Stored
     _parts: dict[JudgedPart, PartFollow] = field(default_factory=dict)
     _retries: _Kept = field(default_factory=list)
     _held: _Kept = field(default_factory=list)
-    _oldest: float | None = None
-
-    @property
-    def flush_at(self) -> float | None:
-        """When the oldest of what was decided should be stored, in seconds of the loop's clock."""
-        return None if self._oldest is None else self._oldest + GATHER_FOR
+    # When what was decided is to be stored, in seconds of the loop's clock; ``None``: it is.
+    flush_at: float | None = None
 
     @property
     def is_due(self) -> bool:
         return self.flush_at is not None and self.flush_at <= loop_time()
 
-    def begin(self, part: JudgedPart, recorder: AttemptRecorder) -> None:
+    def begin(self, part: JudgedPart) -> None:
         """Take a part, and end what of it is not tried any more."""
+        recorder = AttemptRecorder(
+            lines=AttemptLines(part.key, part.subscription, part.terms),
+            history=self.history,
+            metrics=self.metrics,
+            clock=self.clock,
+        )
         follow = PartFollow(part=part, recorder=recorder, began_at=self.clock.now())
         self._parts[part] = follow
         for loaded, end in part.ended:
@@ -146,14 +133,14 @@ class Follow:
             (self._held, LONG_HOLD, "held"),
         ):
             for due, kept in due_together(waiting, now):
-                put = partial(self.requeue.at_due, long=long)
+                put = partial(self.stored.requeue.at_due, long=long)
                 puts.append(self._store(_grouped(kept), due, put, counted))
             waiting.clear()
         for follow in self._parts.values():
             for (reason, destination), deliveries in follow.dead.items():
                 puts.append(self._dead_letter(follow, reason, destination, deliveries, now))
             follow.dead = {}
-        self._oldest = None
+        self.flush_at = None
         async with self.stored.changes:
             await all_stored(puts)
         rows = [row for follow in self._parts.values() for row in follow.recorder.take_rows()]
@@ -173,10 +160,6 @@ class Follow:
                 requeue_reason=follow.requeue_reason,
                 seconds=round((self.clock.now() - follow.began_at).total_seconds(), 3),
             )
-
-    def abandon(self, part: JudgedPart | None = None) -> None:
-        """Note that one part comes again, or the whole message."""
-        self.stored.abandoned |= {each.key for each in self._parts if part is None or each is part}
 
     async def answered_late(
         self, part: JudgedPart, batch: PushBatch, outcome: DeliveryOutcome
@@ -240,11 +223,11 @@ class Follow:
         self, follow: PartFollow, waiting: _Kept, due: datetime, deliveries: Sequence[Delivery]
     ) -> None:
         waiting += [(due, (follow, delivery)) for delivery in deliveries]
-        self._note_age()
+        self._flush_soon()
 
-    def _note_age(self) -> None:
-        if self._oldest is None:
-            self._oldest = loop_time()
+    def _flush_soon(self) -> None:
+        if self.flush_at is None:
+            self.flush_at = loop_time() + GATHER_FOR
 
     def _end_untried(self, follow: PartFollow, loaded: Loaded, end: End) -> None:
         follow.recorder.ended(loaded, end)
@@ -255,7 +238,7 @@ class Follow:
         if destination := follow.part.terms.dead_letter:
             follow.counts["dead_lettered"] += 1
             follow.dead.setdefault((end.reason, destination), []).append(delivery)
-            self._note_age()
+            self._flush_soon()
         else:
             self._drop(follow, delivery, text, end.reason)
 
@@ -288,7 +271,7 @@ class Follow:
             delivery_schema=subscription.delivery_schema,
             headers=dead_letter_headers(terms.headers) if is_namespace else (),
         )
-        put = partial(self.requeue.as_dead_letters, visible_at=visible_at)
+        put = partial(self.stored.requeue.as_dead_letters, visible_at=visible_at)
         await self._store({follow: deliveries}, None, put, "dead_lettered", note)
 
     async def _store(
@@ -301,7 +284,14 @@ class Follow:
     ) -> None:
         """Store what was not delivered meanwhile, and correct what was *counted*."""
         parts = [
-            follow.to_store(deliveries, due=due, dead_letter=note)
+            replace(
+                follow.part.source,
+                deliveries=tuple(deliveries),
+                due=due,
+                rounds=0,
+                batch_size=follow.part.terms.batching.max_events,
+                dead_letter=note,
+            )
             for follow, deliveries in kept.items()
         ]
         late = await self.stored.store(parts, partial(put, patience=self.patience()))

@@ -33,33 +33,29 @@ class PartResult(NamedTuple):
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Pushing:
+class InFlightPart:
     """One part while its deliveries are pushed."""
 
-    part: JudgedPart
+    judged: JudgedPart
     message: InFlight
     endpoint: Endpoint
     open: int  # deliveries in the line or under way
-    is_abandoned: bool = False
 
     def report(self, batch: PushBatch, result: DeliveryResult, *, is_first: bool = True) -> None:
         """Report what became of deliveries to the message, which stores what follows."""
-        if self.is_abandoned:
-            return
         self.open -= len(batch)
         if not self.open:
             self._left()
-        self.message.report(PartResult(self.part, batch, result, is_first))
+        self.message.report(PartResult(self.judged, batch, result, is_first))
 
     def abandon(self) -> None:
-        """Push nothing more of it, and report nothing more: its message comes again."""
-        self.is_abandoned = True
+        """Push nothing more of it: it comes again. Of what is under way no result is awaited."""
         self.endpoint.line.withdraw({self})
         self._left()
 
     def _left(self) -> None:
-        self.endpoint.pushing.pop(self, None)
-        self.message.pushing.pop(self, None)
+        self.endpoint.parts.pop(self, None)
+        self.message.parts.pop(self, None)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -74,8 +70,8 @@ class InFlight:
     jitter: float
     is_entering: bool = True
     # Parts of which something is in a line or under way.
-    pushing: dict[Pushing, None] = field(default_factory=dict)
-    faults: dict[SubscriptionKey, BaseException] = field(default_factory=dict)  # what we failed in
+    parts: dict[InFlightPart, None] = field(default_factory=dict)
+    faults: dict[SubscriptionKey, BaseException] = field(default_factory=dict)  # by part
     _results: list[PartResult] = field(default_factory=list)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -89,15 +85,14 @@ class InFlight:
 
     def abandon(self, part: JudgedPart | None = None) -> None:
         """Push nothing more of it, or of one part: it comes again."""
-        self.follow.abandon(part)
-        for pushing in list(self.pushing):
-            if part is None or pushing.part is part:
-                pushing.abandon()
+        for each in list(self.parts):
+            if part is None or each.judged is part:
+                each.abandon()
 
     @property
     def is_open(self) -> bool:
         """Whether anything is being judged, in a line, under way, or reported and not taken."""
-        return bool(self.is_entering or self.pushing or self._results)
+        return bool(self.is_entering or self.parts or self._results)
 
     async def results(self, until: float | None) -> Sequence[PartResult]:
         """Return what was reported; wait for the first, but not beyond *until*: maybe nothing."""
@@ -110,7 +105,7 @@ class InFlight:
         return found
 
 
-Entries = Sequence[Entry[Pushing]]
+Entries = Sequence[Entry[InFlightPart]]
 
 
 @dataclass(slots=True, eq=False)
@@ -118,7 +113,7 @@ class InFlightRequest:
     """A request to an endpoint: its events, and whose they are."""
 
     batch: PushBatch
-    by_part: Sequence[tuple[Pushing, PushBatch]]
+    by_part: Sequence[tuple[InFlightPart, PushBatch]]
     is_probe: bool = False
     began_at: float = 0.0  # seconds of the loop's clock
     has_pressed: bool = False  # half of its endpoint's limit was in use when it began
@@ -126,7 +121,7 @@ class InFlightRequest:
     @property
     def part(self) -> JudgedPart:
         """The part whose subscription and terms count: that of the first event."""
-        return self.by_part[0][0].part
+        return self.by_part[0][0].judged
 
     @property
     def jitter(self) -> float:
@@ -136,21 +131,21 @@ class InFlightRequest:
     def succeeded_late(self, outcome: DeliveryOutcome, sent_at: datetime) -> None:
         """Report to the endpoint and to all parts that it was accepted after its timeout."""
         first = self.by_part[0][0]
-        first.endpoint.succeeded_late(first.part.terms, sent_at)
-        for pushing, batch in self.by_part:
-            spawn(pushing.message.follow.answered_late(pushing.part, batch, outcome))
+        first.endpoint.succeeded_late(first.judged.terms, sent_at)
+        for part, batch in self.by_part:
+            spawn(part.message.follow.answered_late(part.judged, batch, outcome))
 
     def report(self, result: DeliveryResult) -> None:
-        for pushing, batch in self.by_part:
-            pushing.report(batch, result, is_first=batch[0] is self.batch[0])
+        for part, batch in self.by_part:
+            part.report(batch, result, is_first=batch[0] is self.batch[0])
 
 
 def request_of(entries: Entries) -> InFlightRequest:
     return InFlightRequest(tuple(each.loaded for each in entries), by_part(entries))
 
 
-def by_part(entries: Entries) -> list[tuple[Pushing, PushBatch]]:
-    found: dict[Pushing, list[Loaded]] = {}
+def by_part(entries: Entries) -> list[tuple[InFlightPart, PushBatch]]:
+    found: dict[InFlightPart, list[Loaded]] = {}
     for each in entries:
         found.setdefault(each.owner, []).append(each.loaded)
-    return [(pushing, tuple(loaded)) for pushing, loaded in found.items()]
+    return [(part, tuple(loaded)) for part, loaded in found.items()]

@@ -81,7 +81,7 @@ class Parts:
         if not is_known or not has_texts or part.generation == UNMATCHED:
             return None
         try:
-            _, judged = self._by_cache(part)
+            judged = self._by_cache(part)
         except UnreadableDocument:
             return None
         return None if judged is None or judged.ended else judged
@@ -123,22 +123,22 @@ class Parts:
 
     def _part(self, part: MessagePart) -> JudgedPart | None:
         """Return the judged part, or drop it; what ends anything is read uncached."""
-        found, judged = self._by_cache(part)
+        judged = self._by_cache(part)
         if judged and not judged.ended:
             return judged
-        fresh = self._unless_ended(self.subscriptions.read_uncached(part.key), part)
+        fresh = self._in_force(self.subscriptions.read_uncached(part.key), part)
         if isinstance(fresh, EndReason):
             texts = [delivery.text for delivery in part.deliveries]
             log_dropped(self.metrics, part.key, fresh, texts)
             return None
-        return judged if fresh == found else self._judged(part, fresh)
+        if judged and fresh == judged.subscription:
+            return judged
+        return self._judged(part, fresh)
 
-    def _by_cache(
-        self, part: MessagePart
-    ) -> tuple[EventSubscription | EndReason, JudgedPart | None]:
-        """Return what the cache says, and the part judged by that if a subscription is in force."""
-        found = self._unless_ended(self.subscriptions.subscription(part.key), part)
-        return found, None if isinstance(found, EndReason) else self._judged(part, found)
+    def _by_cache(self, part: MessagePart) -> JudgedPart | None:
+        """Return the part judged by what the cache says; ``None``: no subscription is in force."""
+        found = self._in_force(self.subscriptions.subscription(part.key), part)
+        return None if isinstance(found, EndReason) else self._judged(part, found)
 
     def _keep_unreadable(self, part: MessagePart) -> Requeued | None:
         """
@@ -171,7 +171,7 @@ class Parts:
         waiting = replace(part, deliveries=tuple(kept), due=again_at)
         return Requeued(waiting, LONG_HOLD)  # there may be many
 
-    def _unless_ended(
+    def _in_force(
         self, found: EventSubscription | None, part: MessagePart
     ) -> EventSubscription | EndReason:
         if found is None or not found.owns(part.generation):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from shared import telemetry
 from shared.clock import Clock, timestamp
 from shared.delivery.shares import ALIVE_FOR, ALONE, RENEWED_EVERY, VALID_FOR, Share, share_of
-from shared.engine.delivering.event_loop import loop_time
+from shared.engine.delivering.event_loop import loop_time, spawn
 from shared.engine.ports import PROCESSES, OffLoop, ResourceStore, Table
 from shared.errors import AppError
 
@@ -19,11 +19,11 @@ RENEWAL_AGAIN_IN = 1.0  # seconds
 _FIRST = "-"  # sorts before the digits with which other names begin
 
 
-class _Seen(NamedTuple):
-    """The state of a row, and when this process saw it first, in seconds of its loop."""
+class _Row(NamedTuple):
+    """The row of another process, as it was read."""
 
+    process: str
     etag: str
-    at: float
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,14 +43,14 @@ class Processes:
     clock: Clock
     off_loop: OffLoop
     name: str  # of this process
-    latest: Share = ALONE  # as it was read last
-    _read_at: float | None = None  # when the latest read began
-    _begins_at: float = 0.0  # when the share is used first
+    # All times are in seconds of the loop's clock.
+    _share: Share = ALONE
+    _begins_at: float = math.inf  # when the share may be used; endless while others may not know
+    _ends_at: float = 0.0  # until then
     _renew_at: float = 0.0
-    _task: asyncio.Task[None] | None = None
+    _is_renewing: bool = False
     _has_failed: bool = False
-    _is_new: bool = True  # its row was not there, and nothing was read since
-    _seen: dict[str, _Seen] = field(default_factory=dict)
+    _seen_at: dict[_Row, float] = field(default_factory=dict)  # when a row was read first
     _waiting: dict[Callable[[], None], None] = field(default_factory=dict)
 
     def come_first(self) -> None:
@@ -60,23 +60,25 @@ class Processes:
         What has no share waits on `retries`. If those who receive it had none either, because
         deliveries and retries scale apart, it would wait for ever.
         """
-        if self._read_at is None and not self._task and not self.name.startswith(_FIRST):
+        has_begun = self._ends_at or self._is_renewing
+        if not has_begun and not self.name.startswith(_FIRST):
             self.name = _FIRST + self.name
 
     def share(self, then: Callable[[], None]) -> Share | None:
         """Return the share; ``None``: there is none, and *then* is called after the next read."""
         now = loop_time()
-        if self._task is None and now >= self._renew_at:
-            self._task = asyncio.get_running_loop().create_task(self._renew())
-        if self._read_at is not None and now < self._read_at + VALID_FOR and now >= self._begins_at:
-            return self.latest
-        if self._task:
+        if not self._is_renewing and now >= self._renew_at:
+            self._is_renewing = True
+            spawn(self._renew())
+        if self._begins_at <= now < self._ends_at:
+            return self._share
+        if self._is_renewing:
             self._waiting[then] = None
         return None
 
     async def _renew(self) -> None:
         began = loop_time()
-        old = {name: it.etag for name, it in self._seen.items() if began - it.at >= ALIVE_FOR}
+        old = [row for row, at in self._seen_at.items() if began - at >= ALIVE_FOR]
         try:
             others = await self.off_loop(partial(self._read, old))
         except AppError as error:
@@ -87,34 +89,32 @@ class Processes:
             self._has_failed, self._renew_at = False, began + RENEWED_EVERY
             self._learn(others, began)
         finally:
-            self._task = None
+            self._is_renewing = False
             waiting, self._waiting = self._waiting, {}
-        if not self._has_failed:
-            for each in waiting:
-                each()
+        for each in waiting:
+            each()
 
-    def _learn(self, others: Mapping[str, str], began: float) -> None:
+    def _learn(self, others: Sequence[_Row], began: float) -> None:
         now = loop_time()
-        seen = {name: _Seen(etag, now) for name, etag in others.items()}
-        same = {name: it for name, it in self._seen.items() if others.get(name) == it.etag}
-        self._seen, self._read_at = seen | same, began
-        self.latest = share_of(self.name, others)
-        if self._is_new:
+        self._seen_at = {row: self._seen_at.get(row, now) for row in others}
+        self._share = share_of(self.name, [row.process for row in others])
+        self._ends_at = began + VALID_FOR
+        if self._begins_at == math.inf:
             self._begins_at = now + (VALID_FOR if others else 0)
-            self._is_new = False
 
-    def _read(self, old: Mapping[str, str]) -> Mapping[str, str]:
+    def _read(self, old: Sequence[_Row]) -> Sequence[_Row]:
         """
-        Write the row of this process, delete *old* ones, and return the ETags of others by name.
+        Write the row of this process, delete *old* ones, and return those of others.
 
         Raises:
             AppError: storage did not answer, or the row was changed meanwhile.
         """
         known = self.rows.get(Table.TOPICS, PROCESSES, self.name)
-        self._is_new = self._is_new or known is None
+        if known is None:
+            self._begins_at = math.inf
         document, etag = {"renewed": timestamp(self.clock.now())}, known.etag if known else None
         self.rows.put(Table.TOPICS, PROCESSES, self.name, document, etag)
-        for name, etag in old.items():
-            self.rows.delete(Table.TOPICS, PROCESSES, name, etag)
+        for row in old:
+            self.rows.delete(Table.TOPICS, PROCESSES, *row)
         found = self.rows.list(Table.TOPICS, PROCESSES)
-        return {each.name: each.etag for each in found if each.name != self.name}
+        return [_Row(each.name, each.etag) for each in found if each.name != self.name]

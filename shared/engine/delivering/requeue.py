@@ -187,8 +187,6 @@ class Stored:
     requeue: Requeue
     # Held while messages are stored or taken back.
     changes: asyncio.Lock = field(default_factory=asyncio.Lock)
-    # Their parts come again, whatever is taken back.
-    abandoned: set[SubscriptionKey] = field(default_factory=set)
     _delivered: set[_Key] = field(default_factory=set)
     _dropped: set[_Key] = field(default_factory=set)
     _messages: list[Queued] = field(default_factory=list)
@@ -218,7 +216,7 @@ class Stored:
         async with self.changes:
             self._delivered |= keys
             taken = [await self._shrink(place, keys) for place in range(len(self._messages))]
-            return all(taken) and keys.isdisjoint(self._dropped) and key not in self.abandoned
+            return all(taken) and keys.isdisjoint(self._dropped)
 
     async def _shrink(self, place: int, keys: set[_Key]) -> bool:
         """Remove deliveries from one message; tell whether it has none of them now."""

@@ -18,7 +18,7 @@ class NotNow(NamedTuple):
 
 
 class Shortage(NamedTuple):
-    """A request could not be made for want of something of ours: no attempt."""
+    """A request could not be made for want of a local resource: no attempt."""
 
     of: str
 

@@ -29,6 +29,7 @@ from shared.delivery.health.endpoint_health import (
 )
 from shared.delivery.policy import DeliveryTerms
 from shared.engine.delivering.clock_records import ClockRecords
+from shared.engine.delivering.event_loop import spawn
 from shared.engine.ports import AsyncHealthStore, Metrics, StoredHealth
 from shared.errors import Conflict, StorageUnavailable
 from shared.metrics import Metric
@@ -125,13 +126,13 @@ class SharedHealth:
     _failed_at: datetime | None = None
     _others_probe_until: datetime | None = None
 
-    async def learn(self, terms: DeliveryTerms) -> bool:
-        """Learn what others know, as of a second ago; tell whether to `save`."""
+    async def learn(self, terms: DeliveryTerms) -> None:
+        """Learn what others know, as of a second ago."""
         if not terms.profile.ever_holds:
-            return False
+            return
         if row := await self.store.cached(self.key):
             self._adopt(row)
-        return self._needs_write()
+        self._save_soon()  # an earlier write may have failed
 
     def availability(self, terms: DeliveryTerms, now: datetime) -> Availability:
         """Decide whether anything may be pushed."""
@@ -143,21 +144,22 @@ class SharedHealth:
             return Held(others, f"{found.why}; a probe is about to begin")
         return found
 
-    def observed(self, seen: Observation, terms: DeliveryTerms) -> bool:
-        """Learn from the outcome of a push, if the edition has holds; tell whether to `save`."""
+    def observed(self, seen: Observation, terms: DeliveryTerms) -> None:
+        """Learn from the outcome of a push, if the edition has holds."""
         if not terms.profile.ever_holds:
-            return False
+            return
         seen = replace(seen, is_isolated=self._latest.is_isolated(seen, terms))
         self._latest = self._latest.followed_by(seen)
         before = self.health
         self.health = observe(bounded_health(before, Bounds(seen.ended_at)), seen, terms)
         if _differ(before, self.health):
             self._unwritten.append((seen, terms))
-        return self._needs_write()
+        self._save_soon()
 
     def return_probe(self) -> None:
-        """Return a claimed probe that was not sent; to be saved."""
+        """Return a claimed probe that was not sent."""
         self.health = return_probe(self.health)
+        self._save_soon()
 
     async def claim_probe(self, terms: DeliveryTerms) -> bool:
         """Claim the probe of a hold that is over by time; one process of all succeeds."""
@@ -179,11 +181,13 @@ class SharedHealth:
         self._others_probe_until = self.clock.now() + PROBE_RECHECK
         return False
 
-    async def save(self) -> None:
-        """Write what the row does not say yet; never raises."""
-        if self._is_saving:
-            return  # which writes this as well
-        self._is_saving = True
+    def _save_soon(self) -> None:
+        if not self._is_saving and self._needs_write():  # What is saving writes this as well.
+            self._is_saving = True
+            spawn(self._save())
+
+    async def _save(self) -> None:
+        """Write what the row does not say yet."""
         try:
             for _ in range(_TRIES):
                 if not self._needs_write():

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import io
-import json
 import logging
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from devhost.log import LineOutput, LogLines, running
 from pushgrid.testing.memory import START, answered
 from shared.delivery.delivery import Delivery
 from shared.delivery.outcome import DeliveryOutcome, Outcome
@@ -22,12 +18,10 @@ from shared.delivery.requests.push_request import Loaded
 from shared.engine.delivering.attempt_lines import AttemptLines
 from shared.http import Failure, NotAnswered
 from shared.metrics import Metric
-from shared.settings import LogFormat
 from shared.subscriptions.advanced_filter import AdvancedFilter, FilterOperator
 from shared.subscriptions.filters import EventFilter
 from shared.subscriptions.subscription import Batching, Pause, SubscriptionKey
-from shared.telemetry import LOGGER
-from shared.wiring.worker_log import use_format
+from shared.telemetry import LOGGER, TEXT_WIDTH
 from tests.builders import (
     CRM,
     DEAD,
@@ -91,16 +85,6 @@ def test_names_of_topics_that_do_not_exist_are_not_counted(app: Deployment) -> N
     assert counted(app) == {}
 
 
-def test_a_delivery_is_counted_with_the_time_it_took(app: Deployment) -> None:
-    app.subscribe()
-    app.pusher.script(URL, answered(200, seconds=0.25))
-
-    app.run(a_message([a_delivery(0), a_delivery(1)]))
-
-    assert counted(app) == {(Metric.DELIVERY_SUCCESS, *CRM): 2}
-    assert app.metrics.of(Metric.PROCESSING_DURATION) == {CRM: 500}
-
-
 def test_a_batch_counts_its_events_and_one_request(app: Deployment) -> None:
     app.subscribe(batching=Batching(max_events=10))
     app.pusher.script(URL, answered(503, seconds=0.25), answered(200, seconds=0.25))
@@ -116,7 +100,7 @@ def test_a_batch_counts_its_events_and_one_request(app: Deployment) -> None:
 def test_the_age_of_the_oldest_event_is_counted_whatever_comes_of_a_request(
     app: Deployment,
 ) -> None:
-    """Delivered, failed, or put back without an attempt: a process saw it."""
+    """Delivered, failed, or requeued without an attempt: a process saw it."""
     app.clock.advance(timedelta(seconds=60))
     app.subscribe(batching=Batching(max_events=10))
     app.pusher.script(URL, answered(200), answered(503))
@@ -152,20 +136,16 @@ def test_a_failed_attempt_is_counted_by_its_outcome(
 
 
 @pytest.mark.parametrize(
-    ("is_known", "delivery", "reason"),
+    ("delivery", "reason"),
     [
-        pytest.param(True, a_delivery(), EndReason.BAD_REQUEST, id="no destination"),
-        pytest.param(False, a_delivery(), EndReason.SUBSCRIPTION_DELETED, id="deleted"),
-        pytest.param(
-            True, a_delivery(origin=PARKED, text=None), EndReason.PAYLOAD_MISSING, id="gone"
-        ),
+        pytest.param(a_delivery(), EndReason.BAD_REQUEST, id="no destination"),
+        pytest.param(a_delivery(origin=PARKED, text=None), EndReason.PAYLOAD_MISSING, id="gone"),
     ],
 )
 def test_a_dropped_event_is_counted_by_its_reason(
-    app: Deployment, delivery: Delivery, reason: EndReason, *, is_known: bool
+    app: Deployment, delivery: Delivery, reason: EndReason
 ) -> None:
-    if is_known:
-        app.subscribe()
+    app.subscribe()
     app.pusher.script(URL, answered(400))
 
     app.run(a_message([delivery, replace(delivery, position=1)]))
@@ -258,92 +238,76 @@ LONGEST = DeliveryOutcome(
     outcome=Outcome.RESOLUTION_ERROR, status=None, seconds=30, detail="no such host\n" * 50
 )
 RETRY = RetryAt(START + timedelta(hours=23, minutes=59), WHY)
-SYSTEM_ID = re.compile(r" [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}: ")
+LONGEST_KEY = SubscriptionKey("t" * 50, "s" * 64)
 
 
-@pytest.fixture
-def printed(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[..., str]]:
-    """Log an attempt; return what the local host prints of it."""
-    logger, out = logging.getLogger(LOGGER), io.StringIO()
-    handler = LogLines(LineOutput(out, io.StringIO()))
+def text_of(
+    caplog: pytest.LogCaptureFixture,
+    outcome: DeliveryOutcome = LONGEST,
+    decision: RetryAt | End = RETRY,
+    key: SubscriptionKey = LONGEST_KEY,
+    event_id: str = "e" * 500,
+    events: int = 1,
+) -> str:
+    """Log an attempt; return what a terminal shows of it."""
     caplog.set_level(logging.INFO, LOGGER)
-    logger.addHandler(handler)
-    token = running.set("deliver_function")
-
-    def log(
-        outcome: DeliveryOutcome = LONGEST,
-        decision: RetryAt | End = RETRY,
-        topic: str = "t" * 50,
-        name: str = "s" * 64,
-        event_id: str = "e" * 500,
-        events: int = 1,
-    ) -> str:
-        out.seek(out.truncate(0))
-        delivery = replace(a_delivery(), attempts=30)
-        lines = AttemptLines(
-            SubscriptionKey(topic, name),
-            a_subscription(topic=topic, name=name),
-            terms(),
-        )
-        tried = tuple(Loaded(delivery, text(id=event_id)) for _ in range(events))
-        lines.attempted(tried, outcome, decision, START)
-        return out.getvalue()
-
-    yield log
-    running.reset(token)
-    logger.removeHandler(handler)
-    use_format(LogFormat.JSON)
+    lines = AttemptLines(key, a_subscription(topic=key.topic, name=key.subscription), terms())
+    loaded = Loaded(replace(a_delivery(), attempts=30), text(id=event_id))
+    lines.attempted((loaded,) * events, outcome, decision, START)
+    return str(vars(caplog.records[-1])["text"])
 
 
-@pytest.mark.parametrize("events", [1, 5000])
+@pytest.mark.parametrize("decision", [RETRY, End(EndReason.PROBATION, WHY)], ids=["retry", "end"])
 @pytest.mark.parametrize(
-    "decision", [RETRY, End(EndReason.PROBATION, WHY)], ids=lambda each: type(each).__name__
+    ("event_id", "events", "named"),
+    [
+        ("e" * 36, 1, "e" * 36),
+        ("e" * 37, 1, None),
+        ("\x1b[31m", 1, None),
+        ("", 1, None),
+        ("e" * 500, 5000, "5000 events"),
+    ],
 )
-@pytest.mark.parametrize("event_id", ["e" * 37, "e" * 500, "\x1b[31m", "\n", "", "e" * 36])
 def test_it_fits_a_terminal_however_long_names_and_reasons_are(
-    printed: Callable[..., str], decision: RetryAt | End, event_id: str, events: int
+    caplog: pytest.LogCaptureFixture,
+    decision: RetryAt | End,
+    event_id: str,
+    events: int,
+    named: str | None,
 ) -> None:
-    use_format(LogFormat.TEXT)
+    """An id that is too long or not printable gives way to the system id."""
+    line = text_of(caplog, decision=decision, event_id=event_id, events=events)
 
-    line = printed(decision=decision, event_id=event_id, events=events)
-
-    assert len(line) <= 201
-    assert line.removesuffix("\n").isprintable()
-    if events > 1:
-        assert " 5000 events: attempt 30, - ResolutionError; " in line
-    elif event_id == "e" * 36:
-        assert f" {event_id}: attempt 30, " in line
-    else:
-        assert SYSTEM_ID.search(line)
+    assert len(line) <= TEXT_WIDTH
+    assert line.isprintable()
+    assert f" {named or a_delivery().system_id(LONGEST_KEY)}: attempt 30, - Resolution" in line
 
 
-def test_a_usual_one_says_everything(printed: Callable[..., str]) -> None:
-    use_format(LogFormat.TEXT)
-    usual = {"topic": "orders", "name": "crm", "event_id": "e-0"}
-    retry = RetryAt(START + timedelta(seconds=30.2), "minimum for 503: 30 s")
-    end = End(EndReason.BAD_REQUEST, "400 is never retried")
-    refused = replace(an_outcome(Outcome.SOCKET_ERROR, None), detail="connection refused")
+SOON = RetryAt(START + timedelta(seconds=30.2), "minimum for 503: 30 s")
+GIVEN_UP = End(EndReason.BAD_REQUEST, "400 is never retried")
+REFUSED = replace(an_outcome(Outcome.SOCKET_ERROR, None), detail="connection refused")
 
-    texts = [
-        printed(an_outcome(), retry, **usual),
-        printed(refused, retry, **usual),
-        printed(an_outcome(Outcome.BAD_REQUEST, 400), end, **usual),
-    ]
 
-    assert [line.split("deliver_function  ")[1].strip() for line in texts] == [
-        f"delivery.attempted orders/crm e-0: attempt 30, {rest}"
-        for rest in (
-            "503 Busy; next in 0:00:30 (minimum for 503: 30 s)",
+@pytest.mark.parametrize(
+    ("outcome", "decision", "words"),
+    [
+        (an_outcome(), SOON, "503 Busy; next in 0:00:30 (minimum for 503: 30 s)"),
+        (
+            REFUSED,
+            SOON,
             "- SocketError; next in 0:00:30 (minimum for 503: 30 s; connection refused)",
+        ),
+        (
+            an_outcome(Outcome.BAD_REQUEST, 400),
+            GIVEN_UP,
             "400 BadRequest; given up (400 is never retried)",
-        )
-    ]
+        ),
+    ],
+    ids=["retry", "no answer", "end"],
+)
+def test_a_usual_one_says_everything(
+    caplog: pytest.LogCaptureFixture, outcome: DeliveryOutcome, decision: RetryAt | End, words: str
+) -> None:
+    found = text_of(caplog, outcome, decision, CRM, "e-0")
 
-
-def test_queries_get_the_whole_record(printed: Callable[..., str]) -> None:
-    """The default: Azure's tables are asked for its members."""
-    line = printed()
-
-    record = json.loads(line[line.index("{") :])
-    assert (record["event"], record["event_id"]) == ("delivery.attempted", "e" * 500)
-    assert (record["why"], record["category"]) == (WHY, "DeliveryFailures")
+    assert found == f"delivery.attempted orders/crm e-0: attempt 30, {words}"

@@ -32,7 +32,7 @@ from tests.builders import (
     an_attempt,
     text,
 )
-from tests.functional.delivering.failing import answer_by, requests
+from tests.functional.delivering.failing import answer_by, groups, requests
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 HOUR = timedelta(hours=1)
@@ -45,11 +45,10 @@ ELSEWHERE = a_delivery(origin=PARKED, text=None)
     [
         pytest.param(2, None, None, id="2 s"),
         pytest.param(2.001, Queue.RETRIES, 3 * SECOND, id="more"),
-        pytest.param(600, Queue.RETRIES, 10 * MINUTE, id="10 min"),
         pytest.param(3600, Queue.WAITING, 59 * MINUTE, id="an hour"),
     ],
 )
-def test_a_message_received_early_is_put_back_unattempted(
+def test_a_message_received_early_is_requeued_unattempted(
     app: Deployment, early: float, queue: Queue | None, hidden: timedelta | None
 ) -> None:
     """Design §2: by more than 2 s."""
@@ -65,7 +64,7 @@ def test_a_message_received_early_is_put_back_unattempted(
 
 
 @pytest.mark.parametrize("text", [f'{{"pushgrid":{VERSION - 1}}}', '{"pushgrid":9,"x":"\u00fc"}'])
-def test_another_versions_message_is_put_back_for_five_minutes(app: Deployment, text: str) -> None:
+def test_another_versions_message_is_requeued_for_five_minutes(app: Deployment, text: str) -> None:
     app.work(text)
 
     assert app.queues.texts(Queue.RETRIES) == [text]
@@ -73,7 +72,7 @@ def test_another_versions_message_is_put_back_for_five_minutes(app: Deployment, 
 
 
 @pytest.mark.parametrize("text", ["damaged", encode(a_message(dead_letter=a_note()))[0]])
-def test_a_message_that_is_no_delivery_is_a_fault_of_ours(app: Deployment, text: str) -> None:
+def test_a_message_that_is_no_delivery_is_an_internal_error(app: Deployment, text: str) -> None:
     app.subscribe()
 
     with pytest.raises(MalformedMessage):
@@ -117,7 +116,7 @@ def without_a_thread(app: Deployment) -> None:
         pytest.param(without_a_thread, ELSEWHERE, id="thread"),
     ],
 )
-def test_what_can_not_be_judged_now_is_put_back(
+def test_what_can_not_be_judged_now_is_requeued(
     app: Deployment, fail: Callable[[Deployment], object], delivery: Delivery
 ) -> None:
     """However long storage fails: the host would give the message up after 20 minutes."""
@@ -172,8 +171,8 @@ def test_a_missing_payload_is_a_recorded_end(
 
 
 NO_ANSWER = NotAnswered(Failure.SOCKET, "refused", 0.1)
-BUSY, OTHER = (Outcome.BUSY, 503), (Outcome.GENERIC_ERROR, 500)
-REFUSED = (Outcome.SOCKET_ERROR, None)
+OTHER = Outcome.GENERIC_ERROR, 500
+REFUSED = Outcome.SOCKET_ERROR, None
 
 
 def test_a_success_leaves_nothing_behind(app: Deployment, logged: Logged) -> None:
@@ -189,11 +188,8 @@ def test_a_success_leaves_nothing_behind(app: Deployment, logged: Logged) -> Non
 @pytest.mark.parametrize(
     ("answer", "last", "attempts", "jitter", "due", "queue", "hidden"),
     [
-        pytest.param(answered(503), BUSY, 1, 0, 30, Queue.RETRIES, 30, id="minimum"),
         pytest.param(answered(500), OTHER, 1, 0.55, 10.55, Queue.RETRIES, 11, id="jitter"),
-        pytest.param(NO_ANSWER, REFUSED, 5, 0, 600, Queue.RETRIES, 600, id="10 min"),
         pytest.param(NO_ANSWER, REFUSED, 6, 0, 1800, Queue.WAITING, 1740, id="30 min"),
-        pytest.param(NO_ANSWER, REFUSED, 10, 0, 43_200, Queue.WAITING, 43_140, id="12 h"),
     ],
 )
 def test_a_failure_is_stored_for_its_retry(
@@ -224,16 +220,6 @@ def test_a_failure_is_stored_for_its_retry(
     assert message.deliveries == (a_delivery(attempts=attempts, last=an_attempt(*last)),)
 
 
-def test_failures_due_together_share_a_retry_message(app: Deployment) -> None:
-    app.directory.topics["orders"] = a_topic(profile="2020")  # without probation
-    app.subscribe()
-    app.pusher.script(URL, answered(200), answered(500), answered(408), answered(502))
-
-    app.run(a_message([a_delivery(number) for number in range(4)]))
-
-    assert app.waiting(Queue.RETRIES) == [(10 * SECOND, [1, 3]), (2 * MINUTE, [2])]
-
-
 def test_an_exception_while_pushing_is_that_events_outcome(app: Deployment) -> None:
     """Design §2, order of writes 6: while its request is built, or sent."""
     app.subscribe()
@@ -254,7 +240,7 @@ def test_an_exception_while_pushing_is_that_events_outcome(app: Deployment) -> N
 
 def test_no_push_begins_after_a_minute(app: Deployment) -> None:
     """
-    What is left is put back uncounted. Design §2, Isolation.
+    What is left is requeued, uncounted. Design §2, Isolation.
 
     With 42 s for the push itself, that is far from the host's own limit.
     """
@@ -272,20 +258,26 @@ def test_no_push_begins_after_a_minute(app: Deployment) -> None:
     assert 60 * SECOND <= message.due - START <= 76 * SECOND
 
 
-def test_failures_are_stored_while_slow_ones_go_on(app: Deployment) -> None:
+@pytest.mark.parametrize(
+    ("status", "queue", "hidden"),
+    [(500, Queue.RETRIES, 10 * SECOND), (400, Queue.DEADLETTERS, 5 * MINUTE)],
+)
+def test_failures_are_stored_while_slow_ones_go_on(
+    app: Deployment, status: int, queue: Queue, hidden: timedelta
+) -> None:
     """What failed a second ago is stored: a crash repeats little, and waits are kept."""
     app.directory.topics["orders"] = a_topic(profile="2020")  # without probation
-    app.subscribe()
-    app.pusher.script(URL, answered(500))
+    app.subscribe(dead_letter=DEAD)
+    app.pusher.script(URL, answered(status))
     held = app.hold("e-3")
     task = app.begin(a_message([a_delivery(number) for number in range(5)]))
     assert app.all_stored() == {}
 
     app.loop.advance(SECOND)
 
-    assert app.waiting(Queue.RETRIES) == [(9 * SECOND, [0, 1, 2, 4])]
+    assert app.waiting(queue) == [(hidden - SECOND, [0, 1, 2, 4])]
     assert not task.done()
     held.let_go()
     app.loop.settle()
     assert task.done()
-    assert app.waiting(Queue.RETRIES)[1:] == [(10 * SECOND, [3])]
+    assert groups(app, queue) == [[0, 1, 2, 4], [3]]

@@ -13,7 +13,7 @@ import pytest
 from pushgrid.testing.memory import answered
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_together
-from shared.delivery.pace import FIRST, Speed
+from shared.delivery.pace import FIRST, Limit, Speed
 from shared.engine.delivering import endpoint_registry as endpoints_module
 from shared.engine.delivering.budget import Budget
 from shared.engine.delivering.deliver import AT_ONCE
@@ -69,21 +69,9 @@ def test_every_delivery_is_pushed_once(app: Deployment, batching: Batching) -> N
     assert app.all_stored() == {}
 
 
-def test_an_endpoint_never_has_more_pushes_than_its_limit(app: Deployment) -> None:
-    app.limit_pushes(3)
-    app.subscribe()
-    held = app.hold("e-")
-    tasks = [app.begin(a_part(*range(6))), app.begin(a_part(*range(6, 12)))]
-
-    assert len(held.held) == 3
-    held.let_go()
-    app.loop.settle()
-    assert all(each.done() for each in tasks)
-
-
 def test_a_place_that_is_earned_is_used_at_once(app: Deployment) -> None:
     app.subscribe()
-    app.deliver = app.new_process(limit=app.deliver.endpoints.limit._replace(value=1))
+    app.deliver = app.new_process(limit=Limit(1))
     held = app.hold("e-0", "e-1", "e-2")
     app.begin(a_part(0, 1, 2))
     assert held.held == ["e-0"]
@@ -105,6 +93,20 @@ def test_the_limit_grows_to_the_last_of_a_burst(app: Deployment) -> None:
     app.loop.advance(MINUTE)
 
     assert endpoint_of(app).limit.value == FIRST + 200  # one more for each success
+
+
+def test_a_push_that_ends_while_half_of_the_limit_is_used_raises_it(app: Deployment) -> None:
+    """When it began, less was used."""
+    app.subscribe()
+    app.deliver = app.new_process(limit=Limit(4))
+    held = app.hold("e-0", "e-1")
+    app.begin(a_part(0, 1))
+
+    held.let_go("e-0")
+    app.loop.settle()
+
+    assert endpoint_of(app).limit.value == 5
+    held.let_go()
 
 
 def test_an_endpoint_that_is_never_busy_keeps_its_first_limit(app: Deployment) -> None:
@@ -144,19 +146,6 @@ def test_of_large_messages_a_few_parts_enter_at_a_time(
 
     assert max(turns.values()) <= AT_ONCE
     assert len(requests(app)) == 80
-
-
-def test_messages_are_served_in_the_order_in_which_they_came(app: Deployment) -> None:
-    app.limit_pushes(1)
-    app.subscribe()
-    held = app.hold("e-0")
-    for events in ((0,), (11, 12), (21, 22), (31, 32)):
-        app.begin(a_part(*events))
-
-    held.let_go()
-    app.loop.settle()
-
-    assert requests(app) == [[0], [11], [12], [21], [22], [31], [32]]
 
 
 def test_a_message_does_not_wait_for_the_push_of_another(app: Deployment) -> None:
@@ -230,6 +219,23 @@ def test_a_slow_endpoint_that_waits_keeps_no_unknown_one_from_its_first_push(
     held.let_go()
 
 
+def test_what_quick_endpoints_use_keeps_no_slow_one_waiting(app: Deployment) -> None:
+    """Half of the budget is for the slow ones together, whatever the quick ones have."""
+    subscribe(app, "quick", "slow")
+    app.run(a_part(100, name="quick"))
+    app.pusher.takes = 2 * SECOND
+    app.run(a_part(100, name="slow"))
+    app.pusher.takes = 0 * SECOND
+    app.deliver.endpoints.budget.pushes = 8
+    held = app.hold(*(f'"e-{number}"' for number in range(6)))
+
+    app.begin(a_part(*range(5), name="quick"))
+    app.begin(a_part(5, name="slow"))
+
+    assert held.held == [f'"e-{number}"' for number in range(6)]
+    held.let_go()
+
+
 def has_event_1(request: InFlightRequest) -> bool:
     return any(loaded.delivery.position == 1 for loaded in request.batch)
 
@@ -259,7 +265,7 @@ def test_what_a_push_raises_reaches_the_messages_of_its_request(
     assert app.all_stored() == {}
 
 
-def test_a_fault_of_ours_says_nothing_about_the_endpoint(app: Deployment) -> None:
+def test_an_internal_error_says_nothing_about_the_endpoint(app: Deployment) -> None:
     app.subscribe()
     endpoint = endpoint_of(app)
     health, limit = endpoint.health.health, endpoint.limit
@@ -479,7 +485,7 @@ def test_an_endpoint_that_turns_slow_gives_way_while_places_are_almost_gone(
 
 
 def test_when_the_host_stops_lines_go_back_at_once(app: Deployment) -> None:
-    """What is under way may end; what comes yet, or waits for memory, is put back, uncounted."""
+    """What is under way may end; what comes yet, or waits for memory, is requeued, uncounted."""
     app.limit_pushes(1)
     app.subscribe()
     app.run(a_part(99))  # it is quick

@@ -65,16 +65,6 @@ def test_a_hold_that_begins_keeps_the_rest_of_its_message(app: Deployment) -> No
     assert groups(app) == [[1, 2], [3, 4, 5]]
 
 
-def test_a_long_hold_lies_on_the_queue_without_a_trigger(app: Deployment) -> None:
-    """Holds over a minute must not make Azure scale out; the timer needs a minute ahead."""
-    fail(app, 404)
-
-    app.run(a_message([a_delivery(1)]))
-
-    assert app.waiting(Queue.WAITING) == [(4 * MINUTE, [1])]
-    assert app.all_stored() == {Queue.WAITING: 1}
-
-
 @pytest.mark.parametrize("pause", [None, Pause(START, "ada")], ids=["probation", "pause"])
 def test_what_is_held_expires_all_the_same(
     app: Deployment, logged: Logged, pause: Pause | None
@@ -92,23 +82,6 @@ def test_what_is_held_expires_all_the_same(
     assert app.all_stored() == {Queue.DEADLETTERS: 1}
     (line,) = logged("delivery.dropped")
     assert (line["reason"], pushed(app)) == ("TimeToLiveExceeded", 0)
-
-
-def test_one_event_alone_keeps_its_schedule(app: Deployment) -> None:
-    """All-503 comes at 0, 30, 60, 120 s (contract §3.4): its own probation never delays it."""
-    app.subscribe()
-    app.pusher.script(URL, answered(503))
-    app.run(a_message())
-    times = []
-    for _ in range(3):
-        (message,) = app.on(Queue.RETRIES)
-        assert message.due
-        app.clock.advance(message.due - app.clock.now())
-        app.queues.stored.clear()
-        app.run(message)
-        times.append((app.clock.now() - START).total_seconds())
-
-    assert (pushed(app), times) == (4, [30, 60, 120])
 
 
 def test_held_events_come_back_one_after_the_other(app: Deployment) -> None:
@@ -130,7 +103,7 @@ def test_held_events_come_back_one_after_the_other(app: Deployment) -> None:
 
 @pytest.mark.parametrize(
     ("profile", "pushed_at"),
-    [("2017", [0, 4, 5]), ("2019", [5]), ("2020", [5]), ("2023", [5]), ("latest", [5])],
+    [("2017", [0, 4, 5]), ("latest", [5])],
 )
 def test_the_edition_may_change_during_a_hold(
     app: Deployment, profile: str, pushed_at: list[int]
@@ -196,6 +169,23 @@ def test_only_one_process_probes(app: Deployment) -> None:
     held.let_go()
     app.loop.settle()
     assert probe.done()
+
+
+def test_the_line_waits_for_the_probe_whatever_else_ends_meanwhile(app: Deployment) -> None:
+    app.subscribe()
+    held = app.hold('"e-9"', '"e-1"')
+    app.begin(a_message([a_delivery(9)]))
+    fail(app)
+    app.clock.advance(10 * SECOND)
+    app.begin(a_message([a_delivery(1), a_delivery(2)]))
+
+    held.let_go('"e-9"')
+    app.loop.advance(2 * SECOND)
+
+    assert app.all_stored() == {}
+    held.let_go()
+    app.loop.settle()
+    assert pushed(app) == 3
 
 
 @pytest.mark.parametrize("status", [400, 413])

@@ -8,17 +8,15 @@ import itertools
 import json
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 import pytest
 
 from pushgrid.testing.memory import answered
-from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens
-from shared.delivery.messages.message_writer import encode, encode_together
+from shared.delivery.messages.message_writer import encode
 from shared.delivery.pace import Limit
 from shared.engine.ports import Queue
-from shared.errors import StorageUnavailable
-from shared.http import Audience, Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
+from shared.http import Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 from tests.builders import ORIGIN, a_delivery, a_message, text
 from tests.functional.deployment import SECOND, Deployment, is_idle
 
@@ -174,36 +172,11 @@ def test_a_healthy_endpoint_does_not_wait_for_others(app: Deployment, trouble: T
 
     assert latest_after(app, trouble, host) <= 1.0
 
-    # What is put back does not come faster than it can be pushed: coming only to be put back
+    # What is requeued does not come faster than it can be pushed: coming only to be requeued
     # again, it would keep storage and the process busy.
     if trouble.seconds == HANGS and trouble.endpoints <= 64:
         assert host.worked[Queue.DELIVERIES] > 500
         assert host.worked[Queue.RETRIES] < host.worked[Queue.DELIVERIES] / 2
-
-
-def test_parts_of_one_message_do_not_wait_for_each_other(app: Deployment) -> None:
-    """Each event is for a healthy endpoint and for one that hangs: two parts of one message."""
-    endpoints, host = Endpoints(Trouble(1, HANGS, 200, rate=0)), Host(app)
-    app.push_with(endpoints)
-    app.subscribe(name="healthy", endpoint_url=HEALTHY)
-    app.subscribe(name="hangs", endpoint_url="https://hangs.example/")
-    sent: dict[str, float] = {}
-
-    async def publish() -> None:
-        for number in range(2 * PLACES):
-            origin = ORIGIN._replace(publish_id=f"event-{number}", published_at=app.clock.now())
-            deliveries = [a_delivery(origin=origin, text=text(id=f"event-{number}"))]
-            parts = [a_message(deliveries, subscription=name) for name in ("healthy", "hangs")]
-            ((_, message),) = encode_together(parts)
-            sent[f"event-{number}"] = app.loop.time()
-            host.bring(message)
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(3)
-
-    app.loop.run(publish())
-
-    assert endpoints.arrived.keys() == sent.keys()
-    assert max(endpoints.arrived[event] - sent[event] for event in sent) <= SECOND.total_seconds()
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["slow", "unknown"])
@@ -233,22 +206,3 @@ def test_large_events_for_an_endpoint_that_hangs_leave_memory_to_others(
     app.loop.settle()
     assert all(each.done() for each in hanging)
     assert is_idle(budget)
-
-
-def test_messages_that_wait_for_tokens_have_half_of_the_places(app: Deployment) -> None:
-    """Entra ID does not answer: that is part of the pushes, which are slow."""
-
-    async def hang(call: object) -> NoReturn:
-        del call
-        await asyncio.sleep(30)
-        raise StorageUnavailable
-
-    tokens = WebhookTokens(None, app.watched, hang)
-    make_small(app)
-    app.push_with(TokenPusher(app.pusher, tokens))
-    app.subscribe(audience=Audience("tenant", "application"))
-
-    waiting = [app.begin(a_message([a_delivery(number)])) for number in range(PLACES)]
-    app.loop.advance(2 * SECOND)
-
-    assert sum(not each.done() for each in waiting) <= PLACES // 2

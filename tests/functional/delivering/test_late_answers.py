@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -36,7 +37,6 @@ DEAD_LETTERED = {"retry_policy": ONE_ATTEMPT, "dead_letter": DEAD}
     [
         ("2020", 1, 30, 3 * MINUTE),
         ("2020", 60, 30, 3 * MINUTE),  # it is the endpoint's time, not the schedule's
-        ("2017", 1, 60, None),
         ("ns", 1, 30, None),
     ],
 )
@@ -151,31 +151,7 @@ def test_a_request_of_two_messages_is_taken_back_from_both(app: Deployment) -> N
     assert app.all_stored() == {}
 
 
-def test_what_somebody_has_received_is_left_alone(app: Deployment, logged: Logged) -> None:
-    """The retry has begun: it is a duplicate, which "best effort" allows."""
-    time_out(app, events=2)
-    app.clock.advance(11 * SECOND)
-    app.queues.receive(Queue.RETRIES, MINUTE)
-
-    answer_late(app, 0)
-    answer_late(app, 1)
-
-    assert groups(app) == [[0, 1]]
-    assert [line["cancelled"] for line in logged("delivery.answered_late")] == [False, False]
-    assert [each.state for each in app.attempts.records] == [None, None]
-    assert app.metrics.of(Metric.DELIVERY_SUCCESS) == {}  # The retry's own success is counted.
-
-
-def test_what_was_dropped_stays_so(app: Deployment, logged: Logged) -> None:
-    time_out(app, retry_policy=ONE_ATTEMPT)
-
-    answer_late(app)
-
-    assert [line["cancelled"] for line in logged("delivery.answered_late")] == [False]
-    assert len(logged("delivery.dropped")) == 1
-
-
-def test_a_fault_of_ours_with_one_subscription_is_not_another_ones(
+def test_an_internal_error_with_one_subscription_is_not_another_ones(
     app: Deployment, logged: Logged
 ) -> None:
     for name in ("broken", "late"):
@@ -245,16 +221,6 @@ def test_a_success_while_its_retry_is_being_stored_takes_it_back(
     assert app.all_stored() == {}
 
 
-def test_storage_that_fails_leaves_the_retry(app: Deployment, logged: Logged) -> None:
-    time_out(app)
-    app.queues.fail_next("take_back")
-
-    answer_late(app)
-
-    assert app.all_stored() == {Queue.RETRIES: 1}
-    assert [line["cancelled"] for line in logged("delivery.answered_late")] == [False]
-
-
 def test_storage_that_loses_an_answer_costs_a_duplicate_at_most(app: Deployment) -> None:
     """The message was changed, but nobody knows its new receipt: the rest stays as it is."""
     time_out(app, events=3)
@@ -264,3 +230,35 @@ def test_storage_that_loses_an_answer_costs_a_duplicate_at_most(app: Deployment)
         answer_late(app, event)
 
     assert groups(app) == [[1, 2]]
+
+
+def receive_all(app: Deployment) -> None:
+    app.clock.advance(11 * SECOND)
+    app.queues.receive(Queue.RETRIES, MINUTE)
+
+
+@pytest.mark.parametrize(
+    ("subscription", "meanwhile", "left"),
+    [
+        pytest.param({}, receive_all, [[0, 1]], id="received: the retry has begun"),
+        pytest.param({}, lambda app: app.queues.fail_next("replace"), [[0, 1]], id="storage fails"),
+        pytest.param({"retry_policy": ONE_ATTEMPT}, lambda _: None, [], id="dropped"),
+    ],
+)
+def test_what_can_not_be_taken_back_is_a_duplicate_or_stays_dropped(
+    app: Deployment,
+    logged: Logged,
+    subscription: dict[str, Any],
+    meanwhile: Callable[[Deployment], object],
+    left: list[list[int]],
+) -> None:
+    """ "Best effort" allows it. The success is not counted: that of the retry will be."""
+    time_out(app, events=2, **subscription)
+    meanwhile(app)
+
+    answer_late(app, 0)
+
+    assert groups(app) == left
+    assert [line["cancelled"] for line in logged("delivery.answered_late")] == [False]
+    assert app.metrics.of(Metric.DELIVERY_SUCCESS) == {}
+    assert EndState.DELIVERED not in [each.state for each in app.attempts.records]

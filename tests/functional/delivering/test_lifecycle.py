@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -63,29 +62,13 @@ def test_an_expired_subscription_gets_nothing_more(product: Product, logged: Log
     assert product.api.json("GET", CRM)["name"] == "crm"
 
 
-def test_an_expiration_put_off_in_time_ends_nothing(product: Product) -> None:
-    product.publish(1)
-    later = {"expirationTimeUtc": "2026-02-09T15:00:00Z"}
-    product.api.json("PATCH", CRM, later, status=201)
-    product.app.clock.advance(HOUR)
-
-    product.publish(2)
-
-    assert product.deliver() == [1, 2]
-
-
-def link(api: ArmApi) -> str:
-    """Return the validation link of the latest handshake."""
-    return str(json.loads(api.pusher.sent[-1].request.body)[0]["data"]["validationUrl"])
-
-
 def test_what_is_published_before_the_consent_is_not_for_the_endpoint(
     product: Product, logged: Logged
 ) -> None:
     product.api.call("DELETE", CRM)
     product.api.pusher.script(URL, answered(200))
     product.api.json("PUT", CRM, hook(), status=201)
-    opened = link(product.api)
+    opened = product.api.validation_link()
     product.publish(1)
     assert logged("event.published")[-1]["unmatched"] == 1
     assert product.app.all_stored() == {}
@@ -101,7 +84,7 @@ def test_an_update_that_awaits_its_consent_costs_no_event(product: Product) -> N
     product.api.pusher.script(other, answered(200))
     product.publish(1)
     product.api.json("PUT", CRM, hook(other), status=201)
-    opened = link(product.api)
+    opened = product.api.validation_link()
     product.publish(2)
 
     assert product.deliver() == [1, 2]

@@ -1,4 +1,4 @@
-"""A subscription held by hand: its events wait, and go on when it is resumed. Design §2, Health."""
+"""A manual pause: events wait, and go on when it is resumed. Design §2, Health."""
 
 from __future__ import annotations
 
@@ -33,7 +33,12 @@ def act(product: Product, action: str) -> None:
     assert product.api.json("POST", f"{CRM}/{action}")["changed"]
 
 
-def test_what_meets_a_pause_waits_and_is_no_attempt(app: Deployment, logged: Logged) -> None:
+@pytest.mark.parametrize("profile", ["latest", "2017"])
+def test_what_meets_a_pause_waits_and_is_no_attempt(
+    app: Deployment, logged: Logged, profile: str
+) -> None:
+    """Also in an edition without holds."""
+    app.set_terms(default_profile=profile)
     app.subscribe(pause=PAUSE)
     app.clock.advance(90 * SECOND)
 
@@ -60,15 +65,6 @@ def test_what_waits_returns_after_as_long_as_the_pause_has_lasted(
 
     [message] = [*app.on(Queue.RETRIES), *app.on(Queue.WAITING)]
     assert message.due == app.clock.now() + due_in * SECOND
-
-
-def test_a_pause_holds_where_the_edition_knows_no_holds(app: Deployment) -> None:
-    app.set_terms(default_profile="2017")
-    app.subscribe(pause=PAUSE)
-
-    app.run(a_message())
-
-    assert pushed(app) == 0
 
 
 @pytest.mark.parametrize("is_next_message", [True, False], ids=["another message", "a look"])
@@ -108,26 +104,6 @@ def test_an_end_is_confirmed_whether_paused_or_not(app: Deployment) -> None:
     assert app.all_stored() == {}
 
 
-def test_a_pause_keeps_its_own_part_of_a_message_and_no_other(product: Product) -> None:
-    other = "https://other.example/hook"
-    act(product, "pause")
-    product.api.pusher.script(URL)
-    body = {"destination": {"endpointType": "WebHook", "properties": {"endpointUrl": other}}}
-    open_one = CRM.replace("crm", "billing")
-    product.api.json("PUT", open_one, {"properties": body}, status=201)
-    for url in (URL, other):
-        product.api.pusher.script(url, answered(200))
-
-    product.publish(1, 2)
-
-    assert len(product.app.queues.texts(Queue.DELIVERIES)) == 1
-    assert [number for number, _ in product.play(20)] == [1, 2]
-    assert {sent.request.url for sent in product.api.pusher.sent} == {other}
-    act(product, "resume")
-    assert sorted(number for number, _ in product.play(60)) == [1, 2]
-    assert {sent.request.url for sent in product.api.pusher.sent} == {URL}
-
-
 def test_a_pause_claims_no_probe(app: Deployment) -> None:
     subscription = app.subscribe()
     app.pusher.script(CRM_URL, answered(503), answered(200))
@@ -163,24 +139,6 @@ def test_all_that_was_published_during_a_pause_is_delivered_paced_after_it(
 
     assert sorted(number for number, _ in found) == list(range(1, 100))
     assert app.all_stored() == {}
-
-
-def test_what_was_published_at_once_during_a_pause_comes_one_after_the_other(
-    product: Product,
-) -> None:
-    act(product, "pause")
-    assert product.play(300) == []
-    product.publish(*range(600))
-    assert product.play(200) == []
-
-    act(product, "resume")
-    found = product.play(300)
-
-    times = [at for _, at in found]
-    assert sorted(number for number, _ in found) == list(range(600))
-    # Nothing is known of the endpoint: 16 pushes at a time, a second each. Messages stay whole.
-    assert times[-1] - times[0] >= 600 / 16 - 6
-    assert max(sum(at <= time < at + 10 for time in times) for at in times) <= 16 * (10 + 6)
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])

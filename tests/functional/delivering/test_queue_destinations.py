@@ -10,6 +10,7 @@ import pytest
 from pushgrid.testing.memory import answered
 from shared.engine.ports import Queue
 from shared.http import QueueAddress
+from tests.functional.delivering.failing import deliver_all
 from tests.functional.delivering.product import Product, a_product
 from tests.functional.deployment import Deployment
 from tests.functional.manage.arm_api import (
@@ -42,16 +43,9 @@ def product(app: Deployment) -> Product:
     return product
 
 
-def deliver(product: Product) -> None:
-    messages = product.app.on(Queue.DELIVERIES)
-    product.app.queues.stored[Queue.DELIVERIES].clear()
-    for message in messages:
-        product.app.run(message)
-
-
 def test_an_event_is_put_alone_and_without_headers(product: Product) -> None:
     product.publish(1, 2)
-    deliver(product)
+    deliver_all(product.app)
 
     requests = [sent.request for sent in product.api.pusher.sent]
     assert [each.queue for each in requests] == [QueueAddress("acct", "crm-in", 604800)] * 2
@@ -61,30 +55,22 @@ def test_an_event_is_put_alone_and_without_headers(product: Product) -> None:
 
 
 def test_a_queue_gets_what_its_subscription_says(product: Product) -> None:
-    destination = queue(queueMessageTimeToLiveInSeconds=60)
-    wanted = {"destination": destination, "eventDeliverySchema": "CloudEventSchemaV1_0"}
-    product.api.call("DELETE", CRM)
-    product.api.json("PUT", CRM, {"properties": wanted}, status=201)
-    product.publish(1)
-    deliver(product)
-
-    [sent] = product.api.pusher.sent
-    assert json.loads(sent.request.body)["specversion"] == "1.0"
-    assert sent.request.queue == QueueAddress("acct", "crm-in", 60)
-
-
-def test_a_managed_identity_is_kept_beside_the_queue(product: Product) -> None:
-    """It means the app's own, whichever is named."""
+    """A managed identity beside it means the app's own, whichever is named."""
     identity = {"type": "SystemAssigned", "userAssignedIdentity": None}
     wanted = {"identity": identity, "destination": queue(queueMessageTimeToLiveInSeconds=60)}
-    properties = {"deliveryWithResourceIdentity": wanted}
+    properties = {
+        "deliveryWithResourceIdentity": wanted,
+        "eventDeliverySchema": "CloudEventSchemaV1_0",
+    }
+    product.api.call("DELETE", CRM)
     made = product.api.json("PUT", CRM, {"properties": properties}, status=201)
     product.publish(1)
-    deliver(product)
+    deliver_all(product.app)
 
     assert made["properties"]["deliveryWithResourceIdentity"] == wanted
     assert made["properties"]["destination"] is None
     [sent] = product.api.pusher.sent
+    assert json.loads(sent.request.body)["specversion"] == "1.0"
     assert sent.request.queue == QueueAddress("acct", "crm-in", 60)
 
 
@@ -120,11 +106,11 @@ def test_the_documents_of_a_queue_come_back_as_they_were_given(product: Product)
 
 
 def test_a_test_event_goes_into_the_queue(product: Product) -> None:
-    told = product.api.json("POST", f"{CRM}/test")
+    answer = product.api.json("POST", f"{CRM}/test")
 
     [sent] = product.api.pusher.sent
-    assert told["succeeded"]
-    assert told["request"]["url"] == QUEUE_ID
+    assert answer["succeeded"]
+    assert answer["request"]["url"] == QUEUE_ID
     assert sent.request.queue == QueueAddress("acct", "crm-in", 604800)
 
 

@@ -34,17 +34,6 @@ def test_what_is_beyond_the_rate_goes_back_paced_and_uncounted(app: Deployment) 
     assert dues[-1] == round(3 * step, 6)
 
 
-def test_another_subscription_has_a_rate_of_its_own(app: Deployment) -> None:
-    app.subscribe(rate=1)
-    app.subscribe(rate=1, name="billing")
-
-    app.run(a_message([a_delivery(1)]))
-    app.run(a_message([a_delivery(1)], subscription="billing"))
-    app.run(a_message([a_delivery(2)]))
-
-    assert pushed(app) == 2
-
-
 def test_a_probe_beyond_the_rate_is_returned(app: Deployment) -> None:
     app.subscribe(rate=1)
     app.pusher.script(URL, NotAnswered(Failure.SOCKET, "refused", 0), answered(200))

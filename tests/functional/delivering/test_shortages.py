@@ -1,4 +1,4 @@
-"""Shortages of ours are nobody's attempt, and nothing waits for failing storage for long."""
+"""Local shortages are nobody's attempt, and nothing waits for failing storage for long."""
 
 from __future__ import annotations
 
@@ -47,17 +47,18 @@ def test_no_edition_counts_it_as_an_attempt(app: Deployment, profile: str) -> No
 
 
 def test_a_batch_comes_back_whole(app: Deployment) -> None:
+    """Its size is the subscription's, whatever it was when the event was published."""
     subscription = app.subscribe(batching=Batching(max_events=3, preferred_kilobytes=64))
     app.pusher.script(subscription.endpoint_url, SHORTAGE)
 
-    app.run(a_message([a_delivery(number) for number in range(3)], batch_size=3))
+    app.run(a_message([a_delivery(number) for number in range(3)]))
 
     (message,) = app.on(Queue.RETRIES)
-    assert len(message.deliveries) == 3
+    assert (len(message.deliveries), message.batch_size) == (3, 3)
     assert {each.attempts for each in message.deliveries} == {0}
 
 
-def test_it_is_told_once_a_minute(app: Deployment, logged: Logged) -> None:
+def test_it_is_logged_once_a_minute(app: Deployment, logged: Logged) -> None:
     subscription = app.subscribe()
     app.pusher.script(subscription.endpoint_url, *[SHORTAGE] * 6)
     for seconds in (0, 20, 39, 1, 59, 1):
@@ -71,9 +72,11 @@ def test_it_is_told_once_a_minute(app: Deployment, logged: Logged) -> None:
         (3, "Too many open files"),
         (2, "Too many open files"),
     ]
+    run = logged("delivery.run")[-1]
+    assert (run["put_back"], run["requeue_reason"]) == (1, "a local shortage: Too many open files")
 
 
-def test_it_is_told_also_after_the_clock_was_set_back(app: Deployment, logged: Logged) -> None:
+def test_it_is_logged_also_after_the_clock_was_set_back(app: Deployment, logged: Logged) -> None:
     subscription = app.subscribe()
     app.pusher.script(subscription.endpoint_url, *[SHORTAGE] * 2)
     for minutes in (360, -360):
@@ -168,7 +171,7 @@ def test_parts_that_can_not_be_judged_come_back_as_one_message(app: Deployment) 
     assert len(app.on(Queue.RETRIES)) == len(NAMES)
 
 
-def test_what_can_not_be_put_back_has_half_of_the_places(app: Deployment) -> None:
+def test_what_can_not_be_requeued_has_half_of_the_places(app: Deployment) -> None:
     """The others go at once, and the host repeats them."""
     app.subscribe()
     app.deliver.places[Queue.DELIVERIES].total = 8
