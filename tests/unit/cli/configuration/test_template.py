@@ -37,6 +37,11 @@ def read(folder: Path, text: str, parameters: Mapping[str, Any] | None = None) -
     return read_configuration(path, parameters)
 
 
+def valued(value: object, **members: Any) -> str:
+    """Return a template of one topic with a property, on line 8 if there is nothing else."""
+    return template({"type": TOPIC, "name": "orders", "properties": {"value": value}}, **members)
+
+
 def names(configuration: Configuration) -> list[str]:
     return [each.id.name for each in configuration.resources]
 
@@ -126,84 +131,64 @@ def test_what_a_condition_turns_off_is_not_there() -> None:
     assert found["orders-production"]["properties"]["disableLocalAuth"] is True
 
 
+def resource(kind: str, name: str, **members: Any) -> dict[str, Any]:
+    return {"type": kind, "name": name, **members}
+
+
+def module(**inner: Any) -> dict[str, Any]:
+    """Return a resource that deploys the template *inner*."""
+    return resource("Microsoft.Resources/deployments", "inner", properties={"template": inner})
+
+
+_LOOPED = "[format('{0}/{1}', 'orders', variables('names')[copyIndex('all')])]"
+
+
 @pytest.mark.parametrize(
-    "resources",
+    "found",
     [
-        [{"type": NESTED, "name": "orders/crm"}],
-        [{"type": NESTED.upper(), "name": "[concat('orders', '/', 'crm')]"}],
-        [
-            {
-                "type": TOPIC,
-                "name": "orders",
-                "resources": [{"type": "eventSubscriptions", "name": "crm"}],
-            }
-        ],
-        [{"type": TOPIC, "name": "orders", "resources": [{"type": NESTED, "name": "orders/crm"}]}],
-        [
-            {
-                "type": f"{TOPIC}/providers/eventSubscriptions",
-                "name": "orders/Microsoft.EventGrid/crm",
-            }
-        ],
-        [
-            {
-                "type": TOPIC,
-                "name": "orders",
-                "resources": [
-                    {"type": "providers/eventSubscriptions", "name": "Microsoft.EventGrid/crm"}
-                ],
-            }
-        ],
-        [{"type": EXTENSION, "name": "crm", "scope": "Microsoft.EventGrid/topics/orders"}],
-        [{"type": EXTENSION, "name": "crm", "scope": f"[resourceId('{TOPIC}', 'orders')]"}],
-        [
-            {
-                "type": "Microsoft.Resources/deployments",
-                "name": "outer",
-                "properties": {
-                    "template": {"resources": [{"type": NESTED, "name": "[variables('whole')]"}]}
-                },
-            }
-        ],
-        [
-            {
-                "type": NESTED,
-                "copy": {"name": "all", "count": 1},
-                "name": "[format('{0}/{1}', 'orders', variables('names')[copyIndex('all')])]",
-            }
-        ],
+        resource(NESTED, "orders/crm"),
+        resource(NESTED.upper(), "[concat('orders', '/', 'crm')]"),
+        resource(TOPIC, "orders", resources=[resource("eventSubscriptions", "crm")]),
+        resource(TOPIC, "orders", resources=[resource(NESTED, "orders/crm")]),
+        resource(f"{TOPIC}/providers/eventSubscriptions", "orders/Microsoft.EventGrid/crm"),
+        resource(
+            TOPIC,
+            "orders",
+            resources=[resource("providers/eventSubscriptions", "Microsoft.EventGrid/crm")],
+        ),
+        resource(EXTENSION, "crm", scope="Microsoft.EventGrid/topics/orders"),
+        resource(EXTENSION, "crm", scope=f"[resourceId('{TOPIC}', 'orders')]"),
+        module(resources=[resource(NESTED, "[variables('whole')]")]),
+        resource(NESTED, _LOOPED, copy={"name": "all", "count": 1}),
     ],
+    ids=str,
 )
-def test_a_subscription_is_found_in_every_form(
-    tmp_path: Path, resources: list[dict[str, Any]]
-) -> None:
+def test_a_subscription_is_found_in_every_form(tmp_path: Path, found: dict[str, Any]) -> None:
     variables = {"names": ["crm"], "whole": "orders/crm"}
 
-    found = read(tmp_path, template(*resources, variables=variables))
+    configuration = read(tmp_path, template(found, variables=variables))
 
-    assert [each.id.path for each in found.resources][-1] == "topics/orders/eventSubscriptions/crm"
-    assert found.left_out == ()
+    assert configuration.resources[-1].id.path == "topics/orders/eventSubscriptions/crm"
+    assert configuration.left_out == ()
 
 
 _STORAGE = "Microsoft.Storage/storageAccounts"
 
 
 @pytest.mark.parametrize(
-    "resource",
+    "extension",
     [
-        {"type": EXTENSION, "name": "crm", "scope": f"{_STORAGE}/acct"},
-        {"type": EXTENSION, "name": "crm", "scope": f"[resourceId('{_STORAGE}', 'acct')]"},
-        {"type": EXTENSION, "name": "crm", "scope": f"[toLower('{_STORAGE}/acct')]"},
-        {
-            "type": f"{_STORAGE}/providers/eventSubscriptions",
-            "name": "acct/Microsoft.EventGrid/crm",
-        },
+        resource(EXTENSION, "crm", scope=f"{_STORAGE}/acct"),
+        resource(EXTENSION, "crm", scope=f"[resourceId('{_STORAGE}', 'acct')]"),
+        resource(EXTENSION, "crm", scope=f"[toLower('{_STORAGE}/acct')]"),
+        resource(f"{_STORAGE}/providers/eventSubscriptions", "acct/Microsoft.EventGrid/crm"),
     ],
+    ids=str,
 )
 def test_a_storage_account_is_a_scope_in_every_form(
-    tmp_path: Path, resource: Mapping[str, Any]
+    tmp_path: Path, extension: Mapping[str, Any]
 ) -> None:
-    found = read(tmp_path, template({"type": _STORAGE, "name": "acct"}, resource))
+    found = read(tmp_path, template(resource(_STORAGE, "acct"), extension))
 
     assert [each.id.path for each in found.resources] == [
         f"{_STORAGE}/acct/providers/Microsoft.EventGrid/eventSubscriptions/crm"
@@ -266,8 +251,10 @@ def test_a_system_topic_is_read_with_its_subscriptions(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_an_expression_is_evaluated(tmp_path: Path, expression: str, value: object) -> None:
-    text = template(
-        {"type": TOPIC, "name": "orders", "properties": {"value": expression}},
+    doubled = {"value": "[concat(parameters('text'), parameters('text'))]"}
+    twice = {"parameters": [{"name": "text", "type": "string"}], "output": doubled}
+    text = valued(
+        expression,
         parameters={
             "given": {"type": "string"},
             "default": {"type": "string", "defaultValue": "[concat(parameters('given'), '!')]"},
@@ -275,17 +262,7 @@ def test_an_expression_is_evaluated(tmp_path: Path, expression: str, value: obje
         variables={
             "copy": [{"name": "loop", "count": 2, "input": "[concat('x', copyIndex('loop'))]"}]
         },
-        functions=[
-            {
-                "namespace": "own",
-                "members": {
-                    "twice": {
-                        "parameters": [{"name": "text", "type": "string"}],
-                        "output": {"value": "[concat(parameters('text'), parameters('text'))]"},
-                    }
-                },
-            }
-        ],
+        functions=[{"namespace": "own", "members": {"twice": twice}}],
     )
 
     (found,) = read(tmp_path, text, {"given": "given"}).resources
@@ -324,9 +301,7 @@ _WRONG: list[tuple[str, str]] = [
 def test_what_can_not_be_evaluated_names_its_line(
     tmp_path: Path, expression: str, words: str
 ) -> None:
-    text = template({"type": TOPIC, "name": "orders", "properties": {"value": expression}})
-
-    (fault,) = faults(tmp_path, text, "main.json")
+    (fault,) = faults(tmp_path, valued(expression), "main.json")
 
     assert fault.startswith(f"main.json:8: resources[0].properties.value: {words}")
 
@@ -365,9 +340,7 @@ def small_budget(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_multiplies_is_bounded(
     tmp_path: Path, expression: object, variables: Mapping[str, object], words: str
 ) -> None:
-    own = {"type": TOPIC, "name": "orders", "properties": {"value": expression}}
-
-    (fault,) = faults(tmp_path, template(own, variables=variables), "main.json")
+    (fault,) = faults(tmp_path, valued(expression, variables=variables), "main.json")
 
     assert words in fault
     assert len(fault) < 700
@@ -391,12 +364,10 @@ def test_what_multiplies_is_bounded(
         ("[split(variables('big'), variables('any'))]", {"big": _BIG, "any": ["xy"] * 50_000},
          "split(): its arguments do not fit (the delimiters have more than 100 characters)"),
         ("[mul('a', 999999999)]", {}, "mul(): its arguments do not fit (numbers are expected)"),
-        ("[mod('%999999999d', 1)]", {}, "mod(): its arguments do not fit (numbers are expected)"),
-        ("[add(json('[]'), json('[]'))]", {}, "add(): its arguments do not fit"),
         ("[json(variables('deep'))]", {"deep": "[" * 99_999}, "json(): the value is nested too"),
         ("[json(variables('deep'))]", {"deep": " " + "[" * 101 + "]" * 101},
          "the value is nested deeper than 100 levels"),
-        (f"[{'not(' * 999}true(){')' * 999}]", {}, "this is deeper than 150 levels"),
+        (f"[{'not(' * 999}true(){')' * 999}]", {}, "this is nested too deeply"),
         (f"[concat('{_BIG}')]", {}, "this is longer than 24,576 characters"),
         (f"[add(1, {'9' * 9_999})]", {}, "'add(1, 999"),
         (f"[createObject('{'x' * 9_999}', 1).y.{'z' * 999}]", {}, "there is no member 'y'"),
@@ -408,29 +379,14 @@ def test_what_multiplies_is_bounded(
 def test_what_a_template_can_cost_is_bounded(
     tmp_path: Path, expression: object, variables: Mapping[str, object], words: str
 ) -> None:
-    text = template(
-        {"type": TOPIC, "name": "orders", "properties": {"value": expression}},
-        variables=variables,
-        parameters={"big": {"type": "string", "defaultValue": _BIG}},
-    )
+    parameters = {"big": {"type": "string", "defaultValue": _BIG}}
 
-    (fault,) = faults(tmp_path, text, "main.json")
+    (fault,) = faults(
+        tmp_path, valued(expression, variables=variables, parameters=parameters), "main.json"
+    )
 
     assert words in fault
     assert len(fault) < 700
-
-
-def test_each_value_call_and_member_is_a_level(tmp_path: Path) -> None:
-    def topic(levels: int, expression: str, **variables: object) -> str:
-        # The object, its member, each not() and the last call.
-        nested = f"[{'not(' * (levels - 3)}{expression}{')' * (levels - 3)}]"
-        own = {"type": TOPIC, "name": "orders", "properties": {"value": nested}}
-        return template(own, variables=variables)
-
-    assert len(read(tmp_path, topic(150, "true()")).resources) == 1
-    assert len(read(tmp_path, topic(148, "variables('v')", v="[true()]")).resources) == 1
-    for text in (topic(151, "true()"), topic(149, "variables('v')", v="[true()]")):
-        assert "this is deeper than 150 levels" in faults(tmp_path, text, "main.json")[0]
 
 
 @pytest.mark.parametrize(
@@ -457,9 +413,8 @@ def test_a_function_may_call_itself(tmp_path: Path) -> None:
     output = {"type": "int", "value": value}
     function = {"parameters": [{"name": "n", "type": "int"}], "output": output}
     functions = [{"namespace": "own", "members": {"factorial": function}}]
-    own = {"type": TOPIC, "name": "orders", "properties": {"value": "[own.factorial(5)]"}}
 
-    (found,) = read(tmp_path, template(own, functions=functions)).resources
+    (found,) = read(tmp_path, valued("[own.factorial(5)]", functions=functions)).resources
 
     assert found.document["properties"]["value"] == 120
 
@@ -533,15 +488,12 @@ def test_parameters_are_read_as_their_type_says(tmp_path: Path) -> None:
         "list": {"type": "array", "maxLength": 2},
         "nothing": {"type": "string", "nullable": True},
     }
-    wanted = [f"[parameters('{name}')]" for name in known]
-    text = template(
-        {"type": TOPIC, "name": "orders", "properties": {"all": wanted}}, parameters=known
-    )
+    text = valued([f"[parameters('{name}')]" for name in known], parameters=known)
 
     given = {"text": "1", "number": "2", "yes": "true", "list": "[3]"}
     (found,) = read(tmp_path, text, given).resources
 
-    assert found.document["properties"]["all"] == ["1", 2, True, [3], None]
+    assert found.document["properties"]["value"] == ["1", 2, True, [3], None]
     for wrong, words in (
         ({"number": "x"}, "'x' is no int"),
         ({"other": "x"}, "no parameter 'other'"),
