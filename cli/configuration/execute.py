@@ -42,7 +42,8 @@ def carry_out(
         if change.resource is None:
             return _delete(deployment, change)
         if parent and parent.folded in failed:
-            return replace(change, faults=(_untried(change.resource, parent),))
+            why = f"not tried, because {parent.kind} {parent.name} has faults"
+            return replace(change, faults=(change.resource.place.fault(why),))
         return _put(deployment, change, change.resource)
 
     for _, stage in groupby(changes, key=lambda each: (each.resource is None, each.id.types)):
@@ -82,10 +83,6 @@ def _at_once(carry: Callable[[Change], Change], changes: Sequence[Change]) -> It
         raise
     finally:
         left.clear()
-
-
-def _untried(resource: WantedResource, parent: ResourceId) -> str:
-    return resource.place.fault(f"not tried, because {parent.kind} {parent.name} has faults")
 
 
 def _put(deployment: Deployment, change: Change, resource: WantedResource) -> Change:
