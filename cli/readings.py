@@ -54,7 +54,7 @@ class Reading(NamedTuple):
             "at": self.health["checkedAt"],
             "status": self.status,
             **{name: self.health[name] for name in ("reasons", "queues")},
-            **self.found.document,
+            **self.found._asdict(),
             **{name: getattr(self, name) for name in ("rates", "totals", "failures")},
         }
 
