@@ -129,11 +129,6 @@ def test_a_host_s_log_is_printed_only_if_asked_for(capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == f"{line}\n"
 
 
-def test_the_banner_says_what_storage_is_good_for() -> None:
-    assert dev._storage(None) == "temporary, discarded on exit"
-    assert "saved every 5 s: a crash loses what was accepted" in dev._storage(Path("kept"))
-
-
 def test_a_pause_is_told_once_for_each_subscription(capsys: pytest.CaptureFixture[str]) -> None:
     screen = Screen()
 
@@ -175,21 +170,6 @@ def test_a_hold_is_told_when_it_begins_and_when_it_ends(
     assert again.endswith("after 20 s: a success")
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({}, "--time-scale 20 makes them 20 times shorter"),
-        ({"PUSHGRID_TIME_SCALE": "20"}, "20: waits are so many times shorter than Event Grid's"),
-    ],
-)
-def test_the_banner_says_the_time_scale(
-    settings: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(dev, "own_settings", dict)
-
-    assert words in dev._scale_in_words(dev._time_scale(settings))
-
-
 def test_a_time_scale_stands_beside_each_wait_that_it_divides(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -213,30 +193,22 @@ def test_a_time_scale_stands_beside_each_wait_that_it_divides(
     assert told == ["20", "", "20", "", "20", ""]
 
 
-def test_the_admin_key_is_printed_while_the_deployment_runs(
+def test_a_key_is_found_by_its_url_while_the_deployment_runs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    command = ["admin-key", "--url", "http://127.0.0.1:7079"]
-    with recorded(LocalDeployment("http://127.0.0.1:7079", "k")):
+    running = LocalDeployment("http://127.0.0.1:7079", "k")
+    command = ["admin-key", "--url", "http://localhost:7079/"]
+
+    with recorded(running) as path:
         assert main(command) == 0
+        assert find_local("http://127.0.0.1:7072") is None
+        assert find_local("http://shop.example:7079") is None
+        assert find_local("http://[::1].shop.example:7079") is None
+        assert path.stat().st_mode & 0o777 == 0o600
     assert main(command) == 1
 
     out, err = capsys.readouterr()
-    assert out == "k\n"
-    assert "'pushgrid dev' records its own" in err
-
-
-def test_a_key_is_found_by_its_url_while_the_deployment_runs() -> None:
-    running = LocalDeployment("http://127.0.0.1:7071", "k")
-
-    with recorded(running) as path:
-        assert find_local("http://localhost:7071/") == running
-        assert find_local("http://127.0.0.1:7072") is None
-        assert find_local("http://shop.example:7071") is None
-        assert find_local("http://[::1].shop.example:7071") is None
-        assert path.stat().st_mode & 0o777 == 0o600
-
-    assert find_local(running.url) is None
+    assert (out, "'pushgrid dev' records its own" in err) == ("k\n", True)
 
 
 def test_a_key_is_that_of_the_nearest_settings(folder: Path) -> None:
