@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import click
 
@@ -13,7 +13,6 @@ from cli.failure import REFUSED, CommandFailed
 from cli.narration import counted
 from cli.terminal import Found, printable
 
-F = TypeVar("F", bound=Callable[..., Any])
 _MOST_NAMED = 5
 
 
@@ -26,9 +25,7 @@ class Doomed(NamedTuple):
     topic: str = ""  # of a subscription
 
 
-def asks_first(command: F) -> F:
-    """Give a command the option ``--yes``."""
-    return click.option("--yes", "-y", is_flag=True, help="Do not ask; scripts need this.")(command)
+asks_first = click.option("--yes", "-y", is_flag=True, help="Do not ask; scripts need this.")
 
 
 def confirm(what: str, how_much: Callable[[], str]) -> None:

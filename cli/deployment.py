@@ -114,12 +114,9 @@ class Deployment:
             found = self.post(f"{path}/listKeys")
         return found
 
-    def delete(self, path: str) -> bool:
-        """Delete a resource; return whether there was one."""
-        found = self.has(path)
-        if found:
-            self._call("DELETE", path)
-        return found
+    def delete(self, path: str) -> None:
+        """Delete a resource, if there is one."""
+        self._call("DELETE", path)
 
     def publish_url(self, topic: str) -> str:
         """Return where events are published to a topic, or to ``NAMESPACE.TOPIC``."""
@@ -231,19 +228,15 @@ def _check_names(*names: str) -> None:
         raise CommandFailed("a name is empty: write NAME, TOPIC or NAMESPACE.TOPIC")
 
 
-def entra_token(audience: str) -> Callable[[], str]:
-    """Return a function that gets a token of Entra ID, by whichever login there is."""
+def entra_token() -> str:
+    """Return a token of Entra ID for the management API, by whichever login there is."""
+    from azure.core.exceptions import ClientAuthenticationError
+    from azure.identity import DefaultAzureCredential
 
-    def token() -> str:
-        from azure.core.exceptions import ClientAuthenticationError
-        from azure.identity import DefaultAzureCredential
-
-        try:
-            return DefaultAzureCredential().get_token(f"{audience}/.default").token
-        except ClientAuthenticationError as error:
-            raise CommandFailed(f"Entra ID gave no token: {error.message}") from error
-
-    return token
+    try:
+        return DefaultAzureCredential().get_token("https://management.azure.com/.default").token
+    except ClientAuthenticationError as error:
+        raise CommandFailed(f"Entra ID gave no token: {error.message}") from error
 
 
 def _why(url: str, error: requests.ConnectionError) -> str:

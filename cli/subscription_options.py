@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -24,9 +24,9 @@ from cli.option_types import (
     WholeNumber,
     request_limit,
 )
+from cli.options import with_options
 from cli.subscription_document import OWN_ATTRIBUTES, destination_of
 
-F = TypeVar("F", bound=Callable[..., Any])
 FILTERS = "\b\n" + HELP.strip().replace("\n\n", "\n\n\b\n")  # below the options
 # By the member at fault, in lower case; what follows a comma is the unit of the document.
 _OPTIONS = {
@@ -72,136 +72,123 @@ def _event_types(_: click.Context, __: click.Parameter, given: Sequence[str]) ->
     return tuple(types)
 
 
-def describes_subscription(command: F) -> F:
-    """Give a command the options that describe an event subscription."""
-    for option in reversed(
-        [
-            click.option("--endpoint", metavar="URL", help="Webhook that receives the events."),
-            click.option(
-                "--queue", metavar="NAME", help="Storage queue that receives them, instead."
-            ),
-            click.option(
-                "--queue-account",
-                metavar="ID",
-                help="ARM id of the queue's storage account, if not the deployment's own.",
-            ),
-            click.option(
-                "--queue-time-to-live",
-                type=QUEUE_TIME,
-                help="How long the queue keeps an event: 90m, 30d, forever.  [default: 7d]",
-            ),
-            click.option(
-                "--event-types",
-                multiple=True,
-                metavar="A,B",
-                callback=_event_types,
-                help="Only events of these types.",
-            ),
-            click.option("--subject-begins-with", metavar="TEXT", help="Only these subjects."),
-            click.option("--subject-ends-with", metavar="TEXT", help="Only these subjects."),
-            click.option(
-                "--case-sensitive/--no-case-sensitive",
-                default=None,
-                help="Whether subjects are compared exactly.",
-            ),
-            click.option(
-                "--filter",
-                "filters",
-                type=FILTER_EXPRESSION,
-                multiple=True,
-                help="Only events for which this is true, such as 'data.total > 10'. All filters "
-                "given must be.",
-            ),
-            click.option(
-                "--max-attempts",
-                type=WholeNumber(1, 30),
-                metavar="N",
-                help="Attempts, 1 to 30.",
-            ),
-            click.option(
-                "--time-to-live", type=DURATION, help="How long delivery is attempted: 90m, 6h."
-            ),
-            click.option(
-                "--dead-letter-container",
-                metavar="NAME",
-                help="Container for events that could not be delivered.",
-            ),
-            click.option(
-                "--dead-letter-account",
-                metavar="ID",
-                help="ARM id of the container's storage account, if not the deployment's own.",
-            ),
-            click.option("--batch", type=int, metavar="N", help="Events in one request, at most."),
-            click.option(
-                "--batch-kilobytes", type=int, metavar="N", help="Preferred size of a request."
-            ),
-            click.option(
-                "--header",
-                "headers",
-                type=NAME_VALUE,
-                multiple=True,
-                help="Send this header with every request.",
-            ),
-            click.option(
-                "--secret-header",
-                "secret_headers",
-                type=NAME_VALUE,
-                multiple=True,
-                help="Send this header with every request, and never show its value.",
-            ),
-            click.option(
-                "--header-from",
-                "event_headers",
-                type=NAME_VALUE,
-                multiple=True,
-                help="Send a value of the event as a header, such as X-Tenant=data.tenant.",
-            ),
-            click.option(
-                "--sign/--no-sign",
-                default=None,
-                help="Sign deliveries according to Standard Webhooks; prints the secret that is "
-                "made.",
-            ),
-            click.option(
-                "--signing-secret",
-                metavar="SECRET",
-                help="Sign deliveries with this secret: whsec_…, or two in quotes.",
-            ),
-            click.option(
-                "--max-requests",
-                type=request_limit(),
-                help="Requests under way at a time, of all processes together, at most.",
-            ),
-            click.option(
-                "--max-rate",
-                type=request_limit("/s"),
-                help="Requests a second, of all processes together, at most: such as 20/s.",
-            ),
-            click.option("--entra-tenant", metavar="ID", help="Tenant that protects the endpoint."),
-            click.option(
-                "--entra-application",
-                metavar="ID",
-                help="Application that the endpoint trusts.",
-            ),
-            click.option(
-                "--schema",
-                type=SchemaName(EVENT_GRID, CLOUD_EVENTS, CUSTOM_INPUT),
-                help="Schema in which events are delivered.",
-            ),
-            click.option("--label", "labels", multiple=True, help="Add a label."),
-            click.option(
-                "--expires",
-                callback=_moment,
-                metavar="TIME",
-                help="When it ends: 2027-01-31T00:00:00Z.",
-            ),
-            click.option(
-                "--show-json", is_flag=True, help="Print the ARM document instead of sending it."
-            ),
-        ]
-    ):
-        command = option(command)
-    return command
+describes_subscription = with_options(
+    click.option("--endpoint", metavar="URL", help="Webhook that receives the events."),
+    click.option("--queue", metavar="NAME", help="Storage queue that receives them, instead."),
+    click.option(
+        "--queue-account",
+        metavar="ID",
+        help="ARM id of the queue's storage account, if not the deployment's own.",
+    ),
+    click.option(
+        "--queue-time-to-live",
+        type=QUEUE_TIME,
+        help="How long the queue keeps an event: 90m, 30d, forever.  [default: 7d]",
+    ),
+    click.option(
+        "--event-types",
+        multiple=True,
+        metavar="A,B",
+        callback=_event_types,
+        help="Only events of these types.",
+    ),
+    click.option("--subject-begins-with", metavar="TEXT", help="Only these subjects."),
+    click.option("--subject-ends-with", metavar="TEXT", help="Only these subjects."),
+    click.option(
+        "--case-sensitive/--no-case-sensitive",
+        "is_case_sensitive",
+        default=None,
+        help="Whether subjects are compared exactly.",
+    ),
+    click.option(
+        "--filter",
+        "filters",
+        type=FILTER_EXPRESSION,
+        multiple=True,
+        help="Only events for which this is true, such as 'data.total > 10'. All filters "
+        "given must be.",
+    ),
+    click.option(
+        "--max-attempts",
+        type=WholeNumber(1, 30),
+        metavar="N",
+        help="Attempts, 1 to 30.",
+    ),
+    click.option("--time-to-live", type=DURATION, help="How long delivery is attempted: 90m, 6h."),
+    click.option(
+        "--dead-letter-container",
+        metavar="NAME",
+        help="Container for events that could not be delivered.",
+    ),
+    click.option(
+        "--dead-letter-account",
+        "account",
+        metavar="ID",
+        help="ARM id of the container's storage account, if not the deployment's own.",
+    ),
+    click.option("--batch", type=int, metavar="N", help="Events in one request, at most."),
+    click.option("--batch-kilobytes", type=int, metavar="N", help="Preferred size of a request."),
+    click.option(
+        "--header",
+        "headers",
+        type=NAME_VALUE,
+        multiple=True,
+        help="Send this header with every request.",
+    ),
+    click.option(
+        "--secret-header",
+        "secret_headers",
+        type=NAME_VALUE,
+        multiple=True,
+        help="Send this header with every request, and never show its value.",
+    ),
+    click.option(
+        "--header-from",
+        "event_headers",
+        type=NAME_VALUE,
+        multiple=True,
+        help="Send a value of the event as a header, such as X-Tenant=data.tenant.",
+    ),
+    click.option(
+        "--sign/--no-sign",
+        default=None,
+        help="Sign deliveries according to Standard Webhooks; prints the secret that is made.",
+    ),
+    click.option(
+        "--signing-secret",
+        metavar="SECRET",
+        help="Sign deliveries with this secret: whsec_…, or two in quotes.",
+    ),
+    click.option(
+        "--max-requests",
+        type=request_limit(),
+        help="Requests under way at a time, of all processes together, at most.",
+    ),
+    click.option(
+        "--max-rate",
+        type=request_limit("/s"),
+        help="Requests a second, of all processes together, at most: such as 20/s.",
+    ),
+    click.option("--entra-tenant", metavar="ID", help="Tenant that protects the endpoint."),
+    click.option(
+        "--entra-application",
+        metavar="ID",
+        help="Application that the endpoint trusts.",
+    ),
+    click.option(
+        "--schema",
+        type=SchemaName(EVENT_GRID, CLOUD_EVENTS, CUSTOM_INPUT),
+        help="Schema in which events are delivered.",
+    ),
+    click.option("--label", "labels", multiple=True, help="Add a label."),
+    click.option(
+        "--expires",
+        callback=_moment,
+        metavar="TIME",
+        help="When it ends: 2027-01-31T00:00:00Z.",
+    ),
+    click.option("--show-json", is_flag=True, help="Print the ARM document instead of sending it."),
+)
 
 
 @contextmanager

@@ -28,8 +28,6 @@ from cli.subscription_document import (
 from cli.subscription_options import FILTERS, describes_subscription, told_by_options
 from cli.terminal import Found, say
 
-_DEAD_LETTER = "deadLetterDestination"
-
 
 @click.group("subscription", cls=CommandGroup)
 def subscription() -> None:
@@ -128,9 +126,7 @@ def create(
         )
     with told_by_options(body):
         made = deployment.put(path, body)
-    if gets_secret(before, body):
-        say(new_secret(deployment, path), err=True)
-    _warn_of_missing_container(deployment, path, made)
+    _tell_secret_and_warning(deployment, path, before, body, made)
     state = made["properties"].get("provisioningState")
     verb = "created" if before is None else "replaced"
     lines = [f"{verb} event subscription {name} of {topic}: {state}"]
@@ -166,9 +162,7 @@ def update(deployment: Deployment, topic: str, name: str, show_json: bool, **giv
         return Found(body)
     with told_by_options(body):
         changed = deployment.patch(path, body)
-    if gets_secret({"properties": before}, wanted):
-        say(new_secret(deployment, path), err=True)
-    _warn_of_missing_container(deployment, path, changed)
+    _tell_secret_and_warning(deployment, path, {"properties": before}, wanted, changed)
     lines = [f"updated event subscription {name} of {topic}"]
     lines += _differences(before, changed["properties"])
     lines += filter(None, [_queue_text(topic, name, given)])
@@ -210,10 +204,16 @@ def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Sequenc
     return differences(before, after) if before != after else ()
 
 
-def _warn_of_missing_container(
-    deployment: Deployment, path: str, document: Mapping[str, Any]
+def _tell_secret_and_warning(
+    deployment: Deployment,
+    path: str,
+    before: Mapping[str, Any] | None,
+    wanted: Mapping[str, Any],
+    stored: Mapping[str, Any],
 ) -> None:
-    if warning := missing_container(deployment, path, document):
+    if gets_secret(before, wanted):
+        say(new_secret(deployment, path), err=True)
+    if warning := missing_container(deployment, path, stored):
         say(f"warning: {warning}", err=True, colour="yellow")
 
 
@@ -224,17 +224,13 @@ def _document(
     before: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the document that the options make; accounts that *before* names stay."""
-    account = given.pop("dead_letter_account")
-    if given["dead_letter_container"] and not (account or destination_of(before, _DEAD_LETTER)):
-        account = deployment.storage_account()
+    has_account = given["account"] or destination_of(before, "deadLetterDestination")
+    if given["dead_letter_container"] and not has_account:
+        given["account"] = deployment.storage_account()
     is_queue = "queueName" in destination_of(before).get("properties", {})
     if given["queue"] and not (given["queue_account"] or is_queue):
         given["queue_account"] = deployment.storage_account()
-    options = SubscriptionOptions(
-        is_case_sensitive=given.pop("case_sensitive"),
-        account=account,
-        **given,
-    )
+    options = SubscriptionOptions(**given)
     try:
         built = subscription_document(topic, options)
     except ValueError as error:
