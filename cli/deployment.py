@@ -18,8 +18,8 @@ from cli.failure import CommandFailed
 DEFAULT_SCOPE = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/local"
 API_VERSION = "2025-02-15"
 _PUBLISH_API = "2024-06-01"  # of namespace topics
-_SYSTEM, _ACCOUNTS = "system-", "Microsoft.Storage/storageAccounts/"
-_THIS_DEPLOYMENT, _DEPLOYMENTS = "this-deployment", "Pushgrid/deployments/"
+_SYSTEM, _ACCOUNTS = "system-", "Microsoft.Storage/storageAccounts"
+_THIS_DEPLOYMENT, _DEPLOYMENTS = "this-deployment", "Pushgrid/deployments"
 _SYSTEM_TOPICS = "systemTopics/"
 _SECONDS = 130.0  # a handshake takes up to 100
 
@@ -40,7 +40,7 @@ class Deployment:
         self._request("GET", self.url)
 
     def get(self, path: str, **query: Any) -> Any:
-        """Return the document at the ARM path *path*, below the resource group."""
+        """Return the document at an ARM path below the resource group; ``None`` is not asked."""
         return self._call("GET", path, query=query)
 
     def list(self, path: str) -> list[Any]:
@@ -130,9 +130,7 @@ class Deployment:
 
     def storage_account(self) -> str:
         """Return the ARM id of the deployment's own storage account."""
-        url = f"{self.url}{self.scope}/providers/Microsoft.Storage/storageAccounts"
-        account, *_ = self._send("GET", url, query={"api-version": API_VERSION})["value"]
-        return str(account["id"])
+        return str(self.get(_ACCOUNTS)["value"][0]["id"])
 
     def status(self, what: str) -> Any:
         """Return the answer of a status route, also if it says that something is wrong."""
@@ -155,10 +153,10 @@ class Deployment:
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Any:
-        asked = {name: value for name, value in (query or {}).items() if value is not None}
         provider = "" if path.startswith((_ACCOUNTS, _DEPLOYMENTS)) else "Microsoft.EventGrid/"
         url = f"{self.url}{self.scope}/providers/{provider}{path}"
-        return self._send(method, url, body, {"api-version": API_VERSION} | asked, headers)
+        asked = {"api-version": API_VERSION, **(query or {})}
+        return self._send(method, url, body, asked, headers)
 
     def _send(
         self,
@@ -208,7 +206,7 @@ def topic_path(name: str) -> str:
     if name.lower().startswith(_SYSTEM):
         source = name[len(_SYSTEM) :].lower()
         kind = _DEPLOYMENTS if source == _THIS_DEPLOYMENT else _ACCOUNTS
-        return f"{kind}{quote(source, safe='')}/providers/Microsoft.EventGrid"
+        return f"{kind}/{quote(source, safe='')}/providers/Microsoft.EventGrid"
     namespace, dot, topic = name.partition(".")
     _check_names(namespace, topic if dot else namespace)
     if not dot:

@@ -88,11 +88,11 @@ def explain(
     if event:
         if answers or not topic:
             raise click.UsageError("--event needs --topic, and no --answers.")
-        found = read_matches(deployment, topic, event, subscription)
+        found = _read_matches(deployment, topic, event, subscription)
         if as_json:
             print_json(found, indent=None)
         else:
-            say(matches_text(topic, found))
+            say("\n".join(map(_line, found)) or f"{topic} has no event subscription")
         return 0 if any(each["matched"] for each in found) else REFUSED
     if not answers:
         raise click.UsageError("Give --answers, or --event and --topic.")
@@ -187,27 +187,16 @@ def _clock(moment: timedelta | None) -> str:
     return f"{minutes // 60}:{minutes % 60:02}:{rest.seconds:02}{parts}"
 
 
-def read_matches(
+def _read_matches(
     deployment: Deployment, topic: str, file: TextIO, subscription: str | None
 ) -> Sequence[Match]:
-    """
-    Ask which event subscriptions of a topic the events in a file match, or only the one named.
-
-    Raises:
-        CommandFailed: there is no such event subscription, or the deployment refused the events.
-    """
-    events = completed_events(deployment, topic, file)
-    found = matches_of(deployment, topic, events)
+    """Ask which event subscriptions the events in a file match, or only about the one named."""
+    found = matches_of(deployment, topic, completed_events(deployment, topic, file))
     wanted = [each for each in found if subscription in {None, each["subscription"]}]
     if subscription and not wanted:
         names = ", ".join(each["subscription"] for each in found) or "none"
         raise CommandFailed(f"{topic} has no event subscription '{subscription}', but {names}")
     return wanted
-
-
-def matches_text(topic: str, found: Sequence[Match]) -> str:
-    """Return a line for each event subscription, as ``…/matches`` answers them."""
-    return "\n".join(map(_line, found)) or f"{topic} has no event subscription"
 
 
 def _line(match: Match) -> str:

@@ -144,6 +144,7 @@ of_topic = click.option(
     metavar="TOPIC",
     help="Topic, NAMESPACE.TOPIC, system-ACCOUNT or systemTopics/NAME.",
 )
+names_subscription = with_options(click.argument("name"), of_topic)
 chooses_dead_letters = with_options(
     click.option("--topic", "-t", help="Only of this topic, or NAMESPACE.TOPIC."),
     click.option("--subscription", "-s", help="Only of event subscriptions of this name."),

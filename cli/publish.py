@@ -91,10 +91,7 @@ def publish(
     _refuse_source(topic)
     value = data if is_text else _data(data)
     described = {"type": kind, "subject": subject, "data": value, "id": event_id}
-    if topic_key:
-        target = _keyed_target(deployment, topic, schema, topic_key)
-    else:
-        target = _target(deployment, topic, schema)
+    target = _target(deployment, topic, schema, topic_key or None)
     if target.schema == _CUSTOM and not file:
         raise CommandFailed(f"{topic} has a schema of its own: give a FILE")
     given = _read(file) if file else [described]
@@ -180,24 +177,17 @@ def _send(
             raise
 
 
-def _target(deployment: Deployment, topic: str, schema: str | None) -> _PublishUrl:
-    path = topic_path(topic)
-    document = deployment.get(path)
-    key = deployment.post(f"{path}/listKeys")["key1"]
-    url = deployment.publish_url(topic)
-    if "." in topic:
-        return _PublishUrl(url, ("Authorization", f"SharedAccessKey {key}"), CLOUD_EVENTS)
-    properties = document["properties"]
-    found = schema or properties.get("inputSchema") or EVENT_GRID
-    return _PublishUrl(url, ("aeg-sas-key", key), found)
-
-
-def _keyed_target(deployment: Deployment, topic: str, schema: str | None, key: str) -> _PublishUrl:
-    """Return where a topic is published to with a key or a signature, which nobody checks here."""
-    if not (key.isascii() and key.isprintable()):
+def _target(deployment: Deployment, topic: str, schema: str | None, key: str | None) -> _PublishUrl:
+    """Return where a topic is published to; a *key* that is given is not looked up."""
+    url, remedy = deployment.publish_url(topic), ""
+    if key is None:
+        path = topic_path(topic)
+        schema = schema or deployment.get(path)["properties"].get("inputSchema")
+        key = str(deployment.post(f"{path}/listKeys")["key1"])
+    elif not (key.isascii() and key.isprintable()):
         raise CommandFailed("the key has characters that no request can carry")
-    url = deployment.publish_url(topic)
-    remedy = f"'pushgrid topic keys {topic}' prints its keys; without --key, one is asked for."
+    else:
+        remedy = f"'pushgrid topic keys {topic}' prints its keys; without --key, one is asked for."
     if "." in topic:
         return _PublishUrl(url, ("Authorization", f"SharedAccessKey {key}"), CLOUD_EVENTS, remedy)
     is_signature = key.startswith("r=") and "&s=" in key

@@ -11,7 +11,7 @@ import click
 from cli.deleting import Doomed, asks_first, delete
 from cli.deployment import Deployment, subscription_path, topic_path
 from cli.failure import REFUSED, CommandFailed
-from cli.options import of_topic, prints_found
+from cli.options import names_subscription, prints_found
 from cli.output import moment, print_table
 from cli.program import CommandGroup
 from cli.status import Hold, hold_text
@@ -71,8 +71,7 @@ def list_subscriptions(deployment: Deployment, topic: str | None) -> Found:
 
 
 @subscription.command("show")
-@click.argument("name")
-@of_topic
+@names_subscription
 @prints_found
 def show(deployment: Deployment, topic: str, name: str) -> Found:
     """
@@ -87,8 +86,7 @@ def show(deployment: Deployment, topic: str, name: str) -> Found:
 
 
 @subscription.command("create", epilog=FILTERS)
-@click.argument("name")
-@of_topic
+@names_subscription
 @describes_subscription
 @click.option(
     "--replace",
@@ -136,8 +134,7 @@ def create(
 
 
 @subscription.command("update", epilog=FILTERS)
-@click.argument("name")
-@of_topic
+@names_subscription
 @describes_subscription
 @prints_found
 def update(deployment: Deployment, topic: str, name: str, show_json: bool, **given: Any) -> Found:
@@ -170,8 +167,7 @@ def update(deployment: Deployment, topic: str, name: str, show_json: bool, **giv
 
 
 @subscription.command("delete")
-@click.argument("name")
-@of_topic
+@names_subscription
 @asks_first
 @prints_found
 def delete_subscription(deployment: Deployment, topic: str, name: str, yes: bool) -> Found:

@@ -266,14 +266,10 @@ def _reference(scope: Scope, name: str, *_: Any) -> Any:
     return module
 
 
-def _local(scope: Scope, name: str) -> Any:
-    return scope.locals[name.casefold()]
-
-
 _CONTEXTUAL: Mapping[str, Callable[..., Any]] = {
     "copyindex": _copy_index,
     "deployment": lambda _: {"name": "local"},
-    "lambdavariables": _local,
+    "lambdavariables": lambda scope, name: scope.locals[name.casefold()],
     "parameters": _parameter,
     "reference": _reference,
     "variables": _variable,
@@ -283,19 +279,6 @@ _CONTEXTUAL: Mapping[str, Callable[..., Any]] = {
 def _if(scope: Scope, call: FunctionCall) -> Any:
     condition, yes, no = call.arguments
     return scope.evaluate(yes if scope.evaluate(condition) else no)
-
-
-def _and(scope: Scope, call: FunctionCall) -> bool:
-    return all(scope.evaluate(each) for each in call.arguments)
-
-
-def _or(scope: Scope, call: FunctionCall) -> bool:
-    return any(scope.evaluate(each) for each in call.arguments)
-
-
-def _coalesce(scope: Scope, call: FunctionCall) -> Any:
-    values = (scope.evaluate(each) for each in call.arguments)
-    return next((each for each in values if each is not None), None)
 
 
 def _applied(scope: Scope, call: FunctionCall) -> tuple[list[Any], Callable[[Any], Any]]:
@@ -324,10 +307,12 @@ def _filter(scope: Scope, call: FunctionCall) -> list[Any]:
 
 # These do not evaluate all their arguments, or not in their own scope.
 _SPECIAL: Mapping[str, Callable[[Scope, FunctionCall], Any]] = {
-    "and": _and,
-    "coalesce": _coalesce,
+    "and": lambda scope, call: all(map(scope.evaluate, call.arguments)),
+    "coalesce": lambda scope, call: next(
+        (value for each in call.arguments if (value := scope.evaluate(each)) is not None), None
+    ),
     "filter": _filter,
     "if": _if,
     "map": _map,
-    "or": _or,
+    "or": lambda scope, call: any(map(scope.evaluate, call.arguments)),
 }

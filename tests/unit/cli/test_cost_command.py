@@ -9,21 +9,22 @@ from typing import Any
 import pytest
 
 from cli.costs.report import money
-from cli.program import main
+from tests.commands import Run
 
 LOAD = "--events 1000000 --fanout 1 --batch 1 --size 1024"
 Cost = Callable[[str], str]
 
 
 @pytest.fixture
-def cost(capsys: pytest.CaptureFixture[str]) -> Cost:
-    """Run the command with *options* after the load of `LOAD`; return what it prints."""
+def cost(run: Run) -> Cost:
+    """Return what the command prints with options after the load of `LOAD`."""
 
-    def run(options: str) -> str:
-        assert main(["cost", *LOAD.split(), *options.split()]) == 0
-        return capsys.readouterr().out
+    def printed(options: str) -> str:
+        found = run("cost", *LOAD.split(), *options.split())
+        assert found.code == 0
+        return found.out
 
-    return run
+    return printed
 
 
 def document(cost: Cost, options: str) -> Any:
@@ -115,15 +116,12 @@ def test_every_corner_has_an_answer(cost: Cost, size: int, rate: str) -> None:
         ("--memory-mb 1024", "'--memory-mb': '1024' is not one of "),
     ],
 )
-def test_invalid_options_are_refused_in_one_line(
-    options: str, complaint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["cost", *LOAD.split(), *options.split()]) == 2
+def test_invalid_options_are_refused_in_one_line(run: Run, options: str, complaint: str) -> None:
+    found = run("cost", *LOAD.split(), *options.split())
 
-    printed = capsys.readouterr()
-    assert (printed.out, printed.err.count("\n")) == ("", 1)
-    assert printed.err.startswith("pushgrid ")
-    assert complaint in printed.err
+    assert (found.code, found.out, found.err.count("\n")) == (2, "", 1)
+    assert found.err.startswith("pushgrid ")
+    assert complaint in found.err
 
 
 @pytest.mark.parametrize(
