@@ -224,14 +224,14 @@ def test_a_system_topic_is_read_with_its_subscriptions(tmp_path: Path) -> None:
         ("['it''s']", "it's"),
         ("[concat('a', 1, true())]", "a1true"),
         ("[concat(createArray(1), createArray(2))]", [1, 2]),
-        ("[format('{0:D3}-{1}-{{x}}', 7, 'b')]", "007-b-{x}"),
+        ("[format('{0}-{1}-{{x}}-{2}', 7, 'b', true())]", "7-b-{x}-True"),
         ("[toUpper(replace('a-b', '-', '_'))]", "A_B"),
         ("[if(equals(1, 2), fail(), 'no')]", "no"),
         ("[and(true(), not(false()), or(false(), greater(2, 1)))]", True),
         ("[empty(createObject())]", True),
         ("[coalesce(null(), json('{\"A\": [1, 2]}').a[1])]", 2),
         ("[union(json('{\"a\":{\"b\":1}}'), json('{\"a\":{\"c\":2}}'))]", {"a": {"b": 1, "c": 2}}),
-        ("[split('a,b;c', createArray(',', ';'))]", ["a", "b", "c"]),
+        ("[split('a,b,c', ',')]", ["a", "b", "c"]),
         ("[map(range(0, 2), lambda('i', add(lambdaVariables('i'), 1)))]", [1, 2]),
         ("[filter(range(0, 4), lambda('i', less(lambdaVariables('I'), 2)))]", [0, 1]),
         ("[resourceGroup().id]", _GROUP),
@@ -355,14 +355,11 @@ def test_what_multiplies_is_bounded(
         (["[parameters('big')]"] * 9, {}, _LARGER),
         ({"copy": [{"name": "a", "count": 9, "input": "[parameters('big')]"}]}, {}, _LARGER),
         ("[padLeft('a', 99999999999999999)]", {}, _LARGER),
-        ("[format('{0:d99999999999999999}', 1)]", {}, _LARGER),
         ("[format('{0}{0}{0}{0}{0}{0}{0}{0}', variables('big'))]", {"big": _BIG * 2}, _LARGER),
         ("[replace(variables('big'), 'x', variables('big'))]", {"big": _BIG}, _LARGER),
         ("[replace(variables('big'), '', variables('big'))]", {"big": _BIG}, _LARGER),
         ("[join(range(0, 10000), variables('big'))]", {"big": _BIG}, _LARGER),
         ("[uriComponent(variables('big'))]", {"big": "%" * 3_000_000}, _LARGER),
-        ("[split(variables('big'), variables('any'))]", {"big": _BIG, "any": ["xy"] * 50_000},
-         "split(): its arguments do not fit (the delimiters have more than 100 characters)"),
         ("[mul('a', 999999999)]", {}, "mul(): its arguments do not fit (numbers are expected)"),
         ("[json(variables('deep'))]", {"deep": "[" * 99_999}, "json(): the value is nested too"),
         ("[json(variables('deep'))]", {"deep": " " + "[" * 101 + "]" * 101},
@@ -482,10 +479,10 @@ def test_faults_of_several_resources_are_told_together(tmp_path: Path) -> None:
 
 def test_parameters_are_read_as_their_type_says(tmp_path: Path) -> None:
     known = {
-        "text": {"type": "secureString", "minLength": 1},
-        "number": {"type": "int", "minValue": 1, "maxValue": 10},
+        "text": {"type": "secureString"},
+        "number": {"type": "int", "allowedValues": [1, 2]},
         "yes": {"type": "bool"},
-        "list": {"type": "array", "maxLength": 2},
+        "list": {"type": "array"},
         "nothing": {"type": "string", "nullable": True},
     }
     text = valued([f"[parameters('{name}')]" for name in known], parameters=known)
@@ -497,10 +494,7 @@ def test_parameters_are_read_as_their_type_says(tmp_path: Path) -> None:
     for wrong, words in (
         ({"number": "x"}, "'x' is no int"),
         ({"other": "x"}, "no parameter 'other'"),
-        ({"number": "11"}, "parameters.number: maxValue is 10"),
-        ({"number": "0"}, "parameters.number: minValue is 1"),
-        ({"text": ""}, "parameters.text: minLength is 1"),
-        ({"list": "[1, 2, 3]"}, "parameters.list: maxLength is 2"),
+        ({"number": "3"}, r"parameters.number: the value is none of: \[1, 2\]"),
     ):
         with pytest.raises(CommandFailed, match=words):
             read(tmp_path, text, wrong)
