@@ -10,8 +10,7 @@ import click
 
 from cli.deployment import Deployment, topic_path
 from cli.failure import REFUSED, CommandFailed
-from cli.narration import counted
-from cli.terminal import Found, printable
+from cli.terminal import Found, counted, printable
 
 _MOST_NAMED = 5
 

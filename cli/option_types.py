@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from cli.filter_expression import HINT, parse_filter_expression
+from cli.subscription.filter_expression import HINT, parse_filter_expression
 from shared.subscriptions.request_limits import parse_limit
 
 EVENT_GRID, CLOUD_EVENTS = "EventGridSchema", "CloudEventSchemaV1_0"

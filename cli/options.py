@@ -15,7 +15,7 @@ import click
 
 from cli.deployment import DEFAULT_SCOPE, Deployment, entra_token
 from cli.failure import CommandFailed
-from cli.known_locally import DEFAULT_URL, deployment_url, find_local, local_key
+from cli.local.known_locally import DEFAULT_URL, deployment_url, find_local, local_key
 from cli.option_types import SINCE, WholeNumber
 from cli.terminal import Found, print_json, say
 

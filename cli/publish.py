@@ -14,11 +14,10 @@ import click
 
 from cli.deployment import Deployment, topic_path
 from cli.failure import CommandFailed
-from cli.narration import counted
 from cli.option_types import CLOUD_EVENTS, EVENT_GRID, SchemaName
 from cli.options import prints_found
 from cli.output import Console
-from cli.terminal import Found, printable, say
+from cli.terminal import Found, counted, printable, say
 from shared.clip import clip
 from shared.events.data_plane import CUSTOM, NAMESPACE
 

@@ -15,12 +15,12 @@ from rich.text import Text
 from cli.deleting import asks_first, confirm
 from cli.deployment import Deployment
 from cli.failure import REFUSED, CommandFailed
-from cli.narration import counted, replay_state
+from cli.local.narration import replay_state
 from cli.option_types import WholeNumber
 from cli.options import chooses_dead_letters, prints_found, span_members
 from cli.output import Console, moment, print_table
 from cli.program import CommandGroup
-from cli.terminal import Found, printable, say
+from cli.terminal import Found, counted, printable, say
 
 _POLL = 1.0  # seconds
 _STALLED = 900  # polls; a host that is killed holds its step for up to ten minutes

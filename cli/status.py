@@ -11,10 +11,9 @@ import click
 
 from cli.deployment import Deployment
 from cli.failure import REFUSED, CommandFailed
-from cli.narration import counted
 from cli.options import prints_found
 from cli.output import moment, print_table
-from cli.terminal import Found, printable, say
+from cli.terminal import Found, counted, printable, say
 from cli.timeline import span
 
 Trouble = Mapping[str, Any]  # as ``status/topics`` answers it

@@ -14,7 +14,7 @@ from cli.option_types import CLOUD_EVENTS, EVENT_GRID, NAME_VALUE, SchemaName, W
 from cli.options import prints_found
 from cli.output import print_table
 from cli.program import CommandGroup
-from cli.subscription_document import given
+from cli.subscription.document import given
 from cli.terminal import Found
 
 _adds_tags = click.option("--tag", "tags", type=NAME_VALUE, multiple=True, help="Add a tag.")

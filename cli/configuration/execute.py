@@ -14,8 +14,8 @@ from cli.configuration.planning import CONSENT, Action, Change, faults_of, warni
 from cli.configuration.resources import ResourceId, WantedResource
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
-from cli.stored_subscription import new_secret
-from cli.subscription_document import gets_secret
+from cli.subscription.document import gets_secret
+from cli.subscription.stored import new_secret
 
 _AT_ONCE = 8  # a handshake can take a minute and a half
 _SETTING = "PUSHGRID_LOCAL_SHORTCUTS"  # named by a deployment that refuses fixed keys

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cli.deployment import Deployment
-from cli.local_deployment import HOME
+from cli.local.local_deployment import HOME
 from cli.readings import Readings
 from devhost.process import RunningHost
 from testbed.arm import ADMIN_KEY

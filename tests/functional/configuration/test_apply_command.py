@@ -77,7 +77,7 @@ def test_a_consent_that_is_still_pending_is_told_each_time(
     assert second == (0, [f"= {crm}", warning, nothing], "")
 
 
-LOST = {"deadLetterDestination": dead_letter()}
+LOST: Any = {"deadLetterDestination": dead_letter()}
 OF_TOPIC = {"topics": {"orders": {"eventSubscriptions": {"crm": hook(**LOST)}}}}
 OF_NAMESPACE = {
     "namespaces": {"shop": {"topics": {"orders": {"eventSubscriptions": {"crm": push(**LOST)}}}}}

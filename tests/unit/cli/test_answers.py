@@ -18,8 +18,8 @@ import requests
 
 from cli import options
 from cli.answers import document_of
-from cli.local_deployment import HOME
-from cli.subscription_document import gets_secret
+from cli.local.local_deployment import HOME
+from cli.subscription.document import gets_secret
 from tests.commands import Run, runner
 from tests.serving import serving
 

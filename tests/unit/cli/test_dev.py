@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from cli import dev
-from cli.known_locally import LocalDeployment, find_local, local_key, recorded
-from cli.local_deployment import ADMIN_KEY, HOME
-from cli.narration import NarratedLine
+from cli.local import dev
+from cli.local.known_locally import LocalDeployment, find_local, local_key, recorded
+from cli.local.local_deployment import ADMIN_KEY, HOME
+from cli.local.narration import NarratedLine
+from cli.local.screen import Screen
 from cli.program import main
-from cli.screen import Screen
 
 DELIVERED = NarratedLine(
     "delivered", "orders/crm", "attempt 1: 200 in 12 ms", "e-1", {"event": "x"}
@@ -103,9 +103,8 @@ def test_programs_get_a_document_in_each_line(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize("as_json", [False, True])
 def test_it_knows_when_nobody_reads(*, as_json: bool) -> None:
     """As after `pushgrid dev | head`: the host must not wait for a reader, and dev ends."""
-    program = (
-        f"from cli.screen import Screen; s = Screen(as_json={as_json}); s.say('x'); s.say('y')"
-    )
+    screen = f"from cli.local.screen import Screen; s = Screen(as_json={as_json})"
+    program = f"{screen}; s.say('x'); s.say('y')"
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer) as unread:

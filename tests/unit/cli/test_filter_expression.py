@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.filter_expression import HELP, parse_filter_expression
+from cli.subscription.filter_expression import HELP, parse_filter_expression
 from shared.arm.filter_codec import parse_filter
 from shared.arm.sections import root_section
 from shared.events.topic import InputSchema

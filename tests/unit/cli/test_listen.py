@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli.listen import Script, _as_text, _forward
+from cli.local.listen import Script, _as_text, _forward
 from shared.events.literals import dumps
 from testbed.subscriber import Push, answers, running_subscriber
 from tests.commands import Run

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cli.narration import narrate
+from cli.local.narration import narrate
 
 AT = "12:00:00.000"
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cli.status import hold_text
-from cli.subscription_actions import lines_of_test
+from cli.subscription.actions import lines_of_test
 from cli.timeline import state_text
 from pushgrid.testing.memory import START
 from shared.engine.operations.subscription_state import _OF_SUBSCRIPTION, _OF_TOPIC

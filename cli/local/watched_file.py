@@ -12,7 +12,7 @@ from cli.configuration import Action, Change, carry_out, plan, read_configuratio
 from cli.configuration.resources import Configuration, ResourceId
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
-from cli.narration import NarratedLine
+from cli.local.narration import NarratedLine
 from devhost.azurite import ACCOUNT
 
 _NAMES = ("pushgrid.json", "pushgrid.yaml", "pushgrid.yml")

@@ -15,9 +15,8 @@ from cli.options import names_subscription, prints_found
 from cli.output import moment, print_table
 from cli.program import CommandGroup
 from cli.status import Hold, hold_text
-from cli.stored_subscription import consent_text, missing_container, new_secret
-from cli.subscription_actions import ACTIONS
-from cli.subscription_document import (
+from cli.subscription.actions import ACTIONS
+from cli.subscription.document import (
     SubscriptionOptions,
     changes,
     destination_of,
@@ -25,7 +24,8 @@ from cli.subscription_document import (
     subscription_document,
     topic_of,
 )
-from cli.subscription_options import FILTERS, describes_subscription, told_by_options
+from cli.subscription.options import FILTERS, describes_subscription, told_by_options
+from cli.subscription.stored import consent_text, missing_container, new_secret
 from cli.terminal import Found, say
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from rich.text import Text
 
-from cli.narration import PAUSED, NarratedLine, counted, narrate, narrates_wait
+from cli.local.narration import PAUSED, NarratedLine, narrate, narrates_wait
 from cli.output import Console
-from cli.terminal import printable_json
+from cli.terminal import counted, printable_json
 
 _STYLES = {
     "applied": "cyan",

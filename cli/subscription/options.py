@@ -11,7 +11,6 @@ from typing import Any
 import click
 
 from cli.failure import CommandFailed
-from cli.filter_expression import HELP
 from cli.option_types import (
     CLOUD_EVENTS,
     CUSTOM_INPUT,
@@ -25,7 +24,8 @@ from cli.option_types import (
     request_limit,
 )
 from cli.options import with_options
-from cli.subscription_document import OWN_ATTRIBUTES, destination_of
+from cli.subscription.document import OWN_ATTRIBUTES, destination_of
+from cli.subscription.filter_expression import HELP
 
 FILTERS = "\b\n" + HELP.strip().replace("\n\n", "\n\n\b\n")  # below the options
 # By the member at fault, in lower case; what follows a comma is the unit of the document.

@@ -15,11 +15,11 @@ import click
 
 from cli.deployment import Deployment
 from cli.failure import REFUSED, CommandFailed
-from cli.local_deployment import LocalRun, own_settings, running_deployment
+from cli.local.local_deployment import LocalRun, own_settings, running_deployment
+from cli.local.screen import Screen
+from cli.local.watched_file import WatchedFile
 from cli.option_types import NAME_VALUE, NumberRange, WholeNumber
-from cli.screen import Screen
 from cli.topics import ensure_topic
-from cli.watched_file import WatchedFile
 from devhost.errors import HostError
 from devhost.http.server import LOOPBACK, reserved_port
 from devhost.settings import STORAGE

@@ -17,10 +17,10 @@ import requests
 
 from cli.deployment import Deployment, cause, subscription_path
 from cli.failure import REFUSED, CommandFailed
-from cli.known_locally import is_local
+from cli.local.known_locally import is_local
 from cli.option_types import WholeNumber
 from cli.options import calls_deployment
-from cli.subscription_document import SubscriptionOptions, subscription_document
+from cli.subscription.document import SubscriptionOptions, subscription_document
 from cli.terminal import print_json_text, printable_json, say
 from shared.events.literals import dumps, loads
 from testbed.ending import end_on_signals
