@@ -91,37 +91,6 @@ def test_a_template_that_bicep_compiled() -> None:
     assert [each.place.line for each in found.resources if "audit" in each.id.name] == [157]
 
 
-def test_a_queue_of_the_template_is_a_destination(tmp_path: Path) -> None:
-    """What makes the account and its queue is left out."""
-    account, queue = "[resourceId('Microsoft.Storage/storageAccounts', 'shop')]", "orders-in"
-    storage = "Microsoft.Storage/storageAccounts"
-    properties = {
-        "resourceId": account,
-        "queueName": "[last(split('shop/default/orders-in', '/'))]",
-        "queueMessageTimeToLiveInSeconds": "[mul(2, 3600)]",
-    }
-    destination = {"endpointType": "StorageQueue", "properties": properties}
-
-    found = read(
-        tmp_path,
-        template(
-            {"type": f"{storage}/queueServices/queues", "name": f"shop/default/{queue}"},
-            {"type": TOPIC, "name": "orders"},
-            {"type": NESTED, "name": "orders/crm", "properties": {"destination": destination}},
-        ),
-    )
-
-    assert names(found) == ["orders", "orders/crm"]
-    assert found.resources[1].document["properties"]["destination"]["properties"] == {
-        "resourceId": f"{_GROUP}/providers/{storage}/shop",
-        "queueName": queue,
-        "queueMessageTimeToLiveInSeconds": 7200,
-    }
-    assert [each.partition(",")[0] for each in found.left_out] == [
-        f"{storage}/queueServices/queues"
-    ]
-
-
 def test_what_a_condition_turns_off_is_not_there() -> None:
     parameters = {"receivers": [], "environment": "production"}
 
@@ -143,77 +112,70 @@ def module(**inner: Any) -> dict[str, Any]:
 _LOOPED = "[format('{0}/{1}', 'orders', variables('names')[copyIndex('all')])]"
 
 
+_STORAGE, _SYSTEM = "Microsoft.Storage/storageAccounts", "Microsoft.EventGrid/systemTopics"
+_IN_ORDERS = "topics/orders/eventSubscriptions/crm"
+_OF_ACCOUNT = f"{_STORAGE}/acct/providers/Microsoft.EventGrid/eventSubscriptions/crm"
+_OF_SYSTEM_TOPIC = "systemTopics/blobs/eventSubscriptions/crm"
+
+
 @pytest.mark.parametrize(
-    "found",
+    ("found", "path"),
     [
-        resource(NESTED, "orders/crm"),
-        resource(NESTED.upper(), "[concat('orders', '/', 'crm')]"),
-        resource(TOPIC, "orders", resources=[resource("eventSubscriptions", "crm")]),
-        resource(TOPIC, "orders", resources=[resource(NESTED, "orders/crm")]),
-        resource(f"{TOPIC}/providers/eventSubscriptions", "orders/Microsoft.EventGrid/crm"),
-        resource(
-            TOPIC,
-            "orders",
-            resources=[resource("providers/eventSubscriptions", "Microsoft.EventGrid/crm")],
+        (resource(NESTED, "orders/crm"), _IN_ORDERS),
+        (resource(NESTED.upper(), "[concat('orders', '/', 'crm')]"), _IN_ORDERS),
+        (
+            resource(TOPIC, "orders", resources=[resource("eventSubscriptions", "crm")]),
+            _IN_ORDERS,
         ),
-        resource(EXTENSION, "crm", scope="Microsoft.EventGrid/topics/orders"),
-        resource(EXTENSION, "crm", scope=f"[resourceId('{TOPIC}', 'orders')]"),
-        module(resources=[resource(NESTED, "[variables('whole')]")]),
-        resource(NESTED, _LOOPED, copy={"name": "all", "count": 1}),
+        (resource(TOPIC, "orders", resources=[resource(NESTED, "orders/crm")]), _IN_ORDERS),
+        (
+            resource(f"{TOPIC}/providers/eventSubscriptions", "orders/Microsoft.EventGrid/crm"),
+            _IN_ORDERS,
+        ),
+        (
+            resource(
+                TOPIC,
+                "orders",
+                resources=[resource("providers/eventSubscriptions", "Microsoft.EventGrid/crm")],
+            ),
+            _IN_ORDERS,
+        ),
+        (resource(EXTENSION, "crm", scope="Microsoft.EventGrid/topics/orders"), _IN_ORDERS),
+        (resource(EXTENSION, "crm", scope=f"[resourceId('{TOPIC}', 'orders')]"), _IN_ORDERS),
+        (module(resources=[resource(NESTED, "[variables('whole')]")]), _IN_ORDERS),
+        (resource(NESTED, _LOOPED, copy={"name": "all", "count": 1}), _IN_ORDERS),
+        (resource(EXTENSION, "crm", scope=f"[resourceId('{_STORAGE}', 'acct')]"), _OF_ACCOUNT),
+        (resource(EXTENSION, "crm", scope=f"[toLower('{_STORAGE}/acct')]"), _OF_ACCOUNT),
+        (
+            resource(f"{_STORAGE}/providers/eventSubscriptions", "acct/Microsoft.EventGrid/crm"),
+            _OF_ACCOUNT,
+        ),
+        (resource(f"{_SYSTEM}/eventSubscriptions", "blobs/crm"), _OF_SYSTEM_TOPIC),
     ],
     ids=str,
 )
-def test_a_subscription_is_found_in_every_form(tmp_path: Path, found: dict[str, Any]) -> None:
+def test_a_subscription_is_found_in_every_form(
+    tmp_path: Path, found: dict[str, Any], path: str
+) -> None:
     variables = {"names": ["crm"], "whole": "orders/crm"}
 
     configuration = read(tmp_path, template(found, variables=variables))
 
-    assert configuration.resources[-1].id.path == "topics/orders/eventSubscriptions/crm"
+    assert configuration.resources[-1].id.path == path
     assert configuration.left_out == ()
 
 
-_STORAGE = "Microsoft.Storage/storageAccounts"
+def test_a_system_topic_is_read_and_its_account_left_out(tmp_path: Path) -> None:
+    properties = {"source": f"[resourceId('{_STORAGE}', 'acct')]"}
+    blobs = resource(_SYSTEM, "blobs", properties=properties)
 
+    found = read(tmp_path, template(resource(_STORAGE, "acct"), blobs))
 
-@pytest.mark.parametrize(
-    "extension",
-    [
-        resource(EXTENSION, "crm", scope=f"{_STORAGE}/acct"),
-        resource(EXTENSION, "crm", scope=f"[resourceId('{_STORAGE}', 'acct')]"),
-        resource(EXTENSION, "crm", scope=f"[toLower('{_STORAGE}/acct')]"),
-        resource(f"{_STORAGE}/providers/eventSubscriptions", "acct/Microsoft.EventGrid/crm"),
-    ],
-    ids=str,
-)
-def test_a_storage_account_is_a_scope_in_every_form(
-    tmp_path: Path, extension: Mapping[str, Any]
-) -> None:
-    found = read(tmp_path, template(resource(_STORAGE, "acct"), extension))
-
-    assert [each.id.path for each in found.resources] == [
-        f"{_STORAGE}/acct/providers/Microsoft.EventGrid/eventSubscriptions/crm"
+    source = f"{_GROUP}/providers/{_STORAGE}/acct"
+    assert [(each.id.path, each.document["properties"]) for each in found.resources] == [
+        ("systemTopics/blobs", {"source": source})
     ]
     assert [each.split(",")[0] for each in found.left_out] == [_STORAGE]
-
-
-def test_a_system_topic_is_read_with_its_subscriptions(tmp_path: Path) -> None:
-    kind = "Microsoft.EventGrid/systemTopics"
-    properties = {"source": f"[resourceId('{_STORAGE}', 'acct')]"}
-
-    found = read(
-        tmp_path,
-        template(
-            {"type": kind, "name": "blobs", "properties": properties},
-            {"type": f"{kind}/eventSubscriptions", "name": "blobs/crm"},
-        ),
-    )
-
-    assert [each.id.path for each in found.resources] == [
-        "systemTopics/blobs",
-        "systemTopics/blobs/eventSubscriptions/crm",
-    ]
-    source = f"{_GROUP}/providers/{_STORAGE}/acct"
-    assert found.resources[0].document["properties"] == {"source": source}
 
 
 @pytest.mark.parametrize(
@@ -547,26 +509,21 @@ def test_no_value_anywhere_in_a_template_does_harm(tmp_path: Path) -> None:
 def test_modules_in_a_loop_know_their_parameters_and_outputs(tmp_path: Path) -> None:
     inner = {
         "parameters": {"name": {"type": "string"}},
-        "resources": [{"type": TOPIC, "name": "[parameters('name')]"}],
+        "resources": [resource(TOPIC, "[parameters('name')]")],
         "outputs": {"name": {"type": "string", "value": "[parameters('name')]"}},
     }
-    module = {
-        "type": "Microsoft.Resources/deployments",
-        "copy": {"name": "each", "count": 2},
-        "name": "[format('module-{0}', copyIndex())]",
-        "properties": {
-            "expressionEvaluationOptions": {"scope": "inner"},
-            "parameters": {"name": {"value": "[format('topic-{0}', copyIndex())]"}},
-            "template": inner,
-        },
+    properties = {
+        "expressionEvaluationOptions": {"scope": "inner"},
+        "parameters": {"name": {"value": "[format('topic-{0}', copyIndex())]"}},
+        "template": inner,
     }
-    own = "[format('{0}/crm', reference('modules[1]').outputs.name.value)]"
-    by_id = (
-        "[reference(resourceId('Microsoft.Resources/deployments', 'module-0')).outputs.name.value]"
-    )
+    loop = {"name": "each", "count": 2}
+    name, kind = "[format('module-{0}', copyIndex())]", "Microsoft.Resources/deployments"
+    by_name = "[format('{0}/crm', reference('modules[1]').outputs.name.value)]"
+    by_id = f"[reference(resourceId('{kind}', 'module-0')).outputs.name.value]"
     resources = {
-        "modules": module,
-        "crm": {"type": NESTED, "name": own, "properties": {"labels": [by_id]}},
+        "modules": resource(kind, name, copy=loop, properties=properties),
+        "crm": resource(NESTED, by_name, properties={"labels": [by_id]}),
     }
     text = json.dumps({"$schema": _SCHEMA, "languageVersion": "2.0", "resources": resources})
 
