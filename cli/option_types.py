@@ -1,4 +1,4 @@
-"""Defines the types of options: what their texts mean, and what is said of others."""
+"""Defines the types of options: how their texts are parsed, and the errors of wrong ones."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ParsedText(click.ParamType[Any]):
 
 
 class WholeNumber(click.IntRange):
-    """A whole number in a range; what is none is told with the range."""
+    """A whole number in a range, which its errors name."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return an int."""
@@ -48,7 +48,7 @@ class WholeNumber(click.IntRange):
 
 
 class NumberRange(click.FloatRange):
-    """A number in a range; what is none is told with the range."""
+    """A number in a range, which its errors name."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return a float."""
@@ -56,11 +56,9 @@ class NumberRange(click.FloatRange):
             found = super().convert(value, param, ctx)
         except click.BadParameter:
             found = nan
-        return (
+        if isnan(found):
             self.fail(f"'{value}' is not a number {_bounds(self)}", param, ctx)
-            if isnan(found)
-            else found
-        )
+        return found
 
 
 def _bounds(numbers: click.IntRange | click.FloatRange) -> str:

@@ -17,10 +17,10 @@ class Found(NamedTuple):
     exit_code: int = 0
 
 
-def counted(count: int, noun: str) -> str:
-    """Return *count* and its noun: ``1 event``, ``2 deliveries``."""
+def counted(count: int, noun: str, form: str = "d") -> str:
+    """Return *count*, in a *form* of the format language, and its noun: ``2 deliveries``."""
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{count} {noun if count == 1 else plural}"
+    return f"{count:{form}} {noun if count == 1 else plural}"
 
 
 def printable(text: str) -> str:

@@ -55,7 +55,7 @@ def show(deployment: Deployment, name: str) -> Found:
     """
     Show the ARM document of a topic.
 
-    That of system-ACCOUNT is the storage account's.
+    For system-ACCOUNT, it is that of the storage account.
     """
     return Found(deployment.get(topic_path(name).removesuffix("/providers/Microsoft.EventGrid")))
 
@@ -105,7 +105,7 @@ def create(
     """
     Create a topic, and print its endpoint and how to get its key.
 
-    A namespace of NAMESPACE.TOPIC is created as well if there is none.
+    For NAMESPACE.TOPIC, a missing namespace is created as well.
     """
     namespace, dot, _ = name.partition(".")
     if dot:

@@ -176,7 +176,7 @@ def idle_hour() -> dict[str, float]:
     """
     Return the storage operations of an hour in which nothing is published.
 
-    Of each queue but `waiting` only the dead-letter timer asks; it runs as often as deployed.
+    Only the dead-letter timer polls the queues other than `waiting`, as often as it is deployed.
     """
     hour = measured().steps["idle hour"]
     runs = _DEAD_LETTER_RUNS / HOURS

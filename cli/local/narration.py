@@ -194,7 +194,7 @@ def _time_of_day(at: str) -> str:
     return datetime.fromisoformat(at).astimezone().isoformat(timespec="milliseconds")[11:21]
 
 
-# Each event of the log that is told: its kind, and what is said of it.
+# The log events that are narrated: their kind, and the text.
 _NARRATED: dict[str, tuple[str, Callable[[Entry], str | None]]] = {
     "event.published": ("published", _published),
     "publish.refused": ("refused", _refused),

@@ -73,10 +73,10 @@ class Screen:
 
     def _without_repeats(self, activity: NarratedLine) -> NarratedLine | None:
         """
-        Return what is told of *activity*: a hold when it begins and when it ends.
+        Return what to print of *activity*: of a hold only its beginning and its end.
 
-        In between its events are only counted. A hold that began in another process, or before this
-        one, is told when the first event meets it.
+        In between its events are counted. A hold that began in another process, or before this one,
+        is printed when the first event meets it.
         """
         entry = activity.entry
         held = self._held.setdefault(activity.about, {})

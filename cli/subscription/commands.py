@@ -77,7 +77,7 @@ def show(deployment: Deployment, topic: str, name: str) -> Found:
     """
     Show the ARM document of an event subscription.
 
-    That it is paused or held is told on standard error.
+    A pause or a hold is reported on standard error.
     """
     document = deployment.get(subscription_path(topic, name))
     if hold := _hold(document, _read_holds(deployment), deployment.system_topics()):
@@ -141,8 +141,8 @@ def update(deployment: Deployment, topic: str, name: str, show_json: bool, **giv
     """
     Change an event subscription; what is not given stays as it is.
 
-    --event-types, --filter and --label replace those that there are. A header replaces the one of
-    its name. An empty value removes: --filter '', --dead-letter-container '', --header NAME=.
+    --event-types, --filter and --label replace the existing ones. A header replaces the one of its
+    name. An empty value removes: --filter '', --dead-letter-container '', --header NAME=.
     'rotate' changes the secret that signs deliveries without a delivery refused.
     """
     path = subscription_path(topic, name)
