@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
@@ -75,7 +75,7 @@ def _at_once(carry: Callable[[Change], Change], changes: Sequence[Change]) -> It
     try:
         for thread in threads:
             thread.start()
-        yield from (result.result() for result in results)
+        yield from map(_awaited, results)
     except Exception:
         left.clear()
         for thread in threads:
@@ -83,6 +83,12 @@ def _at_once(carry: Callable[[Change], Change], changes: Sequence[Change]) -> It
         raise
     finally:
         left.clear()
+
+
+def _awaited(result: Future[Change]) -> Change:
+    while not result.done():
+        wait([result], 1.0)  # seconds: a Ctrl-C just before an endless wait would be lost
+    return result.result()
 
 
 def _put(deployment: Deployment, change: Change, resource: WantedResource) -> Change:
