@@ -21,21 +21,13 @@ from cli.failure import CommandFailed
 from cli.option_types import NumberRange
 from cli.options import calls_deployment, prints_json
 from cli.output import Console, as_table, moment, print_parts
-from cli.readings import Failure, Reading, Readings
+from cli.readings import COUNTED, Failure, Reading, Readings
 from cli.status import queue_rows, trouble_row, waiting_text
 from cli.terminal import print_json
 from cli.timeline import about_text, said
 
 _Found = Reading | CommandFailed  # a reading, or why there is none
 _Parts = list[Table | Text]
-_COUNTED = {
-    "published": "PUBLISHED",
-    "delivered": "DELIVERED",
-    "failed": "FAILED ATTEMPTS",
-    "deadLettered": "DEAD-LETTERED",
-    "dropped": "DROPPED",
-}
-
 _TROUBLES = 20  # that are shown
 _CUT = ("EVENT", "BECAUSE OF")  # columns that give way
 _RECORDED_WITHIN = timedelta(seconds=15)  # of its time: the next attempt, if it fails
@@ -134,7 +126,7 @@ def parts_of(found: _Found, url: str) -> _Parts:
         f"\n  {waiting_text(found.found.waiting)}",
     )
     counts: list[dict[str, object]] = [
-        {"EVENTS": row, **{words: f"{values[name]:{form}}" for name, words in _COUNTED.items()}}
+        {"EVENTS": row, **{words: f"{values[name]:{form}}" for name, (_, words) in COUNTED.items()}}
         for row, values, form in (("a second", rates, ".2f"), ("in total", found.totals, ".0f"))
         if values
     ]
