@@ -16,9 +16,8 @@ from tests.commands import Run
         for answers, wrong in (("x", "x"), ("199", "199"), ("200,600", "600"), ("200,", ""))
     ]
     + [
-        ("--answer=999", "--answer: '999' is not a final status code"),
-        ("--answer=200 --answers=503", "--answer and --answers exclude each other"),
-        ("--answer=200 --forward-to=http://a.test", "--forward-to: the endpoint answers"),
+        ("--answer=999", "--answers: '999' is not a final status code"),
+        ("--answer=503 --forward-to=http://a.test", "--forward-to: the endpoint answers"),
         ("--forward-to=a.test", "--forward-to must begin with http:// or https://"),
     ],
 )
