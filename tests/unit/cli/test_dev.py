@@ -16,7 +16,7 @@ from cli.local.known_locally import LocalDeployment, find_local, local_key, reco
 from cli.local.local_deployment import ADMIN_KEY, HOME
 from cli.local.narration import NarratedLine
 from cli.local.screen import Screen
-from cli.program import main
+from tests.commands import Run
 
 DELIVERED = NarratedLine(
     "delivered", "orders/crm", "attempt 1: 200 in 12 ms", "e-1", {"event": "x"}
@@ -41,42 +41,34 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("options", "contents", "code", "words"),
+    ("options", "contents", "words"),
     [
-        ((), '{"topics": [', 2, "pushgrid.json:1: "),
-        ((), '{"topic": {}}', 2, "pushgrid.json:1: "),
-        (("--file", "none.json"), None, 2, "none.json"),
-        (("--env", "AzureWebJobsStorage=x"), None, 2, "see --data"),
-        (("--env", "nothing"), None, 2, "write name=value"),
-        (("--time-scale", "0"), None, 2, "--time-scale"),
+        ((), '{"topics": [', "pushgrid.json:1: "),
+        ((), '{"topic": {}}', "pushgrid.json:1: "),
+        (("--file", "none.json"), None, "none.json"),
+        (("--env", "AzureWebJobsStorage=x"), None, "see --data"),
     ],
 )
 def test_a_wrong_command_starts_nothing(
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    options: tuple[str, ...],
-    contents: str | None,
-    code: int,
-    words: str,
+    folder: Path, run: Run, options: tuple[str, ...], contents: str | None, words: str
 ) -> None:
     if contents:
         (folder / "pushgrid.json").write_text(contents)
 
-    assert main(["dev", *options]) == code
+    found = run("dev", *options)
 
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert words in err
+    assert (found.code, found.out, found.err.count("\n")) == (2, "", 1)
+    assert words in found.err
 
 
-def test_a_port_in_use_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_in_use_is_named(run: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 
-        assert main(["dev", "--port", str(port)]) == 1
+        found = run("dev", "--port", str(port))
 
     said = f"pushgrid: port {port} is in use: choose another with --port\n"
-    assert capsys.readouterr() == ("", said)
+    assert found == (1, "", said)
 
 
 def test_people_get_lines_without_colour_where_there_is_no_terminal(
@@ -192,22 +184,18 @@ def test_a_time_scale_stands_beside_each_wait_that_it_divides(
     assert told == ["20", "", "20", "", "20", ""]
 
 
-def test_a_key_is_found_by_its_url_while_the_deployment_runs(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    running = LocalDeployment("http://127.0.0.1:7079", "k")
-    command = ["admin-key", "--url", "http://localhost:7079/"]
+def test_a_key_is_found_by_its_url_while_the_deployment_runs(run: Run) -> None:
+    command = ("admin-key", "--url", "http://localhost:7079/")
 
-    with recorded(running) as path:
-        assert main(command) == 0
+    with recorded(LocalDeployment("http://127.0.0.1:7079", "k")) as path:
+        assert run(*command) == (0, "k\n", "")
         assert find_local("http://127.0.0.1:7072") is None
         assert find_local("http://shop.example:7079") is None
         assert find_local("http://[::1].shop.example:7079") is None
         assert path.stat().st_mode & 0o777 == 0o600
-    assert main(command) == 1
+    ended = run(*command)
 
-    out, err = capsys.readouterr()
-    assert (out, "'pushgrid dev' records its own" in err) == ("k\n", True)
+    assert (ended.code, "'pushgrid dev' records its own" in ended.err) == (1, True)
 
 
 def test_a_key_is_that_of_the_nearest_settings(folder: Path) -> None:

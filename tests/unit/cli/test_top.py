@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 import requests
@@ -18,7 +17,7 @@ from cli.deployment import Deployment
 from cli.failure import CommandFailed
 from cli.program import main
 from cli.readings import Readings
-from tests.unit.cli.conftest import URL
+from tests.unit.cli.conftest import URL, Answer
 
 HOLD = {
     "topic": "orders",
@@ -83,18 +82,14 @@ class Scripted:
     troubles: list[dict[str, Any]] = field(default_factory=lambda: [TROUBLE])
     is_away: bool = False
 
-    def request(self, method: str, url: str, **options: Any) -> requests.Response:
-        assert method == "GET"
+    def answer(self, path: str, query: dict[str, Any]) -> tuple[int, object]:
         if self.is_away:
             raise requests.ConnectionError("Connection refused")
-        answer = requests.Response()
-        answer.status_code = self.status
-        answer._content = self._body(urlsplit(url).path, options.get("params") or {}).encode()
-        return answer
+        return self.status, self._body(path, query)
 
-    def _body(self, path: str, query: dict[str, str]) -> str:
+    def _body(self, path: str, query: dict[str, Any]) -> object:
         if path == "/status/health":
-            return json.dumps(HEALTH)
+            return HEALTH
         if path == "/status/metrics":
             return self._metrics()
         if path == "/status/topics":
@@ -103,11 +98,11 @@ class Scripted:
                 {"name": each["topic"], "subscriptions": [{**each, "name": each["subscription"]}]}
                 for each in self.holds
             ]
-            return json.dumps({"waiting": waiting, "troubles": self.troubles, "value": topics})
+            return {"waiting": waiting, "troubles": self.troubles, "value": topics}
         *_, subscription, last = path.split("/")
         assert last == "failures"
         self.asked.append((subscription, query["since"][11:19]))
-        return json.dumps({"value": self.failures})
+        return {"value": self.failures}
 
     def _metrics(self) -> str:
         name = "pushgrid_delivery_attempt_fail_total"
@@ -131,9 +126,9 @@ def shown(width: int = 200) -> list[str]:
 
 
 @pytest.fixture
-def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
+def scripted(answer_with: Callable[[Answer], None]) -> Scripted:
     scripted = Scripted()
-    monkeypatch.setattr(requests, "request", scripted.request)
+    answer_with(scripted.answer)
     return scripted
 
 
