@@ -127,6 +127,15 @@ def _since(text: str) -> datetime:
         raise ValueError(message) from None
 
 
+def _iso_time(text: str) -> str:
+    try:
+        if text:
+            datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"'{text}' is not a time: write 2027-01-31T00:00:00Z") from None
+    return text
+
+
 def _name_value(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
@@ -147,6 +156,8 @@ DURATION = ParsedText("time", _duration)
 QUEUE_TIME = ParsedText("time", lambda text: _FOREVER if text == "forever" else _duration(text))
 #: A time ago, such as ``6h``, or a time of ISO 8601; gives a datetime in UTC.
 SINCE = ParsedText("time", _since)
+#: A time of ISO 8601, or an empty text.
+ISO_TIME = ParsedText("time", _iso_time)
 #: A pair of texts written as ``name=value``.
 NAME_VALUE = ParsedText("name=value", _name_value)
 #: A filter such as ``data.total > 10``; gives the ARM form of an advanced filter.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from typing import Any
 
 import click
@@ -17,6 +16,7 @@ from cli.option_types import (
     DURATION,
     EVENT_GRID,
     FILTER_EXPRESSION,
+    ISO_TIME,
     NAME_VALUE,
     QUEUE_TIME,
     SchemaName,
@@ -51,16 +51,6 @@ _OPTIONS = {
 }
 _ATTRIBUTES = "deliveryattributemappings"
 _MEMBER = re.compile(r"(\w+)(?:\[(\d+)\])?")
-
-
-def _moment(_: click.Context, __: click.Parameter, given: str | None) -> str | None:
-    if given:
-        try:
-            datetime.fromisoformat(given)
-        except ValueError:
-            example = "write 2027-01-31T00:00:00Z"
-            raise click.BadParameter(f"'{given}' is not a time: {example}") from None
-    return given
 
 
 def _event_types(_: click.Context, __: click.Parameter, given: Sequence[str]) -> Sequence[str]:
@@ -183,8 +173,7 @@ describes_subscription = with_options(
     click.option("--label", "labels", multiple=True, help="Add a label."),
     click.option(
         "--expires",
-        callback=_moment,
-        metavar="TIME",
+        type=ISO_TIME,
         help="When it ends: 2027-01-31T00:00:00Z.",
     ),
     click.option("--show-json", is_flag=True, help="Print the ARM document instead of sending it."),
