@@ -124,10 +124,6 @@ def _unique_string(*values: str) -> str:
     return base64.b32encode(digest).decode().lower()[:13]
 
 
-def _guid(*values: str) -> str:
-    return str(uuid.uuid5(uuid.NAMESPACE_OID, "|".join(map(text_of, values))))
-
-
 def _join(values: Sequence[Any], delimiter: str) -> str:
     check_size(len(values) * len(delimiter))
     return delimiter.join(map(text_of, values))
@@ -185,29 +181,11 @@ def _contains(container: Any, item: Any) -> bool:
     return (text_of(item) if isinstance(container, str) else item) in container
 
 
-def _equals(one: Any, other: Any) -> bool:
-    if isinstance(one, bool) != isinstance(other, bool):
-        return False
-    return bool(one == other)
-
-
-def _items(value: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [{"key": name, "value": value[name]} for name in sorted(value)]
-
-
-def _bool(value: Any) -> bool:
-    return value.lower() in {"true", "1"} if isinstance(value, str) else bool(value)
-
-
 def _try_get(value: Any, *keys: Any) -> Any:
     try:
         return reduce(lookup, keys, value)
     except ExpressionFault:
         return None
-
-
-def _substring(text: str, start: int, length: int | None = None) -> str:
-    return text[start:] if length is None else text[start : start + length]
 
 
 def _numbers(values: Sequence[Any]) -> Sequence[int]:
@@ -223,7 +201,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "array": lambda value: value if isinstance(value, list) else [value],
     "base64": lambda text: base64.b64encode(text.encode()).decode(),
     "base64tostring": lambda text: base64.b64decode(text).decode(),
-    "bool": _bool,
+    "bool": lambda value: value.lower() in {"true", "1"} if isinstance(value, str) else bool(value),
     "concat": _concat,
     "contains": _contains,
     "createarray": lambda *values: list(values),
@@ -231,17 +209,17 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "div": _of_numbers(lambda one, other: int(one / other)),
     "empty": lambda value: not value,
     "endswith": lambda text, end: text.lower().endswith(end.lower()),
-    "equals": _equals,
+    "equals": lambda one, other: isinstance(one, bool) == isinstance(other, bool) and one == other,
     "false": lambda: False,
     "first": lambda value: _element(value, 0),
     "flatten": lambda values: [each for value in values for each in value],
     "format": _format,
     "greater": lambda one, other: one > other,
     "greaterorequals": lambda one, other: one >= other,
-    "guid": _guid,
+    "guid": lambda *values: str(uuid.uuid5(uuid.NAMESPACE_OID, "|".join(map(text_of, values)))),
     "indexof": lambda text, part: text.lower().find(part.lower()),
     "int": int,
-    "items": _items,
+    "items": lambda value: [{"key": name, "value": value[name]} for name in sorted(value)],
     "join": _join,
     "json": json.loads,
     "last": lambda value: _element(value, -1),
@@ -265,7 +243,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "startswith": lambda text, start: text.lower().startswith(start.lower()),
     "string": text_of,
     "sub": _of_numbers(operator.sub),
-    "substring": _substring,
+    "substring": lambda text, start, length=None: text[start:][:length],
     "take": lambda value, count: value[: max(count, 0)],
     "tolower": lambda text: text.lower(),
     "toupper": lambda text: text.upper(),
