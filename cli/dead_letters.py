@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from cli.deployment import Deployment, subscription_path, topic_path
+from cli.deployment import Deployment, subscription_path
 from cli.failure import REFUSED, CommandFailed
 from cli.option_types import WholeNumber
 from cli.options import chooses_dead_letters, prints_found, shows_most, span_members
@@ -130,11 +130,10 @@ def _subscriptions(
     if topic and name:
         return [_Subscription(topic, name)]
     if topic:
-        documents = deployment.list(f"{topic_path(topic)}/eventSubscriptions")
+        documents = deployment.subscriptions(topic)
     else:
-        documents = deployment.list("eventSubscriptions")
-        for each in (*deployment.namespace_topics(), *deployment.system_topics()):
-            documents += deployment.list(f"{topic_path(each)}/eventSubscriptions")
+        topics = (*deployment.namespace_topics(), *deployment.system_topics())
+        documents = [*deployment.list("eventSubscriptions"), *deployment.subscriptions(*topics)]
     return [
         _Subscription(topic_of(each["id"]), each["name"])
         for each in documents

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import click
 
-from cli.deployment import Deployment, topic_path
+from cli.deployment import Deployment
 from cli.failure import REFUSED, CommandFailed
 from cli.terminal import Found, counted, printable
 
@@ -68,11 +68,7 @@ def delete(
 
 def subscriptions_of(deployment: Deployment, topics: Iterable[str]) -> Sequence[tuple[str, str]]:
     """Return topic and name of each event subscription of *topics*."""
-    return [
-        (topic, each["name"])
-        for topic in topics
-        for each in deployment.list(f"{topic_path(topic)}/eventSubscriptions")
-    ]
+    return [(topic, each["name"]) for topic in topics for each in deployment.subscriptions(topic)]
 
 
 def _losses(

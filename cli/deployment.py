@@ -47,6 +47,11 @@ class Deployment:
         """Return all members of a collection, page after page."""
         return [each for page in self.pages(path) for each in page["value"]]
 
+    def subscriptions(self, *topics: str) -> Sequence[Any]:
+        """Return the event subscriptions of topics."""
+        paths = (f"{topic_path(topic)}/eventSubscriptions" for topic in topics)
+        return [each for path in paths for each in self.list(path)]
+
     def namespace_topics(self) -> Sequence[str]:
         """Return the topics of all namespaces, as ``NAMESPACE.TOPIC``."""
         names = []

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from cli.deleting import Doomed, asks_first, delete
-from cli.deployment import Deployment, subscription_path, topic_path
+from cli.deployment import Deployment, subscription_path
 from cli.failure import REFUSED, CommandFailed
 from cli.options import names_subscription, prints_found
 from cli.output import moment, print_table
@@ -54,11 +54,10 @@ def list_subscriptions(deployment: Deployment, topic: str | None) -> Found:
     """
     system_topics = deployment.system_topics()
     if topic:
-        found = deployment.list(f"{topic_path(topic)}/eventSubscriptions")
+        found = deployment.subscriptions(topic)
     else:
-        found = deployment.list("eventSubscriptions")
-        for each in system_topics:
-            found += deployment.list(f"{topic_path(each)}/eventSubscriptions")
+        custom = deployment.list("eventSubscriptions")
+        found = [*custom, *deployment.subscriptions(*system_topics)]
 
     def show() -> None:
         holds = _read_holds(deployment)

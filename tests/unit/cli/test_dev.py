@@ -124,6 +124,7 @@ def test_a_pause_is_told_once_for_each_subscription(capsys: pytest.CaptureFixtur
     screen = Screen()
 
     held = {"event": "delivery.run", "held": 1, "held_until": "2026-02-09T12:00:40Z"}
+    logged(screen, event="hold.began", by="me", subscription="web")
     for subscription, why in (
         ("crm", "paused since 12:00"),
         ("crm", "paused since 12:00"),
@@ -131,15 +132,19 @@ def test_a_pause_is_told_once_for_each_subscription(capsys: pytest.CaptureFixtur
         ("crm", "probation"),
         ("crm", "paused since 12:00"),
         ("crm", "paused since 12:05"),
+        ("web", "paused since 12:00"),
+        ("web", "paused since 12:05"),
     ):
         logged(screen, **held, subscription=subscription, held_because=why)
 
     told = [line.split()[2:] for line in capsys.readouterr().out.splitlines()]
     assert [(each[0], each[-1]) for each in told] == [
+        ("orders/web", "resumed"),
         ("orders/crm", "12:00"),
         ("orders/erp", "12:00"),
         ("orders/crm", "probation"),
         ("orders/crm", "12:05"),
+        ("orders/web", "12:05"),
     ]
 
 
