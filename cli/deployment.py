@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
@@ -34,6 +34,11 @@ class Deployment:
     authorities: str | None = None  # a PEM file to verify it by, if other than the usual
     # Each call runs in what this returns.
     while_waiting: Callable[[], AbstractContextManager[object]] = nullcontext
+
+    @property
+    def quiet(self) -> Deployment:
+        """The same for a caller that shows itself what goes on."""
+        return replace(self, while_waiting=nullcontext)
 
     def reach(self) -> None:
         """Return if anything answers at its URL."""

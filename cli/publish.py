@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TextIO
 
@@ -163,11 +161,10 @@ def _send(
     content_type = many if target.schema == CLOUD_EVENTS else "application/json"
     headers = dict([target.key_header, ("Content-Type", content_type)])
     done, total = 0, len(events)
-    deployment = replace(deployment, while_waiting=nullcontext)
     with Console(stderr=True).status("publishing …") as progress:
         try:
             for count, body in _requests(events, most):
-                deployment.publish(target.url, headers, body, target.remedy)
+                deployment.quiet.publish(target.url, headers, body, target.remedy)
                 done += count
                 progress.update(f"published {done} of {total} events …")
         except (CommandFailed, KeyboardInterrupt):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
-from dataclasses import replace
 from datetime import datetime
 from time import sleep
 from typing import Any
@@ -178,13 +176,12 @@ def _wait(deployment: Deployment, job: Mapping[str, Any]) -> Mapping[str, Any]:
         CommandFailed: the job can't be read, or stands still.
     """
     unchanged = 0
-    deployment = replace(deployment, while_waiting=nullcontext)
     with Console(stderr=True).status(_progress(job)) as progress:
         while job["state"] == _RUNNING:
             sleep(_POLL)
             before = job["updatedAt"]
             try:
-                job = deployment.get(f"replays/{job['id']}")
+                job = deployment.quiet.get(f"replays/{job['id']}")
                 progress.update(_progress(job))
             except CommandFailed as error:
                 if not error.is_passing:

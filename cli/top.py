@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from time import sleep
 from typing import Any
@@ -55,7 +54,7 @@ def top(deployment: Deployment, *, once: bool, interval: float, as_json: bool) -
     """
     readings = Readings(deployment)
     first = readings.read()
-    readings.deployment = replace(deployment, while_waiting=nullcontext)  # the screen says it
+    readings.deployment = deployment.quiet
     try:
         with _screen(deployment.url, as_json=as_json, is_live=not once) as show:
             show(first)
