@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,6 @@ def apply(
     parameters = _read_parameters(parameter_file) | dict(given)
     configuration = read_configuration(file, parameters, deployment.scope)
     done: list[Change] = []
-    deployment = replace(deployment, while_waiting=nullcontext)
     with (
         Console(stderr=True).status(Text(f"comparing {deployment.url} with {file} …")) as progress,
         _telling_of_an_interruption(done),
@@ -74,14 +73,14 @@ def apply(
                 _show(change)
                 progress.start()
 
-        changes = plan(deployment, configuration, prune=prune)
+        changes = plan(deployment.quiet, configuration, prune=prune)
         progress.update(Text(f"applying {file} …"))
         if dry_run:
             for each in changes:
                 is_told_below = each.is_checked or not as_json
                 show(each if is_told_below else replace(each, warnings=(_UNCHECKED,)))
         else:
-            carry_out(deployment, changes, show)
+            carry_out(deployment.quiet, changes, show)
     if as_json:
         print_json(_document(configuration, done, dry_run=dry_run))
     else:

@@ -10,16 +10,15 @@ from typing import Any, NamedTuple
 
 import click
 
-from cli.deployment import Deployment, subscription_path, topic_path
+from cli.deployment import Deployment, subscription_path
 from cli.failure import REFUSED, CommandFailed
-from cli.narration import counted
 from cli.option_types import WholeNumber
 from cli.options import chooses_dead_letters, prints_found, shows_most, span_members
 from cli.output import moment, print_table
 from cli.program import CommandGroup
 from cli.replays import cancel, jobs, replay
-from cli.subscription_document import destination_of, topic_of
-from cli.terminal import Found, say
+from cli.subscription.document import destination_of, topic_of
+from cli.terminal import Found, counted, say
 from cli.timeline import said
 from shared.clip import clip
 from shared.deadletter.paths import dead_letter_folder
@@ -131,11 +130,10 @@ def _subscriptions(
     if topic and name:
         return [_Subscription(topic, name)]
     if topic:
-        documents = deployment.list(f"{topic_path(topic)}/eventSubscriptions")
+        documents = deployment.subscriptions(topic)
     else:
-        documents = deployment.list("eventSubscriptions")
-        for each in (*deployment.namespace_topics(), *deployment.system_topics()):
-            documents += deployment.list(f"{topic_path(each)}/eventSubscriptions")
+        topics = (*deployment.namespace_topics(), *deployment.system_topics())
+        documents = [*deployment.list("eventSubscriptions"), *deployment.subscriptions(*topics)]
     return [
         _Subscription(topic_of(each["id"]), each["name"])
         for each in documents

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import click
 
-from cli.deployment import Deployment, topic_path
+from cli.deployment import Deployment
 from cli.failure import REFUSED, CommandFailed
-from cli.narration import counted
-from cli.terminal import Found, printable
+from cli.terminal import Found, counted, printable
 
-F = TypeVar("F", bound=Callable[..., Any])
 _MOST_NAMED = 5
 
 
@@ -26,9 +24,7 @@ class Doomed(NamedTuple):
     topic: str = ""  # of a subscription
 
 
-def asks_first(command: F) -> F:
-    """Give a command the option ``--yes``."""
-    return click.option("--yes", "-y", is_flag=True, help="Do not ask; scripts need this.")(command)
+asks_first = click.option("--yes", "-y", is_flag=True, help="Do not ask; scripts need this.")
 
 
 def confirm(what: str, how_much: Callable[[], str]) -> None:
@@ -72,11 +68,7 @@ def delete(
 
 def subscriptions_of(deployment: Deployment, topics: Iterable[str]) -> Sequence[tuple[str, str]]:
     """Return topic and name of each event subscription of *topics*."""
-    return [
-        (topic, each["name"])
-        for topic in topics
-        for each in deployment.list(f"{topic_path(topic)}/eventSubscriptions")
-    ]
+    return [(topic, each["name"]) for topic in topics for each in deployment.subscriptions(topic)]
 
 
 def _losses(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
@@ -18,8 +18,8 @@ from cli.failure import CommandFailed
 DEFAULT_SCOPE = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/local"
 API_VERSION = "2025-02-15"
 _PUBLISH_API = "2024-06-01"  # of namespace topics
-_SYSTEM, _ACCOUNTS = "system-", "Microsoft.Storage/storageAccounts/"
-_THIS_DEPLOYMENT, _DEPLOYMENTS = "this-deployment", "Pushgrid/deployments/"
+_SYSTEM, _ACCOUNTS = "system-", "Microsoft.Storage/storageAccounts"
+_THIS_DEPLOYMENT, _DEPLOYMENTS = "this-deployment", "Pushgrid/deployments"
 _SYSTEM_TOPICS = "systemTopics/"
 _SECONDS = 130.0  # a handshake takes up to 100
 
@@ -35,17 +35,27 @@ class Deployment:
     # Each call runs in what this returns.
     while_waiting: Callable[[], AbstractContextManager[object]] = nullcontext
 
+    @property
+    def quiet(self) -> Deployment:
+        """The same for a caller that shows itself what goes on."""
+        return replace(self, while_waiting=nullcontext)
+
     def reach(self) -> None:
         """Return if anything answers at its URL."""
         self._request("GET", self.url)
 
     def get(self, path: str, **query: Any) -> Any:
-        """Return the document at the ARM path *path*, below the resource group."""
+        """Return the document at an ARM path below the resource group; ``None`` is not asked."""
         return self._call("GET", path, query=query)
 
     def list(self, path: str) -> list[Any]:
         """Return all members of a collection, page after page."""
         return [each for page in self.pages(path) for each in page["value"]]
+
+    def subscriptions(self, *topics: str) -> Sequence[Any]:
+        """Return the event subscriptions of topics."""
+        paths = (f"{topic_path(topic)}/eventSubscriptions" for topic in topics)
+        return [each for path in paths for each in self.list(path)]
 
     def namespace_topics(self) -> Sequence[str]:
         """Return the topics of all namespaces, as ``NAMESPACE.TOPIC``."""
@@ -114,12 +124,9 @@ class Deployment:
             found = self.post(f"{path}/listKeys")
         return found
 
-    def delete(self, path: str) -> bool:
-        """Delete a resource; return whether there was one."""
-        found = self.has(path)
-        if found:
-            self._call("DELETE", path)
-        return found
+    def delete(self, path: str) -> None:
+        """Delete a resource, if there is one."""
+        self._call("DELETE", path)
 
     def publish_url(self, topic: str) -> str:
         """Return where events are published to a topic, or to ``NAMESPACE.TOPIC``."""
@@ -133,9 +140,7 @@ class Deployment:
 
     def storage_account(self) -> str:
         """Return the ARM id of the deployment's own storage account."""
-        url = f"{self.url}{self.scope}/providers/Microsoft.Storage/storageAccounts"
-        account, *_ = self._send("GET", url, query={"api-version": API_VERSION})["value"]
-        return str(account["id"])
+        return str(self.get(_ACCOUNTS)["value"][0]["id"])
 
     def status(self, what: str) -> Any:
         """Return the answer of a status route, also if it says that something is wrong."""
@@ -158,10 +163,10 @@ class Deployment:
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Any:
-        asked = {name: value for name, value in (query or {}).items() if value is not None}
         provider = "" if path.startswith((_ACCOUNTS, _DEPLOYMENTS)) else "Microsoft.EventGrid/"
         url = f"{self.url}{self.scope}/providers/{provider}{path}"
-        return self._send(method, url, body, {"api-version": API_VERSION} | asked, headers)
+        asked = {"api-version": API_VERSION, **(query or {})}
+        return self._send(method, url, body, asked, headers)
 
     def _send(
         self,
@@ -211,7 +216,7 @@ def topic_path(name: str) -> str:
     if name.lower().startswith(_SYSTEM):
         source = name[len(_SYSTEM) :].lower()
         kind = _DEPLOYMENTS if source == _THIS_DEPLOYMENT else _ACCOUNTS
-        return f"{kind}{quote(source, safe='')}/providers/Microsoft.EventGrid"
+        return f"{kind}/{quote(source, safe='')}/providers/Microsoft.EventGrid"
     namespace, dot, topic = name.partition(".")
     _check_names(namespace, topic if dot else namespace)
     if not dot:
@@ -231,19 +236,15 @@ def _check_names(*names: str) -> None:
         raise CommandFailed("a name is empty: write NAME, TOPIC or NAMESPACE.TOPIC")
 
 
-def entra_token(audience: str) -> Callable[[], str]:
-    """Return a function that gets a token of Entra ID, by whichever login there is."""
+def entra_token() -> str:
+    """Return a token of Entra ID for the management API, by whichever login there is."""
+    from azure.core.exceptions import ClientAuthenticationError
+    from azure.identity import DefaultAzureCredential
 
-    def token() -> str:
-        from azure.core.exceptions import ClientAuthenticationError
-        from azure.identity import DefaultAzureCredential
-
-        try:
-            return DefaultAzureCredential().get_token(f"{audience}/.default").token
-        except ClientAuthenticationError as error:
-            raise CommandFailed(f"Entra ID gave no token: {error.message}") from error
-
-    return token
+    try:
+        return DefaultAzureCredential().get_token("https://management.azure.com/.default").token
+    except ClientAuthenticationError as error:
+        raise CommandFailed(f"Entra ID gave no token: {error.message}") from error
 
 
 def _why(url: str, error: requests.ConnectionError) -> str:

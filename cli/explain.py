@@ -12,9 +12,9 @@ import click
 from cli.deployment import Deployment
 from cli.failure import REFUSED, CommandFailed
 from cli.option_types import NumberRange
-from cli.options import calls_deployment
+from cli.options import prints_found
 from cli.publish import Match, completed_events, matches_of
-from cli.terminal import print_json, printable, say
+from cli.terminal import Found, printable
 from shared.delivery.delivery_profile import DeliveryProfile, Feature
 from shared.delivery.forecast import Forecast, forecast
 from shared.delivery.policy import DeliveryTerms, default_terms
@@ -66,8 +66,7 @@ _MINUTE = timedelta(minutes=1)
 )
 @click.option("--topic", "-t", help="Topic of the event, or NAMESPACE.TOPIC.")
 @click.option("--subscription", "-s", help="Only this event subscription.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON; times are in seconds.")
-@calls_deployment
+@prints_found
 def explain(
     deployment: Deployment,
     profile: str,
@@ -75,25 +74,22 @@ def explain(
     event: TextIO | None,
     topic: str | None,
     subscription: str | None,
-    as_json: bool,
     **given: Any,
-) -> int:
+) -> Found:
     """
     Forecast attempts, or show which filter excludes an event.
 
-    With --answers, times count from publish, without jitter; no deployment is called.
+    With --answers, times count from publish, without jitter, and in JSON in seconds; no deployment
+    is called.
 
     With --event and --topic, nothing is published, and the exit code is 1 if nothing matches.
     """
     if event:
         if answers or not topic:
             raise click.UsageError("--event needs --topic, and no --answers.")
-        found = read_matches(deployment, topic, event, subscription)
-        if as_json:
-            print_json(found, indent=None)
-        else:
-            say(matches_text(topic, found))
-        return 0 if any(each["matched"] for each in found) else REFUSED
+        found = _read_matches(deployment, topic, event, subscription)
+        lines = "\n".join(map(_line, found)) or f"{topic} has no event subscription"
+        return Found(found, lines, 0 if any(each["matched"] for each in found) else REFUSED)
     if not answers:
         raise click.UsageError("Give --answers, or --event and --topic.")
     chosen = PROFILES[profile]
@@ -105,11 +101,7 @@ def explain(
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    if as_json:
-        print_json(_document(chosen, expected), indent=None)
-    else:
-        say(_table(chosen, expected))
-    return 0
+    return Found(_document(chosen, expected), _table(chosen, expected))
 
 
 def _terms(profile: DeliveryProfile, options: Mapping[str, Any]) -> DeliveryTerms:
@@ -187,27 +179,16 @@ def _clock(moment: timedelta | None) -> str:
     return f"{minutes // 60}:{minutes % 60:02}:{rest.seconds:02}{parts}"
 
 
-def read_matches(
+def _read_matches(
     deployment: Deployment, topic: str, file: TextIO, subscription: str | None
 ) -> Sequence[Match]:
-    """
-    Ask which event subscriptions of a topic the events in a file match, or only the one named.
-
-    Raises:
-        CommandFailed: there is no such event subscription, or the deployment refused the events.
-    """
-    events = completed_events(deployment, topic, file)
-    found = matches_of(deployment, topic, events)
+    """Ask which event subscriptions the events in a file match, or only about the one named."""
+    found = matches_of(deployment, topic, completed_events(deployment, topic, file))
     wanted = [each for each in found if subscription in {None, each["subscription"]}]
     if subscription and not wanted:
         names = ", ".join(each["subscription"] for each in found) or "none"
         raise CommandFailed(f"{topic} has no event subscription '{subscription}', but {names}")
     return wanted
-
-
-def matches_text(topic: str, found: Sequence[Match]) -> str:
-    """Return a line for each event subscription, as ``…/matches`` answers them."""
-    return "\n".join(map(_line, found)) or f"{topic} has no event subscription"
 
 
 def _line(match: Match) -> str:

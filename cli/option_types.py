@@ -1,4 +1,4 @@
-"""Defines the types of options: what their texts mean, and what is said of others."""
+"""Defines the types of options: how their texts are parsed, and the errors of wrong ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from cli.filter_expression import HINT, parse_filter_expression
+from cli.subscription.filter_expression import HINT, parse_filter_expression
 from shared.subscriptions.request_limits import parse_limit
 
 EVENT_GRID, CLOUD_EVENTS = "EventGridSchema", "CloudEventSchemaV1_0"
@@ -37,7 +37,7 @@ class ParsedText(click.ParamType[Any]):
 
 
 class WholeNumber(click.IntRange):
-    """A whole number in a range; what is none is told with the range."""
+    """A whole number in a range, which its errors name."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return an int."""
@@ -48,7 +48,7 @@ class WholeNumber(click.IntRange):
 
 
 class NumberRange(click.FloatRange):
-    """A number in a range; what is none is told with the range."""
+    """A number in a range, which its errors name."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return a float."""
@@ -56,11 +56,9 @@ class NumberRange(click.FloatRange):
             found = super().convert(value, param, ctx)
         except click.BadParameter:
             found = nan
-        return (
+        if isnan(found):
             self.fail(f"'{value}' is not a number {_bounds(self)}", param, ctx)
-            if isnan(found)
-            else found
-        )
+        return found
 
 
 def _bounds(numbers: click.IntRange | click.FloatRange) -> str:
@@ -129,6 +127,15 @@ def _since(text: str) -> datetime:
         raise ValueError(message) from None
 
 
+def _iso_time(text: str) -> str:
+    try:
+        if text:
+            datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"'{text}' is not a time: write 2027-01-31T00:00:00Z") from None
+    return text
+
+
 def _name_value(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
@@ -149,6 +156,8 @@ DURATION = ParsedText("time", _duration)
 QUEUE_TIME = ParsedText("time", lambda text: _FOREVER if text == "forever" else _duration(text))
 #: A time ago, such as ``6h``, or a time of ISO 8601; gives a datetime in UTC.
 SINCE = ParsedText("time", _since)
+#: A time of ISO 8601, or an empty text.
+ISO_TIME = ParsedText("time", _iso_time)
 #: A pair of texts written as ``name=value``.
 NAME_VALUE = ParsedText("name=value", _name_value)
 #: A filter such as ``data.total > 10``; gives the ARM form of an advanced filter.

@@ -15,12 +15,11 @@ import click
 
 from cli.deployment import DEFAULT_SCOPE, Deployment, entra_token
 from cli.failure import CommandFailed
-from cli.known_locally import DEFAULT_URL, deployment_url, find_local, local_key
+from cli.local.known_locally import DEFAULT_URL, deployment_url, find_local, local_key
 from cli.option_types import SINCE, WholeNumber
 from cli.terminal import Found, print_json, say
 
 F = TypeVar("F", bound=Callable[..., Any])
-_AUDIENCE = "https://management.azure.com"
 _SILENT_SECONDS = 1.0
 
 
@@ -63,7 +62,7 @@ def calls_deployment(command: F) -> F:
         found = key or local_key(url, Path.cwd())
         deployment = Deployment(
             url=url.rstrip("/"),
-            token=entra_token(_AUDIENCE) if entra else lambda: _checked(found, deployment),
+            token=entra_token if entra else lambda: _checked(found, deployment),
             scope=f"/{scope.strip('/')}",
             authorities=local.authorities if local else None,
             while_waiting=spinner,
@@ -120,10 +119,15 @@ def prints_found(command: F) -> F:
     return printing  # type: ignore[return-value]
 
 
-def regenerates_key(command: F) -> F:
-    """Give a command the option ``--regenerate``."""
-    names = click.Choice(["key1", "key2"])
-    return click.option("--regenerate", type=names, help="Regenerate this key first.")(command)
+def with_options(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Give a command several options, which its help shows in this order."""
+
+    def decorate(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
 def shows_most(numbers: WholeNumber, default: int, description: str) -> Callable[[F], F]:
@@ -133,42 +137,31 @@ def shows_most(numbers: WholeNumber, default: int, description: str) -> Callable
     )
 
 
-def of_topic(command: F) -> F:
-    """Give a command the option ``--topic``, which it needs."""
-    return click.option(
-        "--topic",
-        "-t",
-        required=True,
-        metavar="TOPIC",
-        help="Topic, NAMESPACE.TOPIC, system-ACCOUNT or systemTopics/NAME.",
-    )(command)
-
-
-def chooses_dead_letters(command: F) -> F:
-    """Give a command the options that choose dead letters: whose, and in which blobs."""
-    for option in reversed(
-        [
-            click.option("--topic", "-t", help="Only of this topic, or NAMESPACE.TOPIC."),
-            click.option("--subscription", "-s", help="Only of event subscriptions of this name."),
-            click.option(
-                "--since",
-                type=SINCE,
-                help="Written since 90m, 6h or 2d ago, or since a time such as 2026-02-09T12:00 "
-                "(UTC); whole hours.",
-            ),
-            click.option(
-                "--until",
-                type=SINCE,
-                help="Written until 90m, 6h or 2d ago, or until a time such as 2026-02-09T12:00 "
-                "(UTC); whole hours.",
-            ),
-            click.option(
-                "--prefix", metavar="PATH", help="Only blobs whose path begins like this."
-            ),
-        ]
-    ):
-        command = option(command)
-    return command
+of_topic = click.option(
+    "--topic",
+    "-t",
+    required=True,
+    metavar="TOPIC",
+    help="Topic, NAMESPACE.TOPIC, system-ACCOUNT or systemTopics/NAME.",
+)
+names_subscription = with_options(click.argument("name"), of_topic)
+chooses_dead_letters = with_options(
+    click.option("--topic", "-t", help="Only of this topic, or NAMESPACE.TOPIC."),
+    click.option("--subscription", "-s", help="Only of event subscriptions of this name."),
+    click.option(
+        "--since",
+        type=SINCE,
+        help="Written since 90m, 6h or 2d ago, or since a time such as 2026-02-09T12:00 "
+        "(UTC); whole hours.",
+    ),
+    click.option(
+        "--until",
+        type=SINCE,
+        help="Written until 90m, 6h or 2d ago, or until a time such as 2026-02-09T12:00 "
+        "(UTC); whole hours.",
+    ),
+    click.option("--prefix", metavar="PATH", help="Only blobs whose path begins like this."),
+)
 
 
 def span_members(since: datetime | None, until: datetime | None) -> dict[str, Any]:

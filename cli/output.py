@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from rich import console
@@ -12,7 +12,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from cli.terminal import Found, printable, printable_lines
+from cli.terminal import printable, printable_lines
 
 _WIDE = 1000  # characters
 _GAP = 3  # characters between columns
@@ -28,11 +28,6 @@ class Console(console.Console):
         """Render *renderable*; what its text has that no terminal shows is replaced."""
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else printable_lines(text), style, control)
-
-
-def keys_found(keys: Mapping[str, str]) -> Found:
-    """Show the two access keys of a resource."""
-    return Found(keys, f"key1  {keys['key1']}\nkey2  {keys['key2']}")
 
 
 def print_table(rows: Sequence[Mapping[str, object]], nothing: str) -> None:
@@ -55,16 +50,28 @@ def _width(rows: Sequence[Mapping[str, object]]) -> int:
     return sum(max(len(name), *(len(_cell(row[name])) for row in rows)) + _GAP for name in rows[0])
 
 
-def as_table(rows: Sequence[Mapping[str, object]], nothing: str) -> Table | Text:
-    """Return rows with the names of their members as the head; *nothing* if there are none."""
+def as_table(
+    rows: Sequence[Mapping[str, object]], nothing: str, cut: Collection[str] = ()
+) -> Table | Text:
+    """
+    Return rows with the names of their members as the head; *nothing* if there are none.
+
+    If there are columns to *cut*, each row takes one line: those give way on a narrow terminal.
+    """
     if not rows:
         return Text(nothing)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    padding = (0, 1, 0, 0) if cut else (0, 1)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=padding)
     for name in rows[0]:
-        table.add_column(name, overflow="fold")
+        table.add_column(name, overflow="fold", no_wrap=bool(cut) and name not in cut)
     for row in rows:
-        table.add_row(*(Text(_cell(value)) for value in row.values()))
+        table.add_row(*(_as_text(value, is_cut=name in cut) for name, value in row.items()))
     return table
+
+
+def _as_text(value: object, *, is_cut: bool) -> Text:
+    text = _cell(value)
+    return Text(text, no_wrap=True, overflow="ellipsis") if is_cut else Text(text)
 
 
 def print_parts(*parts: Table | Text) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TextIO
 
@@ -14,11 +12,10 @@ import click
 
 from cli.deployment import Deployment, topic_path
 from cli.failure import CommandFailed
-from cli.narration import counted
 from cli.option_types import CLOUD_EVENTS, EVENT_GRID, SchemaName
 from cli.options import prints_found
 from cli.output import Console
-from cli.terminal import Found, printable, say
+from cli.terminal import Found, counted, printable, say
 from shared.clip import clip
 from shared.events.data_plane import CUSTOM, NAMESPACE
 
@@ -91,10 +88,7 @@ def publish(
     _refuse_source(topic)
     value = data if is_text else _data(data)
     described = {"type": kind, "subject": subject, "data": value, "id": event_id}
-    if topic_key:
-        target = _keyed_target(deployment, topic, schema, topic_key)
-    else:
-        target = _target(deployment, topic, schema)
+    target = _target(deployment, topic, schema, topic_key or None)
     if target.schema == _CUSTOM and not file:
         raise CommandFailed(f"{topic} has a schema of its own: give a FILE")
     given = _read(file) if file else [described]
@@ -167,11 +161,10 @@ def _send(
     content_type = many if target.schema == CLOUD_EVENTS else "application/json"
     headers = dict([target.key_header, ("Content-Type", content_type)])
     done, total = 0, len(events)
-    deployment = replace(deployment, while_waiting=nullcontext)
     with Console(stderr=True).status("publishing …") as progress:
         try:
             for count, body in _requests(events, most):
-                deployment.publish(target.url, headers, body, target.remedy)
+                deployment.quiet.publish(target.url, headers, body, target.remedy)
                 done += count
                 progress.update(f"published {done} of {total} events …")
         except (CommandFailed, KeyboardInterrupt):
@@ -180,24 +173,17 @@ def _send(
             raise
 
 
-def _target(deployment: Deployment, topic: str, schema: str | None) -> _PublishUrl:
-    path = topic_path(topic)
-    document = deployment.get(path)
-    key = deployment.post(f"{path}/listKeys")["key1"]
-    url = deployment.publish_url(topic)
-    if "." in topic:
-        return _PublishUrl(url, ("Authorization", f"SharedAccessKey {key}"), CLOUD_EVENTS)
-    properties = document["properties"]
-    found = schema or properties.get("inputSchema") or EVENT_GRID
-    return _PublishUrl(url, ("aeg-sas-key", key), found)
-
-
-def _keyed_target(deployment: Deployment, topic: str, schema: str | None, key: str) -> _PublishUrl:
-    """Return where a topic is published to with a key or a signature, which nobody checks here."""
-    if not (key.isascii() and key.isprintable()):
+def _target(deployment: Deployment, topic: str, schema: str | None, key: str | None) -> _PublishUrl:
+    """Return where a topic is published to; a *key* that is given is not looked up."""
+    url, remedy = deployment.publish_url(topic), ""
+    if key is None:
+        path = topic_path(topic)
+        schema = schema or deployment.get(path)["properties"].get("inputSchema")
+        key = str(deployment.post(f"{path}/listKeys")["key1"])
+    elif not (key.isascii() and key.isprintable()):
         raise CommandFailed("the key has characters that no request can carry")
-    url = deployment.publish_url(topic)
-    remedy = f"'pushgrid topic keys {topic}' prints its keys; without --key, one is asked for."
+    else:
+        remedy = f"'pushgrid topic keys {topic}' prints its keys; without --key, one is asked for."
     if "." in topic:
         return _PublishUrl(url, ("Authorization", f"SharedAccessKey {key}"), CLOUD_EVENTS, remedy)
     is_signature = key.startswith("r=") and "&s=" in key

@@ -14,12 +14,12 @@ from cli.deployment import Deployment, subscription_path
 from cli.failure import REFUSED, CommandFailed
 from cli.status import Troubles, read_troubles
 
-COUNTED = {
-    "published": "pushgrid_publish_success_total",
-    "delivered": "pushgrid_delivery_success_total",
-    "failed": "pushgrid_delivery_attempt_fail_total",
-    "deadLettered": "pushgrid_dead_lettered_events_total",
-    "dropped": "pushgrid_dropped_events_total",
+COUNTED = {  # the counters by their names in JSON, with the words for people
+    "published": ("pushgrid_publish_success_total", "PUBLISHED"),
+    "delivered": ("pushgrid_delivery_success_total", "DELIVERED"),
+    "failed": ("pushgrid_delivery_attempt_fail_total", "FAILED ATTEMPTS"),
+    "deadLettered": ("pushgrid_dead_lettered_events_total", "DEAD-LETTERED"),
+    "dropped": ("pushgrid_dropped_events_total", "DROPPED"),
 }
 MOST_FAILURES = 10
 _MOST_ASKED = 5  # subscriptions whose failures one reading asks for
@@ -54,7 +54,7 @@ class Reading(NamedTuple):
             "at": self.health["checkedAt"],
             "status": self.status,
             **{name: self.health[name] for name in ("reasons", "queues")},
-            **self.found.document,
+            **self.found._asdict(),
             **{name: getattr(self, name) for name in ("rates", "totals", "failures")},
         }
 
@@ -129,7 +129,7 @@ def _folded(names: tuple[str, str]) -> tuple[str, str]:
 
 def _sample(at: float, exposition: str) -> _Sample:
     totals = dict.fromkeys(COUNTED, 0.0)
-    names = {metric: name for name, metric in COUNTED.items()}
+    names = {metric: name for name, (metric, _) in COUNTED.items()}
     failing: _Failing = Counter()
     for line in exposition.splitlines():
         found = _SAMPLE.fullmatch(line)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
-from dataclasses import replace
 from datetime import datetime
 from time import sleep
 from typing import Any
@@ -15,12 +13,12 @@ from rich.text import Text
 from cli.deleting import asks_first, confirm
 from cli.deployment import Deployment
 from cli.failure import REFUSED, CommandFailed
-from cli.narration import counted, replay_state
+from cli.local.narration import replay_state
 from cli.option_types import WholeNumber
 from cli.options import chooses_dead_letters, prints_found, span_members
 from cli.output import Console, moment, print_table
 from cli.program import CommandGroup
-from cli.terminal import Found, printable, say
+from cli.terminal import Found, counted, printable, say
 
 _POLL = 1.0  # seconds
 _STALLED = 900  # polls; a host that is killed holds its step for up to ten minutes
@@ -178,13 +176,12 @@ def _wait(deployment: Deployment, job: Mapping[str, Any]) -> Mapping[str, Any]:
         CommandFailed: the job can't be read, or stands still.
     """
     unchanged = 0
-    deployment = replace(deployment, while_waiting=nullcontext)
     with Console(stderr=True).status(_progress(job)) as progress:
         while job["state"] == _RUNNING:
             sleep(_POLL)
             before = job["updatedAt"]
             try:
-                job = deployment.get(f"replays/{job['id']}")
+                job = deployment.quiet.get(f"replays/{job['id']}")
                 progress.update(_progress(job))
             except CommandFailed as error:
                 if not error.is_passing:

@@ -11,10 +11,9 @@ import click
 
 from cli.deployment import Deployment
 from cli.failure import REFUSED, CommandFailed
-from cli.narration import counted
 from cli.options import prints_found
 from cli.output import moment, print_table
-from cli.terminal import Found, printable, say
+from cli.terminal import Found, counted, printable, say
 from cli.timeline import span
 
 Trouble = Mapping[str, Any]  # as ``status/topics`` answers it
@@ -36,7 +35,7 @@ def status(deployment: Deployment) -> Found:
     if found.get("storage") == "reachable":
         try:
             troubles = read_troubles(deployment)
-            found |= {**troubles.document, "status": troubles.overall(found["status"])}
+            found |= {**troubles._asdict(), "status": troubles.overall(found["status"])}
         except CommandFailed as error:
             if error.status != HTTPStatus.SERVICE_UNAVAILABLE:
                 raise
@@ -86,11 +85,6 @@ class Troubles(NamedTuple):
     troubles: Sequence[Trouble]
     limits: Sequence[Mapping[str, Any]]  # of requests, of each event subscription that has one
     holds: Sequence[Hold]  # of those that are paused or held
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """All of it as JSON members."""
-        return self._asdict()
 
     def overall(self, health: str) -> str:
         """Return the word for the whole deployment, whose own *health* is so."""

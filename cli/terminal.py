@@ -17,6 +17,12 @@ class Found(NamedTuple):
     exit_code: int = 0
 
 
+def counted(count: int, noun: str, form: str = "d") -> str:
+    """Return *count*, in a *form* of the format language, and its noun: ``2 deliveries``."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:{form}} {noun if count == 1 else plural}"
+
+
 def printable(text: str) -> str:
     """Return *text* on one line, with U+FFFD for each character that no terminal shows."""
     return _replaced(text, lambda _: "\N{REPLACEMENT CHARACTER}")

@@ -10,11 +10,10 @@ import click
 
 from cli.deployment import Deployment, subscription_path
 from cli.failure import REFUSED
-from cli.narration import counted
 from cli.option_types import SINCE, WholeNumber
 from cli.options import of_topic, prints_found, shows_most
 from cli.output import moment
-from cli.terminal import Found, printable
+from cli.terminal import Found, counted, printable
 
 _HEADER = (
     f"{'when':>12}  {'UTC':<19}  {'#':>3}  {'answer':<24}  {'took':>8}  {'next':>12}  because of"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from time import sleep
 from typing import Any
@@ -21,24 +20,15 @@ from cli.failure import CommandFailed
 from cli.option_types import NumberRange
 from cli.options import calls_deployment, prints_json
 from cli.output import Console, as_table, moment, print_parts
-from cli.readings import Failure, Reading, Readings
+from cli.readings import COUNTED, Failure, Reading, Readings
 from cli.status import queue_rows, trouble_row, waiting_text
 from cli.terminal import print_json
 from cli.timeline import about_text, said
 
 _Found = Reading | CommandFailed  # a reading, or why there is none
 _Parts = list[Table | Text]
-_COUNTED = {
-    "published": "PUBLISHED",
-    "delivered": "DELIVERED",
-    "failed": "FAILED ATTEMPTS",
-    "deadLettered": "DEAD-LETTERED",
-    "dropped": "DROPPED",
-}
-
 _TROUBLES = 20  # that are shown
-_WHY = "BECAUSE OF"
-_ID, _GAP = 10, 2  # characters of a shortened id, and between columns
+_CUT = ("EVENT", "BECAUSE OF")  # columns that give way
 _RECORDED_WITHIN = timedelta(seconds=15)  # of its time: the next attempt, if it fails
 
 
@@ -64,7 +54,7 @@ def top(deployment: Deployment, *, once: bool, interval: float, as_json: bool) -
     """
     readings = Readings(deployment)
     first = readings.read()
-    readings.deployment = replace(deployment, while_waiting=nullcontext)  # the screen says it
+    readings.deployment = deployment.quiet
     try:
         with _screen(deployment.url, as_json=as_json, is_live=not once) as show:
             show(first)
@@ -96,7 +86,7 @@ def _screen(url: str, *, as_json: bool, is_live: bool) -> Iterator[Callable[[_Fo
 
             def redraw(found: _Found) -> None:
                 nonlocal last
-                parts = parts_of(found, url, live.console.width)
+                parts = parts_of(found, url)
                 if isinstance(found, Reading):
                     last = parts
                 else:
@@ -107,8 +97,7 @@ def _screen(url: str, *, as_json: bool, is_live: bool) -> Iterator[Callable[[_Fo
     else:
 
         def print_found(found: _Found) -> None:
-            width = Console().width if sys.stdout.isatty() else None
-            print_parts(*parts_of(found, url, width), Text())
+            print_parts(*parts_of(found, url), Text())
             sys.stdout.flush()
 
         yield print_found
@@ -123,12 +112,8 @@ def _print_json(found: _Found) -> None:
     print_json(document, indent=None)
 
 
-def parts_of(found: _Found, url: str, width: int | None = None) -> _Parts:
-    """
-    Return what was found as texts and tables, one below the other.
-
-    A failure takes one line of *width* characters.
-    """
+def parts_of(found: _Found, url: str) -> _Parts:
+    """Return what was found as texts and tables, one below the other."""
     if isinstance(found, CommandFailed):
         why = f"{moment(datetime.now(UTC))}  no reading, trying again: {found.message}"
         return [Text(why, style="red")]
@@ -140,7 +125,7 @@ def parts_of(found: _Found, url: str, width: int | None = None) -> _Parts:
         f"\n  {waiting_text(found.found.waiting)}",
     )
     counts: list[dict[str, object]] = [
-        {"EVENTS": row, **{words: f"{values[name]:{form}}" for name, words in _COUNTED.items()}}
+        {"EVENTS": row, **{words: f"{values[name]:{form}}" for name, (_, words) in COUNTED.items()}}
         for row, values, form in (("a second", rates, ".2f"), ("in total", found.totals, ".0f"))
         if values
     ]
@@ -153,53 +138,20 @@ def parts_of(found: _Found, url: str, width: int | None = None) -> _Parts:
         Text(),
         as_table(queue_rows(queues), "All queues are empty."),
         Text(),
-        _fitted(troubles[:_TROUBLES], width, "Nothing is wrong with any event subscription."),
+        as_table(troubles[:_TROUBLES], "Nothing is wrong with any event subscription.", _CUT),
         *([Text(f"… and {more} more; 'pushgrid status' lists them all")] if more > 0 else []),
         Text(),
-        _failure_table(found, width),
+        _failure_table(found),
     ]
 
 
-def _failure_table(found: Reading, width: int | None) -> Table | Text:
+def _failure_table(found: Reading) -> Table | Text:
     now = datetime.fromisoformat(found.health["checkedAt"])
     latest: dict[tuple[Any, ...], Failure] = {}
     for each in found.failures:
         latest.setdefault((each["topic"], each["subscription"], each["systemId"]), each)
     rows = [_failure_row(each, now, is_latest=each in latest.values()) for each in found.failures]
-    return _fitted(rows, width, "No recorded attempt has failed recently.")
-
-
-def _fitted(rows: Sequence[dict[str, Any]], width: int | None, nothing: str) -> Table | Text:
-    """Return a table that shortens ids and why, if it is wider than *width*."""
-    is_narrow = bool(rows and width and _width(rows) > width)
-    if is_narrow:
-        for row in rows:
-            if "EVENT" in row:
-                row["EVENT"] = _shortened((row["EVENT"] or "").partition(" ")[0])
-        room = (width or 0) - _width(rows, without=_WHY)
-        for row in rows:
-            row[_WHY] = _cut(row[_WHY], max(room, len(_WHY)))
-    table = as_table(rows, nothing)
-    if isinstance(table, Table) and is_narrow:
-        table.padding = (0, 1, 0, 0)
-    return table
-
-
-def _width(rows: Sequence[Mapping[str, Any]], without: str = "") -> int:
-    """Return how wide a narrow table of *rows* is, all but the text of a column."""
-    widest = (
-        0 if name == without else max(len(name), *(len(str(row[name])) for row in rows))
-        for name in rows[0]
-    )
-    return sum(widest) + _GAP * (len(rows[0]) - 1)
-
-
-def _shortened(event_id: str) -> str:
-    return event_id if len(event_id) <= _ID else f"{event_id[: _ID // 2]}…{event_id[-_ID // 2 :]}"
-
-
-def _cut(text: str, room: int) -> str:
-    return text if len(text) <= room else f"{text[: room - 1]}…"
+    return as_table(rows, "No recorded attempt has failed recently.", _CUT)
 
 
 def _failure_row(failure: Failure, now: datetime, *, is_latest: bool) -> dict[str, Any]:
@@ -214,5 +166,5 @@ def _failure_row(failure: Failure, now: datetime, *, is_latest: bool) -> dict[st
         "#": failure["number"],
         "ANSWER": failure["cause"],
         "NEXT": "passed" if is_past else f"{due:%H:%M:%S}" if due else "given up",
-        _WHY: f"{words}{failure['why'] or ''}{reason}",
+        "BECAUSE OF": f"{words}{failure['why'] or ''}{reason}",
     }

@@ -11,11 +11,16 @@ from cli.deleting import Doomed, asks_first, delete, subscriptions_of
 from cli.deployment import Deployment, namespace_path, topic_path
 from cli.failure import REFUSED, CommandFailed
 from cli.option_types import CLOUD_EVENTS, EVENT_GRID, NAME_VALUE, SchemaName, WholeNumber
-from cli.options import prints_found, regenerates_key
-from cli.output import keys_found, print_table
+from cli.options import prints_found
+from cli.output import print_table
 from cli.program import CommandGroup
-from cli.subscription_document import given
+from cli.subscription.document import given
 from cli.terminal import Found
+
+_adds_tags = click.option("--tag", "tags", type=NAME_VALUE, multiple=True, help="Add a tag.")
+_regenerates_key = click.option(
+    "--regenerate", type=click.Choice(["key1", "key2"]), help="Regenerate this key first."
+)
 
 
 @click.group("topic", cls=CommandGroup)
@@ -50,10 +55,9 @@ def show(deployment: Deployment, name: str) -> Found:
     """
     Show the ARM document of a topic.
 
-    That of system-ACCOUNT is the storage account's.
+    For system-ACCOUNT, it is that of the storage account.
     """
-    found = deployment.get(topic_path(name).removesuffix("/providers/Microsoft.EventGrid"))
-    return Found(found)
+    return Found(deployment.get(topic_path(name).removesuffix("/providers/Microsoft.EventGrid")))
 
 
 def ensure_topic(deployment: Deployment, name: str) -> bool:
@@ -88,7 +92,7 @@ def ensure_topic(deployment: Deployment, name: str) -> bool:
     type=WholeNumber(1, 7),
     help="Of a namespace topic: how long events live.",
 )
-@click.option("--tag", "tags", type=NAME_VALUE, multiple=True, help="Add a tag.")
+@_adds_tags
 @prints_found
 def create(
     deployment: Deployment,
@@ -101,7 +105,7 @@ def create(
     """
     Create a topic, and print its endpoint and how to get its key.
 
-    A namespace of NAMESPACE.TOPIC is created as well if there is none.
+    For NAMESPACE.TOPIC, a missing namespace is created as well.
     """
     namespace, dot, _ = name.partition(".")
     if dot:
@@ -109,9 +113,8 @@ def create(
             raise CommandFailed("--profile, --tag: only custom topics have these")
         if not deployment.has(namespace_path(namespace)):
             deployment.put(namespace_path(namespace), {"location": "local"})
-        properties: dict[str, Any] = {"inputSchema": input_schema}
-        properties |= {"eventRetentionInDays": retention_days}
-        body: dict[str, Any] = {"properties": given(**properties)}
+        properties = given(inputSchema=input_schema, eventRetentionInDays=retention_days)
+        body: dict[str, Any] = {"properties": properties}
     else:
         if retention_days:
             raise CommandFailed("--retention-days: only namespace topics have one")
@@ -167,11 +170,11 @@ def delete_topic(deployment: Deployment, name: str, yes: bool) -> Found:
 
 @topic.command("keys")
 @click.argument("name")
-@regenerates_key
+@_regenerates_key
 @prints_found
 def keys(deployment: Deployment, name: str, regenerate: str | None) -> Found:
     """Print the keys of a topic, or of a namespace topic's namespace."""
-    return keys_found(deployment.keys(topic_path(name), regenerate))
+    return _keys_found(deployment.keys(topic_path(name), regenerate))
 
 
 def _row(document: Mapping[str, Any], name: str) -> dict[str, object]:
@@ -216,13 +219,12 @@ def list_namespaces(deployment: Deployment) -> Found:
 @prints_found
 def show_namespace(deployment: Deployment, name: str) -> Found:
     """Show the ARM document of a namespace."""
-    found = deployment.get(namespace_path(name))
-    return Found(found)
+    return Found(deployment.get(namespace_path(name)))
 
 
 @namespace.command("create")
 @click.argument("name")
-@click.option("--tag", "tags", type=NAME_VALUE, multiple=True, help="Add a tag.")
+@_adds_tags
 @prints_found
 def create_namespace(deployment: Deployment, name: str, tags: tuple[tuple[str, str], ...]) -> Found:
     """Create a namespace."""
@@ -262,8 +264,12 @@ def delete_namespace(deployment: Deployment, name: str, yes: bool) -> Found:
 
 @namespace.command("keys")
 @click.argument("name")
-@regenerates_key
+@_regenerates_key
 @prints_found
 def namespace_keys(deployment: Deployment, name: str, regenerate: str | None) -> Found:
     """Print the keys that publish to all topics of a namespace."""
-    return keys_found(deployment.keys(namespace_path(name), regenerate))
+    return _keys_found(deployment.keys(namespace_path(name), regenerate))
+
+
+def _keys_found(keys: Mapping[str, str]) -> Found:
+    return Found(keys, f"key1  {keys['key1']}\nkey2  {keys['key2']}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
@@ -14,8 +14,8 @@ from cli.configuration.planning import CONSENT, Action, Change, faults_of, warni
 from cli.configuration.resources import ResourceId, WantedResource
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
-from cli.stored_subscription import new_secret
-from cli.subscription_document import gets_secret
+from cli.subscription.document import gets_secret
+from cli.subscription.stored import new_secret
 
 _AT_ONCE = 8  # a handshake can take a minute and a half
 _SETTING = "PUSHGRID_LOCAL_SHORTCUTS"  # named by a deployment that refuses fixed keys
@@ -42,7 +42,8 @@ def carry_out(
         if change.resource is None:
             return _delete(deployment, change)
         if parent and parent.folded in failed:
-            return replace(change, faults=(_untried(change.resource, parent),))
+            why = f"not tried, because {parent.kind} {parent.name} has faults"
+            return replace(change, faults=(change.resource.place.fault(why),))
         return _put(deployment, change, change.resource)
 
     for _, stage in groupby(changes, key=lambda each: (each.resource is None, each.id.types)):
@@ -74,7 +75,7 @@ def _at_once(carry: Callable[[Change], Change], changes: Sequence[Change]) -> It
     try:
         for thread in threads:
             thread.start()
-        yield from (result.result() for result in results)
+        yield from map(_awaited, results)
     except Exception:
         left.clear()
         for thread in threads:
@@ -84,8 +85,10 @@ def _at_once(carry: Callable[[Change], Change], changes: Sequence[Change]) -> It
         left.clear()
 
 
-def _untried(resource: WantedResource, parent: ResourceId) -> str:
-    return resource.place.fault(f"not tried, because {parent.kind} {parent.name} has faults")
+def _awaited(result: Future[Change]) -> Change:
+    while not result.done():
+        wait([result], 1.0)  # seconds: a Ctrl-C just before an endless wait would be lost
+    return result.result()
 
 
 def _put(deployment: Deployment, change: Change, resource: WantedResource) -> Change:

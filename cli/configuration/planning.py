@@ -18,8 +18,8 @@ from cli.configuration.resources import (
 )
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
-from cli.stored_subscription import consent_text, missing_container
-from cli.subscription_document import source_of
+from cli.subscription.document import source_of
+from cli.subscription.stored import consent_text, missing_container
 
 CONSENT = {"pushgrid-consent": "assumed"}
 _NOT_COMPARED = {"provisioningState", "systemData"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
 from itertools import islice
@@ -49,63 +49,45 @@ def _validator() -> Draft7Validator:
 
 
 def _faults(place: Place, error: ValidationError) -> Iterator[tuple[Place, str]]:
-    rule, schema, wanted, found = _parts(error)
-    if rule == "additionalProperties":
+    schema: Any = error.schema
+    wanted: Any = error.validator_value
+    found: Any = error.instance
+    if "propertyNames" in error.absolute_schema_path:
+        yield place.below(found), f"the name must be {schema['description']}"
+    elif error.validator == "additionalProperties":
         known = list(schema["properties"])
         for name in found:
             if name not in known:
-                yield place.below(name), f"there is no such member{_suggestion(name, known)}"
-    elif rule == "required":
+                near = _nearest(name, known)
+                suggestion = f"; did you mean {near}?" if near else ""
+                yield place.below(name), f"there is no such member{suggestion}"
+    elif error.validator == "required":
         known = schema.get("properties", {})
         misspelt = {_nearest(name, wanted) for name in found if name not in known}
         for name in wanted:
             if name not in found and name not in misspelt:
                 yield place, f"{name} is missing"
-    elif "propertyNames" in error.absolute_schema_path:
-        yield place.below(found), f"the name must be {schema['description']}"
     else:
-        yield place, _WORDS[rule](wanted, schema, found)
-
-
-def _parts(error: ValidationError) -> tuple[str, Any, Any, Any]:
-    """Return the rule that is broken, its schema and value, and the value that was found."""
-    return str(error.validator), error.schema, error.validator_value, error.instance
-
-
-def _suggestion(name: str, known: list[str]) -> str:
-    near = _nearest(name, known)
-    return f"; did you mean {near}?" if near else ""
+        yield place, _fault(str(error.validator), schema, found)
 
 
 def _nearest(name: str, known: list[str]) -> str | None:
     return next(iter(get_close_matches(name, known, 1)), None)
 
 
-def _type(wanted: Any, _: Mapping[str, Any], __: Any) -> str:
-    kinds = [wanted] if isinstance(wanted, str) else wanted
-    return f"this must be {' or '.join(_TYPES[each] for each in kinds if each != 'null')}"
-
-
-def _choice(wanted: Any, _: Mapping[str, Any], found: Any) -> str:
-    excluded = DESTINATIONS.get(found) if isinstance(found, str) else None
-    instead = f". {excluded.sentence}" if excluded else ""
-    return f"{json.dumps(found)} is none of: {', '.join(map(str, filter(None, wanted)))}{instead}"
-
-
-def _range(_: Any, schema: Mapping[str, Any], __: Any) -> str:
-    return f"this must be from {schema['minimum']} to {schema['maximum']}"
-
-
-def _pattern(_: Any, schema: Mapping[str, Any], __: Any) -> str:
-    return f"this must be {schema['description'].removesuffix('.')}"
-
-
-# A value is quoted only where it can't be a secret.
-_WORDS: Mapping[str, Callable[[Any, Mapping[str, Any], Any], str]] = {
-    "type": _type,
-    "enum": _choice,
-    "minimum": _range,
-    "maximum": _range,
-    "pattern": _pattern,
-    "minItems": lambda *_: "this must not be empty",
-}
+def _fault(rule: str, schema: Mapping[str, Any], found: Any) -> str:
+    """Return what is wrong with a value; it is quoted only where it can't be a secret."""
+    match rule:
+        case "type":
+            kinds = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
+            return f"this must be {' or '.join(_TYPES[each] for each in kinds if each != 'null')}"
+        case "enum":
+            known = ", ".join(map(str, filter(None, schema["enum"])))
+            excluded = DESTINATIONS.get(found) if isinstance(found, str) else None
+            instead = f". {excluded.sentence}" if excluded else ""
+            return f"{json.dumps(found)} is none of: {known}{instead}"
+        case "minimum" | "maximum":
+            return f"this must be from {schema['minimum']} to {schema['maximum']}"
+        case "minItems":
+            return "this must not be empty"
+    return f"this must be {schema['description'].removesuffix('.')}"  # of a pattern

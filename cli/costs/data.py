@@ -35,7 +35,6 @@ class Measured:
     """What was counted; ``bench/steps.py`` derives it."""
 
     measured: str
-    command: str
     versions: Mapping[str, str]
     steps: Mapping[str, Mapping[str, float]]  # storage operations by kind, for one of each step
     runs: Mapping[str, float]  # the seconds that runs take
@@ -44,25 +43,23 @@ class Measured:
 @cache
 def prices() -> Mapping[str, Price]:
     """Return the prices by name."""
-    read = json.loads((_DATA / "prices.json").read_text())
-    return {name: Price(**members) for name, members in read["prices"].items()}
+    return {name: Price(**members) for name, members in _read("prices.json")["prices"].items()}
 
 
 @cache
 def measured() -> Measured:
     """Return what the measuring run found."""
-    read = _operations()
-    names = ("measured", "command", "versions", "steps", "runs")
-    return Measured(**{name: read[name] for name in names})
+    read = _read("operations.json")
+    return Measured(**{name: read[name] for name in ("measured", "versions", "steps", "runs")})
 
 
 def scenarios() -> list[dict[str, Any]]:
     """Return the scenarios of the measuring run, from which `measured` was derived."""
-    return list(_operations()["scenarios"])
+    return list(_read("operations.json")["scenarios"])
 
 
-def _operations() -> dict[str, Any]:
-    return dict(json.loads((_DATA / "operations.json").read_text()))
+def _read(name: str) -> Any:
+    return json.loads((_DATA / name).read_text())
 
 
 def meter_of(kind: str) -> str:

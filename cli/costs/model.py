@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cli.costs.data import Measured, Price, measured, meter_of, prices
+from cli.costs.data import measured, meter_of, prices
 from cli.costs.workload import Work, Workload, work_of
 from shared.delivery.pace import MOST
 from shared.engine.delivering.budget import MESSAGES, PUSHES
@@ -85,9 +85,9 @@ class Usage:
     log_gb: float
 
 
-def groups(work: Work, measured: Measured) -> tuple[FunctionRuns, ...]:
+def groups(work: Work) -> tuple[FunctionRuns, ...]:
     """Return publishing, delivering and retrying."""
-    times, batch = measured.runs, work.workload.batch
+    times, batch = measured().runs, work.workload.batch
     first, later = work.waves[0], work.waves[1:]
     again = sum(each.messages for each in later)
     parts = first.messages / work.requests
@@ -144,13 +144,13 @@ def work_operations(work: Work, steps: Mapping[str, Mapping[str, float]]) -> dic
     return operations
 
 
-def usage(work: Work, measured: Measured, traffic: Arrivals, memory_mb: int) -> Usage:
+def usage(work: Work, traffic: Arrivals, memory_mb: int) -> Usage:
     """Compute what a month's work uses."""
-    cores = CORES[memory_mb]
-    active = [group for group in groups(work, measured) if group.runs]
-    operations = work_operations(work, measured.steps)
+    cores, steps = CORES[memory_mb], measured().steps
+    active = [group for group in groups(work) if group.runs]
+    operations = work_operations(work, steps)
     for group in active:
-        awake = dict(measured.steps["second awake"])
+        awake = dict(steps["second awake"])
         # A full instance always finds something: what it asks is counted with the messages.
         polls = awake.pop("queue get") if group.queue and traffic is Arrivals.SPREAD else 0.0
         awake.pop("queue get", None)
@@ -172,73 +172,59 @@ def usage(work: Work, measured: Measured, traffic: Arrivals, memory_mb: int) -> 
     )
 
 
-def idle_hour(measured: Measured) -> dict[str, float]:
+def idle_hour() -> dict[str, float]:
     """
     Return the storage operations of an hour in which nothing is published.
 
-    Of each queue but `waiting` only the dead-letter timer asks; it runs as often as deployed.
+    Only the dead-letter timer polls the queues other than `waiting`, as often as it is deployed.
     """
-    hour = measured.steps["idle hour"]
+    hour = measured().steps["idle hour"]
     runs = _DEAD_LETTER_RUNS / HOURS
     more = runs / hour.get("queue get deadletters", runs)
     is_timers = {kind: kind.startswith("queue ") and kind != "queue get waiting" for kind in hour}
     return {kind: n * more if is_timers[kind] else n for kind, n in hour.items()}
 
 
-def saved_by_a_slower_schedule(memory_mb: int, prices: Mapping[str, Price]) -> float:
+def saved_by_a_slower_schedule(memory_mb: int) -> float:
     """Return the dollars a month that writing dead letters every fifth minute saves."""
-    return _timer_dollars(_DEAD_LETTER_RUNS * 4 / 5, memory_mb, prices)
+    return _timer_dollars(_DEAD_LETTER_RUNS * 4 / 5, memory_mb)
 
 
-def _timer_dollars(runs: float, memory_mb: int, prices: Mapping[str, Price]) -> float:
-    return prices["gb_second"].of(runs * _LEAST_SECONDS * memory_mb / 1024)
+def _timer_dollars(runs: float, memory_mb: int) -> float:
+    return prices()["gb_second"].of(runs * _LEAST_SECONDS * memory_mb / 1024)
 
 
-def fixed_costs(
-    measured: Measured, memory_mb: int, prices: Mapping[str, Price]
-) -> dict[str, float]:
+def fixed_costs(memory_mb: int) -> dict[str, float]:
     """Return the fixed costs of a month in dollars, by purpose."""
-    idle = {kind: n * HOURS for kind, n in idle_hour(measured).items()}
+    idle = {kind: n * HOURS for kind, n in idle_hour().items()}
     return {
-        "timers": _timer_dollars(_TIMER_RUNS, memory_mb, prices),
-        "executions": prices["execution"].of(_TIMER_RUNS),
-        "storage operations": sum(storage_dollars(idle, prices).values()),
-        "alerts": sum(prices[name].of(count) for name, count in ALERTS.items()),
-        "logs": prices["log_gb"].of(_IDLE_LOG_GB),
+        "timers": _timer_dollars(_TIMER_RUNS, memory_mb),
+        "executions": prices()["execution"].of(_TIMER_RUNS),
+        "storage operations": sum(storage_dollars(idle).values()),
+        "alerts": sum(prices()[name].of(count) for name, count in ALERTS.items()),
+        "logs": prices()["log_gb"].of(_IDLE_LOG_GB),
     }
 
 
-def dollars(used: Usage, memory_mb: int, prices: Mapping[str, Price]) -> dict[str, float]:
+def dollars(used: Usage, memory_mb: int) -> dict[str, float]:
     """Price a month's use in dollars, by purpose, before free grants."""
-    by_service = storage_dollars(used.operations, prices)
-    by_service["blobs"] += prices["blob_gb"].of(used.payload_gb)
+    by_service = storage_dollars(used.operations)
+    by_service["blobs"] += prices()["blob_gb"].of(used.payload_gb)
     time = {
-        f"{name}: function time": prices["gb_second"].of(seconds * memory_mb / 1024)
+        f"{name}: function time": prices()["gb_second"].of(seconds * memory_mb / 1024)
         for name, seconds in used.busy.items()
     }
-    return (
-        time
-        | {"executions": prices["execution"].of(used.executions)}
-        | by_service
-        | {"logs": prices["log_gb"].of(used.log_gb)}
-    )
+    executions = {"executions": prices()["execution"].of(used.executions)}
+    return time | executions | by_service | {"logs": prices()["log_gb"].of(used.log_gb)}
 
 
-def storage_dollars(
-    operations: Mapping[str, float], prices: Mapping[str, Price]
-) -> dict[str, float]:
+def storage_dollars(operations: Mapping[str, float]) -> dict[str, float]:
     """Price storage operations, by service."""
     names = {"queue": "queues", "table": "tables", "blob": "blobs"}
     sums = dict.fromkeys(names.values(), 0.0)
     for kind, count in operations.items():
-        sums[names[kind.split(" ", 1)[0]]] += prices[meter_of(kind)].of(count)
+        sums[names[kind.split(" ", 1)[0]]] += prices()[meter_of(kind)].of(count)
     return sums
-
-
-def grants(gb_seconds: float, executions: float, prices: Mapping[str, Price]) -> float:
-    """Return the dollars that a month's free function time and executions are worth."""
-    time, count = prices["gb_second"], prices["execution"]
-    return time.of(min(gb_seconds, time.free)) + count.of(min(executions, count.free))
 
 
 def _add(operations: dict[str, float], step: Mapping[str, float], times: float) -> None:
@@ -290,36 +276,32 @@ class Comparison:
 
 def compare(workload: Workload, memory_mb: int = 2048) -> Comparison:
     """Compute both bills, Pushgrid's on instances of *memory_mb*."""
-    found, list_prices = measured(), prices()
-    stored_byte = found.runs["stored byte"]
+    stored_byte = measured().runs["stored byte"]
     work = work_of(workload, stored_byte)
-    works = {
-        Arrivals.SPREAD: work,
-        Arrivals.BURSTS: work_of(workload, stored_byte, at_a_time=REQUESTS),
-    }
-    counted = work.event_grid_operations
-    meter = list_prices["event_grid"]
+    together = work_of(workload, stored_byte, at_a_time=REQUESTS)
+    meter = prices()["event_grid"]
     return Comparison(
         work=work,
         memory_mb=memory_mb,
-        bills={traffic: _bill(works[traffic], traffic, memory_mb) for traffic in Arrivals},
-        run_seconds={each.name: each.seconds for each in groups(work, found) if each.runs},
-        event_grid=meter.of(counted),
-        event_grid_total=meter.of(max(0.0, counted - meter.free)),
+        bills={
+            Arrivals.BURSTS: _bill(together, Arrivals.BURSTS, memory_mb),
+            Arrivals.SPREAD: _bill(work, Arrivals.SPREAD, memory_mb),
+        },
+        run_seconds={each.name: each.seconds for each in groups(work) if each.runs},
+        event_grid=meter.of(work.event_grid_operations),
+        event_grid_total=meter.of(max(0.0, work.event_grid_operations - meter.free)),
     )
 
 
 def _bill(work: Work, traffic: Arrivals, memory_mb: int) -> Bill:
-    found, list_prices = measured(), prices()
-    used = usage(work, found, traffic, memory_mb)
-    fixed = fixed_costs(found, memory_mb, list_prices)
-    fixed_seconds = fixed["timers"] / list_prices["gb_second"].of(1)  # GB-s
-    gb_seconds = sum(used.busy.values()) * memory_mb / 1024 + fixed_seconds
-    executions = used.executions + fixed["executions"] / list_prices["execution"].of(1)
+    used, fixed = usage(work, traffic, memory_mb), fixed_costs(memory_mb)
+    time, executions = prices()["gb_second"], prices()["execution"]
+    gb_seconds = sum(used.busy.values()) * memory_mb / 1024 + fixed["timers"] / time.of(1)
+    runs = used.executions + fixed["executions"] / executions.of(1)
     return Bill(
         used=used,
-        lines=dollars(used, memory_mb, list_prices),
+        lines=dollars(used, memory_mb),
         fixed=fixed,
-        granted=grants(gb_seconds, executions, list_prices),
+        granted=time.of(min(gb_seconds, time.free)) + executions.of(min(runs, executions.free)),
         deliveries=work.deliveries,
     )

@@ -62,7 +62,7 @@ def _loads() -> str:
 
 
 def _idle() -> str:
-    sides = [fixed_costs(measured(), memory, prices()) for memory in (_LARGE, _SMALL)]
+    sides = [fixed_costs(memory) for memory in (_LARGE, _SMALL)]
     rows = [(name, *(money(side[name]) for side in sides)) for name in sides[0]]
     rows.append(("**total**", *(f"**{money(sum(side.values()))}**" for side in sides)))
     return _table(("a month, nothing published", "2,048 MB", "512 MB"), rows)
@@ -78,7 +78,7 @@ def _beside() -> str:
         ("a private network: four endpoints, without their traffic", *[money(endpoints)] * 2),
         (
             "saved by writing dead letters every fifth minute, function time",
-            *(money(saved_by_a_slower_schedule(memory, prices())) for memory in (_LARGE, _SMALL)),
+            *(money(saved_by_a_slower_schedule(memory)) for memory in (_LARGE, _SMALL)),
         ),
         ("the scale controller, if it polled both queues every second", *[money(2 * polls)] * 2),
     ]

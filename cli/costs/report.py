@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import partial
 from typing import Any
 
 from cli.costs.data import measured, prices
 from cli.costs.model import Arrivals, Bill, Comparison
+from cli.terminal import counted
 
 _WITHOUT_CENTS = 100  # dollars from which cents are not shown
 _ROUNDS_TO_ZERO = 0.005  # dollars
-_PLURALS = {"delivery": "deliveries"}
+_many = partial(counted, form=",")
+_WORDS = {
+    "queues": "queue operations",
+    "tables": "table operations",
+    "blobs": "blob operations and capacity",
+    "logs": "logs, sampled",
+}
 
 
 def document(comparison: Comparison) -> dict[str, Any]:
@@ -73,26 +81,30 @@ def _by_operation(bill: Bill) -> dict[str, float]:
 
 def text(comparison: Comparison) -> str:
     """Return the comparison as text of at most 100 columns."""
-    burst, spread = (comparison.bills[each] for each in Arrivals)
-    names = {line: _words(line) for line in burst.lines}
-    lines = [_about(comparison), "", f"{'dollars a month':<44}{'in bursts':>12}{'spread out':>12}"]
-    lines += [_row(names[line], burst.lines[line], spread.lines[line]) for line in names]
-    lines += [
-        _row("fixed: timers, alerts, their logs", *_fixed(burst, spread)),
-        _row("free grants", -burst.granted, -spread.granted),
-        _row("total", burst.total, spread.total),
-        _row(
-            "Event Grid, after its free operations",
-            comparison.event_grid_total,
-            comparison.event_grid_total,
+    burst, spread = bills = [comparison.bills[each] for each in Arrivals]
+    total, per_million = comparison.event_grid_total, comparison.event_grid_per_million
+    fixed = [sum(each.fixed.values()) for each in bills]
+    operations = [sum(each.used.operations.values()) / each.deliveries for each in bills]
+    busy = [sum(each.used.busy.values()) / each.deliveries * 1e6 for each in bills]
+    lines = [
+        _about(comparison),
+        "",
+        _row("dollars a month", "in bursts", "spread out"),
+        *(
+            _dollars(_WORDS.get(line, line), burst.lines[line], spread.lines[line])
+            for line in burst.lines
         ),
+        _dollars("fixed: timers, alerts, their logs", *fixed),
+        _dollars("free grants", -burst.granted, -spread.granted),
+        _dollars("total", burst.total, spread.total),
+        _dollars("Event Grid, after its free operations", total, total),
         "",
-        f"{'dollars a million deliveries':<44}{'in bursts':>12}{'spread out':>12}",
-        _row("Pushgrid, without fixed costs", burst.per_million, spread.per_million),
-        _row("Event Grid", comparison.event_grid_per_million, comparison.event_grid_per_million),
+        _row("dollars a million deliveries", "in bursts", "spread out"),
+        _dollars("Pushgrid, without fixed costs", burst.per_million, spread.per_million),
+        _dollars("Event Grid", per_million, per_million),
         "",
-        f"{'storage operations a delivery':<44}{_operations(burst):>12}{_operations(spread):>12}",
-        f"{'instance-seconds a million deliveries':<44}{_busy(burst):>12}{_busy(spread):>12}",
+        _row("storage operations a delivery", *(f"{each:.3f}" for each in operations)),
+        _row("instance-seconds a million deliveries", *(f"{each:,.0f}" for each in busy)),
         "",
         _verdict(comparison),
         "",
@@ -116,12 +128,12 @@ def _about(comparison: Comparison) -> str:
     )
 
 
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what if count == 1 else _PLURALS.get(what, f'{what}s')}"
+def _row(name: str, burst: str, spread: str) -> str:
+    return f"{name:<44}{burst:>12}{spread:>12}"
 
 
-def _row(name: str, burst: float, spread: float) -> str:
-    return f"{name:<44}{money(burst):>12}{money(spread):>12}"
+def _dollars(name: str, burst: float, spread: float) -> str:
+    return _row(name, money(burst), money(spread))
 
 
 def money(dollars: float) -> str:
@@ -129,27 +141,6 @@ def money(dollars: float) -> str:
     if abs(dollars) < _ROUNDS_TO_ZERO:
         return "0.00"
     return f"{dollars:,.0f}" if abs(dollars) >= _WITHOUT_CENTS else f"{dollars:,.2f}"
-
-
-def _words(line: str) -> str:
-    return {
-        "queues": "queue operations",
-        "tables": "table operations",
-        "blobs": "blob operations and capacity",
-        "logs": "logs, sampled",
-    }.get(line, line)
-
-
-def _fixed(*bills: Bill) -> tuple[float, ...]:
-    return tuple(sum(each.fixed.values()) for each in bills)
-
-
-def _operations(bill: Bill) -> str:
-    return f"{sum(bill.used.operations.values()) / bill.deliveries:.3f}"
-
-
-def _busy(bill: Bill) -> str:
-    return f"{sum(bill.used.busy.values()) / bill.deliveries * 1e6:,.0f}"
 
 
 def _verdict(comparison: Comparison) -> str:

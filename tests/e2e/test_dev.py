@@ -87,16 +87,12 @@ def test_a_folder_with_a_file_becomes_a_deployment(
         key = secrets.token_hex(16)
         dev = start(
             *("--tls", "--workers", "2", "--time-scale", "100"),
-            *(
-                "--topic",
-                "orders",
-                "--topic",
-                "shop.invoices",
-                "--env",
-                f"PUSHGRID_ADMIN_KEY={key}",
-            ),
+            *("--topic", "orders", "--topic", "shop.invoices"),
+            *("--env", f"PUSHGRID_ADMIN_KEY={key}"),
         )
         url = dev.see("ready https://").split()[1]
+        dev.see("storage", "temporary, discarded on exit")
+        dev.see("time scale", "100: waits are so many times shorter than Event Grid's")
         beside = children(dev.process.pid)
 
         # Another command finds the key by itself, and what to verify the certificate by.
@@ -157,8 +153,7 @@ def test_a_file_that_is_uploaded_to_azurite_calls_a_webhook(
     dev = start(*dev_command[2:])
     url = dev.see("ready http://").split()[1]
     listening = [sys.executable, "-m", "cli", *listen_command[1:], "--json", "--port", "0"]
-    listen = Command(listening, tmp_path, os.environ | {"PYTHONPATH": str(ROOT)})
-    try:
+    with Command(listening, tmp_path, os.environ | {"PYTHONPATH": str(ROOT)}) as listen:
         address = listen.see("listening at").split()[-1]
         given = [address if each == "http://127.0.0.1:9000/" else each for each in create[1:]]
         assert main([*given, "--url", url]) == 0, capsys.readouterr()
@@ -166,8 +161,6 @@ def test_a_file_that_is_uploaded_to_azurite_calls_a_webhook(
         subprocess.run([sys.executable, "-c", program], check=True, env=dev.environment)
 
         told = json.loads(listen.see("cat.jpg"))
-    finally:
-        listen.end()
     (event,) = told["body"]
     assert event["subject"] == "/blobServices/default/containers/images/blobs/cat.jpg"
     assert (event["data"]["api"], event["data"]["contentLength"]) == ("PutBlob", 9)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cli.deployment import Deployment
-from cli.local_deployment import HOME
+from cli.local.local_deployment import HOME
 from cli.readings import Readings
 from devhost.process import RunningHost
 from testbed.arm import ADMIN_KEY
@@ -121,14 +121,12 @@ def test_a_listener_subscribes_for_as_long_as_it_runs(
 ) -> None:
     pushgrid("topic", "create", name)
     options = ("--port", "0", "--topic", name, "--url", host.url, "--admin-key", ADMIN_KEY)
-    listener = Command([sys.executable, "-m", "cli", "listen", *options], HOME, os.environ)
-    try:
+    command = [sys.executable, "-m", "cli", "listen", *options]
+    with Command(command, HOME, os.environ) as listener:
         listener.see("subscribed to", name, "until this command ends")
         pushgrid("publish", name, "--type", "Placed", "--id", "e-1")
         listener.see('"id": "e-1"')
-    finally:
         listener.process.send_signal(signal.SIGINT)
         listener.process.wait(PATIENCE)
-        listener.end()
 
     assert pushgrid("subscription", "list", "-t", name, "--json").document == []

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from cli.narration import NarratedLine, narrate
+from cli.local.narration import NarratedLine, narrate
 from devhost.log import LineOutput, LogLines
 from pushgrid.testing.memory import answered
 from shared.engine.ports import Queue

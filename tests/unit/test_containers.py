@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cli.dev import dev
+from cli.local.dev import dev
 from devhost.azurite_files import node_and_azurite
 from shared import settings
 from tests.dockerfiles import context, stages

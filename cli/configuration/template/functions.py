@@ -27,10 +27,8 @@ from cli.configuration.template.resource_ids import (
     subscription,
 )
 
-_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{(\d+)(?::([^{}]*))?\}")
-_DIGITS = re.compile(r"[dD](\d*)")
+_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{(\d+)(:[^{}]*)?\}")
 _MAX_RANGE = 10_000  # as in Azure
-_MAX_DELIMITERS = 100  # characters: all of them are looked for at each place
 _WORD = range(-(2**63), 2**63)
 
 
@@ -94,7 +92,9 @@ def _format(form: str, *values: Any) -> str:
 
     def filled(match: re.Match[str]) -> str:
         nonlocal size
-        text = match[0][0] if match[1] is None else _formatted(values[int(match[1])], match[2])
+        if match[2]:
+            raise ExpressionFault(f"format(): the form {match[2][1:]} is not available here")
+        text = match[0][0] if match[1] is None else _formatted(values[int(match[1])])
         size += len(text)
         check_size(size)
         return text
@@ -102,14 +102,8 @@ def _format(form: str, *values: Any) -> str:
     return _PLACEHOLDER.sub(filled, form)
 
 
-def _formatted(value: Any, form: str | None) -> str:
-    if form is None:
-        return "True" if value is True else "False" if value is False else text_of(value)
-    if not (digits := _DIGITS.fullmatch(form)):
-        raise ExpressionFault(f"format(): the form {form} is not available here")
-    width = int(digits[1] or 1)
-    check_size(width)
-    return f"{value:0{width}d}"
+def _formatted(value: Any) -> str:
+    return str(value) if isinstance(value, bool) else text_of(value)
 
 
 def _concat(*values: Any) -> Any:
@@ -130,10 +124,6 @@ def _unique_string(*values: str) -> str:
     return base64.b32encode(digest).decode().lower()[:13]
 
 
-def _guid(*values: str) -> str:
-    return str(uuid.uuid5(uuid.NAMESPACE_OID, "|".join(map(text_of, values))))
-
-
 def _join(values: Sequence[Any], delimiter: str) -> str:
     check_size(len(values) * len(delimiter))
     return delimiter.join(map(text_of, values))
@@ -149,13 +139,6 @@ def _pad_left(text: Any, width: int, fill: str = " ") -> str:
     return text_of(text).rjust(width, fill)
 
 
-def _split(text: str, delimiter: str | list[str]) -> list[str]:
-    delimiters = [delimiter] if isinstance(delimiter, str) else delimiter
-    if len("|".join(delimiters)) > _MAX_DELIMITERS:
-        raise ValueError(f"the delimiters have more than {_MAX_DELIMITERS} characters")
-    return re.split("|".join(map(re.escape, delimiters)), text)
-
-
 def _union(*values: Any) -> Any:
     if isinstance(values[0], Mapping):
         given: dict[str, list[Any]] = {}
@@ -163,28 +146,16 @@ def _union(*values: Any) -> Any:
             for name, each in value.items():
                 given.setdefault(name, []).append(each)
         return {name: _merged(found) for name, found in given.items()}
-    return list(_by_identity([each for value in values for each in value]).values())
+    distinct: dict[str, Any] = {}
+    for each in (each for value in values for each in value):
+        distinct.setdefault(json.dumps(each, sort_keys=True), each)
+    return list(distinct.values())
 
 
 def _merged(values: Sequence[Any]) -> Any:
     """Return the last value or, if the last ones are objects, what they have together."""
     objects = list(takewhile(lambda each: isinstance(each, Mapping), reversed(values)))
     return _union(*reversed(objects)) if objects else values[-1]
-
-
-def _by_identity(values: Sequence[Any]) -> dict[str, Any]:
-    """Return the distinct values, in their order, by what equal ones have in common."""
-    found: dict[str, Any] = {}
-    for each in values:
-        found.setdefault(json.dumps(each, sort_keys=True), each)
-    return found
-
-
-def _intersection(first: Any, *others: Any) -> Any:
-    if isinstance(first, Mapping):
-        return {k: v for k, v in first.items() if all(each.get(k) == v for each in others)}
-    known = [_by_identity(each).keys() for each in others]
-    return [v for k, v in _by_identity(first).items() if all(k in each for each in known)]
 
 
 def _create_object(*pairs: Any) -> dict[str, Any]:
@@ -210,29 +181,11 @@ def _contains(container: Any, item: Any) -> bool:
     return (text_of(item) if isinstance(container, str) else item) in container
 
 
-def _equals(one: Any, other: Any) -> bool:
-    if isinstance(one, bool) != isinstance(other, bool):
-        return False
-    return bool(one == other)
-
-
-def _items(value: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [{"key": name, "value": value[name]} for name in sorted(value)]
-
-
-def _bool(value: Any) -> bool:
-    return value.lower() in {"true", "1"} if isinstance(value, str) else bool(value)
-
-
 def _try_get(value: Any, *keys: Any) -> Any:
     try:
         return reduce(lookup, keys, value)
     except ExpressionFault:
         return None
-
-
-def _substring(text: str, start: int, length: int | None = None) -> str:
-    return text[start:] if length is None else text[start : start + length]
 
 
 def _numbers(values: Sequence[Any]) -> Sequence[int]:
@@ -248,7 +201,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "array": lambda value: value if isinstance(value, list) else [value],
     "base64": lambda text: base64.b64encode(text.encode()).decode(),
     "base64tostring": lambda text: base64.b64decode(text).decode(),
-    "bool": _bool,
+    "bool": lambda value: value.lower() in {"true", "1"} if isinstance(value, str) else bool(value),
     "concat": _concat,
     "contains": _contains,
     "createarray": lambda *values: list(values),
@@ -256,18 +209,17 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "div": _of_numbers(lambda one, other: int(one / other)),
     "empty": lambda value: not value,
     "endswith": lambda text, end: text.lower().endswith(end.lower()),
-    "equals": _equals,
+    "equals": lambda one, other: isinstance(one, bool) == isinstance(other, bool) and one == other,
     "false": lambda: False,
     "first": lambda value: _element(value, 0),
     "flatten": lambda values: [each for value in values for each in value],
     "format": _format,
     "greater": lambda one, other: one > other,
     "greaterorequals": lambda one, other: one >= other,
-    "guid": _guid,
+    "guid": lambda *values: str(uuid.uuid5(uuid.NAMESPACE_OID, "|".join(map(text_of, values)))),
     "indexof": lambda text, part: text.lower().find(part.lower()),
     "int": int,
-    "intersection": _intersection,
-    "items": _items,
+    "items": lambda value: [{"key": name, "value": value[name]} for name in sorted(value)],
     "join": _join,
     "json": json.loads,
     "last": lambda value: _element(value, -1),
@@ -287,11 +239,11 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "replace": _replace,
     "shallowmerge": lambda values: {k: v for each in values for k, v in each.items()},
     "skip": lambda value, count: value[max(count, 0) :],
-    "split": _split,
+    "split": lambda text, delimiter: text.split(delimiter),  # one text, no list of them
     "startswith": lambda text, start: text.lower().startswith(start.lower()),
     "string": text_of,
     "sub": _of_numbers(operator.sub),
-    "substring": _substring,
+    "substring": lambda text, start, length=None: text[start:][:length],
     "take": lambda value, count: value[: max(count, 0)],
     "tolower": lambda text: text.lower(),
     "toupper": lambda text: text.upper(),

@@ -22,38 +22,24 @@ from cli.configuration.template.resource_ids import ResourceGroup
 _MAX_COPIES = 800  # as Azure
 MAX_STEPS = 500_000  # seconds; 800 event subscriptions need a quarter of it
 MAX_TOTAL = 64 * 1024 * 1024  # characters of all values
-MAX_LEVELS = 150  # of values and calls in each other
 
 
 class EvaluationBudget:
-    """
-    What is left for one template.
-
-    ``with budget:`` is a step, one level deeper. All methods raise an ExpressionFault when nothing
-    is left.
-    """
+    """What is left for one template; its methods raise an ExpressionFault when nothing is."""
 
     def __init__(self) -> None:
-        self._steps = self._characters = self._depth = 0
+        self._steps = self._characters = 0
 
     @property
     def is_spent(self) -> bool:
         """Whether nothing more can be evaluated."""
         return self._steps > MAX_STEPS or self._characters > MAX_TOTAL
 
-    def __enter__(self) -> None:
+    def step(self) -> None:
+        """Count the evaluation of one value or expression."""
         self._steps += 1
         if self._steps > MAX_STEPS:
             raise ExpressionFault(f"evaluating the template takes more than {MAX_STEPS:,} steps")
-        if self._depth == MAX_LEVELS:
-            raise ExpressionFault(
-                f"this is deeper than {MAX_LEVELS} levels: each value in another, each call and "
-                "each member of a value is one"
-            )
-        self._depth += 1
-
-    def __exit__(self, *_: object) -> None:
-        self._depth -= 1
 
     def hold(self, value: Any) -> Any:
         """Return a value after counting its size."""
@@ -88,7 +74,8 @@ class Scope:
     place: Place
     group: ResourceGroup
     budget: EvaluationBudget
-    given: Mapping[str, Any] = field(default_factory=dict)  # the values of its parameters
+    # The values of its parameters, or functions that evaluate them on use.
+    given: Mapping[str, Any] = field(default_factory=dict)
     modules: dict[str, Scope] = field(default_factory=dict)  # templates deployed by it
     locals: Mapping[str, Any] = field(default_factory=dict)  # lambda variables
     # Indexes of the loops around an expression; that of a resource is ``""``.
@@ -116,14 +103,14 @@ class Scope:
     def resolve_part(self, value: Any, place: Place) -> Any:
         """Return the same, without counting its size: it becomes part of a value."""
         try:
-            with self.budget:
-                if isinstance(value, str):
-                    return self._text(value)
-                if isinstance(value, list):
-                    return [self.resolve_part(each, place.below(i)) for i, each in enumerate(value)]
-                if isinstance(value, Mapping):
-                    return self._object(value, place)
+            self.budget.step()
+            if isinstance(value, str):
+                return self._text(value)
+            if isinstance(value, list):
+                return [self.resolve_part(each, place.below(i)) for i, each in enumerate(value)]
+            if not isinstance(value, Mapping):
                 return value
+            return self._object(value, place)
         except ExpressionFault as fault:
             raise TemplateFault(place.fault(str(fault))) from None
         except RecursionError:
@@ -151,15 +138,15 @@ class Scope:
             ExpressionFault: it can't be evaluated.
             TemplateFault: something that it refers to can't be.
         """
-        with self.budget:
-            if isinstance(expression, Constant):
-                return expression.value
-            if isinstance(expression, MemberAccess):
-                return self._member(self.evaluate(expression.of), self.evaluate(expression.key))
-            if special := _SPECIAL.get(expression.name.lower()):
-                return special(self, expression)
-            values = [self.evaluate(each) for each in expression.arguments]
-            return self._called(expression.name, self.budget.hold(values))
+        self.budget.step()
+        if isinstance(expression, Constant):
+            return expression.value
+        if isinstance(expression, MemberAccess):
+            return self._member(self.evaluate(expression.of), self.evaluate(expression.key))
+        if special := _SPECIAL.get(expression.name.lower()):
+            return special(self, expression)
+        values = [self.evaluate(each) for each in expression.arguments]
+        return self._called(expression.name, self.budget.hold(values))
 
     def _called(self, name: str, values: list[Any]) -> Any:
         if "." in name:
@@ -230,7 +217,8 @@ class _Outputs(NamedTuple):
 
 def _parameter(scope: Scope, name: str) -> Any:
     if name.casefold() in scope.given:
-        return scope.given[name.casefold()]
+        value = scope.given[name.casefold()]
+        return value() if callable(value) else value
     known = scope.template.get("parameters") or {}
     definition = _definition(scope, known, name, "parameter")
     place = scope.place.below("parameters", name)
@@ -278,14 +266,10 @@ def _reference(scope: Scope, name: str, *_: Any) -> Any:
     return module
 
 
-def _local(scope: Scope, name: str) -> Any:
-    return scope.locals[name.casefold()]
-
-
 _CONTEXTUAL: Mapping[str, Callable[..., Any]] = {
     "copyindex": _copy_index,
     "deployment": lambda _: {"name": "local"},
-    "lambdavariables": _local,
+    "lambdavariables": lambda scope, name: scope.locals[name.casefold()],
     "parameters": _parameter,
     "reference": _reference,
     "variables": _variable,
@@ -295,19 +279,6 @@ _CONTEXTUAL: Mapping[str, Callable[..., Any]] = {
 def _if(scope: Scope, call: FunctionCall) -> Any:
     condition, yes, no = call.arguments
     return scope.evaluate(yes if scope.evaluate(condition) else no)
-
-
-def _and(scope: Scope, call: FunctionCall) -> bool:
-    return all(scope.evaluate(each) for each in call.arguments)
-
-
-def _or(scope: Scope, call: FunctionCall) -> bool:
-    return any(scope.evaluate(each) for each in call.arguments)
-
-
-def _coalesce(scope: Scope, call: FunctionCall) -> Any:
-    values = (scope.evaluate(each) for each in call.arguments)
-    return next((each for each in values if each is not None), None)
 
 
 def _applied(scope: Scope, call: FunctionCall) -> tuple[list[Any], Callable[[Any], Any]]:
@@ -336,10 +307,12 @@ def _filter(scope: Scope, call: FunctionCall) -> list[Any]:
 
 # These do not evaluate all their arguments, or not in their own scope.
 _SPECIAL: Mapping[str, Callable[[Scope, FunctionCall], Any]] = {
-    "and": _and,
-    "coalesce": _coalesce,
+    "and": lambda scope, call: all(map(scope.evaluate, call.arguments)),
+    "coalesce": lambda scope, call: next(
+        (value for each in call.arguments if (value := scope.evaluate(each)) is not None), None
+    ),
     "filter": _filter,
     "if": _if,
     "map": _map,
-    "or": _or,
+    "or": lambda scope, call: any(map(scope.evaluate, call.arguments)),
 }

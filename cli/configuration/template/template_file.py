@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from operator import gt, lt
+from functools import partial
 from typing import Any, NamedTuple
 
 from cli.configuration.resources import (
@@ -35,7 +35,6 @@ _SOURCES = (["microsoft.storage", "storageaccounts"], ["pushgrid", "deployments"
 _MODULE = "microsoft.resources/deployments"
 _MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
 _EXTENSION = "eventsubscriptions"
-_BOUNDS = {"minLength": lt, "minValue": lt, "maxLength": gt, "maxValue": gt}  # of a parameter
 
 
 def is_template(value: Any) -> bool:
@@ -105,11 +104,6 @@ def _typed(
     allowed = definition.get("allowedValues")
     if allowed and value not in allowed:
         raise TemplateFault(place.fault(f"the value is none of: {json.dumps(allowed)}"))
-    size = len(value) if isinstance(value, str | list) else value
-    for bound, is_beyond in _BOUNDS.items():
-        limit = definition.get(bound)
-        if isinstance(limit, int) and isinstance(size, int) and is_beyond(size, limit):
-            raise TemplateFault(place.fault(f"{bound} is {limit}"))
     return value
 
 
@@ -143,27 +137,11 @@ class _Declared(NamedTuple):
         return str(scope.resolve(self.definition["name"], self.place.below("name")))
 
 
-class _Parameters(Mapping[str, Any]):
-    """The parameters of a module: values that are evaluated in the *scope* around it, on use."""
-
-    def __init__(self, scope: Scope, given: Mapping[str, Any], place: Place) -> None:
-        self._scope = scope
-        self._given = {name.casefold(): (value, place.below(name)) for name, value in given.items()}
-
-    def __getitem__(self, name: str) -> Any:
-        value, place = self._given[name]
-        if "value" not in value:
-            raise TemplateFault(place.fault("only a parameter with a value can be read"))
-        return self._scope.resolve(value["value"], place.below("value"))
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._given
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._given)
-
-    def __len__(self) -> int:
-        return len(self._given)
+def _argument(scope: Scope, given: Mapping[str, Any], place: Place) -> Any:
+    """Return the value of a module's parameter, evaluated in the *scope* around the module."""
+    if "value" not in given:
+        raise TemplateFault(place.fault("only a parameter with a value can be read"))
+    return scope.resolve(given["value"], place.below("value"))
 
 
 def _declared(resources: Any, place: Place) -> list[_Declared]:
@@ -232,9 +210,10 @@ class _Reader:
         at = place.below("template")
         for turn in declared.turns(scope):
             if str(options.get("scope")).lower() == "inner":
-                given = _Parameters(
-                    turn, properties.get("parameters") or {}, place.below("parameters")
-                )
+                given = {
+                    name.casefold(): partial(_argument, turn, each, place.below("parameters", name))
+                    for name, each in (properties.get("parameters") or {}).items()
+                }
                 inner = Scope(
                     template=template,
                     place=at,

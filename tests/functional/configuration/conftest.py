@@ -30,8 +30,8 @@ def deployment(api: ArmApi, monkeypatch: pytest.MonkeyPatch) -> Deployment:
     """The client; its requests go to *api*, without a socket."""
 
     def answer(method: str, url: str, **options: Any) -> requests.Response:
-        if options.get("params"):
-            url += f"?{urlencode(options['params'])}"
+        if asked := {k: v for k, v in (options.get("params") or {}).items() if v is not None}:
+            url += f"?{urlencode(asked)}"
         headers = {name.lower(): value for name, value in options["headers"].items()}
         given = options.get("json")
         body = b"" if given is None else json.dumps(given).encode()

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cli.deployment import Deployment
-from cli.narration import NarratedLine
-from cli.watched_file import WatchedFile
+from cli.local.narration import NarratedLine
+from cli.local.watched_file import WatchedFile
 from devhost.azurite import ACCOUNT
 from shared.http import Failure, NotAnswered
 from tests.functional.configuration.conftest import Write

@@ -18,8 +18,8 @@ import requests
 
 from cli import options
 from cli.answers import document_of
-from cli.local_deployment import HOME
-from cli.subscription_document import gets_secret
+from cli.local.local_deployment import HOME
+from cli.subscription.document import gets_secret
 from tests.commands import Run, runner
 from tests.serving import serving
 
@@ -240,8 +240,8 @@ def test_the_other_scheme_is_told(pushgrid: Run, scheme: str, line: bytes) -> No
 
 
 def test_a_fault_is_told_once(server: _Server, pushgrid: Run) -> None:
-    faults = [{"code": "x", "message": text, "target": None} for text in ("no a.", "no b.")]
-    error = {"code": "x", "message": "no a. no b.", "details": faults}
+    details = [{"code": "x", "message": text} for text in ("no a.", "no b.")]
+    error = {"code": "x", "message": "no a. no b.", "details": details}
     server.answer = lambda *_: (400, {}, json.dumps({"error": error}).encode())
 
     assert pushgrid("topic", "list").err == "pushgrid: 400 x: no a. no b.\n"

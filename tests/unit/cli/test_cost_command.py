@@ -9,21 +9,22 @@ from typing import Any
 import pytest
 
 from cli.costs.report import money
-from cli.program import main
+from tests.commands import Run
 
 LOAD = "--events 1000000 --fanout 1 --batch 1 --size 1024"
 Cost = Callable[[str], str]
 
 
 @pytest.fixture
-def cost(capsys: pytest.CaptureFixture[str]) -> Cost:
-    """Run the command with *options* after the load of `LOAD`; return what it prints."""
+def cost(run: Run) -> Cost:
+    """Return what the command prints with options after the load of `LOAD`."""
 
-    def run(options: str) -> str:
-        assert main(["cost", *LOAD.split(), *options.split()]) == 0
-        return capsys.readouterr().out
+    def printed(options: str) -> str:
+        found = run("cost", *LOAD.split(), *options.split())
+        assert found.code == 0
+        return found.out
 
-    return run
+    return printed
 
 
 def document(cost: Cost, options: str) -> Any:
@@ -46,17 +47,11 @@ def test_people_get_both_kinds_of_traffic_beside_event_grid(cost: Cost) -> None:
         ("--events 1000000000 --batch 100", "Pushgrid costs less than Event Grid here: "),
         ("--events 100000000 --batch 100", "if the work is spread out, and less in bursts."),
         ("--events 1 --size 1", "Event Grid here: 7.17 dollars a month."),
+        ("--events 1 --size 1", "That is 1 request, 1 delivery, 1 attempt, 0 dead letters."),
     ],
 )
 def test_the_verdict_is_for_both_kinds_of_traffic(cost: Cost, options: str, verdict: str) -> None:
     assert verdict in cost(options)
-
-
-def test_singular_and_plural(cost: Cost) -> None:
-    printed = cost("--events 1 --size 1")
-
-    assert "1 event a month of 1 byte, published 1 at a time, each to 1 event subsc" in printed
-    assert "That is 1 request, 1 delivery, 1 attempt, 0 dead letters." in printed
 
 
 def test_programs_get_everything(cost: Cost) -> None:
@@ -74,6 +69,8 @@ def test_programs_get_everything(cost: Cost) -> None:
     assert costs["event_grid"]["operations"] == pytest.approx(2_111_111, rel=1e-6)
     assert costs["event_grid"]["dollars"] - costs["event_grid"]["total"] == pytest.approx(0.06)
     assert costs["work"]["payload_blobs"] == 0
+    large = document(cost, "--events 100 --fanout 3 --batch 10 --size 153600")
+    assert large["work"]["payload_blobs"] == 10
     assert costs["prices"]["queue"] == {
         "dollars": 0.004,
         "per": 10_000,
@@ -85,18 +82,7 @@ def test_programs_get_everything(cost: Cost) -> None:
         paid = sum(bill["dollars"].values()) + sum(bill["standing"].values()) - bill["granted"]
         assert bill["total"] == pytest.approx(paid)
         assert set(bill["instance_seconds"]) == {"publish", "deliver", "retry"}
-    puts = {
-        traffic: bill["storage_operations"]["queue put"]
-        for traffic, bill in costs["pushgrid"].items()
-    }
-    assert puts["spread"] > 1_000_000
-    assert puts["bursts"] > 1_000_000 / 16  # requests that arrive together
-
-
-def test_programs_get_the_blobs_of_large_events(cost: Cost) -> None:
-    large = document(cost, "--events 100 --fanout 3 --batch 10 --size 153600")
-
-    assert large["work"]["payload_blobs"] == 10
+    assert costs["pushgrid"]["spread"]["storage_operations"]["queue put"] > 1_000_000
 
 
 def test_a_smaller_instance_costs_less_when_it_mostly_waits(cost: Cost) -> None:
@@ -120,9 +106,7 @@ def test_every_corner_has_an_answer(cost: Cost, size: int, rate: str) -> None:
     ("options", "complaint"),
     [
         ("--events 0", "'--events': '0' is not a whole number from 1 to 10000000000000"),
-        ("--fanout 501", "'501' is not a whole number from 1 to 500"),
         ("--batch 5001", "'5001' is not a whole number from 1 to 5000"),
-        ("--batch -1", "'-1' is not a whole number from 1 to 5000"),
         ("--size 1049601", "'1049601' is not a whole number from 1 to 1049600"),
         ("--failure-rate 1.1", "'--failure-rate': '1.1' is not a number from 0 to 1\n"),
         ("--failure-rate nan", "'--failure-rate': 'nan' is not a number from 0 to 1\n"),
@@ -130,21 +114,14 @@ def test_every_corner_has_an_answer(cost: Cost, size: int, rate: str) -> None:
         ("--batch 100 --size 16000", "--batch: a publish request holds at most 1536000 bytes\n"),
         ("--events many", "'--events': 'many' is not a whole number from"),
         ("--memory-mb 1024", "'--memory-mb': '1024' is not one of "),
-        ("--what 1", ""),
     ],
 )
-def test_invalid_options_are_refused_in_one_line(
-    options: str, complaint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    try:
-        code: object = main(["cost", *LOAD.split(), *options.split()])
-    except SystemExit as stopped:
-        code = stopped.code
+def test_invalid_options_are_refused_in_one_line(run: Run, options: str, complaint: str) -> None:
+    found = run("cost", *LOAD.split(), *options.split())
 
-    printed = capsys.readouterr()
-    assert (code, printed.out, printed.err.count("\n")) == (2, "", 1)
-    assert printed.err.startswith("pushgrid ")
-    assert complaint in printed.err
+    assert (found.code, found.out, found.err.count("\n")) == (2, "", 1)
+    assert found.err.startswith("pushgrid ")
+    assert complaint in found.err
 
 
 @pytest.mark.parametrize(

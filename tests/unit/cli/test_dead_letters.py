@@ -2,49 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
-
-import pytest
-
-from cli.deployment import Deployment
-from cli.program import main
 
 AT = "2026-02-09T12:00:00Z"
 ANSWER = {"headers": {}, "body": "no such customer", "isTruncated": False, "systemId": "s-1"}
 LETTER = {"fault": None, "reason": "X", "attempts": 1, "publishedAt": AT, "lastAttemptAt": AT}
 
 
-def test_the_last_answer_stands_beside_the_event(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_last_answer_stands_beside_the_event(run_on: Callable[..., Any]) -> None:
     """As far as the attempts of the event are still recorded; of another with its id it is not."""
-    attempt = {"detail": None, "answer": ANSWER}
+    attempts = [{"detail": None, "answer": ANSWER}]
     letters = [
         LETTER | {"event": {"id": "e-1", "data": {"total": 7, "note": "x" * 300}}},
         LETTER | {"event": {"id": "e-2"}},
         {"fault": "broken"},
     ]
+    recorded = [
+        {"eventId": "e-1", "publishedAt": AT, "attempts": attempts},
+        {"eventId": "e-2", "publishedAt": "2026-02-09T12:00:01Z", "attempts": attempts},
+    ]
     asked: list[dict[str, Any]] = []
 
-    def pages(_: Deployment, path: str, **_query: object) -> Iterator[dict[str, Any]]:
-        assert path.endswith("/crm/deadLetters/records")
-        yield {"value": letters}
-
-    def get(_: Deployment, path: str, **query: Any) -> dict[str, Any]:
+    def answer(path: str, query: dict[str, Any]) -> tuple[int, object]:
+        if path.endswith("/crm/deadLetters/records"):
+            return 200, {"value": letters}
         assert path.endswith("/crm/attempts")
-        asked.append(query)
-        event = {"eventId": "e-1", "publishedAt": AT, "attempts": [attempt]}
-        again = {"eventId": "e-2", "publishedAt": "2026-02-09T12:00:01Z", "attempts": [attempt]}
-        return {"value": [event, again]}
+        asked.append({name: query[name] for name in ("since", "$top")})
+        return 200, {"value": recorded}
 
-    monkeypatch.setattr(Deployment, "pages", pages)
-    monkeypatch.setattr(Deployment, "get", get)
-    command = "dead-letters show crm/1.json --topic orders --subscription crm --key k --url"
+    shown = run_on(answer, *["dead-letters", "show", "crm/1.json", "-t", "orders", "-s", "crm"])
 
-    assert main([*command.split(), "http://127.0.0.1:1"]) == 0
-
-    rows = capsys.readouterr().out.splitlines()
+    rows = shown.out.splitlines()
     assert [("no such customer" in row) for row in rows[-3:]] == [True, False, False]
     assert '{"total": 7, "note": "xxx' in rows[-3]
     assert "x" * 200 not in rows[-3]

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from cli import dev
-from cli.known_locally import LocalDeployment, find_local, local_key, recorded
-from cli.local_deployment import ADMIN_KEY, HOME
-from cli.narration import NarratedLine
-from cli.program import main
-from cli.screen import Screen
+from cli.local import dev
+from cli.local.known_locally import LocalDeployment, find_local, local_key, recorded
+from cli.local.local_deployment import ADMIN_KEY, HOME
+from cli.local.narration import NarratedLine
+from cli.local.screen import Screen
+from tests.commands import Run
 
 DELIVERED = NarratedLine(
     "delivered", "orders/crm", "attempt 1: 200 in 12 ms", "e-1", {"event": "x"}
@@ -41,42 +41,34 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("options", "contents", "code", "words"),
+    ("options", "contents", "words"),
     [
-        ((), '{"topics": [', 2, "pushgrid.json:1: "),
-        ((), '{"topic": {}}', 2, "pushgrid.json:1: "),
-        (("--file", "none.json"), None, 2, "none.json"),
-        (("--env", "AzureWebJobsStorage=x"), None, 2, "see --data"),
-        (("--env", "nothing"), None, 2, "write name=value"),
-        (("--time-scale", "0"), None, 2, "--time-scale"),
+        ((), '{"topics": [', "pushgrid.json:1: "),
+        ((), '{"topic": {}}', "pushgrid.json:1: "),
+        (("--file", "none.json"), None, "none.json"),
+        (("--env", "AzureWebJobsStorage=x"), None, "see --data"),
     ],
 )
 def test_a_wrong_command_starts_nothing(
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    options: tuple[str, ...],
-    contents: str | None,
-    code: int,
-    words: str,
+    folder: Path, run: Run, options: tuple[str, ...], contents: str | None, words: str
 ) -> None:
     if contents:
         (folder / "pushgrid.json").write_text(contents)
 
-    assert main(["dev", *options]) == code
+    found = run("dev", *options)
 
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert words in err
+    assert (found.code, found.out, found.err.count("\n")) == (2, "", 1)
+    assert words in found.err
 
 
-def test_a_port_in_use_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_in_use_is_named(run: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 
-        assert main(["dev", "--port", str(port)]) == 1
+        found = run("dev", "--port", str(port))
 
     said = f"pushgrid: port {port} is in use: choose another with --port\n"
-    assert capsys.readouterr() == ("", said)
+    assert found == (1, "", said)
 
 
 def test_people_get_lines_without_colour_where_there_is_no_terminal(
@@ -103,9 +95,8 @@ def test_programs_get_a_document_in_each_line(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize("as_json", [False, True])
 def test_it_knows_when_nobody_reads(*, as_json: bool) -> None:
     """As after `pushgrid dev | head`: the host must not wait for a reader, and dev ends."""
-    program = (
-        f"from cli.screen import Screen; s = Screen(as_json={as_json}); s.say('x'); s.say('y')"
-    )
+    screen = f"from cli.local.screen import Screen; s = Screen(as_json={as_json})"
+    program = f"{screen}; s.say('x'); s.say('y')"
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer) as unread:
@@ -129,15 +120,11 @@ def test_a_host_s_log_is_printed_only_if_asked_for(capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == f"{line}\n"
 
 
-def test_the_banner_says_what_storage_is_good_for() -> None:
-    assert dev._storage(None) == "temporary, discarded on exit"
-    assert "saved every 5 s: a crash loses what was accepted" in dev._storage(Path("kept"))
-
-
 def test_a_pause_is_told_once_for_each_subscription(capsys: pytest.CaptureFixture[str]) -> None:
     screen = Screen()
 
     held = {"event": "delivery.run", "held": 1, "held_until": "2026-02-09T12:00:40Z"}
+    logged(screen, event="hold.began", by="me", subscription="web")
     for subscription, why in (
         ("crm", "paused since 12:00"),
         ("crm", "paused since 12:00"),
@@ -145,15 +132,19 @@ def test_a_pause_is_told_once_for_each_subscription(capsys: pytest.CaptureFixtur
         ("crm", "probation"),
         ("crm", "paused since 12:00"),
         ("crm", "paused since 12:05"),
+        ("web", "paused since 12:00"),
+        ("web", "paused since 12:05"),
     ):
         logged(screen, **held, subscription=subscription, held_because=why)
 
     told = [line.split()[2:] for line in capsys.readouterr().out.splitlines()]
     assert [(each[0], each[-1]) for each in told] == [
+        ("orders/web", "resumed"),
         ("orders/crm", "12:00"),
         ("orders/erp", "12:00"),
         ("orders/crm", "probation"),
         ("orders/crm", "12:05"),
+        ("orders/web", "12:05"),
     ]
 
 
@@ -173,21 +164,6 @@ def test_a_hold_is_told_when_it_begins_and_when_it_ends(
     assert "probation for Busy" in began
     assert released.endswith("after 20 s: a success; 6 deliveries held, repeats counted")
     assert again.endswith("after 20 s: a success")
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({}, "--time-scale 20 makes them 20 times shorter"),
-        ({"PUSHGRID_TIME_SCALE": "20"}, "20: waits are so many times shorter than Event Grid's"),
-    ],
-)
-def test_the_banner_says_the_time_scale(
-    settings: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(dev, "own_settings", dict)
-
-    assert words in dev._scale_in_words(dev._time_scale(settings))
 
 
 def test_a_time_scale_stands_beside_each_wait_that_it_divides(
@@ -213,30 +189,18 @@ def test_a_time_scale_stands_beside_each_wait_that_it_divides(
     assert told == ["20", "", "20", "", "20", ""]
 
 
-def test_the_admin_key_is_printed_while_the_deployment_runs(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    command = ["admin-key", "--url", "http://127.0.0.1:7079"]
-    with recorded(LocalDeployment("http://127.0.0.1:7079", "k")):
-        assert main(command) == 0
-    assert main(command) == 1
+def test_a_key_is_found_by_its_url_while_the_deployment_runs(run: Run) -> None:
+    command = ("admin-key", "--url", "http://localhost:7079/")
 
-    out, err = capsys.readouterr()
-    assert out == "k\n"
-    assert "'pushgrid dev' records its own" in err
-
-
-def test_a_key_is_found_by_its_url_while_the_deployment_runs() -> None:
-    running = LocalDeployment("http://127.0.0.1:7071", "k")
-
-    with recorded(running) as path:
-        assert find_local("http://localhost:7071/") == running
+    with recorded(LocalDeployment("http://127.0.0.1:7079", "k")) as path:
+        assert run(*command) == (0, "k\n", "")
         assert find_local("http://127.0.0.1:7072") is None
-        assert find_local("http://shop.example:7071") is None
-        assert find_local("http://[::1].shop.example:7071") is None
+        assert find_local("http://shop.example:7079") is None
+        assert find_local("http://[::1].shop.example:7079") is None
         assert path.stat().st_mode & 0o777 == 0o600
+    ended = run(*command)
 
-    assert find_local(running.url) is None
+    assert (ended.code, "'pushgrid dev' records its own" in ended.err) == (1, True)
 
 
 def test_a_key_is_that_of_the_nearest_settings(folder: Path) -> None:

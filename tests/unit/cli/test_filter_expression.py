@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.filter_expression import HELP, parse_filter_expression
+from cli.subscription.filter_expression import HELP, parse_filter_expression
 from shared.arm.filter_codec import parse_filter
 from shared.arm.sections import root_section
 from shared.events.topic import InputSchema
@@ -20,46 +20,46 @@ def meant(text: str) -> tuple[str, str, object]:
     return found["key"], found["operatorType"], operand
 
 
-@pytest.mark.parametrize(
-    ("text", "operator", "operand"),
-    [
-        ("data.total > 10", "NumberGreaterThan", 10),
-        ("data.total >= 1.5", "NumberGreaterThanOrEquals", 1.5),
-        ("data.total<-2", "NumberLessThan", -2),
-        ("data.total <=1e3", "NumberLessThanOrEquals", 1000.0),
-        ("data.total = 10", "NumberIn", [10]),
-        ("data.total != 10", "NumberNotIn", [10]),
-        ("data.total in (1, 2)", "NumberIn", [1, 2]),
-        ("data.total not in (1, 2)", "NumberNotIn", [1, 2]),
-        ("data.total in 1..5", "NumberInRange", [[1, 5]]),
-        ("data.total in (1..5, -2..2.5)", "NumberInRange", [[1, 5], [-2, 2.5]]),
-        ("data.total not in (1..5)", "NumberNotInRange", [[1, 5]]),
-        ("data.color = red", "StringIn", ["red"]),
-        ("data.color == red", "StringIn", ["red"]),
-        ('data.color = "10"', "StringIn", ["10"]),
-        ("data.color = 01234", "StringIn", ["01234"]),
-        ('data.color = "> 10"', "StringIn", ["> 10"]),
-        ('data.color in "red, blue"', "StringIn", ["red, blue"]),
-        ("data.color = red, blue", "StringIn", ["red, blue"]),
-        ("subject contains <b>", "StringContains", ["<b>"]),
-        ("data.color = black and white", "StringIn", ["black and white"]),
-        ('data.color in ("null", "a and b = c")', "StringIn", ["null", "a and b = c"]),
-        ("subject contains true", "StringContains", ["true"]),
-        ("data.color != dark red", "StringNotIn", ["dark red"]),
-        ('data.color in (red, "a, \\"b\\"")', "StringIn", ["red", 'a, "b"']),
-        ("data.color NOT  IN (1, red)", "StringNotIn", ["1", "red"]),
-        ("subject begins with /orders/", "StringBeginsWith", ["/orders/"]),
-        ("subject ends with (.jpg, .png)", "StringEndsWith", [".jpg", ".png"]),
-        ("subject contains x = y", "StringContains", ["x = y"]),
-        ("subject not begins with /a", "StringNotBeginsWith", ["/a"]),
-        ("subject not ends with /a", "StringNotEndsWith", ["/a"]),
-        ("subject not contains /a", "StringNotContains", ["/a"]),
-        ("data.paid = true", "BoolEquals", True),
-        ("data.paid != TRUE", "BoolEquals", False),
-        ("data.note is null", "IsNullOrUndefined", None),
-        ("data.note is  not null", "IsNotNull", None),
-    ],
-)
+MEANT: list[tuple[str, str, object]] = [
+    ("data.total > 10", "NumberGreaterThan", 10),
+    ("data.total >= 1.5", "NumberGreaterThanOrEquals", 1.5),
+    ("data.total<-2", "NumberLessThan", -2),
+    ("data.total <=1e3", "NumberLessThanOrEquals", 1000.0),
+    ("data.total = 10", "NumberIn", [10]),
+    ("data.total != 10", "NumberNotIn", [10]),
+    ("data.total in (1, 2)", "NumberIn", [1, 2]),
+    ("data.total not in (1, 2)", "NumberNotIn", [1, 2]),
+    ("data.total in 1..5", "NumberInRange", [[1, 5]]),
+    ("data.total in (1..5, -2..2.5)", "NumberInRange", [[1, 5], [-2, 2.5]]),
+    ("data.total not in (1..5)", "NumberNotInRange", [[1, 5]]),
+    ("data.color = red", "StringIn", ["red"]),
+    ("data.color == red", "StringIn", ["red"]),
+    ('data.color = "10"', "StringIn", ["10"]),
+    ("data.color = 01234", "StringIn", ["01234"]),
+    ('data.color = "> 10"', "StringIn", ["> 10"]),
+    ('data.color in "red, blue"', "StringIn", ["red, blue"]),
+    ("data.color = red, blue", "StringIn", ["red, blue"]),
+    ("subject contains <b>", "StringContains", ["<b>"]),
+    ("data.color = black and white", "StringIn", ["black and white"]),
+    ('data.color in ("null", "a and b = c")', "StringIn", ["null", "a and b = c"]),
+    ("subject contains true", "StringContains", ["true"]),
+    ("data.color != dark red", "StringNotIn", ["dark red"]),
+    ('data.color in (red, "a, \\"b\\"")', "StringIn", ["red", 'a, "b"']),
+    ("data.color NOT  IN (1, red)", "StringNotIn", ["1", "red"]),
+    ("subject begins with /orders/", "StringBeginsWith", ["/orders/"]),
+    ("subject ends with (.jpg, .png)", "StringEndsWith", [".jpg", ".png"]),
+    ("subject contains x = y", "StringContains", ["x = y"]),
+    ("subject not begins with /a", "StringNotBeginsWith", ["/a"]),
+    ("subject not ends with /a", "StringNotEndsWith", ["/a"]),
+    ("subject not contains /a", "StringNotContains", ["/a"]),
+    ("data.paid = true", "BoolEquals", True),
+    ("data.paid != TRUE", "BoolEquals", False),
+    ("data.note is null", "IsNullOrUndefined", None),
+    ("data.note is  not null", "IsNotNull", None),
+]
+
+
+@pytest.mark.parametrize(("text", "operator", "operand"), MEANT)
 def test_an_operator_and_its_operand(text: str, operator: str, operand: object) -> None:
     key = text.split(maxsplit=1)[0].partition("<")[0]
 
@@ -67,12 +67,7 @@ def test_an_operator_and_its_operand(text: str, operator: str, operand: object) 
 
 
 def test_every_operator_of_event_grid_can_be_written() -> None:
-    texts = ["k > 1", "k >= 1", "k < 1", "k <= 1", "k = 1", "k != 1", "k in 1..2", "k not in 1..2"]
-    texts += [f"k {no}{test} x" for no in ("", "not ") for test in ("begins with", "ends with")]
-    texts += ["k contains x", "k not contains x", "k = x", "k != x", "k = true"]
-    texts += ["k is null", "k is not null"]
-
-    assert {meant(text)[1] for text in texts} == {str(each) for each in FilterOperator}
+    assert {operator for _, operator, _ in MEANT} == {str(each) for each in FilterOperator}
 
 
 @pytest.mark.parametrize(

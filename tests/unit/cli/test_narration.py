@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cli.narration import narrate
+from cli.local.narration import narrate
 
 AT = "12:00:00.000"
 
@@ -30,123 +30,67 @@ def line(event: str, level: str = "INFO", **fields: Any) -> str:
     return f"{AT} {level:<7} deliver_function  {json.dumps(entry, separators=(',', ':'))}"
 
 
-TRIED: dict[str, Any] = {
-    "attempt": 2,
-    "status": 503,
-    "outcome": "Busy",
-    "why": "minimum for 503: 30 s",
-}
+TRIED: dict[str, Any] = {"attempt": 2, "status": 503, "outcome": "Busy", "why": "w"}
 RETRY = TRIED | {"decision": "retry", "next_attempt_at": "2026-02-09T12:00:30.250000Z"}
+NEXT = "next at 14:00:30.2, because of w"
+HELD = {"held": 3, "held_until": "2026-02-09T12:00:40Z"}
+REPLAYED = {"job": "j-1", "replayed": 1, "skipped": 0, "faults": 1}
+
+
+ATTEMPTED, ENDED = "delivery.attempted", "replay.ended"
+LATE = {"status": 200, "seconds": 31.5, "cancelled": False}
+LARGE = {"status": 413, "code": "PayloadTooLarge", "detail": "at most 9"}
+UNKNOWN = {"status": 400, "code": "InvalidSas", "unknown_topic": True}
+DRY_RUN = {"job": "j-1", "by": "me", "dry_run": True, "to": "erp"}
+FAILED = REPLAYED | {"state": "Failed", "events": 1, "detail": "no container"}
+GIVEN_UP = TRIED | {"decision": "end", "reason": "Old", "answer": "no"}
+MISSPELT = {"setting": "PUSHGRID_X", "nearest": "PUSHGRID_Y"}
+DONE = "1 event queued, 0 skipped, 1 fault"
+PAUSED = HELD | {"held_because": "paused since 12:00"}
 
 
 @pytest.mark.parametrize(
-    ("printed", "told"),
+    ("event", "fields", "kind", "text"),
     [
+        (ATTEMPTED, RETRY, "retry", f"attempt 2: 503 Busy; {NEXT}"),
+        (ATTEMPTED, RETRY | {"detail": "x"}, "retry", f"attempt 2: 503 Busy (x); {NEXT}"),
+        (ATTEMPTED, RETRY | {"answer": "\x1b"}, "retry", f"attempt 2: 503 Busy: \ufffd; {NEXT}"),
+        (ATTEMPTED, GIVEN_UP, "given up", "attempt 2: 503 Busy: no; no more attempts (w): Old"),
         (
-            line("delivery.attempted", **RETRY, event_id="e-1"),
-            (
-                "retry",
-                "attempt 2: 503 Busy; next at 14:00:30.2, because of minimum for 503: 30 s",
-                "e-1",
-            ),
+            "delivery.answered_late",
+            LATE,
+            "delivered",
+            "200 after 31.5 s; its retry had begun: a duplicate",
         ),
+        ("delivery.run", HELD | {"held_because": "a"}, "held", "3 events until 14:00:40.0: a"),
+        ("delivery.run", PAUSED, "held", "events wait: paused since 12:00"),
+        ("replay.started", DRY_RUN, "replay", "dry run of a replay to erp started by me: j-1"),
+        (ENDED, REPLAYED | {"state": "Done"}, "replay", f"Done: {DONE}: j-1"),
+        (ENDED, FAILED, "replay", f"Done in part: {DONE} (no container): j-1"),
+        ("publish.refused", LARGE, "refused", "413 PayloadTooLarge: at most 9"),
+        ("publish.refused", UNKNOWN, "refused", "400 InvalidSas: there is no such topic"),
+        ("handshake.failed", {"failure": "x", "detail": "y"}, "handshake", "failed: x (y)"),
         (
-            line(
-                "delivery.attempted",
-                **RETRY | {"why": "w", "detail": "x"},
-                event_ids=["a"],
-                count=9,
-            ),
-            ("retry", "attempt 2: 503 Busy (x); next at 14:00:30.2, because of w", "9 events"),
+            "setting.unknown",
+            MISSPELT,
+            "settings",
+            "PUSHGRID_X does not exist; did you mean PUSHGRID_Y?",
         ),
-        (
-            line("delivery.attempted", **RETRY | {"why": "w"}, answer="no \x1b[1m"),
-            ("retry", "attempt 2: 503 Busy: no \ufffd[1m; next at 14:00:30.2, because of w"),
-        ),
-        (
-            line("delivery.attempted", **TRIED, decision="end", reason="Old", answer="no such"),
-            (
-                "given up",
-                "attempt 2: 503 Busy: no such; no more attempts (minimum for 503: 30 s): Old",
-            ),
-        ),
-        (
-            line("delivery.succeeded", attempt=1, status=200, duration_ms=12, event_id="\x1b[31m"),
-            ("delivered", "attempt 1: 200 in 12 ms", "\N{REPLACEMENT CHARACTER}[31m"),
-        ),
-        (
-            line("delivery.answered_late", status=200, seconds=31.5, cancelled=False),
-            ("delivered", "200 after 31.5 s; its retry had begun: a duplicate"),
-        ),
-        (
-            line("delivery.run", held=3, held_until="2026-02-09T12:00:40Z", held_because="Busy"),
-            ("held", "3 events until 14:00:40.0: Busy"),
-        ),
-        (line("delivery.run", delivered=3), None),
-        (
-            line(
-                "delivery.run",
-                held=1,
-                held_until="2026-02-09T12:00:40Z",
-                held_because="paused since 12:00 by me",
-            ),
-            ("held", "events wait: paused since 12:00 by me"),
-        ),
-        (
-            line("replay.started", job="j-1", by="the admin key", dry_run=True, to="orders/erp"),
-            ("replay", "dry run of a replay to orders/erp started by the admin key: j-1"),
-        ),
-        (
-            line("replay.ended", job="j-1", state="Done", replayed=2, skipped=0, faults=1),
-            ("replay", "Done: 2 events queued, 0 skipped, 1 fault: j-1"),
-        ),
-        (
-            line(
-                "replay.ended",
-                job="j-1",
-                state="Failed",
-                events=1,
-                replayed=1,
-                skipped=0,
-                faults=1,
-                detail="no container",
-            ),
-            ("replay", "Done in part: 1 event queued, 0 skipped, 1 fault (no container): j-1"),
-        ),
-        (
-            line("publish.refused", status=413, code="PayloadTooLarge", detail="at most 9"),
-            ("refused", "413 PayloadTooLarge: at most 9"),
-        ),
-        (
-            line("publish.refused", status=400, code="InvalidSas", unknown_topic=True),
-            ("refused", "400 InvalidSas: there is no such topic"),
-        ),
-        (
-            line("delivery.dropped", "WARNING", count=1, reason="SubscriptionDeleted"),
-            ("dropped", "1 event: SubscriptionDeleted"),
-        ),
-        (
-            line("deadletter_batch", "WARNING", count=2, container="dead", path="o/c/1.json"),
-            ("dead-lettered", "2 events in dead/o/c/1.json"),
-        ),
-        (line("handshake.granted"), ("handshake", "accepted")),
-        (
-            line("handshake.failed", failure="Unreachable", detail="refused"),
-            ("handshake", "failed: Unreachable (refused)"),
-        ),
-        (
-            line("setting.unknown", "WARNING", setting="PUSHGRID_X", nearest="PUSHGRID_Y"),
-            ("settings", "PUSHGRID_X does not exist; did you mean PUSHGRID_Y?"),
-        ),
-        (line("queue.depth", messages=3), None),
     ],
 )
-def test_what_a_log_entry_says(printed: str, told: tuple[str, ...] | None) -> None:
-    """Kind, text, and the events if there are any."""
-    found = narrate(printed)
+def test_what_a_log_entry_says(event: str, fields: dict[str, Any], kind: str, text: str) -> None:
+    """`tests/functional/test_narration.py` has those that the app itself writes in its stories."""
+    found = narrate(line(event, **fields))
 
-    assert (found and tuple(filter(None, (found.kind, found.text, found.events)))) == told
-    assert found is None or found.about == "orders/crm"
+    assert found
+    assert (found.kind, found.text, found.about) == (kind, text, "orders/crm")
+
+
+def test_the_events_of_an_entry_are_named_or_counted() -> None:
+    one = narrate(line("delivery.attempted", **RETRY, event_id="\x1b[31m"))
+    many = narrate(line("delivery.attempted", **RETRY, event_ids=["a"], count=9))
+
+    assert [each and each.events for each in (one, many)] == ["\ufffd[31m", "9 events"]
 
 
 @pytest.mark.parametrize(
@@ -183,6 +127,8 @@ def test_no_warning_and_no_error_is_swallowed(printed: str) -> None:
         f"{AT} deliver_function  ok  12 ms  1234abcd",
         f"{AT} Stopping (0 invocations running); press Ctrl-C again to force",
         "",
+        line("queue.depth", messages=3),
+        line("delivery.run", delivered=3),
     ],
 )
 def test_what_goes_as_it_should_is_not_told(printed: str) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cli.program import main
 from shared import VERSION
+from tests.commands import Run
 
 
 @pytest.mark.parametrize(
@@ -18,25 +18,21 @@ from shared import VERSION
         (["namespace", "shw"], "pushgrid namespace: No such command 'shw'. Did you mean show?"),
     ],
 )
-def test_without_a_command_it_says_what_there_is(capsys, arguments, first):
-    assert main(arguments) == 2
+def test_without_a_command_it_says_what_there_is(run: Run, arguments: list[str], first: str):
+    found = run(*arguments)
 
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    line = printed.err.splitlines()[0]
+    line = found.err.splitlines()[0]
+    assert (found.code, found.out) == (2, "")
     assert line.startswith(first) if first.startswith("Usage") else line == first
 
 
 @pytest.mark.parametrize("argument", ["version", "--version"])
-def test_the_version_is_printed(capsys, argument):
-    assert main([argument]) == 0
-
-    assert capsys.readouterr().out == f"pushgrid, version {VERSION}\n"
+def test_the_version_is_printed(run: Run, argument: str):
+    assert run(argument) == (0, f"pushgrid, version {VERSION}\n", "")
 
 
 @pytest.mark.parametrize("group", ["", "dead-letters", "namespace", "subscription", "topic"])
-def test_no_summary_is_cut(capsys, group):
-    assert main([*group.split(), "--help"]) == 0
+def test_no_summary_is_cut(run: Run, group: str):
+    _, commands = run(*group.split(), "--help").out.split("Commands:\n")
 
-    _, commands = capsys.readouterr().out.split("Commands:\n")
     assert [line for line in commands.splitlines() if line.endswith("...")] == []

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from cli.status import hold_text
-from cli.subscription_actions import lines_of_test
+from cli.subscription.actions import lines_of_test
 from cli.timeline import state_text
 from pushgrid.testing.memory import START
-from shared.engine.operations.subscription_state import _OF_SUBSCRIPTION, _OF_TOPIC
 
 PAUSED = {"since": "2026-02-09T12:00:00.0000000Z", "by": "Entra ID principal \x1b[31m"}
 HELD = {"until": "2026-02-09T12:05:00.0000000Z", "why": "probation for NotFound: 5 min"}
+COUNTED = "PublishSuccess MatchedEvent UnmatchedEvent DeliverySuccess DeadLettered DroppedEvent"
+COUNTS = {f"{name}Count": 0 for name in COUNTED.split()}
 HELD_TEXT = "held until 2026-02-09 12:05:00: probation for NotFound: 5 min"
 CERTIFICATE = {
     "subject": "CN=other.test",
@@ -76,20 +77,16 @@ def test_a_hold_is_told_in_one_line(paused: object, held: object, text: str) -> 
 
 
 def test_what_is_shown_has_been_matched_although_the_counts_are_late() -> None:
-    counts = dict.fromkeys([*_OF_TOPIC, *_OF_SUBSCRIPTION], 0) | {"PublishSuccessCount": 2}
-    state = {"hasConsented": True, "held": None, "counts": counts}
+    state = {"hasConsented": True, "held": None, "counts": COUNTS | {"PublishSuccessCount": 2}}
 
     assert state_text(state, START, START).endswith("Its filters matched none of them.")
     assert "Its filters" not in state_text(state, START, START, shows_events=True)
 
 
 def test_the_timeline_tells_of_a_pause() -> None:
-    counts = dict.fromkeys([*_OF_TOPIC, *_OF_SUBSCRIPTION], 0)
-    state = {"hasConsented": True, "paused": PAUSED, "held": None, "counts": counts}
+    state = {"hasConsented": True, "paused": PAUSED, "held": None, "counts": COUNTS}
 
     first, _ = state_text(state, START, START).splitlines()
 
-    who = "Entra ID principal \N{REPLACEMENT CHARACTER}[31m"
-    assert (
-        first == f"Paused since 2026-02-09 12:00:00 by {who}: its events wait until it is resumed."
-    )
+    who = "Entra ID principal \N{REPLACEMENT CHARACTER}[31m: its events wait until it is resumed."
+    assert first == f"Paused since 2026-02-09 12:00:00 by {who}"

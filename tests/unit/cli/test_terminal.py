@@ -12,9 +12,9 @@ from rich.text import Text
 import cli
 from cli.configuration.source import FileFaults
 from cli.failure import CommandFailed
-from cli.narration import NarratedLine
+from cli.local.narration import NarratedLine
+from cli.local.screen import Screen
 from cli.output import as_table, print_parts, print_table
-from cli.screen import Screen
 from cli.terminal import print_json, say
 
 #: C0, DEL and C1; a turn of the reading direction; half of a surrogate pair; a character that

@@ -98,11 +98,6 @@ def test_both_forms_say_the_same(tmp_path: Path, text: str, name: str, line: int
     assert set(crm.document) == {"properties"}
 
 
-@pytest.mark.parametrize("text", ["{}", '{"topics": null, "namespaces": {}}'])
-def test_a_file_may_name_nothing(tmp_path: Path, text: str) -> None:
-    assert read(tmp_path, text).resources == ()
-
-
 def test_aliases_are_read(tmp_path: Path) -> None:
     text = "topics:\n  one: &own\n    tags: {a: b}\n  two: *own\n"
 
@@ -118,11 +113,7 @@ def test_aliases_are_read(tmp_path: Path) -> None:
     ("text", "name", "fault"),
     [
         ('{\n "topics": {,\n}', "a.json", "a.json:2: column 13: this is not JSON: Expecting prop"),
-        (
-            f'{{"{"a" * 1025}": 1}}',
-            "a.json",
-            "a.json:1: column 1029: this JSON can't be read: the name",
-        ),
+        (f'{{"{"a" * 1025}": 1}}', "a.json", "a.json:1: column 1029: this JSON can't be read: the"),
         ('{"a": "\x7f"}', "a.json", "a.json:1: this JSON can't be read: unacceptable character"),
         ('{"topics": NaN}', "a.json", "a.json:1: this is not JSON: NaN is not a number"),
         ("topics:\n  a: b: c\n", "a.yaml", "a.yaml:2: column 7: this is not YAML: mapping values"),
@@ -131,17 +122,9 @@ def test_aliases_are_read(tmp_path: Path) -> None:
         ("? [a]\n: b\n", "a.yaml", "a.yaml:1: the name of a member must be text"),
         ("[]", "a.json", "a.json:1: this must be an object"),
         ("", "a.yaml", "a.yaml:1: this must be an object"),
-        (
-            '{"topics":\n {"abc": {}, "abc": {}}}',
-            "a.json",
-            "a.json:2: topics.abc: this member is g",
-        ),
+        ('{"topics":\n {"a": {}, "a": {}}}', "a.json", "a.json:2: topics.a: this member is given"),
         ("topics:\n  abc:\n  abc:\n", "a.yaml", "a.yaml:3: topics.abc: this member is given twice"),
-        (
-            '{"topics":\n {"abc": {},\n "ABC": {}}}',
-            "a.json",
-            "a.json:3: topics.ABC: ABC is already",
-        ),
+        ('{"topics":\n{"abc": {},\n"ABC": {}}}', "a.json", "a.json:3: topics.ABC: ABC is already"),
         ('{"topics":\n {"a b": {}}}', "a.json", "a.json:2: topics.a b: the name must be 3 to 50"),
     ],
 )
@@ -158,9 +141,7 @@ def test_a_fault_names_its_line(tmp_path: Path, text: str, name: str, fault: str
         ("[" * 100_000, "a.json", "a.json:1: its values are nested too deeply"),
         ("[" * 101 + "]" * 101, "a.json", "a.json:1: its values are nested too deeply"),
         ("[" * 100_000, "a.yaml", "a.yaml:1: its values are nested too deeply"),
-        ("{a: " * 100_000, "a.yaml", "a.yaml:1: its values are nested too deeply"),
         ("- " * 100_000, "a.yaml", "a.yaml:1: its values are nested too deeply"),
-        ("? " * 100_000, "a.yaml", "a.yaml:1: its values are nested too deeply"),
         ("".join(f"{' ' * n}a:\n" for n in range(999)), "a.yaml",
          "a.yaml:101: its values are nested too deeply"),
         ("a: &a " + "[" * 60 + "]" * 60 + "\nb: " + "[" * 60 + "*a" + "]" * 60, "a.yaml",
@@ -168,6 +149,8 @@ def test_a_fault_names_its_line(tmp_path: Path, text: str, name: str, fault: str
         ("!!int '" + "[" * 100_000 + "'", "a.yaml", "a.yaml:1: its values are nested too deeply"),
         ("[" + "1," * 700_000 + "]", "a.yaml", "a.yaml:1: the file has too many values"),
         ("[" + "1," * 700_000 + "1]", "a.json", "a.json:1: the file has too many values"),
+        ("a0: &a0 [" + "1," * 10 + "]\n" + "".join(f"a{n}: &a{n} [" + f"*a{n - 1}," * 10 + "]\n"
+         for n in range(1, 9)), "a.yaml", "a.yaml:1: the file has too many values"),
         ("a: &a " + "x" * 100_000 + "\n" + "".join(f"a{n}: *a\n" for n in range(99)), "a.yaml",
          "a.yaml:1: the value is larger than 8,388,608 characters"),
         (" " * (4 * 1024 * 1024 + 1), "a.json", "a.json: the file has more than 4,194,304 char"),
@@ -180,18 +163,14 @@ def test_what_a_file_can_cost_is_bounded(tmp_path: Path, text: str, name: str, w
     assert fault.startswith(words)
 
 
-def test_a_file_has_so_many_faults_at_most(tmp_path: Path) -> None:
-    members = dict.fromkeys(map(str, range(200)), 1)
+def test_faults_are_no_more_and_no_longer_than_people_read(tmp_path: Path) -> None:
+    members = "".join(f"? {number}{'x' * 10_000}\n: 1\n" for number in range(200))
 
-    assert len(faults(tmp_path, json.dumps(members))) == 100
+    found = faults(tmp_path, members, "pushgrid.yaml")
 
-
-def test_a_fault_is_no_longer_than_people_read(tmp_path: Path) -> None:
-    (fault,) = faults(tmp_path, f"? {'x' * 100_000}\n: 1", "pushgrid.yaml")
-
-    assert fault.startswith("pushgrid.yaml:1: xxxx")
-    assert fault.endswith("…")
-    assert len(fault) <= 2 * LONGEST
+    assert len(found) == 100
+    assert max(map(len, found)) <= 2 * LONGEST
+    assert all(each.endswith("…") for each in found)
 
 
 def test_too_little_memory_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,18 +196,6 @@ def raising(error: Exception) -> Callable[..., Any]:
         raise error
 
     return fail
-
-
-@pytest.mark.slow
-def test_a_file_of_countless_values_is_refused(tmp_path: Path) -> None:
-    lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
-    for number in range(1, 9):
-        inner = ", ".join([f"*a{number - 1}"] * 10)
-        lines.append(f"a{number}: &a{number} [{inner}]")
-
-    (found,) = faults(tmp_path, "\n".join(lines), "a.yaml")
-
-    assert found.endswith("the file has too many values")
 
 
 def test_all_faults_are_told_in_the_order_of_their_lines(tmp_path: Path) -> None:

@@ -37,6 +37,11 @@ def read(folder: Path, text: str, parameters: Mapping[str, Any] | None = None) -
     return read_configuration(path, parameters)
 
 
+def valued(value: object, **members: Any) -> str:
+    """Return a template of one topic with a property, on line 8 if there is nothing else."""
+    return template({"type": TOPIC, "name": "orders", "properties": {"value": value}}, **members)
+
+
 def names(configuration: Configuration) -> list[str]:
     return [each.id.name for each in configuration.resources]
 
@@ -86,37 +91,6 @@ def test_a_template_that_bicep_compiled() -> None:
     assert [each.place.line for each in found.resources if "audit" in each.id.name] == [157]
 
 
-def test_a_queue_of_the_template_is_a_destination(tmp_path: Path) -> None:
-    """What makes the account and its queue is left out."""
-    account, queue = "[resourceId('Microsoft.Storage/storageAccounts', 'shop')]", "orders-in"
-    storage = "Microsoft.Storage/storageAccounts"
-    properties = {
-        "resourceId": account,
-        "queueName": "[last(split('shop/default/orders-in', '/'))]",
-        "queueMessageTimeToLiveInSeconds": "[mul(2, 3600)]",
-    }
-    destination = {"endpointType": "StorageQueue", "properties": properties}
-
-    found = read(
-        tmp_path,
-        template(
-            {"type": f"{storage}/queueServices/queues", "name": f"shop/default/{queue}"},
-            {"type": TOPIC, "name": "orders"},
-            {"type": NESTED, "name": "orders/crm", "properties": {"destination": destination}},
-        ),
-    )
-
-    assert names(found) == ["orders", "orders/crm"]
-    assert found.resources[1].document["properties"]["destination"]["properties"] == {
-        "resourceId": f"{_GROUP}/providers/{storage}/shop",
-        "queueName": queue,
-        "queueMessageTimeToLiveInSeconds": 7200,
-    }
-    assert [each.partition(",")[0] for each in found.left_out] == [
-        f"{storage}/queueServices/queues"
-    ]
-
-
 def test_what_a_condition_turns_off_is_not_there() -> None:
     parameters = {"receivers": [], "environment": "production"}
 
@@ -126,109 +100,82 @@ def test_what_a_condition_turns_off_is_not_there() -> None:
     assert found["orders-production"]["properties"]["disableLocalAuth"] is True
 
 
+def resource(kind: str, name: str, **members: Any) -> dict[str, Any]:
+    return {"type": kind, "name": name, **members}
+
+
+def module(**inner: Any) -> dict[str, Any]:
+    """Return a resource that deploys the template *inner*."""
+    return resource("Microsoft.Resources/deployments", "inner", properties={"template": inner})
+
+
+_LOOPED = "[format('{0}/{1}', 'orders', variables('names')[copyIndex('all')])]"
+
+
+_STORAGE, _SYSTEM = "Microsoft.Storage/storageAccounts", "Microsoft.EventGrid/systemTopics"
+_IN_ORDERS = "topics/orders/eventSubscriptions/crm"
+_OF_ACCOUNT = f"{_STORAGE}/acct/providers/Microsoft.EventGrid/eventSubscriptions/crm"
+_OF_SYSTEM_TOPIC = "systemTopics/blobs/eventSubscriptions/crm"
+
+
 @pytest.mark.parametrize(
-    "resources",
+    ("found", "path"),
     [
-        [{"type": NESTED, "name": "orders/crm"}],
-        [{"type": NESTED.upper(), "name": "[concat('orders', '/', 'crm')]"}],
-        [
-            {
-                "type": TOPIC,
-                "name": "orders",
-                "resources": [{"type": "eventSubscriptions", "name": "crm"}],
-            }
-        ],
-        [{"type": TOPIC, "name": "orders", "resources": [{"type": NESTED, "name": "orders/crm"}]}],
-        [
-            {
-                "type": f"{TOPIC}/providers/eventSubscriptions",
-                "name": "orders/Microsoft.EventGrid/crm",
-            }
-        ],
-        [
-            {
-                "type": TOPIC,
-                "name": "orders",
-                "resources": [
-                    {"type": "providers/eventSubscriptions", "name": "Microsoft.EventGrid/crm"}
-                ],
-            }
-        ],
-        [{"type": EXTENSION, "name": "crm", "scope": "Microsoft.EventGrid/topics/orders"}],
-        [{"type": EXTENSION, "name": "crm", "scope": f"[resourceId('{TOPIC}', 'orders')]"}],
-        [
-            {
-                "type": "Microsoft.Resources/deployments",
-                "name": "outer",
-                "properties": {
-                    "template": {"resources": [{"type": NESTED, "name": "[variables('whole')]"}]}
-                },
-            }
-        ],
-        [
-            {
-                "type": NESTED,
-                "copy": {"name": "all", "count": 1},
-                "name": "[format('{0}/{1}', 'orders', variables('names')[copyIndex('all')])]",
-            }
-        ],
+        (resource(NESTED, "orders/crm"), _IN_ORDERS),
+        (resource(NESTED.upper(), "[concat('orders', '/', 'crm')]"), _IN_ORDERS),
+        (
+            resource(TOPIC, "orders", resources=[resource("eventSubscriptions", "crm")]),
+            _IN_ORDERS,
+        ),
+        (resource(TOPIC, "orders", resources=[resource(NESTED, "orders/crm")]), _IN_ORDERS),
+        (
+            resource(f"{TOPIC}/providers/eventSubscriptions", "orders/Microsoft.EventGrid/crm"),
+            _IN_ORDERS,
+        ),
+        (
+            resource(
+                TOPIC,
+                "orders",
+                resources=[resource("providers/eventSubscriptions", "Microsoft.EventGrid/crm")],
+            ),
+            _IN_ORDERS,
+        ),
+        (resource(EXTENSION, "crm", scope="Microsoft.EventGrid/topics/orders"), _IN_ORDERS),
+        (resource(EXTENSION, "crm", scope=f"[resourceId('{TOPIC}', 'orders')]"), _IN_ORDERS),
+        (module(resources=[resource(NESTED, "[variables('whole')]")]), _IN_ORDERS),
+        (resource(NESTED, _LOOPED, copy={"name": "all", "count": 1}), _IN_ORDERS),
+        (resource(EXTENSION, "crm", scope=f"[resourceId('{_STORAGE}', 'acct')]"), _OF_ACCOUNT),
+        (resource(EXTENSION, "crm", scope=f"[toLower('{_STORAGE}/acct')]"), _OF_ACCOUNT),
+        (
+            resource(f"{_STORAGE}/providers/eventSubscriptions", "acct/Microsoft.EventGrid/crm"),
+            _OF_ACCOUNT,
+        ),
+        (resource(f"{_SYSTEM}/eventSubscriptions", "blobs/crm"), _OF_SYSTEM_TOPIC),
     ],
+    ids=str,
 )
 def test_a_subscription_is_found_in_every_form(
-    tmp_path: Path, resources: list[dict[str, Any]]
+    tmp_path: Path, found: dict[str, Any], path: str
 ) -> None:
     variables = {"names": ["crm"], "whole": "orders/crm"}
 
-    found = read(tmp_path, template(*resources, variables=variables))
+    configuration = read(tmp_path, template(found, variables=variables))
 
-    assert [each.id.path for each in found.resources][-1] == "topics/orders/eventSubscriptions/crm"
-    assert found.left_out == ()
-
-
-_STORAGE = "Microsoft.Storage/storageAccounts"
+    assert configuration.resources[-1].id.path == path
+    assert configuration.left_out == ()
 
 
-@pytest.mark.parametrize(
-    "resource",
-    [
-        {"type": EXTENSION, "name": "crm", "scope": f"{_STORAGE}/acct"},
-        {"type": EXTENSION, "name": "crm", "scope": f"[resourceId('{_STORAGE}', 'acct')]"},
-        {"type": EXTENSION, "name": "crm", "scope": f"[toLower('{_STORAGE}/acct')]"},
-        {
-            "type": f"{_STORAGE}/providers/eventSubscriptions",
-            "name": "acct/Microsoft.EventGrid/crm",
-        },
-    ],
-)
-def test_a_storage_account_is_a_scope_in_every_form(
-    tmp_path: Path, resource: Mapping[str, Any]
-) -> None:
-    found = read(tmp_path, template({"type": _STORAGE, "name": "acct"}, resource))
+def test_a_system_topic_is_read_and_its_account_left_out(tmp_path: Path) -> None:
+    properties = {"source": f"[resourceId('{_STORAGE}', 'acct')]"}
+    blobs = resource(_SYSTEM, "blobs", properties=properties)
 
-    assert [each.id.path for each in found.resources] == [
-        f"{_STORAGE}/acct/providers/Microsoft.EventGrid/eventSubscriptions/crm"
+    found = read(tmp_path, template(resource(_STORAGE, "acct"), blobs))
+
+    source = f"{_GROUP}/providers/{_STORAGE}/acct"
+    assert [(each.id.path, each.document["properties"]) for each in found.resources] == [
+        ("systemTopics/blobs", {"source": source})
     ]
     assert [each.split(",")[0] for each in found.left_out] == [_STORAGE]
-
-
-def test_a_system_topic_is_read_with_its_subscriptions(tmp_path: Path) -> None:
-    kind = "Microsoft.EventGrid/systemTopics"
-    properties = {"source": f"[resourceId('{_STORAGE}', 'acct')]"}
-
-    found = read(
-        tmp_path,
-        template(
-            {"type": kind, "name": "blobs", "properties": properties},
-            {"type": f"{kind}/eventSubscriptions", "name": "blobs/crm"},
-        ),
-    )
-
-    assert [each.id.path for each in found.resources] == [
-        "systemTopics/blobs",
-        "systemTopics/blobs/eventSubscriptions/crm",
-    ]
-    source = f"{_GROUP}/providers/{_STORAGE}/acct"
-    assert found.resources[0].document["properties"] == {"source": source}
 
 
 @pytest.mark.parametrize(
@@ -239,14 +186,14 @@ def test_a_system_topic_is_read_with_its_subscriptions(tmp_path: Path) -> None:
         ("['it''s']", "it's"),
         ("[concat('a', 1, true())]", "a1true"),
         ("[concat(createArray(1), createArray(2))]", [1, 2]),
-        ("[format('{0:D3}-{1}-{{x}}', 7, 'b')]", "007-b-{x}"),
+        ("[format('{0}-{1}-{{x}}-{2}', 7, 'b', true())]", "7-b-{x}-True"),
         ("[toUpper(replace('a-b', '-', '_'))]", "A_B"),
         ("[if(equals(1, 2), fail(), 'no')]", "no"),
         ("[and(true(), not(false()), or(false(), greater(2, 1)))]", True),
         ("[empty(createObject())]", True),
         ("[coalesce(null(), json('{\"A\": [1, 2]}').a[1])]", 2),
         ("[union(json('{\"a\":{\"b\":1}}'), json('{\"a\":{\"c\":2}}'))]", {"a": {"b": 1, "c": 2}}),
-        ("[split('a,b;c', createArray(',', ';'))]", ["a", "b", "c"]),
+        ("[split('a,b,c', ',')]", ["a", "b", "c"]),
         ("[map(range(0, 2), lambda('i', add(lambdaVariables('i'), 1)))]", [1, 2]),
         ("[filter(range(0, 4), lambda('i', less(lambdaVariables('I'), 2)))]", [0, 1]),
         ("[resourceGroup().id]", _GROUP),
@@ -266,8 +213,10 @@ def test_a_system_topic_is_read_with_its_subscriptions(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_an_expression_is_evaluated(tmp_path: Path, expression: str, value: object) -> None:
-    text = template(
-        {"type": TOPIC, "name": "orders", "properties": {"value": expression}},
+    doubled = {"value": "[concat(parameters('text'), parameters('text'))]"}
+    twice = {"parameters": [{"name": "text", "type": "string"}], "output": doubled}
+    text = valued(
+        expression,
         parameters={
             "given": {"type": "string"},
             "default": {"type": "string", "defaultValue": "[concat(parameters('given'), '!')]"},
@@ -275,17 +224,7 @@ def test_an_expression_is_evaluated(tmp_path: Path, expression: str, value: obje
         variables={
             "copy": [{"name": "loop", "count": 2, "input": "[concat('x', copyIndex('loop'))]"}]
         },
-        functions=[
-            {
-                "namespace": "own",
-                "members": {
-                    "twice": {
-                        "parameters": [{"name": "text", "type": "string"}],
-                        "output": {"value": "[concat(parameters('text'), parameters('text'))]"},
-                    }
-                },
-            }
-        ],
+        functions=[{"namespace": "own", "members": {"twice": twice}}],
     )
 
     (found,) = read(tmp_path, text, {"given": "given"}).resources
@@ -324,9 +263,7 @@ _WRONG: list[tuple[str, str]] = [
 def test_what_can_not_be_evaluated_names_its_line(
     tmp_path: Path, expression: str, words: str
 ) -> None:
-    text = template({"type": TOPIC, "name": "orders", "properties": {"value": expression}})
-
-    (fault,) = faults(tmp_path, text, "main.json")
+    (fault,) = faults(tmp_path, valued(expression), "main.json")
 
     assert fault.startswith(f"main.json:8: resources[0].properties.value: {words}")
 
@@ -365,9 +302,7 @@ def small_budget(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_multiplies_is_bounded(
     tmp_path: Path, expression: object, variables: Mapping[str, object], words: str
 ) -> None:
-    own = {"type": TOPIC, "name": "orders", "properties": {"value": expression}}
-
-    (fault,) = faults(tmp_path, template(own, variables=variables), "main.json")
+    (fault,) = faults(tmp_path, valued(expression, variables=variables), "main.json")
 
     assert words in fault
     assert len(fault) < 700
@@ -382,21 +317,16 @@ def test_what_multiplies_is_bounded(
         (["[parameters('big')]"] * 9, {}, _LARGER),
         ({"copy": [{"name": "a", "count": 9, "input": "[parameters('big')]"}]}, {}, _LARGER),
         ("[padLeft('a', 99999999999999999)]", {}, _LARGER),
-        ("[format('{0:d99999999999999999}', 1)]", {}, _LARGER),
         ("[format('{0}{0}{0}{0}{0}{0}{0}{0}', variables('big'))]", {"big": _BIG * 2}, _LARGER),
         ("[replace(variables('big'), 'x', variables('big'))]", {"big": _BIG}, _LARGER),
         ("[replace(variables('big'), '', variables('big'))]", {"big": _BIG}, _LARGER),
         ("[join(range(0, 10000), variables('big'))]", {"big": _BIG}, _LARGER),
         ("[uriComponent(variables('big'))]", {"big": "%" * 3_000_000}, _LARGER),
-        ("[split(variables('big'), variables('any'))]", {"big": _BIG, "any": ["xy"] * 50_000},
-         "split(): its arguments do not fit (the delimiters have more than 100 characters)"),
         ("[mul('a', 999999999)]", {}, "mul(): its arguments do not fit (numbers are expected)"),
-        ("[mod('%999999999d', 1)]", {}, "mod(): its arguments do not fit (numbers are expected)"),
-        ("[add(json('[]'), json('[]'))]", {}, "add(): its arguments do not fit"),
         ("[json(variables('deep'))]", {"deep": "[" * 99_999}, "json(): the value is nested too"),
         ("[json(variables('deep'))]", {"deep": " " + "[" * 101 + "]" * 101},
          "the value is nested deeper than 100 levels"),
-        (f"[{'not(' * 999}true(){')' * 999}]", {}, "this is deeper than 150 levels"),
+        (f"[{'not(' * 999}true(){')' * 999}]", {}, "this is nested too deeply"),
         (f"[concat('{_BIG}')]", {}, "this is longer than 24,576 characters"),
         (f"[add(1, {'9' * 9_999})]", {}, "'add(1, 999"),
         (f"[createObject('{'x' * 9_999}', 1).y.{'z' * 999}]", {}, "there is no member 'y'"),
@@ -408,29 +338,14 @@ def test_what_multiplies_is_bounded(
 def test_what_a_template_can_cost_is_bounded(
     tmp_path: Path, expression: object, variables: Mapping[str, object], words: str
 ) -> None:
-    text = template(
-        {"type": TOPIC, "name": "orders", "properties": {"value": expression}},
-        variables=variables,
-        parameters={"big": {"type": "string", "defaultValue": _BIG}},
-    )
+    parameters = {"big": {"type": "string", "defaultValue": _BIG}}
 
-    (fault,) = faults(tmp_path, text, "main.json")
+    (fault,) = faults(
+        tmp_path, valued(expression, variables=variables, parameters=parameters), "main.json"
+    )
 
     assert words in fault
     assert len(fault) < 700
-
-
-def test_each_value_call_and_member_is_a_level(tmp_path: Path) -> None:
-    def topic(levels: int, expression: str, **variables: object) -> str:
-        # The object, its member, each not() and the last call.
-        nested = f"[{'not(' * (levels - 3)}{expression}{')' * (levels - 3)}]"
-        own = {"type": TOPIC, "name": "orders", "properties": {"value": nested}}
-        return template(own, variables=variables)
-
-    assert len(read(tmp_path, topic(150, "true()")).resources) == 1
-    assert len(read(tmp_path, topic(148, "variables('v')", v="[true()]")).resources) == 1
-    for text in (topic(151, "true()"), topic(149, "variables('v')", v="[true()]")):
-        assert "this is deeper than 150 levels" in faults(tmp_path, text, "main.json")[0]
 
 
 @pytest.mark.parametrize(
@@ -457,9 +372,8 @@ def test_a_function_may_call_itself(tmp_path: Path) -> None:
     output = {"type": "int", "value": value}
     function = {"parameters": [{"name": "n", "type": "int"}], "output": output}
     functions = [{"namespace": "own", "members": {"factorial": function}}]
-    own = {"type": TOPIC, "name": "orders", "properties": {"value": "[own.factorial(5)]"}}
 
-    (found,) = read(tmp_path, template(own, functions=functions)).resources
+    (found,) = read(tmp_path, valued("[own.factorial(5)]", functions=functions)).resources
 
     assert found.document["properties"]["value"] == 120
 
@@ -527,28 +441,22 @@ def test_faults_of_several_resources_are_told_together(tmp_path: Path) -> None:
 
 def test_parameters_are_read_as_their_type_says(tmp_path: Path) -> None:
     known = {
-        "text": {"type": "secureString", "minLength": 1},
-        "number": {"type": "int", "minValue": 1, "maxValue": 10},
+        "text": {"type": "secureString"},
+        "number": {"type": "int", "allowedValues": [1, 2]},
         "yes": {"type": "bool"},
-        "list": {"type": "array", "maxLength": 2},
+        "list": {"type": "array"},
         "nothing": {"type": "string", "nullable": True},
     }
-    wanted = [f"[parameters('{name}')]" for name in known]
-    text = template(
-        {"type": TOPIC, "name": "orders", "properties": {"all": wanted}}, parameters=known
-    )
+    text = valued([f"[parameters('{name}')]" for name in known], parameters=known)
 
     given = {"text": "1", "number": "2", "yes": "true", "list": "[3]"}
     (found,) = read(tmp_path, text, given).resources
 
-    assert found.document["properties"]["all"] == ["1", 2, True, [3], None]
+    assert found.document["properties"]["value"] == ["1", 2, True, [3], None]
     for wrong, words in (
         ({"number": "x"}, "'x' is no int"),
         ({"other": "x"}, "no parameter 'other'"),
-        ({"number": "11"}, "parameters.number: maxValue is 10"),
-        ({"number": "0"}, "parameters.number: minValue is 1"),
-        ({"text": ""}, "parameters.text: minLength is 1"),
-        ({"list": "[1, 2, 3]"}, "parameters.list: maxLength is 2"),
+        ({"number": "3"}, r"parameters.number: the value is none of: \[1, 2\]"),
     ):
         with pytest.raises(CommandFailed, match=words):
             read(tmp_path, text, wrong)
@@ -601,26 +509,21 @@ def test_no_value_anywhere_in_a_template_does_harm(tmp_path: Path) -> None:
 def test_modules_in_a_loop_know_their_parameters_and_outputs(tmp_path: Path) -> None:
     inner = {
         "parameters": {"name": {"type": "string"}},
-        "resources": [{"type": TOPIC, "name": "[parameters('name')]"}],
+        "resources": [resource(TOPIC, "[parameters('name')]")],
         "outputs": {"name": {"type": "string", "value": "[parameters('name')]"}},
     }
-    module = {
-        "type": "Microsoft.Resources/deployments",
-        "copy": {"name": "each", "count": 2},
-        "name": "[format('module-{0}', copyIndex())]",
-        "properties": {
-            "expressionEvaluationOptions": {"scope": "inner"},
-            "parameters": {"name": {"value": "[format('topic-{0}', copyIndex())]"}},
-            "template": inner,
-        },
+    properties = {
+        "expressionEvaluationOptions": {"scope": "inner"},
+        "parameters": {"name": {"value": "[format('topic-{0}', copyIndex())]"}},
+        "template": inner,
     }
-    own = "[format('{0}/crm', reference('modules[1]').outputs.name.value)]"
-    by_id = (
-        "[reference(resourceId('Microsoft.Resources/deployments', 'module-0')).outputs.name.value]"
-    )
+    loop = {"name": "each", "count": 2}
+    name, kind = "[format('module-{0}', copyIndex())]", "Microsoft.Resources/deployments"
+    by_name = "[format('{0}/crm', reference('modules[1]').outputs.name.value)]"
+    by_id = f"[reference(resourceId('{kind}', 'module-0')).outputs.name.value]"
     resources = {
-        "modules": module,
-        "crm": {"type": NESTED, "name": own, "properties": {"labels": [by_id]}},
+        "modules": resource(kind, name, copy=loop, properties=properties),
+        "crm": resource(NESTED, by_name, properties={"labels": [by_id]}),
     }
     text = json.dumps({"$schema": _SCHEMA, "languageVersion": "2.0", "resources": resources})
 

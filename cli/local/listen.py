@@ -17,16 +17,17 @@ import requests
 
 from cli.deployment import Deployment, cause, subscription_path
 from cli.failure import REFUSED, CommandFailed
-from cli.known_locally import is_local
+from cli.local.known_locally import is_local
 from cli.option_types import WholeNumber
 from cli.options import calls_deployment
-from cli.subscription_document import SubscriptionOptions, subscription_document
+from cli.subscription.document import SubscriptionOptions, subscription_document
 from cli.terminal import print_json_text, printable_json, say
 from shared.events.literals import dumps, loads
 from testbed.ending import end_on_signals
 from testbed.subscriber import Push, Reply, consents, running_subscriber
 
 _FIRST_FINAL, _LAST = 200, 599  # status codes
+_ACCEPTED = "200"
 _BEYOND_TIMEOUT = 31.0  # seconds: an endpoint has 30
 _MOST_SHOWN = 4000  # characters of a body
 _OF_CONNECTION = frozenset({"host", "content-length", "connection"})
@@ -43,11 +44,13 @@ _USUAL = frozenset({"host", "content-type", "content-length", "user-agent"})  # 
 )
 @click.option(
     "--answers",
+    "--answer",
     metavar="A,B,…",
+    default=_ACCEPTED,
+    show_default=True,
     help="Answers to each subscription's pushes, in order: status codes, timeout (no answer for "
-    "31 s) or reset (the connection is cut). The last repeats; the default is 200.",
+    "31 s) or reset (the connection is cut). The last repeats.",
 )
-@click.option("--answer", metavar="A", help="One answer to all pushes.")
 @click.option("--json", "as_json", is_flag=True, help="Print only one line of JSON for each push.")
 @click.option(
     "--topic",
@@ -64,8 +67,7 @@ _USUAL = frozenset({"host", "content-type", "content-length", "user-agent"})  # 
 def listen(
     deployment: Deployment,
     port: int,
-    answers: str | None,
-    answer: str | None,
+    answers: str,
     as_json: bool,
     topic: str | None,
     forward_to: str | None,
@@ -77,7 +79,7 @@ def listen(
     stops it. With --topic it makes an event subscription of its own, which a deployment on this
     machine can reach, and deletes it.
     """
-    script = _script(answers, answer, forward_to)
+    script = _script(answers, forward_to)
     end_on_signals()
     lock = threading.Lock()
 
@@ -174,8 +176,8 @@ def _forward(push: Push, url: str | None) -> _Scripted | None:
 class Script:
     """The answers for each subscription, in order; the last repeats."""
 
-    def __init__(self, answers: str, option: str = "--answers") -> None:
-        self._answers = [_answer(each.strip(), option) for each in answers.split(",")]
+    def __init__(self, answers: str) -> None:
+        self._answers = [_answer(each.strip()) for each in answers.split(",")]
         self._pushes: Counter[str] = Counter()
 
     def next(self, subscription: str) -> _Scripted:
@@ -185,16 +187,12 @@ class Script:
         return self._answers[min(number, len(self._answers) - 1)]
 
 
-def _script(answers: str | None, answer: str | None, forward_to: str | None) -> Script:
-    if forward_to and (answers or answer):
+def _script(answers: str, forward_to: str | None) -> Script:
+    if forward_to and answers != _ACCEPTED:
         raise click.UsageError("--forward-to: the endpoint answers, not --answer or --answers.")
     if forward_to and not forward_to.lower().startswith(("http://", "https://")):
         raise click.UsageError("--forward-to must begin with http:// or https://.")
-    if answer is None:
-        return Script("200" if answers is None else answers)
-    if answers is not None:
-        raise click.UsageError("--answer and --answers exclude each other")
-    return Script(answer, "--answer")
+    return Script(answers)
 
 
 class _Scripted(NamedTuple):
@@ -213,11 +211,11 @@ class _Scripted(NamedTuple):
         return int(self.text)
 
 
-def _answer(text: str, option: str) -> _Scripted:
+def _answer(text: str) -> _Scripted:
     is_status = text.isdecimal() and _FIRST_FINAL <= int(text) <= _LAST
     if not is_status and text not in {"timeout", "reset"}:
         raise click.UsageError(
-            f"{option}: {text!r} is not a final status code (200 to 599), timeout or reset"
+            f"--answers: {text!r} is not a final status code (200 to 599), timeout or reset"
         )
     return _Scripted(text)
 

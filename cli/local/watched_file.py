@@ -12,7 +12,7 @@ from cli.configuration import Action, Change, carry_out, plan, read_configuratio
 from cli.configuration.resources import Configuration, ResourceId
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
-from cli.narration import NarratedLine
+from cli.local.narration import NarratedLine
 from devhost.azurite import ACCOUNT
 
 _NAMES = ("pushgrid.json", "pushgrid.yaml", "pushgrid.yml")
@@ -28,8 +28,8 @@ class WatchedFile:
     """
     Applies a file, and applies it again when it changes.
 
-    *path* ``None``: a file of one of the usual names in *folder*, as soon as there is one. What
-    happens is told to *tell*.
+    *path* ``None``: a file of one of the usual names in *folder*, as soon as there is one. *tell*
+    gets what happens.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class WatchedFile:
         *make* makes a container or a queue of the local storage unless it is there: the file's
         event subscriptions need them.
 
-        What is faulty or refused is told; until it is mended the deployment stays as it is.
+        Faults and refusals are told; the deployment stays as it is until they are mended.
         """
         try:
             self._read_changed()

@@ -9,15 +9,14 @@ from typing import Any
 import click
 
 from cli.deleting import Doomed, asks_first, delete
-from cli.deployment import Deployment, subscription_path, topic_path
+from cli.deployment import Deployment, subscription_path
 from cli.failure import REFUSED, CommandFailed
-from cli.options import of_topic, prints_found
+from cli.options import names_subscription, prints_found
 from cli.output import moment, print_table
 from cli.program import CommandGroup
 from cli.status import Hold, hold_text
-from cli.stored_subscription import consent_text, missing_container, new_secret
-from cli.subscription_actions import ACTIONS
-from cli.subscription_document import (
+from cli.subscription.actions import ACTIONS
+from cli.subscription.document import (
     SubscriptionOptions,
     changes,
     destination_of,
@@ -25,10 +24,9 @@ from cli.subscription_document import (
     subscription_document,
     topic_of,
 )
-from cli.subscription_options import FILTERS, describes_subscription, told_by_options
+from cli.subscription.options import FILTERS, describes_subscription, told_by_options
+from cli.subscription.stored import consent_text, missing_container, new_secret
 from cli.terminal import Found, say
-
-_DEAD_LETTER = "deadLetterDestination"
 
 
 @click.group("subscription", cls=CommandGroup)
@@ -56,11 +54,10 @@ def list_subscriptions(deployment: Deployment, topic: str | None) -> Found:
     """
     system_topics = deployment.system_topics()
     if topic:
-        found = deployment.list(f"{topic_path(topic)}/eventSubscriptions")
+        found = deployment.subscriptions(topic)
     else:
-        found = deployment.list("eventSubscriptions")
-        for each in system_topics:
-            found += deployment.list(f"{topic_path(each)}/eventSubscriptions")
+        custom = deployment.list("eventSubscriptions")
+        found = [*custom, *deployment.subscriptions(*system_topics)]
 
     def show() -> None:
         holds = _read_holds(deployment)
@@ -73,14 +70,13 @@ def list_subscriptions(deployment: Deployment, topic: str | None) -> Found:
 
 
 @subscription.command("show")
-@click.argument("name")
-@of_topic
+@names_subscription
 @prints_found
 def show(deployment: Deployment, topic: str, name: str) -> Found:
     """
     Show the ARM document of an event subscription.
 
-    That it is paused or held is told on standard error.
+    A pause or a hold is reported on standard error.
     """
     document = deployment.get(subscription_path(topic, name))
     if hold := _hold(document, _read_holds(deployment), deployment.system_topics()):
@@ -89,8 +85,7 @@ def show(deployment: Deployment, topic: str, name: str) -> Found:
 
 
 @subscription.command("create", epilog=FILTERS)
-@click.argument("name")
-@of_topic
+@names_subscription
 @describes_subscription
 @click.option(
     "--replace",
@@ -128,9 +123,7 @@ def create(
         )
     with told_by_options(body):
         made = deployment.put(path, body)
-    if gets_secret(before, body):
-        say(new_secret(deployment, path), err=True)
-    _warn_of_missing_container(deployment, path, made)
+    _tell_secret_and_warning(deployment, path, before, body, made)
     state = made["properties"].get("provisioningState")
     verb = "created" if before is None else "replaced"
     lines = [f"{verb} event subscription {name} of {topic}: {state}"]
@@ -140,16 +133,15 @@ def create(
 
 
 @subscription.command("update", epilog=FILTERS)
-@click.argument("name")
-@of_topic
+@names_subscription
 @describes_subscription
 @prints_found
 def update(deployment: Deployment, topic: str, name: str, show_json: bool, **given: Any) -> Found:
     """
     Change an event subscription; what is not given stays as it is.
 
-    --event-types, --filter and --label replace those that there are. A header replaces the one of
-    its name. An empty value removes: --filter '', --dead-letter-container '', --header NAME=.
+    --event-types, --filter and --label replace the existing ones. A header replaces the one of its
+    name. An empty value removes: --filter '', --dead-letter-container '', --header NAME=.
     'rotate' changes the secret that signs deliveries without a delivery refused.
     """
     path = subscription_path(topic, name)
@@ -166,9 +158,7 @@ def update(deployment: Deployment, topic: str, name: str, show_json: bool, **giv
         return Found(body)
     with told_by_options(body):
         changed = deployment.patch(path, body)
-    if gets_secret({"properties": before}, wanted):
-        say(new_secret(deployment, path), err=True)
-    _warn_of_missing_container(deployment, path, changed)
+    _tell_secret_and_warning(deployment, path, {"properties": before}, wanted, changed)
     lines = [f"updated event subscription {name} of {topic}"]
     lines += _differences(before, changed["properties"])
     lines += filter(None, [_queue_text(topic, name, given)])
@@ -176,8 +166,7 @@ def update(deployment: Deployment, topic: str, name: str, show_json: bool, **giv
 
 
 @subscription.command("delete")
-@click.argument("name")
-@of_topic
+@names_subscription
 @asks_first
 @prints_found
 def delete_subscription(deployment: Deployment, topic: str, name: str, yes: bool) -> Found:
@@ -210,10 +199,16 @@ def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Sequenc
     return differences(before, after) if before != after else ()
 
 
-def _warn_of_missing_container(
-    deployment: Deployment, path: str, document: Mapping[str, Any]
+def _tell_secret_and_warning(
+    deployment: Deployment,
+    path: str,
+    before: Mapping[str, Any] | None,
+    wanted: Mapping[str, Any],
+    stored: Mapping[str, Any],
 ) -> None:
-    if warning := missing_container(deployment, path, document):
+    if gets_secret(before, wanted):
+        say(new_secret(deployment, path), err=True)
+    if warning := missing_container(deployment, path, stored):
         say(f"warning: {warning}", err=True, colour="yellow")
 
 
@@ -224,17 +219,13 @@ def _document(
     before: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the document that the options make; accounts that *before* names stay."""
-    account = given.pop("dead_letter_account")
-    if given["dead_letter_container"] and not (account or destination_of(before, _DEAD_LETTER)):
-        account = deployment.storage_account()
+    has_account = given["account"] or destination_of(before, "deadLetterDestination")
+    if given["dead_letter_container"] and not has_account:
+        given["account"] = deployment.storage_account()
     is_queue = "queueName" in destination_of(before).get("properties", {})
     if given["queue"] and not (given["queue_account"] or is_queue):
         given["queue_account"] = deployment.storage_account()
-    options = SubscriptionOptions(
-        is_case_sensitive=given.pop("case_sensitive"),
-        account=account,
-        **given,
-    )
+    options = SubscriptionOptions(**given)
     try:
         built = subscription_document(topic, options)
     except ValueError as error:

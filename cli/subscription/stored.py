@@ -9,7 +9,7 @@ from typing import Any
 
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
-from cli.subscription_document import destination_of, secrets_of
+from cli.subscription.document import destination_of, secrets_of
 
 _AWAITING = "the endpoint has to open the validation link that it was sent, within ten minutes"
 

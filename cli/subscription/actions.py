@@ -9,7 +9,7 @@ import click
 
 from cli.deployment import Deployment, subscription_path
 from cli.failure import REFUSED
-from cli.options import of_topic, prints_found
+from cli.options import names_subscription, prints_found
 from cli.output import moment
 from cli.status import hold_text
 from cli.terminal import Found, printable
@@ -24,8 +24,7 @@ _SUMMARIES = {
 
 def _action(action: str, summary: str) -> click.Command:
     @click.command(action, help=summary)
-    @click.argument("name")
-    @of_topic
+    @names_subscription
     @prints_found
     def act(deployment: Deployment, topic: str, name: str) -> Found:
         done = deployment.post(f"{subscription_path(topic, name)}/{action}")
@@ -38,8 +37,7 @@ def _action(action: str, summary: str) -> click.Command:
 
 
 @click.command("test")
-@click.argument("name")
-@of_topic
+@names_subscription
 @prints_found
 def test(deployment: Deployment, topic: str, name: str) -> Found:
     """
@@ -53,8 +51,7 @@ def test(deployment: Deployment, topic: str, name: str) -> Found:
 
 
 @click.command("rotate")
-@click.argument("name")
-@of_topic
+@names_subscription
 @click.option(
     "--secret", metavar="SECRET", help="New secret (whsec_…); the default is a generated one."
 )

@@ -6,7 +6,6 @@ import shlex
 import threading
 import time
 from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,11 @@ import click
 
 from cli.deployment import Deployment
 from cli.failure import REFUSED, CommandFailed
-from cli.local_deployment import LocalRun, own_settings, running_deployment
+from cli.local.local_deployment import LocalRun, own_settings, running_deployment
+from cli.local.screen import Screen
+from cli.local.watched_file import WatchedFile
 from cli.option_types import NAME_VALUE, NumberRange, WholeNumber
-from cli.screen import Screen
 from cli.topics import ensure_topic
-from cli.watched_file import WatchedFile
 from devhost.errors import HostError
 from devhost.http.server import LOOPBACK, reserved_port
 from devhost.settings import STORAGE
@@ -147,54 +146,51 @@ def dev(
 
 def _serve(run: LocalRun, file: WatchedFile, screen: Screen) -> None:
     """Keep the deployment as the file says, until a signal or a fault ends it."""
+    failures: list[Exception] = []
+
+    def follow() -> None:
+        try:
+            _follow(run, file, screen)
+        except Exception as error:  # noqa: BLE001 - the main thread raises it
+            failures.append(error)
+
     # On a thread, since Ctrl-C must not wait for an endpoint's handshake.
-    following = _Following(file, run, screen)
-    following.start()
+    threading.Thread(target=follow, daemon=True).start()
     try:
-        while screen.has_reader and following.failure is None:
+        while screen.has_reader and not failures:
             run.check()
             time.sleep(_POLL_SECONDS)
     except KeyboardInterrupt:
         screen.say("Stopping; running work gets up to 30 s. Press Ctrl-C again to stop now.")
         raise
-    if following.failure:
-        raise following.failure
+    if failures:
+        raise failures[0]
 
 
-class _Following(threading.Thread):
-    """Keeps the deployment as the file says, until the process ends or there is a *failure*."""
+def _follow(run: LocalRun, file: WatchedFile, screen: Screen) -> None:
+    is_ready, shown = False, frozenset[str]()
+    while True:
+        has_changed = file.follow(run.api, run.make)
+        becomes_ready = file.is_applied and not is_ready
+        if has_changed or becomes_ready:
+            shown = _show_new_topics(run.api, screen, shown)
+        if becomes_ready:
+            screen.ready(run.api.url)
+            is_ready = True
+        time.sleep(_POLL_SECONDS)
 
-    def __init__(self, file: WatchedFile, local: LocalRun, screen: Screen) -> None:
-        super().__init__(daemon=True)
-        self.failure: Exception | None = None
-        self._file, self._local, self._screen = file, local, screen
-        self._shown: AbstractSet[str] = frozenset()  # topics
 
-    def run(self) -> None:
-        is_ready, api = False, self._local.api
-        try:
-            while True:
-                has_changed = self._file.follow(api, self._local.make)
-                becomes_ready = self._file.is_applied and not is_ready
-                if has_changed or becomes_ready:
-                    self._show_new_topics(api)
-                if becomes_ready:
-                    self._screen.ready(api.url)
-                    is_ready = True
-                time.sleep(_POLL_SECONDS)
-        except Exception as error:  # noqa: BLE001 - the main thread raises it
-            self.failure = error
-
-    def _show_new_topics(self, api: Deployment) -> None:
-        topics = [*(each["name"] for each in api.list("topics")), *api.namespace_topics()]
-        for name in topics:
-            if name not in self._shown:
-                keys = f"(keys: pushgrid topic keys {name})"
-                self._screen.show("topic", f"{name}  {api.publish_url(name)}  {keys}")
-        if not topics and not self._shown:
-            hint = "none yet: write a pushgrid.json, or run pushgrid topic create NAME"
-            self._screen.show("topics", hint)
-        self._shown = frozenset(topics)
+def _show_new_topics(api: Deployment, screen: Screen, shown: frozenset[str]) -> frozenset[str]:
+    """Show the topics that are not *shown* yet; return all that there are."""
+    topics = [*(each["name"] for each in api.list("topics")), *api.namespace_topics()]
+    for name in topics:
+        if name not in shown:
+            keys = f"(keys: pushgrid topic keys {name})"
+            screen.show("topic", f"{name}  {api.publish_url(name)}  {keys}")
+    if not topics and not shown:
+        hint = "none yet: write a pushgrid.json, or run pushgrid topic create NAME"
+        screen.show("topics", hint)
+    return frozenset(topics)
 
 
 def _settings(given: Mapping[str, str]) -> dict[str, str]:

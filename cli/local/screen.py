@@ -10,9 +10,9 @@ from typing import Any
 
 from rich.text import Text
 
-from cli.narration import PAUSED, NarratedLine, counted, narrate, narrates_wait
+from cli.local.narration import PAUSED, NarratedLine, narrate, narrates_wait
 from cli.output import Console
-from cli.terminal import printable_json
+from cli.terminal import counted, printable_json
 
 _STYLES = {
     "applied": "cyan",
@@ -73,10 +73,10 @@ class Screen:
 
     def _without_repeats(self, activity: NarratedLine) -> NarratedLine | None:
         """
-        Return what is told of *activity*: a hold when it begins and when it ends.
+        Return what to print of *activity*: of a hold only its beginning and its end.
 
-        In between its events are only counted. A hold that began in another process, or before this
-        one, is told when the first event meets it.
+        In between its events are counted. A hold that began in another process, or before this one,
+        is printed when the first event meets it.
         """
         entry = activity.entry
         held = self._held.setdefault(activity.about, {})

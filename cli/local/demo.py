@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.local_deployment import running_deployment
-from cli.narration import narrate
+from cli.local.local_deployment import running_deployment
+from cli.local.narration import narrate
 from cli.terminal import printable_json, say
 from devhost.azurite import ACCOUNT, Azurite
 from devhost.errors import HostError

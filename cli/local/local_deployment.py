@@ -15,14 +15,14 @@ from azure.storage.queue import QueueClient
 
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
-from cli.known_locally import LocalDeployment, recorded
+from cli.local.known_locally import LocalDeployment, recorded
 from devhost.azurite import Azurite, running_azurite
 from devhost.errors import HostError
 from devhost.http.server import LOOPBACK, reserved_port
 from devhost.process import RunningHost, running_host
 from devhost.settings import STORAGE, read_local_settings
 
-HOME = Path(__file__).parents[1]  # the app: host.json and the function folders
+HOME = Path(__file__).parents[2]  # the app: host.json and the function folders
 ADMIN_KEY = "PUSHGRID_ADMIN_KEY"
 _LAST_LINES = 20
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from cli.terminal import printable
+from cli.terminal import counted, printable
 
 Entry = Mapping[str, Any]
 
@@ -88,12 +88,6 @@ def _events(entry: Entry) -> str:
         return printable(str(known))
     count = entry.get("count", 0)
     return counted(count, "event") if "event_ids" in entry and count > 1 else ""
-
-
-def counted(count: int, noun: str) -> str:
-    """Return *count* and its noun: ``1 event``, ``2 deliveries``."""
-    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{count} {noun if count == 1 else plural}"
 
 
 def _published(entry: Entry) -> str:
@@ -200,7 +194,7 @@ def _time_of_day(at: str) -> str:
     return datetime.fromisoformat(at).astimezone().isoformat(timespec="milliseconds")[11:21]
 
 
-# Each event of the log that is told: its kind, and what is said of it.
+# The log events that are narrated: their kind, and the text.
 _NARRATED: dict[str, tuple[str, Callable[[Entry], str | None]]] = {
     "event.published": ("published", _published),
     "publish.refused": ("refused", _refused),

@@ -1,0 +1,1 @@
+"""Runs deployments and subscribers on this machine, and tells what happens in them."""

@@ -1,0 +1,1 @@
+"""Manages event subscriptions: commands, their options, and the documents that these make."""
