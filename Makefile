@@ -105,7 +105,7 @@ test: develop worker clients ## run every check and test, with full property tes
 	@$(PY) -m tests.package_list --size
 	@$(PY) -m pytest -q $(BESIDE) $(addprefix --ignore=,$(QUICK)) tests
 
-az: develop $(AZ)/.stamp ## run the examples of docs/az.md with Azure CLI, and record its requests (first installs it: 733 MB, some minutes)
+az: develop $(AZ)/.stamp ## run the commands of docs/az.md with Azure CLI, and record its requests (first installs it: 733 MB, some minutes)
 	@$(PY) -m tests.az
 
 audit: develop $(AUDIT)/.stamp ## ask the advisories of PyPI and npm about every pinned package; needs their services
