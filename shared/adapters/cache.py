@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from shared import telemetry
 from shared.engine.ports import Resource, Table
@@ -15,12 +15,11 @@ from shared.errors import StorageUnavailable
 MAX_ENTRIES = 10_000
 LOG_ONCE_PER = 60.0  # seconds: a row that can't be read
 MOMENT = 0.1  # seconds
-MAX_THREADS = 64  # reads that `get_within` has under way
 
 V = TypeVar("V")
 
 
-class PendingRead(Future[V]):
+class _Reading(Future[V]):
     """A read, under way or done; *began* is in seconds of the cache's clock."""
 
     def __init__(self, began: float) -> None:
@@ -28,12 +27,9 @@ class PendingRead(Future[V]):
         self.began = began
 
 
-class _CachedValue(Generic[V]):
-    """A value; it expires when the cache's clock says *due*."""
-
-    def __init__(self, value: V, due: float) -> None:
-        self.value = value
-        self.due = due
+class _Entry(NamedTuple, Generic[V]):
+    value: V
+    due: float  # when the cache's clock says so, it expires
 
 
 class Cache(Generic[V]):
@@ -43,8 +39,8 @@ class Cache(Generic[V]):
 
     While one thread reads a key, the others get its expired value if they accept it; else they wait
     and share the outcome. A read that fails is not kept. Where it fails with `StorageUnavailable`,
-    an expired value that is accepted is kept once more. Beyond *max_entries* the least recently
-    used value goes.
+    an expired value that is accepted is kept once more. Beyond *most*, which is compared with the
+    sum of their sizes, the least recently used values go.
     """
 
     def __init__(
@@ -52,14 +48,17 @@ class Cache(Generic[V]):
         monotonic: Callable[[], float],
         keep_seconds: Callable[[V], float],
         *,
-        max_entries: int = MAX_ENTRIES,
+        most: int = MAX_ENTRIES,
+        size: Callable[[V], int] = lambda _: 1,
     ) -> None:
         self._monotonic = monotonic
         self._keep_seconds = keep_seconds
-        self._max_entries = max_entries
+        self._most = most
+        self._size = size
         self._lock = threading.Lock()
-        self._entries: OrderedDict[str, _CachedValue[V]] = OrderedDict()
-        self._readings: dict[str, PendingRead[V]] = {}
+        self._held = 0  # the sum of sizes
+        self._entries: OrderedDict[str, _Entry[V]] = OrderedDict()
+        self._readings: dict[str, _Reading[V]] = {}
 
     def get(
         self,
@@ -101,7 +100,7 @@ class Cache(Generic[V]):
         ``None``: the read began *seconds* ago and has not ended.
 
         Raises:
-            RuntimeError: no thread can be had, or `MAX_THREADS` reads are under way.
+            RuntimeError: no thread can be had.
         """
         with self._lock:
             entry = self._entries.get(key)
@@ -117,12 +116,12 @@ class Cache(Generic[V]):
         """Change the value of *key*, if there is one; it expires no later."""
         with self._lock:
             if entry := self._entries.get(key):
-                entry.value = change(entry.value)
+                self._put(key, entry._replace(value=change(entry.value)))
 
     def forget(self, key: str) -> None:
         """Drop the value of *key*, and do not keep what is being read: it may be too old."""
         with self._lock:
-            self._entries.pop(key, None)
+            self._drop(key)
             self._readings.pop(key, None)
 
     def forget_all(self, prefix: str) -> None:
@@ -132,19 +131,17 @@ class Cache(Generic[V]):
         for key in keys:
             self.forget(key)
 
-    def _is_current(self, key: str, entry: _CachedValue[V]) -> bool:
+    def _is_current(self, key: str, entry: _Entry[V]) -> bool:
         if self._monotonic() >= entry.due:
             return False
         self._entries.move_to_end(key)
         return True
 
-    def _begin(self, key: str) -> PendingRead[V]:
-        reading = self._readings[key] = PendingRead(self._monotonic())
+    def _begin(self, key: str) -> _Reading[V]:
+        reading = self._readings[key] = _Reading(self._monotonic())
         return reading
 
-    def _start(self, key: str, read: Callable[[], V]) -> PendingRead[V]:
-        if len(self._readings) >= MAX_THREADS:
-            raise RuntimeError("too many concurrent reads")
+    def _start(self, key: str, read: Callable[[], V]) -> _Reading[V]:
         reading = self._begin(key)
         arguments = (key, read, reading, None)
         try:
@@ -158,8 +155,8 @@ class Cache(Generic[V]):
         self,
         key: str,
         read: Callable[[], V],
-        reading: PendingRead[V],
-        fallback: _CachedValue[V] | None,
+        reading: _Reading[V],
+        fallback: _Entry[V] | None,
     ) -> None:
         try:
             value = read()
@@ -169,19 +166,27 @@ class Cache(Generic[V]):
                 reading.set_exception(error)
                 return
             value = fallback.value
-        self._end(key, reading, _CachedValue(value, self._monotonic() + self._keep_seconds(value)))
+        self._end(key, reading, _Entry(value, self._monotonic() + self._keep_seconds(value)))
         reading.set_result(value)
 
-    def _end(self, key: str, reading: PendingRead[V], entry: _CachedValue[V] | None) -> None:
+    def _end(self, key: str, reading: _Reading[V], entry: _Entry[V] | None) -> None:
         with self._lock:
             if self._readings.get(key) is not reading:  # forgotten meanwhile
                 return
             del self._readings[key]
             if entry:
-                self._entries[key] = entry
-                self._entries.move_to_end(key)
-                if len(self._entries) > self._max_entries:
-                    self._entries.popitem(last=False)
+                self._put(key, entry)
+
+    def _put(self, key: str, entry: _Entry[V]) -> None:
+        self._drop(key)
+        self._entries[key] = entry
+        self._held += self._size(entry.value)
+        while self._held > self._most:
+            self._drop(next(iter(self._entries)))
+
+    def _drop(self, key: str) -> None:
+        if entry := self._entries.pop(key, None):
+            self._held -= self._size(entry.value)
 
 
 class UnreadableRows:

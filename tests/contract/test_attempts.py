@@ -213,7 +213,7 @@ def test_nothing_is_dropped_after_the_deadline_or_that_is_not_ours(
     log: StorageAttempts,
 ) -> None:
     log.write([a_record()])
-    others = ["attempts2", "attempts2026", "attempts20261399", "attemptsx", "topics"]
+    others = ["attempts2", "attempts2026", "attempts202601012", "attemptsx", "topics"]
     for name in others:
         log._account.table(name).create_table()
 

@@ -36,19 +36,6 @@ class AnswerReader:
     *is_reusable*: the connection may carry another request.
     """
 
-    __slots__ = (
-        "_begun",
-        "_keeps",
-        "_left",
-        "_length",
-        "_parser",
-        "body",
-        "headers",
-        "is_over",
-        "is_reusable",
-        "status",
-    )
-
     def __init__(self) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}

@@ -223,6 +223,8 @@ class Dialer:
             NoAnswer: there is none.
         """
         scheme, host, port = server
+        if refused := self._guard.refuse_server(*server):
+            raise NoAnswer(Failure.NOT_ALLOWED, refused)
         deadline = awake_seconds() + seconds
         allowed = self._allowed(await self._addresses(host, deadline), port)
         if self._proxy:

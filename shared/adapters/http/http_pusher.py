@@ -21,7 +21,7 @@ from shared.adapters.http.dialer import Dialer
 from shared.adapters.http.no_answer import NoAnswer, failed
 from shared.adapters.http.outbound_guard import OutboundGuard
 from shared.adapters.http.pool import MAX_IDLE, Pool
-from shared.adapters.http.request_writer import ParsedUrl, parse_url, write_request
+from shared.adapters.http.request_writer import parse_url, write_request
 from shared.adapters.http.resolver import Lookup
 from shared.adapters.http.tls import client_tls
 from shared.http import Answered, Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
@@ -69,7 +69,6 @@ class HttpPusher:
         proxy: EgressProxy | None = None,
         most_idle: int = MAX_IDLE,
     ) -> None:
-        self._guard = guard
         self._pool = Pool(most_idle)
         self._dialer = Dialer(guard, tls or client_tls(), proxy, lookup, self._pool.close)
         self._late: dict[HttpConnection, asyncio.Task[None]] = {}  # the oldest first
@@ -85,7 +84,6 @@ class HttpPusher:
         try:
             target = parse_url(request.url)
             data = write_request(request, target)
-            self._refuse(target)
             server = Server(target.scheme, target.host, target.port)
             call = _WrittenRequest(server, data, timeout.total_seconds(), late, request.wants_body)
             if request.examines_peer:
@@ -102,13 +100,6 @@ class HttpPusher:
         for connection in list(self._late):
             self._give_up(connection)
         await self._dialer.close()
-
-    def _refuse(self, target: ParsedUrl) -> None:
-        refused = self._guard.refuse_scheme(target.scheme) or self._guard.refuse_host(
-            target.host, target.port
-        )
-        if refused:
-            raise NoAnswer(Failure.NOT_ALLOWED, refused)
 
     async def _exchange(self, call: _WrittenRequest) -> Answered:
         connection = self._pool.take(call.server)

@@ -89,15 +89,11 @@ class OutboundGuard:
             port for host, port in self._tokens if _is_loopback_name(host)
         )
 
-    def refuse_scheme(self, scheme: str) -> str | None:
-        """Return why a URL of this scheme is refused, or ``None``."""
-        if scheme == "https" or (scheme == "http" and self._allow_http):
-            return None
-        return f"scheme {scheme} is not allowed"
-
-    def refuse_host(self, host: str, port: int) -> str | None:
-        """Return why this host, by its name, is refused before anything is resolved."""
+    def refuse_server(self, scheme: str, host: str, port: int) -> str | None:
+        """Return why a URL of this scheme and host is refused before anything is resolved."""
         name = _plain(host)
+        if scheme != "https" and not (scheme == "http" and self._allow_http):
+            return f"scheme {scheme} is not allowed"
         if (name, port) in self._app:
             return f"{name} is this app itself"
         if (name, port) in self._tokens:

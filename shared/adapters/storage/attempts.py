@@ -163,7 +163,8 @@ class StorageAttempts:
         chosen: AttemptChoice = ALL_ATTEMPTS,
     ) -> Iterator[Sequence[AttemptRecord]]:
         with storage_errors():
-            names = [name for name, day in self._days.days() if day >= since.astimezone(UTC).date()]
+            first = self._days.name(since.astimezone(UTC).date())
+            names = [name for name in self._days.names() if name >= first]
         wanted = "PartitionKey ge @first and PartitionKey lt @end"
         values: dict[str, Any] = {
             "first": partition_of(topic, subscription, since),

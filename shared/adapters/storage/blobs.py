@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import threading
+import time
 import uuid
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from azure.core.exceptions import HttpResponseError
 
+from shared.adapters.cache import Cache
 from shared.adapters.storage.clients import PAYLOADS, POISON, StorageClients
 from shared.adapters.storage.errors import create_if_missing, has_code, none_if_code, storage_errors
 from shared.clock import Clock
@@ -50,7 +50,7 @@ class StoragePayloads:
     PayloadStore on blobs, in the clear: compressing costs more than the bytes of four days.
 
     A name begins with the hour in which the payload expires, so that a listing has the oldest
-    first. Many messages share a blob: what was read last is remembered.
+    first. Many messages share a blob, and several read it at once: what was read last is kept.
     """
 
     def __init__(
@@ -58,8 +58,9 @@ class StoragePayloads:
     ) -> None:
         self._account = account
         self._clock = clock
-        self._read = _Remembered(remembered_bytes)
-        self._under_way: dict[str, threading.Lock] = {}
+        self._kept = Cache[Sequence[str] | None](
+            time.monotonic, lambda lines: inf if lines else 0, most=remembered_bytes, size=_size
+        )
 
     def write(self, publish_id: str, expires: datetime, texts: Sequence[str]) -> str:
         if not texts or any("\n" in text for text in texts):
@@ -77,31 +78,15 @@ class StoragePayloads:
         return name
 
     def read(self, name: str) -> Sequence[str] | None:
-        with self._one_at_a_time(name):
-            return self._kept_or_downloaded(name)
+        return self._kept.get(name, lambda: self._download(name))
 
-    @contextmanager
-    def _one_at_a_time(self, name: str) -> Iterator[None]:
-        """Let several parts of a message share a download."""
-        with self._under_way.setdefault(name, threading.Lock()):
-            try:
-                yield
-            finally:
-                self._under_way.pop(name, None)
-
-    def _kept_or_downloaded(self, name: str) -> Sequence[str] | None:
-        if (lines := self._read.get(name)) is not None:
-            return lines
+    def _download(self, name: str) -> Sequence[str] | None:
         client = self._account.container(PAYLOADS)
         with storage_errors():
             body = none_if_code(
                 lambda: client.download_blob(name).readall(), "BlobNotFound", *_NO_CONTAINER
             )
-        if body is None:
-            return None
-        lines = tuple(body.decode().split("\n"))
-        self._read.put(name, lines, len(body))
-        return lines
+        return None if body is None else tuple(body.decode().split("\n"))
 
     def delete_expired(self, now: datetime, deadline: datetime) -> int:
         this_hour = f"{now.astimezone(UTC):{_HOUR}}"
@@ -117,6 +102,10 @@ class StoragePayloads:
                 if not names or len(expired) < len(ours):
                     break
         return deleted
+
+
+def _size(lines: Sequence[str] | None) -> int:
+    return 1 + sum(map(len, lines or ()))
 
 
 def _delete(client: ContainerClient, names: Sequence[str]) -> int:
@@ -276,31 +265,3 @@ def _described(blob: BlobClient, found: BlobProperties) -> WrittenBlob:
 def _url(blob: BlobClient) -> str:
     """Return a blob's URL without its query, which may be a signature."""
     return str(blob.url).partition("?")[0]
-
-
-class _Remembered:
-    """The texts read last, up to *limit* bytes in all."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._size = 0
-        self._lock = threading.Lock()
-        self._entries: OrderedDict[str, tuple[Sequence[str], int]] = OrderedDict()
-
-    def get(self, name: str) -> Sequence[str] | None:
-        with self._lock:
-            entry = self._entries.get(name)
-            if entry is None:
-                return None
-            self._entries.move_to_end(name)
-            return entry[0]
-
-    def put(self, name: str, lines: Sequence[str], size: int) -> None:
-        with self._lock:
-            if size > self._limit or name in self._entries:
-                return
-            self._entries[name] = (lines, size)
-            self._size += size
-            while self._size > self._limit:
-                _, (_, dropped) = self._entries.popitem(last=False)
-                self._size -= dropped

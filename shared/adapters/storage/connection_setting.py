@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -142,15 +142,13 @@ class StorageConnection:
             except ValueError as error:
                 raise _invalid(f"{STORAGE}__credential", str(error)) from error
         self.account_name = self._account_name()
-        self._credential: Any = None
-        self._lock = threading.Lock()
 
     def client(self, kind: type[C], service: Service, **options: Any) -> C:
         untyped: Any = kind
         client: C = (
             untyped.from_connection_string(self._text, **options)
             if self._text
-            else untyped(self._url(service), credential=self._shared_credential(), **options)
+            else untyped(self._url(service), credential=self._credential, **options)
         )
         return client
 
@@ -180,12 +178,10 @@ class StorageConnection:
             raise _invalid(setting, "not an https URL: tokens are sent over https only")
         return url
 
-    def _shared_credential(self) -> Any:
-        """Return the credential that all clients share, which keeps their tokens."""
-        with self._lock:
-            if self._credential is None and self._identity:
-                self._credential = self._identity.credential()
-            return self._credential
+    @cached_property
+    def _credential(self) -> Any:
+        """All clients share it: it keeps their tokens."""
+        return self._identity and self._identity.credential()
 
 
 def connections_beside(

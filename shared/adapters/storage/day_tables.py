@@ -22,7 +22,6 @@ NO_TABLE = "TableNotFound"
 _BEING_DELETED = "TableBeingDeleted"
 HOUR = "%Y%m%d%H"
 _DAY = "%Y%m%d"
-_DIGITS = re.compile(r"[0-9]{8}")
 _NO_KEY = re.compile(r"[^a-z0-9-]")
 
 
@@ -33,33 +32,24 @@ class DayTables:
         self._account = account
         self._clock = clock
         self._beginning = beginning
+        self._own = re.compile(f"{beginning}[0-9]{{8}}")
 
     def name(self, day: date) -> str:
         return f"{self._beginning}{day:{_DAY}}"
 
-    def days(self) -> list[tuple[str, date]]:
-        """Return the existing tables with their days, oldest first."""
-        names = sorted(self._account.tables_named(self._beginning))
-        return [(name, day) for name in names if (day := self._day(name))]
+    def names(self) -> list[str]:
+        """Return the names of the existing tables, the oldest day first."""
+        return sorted(filter(self._own.fullmatch, self._account.tables_named(self._beginning)))
 
     def delete_before(self, day: date, deadline: datetime) -> int:
         """Delete all tables of days before *day*, until *deadline*; return how many there were."""
         dropped = 0
         with storage_errors():
-            for name, its_day in self.days():
-                if its_day < day and self._clock.now() < deadline:
+            for name in self.names():
+                if name < self.name(day) and self._clock.now() < deadline:
                     none_if_code(self._account.table(name).delete_table, NO_TABLE, _BEING_DELETED)
                     dropped += 1
         return dropped
-
-    def _day(self, table: str) -> date | None:
-        digits = table[len(self._beginning) :]
-        if not _DIGITS.fullmatch(digits):
-            return None
-        try:
-            return datetime.strptime(digits, _DAY).replace(tzinfo=UTC).date()
-        except ValueError:
-            return None
 
 
 def upsert(table: TableClient, rows: Sequence[dict[str, Any]]) -> None:

@@ -136,24 +136,18 @@ class StorageSender:
     async def put_all(
         self, queue: Queue, texts: Sequence[str], visible_in: timedelta = timedelta()
     ) -> Sequence[PutResult]:
-        left = iter(enumerate(texts))
-        puts: dict[int, Receipt | Exception] = {}
+        free = asyncio.Semaphore(SIDE_BY_SIDE)
 
-        async def put_what_is_left() -> None:
-            for place, text in left:
-                try:
-                    puts[place] = await self.put(queue, text, visible_in)
-                except Exception as fault:  # noqa: BLE001 - raised below; the other puts go on
-                    puts[place] = fault
+        async def put(text: str) -> Receipt:
+            async with free:
+                return await self.put(queue, text, visible_in)
 
-        await asyncio.gather(*(put_what_is_left() for _ in texts[:SIDE_BY_SIDE]))
-        ended: list[PutResult] = []
-        for place in range(len(texts)):
-            put = puts[place]
-            if isinstance(put, Exception) and not isinstance(put, StorageUnavailable):
-                raise put
-            ended.append(put)
-        return ended
+        puts: list[PutResult] = []
+        for ended in await asyncio.gather(*map(put, texts), return_exceptions=True):
+            if isinstance(ended, BaseException) and not isinstance(ended, StorageUnavailable):
+                raise ended
+            puts.append(ended)
+        return puts
 
     async def take_back(self, queue: Queue, receipt: Receipt) -> bool:
         if receipt == NO_RECEIPT:

@@ -43,7 +43,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def cache(clock: FakeClock) -> Cache[str]:
-    return Cache(clock.monotonic, lambda value: KEEP if value else 1.0, max_entries=2)
+    return Cache(clock.monotonic, lambda value: KEEP if value else 1.0, most=2)
 
 
 @pytest.fixture
@@ -213,6 +213,19 @@ def test_the_least_recently_used_value_is_dropped_first(cache: Cache[str]) -> No
     assert [cache.get(key, lambda: "new") for key in ("a", "b")] == ["old", "new"]
 
 
+def test_values_may_have_a_size(clock: FakeClock) -> None:
+    cache = Cache[str](clock.monotonic, lambda _: KEEP, most=5, size=len)
+    for key in ("a", "b", "c"):
+        cache.get(key, lambda: "xx")
+    cache.update("b", lambda _: "xxx")
+    cache.forget("c")
+    cache.get("d", lambda: "xx")
+
+    assert [cache.has(key) for key in "abcd"] == [False, True, False, True]
+    assert cache.get("e", lambda: "larger than all") == "larger than all"
+    assert not any(cache.has(key) for key in "abcde")
+
+
 def test_nobody_waits_for_a_read_that_hangs_and_it_is_not_begun_again(
     cache: Cache[str], clock: FakeClock, held: HeldRead
 ) -> None:
@@ -224,19 +237,6 @@ def test_nobody_waits_for_a_read_that_hangs_and_it_is_not_begun_again(
     assert (first, rest, held.times) == (None, {None}, 1)
     held.may_end.set()
     assert cache.get_within("a", held, 130) == "new"
-
-
-def test_reads_that_hang_are_bounded(
-    cache: Cache[str], held: HeldRead, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "MAX_THREADS", 2)
-    assert [cache.get_within(key, held, 0) for key in ("a", "b")] == [None, None]
-
-    with pytest.raises(RuntimeError, match="too many"):
-        cache.get_within("c", held, 0)
-
-    held.may_end.set()
-    assert [cache.get_within(key, held, 30) for key in ("a", "b", "c")] == ["new"] * 3
 
 
 def test_a_read_that_gets_no_thread_is_not_under_way(

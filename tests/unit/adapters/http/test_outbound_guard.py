@@ -138,29 +138,39 @@ def test_identity_endpoints_stay_closed_under_every_list(endpoint: str, address:
     assert guard.refusal(ip_address(address), 41235) is None
 
 
-def test_the_identity_endpoint_is_also_refused_by_name() -> None:
-    guard = OutboundGuard(allowed_networks=ANY, identity_endpoints={("Tokens.internal", 80)})
-
-    assert guard.refuse_host("tokens.internal.", 80) is not None
-    assert guard.refuse_host("tokens.internal", 81) is None
-
-
-@pytest.mark.parametrize("host", ["app.example.net", "APP.example.NET", "app.example.net."])
-def test_the_app_itself_is_refused(host: str) -> None:
-    guard = OutboundGuard(allowed_networks=ANY, app_addresses=[("App.example.net", 443)])
-
-    assert guard.refuse_host(host, 443) is not None
-    assert guard.refuse_host(f"not-{host}", 443) is None
-    assert guard.refuse_host(host, 8443) is None
+APP_AND_TOKENS = OutboundGuard(
+    allowed_networks=ANY,
+    app_addresses=[("App.example.net", 443)],
+    identity_endpoints={("Tokens.internal", 80)},
+)
 
 
-def test_http_is_refused_unless_allowed() -> None:
-    closed, opened = OutboundGuard(), OutboundGuard(allow_http=True)
+@pytest.mark.parametrize(
+    ("host", "port", "is_refused"),
+    [
+        ("app.example.net", 443, True),
+        ("APP.example.NET", 443, True),
+        ("app.example.net.", 443, True),
+        ("not-app.example.net", 443, False),
+        ("app.example.net", 8443, False),
+        ("tokens.internal.", 80, True),
+        ("tokens.internal", 81, False),
+    ],
+)
+def test_the_app_itself_and_the_identity_endpoint_are_refused_by_name(
+    host: str, port: int, *, is_refused: bool
+) -> None:
+    assert bool(APP_AND_TOKENS.refuse_server("https", host, port)) is is_refused
 
-    assert closed.refuse_scheme("https") is None
-    assert closed.refuse_scheme("http") is not None
-    assert opened.refuse_scheme("http") is None
-    assert opened.refuse_scheme("ftp") is not None
+
+@pytest.mark.parametrize(
+    ("scheme", "allow_http", "is_refused"),
+    [("https", False, False), ("http", False, True), ("http", True, False), ("ftp", True, True)],
+)
+def test_http_is_refused_unless_allowed(scheme: str, *, allow_http: bool, is_refused: bool) -> None:
+    guard = OutboundGuard(allow_http=allow_http)
+
+    assert bool(guard.refuse_server(scheme, "a.example", 443)) is is_refused
 
 
 @given(address=ip_addresses())
