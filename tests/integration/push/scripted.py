@@ -13,7 +13,6 @@ from datetime import timedelta
 from functools import partial
 from ipaddress import ip_network
 from threading import Event, Thread
-from types import TracebackType
 from typing import Any, Self
 
 from shared.adapters.http.outbound_guard import OutboundGuard
@@ -27,7 +26,6 @@ PATIENCE = 30.0
 PATIENT = timedelta(seconds=PATIENCE)
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
-EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
 
 class Peer:
@@ -150,12 +148,7 @@ class Server:
         self._start(self._accept)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stopped.set()
         for thread in self._threads:
             thread.join(PATIENCE)

@@ -108,13 +108,6 @@ def test_a_client_certificate_is_presented(
     assert demanding.clients == ["app.test"]
 
 
-def test_without_one_such_an_endpoint_answers_nothing(
-    authority: Authority, demanding: Demanding
-) -> None:
-    unanswered(push_with(TlsMaterial(str(authority.bundle)), demanding))
-    assert demanding.clients == []
-
-
 @pytest.fixture
 def configure(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Set the app's settings, as they are without their prefix."""

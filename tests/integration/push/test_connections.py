@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import socket
 from datetime import timedelta
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
 import pytest
 
-from shared import VERSION
 from shared.http import Answered, Exchange, Failure, OutboundRequest
 from tests.integration.push.late import eventually, open_files
 from tests.integration.push.on_loop import HttpPusher, answer_over, begin, run
 from tests.integration.push.scripted import (
-    EMPTY,
     END,
     OK,
+    PATIENCE,
     PATIENT,
     READ,
     RESET,
@@ -32,31 +31,6 @@ from tests.integration.push.scripted import (
     playing,
     push,
 )
-
-
-def test_the_wire_carries_the_headers_given_and_no_others(pusher: HttpPusher) -> None:
-    with Server(always(EMPTY)) as server:
-        push(
-            pusher, server.url, headers={"aeg-event-type": "Notification", "x": "é\t"}, body=b"[1]"
-        )
-        push(pusher, server.url, method="OPTIONS", body=b"")
-
-        host = b"Host: 127.0.0.1:%d\r\n" % server.port
-        agent = b"User-Agent: pushgrid/%s\r\n" % VERSION.encode()
-        assert server.requests == [
-            b"POST /hook?code=a%2Fb HTTP/1.1\r\n" + host + b"aeg-event-type: Notification\r\n"
-            b"x: \xe9\t\r\n" + agent + b"Content-Length: 3\r\n\r\n[1]",
-            b"OPTIONS /hook?code=a%2Fb HTTP/1.1\r\n" + host + agent + b"\r\n",
-        ]
-
-
-@pytest.mark.parametrize("name", ["User-Agent", "user-agent"])
-def test_a_subscription_may_name_another_user_agent(pusher: HttpPusher, name: str) -> None:
-    with Server(always(EMPTY)) as server:
-        push(pusher, server.url, headers={name: "shop/1.0"})
-
-        assert server.requests[0].lower().count(b"user-agent:") == 1
-        assert f"\r\n{name}: shop/1.0\r\n".encode() in server.requests[0]
 
 
 def test_an_early_answer_ends_the_sending(pusher: HttpPusher) -> None:
@@ -81,33 +55,6 @@ def test_an_answer_that_came_before_the_connection_broke_counts() -> None:
         assert run(answer_over(ours, b"POST")) == (False, 413)
 
 
-@pytest.mark.parametrize(
-    "script",
-    [
-        RESET,
-        playing(READ, RESET),
-        playing(READ, b"HTTP/1.1 200 OK\r\nContent-", 0.2, RESET),
-        once(b""),
-        once(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"),
-        once(b"HTTP/1.1 100 Continue\r\n\r\n"),
-    ],
-    ids=[
-        "at once",
-        "before the answer",
-        "in the head",
-        "closed",
-        "closed in the head",
-        "after 100",
-    ],
-)
-def test_a_broken_connection_fails_and_is_not_tried_again(
-    pusher: HttpPusher, script: Script
-) -> None:
-    with Server(script) as server:
-        assert failure_of(push(pusher, server.url)) is Failure.SOCKET
-        assert server.connections == 1
-
-
 INTERIM = b"HTTP/1.1 100 Continue\r\n\r\n"
 STRAY = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"
 TOO_LARGE = b"HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
@@ -130,29 +77,18 @@ def test_an_interim_answer_while_the_request_is_being_sent_is_none(pusher: HttpP
         assert failure_of(push(pusher, server.url, body=bytes(20_000_000))) is Failure.SOCKET
 
 
-def test_connections_are_kept(pusher: HttpPusher) -> None:
-    with Server(always(OK)) as server:
-        outcomes = [push(pusher, server.url) for _ in range(20)]
-
-        assert all(isinstance(each, Answered) for each in outcomes)
-        assert server.connections == 1
-
-
 @pytest.mark.parametrize(
-    ("answer", "connections"),
-    [
-        (b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", 3),
-        (b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=1\r\nContent-Length: 0\r\n\r\n", 3),
-        (b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=30\r\nContent-Length: 0\r\n\r\n", 1),
-    ],
+    ("says", "connections"),
+    [(b"", 1), (b"Connection: close\r\n", 3), (b"Keep-Alive: timeout=1\r\n", 3)],
 )
-def test_what_the_peer_says_about_keeping_is_honoured(
-    pusher: HttpPusher, answer: bytes, connections: int
+def test_connections_are_kept_as_long_as_the_peer_says(
+    pusher: HttpPusher, says: bytes, connections: int
 ) -> None:
+    answer = b"HTTP/1.1 200 OK\r\n%sContent-Length: 0\r\n\r\n" % says
     with Server(always(answer)) as server:
-        outcomes = [push(pusher, server.url) for _ in range(3)]
+        for _ in range(3):
+            answer_of(push(pusher, server.url))
 
-        assert [each.status for each in outcomes if isinstance(each, Answered)] == [200] * 3
         assert server.connections == connections
 
 
@@ -230,29 +166,22 @@ def test_the_second_try_has_only_the_time_that_is_left(pusher: HttpPusher) -> No
         assert server.connections == 2
 
 
-def test_threads_never_mix_up_answers(pusher: HttpPusher) -> None:
-    def script(peer: Peer) -> None:
+def test_answers_are_never_mixed_up(pusher: HttpPusher) -> None:
+    def echo(peer: Peer) -> None:
         while request := peer.read():
             body = request.partition(b"\r\n\r\n")[2]
             peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
 
-    wrong: list[object] = []
-
-    def work(name: int) -> None:
+    async def push_often(name: int) -> None:
         for number in range(40):
             body = b"%d-%d" % (name, number)
-            answered = push(pusher, server.url, body=body)
-            if not isinstance(answered, Answered) or answered.body != body:
-                wrong.append(answered)
+            request = OutboundRequest("POST", server.url, {}, body)
+            assert answer_of(await pusher.real.send(request, PATIENT)).body == body
 
-    with Server(script) as server:
-        threads = [Thread(target=work, args=(name,)) for name in range(12)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    with Server(echo) as server:
+        for pushing in [begin(push_often(name)) for name in range(12)]:
+            pushing.result(PATIENCE)
 
-        assert wrong == []
         assert len(server.requests) == 480
         assert server.connections <= 12
 

@@ -254,6 +254,12 @@ def test_headers_are_lower_case_and_joined_and_of_the_final_response_alone() -> 
     assert found == {"retry-after": "7", "x": "a, b", "none": ""}
 
 
+def test_headers_before_a_fault_are_read() -> None:
+    found = read(b"HTTP/1.1 503 Busy\r\nRetry-After: 7\r\nX: y\r\nbad name: z\r\n\r\n")
+
+    assert (found.status, found.headers) == (503, {"retry-after": "7"})
+
+
 @pytest.mark.parametrize("status", [b"204 No Content", b"200 OK"])
 @pytest.mark.parametrize(
     ("other", "is_doubtful"),

@@ -134,6 +134,14 @@ def test_a_request_is_its_headers_and_no_others() -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["User-Agent", "user-agent"])
+def test_a_subscription_may_name_another_user_agent(name: str) -> None:
+    written = write({name: "shop/1.0"})
+
+    assert written.lower().count(b"user-agent:") == 1
+    assert f"\r\n{name}: shop/1.0\r\n".encode() in written
+
+
 @pytest.mark.parametrize(
     ("method", "body", "length"),
     [
