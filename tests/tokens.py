@@ -19,15 +19,10 @@ SENDER = "EventGrid Data Sender"
 CONTRIBUTOR = "EventGrid Contributor"
 
 
-def private_key(kid: str, bits: int = 2048) -> RSAPrivateKey:
-    """Make the key of that id, once."""
-    return _private_key(kid, bits)
-
-
 @cache
-def _private_key(kid: str, bits: int) -> RSAPrivateKey:
-    del kid
-    return generate_private_key(65537, bits)
+def private_key(kid: str) -> RSAPrivateKey:
+    """Make the key of that id; ``short`` is too short."""
+    return generate_private_key(65537, 1024 if kid == "short" else 2048)
 
 
 def public_pem(kid: str) -> bytes:
@@ -35,9 +30,9 @@ def public_pem(kid: str) -> bytes:
     return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
-def jwk(name: str, bits: int = 2048, **changes: Any) -> dict[str, Any]:
+def jwk(name: str, **changes: Any) -> dict[str, Any]:
     """Publish a key as Entra ID does; a member that is ``...`` is left out."""
-    public = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(private_key(name, bits).public_key()))
+    public = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(private_key(name).public_key()))
     document = {"kty": "RSA", "use": "sig", "kid": name, "n": public["n"], "e": public["e"]}
     return {member: value for member, value in (document | changes).items() if value is not ...}
 

@@ -96,15 +96,18 @@ def test_the_first_put_makes_all_tables(on_storage: StorageClients) -> None:
         on_storage.table(table).create_entity({"PartitionKey": "a", "RowKey": "b"})
 
 
-def test_the_table_of_replays_is_made_when_it_is_missing(on_storage: StorageClients) -> None:
-    """A deployment that was made before there were replays lacks it."""
+@pytest.mark.parametrize("table", [Table.REPLAYS, Table.ENDPOINT_HEALTH])
+def test_these_tables_are_made_when_they_are_missing(
+    on_storage: StorageClients, table: Table
+) -> None:
+    """What health holds is known anew within minutes; an older deployment lacks replays."""
     store = StorageResources(on_storage)
     store.put(Table.TOPICS, "topic", "orders", DOCUMENT, None)
-    _drop(on_storage, Table.REPLAYS)
+    _drop(on_storage, table)
 
-    assert store.get(Table.REPLAYS, "state", "current") is None
-    assert list(store.list(Table.REPLAYS, "job")) == []
-    assert store.put(Table.REPLAYS, "job", "a", DOCUMENT, None).document == DOCUMENT
+    assert store.get(table, "orders", "new") is None
+    assert list(store.list(table, "orders")) == []
+    assert store.put(table, "orders", "new", DOCUMENT, None).document == DOCUMENT
     assert store.put(Table.TOPICS, "topic", "bills", DOCUMENT, None)
 
 
@@ -118,17 +121,6 @@ def test_a_first_put_that_died_half_way_is_repeated(on_storage: StorageClients, 
     store.put(Table.TOPICS, "topic", "orders", DOCUMENT, None)
 
     assert list(store.list(Table.EVENT_SUBSCRIPTIONS, "orders")) == []
-
-
-def test_the_table_of_health_is_made_again(on_storage: StorageClients) -> None:
-    """What it holds is known anew within minutes."""
-    store = StorageResources(on_storage)
-    store.put(Table.TOPICS, "topic", "orders", DOCUMENT, None)
-    store.put(Table.ENDPOINT_HEALTH, "orders", "new", DOCUMENT, None)
-    _drop(on_storage, Table.ENDPOINT_HEALTH)
-
-    assert store.get(Table.ENDPOINT_HEALTH, "orders", "new") is None
-    assert store.put(Table.ENDPOINT_HEALTH, "orders", "new", DOCUMENT, None)
 
 
 DAMAGED_ROWS: dict[str, dict[str, object]] = {

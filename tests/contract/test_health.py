@@ -13,7 +13,7 @@ from shared.adapters.storage.health_table import TableHealth
 from shared.adapters.storage.tables import StorageResources
 from shared.delivery.health.endpoint_health import Health, Hold
 from shared.delivery.outcome import Outcome
-from shared.engine.ports import ResourceStore, StoredHealth, Table
+from shared.engine.ports import ResourceStore
 from shared.errors import Conflict
 from shared.subscriptions.subscription import SubscriptionKey
 from tests.builders import CRM
@@ -107,17 +107,3 @@ def test_subscriptions_have_a_row_each(table: ResourceStore) -> None:
     seen = [health.cached(SubscriptionKey("orders", name)) for name in ("crm", "erp", "wms")]
 
     assert [row.health.endpoint if row else None for row in seen] == ["g-1", "g-2", None]
-
-
-def test_a_row_that_cannot_be_read_is_nobodys_and_can_be_replaced(table: ResourceStore) -> None:
-    table.put(Table.ENDPOINT_HEALTH, "orders", "crm", {"name": "crm", "shape": "of 2031"}, None)
-    health = process(table)
-
-    seen = health.cached(CRM)
-    assert seen == StoredHealth(Health(endpoint=""), seen.etag if seen else "")
-    assert seen
-    health.write(CRM, HEALTH, seen.etag)
-
-    read = health.read(CRM)
-    assert read
-    assert read.health == HEALTH

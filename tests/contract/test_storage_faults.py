@@ -7,7 +7,6 @@ import json
 import logging
 import socket
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -165,29 +164,6 @@ def test_nobody_at_home_is_unavailable() -> None:
         StorageQueues(account_at(1)).receive(Queue.WAITING, timedelta(seconds=1))
 
 
-@pytest.mark.parametrize("bad", [(0,), (7,), (0, 1, 19)])
-def test_put_all_names_what_may_not_be_stored_after_every_put(
-    storage: ScriptedStorage, sender: OnLoopSender, bad: tuple[int, ...]
-) -> None:
-    stored = []
-
-    def choose(body: bytes) -> Answer:
-        if b"bad" in body:
-            return Answer(403, "AuthorizationFailure")
-        time.sleep(0.1)  # the good ones are slower than the bad ones
-        stored.append(body)
-        return Answer(201, body=STORED)
-
-    storage.choose = choose
-
-    puts = sender.put_all(
-        Queue.WAITING, ["bad" if number in bad else "good" for number in range(20)]
-    )
-
-    failed = {place for place, put in enumerate(puts) if isinstance(put, StorageUnavailable)}
-    assert (failed, len(stored)) == (set(bad), 20 - len(bad))
-
-
 @pytest.mark.parametrize(
     "answer",
     [
@@ -240,10 +216,12 @@ def test_a_queue_that_another_process_makes_first_is_used(
         ("read payload", "GET"),
         ("write payload", "PUT"),
         ("find dead letter", "HEAD"),
+        ("write dead letter", "PUT"),
+        ("read dead letter", "GET"),
     ],
 )
-@pytest.mark.parametrize("status", [429, 500, 503])
-def test_storage_that_asks_for_a_minute_gets_no_more_than_its_limit(
+@pytest.mark.parametrize("status", [429, 503, 0], ids=["throttled", "busy", "closed"])
+def test_a_request_is_tried_three_times_however_long_storage_asks_to_wait(
     storage: ScriptedStorage,
     slept: list[float],
     act: str,
@@ -288,21 +266,6 @@ def test_a_payload_whose_answer_is_cut_off_is_stored(storage: ScriptedStorage) -
     WORK["write payload"](account_at(storage.server_port))
 
     assert len(storage.requests) == 1
-
-
-@pytest.mark.parametrize("act", [*EVERYTHING, "put message"])
-@pytest.mark.parametrize(
-    "fault", [Answer(500), Answer(503, "ServerBusy"), Answer(0)], ids=["broken", "busy", "closed"]
-)
-def test_every_service_is_tried_again_but_briefly(
-    storage: ScriptedStorage, act: str, fault: Answer
-) -> None:
-    storage.script = [fault]
-
-    with pytest.raises(StorageUnavailable):
-        WORK[act](account_at(storage.server_port))
-
-    assert len(storage.requests) == 3
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,8 @@ from shared.adapters.storage.queues import whole_seconds
 from shared.errors import InvalidSettings
 
 KEY = "a2V5"
-URIS = {
-    "blobServiceUri": "https://acc.blob.core.windows.net/",
-    "queueServiceUri": "https://acc.queue.core.windows.net",
-    "tableServiceUri": "https://acc.table.core.windows.net",
-}
+OF_AZURE = "https://acc.{}.core.windows.net"
+URIS = {f"{each}ServiceUri": OF_AZURE.format(each) for each in ("blob", "queue", "table")}
 
 
 @pytest.mark.parametrize(
@@ -30,7 +27,7 @@ URIS = {
         ({"": "BlobEndpoint=http://127.0.0.1:10000/acc;SharedAccessSignature=x"}, "acc"),
         ({"accountName": "acc"}, "acc"),
         ({"accountName": "acc", "credential": "managedidentity", "clientId": "id"}, "acc"),
-        (URIS, "acc"),
+        ({name: f"{value}/" for name, value in URIS.items()}, "acc"),
         ({name.upper(): value for name, value in URIS.items()}, "acc"),
     ],
 )
@@ -69,49 +66,24 @@ def test_what_names_no_account_is_refused(storage: Mapping[str, str], complaint:
 
 
 @pytest.mark.parametrize(
-    ("storage", "queue", "blob", "table"),
+    ("storage", "url"),
     [
         (
-            {"": "UseDevelopmentStorage=true"},
-            "http://127.0.0.1:10001/devstoreaccount1/deliveries",
-            "http://127.0.0.1:10000/devstoreaccount1/payloads",
-            "http://127.0.0.1:10002/devstoreaccount1",
-        ),
-        (
             {"": f"AccountName=acc;AccountKey={KEY};EndpointSuffix=core.chinacloudapi.cn"},
-            "https://acc.queue.core.chinacloudapi.cn/deliveries",
-            "https://acc.blob.core.chinacloudapi.cn/payloads",
-            "https://acc.table.core.chinacloudapi.cn",
+            "https://acc.{}.core.chinacloudapi.cn",
         ),
-        (
-            {"accountName": "acc", "credential": "managedidentity", "clientId": "id"},
-            "https://acc.queue.core.windows.net/deliveries",
-            "https://acc.blob.core.windows.net/payloads",
-            "https://acc.table.core.windows.net",
-        ),
-        (
-            # As on the host: the name counts more than the addresses.
-            {**URIS, "accountName": "other"},
-            "https://other.queue.core.windows.net/deliveries",
-            "https://other.blob.core.windows.net/payloads",
-            "https://other.table.core.windows.net",
-        ),
-        (
-            URIS,
-            "https://acc.queue.core.windows.net/deliveries",
-            "https://acc.blob.core.windows.net/payloads",
-            "https://acc.table.core.windows.net",
-        ),
+        ({"accountName": "acc", "credential": "managedidentity", "clientId": "id"}, OF_AZURE),
+        # As on the host: the name counts more than the addresses.
+        ({**URIS, "accountName": "other"}, "https://other.{}.core.windows.net"),
+        (URIS, OF_AZURE),
     ],
 )
-def test_clients_go_to_their_services(
-    storage: Mapping[str, str], queue: str, blob: str, table: str
-) -> None:
+def test_clients_go_to_their_services(storage: Mapping[str, str], url: str) -> None:
     account = StorageClients(storage)
 
-    assert account.queue("deliveries").url == queue
-    assert account.container("payloads").url == blob
-    assert account.table("topics").url == table
+    assert account.queue("deliveries").url == f"{url.format('queue')}/deliveries"
+    assert account.container("payloads").url == f"{url.format('blob')}/payloads"
+    assert account.table("topics").url == url.format("table")
 
 
 @pytest.mark.parametrize(

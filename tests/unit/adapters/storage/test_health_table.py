@@ -12,7 +12,6 @@ from shared.adapters.storage.health_table import TableHealth
 from shared.delivery.health.endpoint_health import Health
 from shared.delivery.health.health_document import document_of
 from shared.engine.ports import Resource, Table
-from shared.errors import StorageUnavailable
 from shared.subscriptions.subscription import SubscriptionKey
 from tests.builders import CRM
 from tests.functional.deployment import Logged
@@ -71,19 +70,6 @@ def test_what_is_known_serves_while_the_table_fails(
     assert row
     assert row.health == HEALTH
     assert health.cached(SubscriptionKey("others", "crm")) is None
-
-
-def test_reading_it_now_and_writing_say_that_storage_failed(
-    clock: FakeClock, table: MemoryResources
-) -> None:
-    health = TableHealth(table, clock.monotonic)
-    table.fail_next("get")
-    table.fail_next("put")
-
-    with pytest.raises(StorageUnavailable):
-        health.read(CRM)
-    with pytest.raises(StorageUnavailable):
-        health.write(CRM, HEALTH, None)
 
 
 @pytest.mark.parametrize(
