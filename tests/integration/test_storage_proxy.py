@@ -6,11 +6,10 @@ import gc
 import re
 import socket
 import socketserver
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from typing import Any, ClassVar
+from contextlib import ExitStack, contextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -25,112 +24,68 @@ from testbed.storage_proxy import (
 )
 from tests.serving import serving
 
-PATIENCE = 60.0  # seconds after which a wait ends for what does not come
-
-
-class Patient(socketserver.StreamRequestHandler):
-    """Says that somebody has connected, and waits for the end."""
-
-    connected = threading.Event()
-
-    def handle(self) -> None:
-        self.connected.set()
-        self.rfile.read()
-
-
-def answering(body: bytes) -> type[socketserver.BaseRequestHandler]:
-    """Answer one request with *body*, in parts of seven bytes, and hang up, as Azurite may do."""
-
-    class Answers(socketserver.StreamRequestHandler):
-        def handle(self) -> None:
-            while self.rfile.readline().strip():
-                pass
-            answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
-            for start in range(0, len(answer), 7):
-                self.wfile.write(answer[start : start + 7])
-                time.sleep(0.001)
-
-    return Answers
-
-
-@contextmanager
-def storage_that_is(
-    handler: type[socketserver.BaseRequestHandler],
-) -> Iterator[Azurite]:
-    with serving(socketserver.ThreadingTCPServer(("127.0.0.1", 0), handler)) as server:
-        url = f"http://127.0.0.1:{server.server_address[1]}/account"
-        process: Any = None
-        yield Azurite(
-            connection_string="", blob_url=url, queue_url=url, table_url=url, process=process
-        )
-
-
-def connected(proxy: StorageProxy, request_line: str = "") -> socket.socket:
-    """Return a connection to the queues, on which this is requested."""
-    url = urlsplit(proxy.azurite.queue_url)
-    client = socket.create_connection((url.hostname, url.port), PATIENCE)
-    if request_line:
-        client.sendall(f"{request_line} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
-    return client
-
-
 GET, POST = (f"{verb} /account/deliveries/messages" for verb in ("GET", "POST"))
 
 
-def test_a_connection_that_azurite_ended_is_ended_for_the_client_too():
-    """Who asks on it would wait for an answer until the read timeout, and so would a timer."""
-    with storage_that_is(answering(b"ok")) as storage, running_storage_proxy(storage) as proxy:
-        with connected(proxy, GET) as client:
-            received = b"".join(iter(lambda: client.recv(4096), b""))
+class Storage(socketserver.ThreadingTCPServer):
+    """
+    Keeps what was requested, and answers each request with *body*; without one it never answers.
 
-        assert received.endswith(b"\r\n\r\nok")
-        assert proxy.requests == {"queue get deliveries": 1}
+    If it *hangs_up* after an answer, as Azurite may do, it has sent that in parts of seven bytes.
+    """
 
+    daemon_threads = True
 
-def test_a_connection_that_is_open_at_the_end_is_no_error(caplog: pytest.LogCaptureFixture):
-    with storage_that_is(Patient) as storage:
-        with running_storage_proxy(storage) as proxy:
-            client = connected(proxy)
-            assert Patient.connected.wait(PATIENCE)
-        client.close()
-
-    assert caplog.messages == []
+    def __init__(self, body: bytes | None, *, hangs_up: bool) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.body = body
+        self.hangs_up = hangs_up
+        self.requests: list[str] = []
 
 
-def test_connections_that_arrive_at_the_end_are_closed():
-    """What is left open is reported as unclosed when it is collected, in whatever test comes."""
-    with storage_that_is(Patient) as storage:
-        for _ in range(10):
-            with ExitStack() as clients, running_storage_proxy(storage) as proxy:
-                for _ in range(10):
-                    clients.enter_context(connected(proxy))
-        gc.collect()
-
-
-class Recording(socketserver.StreamRequestHandler):
-    """Keeps which targets were requested, and answers each."""
-
-    targets: ClassVar[list[str]] = []
+class _Handler(socketserver.StreamRequestHandler):
+    server: Storage
 
     def handle(self) -> None:
         while line := self.rfile.readline():
-            if target := re.match(rb"GET (\S+)", line):
-                self.targets.append(target[1].decode())
-            if not line.strip():
-                self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\ncomplete")
+            if b"HTTP/" in line:
+                self.server.requests.append(line.decode().rpartition(" ")[0])
+            if line.strip() or self.server.body is None:
+                continue
+            body = self.server.body
+            answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+            if not self.server.hangs_up:
+                self.wfile.write(answer)
+                continue
+            for start in range(0, len(answer), 7):
+                self.wfile.write(answer[start : start + 7])
+                time.sleep(0.001)
+            return
 
 
-@pytest.fixture
-def recorded() -> Iterator[tuple[StorageProxy, list[str]]]:
-    Recording.targets.clear()
-    with storage_that_is(Recording) as storage, running_storage_proxy(storage) as proxy:
-        yield proxy, Recording.targets
+@contextmanager
+def proxied(
+    body: bytes | None = b"complete", *, hangs_up: bool = False
+) -> Iterator[tuple[StorageProxy, Storage]]:
+    with serving(Storage(body, hangs_up=hangs_up)) as storage:
+        url = f"http://127.0.0.1:{storage.server_address[1]}/account"
+        process: Any = None
+        azurite = Azurite(
+            connection_string="", blob_url=url, queue_url=url, table_url=url, process=process
+        )
+        with running_storage_proxy(azurite) as proxy:
+            yield proxy, storage
 
 
-def ask(proxy: StorageProxy) -> bytes:
+def connected(proxy: StorageProxy) -> socket.socket:
+    url = urlsplit(proxy.azurite.queue_url)
+    return socket.create_connection((url.hostname, url.port), 0.5)
+
+
+def ask(proxy: StorageProxy, request_line: str = GET) -> bytes:
     """Ask once, and return all that is answered until the connection ends or for half a second."""
-    with connected(proxy, GET) as client:
-        client.settimeout(0.5)
+    with connected(proxy) as client:
+        client.sendall(f"{request_line} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
         received = b""
         try:
             while data := client.recv(4096):
@@ -140,6 +95,24 @@ def ask(proxy: StorageProxy) -> bytes:
         except ConnectionResetError:
             return received + b" and reset"
         return received + b" and closed"
+
+
+def test_a_connection_that_azurite_ended_is_ended_for_the_client_too():
+    """Who asks on it would wait for an answer until the read timeout, and so would a timer."""
+    with proxied(hangs_up=True) as (proxy, _):
+        assert ask(proxy).endswith(b"\r\n\r\ncomplete and closed")
+        assert proxy.requests == {"queue get deliveries": 1}
+
+
+def test_connections_that_are_open_at_the_end_are_closed(caplog: pytest.LogCaptureFixture):
+    """What is left open is reported as unclosed when it is collected, in whatever test comes."""
+    for _ in range(10):
+        with ExitStack() as clients, proxied(None) as (proxy, _):
+            for _ in range(10):
+                clients.enter_context(connected(proxy))
+    gc.collect()
+
+    assert caplog.messages == []
 
 
 @pytest.mark.parametrize(
@@ -153,33 +126,29 @@ def ask(proxy: StorageProxy) -> bytes:
         (Failure.TRUNCATED, 1, rb"HTTP/1.1 200 (?!.*complete).* and closed"),
     ],
 )
-def test_a_request_fails_as_it_is_told(
-    failure: Failure, passed_on: int, answer: bytes, recorded: tuple[StorageProxy, list[str]]
-):
-    proxy, targets = recorded
+def test_a_request_fails_as_it_is_told(failure: Failure, passed_on: int, answer: bytes):
     done: list[str] = []
-    proxy.attack = lambda request: Attack(failure, lambda: done.append(request.kind))
+    with proxied() as (proxy, storage):
+        proxy.attack = lambda request: Attack(failure, lambda: done.append(request.kind))
 
-    assert re.fullmatch(answer, ask(proxy), re.DOTALL)
-    assert len(targets) == passed_on
-    assert done == ["queue get deliveries"] * passed_on
+        assert re.fullmatch(answer, ask(proxy), re.DOTALL)
+        assert len(storage.requests) == passed_on
+        assert done == ["queue get deliveries"] * passed_on
 
-    proxy.attack = None
-    assert b"complete" in ask(proxy)
+        proxy.attack = None
+        assert b"complete" in ask(proxy)
 
 
-def test_a_rewritten_request_is_attacked_and_counted_as_what_it_is(
-    recorded: tuple[StorageProxy, list[str]],
-):
-    proxy, targets = recorded
+def test_a_rewritten_request_is_attacked_and_counted_as_what_it_is():
     attacked: list[StorageRequest] = []
-    proxy.rewrite = lambda request: request.target.replace("deliveries", "waiting")
-    proxy.attack = attacked.append
+    with proxied() as (proxy, storage):
+        proxy.rewrite = lambda request: request.target.replace("deliveries", "waiting")
+        proxy.attack = attacked.append
 
-    assert b"complete" in ask(proxy)
-    assert targets == ["/account/waiting/messages"]
-    assert [request.kind for request in attacked] == ["queue get waiting"]
-    assert proxy.requests == {"queue get waiting": 1}
+        assert b"complete" in ask(proxy)
+        assert storage.requests == ["GET /account/waiting/messages"]
+        assert [request.kind for request in attacked] == ["queue get waiting"]
+        assert proxy.requests == {"queue get waiting": 1}
 
 
 @pytest.mark.parametrize(
@@ -198,21 +167,18 @@ def test_messages_are_counted_that_came_again_or_were_put_without_an_answer(
 ):
     counts = (1, 2, 1, 13)
     body = b"".join(b"<a><DequeueCount>%d</DequeueCount></a>" % each for each in counts)
-    with storage_that_is(answering(body)) as storage, running_storage_proxy(storage) as proxy:
+    with proxied(body, hangs_up=True) as (proxy, _):
         if failure:
             proxy.attack = lambda _: Attack(failure)
-        with connected(proxy, request_line) as client, suppress(ConnectionResetError):
-            while client.recv(4096):
-                pass
+        ask(proxy, request_line)
 
     assert proxy.doubled == doubled
 
 
 def test_a_client_that_goes_before_the_answer_may_put_it_again():
-    Patient.connected.clear()
-    with storage_that_is(Patient) as storage:
-        with running_storage_proxy(storage) as proxy, connected(proxy, POST):
-            while not proxy.requests:
-                time.sleep(0.01)
+    with proxied(None) as (proxy, storage):
+        assert ask(proxy, POST) == b" and waiting"
+        while not storage.requests:
+            time.sleep(0.01)
 
-        assert proxy.doubled == 1
+    assert proxy.doubled == 1
