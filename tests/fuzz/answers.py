@@ -173,18 +173,12 @@ def compare(random: Random, count: int) -> tuple[Counter[str], list[Comparison]]
         data = draw.answer()
         each = Comparison(data, read_ours(data, random), read_theirs(data))
         if each.ours == each.theirs:
-            found[_kind(each.ours)] += 1
+            found["alike"] += 1
         elif name := next((name for name, is_it in DIFFERENCES.items() if is_it(each)), None):
             found[name] += 1
         else:
             unlisted.append(each)
     return found, unlisted
-
-
-def _kind(read: Read) -> str:
-    if not read.status:
-        return "alike: no answer"
-    return f"alike: an answer, and the connection is {'kept' if read.is_reusable else 'closed'}"
 
 
 def main(arguments: list[str]) -> int:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
+
+from tests.fuzz.documents import Given
 
 Place = tuple[str | int, ...]
 
@@ -172,6 +174,47 @@ def headers(draw: st.DrawFn, access: Sequence[dict[str, str]], content: str) -> 
     for _ in range(draw(_few)):
         found[draw(st.sampled_from(_headers))] = draw(st.sampled_from(_values))
     return found
+
+
+class Sent(NamedTuple):
+    """A request; its target is a path and a query."""
+
+    method: str
+    target: str
+    body: bytes
+    headers: dict[str, str]
+
+
+@st.composite
+def managing(draw: st.DrawFn, valid: Sequence[Given], access: Sequence[dict[str, str]]) -> Sent:
+    """Draw a management request, which is damaged or one of *valid*."""
+    given = draw(st.sampled_from(valid))
+    method = given.method if draw(st.integers(0, 9)) else draw(st.sampled_from(METHODS))
+    documents = [given.document] if given.document else [None, {}, {"properties": {}}]
+    return Sent(
+        method=method,
+        target=f"{draw(paths(given.path))}?{draw(queries('2025-02-15'))}",
+        body=draw(bodies(documents)) if method not in {"GET", "DELETE"} else b"",
+        headers=draw(headers(access, "application/json")),
+    )
+
+
+@st.composite
+def publishing(
+    draw: st.DrawFn,
+    path_and_version: tuple[str, str],
+    documents: Sequence[Any],
+    access: Sequence[dict[str, str]],
+    content: str = "application/json",
+) -> Sent:
+    """Draw a publish request."""
+    path, api_version = path_and_version
+    return Sent(
+        method=draw(st.sampled_from(("POST",) * 9 + METHODS)),
+        target=f"{draw(paths(path))}?{draw(queries(api_version))}",
+        body=draw(bodies(documents)),
+        headers=draw(headers(access, content)),
+    )
 
 
 def _kept(value: Any) -> Any:

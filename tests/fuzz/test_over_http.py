@@ -50,15 +50,15 @@ class App:
         self.access = {"aeg-sas-key": keys["key1"]}
         self.stored = self._resources()
 
-    def send(self, method: str, target: str, headers: dict[str, str], body: bytes) -> Answer:
+    def send(self, sent: damage.Sent) -> Answer:
         """Send bytes; what is refused must not change what is stored."""
-        lines = [f"{method} {target} HTTP/1.1", "Host: localhost", "Connection: close"]
-        lines += [f"Content-Length: {len(body)}"]
-        lines += [f"{name}: {value}" for name, value in headers.items()]
+        lines = [f"{sent.method} {sent.target} HTTP/1.1", "Host: localhost", "Connection: close"]
+        lines += [f"Content-Length: {len(sent.body)}"]
+        lines += [f"{name}: {value}" for name, value in sent.headers.items()]
         address = urlsplit(self.host.url)
         with socket.create_connection((address.hostname, address.port), 30) as connection:
             head = "\r\n".join(lines).encode("utf-8", "surrogatepass")
-            received = _received(connection, head + b"\r\n\r\n" + body)
+            received = _received(connection, head + b"\r\n\r\n" + sent.body)
         before, self.stored = self.stored, self._resources()
         answer = _parsed(received)
         if answer.status >= 400:
@@ -100,30 +100,6 @@ def app(own_azurite: Azurite) -> Iterator[App]:
         assert "Traceback" not in "\n".join(host.lines)
 
 
-@st.composite
-def managing(draw: st.DrawFn) -> tuple[str, str, dict[str, str], bytes]:
-    """Draw a management request."""
-    given = draw(st.sampled_from(MANAGED))
-    method = given.method if draw(st.integers(0, 9)) else draw(st.sampled_from(damage.METHODS))
-    target = f"{draw(damage.paths(given.path))}?{draw(damage.queries('2025-02-15'))}"
-    headers = draw(damage.headers([OPERATOR, {}], "application/json"))
-    return method, target, headers, draw(damage.bodies([given.document or {}]))
-
-
-@st.composite
-def publishing(draw: st.DrawFn) -> tuple[str, str, dict[str, str], bytes]:
-    """Draw a publish request; its key is not in it."""
-    path = draw(damage.paths("/topics/orders/api/events"))
-    target = f"{path}?{draw(damage.queries('2018-01-01'))}"
-    headers = draw(damage.headers([{}], "application/json"))
-    return (
-        draw(st.sampled_from(("POST",) * 9 + damage.METHODS)),
-        target,
-        headers,
-        draw(damage.bodies([[EVENT], [CLOUD_EVENT]])),
-    )
-
-
 def check(answer: Answer, members: set[str]) -> None:
     assert 200 <= answer.status < 500, answer
     if answer.status >= 400 and answer.document:
@@ -132,23 +108,23 @@ def check(answer: Answer, members: set[str]) -> None:
 
 
 @settings(max_examples=REQUESTS, suppress_health_check=list(HealthCheck))
-@given(request=managing())
-def test_no_management_request_does_harm(
-    app: App, request: tuple[str, str, dict[str, str], bytes]
-) -> None:
-    check(app.send(*request), {"code", "message", "target", "details", "additionalInfo"})
+@given(sent=damage.managing(MANAGED, [OPERATOR, {}]))
+def test_no_management_request_does_harm(app: App, sent: damage.Sent) -> None:
+    check(app.send(sent), {"code", "message", "target", "details", "additionalInfo"})
 
 
 @settings(max_examples=REQUESTS, suppress_health_check=list(HealthCheck))
-@given(request=publishing(), is_let_in=st.booleans())
-def test_no_publish_request_does_harm(
-    app: App, request: tuple[str, str, dict[str, str], bytes], *, is_let_in: bool
-) -> None:
-    method, target, headers, body = request
+@given(
+    sent=damage.publishing(
+        ("/topics/orders/api/events", "2018-01-01"), [[EVENT], [CLOUD_EVENT]], [{}]
+    ),
+    is_let_in=st.booleans(),
+)
+def test_no_publish_request_does_harm(app: App, sent: damage.Sent, *, is_let_in: bool) -> None:
+    if is_let_in:
+        sent.headers.update(app.access)
 
-    answer = app.send(method, target, headers | (app.access if is_let_in else {}), body)
-
-    check(answer, {"code", "message", "details"})
+    check(app.send(sent), {"code", "message", "details"})
 
 
 @pytest.mark.parametrize(
