@@ -7,18 +7,16 @@ The endpoint is App Service's own, on loopback, so the real ``ManagedIdentityCre
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 from devhost.azurite import Azurite, running_azurite
 from tests.integration.push.authority import Authority
-from tests.serving import serving
+from tests.integration.push.scripted import Server, answering_json
 from tests.tokens import OLD_ISSUER, a_token
 
 CLIENT = "77777777-8888-9999-aaaa-bbbbbbbbbbbb"
@@ -27,71 +25,47 @@ _HEADER = "the-secret-of-this-instance"
 _VERSION = "2019-08-01"
 
 
-class IdentityEndpoint(ThreadingHTTPServer):
+class IdentityEndpoint(Server):
     """
     Gives tokens for the user-assigned identity `CLIENT`; *asked* are the queries so far.
 
-    While *broken* it answers 500 with *retry_after*, while *hanging* not at all. *claims* change
-    the tokens to come.
+    While *broken* it answers 500, while *hanging* not at all. *claims* change the tokens to come.
     """
 
-    daemon_threads = True
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(answering_json(self._reply))
         self.asked: list[dict[str, str]] = []
         self.broken = False
-        self.retry_after = ""
         self.hanging = False
         self.claims: dict[str, object] = {}
 
     @property
     def environ(self) -> Mapping[str, str]:
         """The variables by which App Service tells an app of it."""
-        url = f"http://127.0.0.1:{self.server_address[1]}/msi/token"
+        url = f"http://127.0.0.1:{self.port}/msi/token"
         return {"IDENTITY_ENDPOINT": url, "IDENTITY_HEADER": _HEADER}
 
-
-class _Handler(BaseHTTPRequestHandler):
-    server: IdentityEndpoint
-
-    def do_GET(self) -> None:
-        url = urlsplit(self.path)
-        query = {name: values[0] for name, values in parse_qs(url.query).items()}
-        self.server.asked.append(query)
-        while self.server.hanging:
+    def _reply(self, head: str, _: bytes) -> tuple[int, object]:
+        query = dict(parse_qsl(urlsplit(head.split()[1]).query))
+        self.asked.append(query)
+        while self.hanging and not self.stopped.is_set():
             time.sleep(0.1)
-        if self.server.broken:
-            self._reply(HTTPStatus.INTERNAL_SERVER_ERROR, {})
-        elif self.headers["X-IDENTITY-HEADER"] != _HEADER or query.get("api-version") != _VERSION:
-            self._reply(HTTPStatus.UNAUTHORIZED, {})
-        elif query.get("client_id") != CLIENT:
-            self._reply(HTTPStatus.BAD_REQUEST, {"message": "No User Assigned identity found"})
-        else:
-            resource = query["resource"]
-            claims = {"iss": OLD_ISSUER, "aud": resource, "appid": CLIENT} | self.server.claims
-            document = {
-                "access_token": a_token(**claims),  # type: ignore[arg-type]
-                "expires_on": str(int(time.time()) + 86400),
-                "resource": resource,
-                "token_type": "Bearer",
-                "client_id": CLIENT,
-            }
-            self._reply(HTTPStatus.OK, document)
-
-    def _reply(self, status: HTTPStatus, document: Mapping[str, object]) -> None:
-        body = json.dumps(document).encode()
-        self.send_response(status)
-        if self.server.retry_after and status is HTTPStatus.INTERNAL_SERVER_ERROR:
-            self.send_header("Retry-After", self.server.retry_after)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        with contextlib.suppress(ConnectionError):  # who waited may have left
-            self.end_headers()
-            self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        if self.broken:
+            return 500, {}
+        is_ours = f"\r\nx-identity-header: {_HEADER}\r\n" in f"{head}\r\n".lower()
+        if not is_ours or query.get("api-version") != _VERSION:
+            return 401, {}
+        if query.get("client_id") != CLIENT:
+            return 400, {"message": "No User Assigned identity found"}
+        resource = query["resource"]
+        claims: dict[str, Any] = {"iss": OLD_ISSUER, "aud": resource, "appid": CLIENT}
+        return 200, {
+            "access_token": a_token(**claims | self.claims),
+            "expires_on": str(int(time.time()) + 86400),
+            "resource": resource,
+            "token_type": "Bearer",
+            "client_id": CLIENT,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +101,6 @@ def running_secured_storage(folder: Path) -> Iterator[SecuredStorage]:
     authority = Authority(folder)
     with (
         running_azurite(certificate=authority.issue("127.0.0.1")) as azurite,
-        serving(IdentityEndpoint()) as endpoint,
+        IdentityEndpoint() as endpoint,
     ):
         yield SecuredStorage(azurite=azurite, endpoint=endpoint, authority=authority)

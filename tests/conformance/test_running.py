@@ -21,7 +21,7 @@ from tests.conformance.editions import Case
 from tests.conformance.scaled import PLAYED, SCALE, ends_at, moment, moments
 from tests.conformance.stage import STORAGE, Observed, Stage
 from tests.integration.push.authority import Authority
-from tests.integration.push.entra import running_entra
+from tests.integration.push.entra import Entra
 
 pytestmark = pytest.mark.e2e
 
@@ -39,7 +39,7 @@ def played(
         ExitStack() as running,
         BlobServiceClient.from_connection_string(connection) as blobs,
         TableServiceClient.from_connection_string(connection) as tables,
-        running_entra(authority) as entra,
+        Entra(authority) as entra,
     ):
         entra.seconds = 1
         container = blobs.create_container("dead")

@@ -15,7 +15,7 @@ from testbed.host_settings import host_settings
 from testbed.subscriber import Subscriber
 from tests.e2e.publishing import an_event, send
 from tests.integration.push.authority import Authority
-from tests.integration.push.entra import TENANT, running_entra
+from tests.integration.push.entra import TENANT, Entra
 
 CLIENT = "66666666-7777-8888-9999-aaaaaaaaaaaa"
 SECRET = "s3cret-of-the-app"
@@ -26,7 +26,7 @@ def test_handshake_delivery_and_notice_have_the_token(
 ):
     authority = Authority(tmp_path)
     endpoint = subscriber()
-    with running_entra(authority) as entra:
+    with Entra(authority) as entra:
         settings = host_settings(
             own_azurite,
             PUSHGRID_WEBHOOK_CLIENT_ID=CLIENT,

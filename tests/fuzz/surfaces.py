@@ -7,20 +7,21 @@ Every request goes through the checks that hold for all of them.
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import azure.functions as func
 from azure.functions.http import HttpResponseConverter
 
+from pushgrid.testing.composition import Chance, InMemoryApp
+from pushgrid.testing.memory import ScriptedPusher
 from shared.adapters.functions_http import to_request, to_response
 from shared.adapters.resource_cache import ResourceCache
 from shared.engine.ports import Queue
 from shared.http import HttpAnswer, HttpRequest
 from shared.subscriptions.subscription import SubscriptionKey
-from tests.functional.deployment import Deployment
 from tests.functional.manage.arm_api import (
     CRM,
     HOST,
@@ -45,19 +46,11 @@ class Surfaces:
 
     def __init__(self, **orders: Any) -> None:
         self.api = ArmApi()
-        self.app = Deployment()
-        directory = ResourceCache(
-            self.api.resources,
-            cache_for=timedelta(0),
-            clock=self.app.clock.monotonic,
-        )
-        parts = self.app.deliver.parts
-        terms = replace(parts.terms, topics=directory)
-        self._publish = replace(self.app.publish, topics=directory, subscriptions=directory)
-        self._deliver = replace(
-            self.app.deliver, parts=replace(parts, subscriptions=directory, terms=terms)
-        )
-        self.directory = directory
+        clock, resources = self.api.clock, self.api.resources
+        self.directory = ResourceCache(resources, cache_for=timedelta(0), clock=clock.monotonic)
+        self.pusher = ScriptedPusher(clock)
+        chance = Chance(new_id=lambda: str(uuid.uuid4()), jitter=lambda: 0.0)
+        self.app = InMemoryApp(self.directory, self.pusher, chance, clock, resources)
         body = {"location": "westeurope", "properties": orders}
         self.api.json("PUT", ORDERS, body, status=201)
         self.api.json("PUT", SHOP, {"location": "westeurope"}, status=201)
@@ -110,24 +103,23 @@ class Surfaces:
             assert all(set(each) == {"code", "message"} for each in error["details"])
             assert error["details"]
         if response.status_code != 200:
-            assert self.app.all_stored() == {}
+            assert not any(self.app.queues.stored.values())
             assert self.app.payloads.blobs == {}
         self.deliver()
         return response
 
     def _answer(self, request: HttpRequest) -> HttpAnswer:
-        return self.app.loop.run(self._publish.run(request))
+        return self.app.loop.run(self.app.publish.run(request))
 
     def deliver(self) -> list[Any]:
         """Deliver what is stored, and return what the endpoints read."""
-        sent = self.app.pusher.sent
-        sent.clear()
+        self.pusher.sent.clear()
         for queue in (Queue.DELIVERIES, Queue.RETRIES):
             for text in self.app.queues.texts(queue):
-                self.app.work(text, queue, self._deliver)
+                self.app.work(text, queue)
             self.app.queues.stored[queue].clear()
         self.app.payloads.blobs.clear()
-        return [_read(each.request.body) for each in sent]
+        return [_read(each.request.body) for each in self.pusher.sent]
 
     def _check_written(self, target: str, written: Any) -> None:
         """Check that a document can be read where it is, in lists, and by the data plane."""

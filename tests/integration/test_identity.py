@@ -4,32 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-import uuid
-from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from datetime import timedelta
 
 import pytest
 from azure.core.exceptions import AzureError, ClientAuthenticationError, ServiceRequestError
 from azure.core.pipeline.transport import HttpTransport
 
-from devhost.azurite import ACCOUNT
 from devhost.queue.storage import RestQueue
 from devhost.storage.account import find_account
 from devhost.storage.errors import StorageBusyError, StorageRefusedError
 from shared.adapters.storage.clients import StorageClients
-from shared.adapters.storage.connection_setting import Service, connections_beside
-from shared.adapters.storage.message_put import MessagePut
-from shared.adapters.storage.queue_pusher import QueuePusher
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
-from shared.http import Answered, Exchange, OutboundRequest, QueueAddress
 from shared.settings.storage_settings import storage_setting
-from shared.wiring.outbound import storage_pusher
-from tests.managed_identity import CLIENT, SecuredStorage, running_secured_storage
-from tests.senders import BRIDGE, THREADS, OnLoopSender, sender_of
+from tests.managed_identity import SecuredStorage, running_secured_storage
+from tests.senders import OnLoopSender, sender_of
 
 NAME = "AzureWebJobsStorage"
 #: Seconds after which a wait ends for what does not come.
@@ -49,7 +40,6 @@ def storage(running: SecuredStorage, monkeypatch: pytest.MonkeyPatch) -> Iterato
         monkeypatch.setenv(name, value)
     yield running
     running.endpoint.broken = running.endpoint.hanging = False
-    running.endpoint.retry_after = ""
     running.endpoint.claims = {}
 
 
@@ -111,7 +101,7 @@ def test_nobody_waits_as_long_as_an_identity_endpoint_asks_for(
 ):
     slept: list[float] = []
     monkeypatch.setattr(HttpTransport, "sleep", lambda _, seconds: slept.append(seconds))
-    storage.endpoint.broken, storage.endpoint.retry_after = True, "60"
+    storage.endpoint.broken = True
 
     cause_of(lambda: sender_with(storage.settings).put(Queue.WAITING, "text"))
     with pytest.raises(StorageBusyError, match="no token"):
@@ -144,35 +134,6 @@ def test_a_token_for_something_else_opens_nothing(storage: SecuredStorage, sende
 def test_a_storage_of_a_trusted_authority_is_used(storage: SecuredStorage, sender_with: SenderWith):
     assert sender_with(storage.settings).put(Queue.DELIVERIES, "text")
     assert is_there_for_the_host(storage.settings)
-
-
-def test_events_go_into_a_queue_of_another_account_by_the_app_s_identity(storage: SecuredStorage):
-    """The operator names the other account's addresses alone."""
-    own = {"accountName": "mine", "credential": "managedidentity", "clientId": CLIENT}
-    addresses = {
-        "blobServiceUri": storage.azurite.blob_url,
-        "queueServiceUri": storage.azurite.queue_url,
-    }
-    other = StorageClients(
-        connections_beside(own, {ACCOUNT: addresses})[ACCOUNT], services=[Service.BLOB]
-    )
-    inbox = other.foreign_queue(f"inbox-{uuid.uuid4().hex[:8]}")
-    inbox.create_queue()
-    https = storage_pusher()
-    pusher = QueuePusher(https, https, {ACCOUNT: MessagePut(other, https.send, THREADS)})
-    address = QueueAddress(ACCOUNT, inbox.queue_name, 60)
-    request = OutboundRequest("POST", "", {}, b'{"id":"e-17"}', queue=address)
-
-    def put() -> Exchange:
-        return BRIDGE.run(pusher.send(request, timedelta(seconds=PATIENCE)))
-
-    stored = put()
-
-    assert isinstance(stored, Answered)
-    assert stored.status == 200
-    assert [b64decode(each.content) for each in inbox.receive_messages()] == [request.body]
-    assert {each["client_id"] for each in storage.endpoint.asked[-1:]} == {CLIENT}
-    BRIDGE.run(https.close())
 
 
 def test_a_storage_that_nobody_vouches_for_gets_no_token(

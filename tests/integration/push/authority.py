@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 import ssl
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.hashes import SHA256
+import trustme
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
-    NoEncryption,
     PrivateFormat,
+    load_pem_private_key,
 )
-from cryptography.x509.oid import NameOID
 
 from shared.clock import SystemClock
-
-SIGNS_CERTIFICATES = x509.KeyUsage(
-    digital_signature=False,
-    content_commitment=False,
-    key_encipherment=False,
-    data_encipherment=False,
-    key_agreement=False,
-    key_cert_sign=True,
-    crl_sign=True,
-    encipher_only=False,
-    decipher_only=False,
-)
 
 
 class Authority:
@@ -39,26 +23,9 @@ class Authority:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = _name("Test authority")
-        # Rounded to a day, as certificates have no fractions of seconds.
-        self._today = SystemClock().now().replace(hour=0, minute=0, second=0, microsecond=0)
-        certificate = (
-            self._builder(self._name, timedelta(days=30))
-            .public_key(self._key.public_key())
-            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(SIGNS_CERTIFICATES, critical=True)
-            .add_extension(
-                x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False
-            )
-            .sign(self._key, SHA256())
-        )
+        self._authority = trustme.CA(organization_name="Test authority")
         self.bundle = folder / "authority.pem"
-        self.bundle.write_bytes(certificate.public_bytes(Encoding.PEM))
-
-    def client(self) -> ssl.SSLContext:
-        """Return a context that trusts this authority and no other."""
-        return ssl.create_default_context(cafile=str(self.bundle))
+        self._authority.cert_pem.write_to_path(self.bundle)
 
     def server(self, host: str, **options: Any) -> ssl.SSLContext:
         """Return the context of a server with a certificate as from `issue`."""
@@ -71,50 +38,27 @@ class Authority:
         host: str,
         *,
         ends_in: timedelta = timedelta(days=2),
-        self_signed: bool = False,
-        names_issuers_key: bool = True,
+        by_another: bool = False,
         is_named: bool = True,
         password: bytes = b"",
-        key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | None = None,
+        key_type: trustme.KeyType = trustme.KeyType.ECDSA,
     ) -> Path:
         """
         Return a file with a key and its certificate, which is for *host*.
 
         Unless *is_named*, only its common name says so. With *password* the key is encrypted.
         """
-        key = key or ec.generate_private_key(ec.SECP256R1())
-        try:
-            name: x509.GeneralName = x509.IPAddress(ip_address(host))
-        except ValueError:
-            name = x509.DNSName(host)
-        builder = self._builder(_name(host), ends_in).public_key(key.public_key())
-        if is_named:
-            builder = builder.add_extension(x509.SubjectAlternativeName([name]), critical=False)
-        if names_issuers_key:
-            issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
-            builder = builder.add_extension(issuer, critical=False)
-        certificate = builder.sign(key if self_signed else self._key, SHA256())
-        both = self._folder / f"{certificate.serial_number}.pem"
-        both.write_bytes(
-            key.private_bytes(
-                Encoding.PEM,
-                PrivateFormat.PKCS8,
-                BestAvailableEncryption(password) if password else NoEncryption(),
-            )
-            + certificate.public_bytes(Encoding.PEM)
+        made = (trustme.CA() if by_another else self._authority).issue_cert(
+            *([host] if is_named else []),
+            common_name=host,
+            not_after=SystemClock().now() + ends_in,
+            key_type=key_type,
         )
+        pem = made.private_key_pem.bytes()
+        if password:
+            key: Any = load_pem_private_key(pem, None)
+            encrypted = BestAvailableEncryption(password)
+            pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encrypted)
+        both = self._folder / f"{len(list(self._folder.iterdir()))}.pem"
+        both.write_bytes(pem + made.cert_chain_pems[0].bytes())
         return both
-
-    def _builder(self, subject: x509.Name, ends_in: timedelta) -> x509.CertificateBuilder:
-        return (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(self._name)
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(datetime(2024, 1, 1, tzinfo=UTC))
-            .not_valid_after(self._today + ends_in)
-        )
-
-
-def _name(text: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])

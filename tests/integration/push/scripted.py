@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import socket
@@ -223,6 +224,27 @@ def always(answer: bytes) -> Script:
 def once(answer: bytes) -> Script:
     """Answer one request, then close."""
     return playing(READ, answer)
+
+
+def answering_json(reply: Callable[[str, bytes], tuple[int, object]]) -> Script:
+    """
+    Answer each request with a status and a document, which follow from its head and body.
+
+    Who is not refused for good is asked to come back in a minute.
+    """
+
+    def script(peer: Peer) -> None:
+        while request := peer.read():
+            head, _, body = request.partition(b"\r\n\r\n")
+            status, document = reply(head.decode(), body)
+            content = json.dumps(document).encode()
+            lines = [f"HTTP/1.1 {status} x", "Content-Type: application/json"]
+            lines.append(f"Content-Length: {len(content)}")
+            if status not in (200, 400, 401):
+                lines.append("Retry-After: 60")
+            peer.send("".join(f"{line}\r\n" for line in [*lines, ""]).encode() + content)
+
+    return script
 
 
 def forwarding(peer: Peer) -> None:

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from datetime import timedelta
+from collections.abc import Sequence
 from ipaddress import ip_address, ip_network
 
 import pytest
 
-from pushgrid.testing.memory import START, FakeClock
-from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens
-from shared.adapters.http.notifier import ParallelNotifier
 from shared.adapters.http.outbound_guard import Address, OutboundGuard
-from shared.adapters.http.resolver import NameServers
+from shared.adapters.http.resolver import Lookup, NameServers
 from shared.http import Failure
-from shared.subscriptions.handshake import build_challenge
-from shared.subscriptions.subscription import DeliverySchema
-from shared.subscriptions.system_event import build_deletion_notice
-from tests.builders import a_subscription
 from tests.integration.push.names import always_at, looked_up
 from tests.integration.push.on_loop import HttpPusher, run
 from tests.integration.push.scripted import (
@@ -30,7 +22,6 @@ from tests.integration.push.scripted import (
     once,
     push,
 )
-from tests.without_loop import at_once
 
 CLOSED = OutboundGuard(allow_http=True)
 
@@ -90,26 +81,24 @@ def test_a_name_that_is_bound_again_gets_no_packet() -> None:
         assert (outer.connections, inner.connections) == (1, 0)
 
 
-class Asked:
-    """A lookup that finds this machine, and keeps which names it was asked for."""
+def here_for(asked: list[str]) -> Lookup:
+    """Return a lookup that finds this machine, and adds the names that it was asked for."""
 
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self.lookup = looked_up(self._find)
-
-    def _find(self, host: str) -> Sequence[Address]:
-        self.names.append(host)
+    def find(host: str) -> Sequence[Address]:
+        asked.append(host)
         return [ip_address("127.0.0.1")]
+
+    return looked_up(find)
 
 
 def test_a_name_is_resolved_once_for_a_connection() -> None:
-    asked = Asked()
-    with HttpPusher(LOCAL, lookup=asked.lookup) as pusher, Server(always(OK)) as server:
+    asked: list[str] = []
+    with HttpPusher(LOCAL, lookup=here_for(asked)) as pusher, Server(always(OK)) as server:
         for _ in range(3):
             answer_of(push(pusher, f"http://once.test:{server.port}/"))
             assert f"Host: once.test:{server.port}".encode() in server.requests[-1]
 
-        assert asked.names == ["once.test"]
+        assert asked == ["once.test"]
 
 
 def test_of_several_addresses_only_allowed_ones_are_tried() -> None:
@@ -126,14 +115,14 @@ def test_of_several_addresses_only_allowed_ones_are_tried() -> None:
 
 
 def test_scheme_and_own_host_are_refused_before_anything_is_resolved() -> None:
-    asked = Asked()
+    asked: list[str] = []
     guard = OutboundGuard(
         allowed_networks=[ip_network("0.0.0.0/0")], app_addresses=[("app.test", 443)]
     )
-    pusher = HttpPusher(guard, lookup=asked.lookup)
+    pusher = HttpPusher(guard, lookup=here_for(asked))
     for url in ("http://other.test/", "https://app.test/", "https://APP.test.:443/"):
         assert failure_of(push(pusher, url)) is Failure.NOT_ALLOWED
-    assert asked.names == []
+    assert asked == []
 
 
 def test_an_identity_endpoint_gets_no_packet() -> None:
@@ -187,40 +176,3 @@ def test_the_environments_proxies_are_ignored(
         answer_of(push(pusher, server.url))
 
         assert proxy.connections == 0
-
-
-TIMEOUT = timedelta(seconds=5)
-
-
-@pytest.fixture
-def guarded() -> Iterator[TokenPusher]:
-    """What the app sends with, where no private network is allowed."""
-    guard = OutboundGuard(
-        allow_http=True, allowed_networks=(), app_addresses=(), identity_endpoints=()
-    )
-    with HttpPusher(guard) as bare:
-        yield TokenPusher(bare.real, WebhookTokens(None, FakeClock(), at_once))
-
-
-@pytest.mark.parametrize("schema", DeliverySchema)
-def test_no_handshake_and_no_notice_reaches_what_the_guard_refuses(
-    guarded: TokenPusher, schema: DeliverySchema
-) -> None:
-    with Server(always(OK)) as server:
-        url = f"http://127.0.0.1:{server.port}/"
-        subscription = a_subscription(endpoint_url=url, delivery_schema=schema)
-        asked = build_challenge(
-            subscription,
-            code="c",
-            event_id="e",
-            now=START,
-            link="https://pushgrid.example/validate/x",
-        )
-        notice = build_deletion_notice(subscription, event_id="e", now=START)
-
-        exchanges = [run(guarded.send(each, TIMEOUT)) for each in (asked.request, notice)]
-        ParallelNotifier(guarded, run).notify([notice])
-
-        assert server.connections == 0
-    for exchange in exchanges:
-        assert failure_of(exchange) is Failure.NOT_ALLOWED

@@ -10,10 +10,10 @@ from threading import Event
 from typing import Any
 
 import pytest
+import trustme
 from azure.core.credentials import AccessToken
 from azure.core.pipeline.transport import HttpTransport
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import NoEncryption, load_pem_private_key, pkcs12
 
 from pushgrid.testing.memory import FakeClock, ScriptedPusher, Seconds
@@ -22,7 +22,7 @@ from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens, cre
 from shared.adapters.off_loop import Threads
 from shared.http import Audience, Failure, OutboundRequest
 from tests.integration.push.authority import Authority
-from tests.integration.push.entra import TENANT, Entra, running_entra
+from tests.integration.push.entra import TENANT, Entra
 from tests.integration.push.on_loop import begin, run
 from tests.integration.push.scripted import failure_of, unanswered
 from tests.integration.push.shortage import no_descriptor
@@ -39,7 +39,7 @@ TIMEOUT = timedelta(seconds=30)
 @pytest.fixture
 def entra(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> Iterator[Entra]:
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(authority.bundle))
-    with running_entra(authority) as running:
+    with Entra(authority) as running:
         yield running
 
 
@@ -214,7 +214,7 @@ def test_no_credential_and_no_entra_id_are_outcomes_too(credential: Any, failure
 @pytest.fixture(scope="module")
 def certificate(authority: Authority) -> dict[str, str]:
     """Return the same certificate with its key in both forms."""
-    pem = authority.issue("pushgrid", key=rsa.generate_private_key(65537, 2048)).read_bytes()
+    pem = authority.issue("pushgrid", key_type=trustme.KeyType.RSA).read_bytes()
     key, made = load_pem_private_key(pem, None), x509.load_pem_x509_certificate(pem)
     both = pkcs12.serialize_key_and_certificates(b"x", key, made, None, NoEncryption())  # type: ignore[arg-type]
     return {"pem": pem.decode(), "pkcs12": base64.b64encode(both).decode()}
