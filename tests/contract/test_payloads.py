@@ -145,3 +145,5 @@ def test_what_was_read_is_remembered_within_limits(account: StorageClients) -> N
     remembered = [store.read(name) for name in names]
 
     assert remembered == [("a" * 10,), None, ("c" * 10,)]
+    account.container(PAYLOADS).upload_blob(names[1], b"again")
+    assert store.read(names[1]) == ("again",)  # that it was missing is not remembered

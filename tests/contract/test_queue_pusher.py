@@ -68,9 +68,8 @@ def status_of(exchange: Exchange) -> int:
 
 @pytest.mark.parametrize(("seconds", "days"), [(3600, 0), (8 * 24 * 3600, 8), (-1, 365)])
 def test_a_body_is_a_message_in_base64_for_its_time(
-    account: StorageClients | None, seconds: int, days: int
+    account: StorageClients, seconds: int, days: int
 ) -> None:
-    assert account
     mine = account.queue("mine")
     mine.create_queue()
     body = '{"subject":"\u00fc <&>"}'.encode()
@@ -84,15 +83,12 @@ def test_a_body_is_a_message_in_base64_for_its_time(
     assert message.expires_on - message.inserted_on >= timedelta(days=days, hours=days == 0)
 
 
-def test_a_missing_queue_is_not_made(account: StorageClients | None) -> None:
-    assert account
-
+def test_a_missing_queue_is_not_made(account: StorageClients) -> None:
     for _ in range(2):
         assert status_of(push(account, put("missing"))) == 404
 
 
-def test_a_message_has_64_kilobytes(account: StorageClients | None) -> None:
-    assert account
+def test_a_message_has_64_kilobytes(account: StorageClients) -> None:
     mine = account.queue("mine")
     mine.create_queue()
 

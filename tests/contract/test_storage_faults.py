@@ -158,12 +158,6 @@ def test_a_short_fault_is_nobodys_business(
     assert len(storage.requests) == 2
 
 
-@pytest.mark.usefixtures("storage")
-def test_nobody_at_home_is_unavailable() -> None:
-    with pytest.raises(StorageUnavailable):
-        StorageQueues(account_at(1)).receive(Queue.WAITING, timedelta(seconds=1))
-
-
 @pytest.mark.parametrize(
     "answer",
     [

@@ -10,8 +10,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from shared.http import Answered, Exchange, Failure, LateAnswerHandler, OutboundRequest
-from tests.integration.push.on_loop import HttpPusher
-from tests.integration.push.scripted import PATIENCE, failure_of
+from tests.integration.push.on_loop import PATIENCE, HttpPusher, failure_of
 
 TIMEOUT = timedelta(seconds=0.3)
 MINUTE = timedelta(minutes=1)

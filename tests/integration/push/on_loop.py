@@ -20,7 +20,14 @@ from shared.adapters.bridge import Bridge
 from shared.adapters.http import http_pusher
 from shared.adapters.http.connection import HttpConnection, Server
 from shared.adapters.http.tls import client_tls
-from shared.http import Exchange, LateAnswerHandler, OutboundRequest
+from shared.http import (
+    Answered,
+    Exchange,
+    Failure,
+    LateAnswerHandler,
+    NotAnswered,
+    OutboundRequest,
+)
 
 T = TypeVar("T")
 
@@ -28,6 +35,8 @@ LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop,
     "uvloop": uvloop.new_event_loop,
 }
+PATIENCE = 30.0  # seconds after which a wait ends for what does not come
+PATIENT = timedelta(seconds=PATIENCE)
 _bridges = [Bridge()]  # the last one is in use
 _loops: list[asyncio.AbstractEventLoop] = []  # likewise
 
@@ -99,6 +108,25 @@ class HttpPusher:
     ) -> Exchange:
         return run(self.real.send(request, timeout, late))
 
+    def push(
+        self,
+        url: str,
+        timeout: timedelta = PATIENT,
+        *,
+        method: str = "POST",
+        headers: dict[str, str] | None = None,
+        body: bytes = b"[]",
+    ) -> Exchange:
+        return self.send(OutboundRequest(method, url, headers or {}, body), timeout)
+
+    def answer(self, url: str, timeout: timedelta = PATIENT, **options: Any) -> Answered:
+        """Push a request, which must be answered."""
+        return answer_of(self.push(url, timeout, **options))
+
+    def unanswered(self, url: str, timeout: timedelta = PATIENT, **options: Any) -> NotAnswered:
+        """Push a request, which must not be answered."""
+        return unanswered(self.push(url, timeout, **options))
+
     def close(self) -> None:
         run(self.real.close())
 
@@ -107,6 +135,23 @@ class HttpPusher:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def answer_of(exchange: Exchange) -> Answered:
+    """Return *exchange*, which must have been answered."""
+    assert isinstance(exchange, Answered), exchange
+    return exchange
+
+
+def unanswered(exchange: Exchange) -> NotAnswered:
+    """Return *exchange*, which must not have been answered."""
+    assert isinstance(exchange, NotAnswered), exchange
+    return exchange
+
+
+def failure_of(exchange: Exchange) -> Failure:
+    """Return why *exchange* was not answered, as it must not have been."""
+    return unanswered(exchange).failure
 
 
 async def answer_over(connected: socket.socket, request: bytes) -> tuple[bool, int]:

@@ -17,14 +17,10 @@ from threading import Event, Thread
 from typing import Any, Self
 
 from shared.adapters.http.outbound_guard import OutboundGuard
-from shared.http import Answered, Exchange, Failure, NotAnswered, OutboundRequest
-from tests.integration.push.on_loop import HttpPusher
+from tests.integration.push.on_loop import PATIENCE
 
 LOCAL = OutboundGuard(allow_http=True, allowed_networks=[ip_network("127.0.0.0/8")])
 SHORT = timedelta(seconds=0.25)
-#: Seconds after which a wait ends for what does not come.
-PATIENCE = 30.0
-PATIENT = timedelta(seconds=PATIENCE)
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
@@ -280,35 +276,3 @@ def silent(host: str = "127.0.0.1", port: int = 0) -> Iterator[socket.socket]:
             other.setblocking(False)
             other.connect_ex(full.getsockname())
         yield full
-
-
-def push(
-    pusher: HttpPusher,
-    url: str,
-    timeout: timedelta = PATIENT,
-    *,
-    method: str = "POST",
-    headers: dict[str, str] | None = None,
-    body: bytes = b"[]",
-) -> Exchange:
-    """Send one request."""
-    return pusher.send(
-        OutboundRequest(method=method, url=url, headers=headers or {}, body=body), timeout
-    )
-
-
-def answer_of(exchange: Exchange) -> Answered:
-    """Return *exchange*, which must have been answered."""
-    assert isinstance(exchange, Answered), exchange
-    return exchange
-
-
-def unanswered(exchange: Exchange) -> NotAnswered:
-    """Return *exchange*, which must not have been answered."""
-    assert isinstance(exchange, NotAnswered), exchange
-    return exchange
-
-
-def failure_of(exchange: Exchange) -> Failure:
-    """Return why *exchange* was not answered, as it must not have been."""
-    return unanswered(exchange).failure

@@ -18,12 +18,9 @@ from tests.integration.push.scripted import (
     Script,
     Server,
     always,
-    answer_of,
     byte_by_byte,
     once,
     playing,
-    push,
-    unanswered,
 )
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -41,7 +38,7 @@ def test_a_body_that_ends_with_its_connection_changes_nothing(
     pusher: HttpPusher, answer: bytes, body: bytes
 ) -> None:
     with Server(once(answer)) as server:
-        outcomes = [answer_of(push(pusher, server.url)) for _ in range(2)]
+        outcomes = [pusher.answer(server.url) for _ in range(2)]
 
         assert [(each.status, each.body) for each in outcomes] == [(200, body)] * 2
         assert server.connections == 2
@@ -50,7 +47,7 @@ def test_a_body_that_ends_with_its_connection_changes_nothing(
 def test_a_reset_while_the_body_is_read_changes_nothing(pusher: HttpPusher) -> None:
     part = b"HTTP/1.1 202 Accepted\r\nContent-Length: 100\r\n\r\npart"
     with Server(playing(READ, part, 0.2, RESET)) as server:
-        answered = answer_of(push(pusher, server.url))
+        answered = pusher.answer(server.url)
 
         assert (answered.status, answered.body) == (202, b"part")
 
@@ -62,7 +59,7 @@ def test_a_dribbling_body_is_left_after_a_while(
     head = b"HTTP/1.1 201 Created\r\nContent-Length: 1000\r\n\r\n"
     with Server(playing(READ, head, byte_by_byte(b"x" * 1000))) as server:
         begun = monotonic()
-        answered = answer_of(push(pusher, server.url))
+        answered = pusher.answer(server.url)
         taken = monotonic() - begun
 
         assert answered.status == 201
@@ -95,14 +92,14 @@ def test_a_body_without_an_end_is_cut_off(
     pusher: HttpPusher, head: bytes, part: bytes, least: int, most: int
 ) -> None:
     with Server(without_an_end(head, part)) as server:
-        assert least <= len(answer_of(push(pusher, server.url)).body) <= most
+        assert least <= len(pusher.answer(server.url).body) <= most
 
 
 def test_redirects_are_answers(pusher: HttpPusher) -> None:
     with Server(always(OK)) as elsewhere:
         moved = b"HTTP/1.1 307 Moved\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n"
         with Server(always(moved % elsewhere.url.encode())) as server:
-            answered = answer_of(push(pusher, server.url))
+            answered = pusher.answer(server.url)
 
         assert answered.status == 307
         assert elsewhere.connections == 0
@@ -124,7 +121,7 @@ def test_a_head_that_is_cut_off_is_no_answer_but_its_status_is_known_and_nothing
     pusher: HttpPusher, sent: bytes, status: int, end: list[Any]
 ) -> None:
     with Server(playing(READ, sent, *end)) as server:
-        none = unanswered(push(pusher, server.url))
+        none = pusher.unanswered(server.url)
 
         assert server.connections == 1
     assert (none.failure, none.status) == (Failure.SOCKET, status)

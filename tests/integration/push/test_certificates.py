@@ -22,25 +22,14 @@ from shared.wiring import outbound, process
 from shared.wiring import settings as wired
 from tests.integration.push.authority import Authority
 from tests.integration.push.names import always_at
-from tests.integration.push.on_loop import HttpPusher
-from tests.integration.push.scripted import (
-    LOCAL,
-    OK,
-    Peer,
-    Server,
-    always,
-    answer_of,
-    failure_of,
-    forwarding,
-    push,
-    unanswered,
-)
+from tests.integration.push.on_loop import HttpPusher, answer_of, failure_of, unanswered
+from tests.integration.push.scripted import LOCAL, OK, Peer, Server, always, forwarding
 
 
 def push_with(material: TlsMaterial, server: Server) -> Exchange:
     """Push to *server*, which is good.test, with a sender of its own."""
     with HttpPusher(LOCAL, tls=client_tls(material), lookup=always_at("127.0.0.1")) as pusher:
-        return push(pusher, f"https://good.test:{server.port}/")
+        return pusher.push(f"https://good.test:{server.port}/")
 
 
 @pytest.mark.parametrize("is_text", [False, True])
@@ -135,7 +124,7 @@ def test_the_app_sends_with_the_certificates_and_the_proxy_of_its_settings(
             EGRESS_PROXY=f"http://127.0.0.1:{proxy.port}",
         )
         with HttpPusher.over(outbound.http_pusher()) as pusher:
-            answered = answer_of(push(pusher, f"https://127.0.0.1:{demanding.port}/"))
+            answered = pusher.answer(f"https://127.0.0.1:{demanding.port}/")
 
         assert answered.status == 200
         assert demanding.clients == ["app.test"]
@@ -196,7 +185,7 @@ def test_an_answer_comes_with_the_address_and_the_certificate(
 
     with Server(answer, authority.server("good.test")) as server:
         for _ in range(2):
-            push(trusting, f"https://good.test:{server.port}/")
+            trusting.push(f"https://good.test:{server.port}/")
             found = answer_of(examine(trusting, f"https://good.test:{server.port}/")).peer
 
             assert found

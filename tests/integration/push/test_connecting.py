@@ -17,17 +17,8 @@ from shared.adapters.http.outbound_guard import OutboundGuard
 from shared.adapters.http.resolver import by_turns
 from shared.http import Exchange, Failure
 from tests.integration.push.names import always_at
-from tests.integration.push.on_loop import HttpPusher
-from tests.integration.push.scripted import (
-    LOCAL,
-    OK,
-    Server,
-    always,
-    answer_of,
-    push,
-    silent,
-    unanswered,
-)
+from tests.integration.push.on_loop import HttpPusher, answer_of, unanswered
+from tests.integration.push.scripted import LOCAL, OK, Server, always, silent
 
 FOR_EVER = timedelta(days=10)
 
@@ -35,7 +26,7 @@ FOR_EVER = timedelta(days=10)
 def push_to(addresses: Sequence[str], port: int) -> Exchange:
     """Push to a name that has these addresses, with all the time in the world."""
     with HttpPusher(LOCAL, lookup=always_at(*addresses)) as pusher:
-        return push(pusher, f"http://several.test:{port}/", FOR_EVER)
+        return pusher.push(f"http://several.test:{port}/", FOR_EVER)
 
 
 @pytest.fixture(autouse=True)

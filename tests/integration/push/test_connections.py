@@ -9,14 +9,20 @@ from typing import Any
 
 import pytest
 
-from shared.http import Answered, Exchange, Failure, OutboundRequest
+from shared.http import Exchange, Failure, OutboundRequest
 from tests.integration.push.late import eventually, open_files
-from tests.integration.push.on_loop import HttpPusher, answer_over, begin, run
+from tests.integration.push.on_loop import (
+    PATIENCE,
+    PATIENT,
+    HttpPusher,
+    answer_of,
+    answer_over,
+    begin,
+    run,
+)
 from tests.integration.push.scripted import (
     END,
     OK,
-    PATIENCE,
-    PATIENT,
     READ,
     RESET,
     WAIT,
@@ -24,12 +30,9 @@ from tests.integration.push.scripted import (
     Script,
     Server,
     always,
-    answer_of,
     by_turns,
-    failure_of,
     once,
     playing,
-    push,
 )
 
 
@@ -37,8 +40,8 @@ def test_an_early_answer_ends_the_sending(pusher: HttpPusher) -> None:
     """A server may refuse a large body without ever reading it."""
     refusal = b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n"
     with Server(playing(refusal, WAIT)) as server:
-        answered = answer_of(push(pusher, server.url, body=bytes(20_000_000)))
-        push(pusher, server.url, body=bytes(20_000_000))
+        answered = pusher.answer(server.url, body=bytes(20_000_000))
+        pusher.push(server.url, body=bytes(20_000_000))
 
         assert answered.status == 413
         assert server.connections == 2  # half a request is on the first one
@@ -66,7 +69,7 @@ def test_an_answer_while_the_request_is_being_sent_counts(
     pusher: HttpPusher, pieces: list[bytes | float], end: Script
 ) -> None:
     with Server(playing(END, *pieces, 0.1, end)) as server:
-        answered = answer_of(push(pusher, server.url, body=bytes(20_000_000)))
+        answered = pusher.answer(server.url, body=bytes(20_000_000))
 
         assert answered.status == 413
         assert server.connections == 1
@@ -74,7 +77,7 @@ def test_an_answer_while_the_request_is_being_sent_counts(
 
 def test_an_interim_answer_while_the_request_is_being_sent_is_none(pusher: HttpPusher) -> None:
     with Server(playing(INTERIM, END, 0.1, RESET)) as server:
-        assert failure_of(push(pusher, server.url, body=bytes(20_000_000))) is Failure.SOCKET
+        assert pusher.unanswered(server.url, body=bytes(20_000_000)).failure is Failure.SOCKET
 
 
 @pytest.mark.parametrize(
@@ -87,7 +90,7 @@ def test_connections_are_kept_as_long_as_the_peer_says(
     answer = b"HTTP/1.1 200 OK\r\n%sContent-Length: 0\r\n\r\n" % says
     with Server(always(answer)) as server:
         for _ in range(3):
-            answer_of(push(pusher, server.url))
+            pusher.answer(server.url)
 
         assert server.connections == connections
 
@@ -95,7 +98,7 @@ def test_connections_are_kept_as_long_as_the_peer_says(
 def test_a_connection_closed_while_idle_is_replaced(pusher: HttpPusher) -> None:
     with Server(once(OK)) as server:
         for _ in range(3):
-            assert isinstance(push(pusher, server.url), Answered)
+            pusher.answer(server.url)
             server.join()
 
         assert len(server.requests) == 3
@@ -104,10 +107,10 @@ def test_a_connection_closed_while_idle_is_replaced(pusher: HttpPusher) -> None:
 def test_an_answer_nobody_asked_for_is_not_taken_for_ours(pusher: HttpPusher) -> None:
     """Some servers say 408 on an idle connection before they close it."""
     with Server(by_turns(playing(READ, OK, 0.1, STRAY), once(OK))) as server:
-        push(pusher, server.url)
+        pusher.push(server.url)
         server.join()
 
-        assert answer_of(push(pusher, server.url)).status == 200
+        assert pusher.answer(server.url).status == 200
 
 
 @pytest.mark.parametrize("stray", [STRAY, b""])
@@ -134,8 +137,8 @@ def test_a_used_connection_that_ends_before_any_answer_is_tried_once_more(
     pusher: HttpPusher, end: bytes | Script
 ) -> None:
     with Server(by_turns(playing(READ, OK, READ, end), once(OK))) as server:
-        push(pusher, server.url)
-        answer_of(push(pusher, server.url, body=b"[2]"))
+        pusher.push(server.url)
+        pusher.answer(server.url, body=b"[2]")
 
         assert server.connections == 2
         assert [request[-3:] for request in server.requests[1:]] == [b"[2]", b"[2]"]
@@ -146,23 +149,23 @@ def test_a_used_connection_that_ends_within_an_answer_is_not_tried_again(
     pusher: HttpPusher, part: bytes
 ) -> None:
     with Server(playing(READ, OK, READ, part)) as server:
-        push(pusher, server.url)
-        assert failure_of(push(pusher, server.url)) is Failure.SOCKET
+        pusher.push(server.url)
+        assert pusher.unanswered(server.url).failure is Failure.SOCKET
         assert server.connections == 1
 
 
 def test_the_second_try_is_the_last(pusher: HttpPusher) -> None:
     with Server(by_turns(playing(READ, OK, READ), playing(READ))) as server:
-        push(pusher, server.url)
-        assert failure_of(push(pusher, server.url)) is Failure.SOCKET
+        pusher.push(server.url)
+        assert pusher.unanswered(server.url).failure is Failure.SOCKET
         assert server.connections == 2
 
 
 def test_the_second_try_has_only_the_time_that_is_left(pusher: HttpPusher) -> None:
     """Its answer comes 1.1 s after the first began: too late, though it took 0.9 s itself."""
     with Server(by_turns(playing(READ, OK, READ, 0.2), playing(READ, 0.9, OK))) as server:
-        push(pusher, server.url)
-        assert failure_of(push(pusher, server.url, timedelta(seconds=1))) is Failure.TIMED_OUT
+        pusher.push(server.url)
+        assert pusher.unanswered(server.url, timedelta(seconds=1)).failure is Failure.TIMED_OUT
         assert server.connections == 2
 
 

@@ -15,12 +15,17 @@ from shared.adapters.http.outbound_guard import Address
 from shared.http import Failure, OutboundRequest
 from tests.integration.push.late import eventually
 from tests.integration.push.names import looked_up
-from tests.integration.push.on_loop import HttpPusher, begin
+from tests.integration.push.on_loop import (
+    PATIENCE,
+    PATIENT,
+    HttpPusher,
+    answer_of,
+    begin,
+    failure_of,
+)
 from tests.integration.push.scripted import (
     LOCAL,
     OK,
-    PATIENCE,
-    PATIENT,
     READ,
     SHORT,
     WAIT,
@@ -28,17 +33,13 @@ from tests.integration.push.scripted import (
     Script,
     Server,
     always,
-    answer_of,
     by_turns,
     byte_by_byte,
     dribbling,
-    failure_of,
     never_reading,
     once,
     playing,
-    push,
     silent,
-    unanswered,
 )
 
 never_answering = playing(READ, WAIT)
@@ -68,7 +69,7 @@ def forever_processing(peer: Peer) -> None:
 )
 def test_the_deadline_holds(pusher: HttpPusher, script: Script) -> None:
     with Server(script) as server:
-        none = unanswered(push(pusher, server.url, SHORT, body=bytes(20_000_000)))
+        none = pusher.unanswered(server.url, SHORT, body=bytes(20_000_000))
 
         assert none.failure is Failure.TIMED_OUT  # whoever waits on sees the peer's end instead
         assert none.seconds >= SHORT.total_seconds()
@@ -79,8 +80,8 @@ def test_a_used_connection_that_stays_silent_is_no_reason_to_send_again(
     pusher: HttpPusher,
 ) -> None:
     with Server(playing(READ, OK, READ, WAIT)) as server:
-        push(pusher, server.url)
-        none = push(pusher, server.url, SHORT)
+        pusher.push(server.url)
+        none = pusher.push(server.url, SHORT)
         server.stopped.wait(0.2)
 
         assert failure_of(none) is Failure.TIMED_OUT
@@ -90,7 +91,7 @@ def test_a_used_connection_that_stays_silent_is_no_reason_to_send_again(
 
 def test_connecting_is_bounded(pusher: HttpPusher) -> None:
     with silent() as full:
-        none = unanswered(push(pusher, f"http://127.0.0.1:{full.getsockname()[1]}/", SHORT))
+        none = pusher.unanswered(f"http://127.0.0.1:{full.getsockname()[1]}/", SHORT)
 
         assert none.failure is Failure.TIMED_OUT
         assert none.seconds >= SHORT.total_seconds()
@@ -109,8 +110,8 @@ def test_connecting_once_more_has_only_the_time_that_is_left() -> None:
     script = by_turns(playing(READ, OK, READ, 0.2), once(OK))
     with HttpPusher(LOCAL, lookup=looked_up(lookup)) as pusher, Server(script) as server:
         url = f"http://again.test:{server.port}/"
-        push(pusher, url)
-        none = push(pusher, url, timedelta(seconds=1))
+        pusher.push(url)
+        none = pusher.push(url, timedelta(seconds=1))
         release.set()
 
         assert failure_of(none) is Failure.TIMED_OUT
@@ -158,7 +159,9 @@ def test_a_push_that_is_cancelled_leaves_the_lookup_to_others() -> None:
 @pytest.mark.parametrize("seconds", [0, -1])
 def test_no_time_at_all_is_a_timeout(pusher: HttpPusher, seconds: int) -> None:
     with Server(never_answering) as server:
-        assert failure_of(push(pusher, server.url, timedelta(seconds=seconds))) is Failure.TIMED_OUT
+        assert (
+            pusher.unanswered(server.url, timedelta(seconds=seconds)).failure is Failure.TIMED_OUT
+        )
 
 
 @pytest.mark.parametrize(("seconds", "came"), [(20, True), (0.1, False)])

@@ -11,17 +11,8 @@ from shared.adapters.http.outbound_guard import Address, OutboundGuard
 from shared.adapters.http.resolver import Lookup, NameServers
 from shared.http import Failure
 from tests.integration.push.names import always_at, looked_up
-from tests.integration.push.on_loop import HttpPusher, run
-from tests.integration.push.scripted import (
-    LOCAL,
-    OK,
-    Server,
-    always,
-    answer_of,
-    failure_of,
-    once,
-    push,
-)
+from tests.integration.push.on_loop import HttpPusher, failure_of, run
+from tests.integration.push.scripted import LOCAL, OK, Server, always, once
 
 CLOSED = OutboundGuard(allow_http=True)
 
@@ -53,14 +44,14 @@ def test_no_name_for_loopback_gets_a_packet(host: str) -> None:
         return run(system_names(name))
 
     with HttpPusher(CLOSED, lookup=looked_up(lookup)) as pusher, Server(always(OK)) as server:
-        assert failure_of(push(pusher, f"http://{host}:{server.port}/")) is Failure.NOT_ALLOWED
+        assert pusher.unanswered(f"http://{host}:{server.port}/").failure is Failure.NOT_ALLOWED
         assert server.connections == 0
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]"])
 def test_an_allowed_address_is_reached_however_written(pusher: HttpPusher, host: str) -> None:
     with Server(always(OK)) as server:
-        answer_of(push(pusher, f"http://{host}:{server.port}/"))
+        pusher.answer(f"http://{host}:{server.port}/")
         assert f"Host: {host}:{server.port}\r\n".encode() in server.requests[0]
 
 
@@ -74,10 +65,10 @@ def test_a_name_that_is_bound_again_gets_no_packet() -> None:
         Server(always(OK), host="127.0.0.3", port=outer.port) as inner,
     ):
         url = f"http://rebound.test:{outer.port}/"
-        answer_of(push(pusher, url))
+        pusher.answer(url)
         outer.join()
 
-        assert failure_of(push(pusher, url)) is Failure.NOT_ALLOWED
+        assert pusher.unanswered(url).failure is Failure.NOT_ALLOWED
         assert (outer.connections, inner.connections) == (1, 0)
 
 
@@ -95,7 +86,7 @@ def test_a_name_is_resolved_once_for_a_connection() -> None:
     asked: list[str] = []
     with HttpPusher(LOCAL, lookup=here_for(asked)) as pusher, Server(always(OK)) as server:
         for _ in range(3):
-            answer_of(push(pusher, f"http://once.test:{server.port}/"))
+            pusher.answer(f"http://once.test:{server.port}/")
             assert f"Host: once.test:{server.port}".encode() in server.requests[-1]
 
         assert asked == ["once.test"]
@@ -109,7 +100,7 @@ def test_of_several_addresses_only_allowed_ones_are_tried() -> None:
         Server(always(OK), host="127.0.0.2") as allowed,
         Server(always(OK), host="127.0.0.4", port=allowed.port) as refused,
     ):
-        answer_of(push(pusher, f"http://several.test:{allowed.port}/"))
+        pusher.answer(f"http://several.test:{allowed.port}/")
 
         assert (allowed.connections, refused.connections) == (1, 0)
 
@@ -121,7 +112,7 @@ def test_scheme_and_own_host_are_refused_before_anything_is_resolved() -> None:
     )
     pusher = HttpPusher(guard, lookup=here_for(asked))
     for url in ("http://other.test/", "https://app.test/", "https://APP.test.:443/"):
-        assert failure_of(push(pusher, url)) is Failure.NOT_ALLOWED
+        assert pusher.unanswered(url).failure is Failure.NOT_ALLOWED
     assert asked == []
 
 
@@ -132,7 +123,7 @@ def test_an_identity_endpoint_gets_no_packet() -> None:
             allowed_networks=[ip_network("127.0.0.0/8")],
             identity_endpoints={("127.0.0.1", server.port)},
         )
-        none = push(HttpPusher(guard), f"http://localhost:{server.port}/msi/token")
+        none = HttpPusher(guard).push(f"http://localhost:{server.port}/msi/token")
 
         assert failure_of(none) is Failure.NOT_ALLOWED
         assert server.connections == 0
@@ -144,7 +135,7 @@ def test_an_identity_endpoint_gets_no_packet() -> None:
 )
 def test_what_can_not_be_sent_is_not(pusher: HttpPusher, url: str, headers: dict[str, str]) -> None:
     with Server(always(OK)) as server:
-        none = push(pusher, url.format(port=server.port), headers=headers)
+        none = pusher.push(url.format(port=server.port), headers=headers)
 
         assert failure_of(none) is Failure.UNSENDABLE
         assert server.connections == 0
@@ -157,14 +148,14 @@ def test_a_name_that_is_not_found(found: str) -> None:
             raise OSError(-2, f"{host} unknown")
         return []
 
-    none = push(HttpPusher(LOCAL, lookup=looked_up(lookup)), "http://missing.test/")
+    none = HttpPusher(LOCAL, lookup=looked_up(lookup)).push("http://missing.test/")
 
     assert failure_of(none) is Failure.RESOLUTION
 
 
 def test_the_system_does_not_know_an_invalid_name(pusher: HttpPusher) -> None:
     """`.invalid` never resolves (RFC 2606)."""
-    assert failure_of(push(pusher, "http://nobody.invalid/")) is Failure.RESOLUTION
+    assert pusher.unanswered("http://nobody.invalid/").failure is Failure.RESOLUTION
 
 
 def test_the_environments_proxies_are_ignored(
@@ -173,6 +164,6 @@ def test_the_environments_proxies_are_ignored(
     with Server(always(OK)) as proxy, Server(always(OK)) as server:
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
-        answer_of(push(pusher, server.url))
+        pusher.answer(server.url)
 
         assert proxy.connections == 0

@@ -16,12 +16,10 @@ from shared.adapters.http import http_pusher as sender
 from shared.adapters.http.connection import HttpConnection
 from shared.http import Exchange, Failure, LateAnswerHandler, OutboundRequest
 from tests.integration.push.late import MINUTE, TIMEOUT, Waiting, eventually, open_files
-from tests.integration.push.on_loop import HttpPusher, run
+from tests.integration.push.on_loop import PATIENCE, PATIENT, HttpPusher, answer_of, failure_of, run
 from tests.integration.push.scripted import (
     END,
     OK,
-    PATIENCE,
-    PATIENT,
     READ,
     RESET,
     WAIT,
@@ -29,11 +27,8 @@ from tests.integration.push.scripted import (
     Script,
     Server,
     always,
-    answer_of,
     byte_by_byte,
-    failure_of,
     playing,
-    push,
 )
 
 
@@ -80,7 +75,7 @@ def test_an_answer_in_time_is_not_reported_again(waiting: Waiting) -> None:
 def test_nobody_waits_unless_asked_to(pusher: HttpPusher) -> None:
     gone = Event()
     with Server(silent_until(gone)) as server:
-        assert failure_of(push(pusher, server.url, TIMEOUT)) is Failure.TIMED_OUT
+        assert pusher.unanswered(server.url, TIMEOUT).failure is Failure.TIMED_OUT
         assert gone.wait(PATIENCE)
 
 

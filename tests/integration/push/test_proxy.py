@@ -14,23 +14,18 @@ from shared.http import Failure
 from shared.settings.network_settings import egress_proxy
 from tests.integration.push.authority import Authority
 from tests.integration.push.names import looked_up
-from tests.integration.push.on_loop import HttpPusher
+from tests.integration.push.on_loop import PATIENT, HttpPusher, answer_of, failure_of
 from tests.integration.push.scripted import (
     ESTABLISHED,
     LOCAL,
     OK,
-    PATIENT,
     SHORT,
     Script,
     Server,
     always,
-    answer_of,
-    failure_of,
     forwarding,
     never_reading,
     once,
-    push,
-    unanswered,
 )
 
 MakePusher = Callable[..., HttpPusher]
@@ -67,7 +62,7 @@ def test_a_request_goes_through_the_proxy(
     with Server(always(OK), tls) as server, Server(forwarding) as proxy:
         pusher = make_pusher(proxy)
         scheme = "https" if is_https else "http"
-        outcomes = [push(pusher, f"{scheme}://target.test:{server.port}/x") for _ in range(3)]
+        outcomes = [pusher.push(f"{scheme}://target.test:{server.port}/x") for _ in range(3)]
 
         assert [answer_of(each).body for each in outcomes] == [b"ok"] * 3
         assert proxy.connections == 1  # kept, as without a proxy
@@ -80,7 +75,7 @@ def test_the_name_in_the_certificate_is_the_endpoints(
     make_pusher: MakePusher, authority: Authority
 ) -> None:
     with Server(always(OK), authority.server("proxy.test")) as server, Server(forwarding) as proxy:
-        none = push(make_pusher(proxy), f"https://target.test:{server.port}/")
+        none = make_pusher(proxy).push(f"https://target.test:{server.port}/")
 
         assert failure_of(none) is Failure.TLS
 
@@ -90,9 +85,9 @@ def test_a_refused_address_never_gets_to_the_proxy(make_pusher: MakePusher, addr
     with Server(forwarding) as proxy:
         pusher = make_pusher(proxy, [address], OutboundGuard(allow_http=True))
 
-        assert failure_of(push(pusher, "http://target.test/")) is Failure.NOT_ALLOWED
+        assert pusher.unanswered("http://target.test/").failure is Failure.NOT_ALLOWED
         literal = f"[{address}]" if ":" in address else address
-        assert failure_of(push(pusher, f"http://{literal}/")) is Failure.NOT_ALLOWED
+        assert pusher.unanswered(f"http://{literal}/").failure is Failure.NOT_ALLOWED
         assert proxy.connections == 0
 
 
@@ -100,7 +95,7 @@ def test_of_several_addresses_only_those_that_are_allowed(make_pusher: MakePushe
     with Server(always(OK)) as server, Server(forwarding) as proxy:
         pusher = make_pusher(proxy, ["10.0.0.1", "127.0.0.9", "127.0.0.1"])
 
-        assert answer_of(push(pusher, f"http://target.test:{server.port}/")).status == 200
+        assert pusher.answer(f"http://target.test:{server.port}/").status == 200
         assert [each.split()[1] for each in proxy.requests] == [
             b"127.0.0.9:%d" % server.port,  # where nobody listens
             b"127.0.0.1:%d" % server.port,
@@ -110,7 +105,7 @@ def test_of_several_addresses_only_those_that_are_allowed(make_pusher: MakePushe
 def test_the_proxy_gets_the_credentials_of_the_setting(make_pusher: MakePusher) -> None:
     with Server(always(OK)) as server, Server(forwarding) as proxy:
         pusher = make_pusher(proxy, user="user:p%40ss@")
-        answered = answer_of(push(pusher, f"http://target.test:{server.port}/"))
+        answered = pusher.answer(f"http://target.test:{server.port}/")
 
         assert answered.status == 200
         assert b"\r\nProxy-Authorization: Basic dXNlcjpwQHNz\r\n" in proxy.requests[0]
@@ -133,7 +128,7 @@ def test_a_proxy_that_opens_no_tunnel(
 ) -> None:
     with Server(script) as proxy:
         timeout = SHORT if failure is Failure.TIMED_OUT else PATIENT
-        none = unanswered(push(make_pusher(proxy), "http://target.test/", timeout))
+        none = make_pusher(proxy).unanswered("http://target.test/", timeout)
 
         assert none.failure is failure
         assert words in none.detail
@@ -142,7 +137,7 @@ def test_a_proxy_that_opens_no_tunnel(
 def test_a_proxy_that_is_not_there(make_pusher: MakePusher) -> None:
     with Server(never_reading) as gone:
         pusher = make_pusher(gone)
-    none = unanswered(push(pusher, "http://target.test/"))
+    none = pusher.unanswered("http://target.test/")
 
     refused = "the proxy: connecting to 127.0.0.1: Connection refused"
     assert none[:2] == (Failure.SHORTAGE, refused)
@@ -156,6 +151,6 @@ def test_a_proxy_whose_name_is_not_known() -> None:
 
     proxy = egress_proxy("http://proxy.test")
     with HttpPusher(LOCAL, lookup=looked_up(find), proxy=proxy) as pusher:
-        none = unanswered(push(pusher, "http://target.test/"))
+        none = pusher.unanswered("http://target.test/")
 
     assert none[:2] == (Failure.SHORTAGE, "the proxy: proxy.test: no such name")

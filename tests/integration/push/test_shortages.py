@@ -18,19 +18,8 @@ from shared.adapters.http.no_answer import failed
 from shared.adapters.http.resolver import NameServers
 from shared.http import Failure
 from tests.integration.push.names import always_at, looked_up, name_servers
-from tests.integration.push.on_loop import HttpPusher, begin, run
-from tests.integration.push.scripted import (
-    LOCAL,
-    OK,
-    PATIENT,
-    Peer,
-    Server,
-    always,
-    answer_of,
-    failure_of,
-    push,
-    unanswered,
-)
+from tests.integration.push.on_loop import PATIENT, HttpPusher, begin, failure_of, run
+from tests.integration.push.scripted import LOCAL, OK, Peer, Server, always
 from tests.integration.push.shortage import no_descriptor, take_descriptors
 
 
@@ -38,12 +27,12 @@ from tests.integration.push.shortage import no_descriptor, take_descriptors
 def test_without_a_descriptor_nothing_is_said_about_the_endpoint(host: str) -> None:
     with Server(always(OK)) as server, name_servers() as names:
         pusher = HttpPusher(LOCAL, lookup=names)
-        answer_of(push(pusher, f"http://good.other.test:{server.port}/"))
+        pusher.answer(f"http://good.other.test:{server.port}/")
         pusher.close()
         with no_descriptor():
             take_descriptors()
-            none = push(pusher, f"http://{host}:{server.port}/")
-        answer_of(push(pusher, f"http://{host}:{server.port}/", PATIENT))
+            none = pusher.push(f"http://{host}:{server.port}/")
+        pusher.answer(f"http://{host}:{server.port}/", PATIENT)
         pusher.close()
 
     assert failure_of(none) is Failure.SHORTAGE
@@ -53,7 +42,7 @@ def test_without_a_descriptor_nothing_is_said_about_the_endpoint(host: str) -> N
 def test_a_first_lookup_that_lacks_descriptors_says_nothing_about_the_name(free: int) -> None:
     """c-ares needs several to begin with, and does with one if it must."""
     with name_servers() as names, HttpPusher(LOCAL, lookup=names) as pusher, no_descriptor(free):
-        none = unanswered(push(pusher, "http://good.test/"))
+        none = pusher.unanswered("http://good.test/")
 
     was_found = none.detail == "connecting to 127.0.0.1: Connection refused"
     assert none.failure is Failure.SHORTAGE or was_found
@@ -65,7 +54,7 @@ def test_without_a_name_server_nothing_is_known_about_a_name() -> None:
         closed.bind(("127.0.0.1", 0))
         names = NameServers([f"127.0.0.1:{closed.getsockname()[1]}"])
     with HttpPusher(LOCAL, lookup=names) as pusher:
-        assert failure_of(push(pusher, "http://good.test/", PATIENT)) is Failure.SHORTAGE
+        assert pusher.unanswered("http://good.test/", PATIENT).failure is Failure.SHORTAGE
 
 
 def test_a_name_is_unknown_only_if_there_was_a_descriptor_to_ask_with() -> None:
@@ -76,7 +65,7 @@ def test_a_name_is_unknown_only_if_there_was_a_descriptor_to_ask_with() -> None:
         raise OSError("no such name")
 
     with HttpPusher(LOCAL, lookup=looked_up(lookup)) as pusher, no_descriptor(1):
-        none = push(pusher, "http://good.test/")
+        none = pusher.push("http://good.test/")
 
     assert failure_of(none) is Failure.SHORTAGE
 
@@ -102,7 +91,7 @@ def test_no_local_port_is_a_shortage(pusher: HttpPusher, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(connecting, "new_socket", lambda family, _: WithoutPort(family))
 
-    assert failure_of(push(pusher, "http://127.0.0.1:9/")) is Failure.SHORTAGE
+    assert pusher.unanswered("http://127.0.0.1:9/").failure is Failure.SHORTAGE
 
 
 def test_an_address_that_could_not_be_tried_counts_more_than_one_that_refused(
@@ -118,16 +107,16 @@ def test_an_address_that_could_not_be_tried_counts_more_than_one_that_refused(
 
     monkeypatch.setattr(connecting, "new_socket", new)
     with HttpPusher(LOCAL, lookup=always_at("127.0.0.1", "127.0.0.2")) as pusher:
-        assert failure_of(push(pusher, "http://several.test:9/")) is Failure.SHORTAGE
+        assert pusher.unanswered("http://several.test:9/").failure is Failure.SHORTAGE
     assert next(faults, "none is left") == "none is left"
 
 
 def test_idle_connections_are_closed_first(pusher: HttpPusher) -> None:
     """Nobody listens at the second address: that it was tried shows that there was a descriptor."""
     with Server(always(OK)) as server:
-        answer_of(push(pusher, server.url))
+        pusher.answer(server.url)
         with no_descriptor():
-            none = push(pusher, f"http://127.0.0.2:{server.port}/")
+            none = pusher.push(f"http://127.0.0.2:{server.port}/")
 
     assert failure_of(none) is Failure.SOCKET
 
@@ -137,7 +126,7 @@ def test_silent_name_servers_keep_no_other_name_waiting() -> None:
     with Server(always(OK)) as server, name_servers() as names:
         silent = [begin(names(f"silent-{number}.test")) for number in range(300)]
         with HttpPusher(LOCAL, lookup=names) as pusher:
-            answer_of(push(pusher, f"http://good.test:{server.port}/", PATIENT))
+            pusher.answer(f"http://good.test:{server.port}/", PATIENT)
 
         assert not any(each.done() for each in silent)
 
@@ -158,18 +147,18 @@ def test_a_lookup_without_memory_is_a_shortage() -> None:
         raise MemoryError
 
     with HttpPusher(LOCAL, lookup=looked_up(lookup)) as pusher:
-        assert failure_of(push(pusher, "http://good.test/")) is Failure.SHORTAGE
+        assert pusher.unanswered("http://good.test/").failure is Failure.SHORTAGE
 
 
 STOPPED = """
 import sys
 from datetime import timedelta
 from shared.adapters import awake_clock
-from tests.integration.push.scripted import LOCAL, push
+from tests.integration.push.scripted import LOCAL
 from tests.integration.push.on_loop import HttpPusher, running_loop
 awake_clock._BEAT, awake_clock._MISSED = 0.02, 0.1
 with running_loop(sys.argv[2]):
-    outcome = push(HttpPusher(LOCAL), sys.argv[1], timedelta(seconds=0.6))
+    outcome = HttpPusher(LOCAL).push(sys.argv[1], timedelta(seconds=0.6))
 print(type(outcome).__name__, outcome.seconds)
 """
 

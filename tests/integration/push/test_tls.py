@@ -11,14 +11,13 @@ import pytest
 from pushgrid.testing.memory import Seconds
 from shared.adapters.http import tls
 from shared.adapters.http.tls import client_tls
-from shared.http import Answered, Failure
+from shared.http import Failure
 from tests.integration.push.authority import Authority
 from tests.integration.push.late import Waiting
-from tests.integration.push.on_loop import HttpPusher
+from tests.integration.push.on_loop import PATIENT, HttpPusher, answer_of, failure_of
 from tests.integration.push.scripted import (
     END,
     OK,
-    PATIENT,
     READ,
     SHORT,
     WAIT,
@@ -26,24 +25,20 @@ from tests.integration.push.scripted import (
     Script,
     Server,
     always,
-    answer_of,
     by_turns,
     byte_by_byte,
     dribbling,
-    failure_of,
     never_reading,
     once,
     playing,
-    push,
-    unanswered,
 )
 
 
 def test_a_private_authority_is_trusted(trusting: HttpPusher, authority: Authority) -> None:
     with Server(always(OK), authority.server("good.test")) as server:
-        outcomes = [push(trusting, f"https://good.test:{server.port}/") for _ in range(5)]
+        for _ in range(5):
+            assert trusting.answer(f"https://good.test:{server.port}/").body == b"ok"
 
-        assert [each.body for each in outcomes if isinstance(each, Answered)] == [b"ok"] * 5
         assert server.connections == 1
         assert f"Host: good.test:{server.port}".encode() in server.requests[0]
 
@@ -69,7 +64,7 @@ def test_the_name_is_sent_to_the_server(trusting: HttpPusher, authority: Authori
     context = authority.server("good.test")
     context.sni_callback = lambda _, name, __: asked.append(name)
     with Server(always(OK), context) as server:
-        push(trusting, f"https://good.test:{server.port}/")
+        trusting.push(f"https://good.test:{server.port}/")
 
         assert asked == ["good.test"]
 
@@ -85,7 +80,7 @@ def test_a_bad_certificate_gets_no_request(
         is_named=fault != "common name only",
     )
     with Server(always(OK), context) as server:
-        assert failure_of(push(trusting, f"https://good.test:{server.port}/")) is Failure.TLS
+        assert trusting.unanswered(f"https://good.test:{server.port}/").failure is Failure.TLS
         assert server.requests == []
 
 
@@ -109,7 +104,7 @@ def test_a_server_that_wants_our_certificate(
     context.load_verify_locations(authority.bundle)
     context.minimum_version = context.maximum_version = version
     with Server(always(OK), context) as server:
-        failure = failure_of(push(trusting, f"https://good.test:{server.port}/"))
+        failure = trusting.unanswered(f"https://good.test:{server.port}/").failure
 
         either = {Failure.TLS, Failure.SOCKET}
         assert failure in ({Failure.TLS} if version == ssl.TLSVersion.TLSv1_2 else either)
@@ -117,7 +112,7 @@ def test_a_server_that_wants_our_certificate(
 
 def test_a_server_that_does_not_speak_tls(trusting: HttpPusher) -> None:
     with Server(playing(END, b"HTTP/1.1 400 Bad Request\r\n\r\n")) as server:
-        assert failure_of(push(trusting, f"https://good.test:{server.port}/")) is Failure.TLS
+        assert trusting.unanswered(f"https://good.test:{server.port}/").failure is Failure.TLS
 
 
 # The start of a ServerHello that never ends.
@@ -133,8 +128,8 @@ def test_the_deadline_holds(
     trusting: HttpPusher, authority: Authority, script: Script, *, is_tls: bool
 ) -> None:
     with Server(script, authority.server("good.test") if is_tls else None) as server:
-        none = unanswered(
-            push(trusting, f"https://good.test:{server.port}/", SHORT, body=bytes(20_000_000))
+        none = trusting.unanswered(
+            f"https://good.test:{server.port}/", SHORT, body=bytes(20_000_000)
         )
 
         assert none.failure is Failure.TIMED_OUT
@@ -147,9 +142,7 @@ def test_large_bodies_pass_both_ways(trusting: HttpPusher, authority: Authority)
     body = bytes(range(256)) * 12_000
     with Server(always(answer), authority.server("good.test")) as server:
         for _ in range(2):
-            answered = answer_of(
-                push(trusting, f"https://good.test:{server.port}/", PATIENT, body=body)
-            )
+            answered = trusting.answer(f"https://good.test:{server.port}/", PATIENT, body=body)
 
             assert answered.body == b"x" * 65536
             assert server.requests[-1].endswith(b"\r\n\r\n" + body)
@@ -159,7 +152,7 @@ def test_large_bodies_pass_both_ways(trusting: HttpPusher, authority: Authority)
 def test_a_stale_connection_is_replaced(trusting: HttpPusher, authority: Authority) -> None:
     with Server(once(OK), authority.server("good.test")) as server:
         for _ in range(3):
-            assert isinstance(push(trusting, f"https://good.test:{server.port}/"), Answered)
+            trusting.answer(f"https://good.test:{server.port}/")
 
         assert len(server.requests) == 3
 
@@ -171,7 +164,7 @@ def test_a_connection_that_ends_with_a_tls_error_is_stale_as_well(
     first = playing(READ, OK, READ, lambda peer: peer.send_raw(forgotten), WAIT)
     with Server(by_turns(first, once(OK)), authority.server("good.test")) as server:
         for _ in range(2):
-            assert answer_of(push(trusting, f"https://good.test:{server.port}/")).status == 200
+            assert trusting.answer(f"https://good.test:{server.port}/").status == 200
 
         assert server.connections == 2
         assert len(server.requests) == 3
@@ -220,7 +213,7 @@ def time(monkeypatch: pytest.MonkeyPatch) -> Seconds:
 
 
 def push_to(pusher: HttpPusher, server: Server, host: str = "good.test") -> None:
-    assert answer_of(push(pusher, f"https://{host}:{server.port}/")).status == 200
+    assert pusher.answer(f"https://{host}:{server.port}/").status == 200
 
 
 @pytest.mark.parametrize("version", VERSIONS)

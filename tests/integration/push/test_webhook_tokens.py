@@ -23,8 +23,7 @@ from shared.adapters.off_loop import Threads
 from shared.http import Audience, Failure, OutboundRequest
 from tests.integration.push.authority import Authority
 from tests.integration.push.entra import TENANT, Entra
-from tests.integration.push.on_loop import begin, run
-from tests.integration.push.scripted import failure_of, unanswered
+from tests.integration.push.on_loop import begin, failure_of, run, unanswered
 from tests.integration.push.shortage import no_descriptor
 from tests.without_loop import at_once
 

@@ -111,16 +111,6 @@ def results(requests: Sequence[Request]) -> list[type[BaseException] | None]:
     return [type(fault) if fault else None for fault in faults]
 
 
-def test_a_lone_request_begins_a_commit_without_waiting(publishers: Publishers) -> None:
-    """For nothing but some turns of the loop: no time passes."""
-    (lone,) = publishers.arrive(0)
-    assert publishers.begun == [[0]]
-
-    publishers.end()
-
-    assert results([lone]) == [None]
-
-
 @pytest.mark.parametrize("turns", [1, 2])
 def test_what_has_arrived_by_the_time_a_commit_begins_joins_it(
     publishers: Publishers, turns: int
@@ -177,8 +167,8 @@ def test_the_memory_of_what_waits_is_bounded(
 
 def test_what_arrives_during_a_commit_shares_the_next(publishers: Publishers) -> None:
     first = publishers.arrive(0)
+    assert publishers.begun == [[0]]  # without waiting for others: no time passes
     others = [*publishers.arrive(1), *publishers.arrive(2, 3)]
-    assert publishers.begun == [[0]]
 
     publishers.end()
     assert results(first) == [None]  # answered while the next is under way
