@@ -133,6 +133,7 @@ def test_several_subscriptions_hours_and_days_are_kept_apart(log: ReadableLog) -
         [START - 7 * HOUR, START],
         [START - 35 * HOUR, START - 28 * HOUR, START - 21 * HOUR, START - 14 * HOUR],
     ]
+    assert [each.published_at for each in read(log, since=START)] == [START]
     assert read(log, topic="orders", subscription="crm-2") == [others[0]]
 
 
