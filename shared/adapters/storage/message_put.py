@@ -21,7 +21,7 @@ from azure.core.exceptions import (
     ServiceResponseTimeoutError,
 )
 from azure.core.pipeline import Pipeline
-from azure.core.pipeline.transport import HttpRequest, HttpResponse, HttpTransport
+from azure.core.pipeline.transport import HttpRequest, HttpResponse
 from azure.core.utils import case_insensitive_dict
 
 from shared.adapters.storage.clients import StorageClients
@@ -185,12 +185,13 @@ def _call(request: HttpRequest) -> OutboundRequest:
     return OutboundRequest(request.method, request.url, headers, body, wants_body=True)
 
 
-class _Authorization(HttpTransport[HttpRequest, HttpResponse]):
+class _Authorization:
     """Authorizes requests by *policy*, whose pipeline ends where it would send them."""
 
     def __init__(self, policy: Any) -> None:
+        transport: Any = self  # of which a pipeline uses `send` alone
         self._policy = policy
-        self._pipeline = Pipeline(self, [policy])
+        self._pipeline = Pipeline[HttpRequest, HttpResponse](transport, [policy])
 
     @property
     def waits(self) -> bool:
@@ -211,15 +212,6 @@ class _Authorization(HttpTransport[HttpRequest, HttpResponse]):
     def send(self, request: HttpRequest, **options: Any) -> HttpResponse:  # noqa: ARG002
         answer: HttpResponse = options["answers"].pop(0)
         return answer
-
-    def open(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
 
 class _Response(HttpResponse):

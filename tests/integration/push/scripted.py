@@ -141,6 +141,10 @@ class Server:
         self.port = int(self._listener.getsockname()[1])
         self.url = f"{'https' if tls else 'http'}://{host}:{self.port}/hook?code=a%2Fb"
 
+    def at(self, host: str) -> str:
+        """Return a URL by which *host* is this server."""
+        return f"{'https' if self._tls else 'http'}://{host}:{self.port}/"
+
     def __enter__(self) -> Self:
         self._start(self._accept)
         return self

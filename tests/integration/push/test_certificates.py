@@ -29,7 +29,7 @@ from tests.integration.push.scripted import LOCAL, OK, Peer, Server, always, for
 def push_with(material: TlsMaterial, server: Server) -> Exchange:
     """Push to *server*, which is good.test, with a sender of its own."""
     with HttpPusher(LOCAL, tls=client_tls(material), lookup=always_at("127.0.0.1")) as pusher:
-        return pusher.push(f"https://good.test:{server.port}/")
+        return pusher.push(server.at("good.test"))
 
 
 @pytest.mark.parametrize("is_text", [False, True])
@@ -124,7 +124,7 @@ def test_the_app_sends_with_the_certificates_and_the_proxy_of_its_settings(
             EGRESS_PROXY=f"http://127.0.0.1:{proxy.port}",
         )
         with HttpPusher.over(outbound.http_pusher()) as pusher:
-            answered = pusher.answer(f"https://127.0.0.1:{demanding.port}/")
+            answered = pusher.answer(demanding.at("127.0.0.1"))
 
         assert answered.status == 200
         assert demanding.clients == ["app.test"]
@@ -185,8 +185,8 @@ def test_an_answer_comes_with_the_address_and_the_certificate(
 
     with Server(answer, authority.server("good.test")) as server:
         for _ in range(2):
-            trusting.push(f"https://good.test:{server.port}/")
-            found = answer_of(examine(trusting, f"https://good.test:{server.port}/")).peer
+            trusting.push(server.at("good.test"))
+            found = answer_of(examine(trusting, server.at("good.test"))).peer
 
             assert found
             assert found.certificate
@@ -207,7 +207,7 @@ def test_without_a_thread_to_read_it_the_certificate_is_unknown(
 
     monkeypatch.setattr(dialer, "to_thread", no_thread)
     with Server(always(CLOSING), authority.server("good.test")) as server:
-        found = answer_of(examine(trusting, f"https://good.test:{server.port}/")).peer
+        found = answer_of(examine(trusting, server.at("good.test"))).peer
 
     assert found == http.Peer("127.0.0.1", None)
 
@@ -230,7 +230,7 @@ def test_a_certificate_that_is_refused_is_shown_and_nothing_is_sent(
     detail: str,
 ) -> None:
     with Server(always(OK), authority.server(host, **options)) as server:
-        none = unanswered(examine(trusting, f"https://good.test:{server.port}/"))
+        none = unanswered(examine(trusting, server.at("good.test")))
 
         assert none.failure is Failure.TLS
         assert detail in none.detail

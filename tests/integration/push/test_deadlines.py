@@ -109,7 +109,7 @@ def test_connecting_once_more_has_only_the_time_that_is_left() -> None:
 
     script = by_turns(playing(READ, OK, READ, 0.2), once(OK))
     with HttpPusher(LOCAL, lookup=looked_up(lookup)) as pusher, Server(script) as server:
-        url = f"http://again.test:{server.port}/"
+        url = server.at("again.test")
         pusher.push(url)
         none = pusher.push(url, timedelta(seconds=1))
         release.set()
@@ -145,7 +145,7 @@ def test_a_push_that_is_cancelled_leaves_the_lookup_to_others() -> None:
 
     pusher = HttpPusher(LOCAL, lookup=looked_up(lookup))
     with Server(always(OK)) as server:
-        request = OutboundRequest("POST", f"http://slow.test:{server.port}/", {}, b"[]")
+        request = OutboundRequest("POST", server.at("slow.test"), {}, b"[]")
         first, second = (begin(pusher.real.send(request, PATIENT)) for _ in range(2))
         assert eventually(lambda: asked)
         first.cancel()

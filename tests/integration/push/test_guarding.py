@@ -44,14 +44,14 @@ def test_no_name_for_loopback_gets_a_packet(host: str) -> None:
         return run(system_names(name))
 
     with HttpPusher(CLOSED, lookup=looked_up(lookup)) as pusher, Server(always(OK)) as server:
-        assert pusher.unanswered(f"http://{host}:{server.port}/").failure is Failure.NOT_ALLOWED
+        assert pusher.unanswered(server.at(host)).failure is Failure.NOT_ALLOWED
         assert server.connections == 0
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]"])
 def test_an_allowed_address_is_reached_however_written(pusher: HttpPusher, host: str) -> None:
     with Server(always(OK)) as server:
-        pusher.answer(f"http://{host}:{server.port}/")
+        pusher.answer(server.at(host))
         assert f"Host: {host}:{server.port}\r\n".encode() in server.requests[0]
 
 
@@ -64,7 +64,7 @@ def test_a_name_that_is_bound_again_gets_no_packet() -> None:
         Server(once(OK), host="127.0.0.2") as outer,
         Server(always(OK), host="127.0.0.3", port=outer.port) as inner,
     ):
-        url = f"http://rebound.test:{outer.port}/"
+        url = outer.at("rebound.test")
         pusher.answer(url)
         outer.join()
 
@@ -86,7 +86,7 @@ def test_a_name_is_resolved_once_for_a_connection() -> None:
     asked: list[str] = []
     with HttpPusher(LOCAL, lookup=here_for(asked)) as pusher, Server(always(OK)) as server:
         for _ in range(3):
-            pusher.answer(f"http://once.test:{server.port}/")
+            pusher.answer(server.at("once.test"))
             assert f"Host: once.test:{server.port}".encode() in server.requests[-1]
 
         assert asked == ["once.test"]
@@ -100,7 +100,7 @@ def test_of_several_addresses_only_allowed_ones_are_tried() -> None:
         Server(always(OK), host="127.0.0.2") as allowed,
         Server(always(OK), host="127.0.0.4", port=allowed.port) as refused,
     ):
-        pusher.answer(f"http://several.test:{allowed.port}/")
+        pusher.answer(allowed.at("several.test"))
 
         assert (allowed.connections, refused.connections) == (1, 0)
 

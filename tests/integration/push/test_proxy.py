@@ -14,7 +14,7 @@ from shared.http import Failure
 from shared.settings.network_settings import egress_proxy
 from tests.integration.push.authority import Authority
 from tests.integration.push.names import looked_up
-from tests.integration.push.on_loop import PATIENT, HttpPusher, answer_of, failure_of
+from tests.integration.push.on_loop import PATIENT, HttpPusher, failure_of
 from tests.integration.push.scripted import (
     ESTABLISHED,
     LOCAL,
@@ -61,10 +61,9 @@ def test_a_request_goes_through_the_proxy(
     tls = authority.server("target.test") if is_https else None
     with Server(always(OK), tls) as server, Server(forwarding) as proxy:
         pusher = make_pusher(proxy)
-        scheme = "https" if is_https else "http"
-        outcomes = [pusher.push(f"{scheme}://target.test:{server.port}/x") for _ in range(3)]
+        for _ in range(3):
+            assert pusher.answer(server.at("target.test")).body == b"ok"
 
-        assert [answer_of(each).body for each in outcomes] == [b"ok"] * 3
         assert proxy.connections == 1  # kept, as without a proxy
         line = b"CONNECT 127.0.0.1:%d HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n"
         assert proxy.requests == [line % (server.port, server.port)]
@@ -75,7 +74,7 @@ def test_the_name_in_the_certificate_is_the_endpoints(
     make_pusher: MakePusher, authority: Authority
 ) -> None:
     with Server(always(OK), authority.server("proxy.test")) as server, Server(forwarding) as proxy:
-        none = make_pusher(proxy).push(f"https://target.test:{server.port}/")
+        none = make_pusher(proxy).push(server.at("target.test"))
 
         assert failure_of(none) is Failure.TLS
 
@@ -95,7 +94,7 @@ def test_of_several_addresses_only_those_that_are_allowed(make_pusher: MakePushe
     with Server(always(OK)) as server, Server(forwarding) as proxy:
         pusher = make_pusher(proxy, ["10.0.0.1", "127.0.0.9", "127.0.0.1"])
 
-        assert pusher.answer(f"http://target.test:{server.port}/").status == 200
+        assert pusher.answer(server.at("target.test")).status == 200
         assert [each.split()[1] for each in proxy.requests] == [
             b"127.0.0.9:%d" % server.port,  # where nobody listens
             b"127.0.0.1:%d" % server.port,
@@ -105,7 +104,7 @@ def test_of_several_addresses_only_those_that_are_allowed(make_pusher: MakePushe
 def test_the_proxy_gets_the_credentials_of_the_setting(make_pusher: MakePusher) -> None:
     with Server(always(OK)) as server, Server(forwarding) as proxy:
         pusher = make_pusher(proxy, user="user:p%40ss@")
-        answered = pusher.answer(f"http://target.test:{server.port}/")
+        answered = pusher.answer(server.at("target.test"))
 
         assert answered.status == 200
         assert b"\r\nProxy-Authorization: Basic dXNlcjpwQHNz\r\n" in proxy.requests[0]

@@ -27,12 +27,12 @@ from tests.integration.push.shortage import no_descriptor, take_descriptors
 def test_without_a_descriptor_nothing_is_said_about_the_endpoint(host: str) -> None:
     with Server(always(OK)) as server, name_servers() as names:
         pusher = HttpPusher(LOCAL, lookup=names)
-        pusher.answer(f"http://good.other.test:{server.port}/")
+        pusher.answer(server.at("good.other.test"))
         pusher.close()
         with no_descriptor():
             take_descriptors()
-            none = pusher.push(f"http://{host}:{server.port}/")
-        pusher.answer(f"http://{host}:{server.port}/", PATIENT)
+            none = pusher.push(server.at(host))
+        pusher.answer(server.at(host), PATIENT)
         pusher.close()
 
     assert failure_of(none) is Failure.SHORTAGE
@@ -116,7 +116,7 @@ def test_idle_connections_are_closed_first(pusher: HttpPusher) -> None:
     with Server(always(OK)) as server:
         pusher.answer(server.url)
         with no_descriptor():
-            none = pusher.push(f"http://127.0.0.2:{server.port}/")
+            none = pusher.push(server.at("127.0.0.2"))
 
     assert failure_of(none) is Failure.SOCKET
 
@@ -126,7 +126,7 @@ def test_silent_name_servers_keep_no_other_name_waiting() -> None:
     with Server(always(OK)) as server, name_servers() as names:
         silent = [begin(names(f"silent-{number}.test")) for number in range(300)]
         with HttpPusher(LOCAL, lookup=names) as pusher:
-            pusher.answer(f"http://good.test:{server.port}/", PATIENT)
+            pusher.answer(server.at("good.test"), PATIENT)
 
         assert not any(each.done() for each in silent)
 
@@ -176,7 +176,7 @@ def test_a_process_that_was_stopped_waits_on(loop: str) -> None:
         peer.send(OK)
 
     with Server(script) as server:
-        url = f"http://127.0.0.1:{server.port}/"
+        url = server.at("127.0.0.1")
         process = subprocess.Popen(
             [sys.executable, "-c", STOPPED, url, loop], stdout=subprocess.PIPE, text=True
         )

@@ -37,7 +37,7 @@ from tests.integration.push.scripted import (
 def test_a_private_authority_is_trusted(trusting: HttpPusher, authority: Authority) -> None:
     with Server(always(OK), authority.server("good.test")) as server:
         for _ in range(5):
-            assert trusting.answer(f"https://good.test:{server.port}/").body == b"ok"
+            assert trusting.answer(server.at("good.test")).body == b"ok"
 
         assert server.connections == 1
         assert f"Host: good.test:{server.port}".encode() in server.requests[0]
@@ -64,7 +64,7 @@ def test_the_name_is_sent_to_the_server(trusting: HttpPusher, authority: Authori
     context = authority.server("good.test")
     context.sni_callback = lambda _, name, __: asked.append(name)
     with Server(always(OK), context) as server:
-        trusting.push(f"https://good.test:{server.port}/")
+        trusting.push(server.at("good.test"))
 
         assert asked == ["good.test"]
 
@@ -80,7 +80,7 @@ def test_a_bad_certificate_gets_no_request(
         is_named=fault != "common name only",
     )
     with Server(always(OK), context) as server:
-        assert trusting.unanswered(f"https://good.test:{server.port}/").failure is Failure.TLS
+        assert trusting.unanswered(server.at("good.test")).failure is Failure.TLS
         assert server.requests == []
 
 
@@ -104,7 +104,7 @@ def test_a_server_that_wants_our_certificate(
     context.load_verify_locations(authority.bundle)
     context.minimum_version = context.maximum_version = version
     with Server(always(OK), context) as server:
-        failure = trusting.unanswered(f"https://good.test:{server.port}/").failure
+        failure = trusting.unanswered(server.at("good.test")).failure
 
         either = {Failure.TLS, Failure.SOCKET}
         assert failure in ({Failure.TLS} if version == ssl.TLSVersion.TLSv1_2 else either)
@@ -112,7 +112,9 @@ def test_a_server_that_wants_our_certificate(
 
 def test_a_server_that_does_not_speak_tls(trusting: HttpPusher) -> None:
     with Server(playing(END, b"HTTP/1.1 400 Bad Request\r\n\r\n")) as server:
-        assert trusting.unanswered(f"https://good.test:{server.port}/").failure is Failure.TLS
+        none = trusting.unanswered(f"https://good.test:{server.port}/")
+
+    assert none.failure is Failure.TLS
 
 
 # The start of a ServerHello that never ends.
@@ -128,9 +130,8 @@ def test_the_deadline_holds(
     trusting: HttpPusher, authority: Authority, script: Script, *, is_tls: bool
 ) -> None:
     with Server(script, authority.server("good.test") if is_tls else None) as server:
-        none = trusting.unanswered(
-            f"https://good.test:{server.port}/", SHORT, body=bytes(20_000_000)
-        )
+        url = f"https://good.test:{server.port}/"
+        none = trusting.unanswered(url, SHORT, body=bytes(20_000_000))
 
         assert none.failure is Failure.TIMED_OUT
         assert none.seconds >= SHORT.total_seconds()
@@ -142,7 +143,7 @@ def test_large_bodies_pass_both_ways(trusting: HttpPusher, authority: Authority)
     body = bytes(range(256)) * 12_000
     with Server(always(answer), authority.server("good.test")) as server:
         for _ in range(2):
-            answered = trusting.answer(f"https://good.test:{server.port}/", PATIENT, body=body)
+            answered = trusting.answer(server.at("good.test"), PATIENT, body=body)
 
             assert answered.body == b"x" * 65536
             assert server.requests[-1].endswith(b"\r\n\r\n" + body)
@@ -152,7 +153,7 @@ def test_large_bodies_pass_both_ways(trusting: HttpPusher, authority: Authority)
 def test_a_stale_connection_is_replaced(trusting: HttpPusher, authority: Authority) -> None:
     with Server(once(OK), authority.server("good.test")) as server:
         for _ in range(3):
-            trusting.answer(f"https://good.test:{server.port}/")
+            trusting.answer(server.at("good.test"))
 
         assert len(server.requests) == 3
 
@@ -164,7 +165,7 @@ def test_a_connection_that_ends_with_a_tls_error_is_stale_as_well(
     first = playing(READ, OK, READ, lambda peer: peer.send_raw(forgotten), WAIT)
     with Server(by_turns(first, once(OK)), authority.server("good.test")) as server:
         for _ in range(2):
-            assert trusting.answer(f"https://good.test:{server.port}/").status == 200
+            assert trusting.answer(server.at("good.test")).status == 200
 
         assert server.connections == 2
         assert len(server.requests) == 3
@@ -178,7 +179,7 @@ def test_a_late_answer_is_awaited_as_on_a_plain_connection(
     now, waiting = Event(), Waiting(trusting)
     rest = byte_by_byte(OK[4:], pause) if pause else OK[4:]
     with Server(playing(READ, OK[:4], now, rest, END), authority.server("good.test")) as server:
-        exchange = waiting.send(f"https://good.test:{server.port}/")
+        exchange = waiting.send(server.at("good.test"))
         now.set()
 
         assert failure_of(exchange) is Failure.TIMED_OUT
@@ -213,7 +214,7 @@ def time(monkeypatch: pytest.MonkeyPatch) -> Seconds:
 
 
 def push_to(pusher: HttpPusher, server: Server, host: str = "good.test") -> None:
-    assert pusher.answer(f"https://{host}:{server.port}/").status == 200
+    assert pusher.answer(server.at(host)).status == 200
 
 
 @pytest.mark.parametrize("version", VERSIONS)
