@@ -1,4 +1,4 @@
-"""The examples of docs/testing.md run as they stand there, in a project that installs us."""
+"""The examples of docs/testing.md run as they stand there, with the plugin of our wheel."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -67,22 +66,11 @@ def test_it_is_forbidden(act):
 """
 
 
-def installed(folder: Path) -> None:
-    """Write what an installation declares: the plugin of pyproject.toml."""
-    points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
-    about = folder / "pushgrid_example-1.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: pushgrid-example\nVersion: 1\n")
-    lines = [f"{name} = {module}" for name, module in points["pytest11"].items()]
-    (about / "entry_points.txt").write_text("\n".join(["[pytest11]", *lines]))
-
-
 def test_the_examples_run_alone(tmp_path: Path, report: Callable[[str], None]) -> None:
     examples = re.findall(r"```python\n(.*?)```", (ROOT / "docs/testing.md").read_text(), re.DOTALL)
     (tmp_path / "test_examples.py").write_text("\n\n".join([IMPORTS, *examples]))
     (tmp_path / "test_controls.py").write_text(CONTROLS)
     (tmp_path / "conftest.py").write_text(ALONE)
-    installed(tmp_path)
 
     run = subprocess.run(
         [sys.executable, "-m", "pytest", *OPTIONS, "test_examples.py", "test_controls.py"],

@@ -26,6 +26,21 @@ from shared.delivery.policy import EndReason, EndState
 from shared.engine.ports import ALL_ATTEMPTS, AttemptChoice
 
 TABLE = "attempts"  # and the day of publishing
+#: Members of a record that are columns as they are, by column.
+_MEMBERS = {
+    "Topic": "topic",
+    "Subscription": "subscription",
+    "SystemId": "system_id",
+    "EventId": "event_id",
+    "TraceId": "trace_id",
+    "ReplayOf": "replay_of",
+    "PublishedAt": "published_at",
+    "Number": "number",
+    "At": "at",
+    "NextAt": "next_at",
+    "BlobDueAt": "blob_due_at",
+    "Why": "why",
+}
 
 
 def entity_of(record: AttemptRecord) -> dict[str, Any]:
@@ -36,35 +51,23 @@ def entity_of(record: AttemptRecord) -> dict[str, Any]:
     after it. An attempt that is repeated, since its message came twice, takes the first one's row.
     """
     record = record.clipped
-    outcome = record.outcome
-    row: dict[str, Any] = {
+    row: dict[str, Any] = {column: getattr(record, name) for column, name in _MEMBERS.items()}
+    row |= {
         "PartitionKey": partition_of(record.topic, record.subscription, record.published_at),
-        "RowKey": f"{record.system_id}|{record.number:04}{'' if outcome else '|end'}",
-        "Topic": record.topic,
-        "Subscription": record.subscription,
-        "SystemId": record.system_id,
-        "EventId": record.event_id,
+        "RowKey": f"{record.system_id}|{record.number:04}{'' if record.outcome else '|end'}",
         "Event": _event(record),
-        "TraceId": record.trace_id,
-        "ReplayOf": record.replay_of,
-        "PublishedAt": record.published_at,
-        "Number": record.number,
-        "At": record.at,
-        "NextAt": record.next_at,
-        "State": _text(record.state),
-        "Reason": _text(record.reason),
-        "BlobDueAt": record.blob_due_at,
-        "Why": _text(record.why),
+        "State": record.state and str(record.state),
+        "Reason": record.reason and str(record.reason),
     }
-    if outcome:
+    if outcome := record.outcome:
         row |= {
-            "Outcome": _text(outcome.outcome),
+            "Outcome": str(outcome.outcome),
             "Status": outcome.status,
             "Seconds": float(outcome.seconds),
-            "Detail": _text(outcome.detail),
+            "Detail": outcome.detail,
             **_answer(outcome.answer),
         }
-    return {name: value for name, value in row.items() if value is not None}
+    return {name: value for name, value in row.items() if value not in (None, "")}
 
 
 def record_of(row: Mapping[str, Any]) -> AttemptRecord:
@@ -77,28 +80,14 @@ def record_of(row: Mapping[str, Any]) -> AttemptRecord:
             detail=row.get("Detail", ""),
             answer=_answer_of(row),
         )
+    known = {name: row[column] for column, name in _MEMBERS.items() if column in row}
     return AttemptRecord(
-        topic=row["Topic"],
-        subscription=row["Subscription"],
-        system_id=row["SystemId"],
-        event_id=row.get("EventId"),
-        published_at=row["PublishedAt"],
-        number=row["Number"],
-        at=row["At"],
+        **{"event_id": None} | known,
         outcome=outcome,
-        next_at=row.get("NextAt"),
         state=EndState(row["State"]) if "State" in row else None,
         reason=EndReason(row["Reason"]) if "Reason" in row else None,
-        blob_due_at=row.get("BlobDueAt"),
-        why=row.get("Why", ""),
-        trace_id=row.get("TraceId"),
-        replay_of=row.get("ReplayOf"),
         **_event_of(row),
     )
-
-
-def _text(text: str | None) -> str | None:
-    return str(text) if text else None
 
 
 def _event(record: AttemptRecord) -> str | None:
@@ -107,7 +96,7 @@ def _event(record: AttemptRecord) -> str | None:
     return json.dumps(known) if any(known) else None
 
 
-def _event_of(row: Mapping[str, Any]) -> dict[str, str | None]:
+def _event_of(row: Mapping[str, Any]) -> dict[str, Any]:
     names = ("event_type", "subject", "event")
     return dict(zip(names, json.loads(row.get("Event", "[null, null, null]")), strict=True))
 
