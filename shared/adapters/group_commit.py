@@ -14,7 +14,7 @@ from shared.errors import StorageUnavailable
 
 WAIT_SECONDS = 200.0  # Azure's front end gives a request 230
 
-_Told = CommitResult | BaseException
+_Result = CommitResult | BaseException
 
 
 class _Waiter:
@@ -24,7 +24,7 @@ class _Waiter:
         self.publication = publication
         self.result = result
 
-    def tell(self, result: _Told) -> None:
+    def settle(self, result: _Result) -> None:
         if self.result.done():  # It has given up.
             return
         if result is None:
@@ -51,8 +51,8 @@ class GroupCommit:
         self._commit = commit
         self._wait_seconds = wait_seconds
         self._gathering = Gathering[_Waiter]()
-        self._under_way: set[asyncio.Task[Sequence[_Told]]] = set()
-        self._is_beginning = self._has_news = False
+        self._under_way: set[asyncio.Task[Sequence[_Result]]] = set()
+        self._is_beginning = self._has_arrivals = False
 
     async def commit(self, publication: Publication) -> None:
         if not self._gathering.has_room:
@@ -71,14 +71,14 @@ class GroupCommit:
 
     def _begin_soon(self) -> None:
         """Begin commits once the loop has read all requests that are there: they join."""
-        self._has_news = True
+        self._has_arrivals = True
         if not self._is_beginning:
             self._is_beginning = True
             self._after_a_turn(self._begin)
 
     def _begin(self) -> None:
-        if self._has_news and not self._gathering.is_full:
-            self._has_news = False
+        if self._has_arrivals and not self._gathering.is_full:
+            self._has_arrivals = False
             self._after_a_turn(self._begin)
             return
         self._is_beginning = False
@@ -95,23 +95,23 @@ class GroupCommit:
     def _stored(
         self,
         group: CommitGroup[_Waiter],
-        task: asyncio.Task[Sequence[_Told]],
+        task: asyncio.Task[Sequence[_Result]],
     ) -> None:
         self._under_way.discard(task)
         lost = [StorageUnavailable()] * len(group.requests)  # The process ends.
         self._finish(group, lost if task.cancelled() else task.result())
 
-    async def _store(self, publications: Sequence[Publication]) -> Sequence[_Told]:
+    async def _store(self, publications: Sequence[Publication]) -> Sequence[_Result]:
         try:
-            results: Sequence[_Told] = await self._commit(publications)
+            results: Sequence[_Result] = await self._commit(publications)
         except Exception as error:  # noqa: BLE001 - raised in each request
             return [error] * len(publications)
         is_complete = len(results) == len(publications)
         return results if is_complete else [ValueError("a result is missing")] * len(publications)
 
-    def _finish(self, group: CommitGroup[_Waiter], results: Sequence[_Told]) -> None:
+    def _finish(self, group: CommitGroup[_Waiter], results: Sequence[_Result]) -> None:
         for waiter, result in zip(group.requests, results, strict=True):
-            waiter.tell(result)
+            waiter.settle(result)
         self._gathering.finish(group)
         self._begin_soon()
 
@@ -121,4 +121,4 @@ class GroupCommit:
 
     def _give_up(self, waiter: _Waiter) -> None:
         self._gathering.withdraw(waiter)  # unless it is in a commit by now
-        waiter.tell(StorageUnavailable())
+        waiter.settle(StorageUnavailable())

@@ -215,9 +215,9 @@ class Dialer:
         self, server: Server, seconds: float, *, resumes: bool = True, verifies: bool = True
     ) -> HttpConnection:
         """
-        Open a connection within so many seconds; unless it *resumes*, with a new TLS session.
+        Open a connection within *seconds*, by the latest TLS session if it *resumes* one.
 
-        Unless it *verifies* the certificate, nothing may be sent on it.
+        If it does not verify the certificate (*verifies*), nothing may be sent on it.
 
         Raises:
             NoAnswer: there is none.

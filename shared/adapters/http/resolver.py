@@ -55,7 +55,7 @@ class NameServers:
             code, reason = error.args
             if code == aiodns.error.ARES_ETIMEOUT:
                 raise TimeoutError("no name server answered") from error
-            raise (MemoryError if code in _ours() else OSError)(reason) from error
+            raise (MemoryError if code in _shortage_codes() else OSError)(reason) from error
         except (AresError, RuntimeError) as error:  # no descriptor or thread
             raise MemoryError(str(error)) from error
         return [_address(node.addr[0]) for node in found.nodes]
@@ -66,7 +66,7 @@ class NameServers:
             await resolver.close()
 
 
-def _ours() -> set[int]:
+def _shortage_codes() -> set[int]:
     """Return the codes of c-ares that say nothing about a name: nobody could be asked."""
     from aiodns import error
 

@@ -97,9 +97,9 @@ class Tls:
         self, connection: HttpConnection, deadline: float, *, resumes: bool, verifies: bool
     ) -> None:
         """
-        Make it a TLS connection to its server; unless it *resumes*, with a new session.
+        Make it a TLS connection to its server, by the latest session if it *resumes* one.
 
-        Unless it *verifies* the certificate, anybody may be at the other end.
+        If it does not verify the certificate (*verifies*), anybody may be at the other end.
 
         Raises:
             NoAnswer: the handshake failed, or was not complete in time.

@@ -96,7 +96,7 @@ class StorageSender:
     Sender on Azure queues. A queue that is missing is made by a put.
 
     *send* sends one request, whose address it does not judge; it never raises. The SDK's clients,
-    which block, are used *off_loop*. *visible* is told the queue of each message that was put and
+    which block, are used *off_loop*. *visible* gets the queue of each message that was put and
     is visible.
     """
 
