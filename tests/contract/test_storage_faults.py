@@ -10,6 +10,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from typing import NamedTuple
 
 import pytest
 from azure.core.pipeline.transport import HttpTransport
@@ -30,7 +31,9 @@ from tests.contract.scripted_storage import STORED, Answer, ScriptedStorage
 from tests.senders import OnLoopSender, sender_of
 from tests.serving import serving
 
-MESSAGE = Received(text="one", receipt=Receipt("1", "r"))
+CLOCK = FakeClock()
+LATER = START + timedelta(hours=1)
+MESSAGE = Queue.WAITING, Received(text="one", receipt=Receipt("1", "r"))
 ORDERS = Table.TOPICS, "topic", "orders"
 
 
@@ -70,9 +73,18 @@ def account_at(port: int) -> StorageClients:
     return StorageClients({"": f"AccountName=acc;AccountKey=a2V5;{urls}"})
 
 
-Work = Callable[[StorageClients], object]
-
 HOUR = timedelta(hours=1)
+
+
+class Work(NamedTuple):
+    """A request, and how often it is tried while storage hangs: 2 where that does no harm."""
+
+    verb: str
+    tries_while_it_hangs: int
+    act: Callable[[StorageClients], object]
+
+    def __call__(self, account: StorageClients) -> None:
+        self.act(account)
 
 
 def put_message(account: StorageClients) -> None:
@@ -81,27 +93,40 @@ def put_message(account: StorageClients) -> None:
 
 
 def payloads(account: StorageClients) -> StoragePayloads:
-    return StoragePayloads(account, FakeClock())
+    return StoragePayloads(account, CLOCK)
 
 
-WORK: dict[str, Work] = {
-    "put message": put_message,
-    "hide message": lambda account: StorageQueues(account).hide(Queue.WAITING, MESSAGE, HOUR),
-    "delete message": lambda account: StorageQueues(account).delete(Queue.WAITING, MESSAGE),
-    "read queue": lambda account: StorageQueues(account).receive(Queue.WAITING, HOUR),
-    "read table": lambda account: StorageResources(account).list(Table.TOPICS, "topic"),
-    "insert row": lambda account: StorageResources(account).put(*ORDERS, {}, None),
-    "replace row": lambda account: StorageResources(account).put(*ORDERS, {}, "etag"),
-    "delete row": lambda account: StorageResources(account).delete(*ORDERS),
-    "write payload": lambda account: payloads(account).write("publish-1", START, ["a"]),
-    "read payload": lambda account: payloads(account).read("2026020912/publish-1"),
-    "delete payloads": lambda account: payloads(account).delete_expired(START, START + HOUR),
-    "write dead letter": lambda account: StorageDeadLetters(account).write(DEAD, "a.json", b"[]"),
-    "read dead letter": lambda account: StorageDeadLetters(account).read(DEAD, "a.json", 100),
-    "find dead letter": lambda account: StorageDeadLetters(account).find(DEAD, "a.json"),
-    "write attempt": lambda account: StorageAttempts(account, FakeClock()).write([a_record()]),
-    "write count": lambda account: StorageMetrics(account, FakeClock()).write([a_minute({})]),
+def letters(account: StorageClients) -> StorageDeadLetters:
+    return StorageDeadLetters(account)
+
+
+def attempts(account: StorageClients) -> StorageAttempts:
+    return StorageAttempts(account, CLOCK)
+
+
+def counts(account: StorageClients) -> StorageMetrics:
+    return StorageMetrics(account, CLOCK)
+
+
+WORK = {
+    "put message": Work("POST", 2, put_message),
+    "hide message": Work("PUT", 1, lambda acc: StorageQueues(acc).hide(*MESSAGE, HOUR)),
+    "delete message": Work("DELETE", 1, lambda acc: StorageQueues(acc).delete(*MESSAGE)),
+    "read queue": Work("GET", 1, lambda acc: StorageQueues(acc).receive(Queue.WAITING, HOUR)),
+    "read table": Work("GET", 1, lambda acc: StorageResources(acc).list(Table.TOPICS, "topic")),
+    "insert row": Work("POST", 1, lambda acc: StorageResources(acc).put(*ORDERS, {}, None)),
+    "replace row": Work("PUT", 1, lambda acc: StorageResources(acc).put(*ORDERS, {}, "etag")),
+    "delete row": Work("DELETE", 1, lambda acc: StorageResources(acc).delete(*ORDERS)),
+    "write payload": Work("PUT", 2, lambda acc: payloads(acc).write("publish-1", START, ["a"])),
+    "read payload": Work("GET", 2, lambda acc: payloads(acc).read("2026020912/publish-1")),
+    "delete payloads": Work("POST", 2, lambda acc: payloads(acc).delete_expired(START, LATER)),
+    "write dead letter": Work("PUT", 2, lambda acc: letters(acc).write(DEAD, "a.json", b"[]")),
+    "read dead letter": Work("GET", 2, lambda acc: letters(acc).read(DEAD, "a.json", 100)),
+    "find dead letter": Work("HEAD", 2, lambda acc: letters(acc).find(DEAD, "a.json")),
+    "write attempt": Work("PUT", 1, lambda acc: attempts(acc).write([a_record()])),
+    "write count": Work("PUT", 1, lambda acc: counts(acc).write([a_minute({})])),
 }
+of_every_kind = pytest.mark.parametrize("work", WORK.values(), ids=WORK)
 EVERYTHING = [
     *("read queue", "read table", "write payload", "read payload"),
     *("write dead letter", "read dead letter", "write attempt"),
@@ -173,8 +198,8 @@ def test_a_message_that_somebody_else_has_is_left_to_them(
 ) -> None:
     storage.script = [answer]
 
-    queues.delete(Queue.WAITING, MESSAGE)
-    queues.hide(Queue.WAITING, MESSAGE, timedelta(seconds=1))
+    queues.delete(*MESSAGE)
+    queues.hide(*MESSAGE, timedelta(seconds=1))
 
     assert len(storage.requests) == 2
 
@@ -193,34 +218,10 @@ def test_a_queue_that_another_process_makes_first_is_used(
     assert [request.split()[0] for request in storage.requests] == ["POST", "PUT", "POST"]
 
 
-@pytest.mark.parametrize(
-    ("act", "verb"),
-    [
-        ("put message", "POST"),
-        ("read queue", "GET"),
-        ("hide message", "PUT"),
-        ("delete message", "DELETE"),
-        ("insert row", "POST"),
-        ("read table", "GET"),
-        ("replace row", "PUT"),
-        ("delete row", "DELETE"),
-        ("write attempt", "PUT"),
-        ("write count", "PUT"),
-        ("delete payloads", "POST"),
-        ("read payload", "GET"),
-        ("write payload", "PUT"),
-        ("find dead letter", "HEAD"),
-        ("write dead letter", "PUT"),
-        ("read dead letter", "GET"),
-    ],
-)
+@of_every_kind
 @pytest.mark.parametrize("status", [429, 503, 0], ids=["throttled", "busy", "closed"])
 def test_a_request_is_tried_three_times_however_long_storage_asks_to_wait(
-    storage: ScriptedStorage,
-    slept: list[float],
-    act: str,
-    verb: str,
-    status: int,
+    storage: ScriptedStorage, slept: list[float], work: Work, status: int
 ) -> None:
     """Publishers waited as long as the answer to a table request said."""
     busy = Answer(status, "ServerBusy", retry_after="60")
@@ -231,10 +232,10 @@ def test_a_request_is_tried_three_times_however_long_storage_asks_to_wait(
     )
 
     with pytest.raises(StorageUnavailable):
-        WORK[act](account_at(storage.server_port))
+        work(account_at(storage.server_port))
 
     tried = [each for each in storage.requests if "comp=list" not in each]
-    assert [each.split()[0] for each in tried] == [verb] * tries.TRIES
+    assert [each.split()[0] for each in tried] == [work.verb] * tries.TRIES
     assert sum(slept) < tries.LIMIT_SECONDS / 2
 
 
@@ -262,28 +263,12 @@ def test_a_payload_whose_answer_is_cut_off_is_stored(storage: ScriptedStorage) -
     assert len(storage.requests) == 1
 
 
-@pytest.mark.parametrize(
-    ("act", "tries"),
-    [
-        ("read queue", 1),
-        ("hide message", 1),
-        ("read table", 1),
-        ("write attempt", 1),
-        ("put message", 2),
-        ("write payload", 2),
-        ("read payload", 2),
-        ("write dead letter", 2),
-        ("read dead letter", 2),
-    ],
-)
+@of_every_kind
 def test_a_request_that_hangs_is_repeated_once_where_that_does_no_harm(
-    storage: ScriptedStorage,
-    act: str,
-    tries: int,
-    monkeypatch: pytest.MonkeyPatch,
+    storage: ScriptedStorage, work: Work, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The log of attempts has a limit of its own: nobody waits for it as long as for the others."""
-    is_log = act == "write attempt"
+    """Nobody waits for the logs of attempts and counts as long as for the others."""
+    is_log = work in (WORK["write attempt"], WORK["write count"])
     for module in (bounded_retry, message_put):
         monkeypatch.setattr(module, "READ_SECONDS", 300 if is_log else 0.3)
         monkeypatch.setattr(module, "LIMIT_SECONDS", 300)
@@ -292,10 +277,10 @@ def test_a_request_that_hangs_is_repeated_once_where_that_does_no_harm(
     storage.choose = lambda _: Answer(0) if go_on.wait(30) else Answer(500)
 
     with pytest.raises(StorageUnavailable):
-        WORK[act](account_at(storage.server_port))
+        work(account_at(storage.server_port))
 
     go_on.set()
-    assert len(storage.requests) == tries
+    assert len(storage.requests) == work.tries_while_it_hangs
 
 
 @pytest.mark.parametrize(
