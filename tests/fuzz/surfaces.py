@@ -7,7 +7,6 @@ Every request goes through the checks that hold for all of them.
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import azure.functions as func
 from azure.functions.http import HttpResponseConverter
 
-from pushgrid.testing.composition import Chance, InMemoryApp
+from pushgrid.testing.composition import InMemoryApp
 from pushgrid.testing.memory import ScriptedPusher
 from shared.adapters.functions_http import to_request, to_response
 from shared.adapters.resource_cache import ResourceCache
@@ -49,8 +48,7 @@ class Surfaces:
         clock, resources = self.api.clock, self.api.resources
         self.directory = ResourceCache(resources, cache_for=timedelta(0), clock=clock.monotonic)
         self.pusher = ScriptedPusher(clock)
-        chance = Chance(new_id=lambda: str(uuid.uuid4()), jitter=lambda: 0.0)
-        self.app = InMemoryApp(self.directory, self.pusher, chance, clock, resources)
+        self.app = InMemoryApp(self.directory, self.pusher, clock, resources)
         body = {"location": "westeurope", "properties": orders}
         self.api.json("PUT", ORDERS, body, status=201)
         self.api.json("PUT", SHOP, {"location": "westeurope"}, status=201)
