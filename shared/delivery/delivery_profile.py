@@ -31,7 +31,7 @@ class RetrySchedule:
         """Return the wait after attempt number *attempts*, and the name of its step."""
         beyond = attempts - len(self.steps)
         if self.tail is None and beyond > 0:
-            # The event waits for its expiry, which is checked when it is due (contract §3.3, 15).
+            # The event waits for its expiry, which is checked when it is due (contract §3.3).
             return time_to_live - age, "the schedule is exhausted; waiting for expiry"
         step = self.steps[attempts - 1] if beyond <= 0 else self.tail or timedelta()
         if not self.by_age:

@@ -2,7 +2,7 @@
 Lists the published editions of the delivery rules: a row each, every value with its source.
 
 Quotations are the editions' own words, in English. Where an edition contradicts itself, the row
-says which reading holds and why; the numbers in brackets are those of contract §3.3.
+says which reading holds; docs/delivery-profiles.md says why.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ _PAGE = '"Event Grid message delivery and retry"'
 _2017 = DeliveryProfile(
     name="2017",
     edition=f"{_PAGE}, 2017-08-11",  # 004_87a4ae9b1b416e30.txt
-    # "within 60 seconds of the first delivery attempt": of each attempt [16]
+    # "within 60 seconds of the first delivery attempt": of each attempt
     acknowledgement_timeout=60 * SECOND,
     # "200 OK, 202 Accepted"
     success_codes=frozenset({200, 202}),
-    # The list ends with 1 hour: the eighth attempt is the last, and waits for its expiry [15].
+    # The list ends with 1 hour: the eighth attempt is the last, and waits for its expiry.
     schedule=RetrySchedule(steps=_FIRST_STEPS, tail=None),
     # "expires all events that are not delivered within two hours"; no number of attempts is named.
     limits=Limits(time_to_live=(2 * HOUR, 2 * HOUR, 2 * HOUR), attempts=None),
@@ -84,7 +84,7 @@ _2017 = DeliveryProfile(
 
 # "Failure codes": the same rows for every endpoint.
 _2019_RULES = EndpointRules(
-    # "400 … dead-letter immediately if dead-letter is set up", 413 likewise [5]
+    # "400 … dead-letter immediately if dead-letter is set up", 413 likewise
     never_retried=frozenset({400, 413}),
     minimum_delay={
         400: 5 * MINUTE,
@@ -113,7 +113,7 @@ _2019 = DeliveryProfile(
     final_only_with_dead_letter=True,
     # "There is a five-minute delay between the last attempt …", "If the dead-letter location has
     # been unavailable for four hours, the event is dropped.": the defaults of every edition. That a
-    # missing container drops at once is said from 2023 on [8]; earlier editions don't say.
+    # missing container drops at once is said from 2023 on; earlier editions don't say.
     late_answers_for=_LATE,
     delayed_delivery=_DELAYED,
 )
@@ -126,8 +126,8 @@ _2020 = replace(
     # "…, 3 hours, 6 hours, every 12 hours up to 24 hours"
     schedule=RetrySchedule(steps=(*_FIRST_STEPS, 3 * HOUR, 6 * HOUR), tail=12 * HOUR),
     endpoints={
-        # "Webhook: 400, 413, 403, 404, 401"; the 5 minutes of 401 and 404 are for Azure resources
-        # [3]. Every one of them ends the event, not only 400 and 413 [4].
+        # "Webhook: 400, 413, 403, 404, 401"; the 5 minutes of 401 and 404 are for Azure resources.
+        # Every one of them ends the event, not only 400 and 413.
         EndpointType.WEBHOOK: EndpointRules(
             never_retried=frozenset({400, 401, 403, 404, 413}),
             minimum_delay=_MINIMUMS,
@@ -149,14 +149,14 @@ _2023 = replace(
     name="2023",
     edition=f"{_PAGE}, 2023-03-01",  # 003_06d8b71ec32a839d.txt
     endpoints={
-        # "Webhook: 400, 413, 401"; 403 by the table of failure codes, "Not retried" [1]. 404 is
-        # no longer listed: it is retried, after 5 minutes at least [2].
+        # "Webhook: 400, 413, 401"; 403 by the table of failure codes, "Not retried". 404 is
+        # no longer listed: it is retried, after 5 minutes at least.
         EndpointType.WEBHOOK: EndpointRules(
             never_retried=frozenset({400, 401, 403, 413}),
             minimum_delay=_MINIMUMS | {404: 5 * MINUTE},
             other_minimum_delay=10 * SECOND,
         ),
-        # "Azure Resources: 400, 413"; 403 as above [1].
+        # "Azure Resources: 400, 413"; 403 as above.
         EndpointType.AZURE: _2020.endpoints[EndpointType.AZURE],
     },
     probation=_PROBATION,
@@ -171,10 +171,10 @@ _LATEST = replace(
 
 _NS_RULES = EndpointRules(
     # "404 NotFound, 401 Unauthorized, 403 Forbidden, 400 BadRequest, 414 RequestUriTooLong"; 413 by
-    # the table of failure codes, "Not retried" [19]. 401 and 404 are final for webhooks [18].
+    # the table of failure codes, "Not retried". 401 and 404 are final for webhooks.
     never_retried=frozenset({400, 401, 403, 404, 413, 414}),
     # "TimeoutException, OperationCanceledException, SocketException": no answer is final, an answer
-    # of 408 is not [17]. "ArgumentException": of the event no request can be made.
+    # of 408 is not. "ArgumentException": of the event no request can be made.
     # "UnauthorizedAccessException": no token is given for the webhook.
     final_failures=frozenset(
         {
@@ -193,13 +193,13 @@ _NS = DeliveryProfile(
     acknowledgement_timeout=30 * SECOND,
     success_codes=_SUCCESS,
     # "(0 seconds, 10 seconds, 30 seconds, 1 minute, 5 minutes, 10 minutes, 15 minutes, 20
-    # minutes)": ages, the first attempt at 0 [20]; "continues to retry every 5 minutes". Jitter is
+    # minutes)": ages, the first attempt at 0; "continues to retry every 5 minutes". Jitter is
     # not stated: that of the other editions only spreads attempts, and never makes one early.
     schedule=RetrySchedule(
         steps=(10 * SECOND, 30 * SECOND, 1 * MINUTE, 5 * MINUTE), tail=5 * MINUTE, by_age=True
     ),
     # "an integer between 1 and 10. The default value is 10."; retention "PT1M" to "7 days", by
-    # default the longest. Another document's limit of a day [21] can't bind: the tenth attempt of a
+    # default the longest. Another document's limit of a day can't bind: the tenth attempt of a
     # webhook comes within an hour.
     limits=Limits(time_to_live=(7 * DAY, MINUTE, 7 * DAY), attempts=(10, 1, 10)),
     endpoints={
