@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from devhost.errors import BadFunctionError
 from devhost.functions.invoke import Invoker
@@ -28,7 +29,9 @@ from devhost.queue.listener import INVISIBILITY, QueueListener, Queues, poison_q
 from devhost.queue.storage import ReceivedMessage, RestQueue
 from devhost.settings import STORAGE
 from devhost.storage.account import AccountConnection, find_account
-from devhost.timer.listener import TimerListener, timer_datum
+
+if TYPE_CHECKING:
+    from devhost.timer.listener import TimerListener
 
 _STORAGE_THREADS = 16
 _HOST_ID_LENGTH = 32
@@ -119,13 +122,12 @@ class Triggers:
                 request = HostRequest(method="POST", path=url[1:], url=url, headers={}, query={})
                 await self._invoker.invoke(function, request.datum({}, text.encode()), None)
             case TimerTrigger():
+                from devhost.timer.listener import timer_datum
+
                 await self._invoker.invoke(function, timer_datum(None, past_due=False), None)
 
     def _add_endpoint(self, function: Function) -> str:
         endpoint = http_app.endpoint(function, self._plan.options.route_prefix)
-        for earlier in self.endpoints:
-            if earlier.hides(endpoint):
-                return f"never called: {earlier.function.metadata.name} has the same route"
         self.endpoints.append(endpoint)
         return f"http   {endpoint}"
 
@@ -153,7 +155,8 @@ class Triggers:
         return queue
 
     def _add_timer(self, function: Function, trigger: TimerTrigger) -> str:
-        # Slow to import, and an app without timers does not need it.
+        # Slow to import, and an app without timers does not need them.
+        from devhost.timer.listener import TimerListener
         from devhost.timer.storage import BlobLock, BlobStatus, HostBlobs
 
         account = self._account(STORAGE)
@@ -167,7 +170,6 @@ class Triggers:
                 statuses=BlobStatus(blobs, name),
                 lock=BlobLock(blobs, name, self._plan.options.lock),
                 invoke=self._invoker.invoke,
-                now=lambda: datetime.now().astimezone(),
             )
         )
         return f"timer  {trigger.schedule}"

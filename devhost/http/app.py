@@ -46,13 +46,6 @@ class HttpFunction:
         methods = ",".join(sorted(self.trigger.methods)) or "any method"
         return f"/{self.route.template}  [{methods}]"
 
-    def hides(self, later: HttpFunction) -> bool:
-        """Return whether this endpoint takes every request for *later*."""
-        mine, theirs = self.trigger.methods, later.trigger.methods
-        return self.route.template.lower() == later.route.template.lower() and (
-            not mine or bool(theirs and theirs <= mine)
-        )
-
 
 def endpoint(function: Function, prefix: str) -> HttpFunction:
     """

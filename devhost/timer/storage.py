@@ -14,8 +14,8 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
-from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from azure.core.exceptions import (
@@ -30,16 +30,46 @@ from azure.storage.blob import BlobClient, BlobServiceClient
 from devhost.host_json import LockOptions
 from devhost.storage.account import AccountConnection
 from devhost.storage.errors import StorageBusyError, StorageRefusedError
-from devhost.timer.listener import TimerStatus, status_json
 
 CONTAINER = "azure-webjobs-hosts"
 
-_NEVER = 1
+_NEVER = datetime(1, 1, 1)  # noqa: DTZ001 - as the real host stores it
 _TAKEN = 409
 # Storage rejects the request or its sender: a retry will not succeed.
 _REFUSED = (400, 401, 403)
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
+
+
+class TimerStatus(NamedTuple):
+    """A timer's state, kept between two runs of the host; None: never."""
+
+    last: datetime | None  # its last run on this schedule
+    next: datetime | None
+    last_updated: datetime
+
+
+def status_json(status: TimerStatus) -> dict[str, str]:
+    """Return *status* as the real host stores it and passes it to the function."""
+    last, due, updated = ((moment or _NEVER).isoformat() for moment in status)
+    return {"Last": last, "Next": due, "LastUpdated": updated}
+
+
+def _read_status(text: str) -> TimerStatus | None:
+    """Return a stored status, or None if it is malformed."""
+    try:
+        document = json.loads(text)
+        last, due, updated = map(
+            _moment, (document[name] for name in ("Last", "Next", "LastUpdated"))
+        )
+    except (ValueError, KeyError, TypeError):
+        return None
+    return TimerStatus(last, due, updated) if updated else None
+
+
+def _moment(text: str) -> datetime | None:
+    moment = datetime.fromisoformat(text)
+    return None if moment.year == _NEVER.year else moment.astimezone(UTC)
 
 
 class HostBlobs:
@@ -61,9 +91,8 @@ class HostBlobs:
 
     def blob(self, folder: str, name: str) -> BlobClient:
         """Return a client of one of this host's blobs."""
-        client: BlobClient = self._service.get_blob_client(
-            CONTAINER, f"{folder}/{self._host_id}/{name}"
-        )
+        path = f"{folder}/{self._host_id}/{name}"
+        client: BlobClient = self._service.get_blob_client(CONTAINER, path)
         return client
 
     async def run(self, step: Callable[[], _T]) -> _T:
@@ -115,18 +144,8 @@ class BlobStatus:
 
     def _read(self) -> TimerStatus | None:
         try:
-            text = self._blob.download_blob().readall()
+            return _read_status(self._blob.download_blob().readall())
         except ResourceNotFoundError:
-            return None
-        try:
-            document = json.loads(text)
-            updated = _moment(document["LastUpdated"])
-            if updated is None:
-                return None
-            return TimerStatus(
-                last=_moment(document["Last"]), next=_moment(document["Next"]), last_updated=updated
-            )
-        except (ValueError, KeyError, TypeError):
             return None
 
 
@@ -136,23 +155,19 @@ class BlobLock:
     def __init__(self, blobs: HostBlobs, function: str, options: LockOptions) -> None:
         self._blobs = blobs
         self._blob = blobs.blob("locks", f"Host.Functions.{function}.Listener")
-        self._options = options
+        self._period = options.period.total_seconds()
+        #: How long to wait before the next try.
+        self.recovery_interval: timedelta = options.recovery_polling_interval
         self._lease: Any = None
         self._renewal: asyncio.Task[None] | None = None
-        self._renewed_at = 0.0
-
-    @property
-    def recovery_interval(self) -> timedelta:
-        """How long to wait before the next try."""
-        return self._options.recovery_polling_interval
 
     async def acquire(self, lost: Callable[[], None]) -> bool:
         """Try to take the lease; *lost* is called if it expires."""
-        self._renewed_at = time.monotonic()
+        asked_at = time.monotonic()
         self._lease = await self._blobs.run(self._acquire)
         if self._lease is None:
             return False
-        self._renewal = asyncio.create_task(self._renew(lost))
+        self._renewal = asyncio.create_task(self._renew(asked_at, lost))
         return True
 
     async def release(self) -> None:
@@ -178,16 +193,15 @@ class BlobLock:
             raise
 
     def _take(self) -> object:
-        return self._blob.acquire_lease(lease_duration=int(self._options.period.total_seconds()))
+        return self._blob.acquire_lease(lease_duration=int(self._period))
 
-    async def _renew(self, lost: Callable[[], None]) -> None:
-        period = self._options.period.total_seconds()
+    async def _renew(self, renewed_at: float, lost: Callable[[], None]) -> None:
         while True:
-            await asyncio.sleep(period / 2)
+            await asyncio.sleep(self._period / 2)
             tried_at = time.monotonic()
             if await self._renew_once():
-                self._renewed_at = tried_at
-            elif time.monotonic() - self._renewed_at >= period:
+                renewed_at = tried_at
+            elif time.monotonic() - renewed_at >= self._period:
                 # It has expired, and another host may hold it by now.
                 self._lease = None
                 lost()
@@ -205,10 +219,3 @@ class BlobLock:
                     return True
             return False
         return True
-
-
-def _moment(text: str) -> datetime | None:
-    moment = datetime.fromisoformat(text)
-    if moment.year == _NEVER:
-        return None
-    return moment.astimezone()
