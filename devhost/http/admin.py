@@ -35,8 +35,7 @@ class Admin:
     """
     Answers the requests that are not for a function.
 
-    *run*: None starts no function by hand. *routes* are the lines that `/` lists; None: there is no
-    such page.
+    *run*: None starts no function by hand. *routes* are the lines that `/` lists.
     """
 
     def __init__(
@@ -44,11 +43,11 @@ class Admin:
         *,
         functions: Iterable[Function],
         run: RunByHand | None,
-        routes: Iterable[object] | None,
+        routes: Iterable[object],
     ) -> None:
         self._functions = {each.metadata.name.lower(): each for each in functions}
         self._run = run
-        self._home = HostResponse(status=204) if routes is None else _home(routes)
+        self._home = _home(routes)
         self._running: set[asyncio.Task[None]] = set()
 
     def answer(self, request: HostRequest, body: bytes) -> HostResponse | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import fcntl
 import os
 import socket
-import sys
 from collections.abc import Callable, Coroutine, Iterator
 from ipaddress import ip_address
 from pathlib import Path
@@ -40,8 +40,7 @@ def reserved_port(
     """
     # asyncio disables Nagle's algorithm only if the protocol is named; it costs 40 ms a response.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as taken:
-        if os.name == "posix":
-            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if is_shared:
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         try:
@@ -64,21 +63,19 @@ def sole_host(port: int, address: str) -> Iterator[None]:
     Raises:
         HostError: the port is in use.
     """
-    with contextlib.ExitStack() as stack:
-        if port and sys.platform != "win32":
-            import fcntl
-
-            name = f"devhost-{os.getuid()}-{address}-{port}.lock"
-            path, flags = Path(gettempdir(), name), os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW
-            try:
-                lock = os.open(path, flags, 0o600)
-            except OSError as fault:
-                raise HostError(f"{path}: {fault.strerror}") from fault
-            stack.callback(os.close, lock)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise HostError(_IN_USE.format(port)) from None
+    if not port:
+        yield
+        return
+    path = Path(gettempdir(), f"devhost-{os.getuid()}-{address}-{port}.lock")
+    try:
+        lock = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
+    except OSError as fault:
+        raise HostError(f"{path}: {fault.strerror}") from fault
+    with os.fdopen(lock):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise HostError(_IN_USE.format(port)) from None
         yield
 
 

@@ -55,7 +55,7 @@ def status_json(status: TimerStatus) -> dict[str, str]:
     return {"Last": last, "Next": due, "LastUpdated": updated}
 
 
-def _read_status(text: str) -> TimerStatus | None:
+def _read_status(text: str | bytes) -> TimerStatus | None:
     """Return a stored status, or None if it is malformed."""
     try:
         document = json.loads(text)

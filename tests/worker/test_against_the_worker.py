@@ -141,7 +141,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "recorder.py").write_text(RECORDER)
     for name, case in (CALLS | LOADING | ENDS).items():
         (root / name).mkdir()
-        for file, source in ({"__init__.py": case.source} | case.files).items():
+        document = json.dumps(_document(case))
+        sources = {"__init__.py": case.source, "function.json": document}
+        for file, source in (sources | case.files).items():
             (root / name / file).write_text(source)
     return root
 
@@ -166,10 +168,14 @@ def _question(root: Path, name: str, case: Case) -> dict[str, Any]:
     return {
         "root": str(root),
         "name": name,
-        "document": case.document | {"bindings": list(case.bindings)},
+        "document": _document(case),
         "data": case.data,
         "metadata": case.metadata,
     }
+
+
+def _document(case: Case) -> dict[str, Any]:
+    return case.document | {"bindings": list(case.bindings)}
 
 
 @pytest.mark.parametrize("name", ENDS)

@@ -94,10 +94,8 @@ def test_bindings_name_only_settings_and_queues_that_exist(folder):
 
 
 def test_every_function_is_read_without_a_fault():
-    found = metadata.scan(ROOT, EXAMPLE)
-
-    assert [each.name for each in found] == [folder.name for folder in FOLDERS]
-    assert [each for each in found if isinstance(each, metadata.BadFunction)] == []
+    assert metadata.folders(ROOT) == FOLDERS
+    assert all(metadata.read(folder, EXAMPLE) for folder in FOLDERS)
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=_name)
