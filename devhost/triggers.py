@@ -6,7 +6,6 @@ import functools
 import hashlib
 import os
 import platform
-import random
 import re
 import uuid
 from collections.abc import Mapping
@@ -25,7 +24,7 @@ from devhost.http import app as http_app
 from devhost.http.app import HttpFunction
 from devhost.http.request import HostRequest
 from devhost.queue import message as queue_message
-from devhost.queue.listener import INVISIBILITY, QueueListener, Queues, poison_queue_name
+from devhost.queue.listener import INVISIBILITY, QueueListener, poison_queue_name
 from devhost.queue.storage import ReceivedMessage, RestQueue
 from devhost.settings import STORAGE
 from devhost.storage.account import AccountConnection, find_account
@@ -136,14 +135,10 @@ class Triggers:
         poison = poison_queue_name(trigger.queue)
         listener = QueueListener(
             function=function,
-            queues=Queues(
-                source=self._queue(account, trigger.queue),
-                poison=self._queue(account, poison) if poison else None,
-                poison_sent=lambda: self.notify(poison or ""),
-            ),
+            source=self._queue(account, trigger.queue),
+            poison=self._queue(account, poison) if poison else None,
             options=self._plan.options.queues,
             invoke=self._invoker.invoke,
-            uniform=random.uniform,
             invisibility=self._plan.invisibility,
         )
         self.listeners.append(listener)

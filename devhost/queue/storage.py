@@ -67,14 +67,6 @@ class RestQueue:
         """Close the connections that are not in use."""
         self._connections.close()
 
-    async def exists(self) -> bool:
-        """Return whether the queue exists."""
-        try:
-            await self._run("GET", "", {"comp": "metadata"})
-        except QueueGoneError:
-            return False
-        return True
-
     async def receive(self, count: int, hidden: timedelta) -> list[ReceivedMessage]:
         """Receive up to *count* messages and hide them."""
         query = {"numofmessages": str(count), "visibilitytimeout": _seconds(hidden)}

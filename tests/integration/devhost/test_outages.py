@@ -13,48 +13,49 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from azure.storage.queue import QueueClient
 
 from devhost import azurite as azurite_module
-from devhost.azurite import running_azurite
+from devhost.azurite import Azurite, running_azurite
 from devhost.errors import HostError
-from tests.host.proxy import Proxy, proxy_to
+from testbed.storage_proxy import (
+    Attack,
+    Failure,
+    StorageProxy,
+    StorageRequest,
+    running_storage_proxy,
+)
 from tests.host.running import until
 from tests.integration.devhost.functions import HELLO, HTTP, QUEUE, TICK, TIMER, WORK
 
 _NOBODY = 65534
 
 
+def outage(_: StorageRequest) -> Attack:
+    return Attack(Failure.RESET)
+
+
 @pytest.fixture
-def proxies(azurite) -> Iterator[tuple[Proxy, Proxy, str]]:
-    """Proxies before blobs and queues, and the connection string that leads through them."""
-    blob, queue = (urlsplit(url).port or 0 for url in (azurite.blob_url, azurite.queue_url))
-    with proxy_to(blob) as blobs, proxy_to(queue) as queues:
-        connection = azurite.connection_string
-        for port, proxy in ((blob, blobs), (queue, queues)):
-            connection = connection.replace(f":{port}/", f":{proxy.port}/")
-        yield blobs, queues, connection
+def proxy(azurite: Azurite) -> Iterator[StorageProxy]:
+    with running_storage_proxy(azurite) as running:
+        yield running
 
 
-def test_a_host_that_starts_without_storage_finds_it_later(start, function, proxies, queue):
-    blobs, queues, connection = proxies
-    blobs.shut()
-    queues.shut()
+def test_a_host_that_starts_without_storage_finds_it_later(start, function, proxy, queue):
+    proxy.attack = outage
     function("good", HELLO, **HTTP)
     function("work", WORK, queueName=queue.queue_name, **QUEUE)
     function("clock", TICK, **TIMER)
 
-    host = start(AzureWebJobsStorage=connection)
+    host = start(AzureWebJobsStorage=proxy.azurite.connection_string)
 
     assert host.get("/good") == (200, b"hello")
     host.wait_for(f"queue {queue.queue_name}: storage is failing, retrying")
     host.wait_for("timer clock: storage is failing, retrying")
     queue.send_message("early")
-    blobs.open()
-    queues.open()
+    proxy.attack = None
     host.wait_for("out early")
     host.wait_for("clock  ok")
     host.assert_said("retrying", 2)
@@ -63,14 +64,13 @@ def test_a_host_that_starts_without_storage_finds_it_later(start, function, prox
 
 
 def test_an_outage_loses_no_message_and_leaves_the_timer_to_another_host(
-    start, function, proxies, queue, tmp_path, tmp_path_factory, azurite
+    start, function, proxy, queue, tmp_path, tmp_path_factory, azurite
 ):
     """
     Each trigger logs once that storage fails and once that it is back; meanwhile the host is idle.
 
     The timer's lease expires: it fires on another host then, and only there until that one ends.
     """
-    blobs, queues, connection = proxies
     function("clock", TICK, **TIMER)
     other_root = tmp_path_factory.mktemp("other") / "app"
     shutil.copytree(tmp_path, other_root)
@@ -81,7 +81,9 @@ def test_an_outage_loses_no_message_and_leaves_the_timer_to_another_host(
         "AzureFunctionsJobHost__singleton__listenerLockPeriod": "00:00:15",
         "AzureFunctionsJobHost__singleton__listenerLockRecoveryPollingInterval": "00:00:01",
     }
-    host = start("--invisibility", "10", AzureWebJobsStorage=connection, **lease)
+    host = start(
+        "--invisibility", "10", AzureWebJobsStorage=proxy.azurite.connection_string, **lease
+    )
     host.wait_for("clock  ok")
     storage = {"AzureWebJobsStorage": azurite.connection_string}
     other = start("--root", str(other_root), **storage, **lease)
@@ -93,8 +95,7 @@ def test_an_outage_loses_no_message_and_leaves_the_timer_to_another_host(
     other.assert_said("clock  ok", 0)
 
     known = len(host.lines)
-    blobs.shut()
-    queues.shut()
+    proxy.attack = outage
     (tmp_path / "gate").touch()
     queue.send_message("meanwhile")
     host.wait_for("will be received again")
@@ -103,8 +104,7 @@ def test_an_outage_loses_no_message_and_leaves_the_timer_to_another_host(
     assert host.get("/good") == (200, b"hello")
     other.wait_for("clock  ok")
     ticks, others = host.count("clock  ok"), other.count("clock  ok")
-    blobs.open()
-    queues.open()
+    proxy.attack = None
 
     host.wait_for("out meanwhile")
     until(lambda: host.count("out slow one") == 2)

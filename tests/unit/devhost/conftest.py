@@ -27,7 +27,7 @@ from devhost.functions.metadata import (
     Trigger,
 )
 from devhost.host_json import QueueOptions
-from devhost.queue.listener import QueueListener, Queues, poison_queue_name
+from devhost.queue.listener import QueueListener, poison_queue_name
 from devhost.queue.storage import ReceivedMessage
 from devhost.storage.errors import QueueGoneError, StaleReceiptError
 
@@ -115,10 +115,6 @@ class MemoryQueue:
     def times(self, call: str) -> list[float]:
         return [round(at, 3) for name, at in self.calls if name == call]
 
-    async def exists(self) -> bool:
-        await self._enter("exists")
-        return self.is_there
-
     async def receive(self, count: int, hidden: timedelta) -> list[ReceivedMessage]:
         await self._enter("receive")
         visible = [each for each in self.stored.values() if each.visible_at <= self.loop.time()]
@@ -145,7 +141,7 @@ class MemoryQueue:
         await asyncio.sleep(self.delays.get(call, 0))
         if self.faults.get(call):
             raise self.faults[call].pop(0)
-        if not self.is_there and not missing_is_fine and call != "exists":
+        if not self.is_there and not missing_is_fine:
             raise QueueGoneError
 
     def _current(self, message_id: str, pop_receipt: str) -> _Stored:
@@ -253,11 +249,8 @@ def a_listener(app, queue, poison, queue_function):
     def make(name="work", **options):
         return QueueListener(
             function=queue_function(queue=name),
-            queues=Queues(
-                source=queue,
-                poison=poison if poison_queue_name(name) else None,
-                poison_sent=lambda: None,
-            ),
+            source=queue,
+            poison=poison if poison_queue_name(name) else None,
             options=QueueOptions(**{"base64": False} | options),
             invoke=app.invoke,
             uniform=lambda low, high: (low + high) / 2,

@@ -122,7 +122,7 @@ def test_no_token_is_an_outage_and_not_the_end_of_the_host(fault):
         queue = RestQueue(account, "q", threads)
 
         with pytest.raises(StorageBusyError, match=f"no token: {fault.__name__}"):
-            asyncio.run(queue.exists())
+            asyncio.run(queue.receive(1, timedelta(seconds=1)))
 
 
 @pytest.mark.parametrize(
