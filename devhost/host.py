@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import os
 import signal
 import socket
@@ -13,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from devhost import log, settings
-from devhost.errors import BadFunctionError, HostError
+from devhost.errors import BadFunctionError, HostError, class_and_message
 from devhost.functions import loader, metadata
 from devhost.functions.host_module import HostModule
 from devhost.functions.invoke import Invoker, Report
@@ -54,9 +53,6 @@ class Host:
             threads=self._threads,
             timeout=plan.options.function_timeout,
             report=self._report,
-            shows=functools.cache(
-                functools.partial(log.shows_successes, levels=plan.options.log_levels)
-            ),
         )
         self._triggers = Triggers(plan, self._invoker)
         self._module = HostModule(self._triggers.notify)
@@ -201,9 +197,10 @@ class Host:
         start = f"{report.name:<{self._width}}"
         took = f"{report.milliseconds:.0f} ms  {short}"
         if report.fault is None:
-            self._console.line(f"{start}  ok  {took}")
+            if log.shows_successes(report.name, self._plan.options.log_levels):
+                self._console.line(f"{start}  ok  {took}")
             return
-        text = " ".join(report.text.split())
+        text = " ".join(class_and_message(report.fault).split())
         self._console.line(f"{start}  FAILED  {took}  {text}")
         if trace := app_traceback(report.fault):
             self._console.error(trace)

@@ -7,11 +7,10 @@ import hashlib
 import os
 import platform
 import re
-import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,8 +23,8 @@ from devhost.http import app as http_app
 from devhost.http.app import HttpFunction
 from devhost.http.request import HostRequest
 from devhost.queue import message as queue_message
-from devhost.queue.listener import INVISIBILITY, QueueListener, poison_queue_name
-from devhost.queue.storage import ReceivedMessage, RestQueue
+from devhost.queue.listener import QueueListener, poison_queue_name
+from devhost.queue.storage import RestQueue
 from devhost.settings import STORAGE
 from devhost.storage.account import AccountConnection, find_account
 
@@ -106,7 +105,7 @@ class Triggers:
 
     async def run_by_hand(self, function: Function, text: str) -> None:
         """
-        Call *function* with *text* as its input; no message is deleted or moved.
+        Call *function* with *text* as its input, for queues a body without id and times.
 
         Raises:
             InvocationError: it failed; the failure has been reported.
@@ -114,8 +113,7 @@ class Triggers:
         match function.metadata.trigger:
             case QueueTrigger(binary=binary):
                 body = queue_message.body_datum(text.encode(), binary=binary)
-                given = queue_message.metadata(_made_up_message(text), body)
-                await self._invoker.invoke(function, body, given)
+                await self._invoker.invoke(function, body, {})
             case HttpTrigger():
                 url = f"/admin/functions/{function.metadata.name}"
                 request = HostRequest(method="POST", path=url[1:], url=url, headers={}, query={})
@@ -152,35 +150,22 @@ class Triggers:
     def _add_timer(self, function: Function, trigger: TimerTrigger) -> str:
         # Slow to import, and an app without timers does not need them.
         from devhost.timer.listener import TimerListener
-        from devhost.timer.storage import BlobLock, BlobStatus, HostBlobs
+        from devhost.timer.storage import TimerStorage
 
         account = self._account(STORAGE)
         if not account.blob_url:
             raise BadFunctionError(f"setting {STORAGE} has no address of the blob service")
-        blobs = HostBlobs(account, _host_id(self._plan), self._threads)
-        name = function.metadata.name
+        name, lock = function.metadata.name, self._plan.options.lock
+        storage = TimerStorage(account, _host_id(self._plan), name, lock, self._threads)
         self.timers.append(
             TimerListener(
                 function=function,
-                statuses=BlobStatus(blobs, name),
-                lock=BlobLock(blobs, name, self._plan.options.lock),
+                storage=storage,
+                recovery=lock.recovery_polling_interval,
                 invoke=self._invoker.invoke,
             )
         )
         return f"timer  {trigger.schedule}"
-
-
-def _made_up_message(text: str) -> ReceivedMessage:
-    now = datetime.now(UTC)
-    return ReceivedMessage(
-        id=str(uuid.uuid4()),
-        pop_receipt="",
-        dequeue_count=1,
-        insertion_time=now,
-        expiration_time=now + timedelta(days=7),
-        next_visible_time=now + INVISIBILITY,
-        text=text,
-    )
 
 
 def _host_id(plan: Plan) -> str:

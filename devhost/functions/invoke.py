@@ -16,15 +16,14 @@ import types
 import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import NamedTuple
 
 import azure.functions as func
 from azure.functions.meta import Datum
 
 from devhost import log
-from devhost.errors import BrokenFunctionError, InvocationError, class_and_message
+from devhost.errors import BrokenFunctionError, InvocationError
 from devhost.functions.loader import Function
 
 # Not uuid4: it asks the system, and other threads run before the loop goes on. The app may seed
@@ -32,63 +31,20 @@ from devhost.functions.loader import Function
 _chance = random.Random()  # noqa: S311 - ids only
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(NamedTuple):
     """The result of one invocation."""
 
     name: str
     invocation_id: str
     milliseconds: float
-    #: None: it succeeded.
-    fault: BaseException | None
-
-    @property
-    def text(self) -> str:
-        """The fault's class and message, as the worker reports them."""
-        return class_and_message(self.fault)
-
-
-class _Context(func.Context):
-    """The argument of a function that declares `context`."""
-
-    def __init__(self, function: Function, invocation_id: str) -> None:
-        self._function = function
-        self._invocation_id = invocation_id
-
-    @property
-    def invocation_id(self) -> str:
-        return self._invocation_id
-
-    @property
-    def thread_local_storage(self) -> Any:
-        return _thread_local
-
-    @property
-    def function_name(self) -> str:
-        return self._function.metadata.name
-
-    @property
-    def function_directory(self) -> str:
-        return str(self._function.metadata.script.parent)
-
-    @property
-    def trace_context(self) -> Any:
-        return types.SimpleNamespace(trace_parent="", trace_state="", attributes={})
-
-    @property
-    def retry_context(self) -> Any:
-        return types.SimpleNamespace(retry_count=0, max_retry_count=0, rpc_exception=None)
+    fault: BaseException | None  # None: it succeeded
 
 
 _thread_local = threading.local()
 
 
 class Invoker:
-    """
-    Runs functions: `async def` on the loop, `def` on the app's threads.
-
-    *report* gets the failures, and the successes of the functions whose names *shows* allows.
-    """
+    """Runs functions: `async def` on the loop, `def` on the app's threads; *report*s each run."""
 
     def __init__(
         self,
@@ -96,10 +52,8 @@ class Invoker:
         threads: Executor,
         timeout: timedelta | None,
         report: Callable[[Report], None],
-        shows: Callable[[str], bool] = lambda _: True,
     ) -> None:
         self._threads = threads
-        self._shows = shows
         self._timeout = timeout.total_seconds() if timeout else None
         self._report = report
         self._registry = func.get_binding_registry()
@@ -133,15 +87,8 @@ class Invoker:
             raise InvocationError from raised
         finally:
             self.running -= 1
-            if fault is not None or self._shows(function.metadata.name):
-                self._report(
-                    Report(
-                        name=function.metadata.name,
-                        invocation_id=invocation_id,
-                        milliseconds=(time.perf_counter() - started) * 1000,
-                        fault=fault,
-                    )
-                )
+            milliseconds = (time.perf_counter() - started) * 1000
+            self._report(Report(function.metadata.name, invocation_id, milliseconds, fault))
 
     async def _run(
         self,
@@ -155,7 +102,7 @@ class Invoker:
         trigger = function.metadata.trigger
         arguments = {trigger.name: self._decode(function, data, trigger_metadata)}
         if function.wants_context:
-            arguments["context"] = _Context(function, invocation_id)
+            arguments["context"] = _context(function, invocation_id)
         token = log.running.set(function.metadata.name)
         try:
             if function.is_async:
@@ -195,6 +142,18 @@ class Invoker:
                 "it can be azure.functions.HttpResponse or str"
             ) from None
         return datum
+
+
+def _context(function: Function, invocation_id: str) -> types.SimpleNamespace:
+    """Return the argument of a function that declares `context`."""
+    return types.SimpleNamespace(
+        invocation_id=invocation_id,
+        thread_local_storage=_thread_local,
+        function_name=function.metadata.name,
+        function_directory=str(function.metadata.script.parent),
+        trace_context=types.SimpleNamespace(trace_parent="", trace_state="", attributes={}),
+        retry_context=types.SimpleNamespace(retry_count=0, max_retry_count=0, rpc_exception=None),
+    )
 
 
 def _is_cancelled() -> bool:

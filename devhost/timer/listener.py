@@ -24,7 +24,7 @@ from devhost.functions.loader import Function
 from devhost.functions.metadata import TimerTrigger
 from devhost.storage.errors import Outage, StorageBusyError, StorageRefusedError
 from devhost.timer import ncrontab
-from devhost.timer.storage import BlobLock, BlobStatus, TimerStatus, status_json
+from devhost.timer.storage import TimerStatus, TimerStorage, status_json
 
 Invoke = Callable[[Function, Datum, None], Awaitable[Datum | None]]
 
@@ -43,7 +43,7 @@ def utc_now() -> datetime:
 
 class TimerListener:
     """
-    Serves one timer function until it is stopped.
+    Serves one timer function until it is stopped; *recovery*: until a lease is tried for again.
 
     Raises:
         BadFunctionError: its schedule is malformed or never due.
@@ -53,8 +53,8 @@ class TimerListener:
         self,
         *,
         function: Function,
-        statuses: BlobStatus,
-        lock: BlobLock,
+        storage: TimerStorage,
+        recovery: timedelta,
         invoke: Invoke,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
@@ -69,9 +69,10 @@ class TimerListener:
         self._function = function
         self._name = f"timer {function.metadata.name}"
         self._run_on_startup = trigger.run_on_startup
-        is_monitored = trigger.use_monitor and not self._schedule.fires_more_than_once_a_minute
-        self._statuses = statuses if is_monitored else None
-        self._lock = lock
+        often = self._schedule.fires_more_than_once_a_minute
+        self._keeps_status = trigger.use_monitor and not often
+        self._storage = storage
+        self._recovery = recovery
         self._invoke = invoke
         self._now = now
         self._halted = asyncio.Event()
@@ -94,16 +95,16 @@ class TimerListener:
             try:
                 await self._fire_until_halted()
             finally:
-                await self._lock.release()
+                await self._storage.release()
             if not self._stopping:
                 _log.warning("%s: lost its lease, trying to take it again", self._name)
                 self._halted.clear()
 
     async def _acquire(self) -> bool:
         while not self._stopping:
-            if await self._retry(lambda: self._lock.acquire(self._halted.set)):
+            if await self._retry(lambda: self._storage.acquire(self._halted.set)):
                 return True
-            await self._sleep(self._lock.recovery_interval)
+            await self._sleep(self._recovery)
         return False
 
     async def _fire_until_halted(self) -> None:
@@ -118,9 +119,9 @@ class TimerListener:
                 status = await self._fire(due, status, past_due=False)
 
     async def _read_status(self, now: datetime) -> TimerStatus | None:
-        if self._statuses is None:
+        if not self._keeps_status:
             return None
-        known = await self._retry(self._statuses.read)
+        known = await self._retry(self._storage.read)
         if self._halted.is_set():
             # The read may have been given up; the stored status stays for the next host.
             return None
@@ -138,9 +139,9 @@ class TimerListener:
         return await self._write(TimerStatus(at, self._schedule.next_after(at), at))
 
     async def _write(self, status: TimerStatus) -> TimerStatus | None:
-        if (statuses := self._statuses) is None:
+        if not self._keeps_status:
             return None
-        await self._retry(lambda: statuses.write(status))
+        await self._retry(lambda: self._storage.write(status))
         return status
 
     async def _next_due(self) -> datetime | None:

@@ -59,7 +59,7 @@ async def _invoke(function: loader.Function, case: dict[str, Any]) -> dict[str, 
         }
     return {
         "recorded": wire.take_recorded(),
-        "fault": None if reports[0].fault is None else reports[0].text,
+        "fault": None if reports[0].fault is None else class_and_message(reports[0].fault),
         "returned": returned,
     }
 

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 import urllib.request
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection
@@ -19,7 +18,6 @@ from azure.storage.queue import QueueClient
 
 from devhost.process import running_host
 from tests.host.running import PATIENCE, until
-from tests.host.storage import Storage
 from tests.integration.devhost.functions import HELLO, HTTP, QUEUE, TICK, TIMER, WAIT, WORK
 
 LENGTH = "def main(req): return str(len(req.get_body()))"
@@ -237,32 +235,17 @@ def test_disabled_functions_run_only_by_hand(start, function, azurite, queue):
     host.wait_for("out by hand")
 
 
-def test_a_schedule_is_in_the_settings_time_zone(start, function, azurite):
-    """A full hour in India is half past in UTC, all year."""
-    function("clock", TICK, **(TIMER | {"schedule": "0 0 * * * *"}))
-    host_id = f"zone{uuid.uuid4().hex[:8]}"
-    storage = Storage(azurite)
-
-    start(
-        AzureWebJobsStorage=azurite.connection_string,
-        AzureFunctionsWebHost__hostid=host_id,
-        TZ="IST-5:30",
-    )
-
-    status = until(lambda: storage.timer_status(host_id, "clock"))
-    storage.close()
-    assert status["Next"].endswith(":00:00+05:30")
-
-
 def test_settings_reach_the_functions_before_they_are_imported(start, function, tmp_path):
     source = "import os\nSEEN = f\"{os.environ['A']} {os.environ['B']} {os.environ['C']}\"\n"
     function("web", source + "def main(req): return SEEN", **HTTP)
     values = '{"Values": {"A": "file", "B": "file", "C": "file"}}'
     (tmp_path / "local.settings.json").write_text(values)
 
-    host = start("--env", "C=given", B="environment", C="environment")
+    quiet = {"AzureFunctionsJobHost__logging__logLevel__Function": "Warning"}
+    host = start("--env", "C=given", B="environment", C="environment", **quiet)
 
     assert host.get("/web") == (200, b"file environment given")
+    host.assert_said("  ok  ", 0)
     host.assert_said("WARNING setting B: the environment overrides local.settings.json", 1)
     host.assert_said("WARNING setting", 1)
 

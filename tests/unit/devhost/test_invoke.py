@@ -1,7 +1,6 @@
 """One invocation: threads, faults and time limits. tests/worker has inputs and outputs."""
 
 import asyncio
-import contextlib
 import contextvars
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -154,26 +153,3 @@ def test_the_time_that_it_took_is_reported(call, http_function, reports, monkeyp
 
     assert reports[0].milliseconds == 250
     assert len(reports[0].invocation_id) == 36
-
-
-@pytest.mark.parametrize(("is_shown", "reported"), [(True, ["web", "bad"]), (False, ["bad"])])
-def test_only_failures_are_reported_where_nobody_reads_of_successes(
-    http_function, reports, *, is_shown, reported
-):
-    async def main(_req):
-        return ""
-
-    async def bad(_req):
-        raise ValueError
-
-    async def scene(invoker: Invoker) -> None:
-        await invoker.invoke(http_function(main), REQUEST, None)
-        with contextlib.suppress(InvocationError):
-            await invoker.invoke(http_function(bad, name="bad"), REQUEST, None)
-
-    with ThreadPoolExecutor(1) as threads:
-        shows = {"web": is_shown, "bad": False}.__getitem__
-        invoker = Invoker(threads=threads, timeout=None, report=reports.append, shows=shows)
-        asyncio.run(scene(invoker))
-
-    assert [each.name for each in reports] == reported

@@ -12,13 +12,14 @@ from devhost.timer.listener import TimerListener
 from devhost.timer.storage import TimerStatus
 
 
-class Statuses:
-    """The status blob."""
+class Storage:
+    """A status, and a lease that is free."""
 
     def __init__(self) -> None:
         self.known: TimerStatus | None = None
         self.writes: list[TimerStatus] = []
         self.faults: list[Exception] = []
+        self.released = False
 
     async def read(self):
         if self.faults:
@@ -29,13 +30,6 @@ class Statuses:
         self.known = status
         self.writes.append(status)
 
-
-class Lock:
-    """A lease that is free."""
-
-    def __init__(self) -> None:
-        self.released = False
-
     async def acquire(self, _lost):
         return True
 
@@ -44,13 +38,8 @@ class Lock:
 
 
 @pytest.fixture
-def statuses():
-    return Statuses()
-
-
-@pytest.fixture
-def lock():
-    return Lock()
+def storage():
+    return Storage()
 
 
 @pytest.fixture
@@ -59,7 +48,7 @@ def runs():
 
 
 @pytest.fixture
-def tick(loop, run, timer_function, *, statuses, lock, runs):
+def tick(loop, run, timer_function, *, storage, runs):
     """Run a timer for *seconds*; each run takes *takes* seconds."""
 
     def go(schedule, seconds, *, takes=0.0, fails=False, clock=loop.now, **trigger):
@@ -71,8 +60,8 @@ def tick(loop, run, timer_function, *, statuses, lock, runs):
 
         timer = TimerListener(
             function=timer_function(schedule=schedule, **trigger),
-            statuses=statuses,
-            lock=lock,
+            storage=storage,
+            recovery=timedelta(minutes=1),
             invoke=invoke,
             now=clock,
         )
@@ -90,11 +79,11 @@ def tick(loop, run, timer_function, *, statuses, lock, runs):
     return go
 
 
-def test_a_rare_timer_remembers_each_run(tick, statuses, runs, loop):
+def test_a_rare_timer_remembers_each_run(tick, storage, runs, loop):
     start = loop.now()
 
     assert tick("0 * * * * *", 130) == [60, 120]
-    assert statuses.known == TimerStatus(
+    assert storage.known == TimerStatus(
         last=start + timedelta(minutes=2),
         next=start + timedelta(minutes=3),
         last_updated=start + timedelta(minutes=2),
@@ -103,9 +92,9 @@ def test_a_rare_timer_remembers_each_run(tick, statuses, runs, loop):
     assert runs[1][1]["ScheduleStatus"]["Last"] == "2026-11-21T12:01:00+00:00"
 
 
-def test_nothing_is_past_due_when_monitoring_is_off(tick, statuses, loop):
+def test_nothing_is_past_due_when_monitoring_is_off(tick, storage, loop):
     last = loop.now() - timedelta(minutes=5)
-    statuses.known = TimerStatus(last=last, next=last + timedelta(minutes=1), last_updated=last)
+    storage.known = TimerStatus(last=last, next=last + timedelta(minutes=1), last_updated=last)
 
     assert tick("0 * * * * *", 70, use_monitor=False) == [60]
 
@@ -134,17 +123,17 @@ def test_a_clock_that_is_set_back_stops_no_schedule(tick, loop):
     assert tick("0 * * * * *", 250, clock=clock) == [60, 120, 180, 240]
 
 
-def test_a_status_that_was_not_read_in_time_is_not_overwritten(tick, statuses, lock, loop):
+def test_a_status_that_was_not_read_in_time_is_not_overwritten(tick, storage, loop):
     """Stopped during an outage, the host leaves the status for the next one."""
     last = loop.now() - timedelta(minutes=5)
     due = TimerStatus(last=last, next=last + timedelta(minutes=1), last_updated=last)
-    statuses.known = due
-    statuses.faults = [StorageBusyError("connection refused")]
+    storage.known = due
+    storage.faults = [StorageBusyError("connection refused")]
 
     assert tick("0 * * * * *", 1) == []
-    assert statuses.known == due
-    assert statuses.writes == []
-    assert lock.released
+    assert storage.known == due
+    assert storage.writes == []
+    assert storage.released
 
 
 @pytest.mark.parametrize(
