@@ -51,13 +51,7 @@ DIFFERENCES = {
     ),
     "returns_none": (_NO_OUTPUT, f"TypeError: an http output cannot be a NoneType; {_ONLY}"),
     "returns_bytes": (_NO_OUTPUT, f"TypeError: an http output cannot be a bytes; {_ONLY}"),
-    "returns_dict": (_NO_OUTPUT, f"TypeError: an http output cannot be a dict; {_ONLY}"),
-    "returns_int": (_NO_OUTPUT, f"TypeError: an http output cannot be a int; {_ONLY}"),
     "generator": (_NO_OUTPUT, f"TypeError: an http output cannot be a generator; {_ONLY}"),
-    "async_generator": (
-        _NO_OUTPUT,
-        f"TypeError: an http output cannot be a async_generator; {_ONLY}",
-    ),
     "cookie_max_age": (
         "TypeError: Cannot parse value abc of 'cookie.maxAge' to float.",
         "ValueError: could not convert string to float: 'abc'",
@@ -82,11 +76,6 @@ DIFFERENCES = {
         "ModuleNotFoundError: No module named 'nothing_here'. Cannot find module. Please check",
         "ModuleNotFoundError: No module named 'nothing_here'",
     ),
-    "import_wrong_name": (
-        "ImportError: cannot import name 'nothing_here' from 'json'",
-        "ImportError: cannot import name 'nothing_here' from 'json'",
-    ),
-    # This host finds these when it reads function.json, before the worker's part.
     "inout": (
         'FunctionLoadError: cannot load the inout function: "inout" bindings are not supported',
         "the trigger's direction must be in",

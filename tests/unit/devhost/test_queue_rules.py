@@ -208,7 +208,7 @@ def test_full_polls_after_a_put_follow_each_other_at_once(listen, queue, app):
     assert app.times == [10.5] * 10
 
 
-def test_a_message_that_arrives_while_the_host_stops_is_finished(run, queue, app, a_listener):
+def test_a_message_that_arrives_while_the_host_stops_is_finished(loop, queue, app, a_listener):
     """Storage answers a request that was sent before the stop, and the function takes a while."""
     queue.put("late")
     queue.delays["receive"], app.seconds = 5, 3
@@ -220,6 +220,6 @@ def test_a_message_that_arrives_while_the_host_stops_is_finished(run, queue, app
         listener.stop()
         await finish([running], [listener.drain])
 
-    run(scene())
+    loop.run(scene())
 
     assert queue.texts == []

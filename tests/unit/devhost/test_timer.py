@@ -10,6 +10,7 @@ from devhost.errors import BadFunctionError, InvocationError
 from devhost.storage.errors import StorageBusyError
 from devhost.timer.listener import TimerListener
 from devhost.timer.storage import TimerStatus
+from tests.unit.devhost.conftest import seconds_of
 
 
 class Storage:
@@ -48,12 +49,12 @@ def runs():
 
 
 @pytest.fixture
-def tick(loop, run, timer_function, *, storage, runs):
+def tick(clock, loop, timer_function, *, storage, runs):
     """Run a timer for *seconds*; each run takes *takes* seconds."""
 
-    def go(schedule, seconds, *, takes=0.0, fails=False, clock=loop.now, **trigger):
+    def go(schedule, seconds, *, takes=0.0, fails=False, now=clock.now, **trigger):
         async def invoke(_function, data, _metadata):
-            runs.append((loop.now(), json.loads(data.value)))
+            runs.append((clock.now(), json.loads(data.value)))
             await asyncio.sleep(takes)
             if fails:
                 raise InvocationError
@@ -63,7 +64,7 @@ def tick(loop, run, timer_function, *, storage, runs):
             storage=storage,
             recovery=timedelta(minutes=1),
             invoke=invoke,
-            now=clock,
+            now=now,
         )
 
         async def scene() -> None:
@@ -72,15 +73,15 @@ def tick(loop, run, timer_function, *, storage, runs):
             timer.stop()
             await running
 
-        run(scene())
+        loop.run(scene())
         return [(at - began).total_seconds() for at, _ in runs]
 
-    began = loop.now()
+    began = clock.now()
     return go
 
 
-def test_a_rare_timer_remembers_each_run(tick, storage, runs, loop):
-    start = loop.now()
+def test_a_rare_timer_remembers_each_run(tick, storage, runs, clock):
+    start = clock.now()
 
     assert tick("0 * * * * *", 130) == [60, 120]
     assert storage.known == TimerStatus(
@@ -92,8 +93,8 @@ def test_a_rare_timer_remembers_each_run(tick, storage, runs, loop):
     assert runs[1][1]["ScheduleStatus"]["Last"] == "2026-11-21T12:01:00+00:00"
 
 
-def test_nothing_is_past_due_when_monitoring_is_off(tick, storage, loop):
-    last = loop.now() - timedelta(minutes=5)
+def test_nothing_is_past_due_when_monitoring_is_off(tick, storage, clock):
+    last = clock.now() - timedelta(minutes=5)
     storage.known = TimerStatus(last=last, next=last + timedelta(minutes=1), last_updated=last)
 
     assert tick("0 * * * * *", 70, use_monitor=False) == [60]
@@ -103,29 +104,29 @@ def test_a_failure_does_not_end_the_schedule(tick):
     assert tick("*/2 * * * * *", 5, fails=True) == [2, 4]
 
 
-def test_a_clock_that_is_set_is_noticed_within_half_a_minute(tick, loop):
+def test_a_clock_that_is_set_is_noticed_within_half_a_minute(tick, clock):
     """So is a machine that slept: no wait is longer without a look at the clock."""
 
-    def clock():
-        return loop.now() + timedelta(minutes=58 if loop.seconds > 100 else 0)
+    def now():
+        return clock.now() + timedelta(minutes=58 if seconds_of(clock) > 100 else 0)
 
-    (at,) = tick("0 0 * * * *", 200, clock=clock)
+    (at,) = tick("0 0 * * * *", 200, now=now)
 
     assert 120 <= at <= 150
 
 
-def test_a_clock_that_is_set_back_stops_no_schedule(tick, loop):
+def test_a_clock_that_is_set_back_stops_no_schedule(tick, clock):
     """A timer of every minute was silent for six hours."""
 
-    def clock():
-        return loop.now() - timedelta(hours=6 if loop.seconds > 70 else 0)
+    def now():
+        return clock.now() - timedelta(hours=6 if seconds_of(clock) > 70 else 0)
 
-    assert tick("0 * * * * *", 250, clock=clock) == [60, 120, 180, 240]
+    assert tick("0 * * * * *", 250, now=now) == [60, 120, 180, 240]
 
 
-def test_a_status_that_was_not_read_in_time_is_not_overwritten(tick, storage, loop):
+def test_a_status_that_was_not_read_in_time_is_not_overwritten(tick, storage, clock):
     """Stopped during an outage, the host leaves the status for the next one."""
-    last = loop.now() - timedelta(minutes=5)
+    last = clock.now() - timedelta(minutes=5)
     due = TimerStatus(last=last, next=last + timedelta(minutes=1), last_updated=last)
     storage.known = due
     storage.faults = [StorageBusyError("connection refused")]
