@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import resource
 import socket
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import pytest
-
 from devhost.azurite import KEY
 from tests.host.page import same_page
-from tests.host.running import PATIENCE, trouble_with_the_command
+from tests.host.running import PATIENCE
 from tests.integration.devhost.functions import HELLO, HTTP, QUEUE, TICK, TIMER, WORK
 
 DEMANDING = "raise ValueError('a setting is missing')\ndef main(req): ..."
@@ -144,22 +141,6 @@ def test_something_else_at_the_address_of_storage(start, function):
         assert host.stop() == 0
     host.assert_no_traceback()
     host.assert_said("retrying", 2)
-
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        (f"{sys.executable} {{root}} {{port}}", None),
-        ("func {rot} {port}", "cannot be parsed: KeyError: 'rot'"),
-        ("no-such-host {root} {port}", "there is no such command"),
-        (f"{sys.executable} {{root}}", "has no {port}"),
-    ],
-    ids=["good", "name", "command", "port"],
-)
-def test_a_faulty_host_cmd_is_named(command, words):
-    trouble = trouble_with_the_command(command)
-
-    assert trouble is words is None or words in str(trouble)
 
 
 def test_more_connections_than_descriptors_are_no_flood_of_lines(start, function):

@@ -1,40 +1,13 @@
-"""The lines that are printed, and a reader that goes away."""
+"""The lines that are printed; tests/integration has a reader that goes away."""
 
 import io
 import logging
-import re
 
 import pytest
 
 from devhost import log
 
 pytestmark = pytest.mark.usefixtures("untouched_logging")
-
-
-class ClosedPipe(io.StringIO):
-    """A pipe whose reader has gone."""
-
-    def write(self, _text):
-        raise BrokenPipeError
-
-    def fileno(self):
-        raise OSError
-
-
-def test_lines_carry_the_time_of_day():
-    out = io.StringIO()
-
-    log.LineOutput(out, io.StringIO()).line("hello")
-
-    assert re.fullmatch(r"\d\d:\d\d:\d\d\.\d\d\d hello\n", out.getvalue())
-
-
-def test_a_reader_who_goes_away_does_not_end_the_host():
-    console = log.LineOutput(ClosedPipe(), ClosedPipe())
-
-    console.line("one")
-    console.line("two")
-    console.error("three")
 
 
 def test_the_apps_log_becomes_lines_at_host_jsons_levels():
