@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -14,7 +15,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devhost.errors import BadFunctionError
+from azure.functions.meta import Datum
+
+from devhost.errors import BadFunctionError, InvocationError
 from devhost.functions.invoke import Invoker
 from devhost.functions.loader import Function
 from devhost.functions.metadata import HttpTrigger, QueueTrigger, TimerTrigger
@@ -104,24 +107,22 @@ class Triggers:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def run_by_hand(self, function: Function, text: str) -> None:
-        """
-        Call *function* with *text* as its input, for queues a body without id and times.
-
-        Raises:
-            InvocationError: it failed; the failure has been reported.
-        """
+        """Call *function* with *text* as its input, for queues a body without id and times."""
+        metadata: dict[str, Datum] | None = None
         match function.metadata.trigger:
             case QueueTrigger(binary=binary):
-                body = queue_message.body_datum(text.encode(), binary=binary)
-                await self._invoker.invoke(function, body, {})
+                datum, metadata = queue_message.body_datum(text.encode(), binary=binary), {}
             case HttpTrigger():
                 url = f"/admin/functions/{function.metadata.name}"
                 request = HostRequest(method="POST", path=url[1:], url=url, headers={}, query={})
-                await self._invoker.invoke(function, request.datum({}, text.encode()), None)
+                datum = request.datum({}, text.encode())
             case TimerTrigger():
                 from devhost.timer.listener import timer_datum
 
-                await self._invoker.invoke(function, timer_datum(None, past_due=False), None)
+                datum = timer_datum(None, past_due=False)
+        # A failure has been reported, and the client has its answer.
+        with contextlib.suppress(InvocationError):
+            await self._invoker.invoke(function, datum, metadata)
 
     def _add_endpoint(self, function: Function) -> str:
         endpoint = http_app.endpoint(function, self._plan.options.route_prefix)

@@ -27,29 +27,17 @@ class _Field(NamedTuple):
     name: str
     low: int
     high: int
-    names: tuple[str, ...] = ()  # of its values; the first three letters do
+    names: tuple[str, ...] = ()  # of its values
 
 
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _FIELDS = (
     _Field("second", 0, 59),
     _Field("minute", 0, 59),
     _Field("hour", 0, 23),
     _Field("day", 1, 31),
-    _Field(
-        "month",
-        1,
-        12,
-        (
-            *("january", "february", "march", "april", "may", "june"),
-            *("july", "august", "september", "october", "november", "december"),
-        ),
-    ),
-    _Field(
-        "day of week",
-        0,
-        6,
-        ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"),
-    ),
+    _Field("month", 1, 12, _MONTHS),
+    _Field("day of week", 0, 6, ("sun", "mon", "tue", "wed", "thu", "fri", "sat")),
 )
 
 
@@ -131,16 +119,14 @@ def _values(text: str, field: _Field) -> list[int]:
 
 
 def _number(text: str, field: _Field) -> int:
-    values = range(field.low, field.high + 1)
-    if text.isdecimal() and int(text) in values:
+    if text in field.names:
+        return field.low + field.names.index(text)
+    if text.isdecimal() and field.low <= int(text) <= field.high:
         return int(text)
-    for name, value in zip(field.names, values, strict=False):
-        if text in (name, name[:3]):
-            return value
     raise _fault(field)
 
 
 def _fault(field: _Field) -> ScheduleError:
     """Return what to raise about a field, which is not quoted: a setting may hold it."""
-    names = f", or {field.names[0][:3]} to {field.names[-1][:3]}" if field.names else ""
+    names = f", or {field.names[0]} to {field.names[-1]}" if field.names else ""
     return ScheduleError(f"{field.name} is not from {field.low} to {field.high}{names}")

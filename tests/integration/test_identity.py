@@ -186,5 +186,5 @@ def test_a_storage_that_nobody_vouches_for_gets_no_token(
 
     assert isinstance(cause, ServiceRequestError)
     assert "CERTIFICATE_VERIFY_FAILED" in str(cause)
-    with pytest.raises(StorageBusyError, match="TLS failed"):
+    with pytest.raises(StorageBusyError, match="SSLCertVerificationError"):
         is_there_for_the_host(storage.settings)
