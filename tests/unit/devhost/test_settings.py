@@ -11,16 +11,6 @@ from devhost import host_json, settings
 from devhost.errors import BadFunctionError, HostError
 
 
-def test_command_line_over_environment_over_file():
-    environ = {"A": "environment", "B": "environment"}
-    local = {"A": "file", "B": "file", "C": "file"}
-
-    lost = settings.overlay(environ, local, {"A": "command line"})
-
-    assert environ == {"A": "command line", "B": "environment", "C": "file"}
-    assert lost == ("B",)
-
-
 def test_local_settings(tmp_path):
     document = {
         "IsEncrypted": False,
@@ -99,19 +89,6 @@ def test_host_json_says(read):
     assert options.route_prefix == ""
     assert options.function_timeout is None
     assert options.log_levels == {"default": logging.WARNING, "azure.core": logging.ERROR}
-
-
-def test_the_environment_wins_over_host_json(read):
-    options = read(
-        {"extensions": {"queues": {"batchSize": 4}}},
-        AzureFunctionsJobHost__extensions__queues__batchSize="8",
-        AzureFunctionsJobHost__extensions__queues__VisibilityTimeout="00:00:05",
-        azurefunctionsjobhost__functionTimeout="00:00:02",
-    )
-
-    assert options.queues.batch_size == 8
-    assert options.queues.visibility_timeout == timedelta(seconds=5)
-    assert options.function_timeout == timedelta(seconds=2)
 
 
 @pytest.mark.parametrize(
