@@ -175,9 +175,7 @@ set_up_node() {
       || { tail -n 5 "$log" >&2; stop "$missing, and PyPI has no Node for this machine:" \
         "install it with npm (https://nodejs.org; Debian, Ubuntu: apt install nodejs npm)."; }
   fi
-  # Older ones refuse to start with an option that they don't know.
-  options="${NODE_OPTIONS:+$NODE_OPTIONS }--use-system-ca"
-  if NODE_OPTIONS=$options node -e 0 2>/dev/null; then export NODE_OPTIONS="$options"; fi
+  export NODE_USE_SYSTEM_CA=1 # read by Node 22.19, 24.6 and newer
 }
 
 set_up_azurite() { # PART: run or develop

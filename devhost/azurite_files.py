@@ -98,7 +98,12 @@ def _node_folder(cache: Path) -> Path:
 
 def _is_new_enough(program: str) -> bool:
     test = f"process.exit(parseInt(process.versions.node) < {OLDEST_NODE} ? 1 : 0)"
-    return _succeeds([program, "-e", test])
+    try:
+        return not subprocess.run(
+            [program, "-e", test], capture_output=True, check=False
+        ).returncode
+    except OSError:
+        return False
 
 
 def _fetch_node(cache: Path) -> _Node:
@@ -118,22 +123,7 @@ def _fetch_azurite(target: Path, node: _Node) -> None:
         total = sum(not each.get("dev") for path, each in _packages().items() if path)
         quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-progress", "--loglevel=http"]
         command = [*node.npm, "ci", "--omit=dev", *quiet]
-        _run("npm", command, folder, total, _trusting_the_system(node.program))
-
-
-def _trusting_the_system(node: str) -> dict[str, str]:
-    """Have Node trust the certificates that the system trusts; older ones refuse the option."""
-    options = f"{os.environ.get('NODE_OPTIONS', '')} --use-system-ca".strip()
-    environ = {**os.environ, "NODE_OPTIONS": options}
-    return environ if _succeeds([node, "-e", "0"], environ) else dict(os.environ)
-
-
-def _succeeds(command: Sequence[str], environ: dict[str, str] | None = None) -> bool:
-    try:
-        done = subprocess.run(command, capture_output=True, env=environ, check=False)
-    except OSError:
-        return False
-    return done.returncode == 0
+        _run("npm", command, folder, total)
 
 
 @contextlib.contextmanager
@@ -167,13 +157,7 @@ def _new_folder(target: Path, what: str, version: str) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(
-    name: str,
-    command: Sequence[str],
-    folder: Path,
-    total: int,
-    environ: dict[str, str] | None = None,
-) -> None:
+def _run(name: str, command: Sequence[str], folder: Path, total: int) -> None:
     """Run *command*, of *name*, in *folder*, and show how many of *total* packages it fetched."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -185,7 +169,7 @@ def _run(
         with subprocess.Popen(
             command,
             cwd=folder,
-            env=environ,
+            env={**os.environ, "NODE_USE_SYSTEM_CA": "1"},  # read by Node 22.19, 24.6 and newer
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

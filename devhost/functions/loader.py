@@ -74,8 +74,6 @@ def load(metadata: FunctionMetadata) -> Function:
     except FunctionLoadError as fault:
         text = f"cannot load the {metadata.name} function: {fault}"
         return _broken(metadata, FunctionLoadError(text))
-    except NameError as fault:
-        return _broken(metadata, fault)
     # Ctrl-C during the import.
     except KeyboardInterrupt:
         raise
