@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,8 +29,6 @@ from testbed.storage_proxy import (
 )
 from tests.host.running import until
 from tests.integration.devhost.functions import HELLO, HTTP, QUEUE, TICK, TIMER, WORK
-
-_NOBODY = 65534
 
 
 def outage(_: StorageRequest) -> Attack:
@@ -188,22 +186,15 @@ def test_only_one_keeps_its_storage_in_a_folder(tmp_path, monkeypatch):
         pass
 
 
-def test_a_folder_that_its_owner_may_not_enter_names_the_fix():
-    user = os.geteuid()
-    with tempfile.TemporaryDirectory() as folder:  # tmp_path lies in a folder of this user's own
-        Path(folder).chmod(0o600)
-        if user == 0:  # whom permissions do not hold up
-            os.chown(folder, _NOBODY, -1)
-            os.seteuid(_NOBODY)
-        try:
-            with (
-                pytest.raises(HostError, match=f"run chmod 700 {folder}"),
-                running_azurite(folder=Path(folder)),
-            ):
-                pass
-        finally:
-            os.seteuid(user)
-            Path(folder).chmod(0o700)
+def test_a_folder_that_may_not_be_entered_names_the_fix(tmp_path, monkeypatch):
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "mkdir", refuse)  # whoever runs the test: root may enter all
+
+    fix = f"Permission denied: choose a folder of your own, or run chmod 700 {tmp_path}"
+    with pytest.raises(HostError, match=fix), running_azurite(folder=tmp_path):
+        pass
 
 
 @pytest.mark.parametrize(
