@@ -140,7 +140,7 @@ class Host:
             )
         ]
         for each in servers:
-            await each.started()
+            await each.is_up.wait()
         self._started.plain(f"ready {server.scheme}://{reachable(taken.getsockname())}")
         # None of the tasks ends before it is stopped, unless it fails.
         stopped = asyncio.create_task(self._stop.wait())

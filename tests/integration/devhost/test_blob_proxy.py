@@ -75,7 +75,7 @@ def proxy(azurite: Azurite) -> Iterator[Proxy]:
             server = HttpServer(BlobProxy(account, told), taken, drain_seconds=10)
             servers.append(server)
             serving = asyncio.create_task(server.serve())
-            await server.started()
+            await server.is_up.wait()
             is_up.set()
             await serving
 

@@ -8,10 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import azure.identity
 import pytest
-from azure.core.exceptions import ClientAuthenticationError
-from azure.identity import CredentialUnavailableError
 
 from devhost.errors import BadFunctionError
 from devhost.queue.storage import RestQueue
@@ -89,37 +86,17 @@ def test_missing_or_unreadable(environ, words):
     assert str(raised.value) == words
 
 
-def test_a_section_says_where_storage_is_and_who_we_are():
+def test_a_section_says_where_storage_is():
     section = {"S__queueServiceUri": "https://q.example/", "S__blobServiceUri": "https://b.example"}
-    managed = section | {"s__CREDENTIAL": "managedidentity", "S:clientId": "id"}
 
-    account = storage_account.find_account("S", managed)
+    account = storage_account.find_account("S", section)
     named = storage_account.find_account("S", section | {"S__accountName": "acc"})
     single = storage_account.find_account("S", {"S__serviceUri": "https://q.example"})
 
     assert (account.queue_url, account.blob_url) == ("https://q.example", "https://b.example")
-    assert type(account.credential) is azure.identity.ManagedIdentityCredential
     assert named.queue_url == "https://acc.queue.core.windows.net"
     assert named.blob_url == "https://acc.blob.core.windows.net"
-    assert type(named.credential) is azure.identity.DefaultAzureCredential
     assert single.queue_url == "https://q.example"
-
-
-@pytest.mark.parametrize("fault", [ClientAuthenticationError, CredentialUnavailableError])
-def test_no_token_is_an_outage_and_not_the_end_of_the_host(fault):
-    class Nobody:
-        def get_token(self, *_):
-            raise fault("says who")
-
-    url = "https://127.0.0.1:1/a"
-    account = storage_account.AccountConnection(
-        name="a", queue_url=url, blob_url=url, credential=Nobody()
-    )
-    with ThreadPoolExecutor(1) as threads:
-        queue = RestQueue(account, "q", threads)
-
-        with pytest.raises(StorageBusyError, match=f"no token: {fault.__name__}"):
-            asyncio.run(queue.receive(1, timedelta(seconds=1)))
 
 
 @pytest.mark.parametrize(
