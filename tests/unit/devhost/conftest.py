@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import inspect
 import itertools
 import logging
@@ -152,16 +151,15 @@ def poison(clock: FakeClock) -> MemoryQueue:
     return MemoryQueue(clock, is_there=False)
 
 
-def _maker(trigger_of: Callable[..., Trigger], function: str) -> Callable[..., Function]:
+def _maker(trigger: Trigger, function: str) -> Callable[..., Function]:
     """Return a maker of functions with that trigger; its keywords are members of the trigger."""
 
     def make(call: Any = None, *, name: str = function, **members: Any) -> Function:
-        trigger = trigger_of(**members)
         metadata = FunctionMetadata(
             name=name,
             script=Path(name, "__init__.py"),
             entry_point="main",
-            trigger=trigger,
+            trigger=replace(trigger, **members),
             returns_http=isinstance(trigger, HttpTrigger),
             disabled=False,
         )
@@ -171,26 +169,14 @@ def _maker(trigger_of: Callable[..., Trigger], function: str) -> Callable[..., F
 
 
 @pytest.fixture
-def queue_function() -> Callable[..., Function]:
-    trigger_of = functools.partial(
-        QueueTrigger, name="_message", queue="work", connection="S", binary=False
-    )
-    return _maker(trigger_of, "work")
-
-
-@pytest.fixture
 def http_function() -> Callable[..., Function]:
-    return _maker(
-        functools.partial(HttpTrigger, name="_req", route=None, methods=frozenset()), "web"
-    )
+    return _maker(HttpTrigger(name="_req", route=None, methods=frozenset()), "web")
 
 
 @pytest.fixture
 def timer_function() -> Callable[..., Function]:
-    trigger_of = functools.partial(
-        TimerTrigger, name="tick", run_on_startup=False, use_monitor=True
-    )
-    return _maker(trigger_of, "work")
+    trigger = TimerTrigger(name="tick", schedule="", run_on_startup=False, use_monitor=True)
+    return _maker(trigger, "work")
 
 
 class App:
@@ -219,12 +205,14 @@ def app(clock):
 
 
 @pytest.fixture
-def a_listener(app, queue, poison, queue_function):
+def a_listener(app, queue, poison):
     """Return a listener, which does not run yet."""
+    trigger = QueueTrigger(name="_message", queue="work", connection="S", binary=False)
+    function = _maker(trigger, "work")
 
     def make(name="work", **options):
         return QueueListener(
-            function=queue_function(queue=name),
+            function=function(queue=name),
             source=queue,
             poison=poison if poison_queue_name(name) else None,
             options=QueueOptions(**{"base64": False} | options),
