@@ -63,6 +63,7 @@ def test_who_is_killed_is_missed_by_nobody(host, queue):
         host.wait_for(f"out after {number}")
     assert {line.split()[-1] for line in host.lines if "ticks in" in line} == {str(clock)}
     host.assert_said("ready ", 1)
+    host.assert_said("storage is failing", 0)  # another has the timer's lease: no outage
     host.assert_said("queue  ", 1)  # the list of functions
     assert host.stop(signal.SIGTERM) == 0
     assert not any(map(is_running, second))
