@@ -190,8 +190,8 @@ def _plan(
         raise HostError(f"there is no folder {root}")
     local = settings.read_local_settings(root)
     given = dict(options.env)
-    # Faults of host.json are reported before Azurite is started.
-    host_json.read_host_json(root, os.environ | given)
+    # Before Azurite is started: it may be faulty.
+    read = host_json.read_host_json(root, {**local.values, **os.environ, **given})
     ports = (options.port, local.port, _DEFAULT_PORT)
     port = next(each for each in ports if each is not None)
     if options.azurite:
@@ -208,7 +208,6 @@ def _plan(
     if not options.host.is_loopback:
         said.line(f"WARNING listening on {options.host}: other machines can send requests")
     os.environ["AZURE_FUNCTIONS_ENVIRONMENT"] = "Development"
-    read = host_json.read_host_json(root, os.environ)
     log.configure(console, read.log_levels)
     return Plan(
         root=root,
