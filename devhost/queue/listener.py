@@ -99,7 +99,6 @@ class QueueListener:
         self.queue = trigger.queue
         self._function = function
         self._trigger = trigger
-        self._is_poison_queue = trigger.queue.endswith(_POISON)
         self._source, self._poison = source, poison
         self._options = options
         self._invoke = invoke
@@ -198,7 +197,7 @@ class QueueListener:
 
     async def _handle(self, message: ReceivedMessage, lease: QueueLease) -> None:
         limit = self._options.max_dequeue_count
-        if message.dequeue_count > limit and not self._is_poison_queue:
+        if message.dequeue_count > limit and self._poison is not None:
             await self._move_to_poison(message, lease)
             return
         try:
