@@ -17,6 +17,16 @@ from devhost.storage.errors import StorageBusyError, StorageRefusedError
 MINUTE = 60.0
 
 
+def test_a_message_moves_to_poison_at_once_after_its_last_call(listen, queue, poison, app):
+    queue.put("bad")
+    app.fails = True
+
+    listen(30, max_dequeue_count=5, visibility_timeout=timedelta(seconds=1))
+
+    assert len(app.calls) == 5
+    assert poison.times("send") == app.times[-1:]
+
+
 def test_a_failed_message_is_in_the_poison_queue_before_it_is_deleted(listen, queue, poison, app):
     """A host that ends between the two leaves a duplicate instead of losing the message."""
     queue.put("bad")
