@@ -28,7 +28,7 @@ from devhost.functions.loader import Function
 
 # Not uuid4: it asks the system, and other threads run before the loop goes on. The app may seed
 # Python's own generator.
-_chance = random.Random()  # noqa: S311 - ids only
+_random = random.Random()  # noqa: S311 - ids only
 
 
 class Report(NamedTuple):
@@ -70,7 +70,7 @@ class Invoker:
             InvocationError: it failed; the failure has been reported.
         """
         started = time.perf_counter()
-        invocation_id = str(uuid.UUID(int=_chance.getrandbits(128), version=4))
+        invocation_id = str(uuid.UUID(int=_random.getrandbits(128), version=4))
         fault: BaseException | None = None
         self.running += 1
         try:
