@@ -162,7 +162,7 @@ def _run(name: str, command: Sequence[str], folder: Path, total: int) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    said: list[str] = []
+    printed: list[str] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task("packages", total=total)
@@ -176,12 +176,12 @@ def _run(name: str, command: Sequence[str], folder: Path, total: int) -> None:
             errors="replace",
         ) as process:
             for line in process.stdout or ():
-                said.append(line.rstrip())
+                printed.append(line.rstrip())
                 progress.advance(task, bool(_PACKAGE_FETCHED.search(line)))
                 if retry := _RETRY.search(line):
                     progress.update(task, description=f"packages ({retry[0]}: trying again)")
     if process.returncode:
-        errors = [line for line in said if _ERROR.match(line)][:_SHOWN] or said[-_SHOWN:]
+        errors = [line for line in printed if _ERROR.match(line)][:_SHOWN] or printed[-_SHOWN:]
         raise HostError("\n  ".join([f"{name} failed, and nothing was kept:", *errors]))
 
 

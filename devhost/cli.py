@@ -182,7 +182,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 def _plan(
     options: argparse.Namespace, console: log.LineOutput, stack: contextlib.ExitStack
 ) -> Plan:
-    said = console if options.worker is None else log.LineOutput(io.StringIO())  # once, for all
+    notes = console if options.worker is None else log.LineOutput(io.StringIO())  # once, for all
     if options.blob_events and options.workers > 1:
         raise HostError("--blob-events needs one process: leave --workers out")
     root = options.root.resolve()
@@ -202,11 +202,11 @@ def _plan(
         azurite = stack.enter_context(running_azurite())
         console.plain(f"storage {azurite.connection_string}")
         given[settings.STORAGE] = azurite.connection_string
-    certificate = _certificate(said) if options.tls else None
+    certificate = _certificate(notes) if options.tls else None
     for name in settings.overlay(os.environ, local.values, given):
-        said.line(f"WARNING setting {name}: the environment overrides {settings.FILE}")
+        notes.line(f"WARNING setting {name}: the environment overrides {settings.FILE}")
     if not options.host.is_loopback:
-        said.line(f"WARNING listening on {options.host}: other machines can send requests")
+        notes.line(f"WARNING listening on {options.host}: other machines can send requests")
     os.environ["AZURE_FUNCTIONS_ENVIRONMENT"] = "Development"
     log.configure(console, read.log_levels)
     return Plan(

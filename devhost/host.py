@@ -187,7 +187,7 @@ class Host:
             os._exit(_FORCED)
         self._stop.set()
         if self._plan.shares_port:
-            return  # It is said once for all.
+            return  # The parent prints it once.
         count = self._invoker.running
         what = "1 invocation" if count == 1 else f"{count} invocations"
         self._console.line(f"Stopping ({what} running); press Ctrl-C again to force")
