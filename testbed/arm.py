@@ -91,6 +91,10 @@ class Arm:
         """Pause, resume or release a subscription."""
         self._call("POST", f"/topics/{topic}/eventSubscriptions/{name}/{action}")
 
+    def holds(self) -> list[dict[str, Any]]:
+        """Return the subscriptions that are paused or held."""
+        return list(self._call("GET", "/holds")["value"])
+
     def replay(self, **chosen: Any) -> str:
         """Start a replay of dead letters; return its id."""
         return str(self._call("POST", "/replays", chosen)["id"])
