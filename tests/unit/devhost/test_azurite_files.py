@@ -138,7 +138,10 @@ def test_a_fetch_that_fails_leaves_nothing_and_is_repeated(machine: Machine) -> 
     assert azurite_files.node_and_azurite()[1].exists()
 
 
-def test_of_two_processes_one_fetches_and_the_other_waits(machine: Machine) -> None:
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_of_two_processes_one_fetches_and_the_other_waits(
+    machine: Machine, *, is_killed: bool
+) -> None:
     """Killed, the first leaves nothing that counts, and the other fetches."""
     held = machine.let_npm("hold")
     first = machine.other_process()
@@ -146,14 +149,16 @@ def test_of_two_processes_one_fetches_and_the_other_waits(machine: Machine) -> N
     second = machine.other_process()
     assert second.stderr
     assert "waiting for another process" in second.stderr.readline()
-    assert len(machine.calls()) == 1
 
-    first.kill()
-    first.communicate()
+    if is_killed:
+        first.kill()
+        first.wait()
     held.unlink()
+    first.communicate()
 
     assert second.communicate()[0] == f"{machine.cache / 'azurite-3.0.0' / SCRIPT}\n"
     assert machine.left() == {"azurite-3.0.0"}
+    assert len(machine.calls()) == 1 + is_killed
 
 
 @pytest.mark.parametrize("lack", ["node", "new node", "npm"])
