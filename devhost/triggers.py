@@ -81,7 +81,9 @@ class Triggers:
         trigger = function.metadata.trigger
         match trigger:
             case HttpTrigger():
-                return self._add_endpoint(function)
+                endpoint = http_app.endpoint(function, self._plan.options.route_prefix)
+                self.endpoints.append(endpoint)
+                return f"http   {endpoint}"
             case QueueTrigger():
                 return self._add_listener(function, trigger)
             case TimerTrigger():
@@ -123,11 +125,6 @@ class Triggers:
         # A failure has been reported, and the client has its answer.
         with contextlib.suppress(InvocationError):
             await self._invoker.invoke(function, datum, metadata)
-
-    def _add_endpoint(self, function: Function) -> str:
-        endpoint = http_app.endpoint(function, self._plan.options.route_prefix)
-        self.endpoints.append(endpoint)
-        return f"http   {endpoint}"
 
     def _add_listener(self, function: Function, trigger: QueueTrigger) -> str:
         account = self._account(trigger.connection)

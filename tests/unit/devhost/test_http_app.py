@@ -3,7 +3,7 @@
 import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import azure.functions as func
@@ -16,18 +16,10 @@ from devhost.http.admin import Admin
 from devhost.http.app import HttpApp
 
 
-class Answer:
-    """A response as the client gets it."""
-
-    def __init__(self, messages: Any) -> None:
-        start, body = messages
-        self.status = start["status"]
-        self.headers = [(name.decode(), value.decode()) for name, value in start["headers"]]
-        self.body = body["body"]
-
-    @property
-    def triple(self):
-        return self.status, dict(self.headers), self.body
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
 
 
 @pytest.fixture
@@ -43,7 +35,7 @@ def ask():
 
         async def scene(threads: ThreadPoolExecutor) -> Answer:
             invoker = Invoker(threads=threads, timeout=None, report=lambda _: None)
-            endpoints = [http_app.endpoint(each, options.get("prefix", "")) for each in functions]
+            endpoints = [http_app.endpoint(each, "") for each in functions]
             starts = options.get("starts", True)
             admin = Admin(functions=functions, run=by_hand if starts else None, routes=endpoints)
             app = HttpApp(
@@ -76,7 +68,9 @@ def ask():
 
             await app(scope, receive, send)
             await admin.drain()
-            return Answer(sent)
+            start, sent_body = sent
+            named = {name.decode(): value.decode() for name, value in start["headers"]}
+            return Answer(start["status"], named, sent_body["body"])
 
         with ThreadPoolExecutor(1) as threads:
             return asyncio.run(scene(threads))
@@ -116,7 +110,7 @@ def test_what_the_host_serves_itself_is_refused(http_function, route, prefix):
 def test_a_response_that_cannot_be_sent_is_a_failure(ask, http_function, caplog, changes):
     function = http_function(lambda _req: func.HttpResponse("x", **changes))
 
-    assert ask([function], "/web").triple == (500, {"content-length": "0"}, b"")
+    assert ask([function], "/web") == (500, {"content-length": "0"}, b"")
     assert "web returned a response that cannot" in caplog.messages[0]
 
 
@@ -125,7 +119,7 @@ def test_length_and_space_around_a_header_are_the_hosts(ask, http_function):
     function = http_function(lambda _req: func.HttpResponse("x", headers=headers))
 
     sent = {"Content-Type": "a/b", "X-A": "1", "content-length": "1"}
-    assert ask([function], "/web").triple == (200, sent, b"x")
+    assert ask([function], "/web") == (200, sent, b"x")
 
 
 def test_the_hosts_own_pages(ask, echo):
@@ -133,7 +127,7 @@ def test_the_hosts_own_pages(ask, echo):
 
     page = ask(functions, "/")
 
-    assert (page.status, dict(page.headers)["content-type"]) == (200, "text/html")
+    assert (page.status, page.headers["content-type"]) == (200, "text/html")
     assert "\n/a&lt;b/{id}  [GET,PUT]\n/{*all}  [any method]\n" in page.body.decode()
     assert json.loads(ask(functions, "/admin/host/status").body)["state"] == "Running"
     assert ask(functions, "/admin/other").status == 404
