@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,6 +12,7 @@ import certifi
 import pytest
 from cryptography import x509
 
+from devhost import certificate_files
 from devhost.certificate_files import CertificateFiles, local_certificate
 from devhost.errors import HostError
 
@@ -50,10 +52,21 @@ def test_it_is_not_valid_for_longer_than_clients_accept(folder: Path) -> None:
     assert server.not_valid_after_utc - server.not_valid_before_utc < timedelta(days=825)
 
 
-def test_hosts_that_start_together_serve_the_same(folder: Path) -> None:
-    with ThreadPoolExecutor(8) as hosts:
-        made = list(hosts.map(lambda _: texts(local_certificate(folder, NOW)), range(8)))
+def test_hosts_that_start_together_serve_the_same(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    issue, issued = certificate_files._issued, []
 
+    def slowly(now: datetime) -> str:
+        issued.append(now)
+        time.sleep(0.1)  # so that all are there before the first is stored
+        return issue(now)
+
+    monkeypatch.setattr(certificate_files, "_issued", slowly)
+    with ThreadPoolExecutor(4) as hosts:
+        made = list(hosts.map(lambda _: texts(local_certificate(folder, NOW)), range(4)))
+
+    assert len(issued) == 1
     assert all(each == made[0] for each in made)
 
 
