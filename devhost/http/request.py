@@ -96,8 +96,6 @@ async def read_body(
     """
     length = headers.get("content-length", "")
     if not length.isdecimal():
-        if "transfer-encoding" in headers:
-            await _drain(receive)
         return b""
     if int(length) > limit:
         await _drain(receive)
