@@ -13,17 +13,17 @@ pytestmark = pytest.mark.usefixtures("untouched_logging")
 def test_the_apps_log_becomes_lines_at_host_jsons_levels():
     out, err = io.StringIO(), io.StringIO()
     log.configure(
-        log.LineOutput(out, err), {"default": logging.INFO, "azure.core": logging.WARNING}
+        log.LineOutput(out, err), {"default": logging.WARNING, "azure.core": logging.ERROR}
     )
 
-    logging.getLogger("app").info("seen")
-    logging.getLogger("app").debug("hidden")
-    logging.getLogger("azure.core.x").info("hidden")
-    logging.getLogger("azure.functions.x").warning("hidden")
+    logging.getLogger("app").warning("seen")
+    logging.getLogger("app").info("hidden")
+    logging.getLogger("azure.core.x").warning("hidden")
+    logging.getLogger("azure.functions.x").error("hidden")
     logging.getLogger("app").error("failed", exc_info=ValueError("boom"))
 
     assert [line[13:] for line in out.getvalue().splitlines()] == [
-        "INFO    app  seen",
+        "WARNING app  seen",
         "ERROR   app  failed",
     ]
     assert err.getvalue().endswith("ValueError: boom\n")
