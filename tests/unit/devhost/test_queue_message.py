@@ -31,9 +31,10 @@ def seen(body: bytes) -> func.QueueMessage:
 
 def test_a_json_body_takes_the_place_of_the_metadata():
     """As in the real host: case-insensitive, and not by arrays or nulls."""
-    message = seen(b'{"ID": "mine", "dequeueCount": 7, "popreceipt": null, "x": [1]}')
+    message = seen(b'{"ID": "mine", "dequeueCount": 7, "popreceipt": null, "insertionTime": [1]}')
 
     assert (message.id, message.dequeue_count, message.pop_receipt) == ("mine", 7, "the receipt")
+    assert message.insertion_time == MESSAGE.insertion_time
 
 
 @pytest.mark.parametrize(
