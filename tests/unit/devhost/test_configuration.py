@@ -70,16 +70,6 @@ def test_the_schemas_do_find_faults(schema, change):
         _validate(schema, good | change)
 
 
-def test_no_folder_mixes_the_programming_models():
-    """A `function_app.py` or a `FunctionApp` beside function.json is an error of the tools."""
-    assert FOLDERS
-    for folder in (ROOT, *FOLDERS):
-        assert not (folder / "function_app.py").exists()
-    for folder in FOLDERS:
-        for script in folder.glob("*.py"):
-            assert not re.search(r"\b(FunctionApp|Blueprint)\b", script.read_text())
-
-
 @pytest.mark.parametrize("folder", FOLDERS, ids=_name)
 def test_bindings_name_only_settings_and_queues_that_exist(folder):
     for binding in _bindings(folder):
