@@ -182,9 +182,7 @@ def _check_output(binding: Mapping[str, object], trigger: Trigger) -> None:
 
 
 def _script(folder: Path, document: Mapping[str, object]) -> Path:
-    scripts = list(folder.glob("*.py"))
-    default = scripts[0].name if len(scripts) == 1 else "__init__.py"
-    script = folder / (_text(document, "scriptFile") or default)
+    script = folder / (_text(document, "scriptFile") or "__init__.py")
     if not script.is_file():
         raise BadFunctionError(f"{script.name} is missing")
     return script
