@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 from azure.storage.queue import QueueClient
 
+from devhost.errors import HostError
 from devhost.process import running_host
 from tests.host.running import PATIENCE, until
 from tests.integration.devhost.functions import HELLO, HTTP, QUEUE, TIMER, WAIT, WORK
@@ -249,6 +250,11 @@ def test_settings_of_a_child_override_its_file_and_are_not_in_its_command_line(f
 
     assert "secret" not in command
     assert not [line for line in host.lines if "WARNING" in line]
+
+
+def test_a_child_that_cannot_start_says_why_in_one_line(tmp_path):
+    with pytest.raises(HostError, match=r"^no host\.json in "), running_host({}, root=tmp_path):
+        pass
 
 
 def test_a_reader_that_goes_away_does_not_end_the_host(function, tmp_path):
