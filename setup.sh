@@ -62,6 +62,14 @@ pip() { # PYTHON FILE ARGUMENTS...: installs what FILE and the files that it nam
     --progress-bar off "$@" -r "$file"
 }
 
+isolated() { # FOLDER WHAT FILE ARGUMENTS...: installs what FILE pins into an environment of its own
+  folder=$1 pins=$3
+  say "installing $2 into $folder"
+  shift 3
+  "$venv/bin/python" -m venv --clear "$folder"
+  pip "$folder/bin/python" "$pins" "$@"
+}
+
 npm_ci() { # FOLDER ARGUMENTS...: installs what its lock file pins; nothing of it runs meanwhile
   folder=$1
   shift
@@ -167,9 +175,7 @@ set_up_node() {
       || { tail -n 5 "$log" >&2; stop "$missing, and PyPI has no Node for this machine:" \
         "install it with npm (https://nodejs.org; Debian, Ubuntu: apt install nodejs npm)."; }
   fi
-  # Older ones refuse to start with an option that they don't know.
-  options="${NODE_OPTIONS:+$NODE_OPTIONS }--use-system-ca"
-  if NODE_OPTIONS=$options node -e 0 2>/dev/null; then export NODE_OPTIONS="$options"; fi
+  export NODE_USE_SYSTEM_CA=1 # read by Node 22.19, 24.6 and newer
 }
 
 set_up_azurite() { # PART: run or develop
@@ -193,21 +199,13 @@ case ${1:-} in
   settings)
     write_settings ;;
   worker)
-    say "installing the worker's library into $2"
-    "$venv/bin/python" -m venv --clear "$2"
-    pip "$2/bin/python" requirements-worker.txt --ignore-requires-python ;;
+    isolated "$2" "the worker's library" requirements-worker.txt --ignore-requires-python ;;
   celery)
-    say "installing Celery into $2"
-    "$venv/bin/python" -m venv --clear "$2"
-    pip "$2/bin/python" bench/peers/celery/requirements.txt ;;
+    isolated "$2" Celery bench/peers/celery/requirements.txt ;;
   az)
-    say "installing Azure CLI into $2: 733 MB, two to four minutes"
-    "$venv/bin/python" -m venv --clear "$2"
-    pip "$2/bin/python" tests/az/requirements.txt ;;
+    isolated "$2" "Azure CLI (733 MB, two to four minutes)" tests/az/requirements.txt ;;
   audit)
-    say "installing pip-audit into $2"
-    "$venv/bin/python" -m venv --clear "$2"
-    pip "$2/bin/python" requirements-audit.txt ;;
+    isolated "$2" pip-audit requirements-audit.txt ;;
   client)
     say "installing a client into $3"
     rm -rf "$3"

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import signal
-import stat
 import subprocess
 import tempfile
 import time
@@ -52,7 +51,6 @@ store.prototype.deleteExtents = async function (ids) {
 }
 """
 _FREE_SECONDS = 10.0  # what a killed process has left behind may still be storing
-_LOCK = "pushgrid.lock"
 _OWNER_ONLY = 0o700
 _CLOSED = "successfully closed"
 _MOST_PRINTED = 65536  # bytes that are read of it
@@ -91,7 +89,8 @@ def running_azurite(
         HostError: Node or Azurite is missing, Azurite does not start, or the folder is in use.
     """
     command = _command("SIGTERM" if folder else "SIGKILL")
-    command += _secured(certificate)
+    if certificate:
+        command += ["--oauth", "basic", "--cert", str(certificate), "--key", str(certificate)]
     for name in _SERVICES:
         # A port that the system chooses: one that was free before could be another's by now.
         command += [f"--{name}Host", "127.0.0.1", f"--{name}Port", "0"]
@@ -116,10 +115,22 @@ def _command(end_signal: str) -> list[str]:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[int]:
-    """Give the descriptor of the folder's lock; processes that inherit it hold it too."""
+    """
+    Give the descriptor of the folder's lock; processes that inherit it hold it too.
+
+    Raises:
+        HostError: another holds it, or the folder can't be used or has files that others reach.
+    """
     try:
-        _make_private(folder)
-        file = (folder / _LOCK).open("w")
+        folder.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
+        if folder.stat().st_mode & 0o077:
+            if any(folder.iterdir()):  # whose folder this is not to change
+                raise HostError(
+                    f"other users reach the files in {folder}: choose an empty folder for "
+                    f"storage, or run chmod 700 {folder}"
+                )
+            folder.chmod(_OWNER_ONLY)
+        file = (folder / "pushgrid.lock").open("w")
     except OSError as fault:
         text = f"storage cannot be kept in {folder}: {fault.strerror}"
         if isinstance(fault, PermissionError):
@@ -127,46 +138,16 @@ def _locked(folder: Path) -> Iterator[int]:
         raise HostError(text) from fault
     deadline = time.monotonic() + _FREE_SECONDS
     with file:
-        while not _takes(file):
-            if time.monotonic() > deadline:
-                raise HostError(f"another local deployment keeps its storage in {folder}")
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    text = f"another local deployment keeps its storage in {folder}"
+                    raise HostError(text) from None
             time.sleep(0.1)
         yield file.fileno()
-
-
-def _make_private(folder: Path) -> None:
-    """
-    Let only the owner reach *folder* and the files of Azurite in it.
-
-    Raises:
-        HostError: others reach it, and it has other files, whose folder this is not to change.
-    """
-    folder.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
-    is_open = folder.stat().st_mode & 0o077
-    if is_open and any(folder.iterdir()) and not (folder / _LOCK).exists():
-        raise HostError(
-            f"other users reach the files in {folder}: choose an empty folder for storage, "
-            f"or run chmod 700 {folder}"
-        )
-    (folder / _LOCK).touch()
-    for each in (folder, folder / _LOCK, *folder.glob("__*"), *folder.glob("__*/*")):
-        mode = each.lstat().st_mode
-        if mode & 0o077 and not stat.S_ISLNK(mode):
-            each.chmod(mode & _OWNER_ONLY)
-
-
-def _takes(lock: IO[str]) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _secured(certificate: Path | None) -> list[str]:
-    if certificate is None:
-        return []
-    return ["--oauth", "basic", "--cert", str(certificate), "--key", str(certificate)]
 
 
 def _spawn(
@@ -181,7 +162,6 @@ def _spawn(
         cwd=tempfile.gettempdir(),
         env={**os.environ, "AZURITE_ACCOUNTS": f"{account}:{KEY}"},
         pass_fds=inherited,
-        umask=0o077,  # what it keeps is for the owner only
         # Ctrl-C in a terminal must not reach it: the host needs storage until it is drained.
         start_new_session=True,
     )
@@ -231,13 +211,9 @@ def _end(process: subprocess.Popen[bytes], output: IO[bytes]) -> None:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    if os.name == "posix":
-        # The whole group: `node` may be a wrapper that runs the real one.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-    with contextlib.suppress(ProcessLookupError):
-        process.kill()
+    # The whole group: `node` may be a wrapper that runs the real one.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
     if process.stdin:
-        with contextlib.suppress(OSError):
-            process.stdin.close()
+        process.stdin.close()
     process.wait()

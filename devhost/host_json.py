@@ -20,10 +20,7 @@ from devhost.settings import as_text, read_json_object
 
 _OVERRIDE = re.compile(r"azurefunctionsjobhost(?:__|:)(.+)", re.IGNORECASE | re.DOTALL)
 _SEPARATOR = re.compile(r"__|:")
-_TIME_SPAN = re.compile(
-    r"(?P<sign>-)?(?:(?P<days>\d+)\.)?(?P<hours>\d{1,2}):(?P<minutes>\d{1,2})"
-    r"(?::(?P<seconds>\d{1,2})(?P<fraction>\.\d{1,7})?)?"
-)
+_TIME_SPAN = re.compile(r"(?:(\d+)\.)?([01]?\d|2[0-3]):([0-5]?\d):([0-5]?\d(?:\.\d{1,7})?)")
 _LEVELS = {
     "trace": logging.DEBUG,
     "debug": logging.DEBUG,
@@ -89,22 +86,12 @@ def read_host_json(root: Path, environ: Mapping[str, str]) -> HostOptions:
 
 
 def parse_time_span(text: str) -> timedelta | None:
-    """Parse .NET's `[-][d.]hh:mm[:ss[.fffffff]]` or a number of days; None: it is neither."""
-    if re.fullmatch(r"\d{1,7}", text):
-        return timedelta(days=int(text))
+    """Parse .NET's `[d.]hh:mm:ss[.fffffff]`; None: it is not of that form."""
     match = _TIME_SPAN.fullmatch(text)
     if match is None:
         return None
-    hours, minutes, seconds = (int(match[part] or 0) for part in ("hours", "minutes", "seconds"))
-    if hours > 23 or minutes > 59 or seconds > 59:  # noqa: PLR2004 - the clock's own limits
-        return None
-    span = timedelta(
-        days=int(match["days"] or 0),
-        hours=hours,
-        minutes=minutes,
-        seconds=seconds + float(match["fraction"] or 0),
-    )
-    return -span if match["sign"] else span
+    days, hours, minutes, seconds = (float(each or 0) for each in match.groups())
+    return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,53 +105,49 @@ class _Section:
 
     def whole(self, path: str, default: int, low: int, high: int = 2**31 - 1) -> int:
         text = self.text(path, str(default)).strip()
-        if not re.fullmatch(r"-?\d{1,10}", text) or not low <= int(text) <= high:
-            limits = f"from {low} to {high}" if high < 2**31 - 1 else f"{low} or more"
-            raise HostError(f"host.json: {path} must be a number {limits}")
+        if not re.fullmatch(r"\d{1,10}", text) or not low <= int(text) <= high:
+            raise HostError(f"host.json: {path} must be a number from {low} to {high}")
         return int(text)
 
     def span(
-        self, path: str, default: str, low: timedelta, high: timedelta | None = None
+        self, path: str, default: str, low: timedelta, high: timedelta = timedelta.max
     ) -> timedelta:
-        text = self.text(path, default).strip()
-        span = parse_time_span(text)
-        if span is None or span < low or (high is not None and span > high):
-            limits = f"{low} or more" if high is None else f"from {low} to {high}"
+        span = parse_time_span(self.text(path, default).strip())
+        if span is None or not low <= span <= high:
+            limits = f"{low} or more" if high == timedelta.max else f"from {low} to {high}"
             raise HostError(f"host.json: {path} must be a time such as 00:00:02, {limits}")
         return span
 
 
 def _options(section: _Section) -> HostOptions:
+    unlimited = section.text("functionTimeout", "").strip() == "-1"
+    second = timedelta(seconds=1)
     return HostOptions(
         queues=_queue_options(section),
         lock=LockOptions(
             # The limits of storage.
             period=section.span(
-                "singleton.listenerLockPeriod",
-                "00:01:00",
-                timedelta(seconds=15),
-                timedelta(seconds=60),
+                "singleton.listenerLockPeriod", "00:01:00", 15 * second, 60 * second
             ),
             recovery_polling_interval=section.span(
-                "singleton.listenerLockRecoveryPollingInterval", "00:01:00", timedelta(seconds=1)
+                "singleton.listenerLockRecoveryPollingInterval", "00:01:00", second
             ),
         ),
         route_prefix=section.text("extensions.http.routePrefix", "api").strip("/"),
-        function_timeout=_function_timeout(section),
+        function_timeout=None if unlimited else section.span("functionTimeout", "00:30:00", second),
         log_levels=_log_levels(section),
     )
 
 
 def _queue_options(section: _Section) -> QueueOptions:
     batch_size = section.whole("extensions.queues.batchSize", 16, 1, 32)
+    threshold = batch_size // 2 * (os.cpu_count() or 1)
     encoding = section.text("extensions.queues.messageEncoding", "base64").lower()
     if encoding not in ("base64", "none"):
         raise HostError("host.json: extensions.queues.messageEncoding must be base64 or none")
     return QueueOptions(
         batch_size=batch_size,
-        new_batch_threshold=section.whole(
-            "extensions.queues.newBatchThreshold", batch_size // 2 * (os.cpu_count() or 1), 0
-        ),
+        new_batch_threshold=section.whole("extensions.queues.newBatchThreshold", threshold, 0),
         # Core Tools' environment, Development, makes it 2 s; the default on Azure is a minute.
         max_polling_interval=section.span(
             "extensions.queues.maxPollingInterval", "00:00:02", timedelta(milliseconds=100)
@@ -177,23 +160,17 @@ def _queue_options(section: _Section) -> QueueOptions:
     )
 
 
-def _function_timeout(section: _Section) -> timedelta | None:
-    if section.text("functionTimeout", "").strip() in ("-1", "-00:00:00.0010000"):
-        return None
-    return section.span("functionTimeout", "00:30:00", timedelta(seconds=1))
-
-
 def _log_levels(section: _Section) -> dict[str, int]:
-    prefix = "logging:loglevel:"
     levels = {}
     for path, text in section.flat.items():
-        if path.startswith(prefix):
-            if text.lower() not in _LEVELS:
-                raise HostError(
-                    f"host.json: logging.logLevel.{path.removeprefix(prefix)} "
-                    "must be Trace, Debug, Information, Warning, Error, Critical or None"
-                )
-            levels[path.removeprefix(prefix)] = _LEVELS[text.lower()]
+        _, prefix, category = path.rpartition("logging:loglevel:")
+        if prefix and text.lower() not in _LEVELS:
+            raise HostError(
+                f"host.json: logging.logLevel.{category} "
+                "must be Trace, Debug, Information, Warning, Error, Critical or None"
+            )
+        if prefix:
+            levels[category] = _LEVELS[text.lower()]
     return levels
 
 
@@ -201,8 +178,5 @@ def _flatten(value: object, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _flatten(inner, (*path, str(key).lower()))
-    elif isinstance(value, list):
-        for position, inner in enumerate(value):
-            yield from _flatten(inner, (*path, str(position)))
     elif (text := as_text(value)) is not None:
         yield ":".join(path), text

@@ -60,8 +60,8 @@ class LogLines(logging.Handler):
             return
         try:
             text = record.getMessage()
-            who = running.get() or record.name
-            self._console.line(f"{record.levelname:<7} {who}  {text}")
+            source = running.get() or record.name
+            self._console.line(f"{record.levelname:<7} {source}  {text}")
             if record.exc_info:
                 formatter = self.formatter or logging.Formatter()
                 self._console.error(formatter.formatException(record.exc_info))

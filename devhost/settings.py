@@ -44,7 +44,11 @@ def read_local_settings(root: Path) -> LocalSettings:
     values = _texts(document.get("Values"), "Values")
     connections = _texts(document.get("ConnectionStrings"), "ConnectionStrings")
     values |= {f"ConnectionStrings:{name}": text for name, text in connections.items()}
-    return LocalSettings(values=values, port=_port(document.get("Host")))
+    host = document.get("Host")
+    port = host.get("LocalHttpPort") if isinstance(host, dict) else None
+    if port is not None and (type(port) is not int or not 0 <= port <= LAST_PORT):
+        raise HostError(f"{FILE}: Host.LocalHttpPort must be a number from 0 to {LAST_PORT}")
+    return LocalSettings(values=values, port=port)
 
 
 def overlay(
@@ -54,16 +58,19 @@ def overlay(
     Put the app's settings into *environ*: *given* overrides it, and it overrides *local*.
 
     Returns the names in *local* that have another value in the environment.
+
+    Raises:
+        HostError: the environment can't have a setting of *local*.
     """
-    lost = tuple(
-        name
-        for name, text in local.items()
-        if name not in given and environ.get(name, text) != text
-    )
+    lost = []
     for name, text in local.items():
-        environ.setdefault(name, text)
+        try:
+            if environ.setdefault(name, text) != text and name not in given:
+                lost.append(name)
+        except (ValueError, OSError) as fault:
+            raise HostError(f"{FILE}: {name!r} cannot be put in the environment") from fault
     environ.update(given)
-    return lost
+    return tuple(lost)
 
 
 def resolve(text: str, environ: Mapping[str, str], where: str) -> str:
@@ -99,17 +106,8 @@ def read_json_object(path: Path) -> dict[str, object] | None:
         return None
     except OSError as fault:
         raise HostError(f"{path.name} cannot be read: {fault.strerror}") from fault
-    except UnicodeDecodeError as fault:
-        raise HostError(f"{path.name} is not UTF-8: byte {fault.start}") from fault
-    except json.JSONDecodeError as fault:
-        raise HostError(
-            f"{path.name} is not JSON: line {fault.lineno}, column {fault.colno}: {fault.msg}"
-        ) from fault
-    except ValueError as fault:
-        # Python's limit is 4,300 digits.
-        raise HostError(f"{path.name} contains a number that is too long") from fault
-    except RecursionError as fault:
-        raise HostError(f"{path.name} is nested too deeply") from fault
+    except (ValueError, RecursionError) as fault:
+        raise HostError(f"{path.name} is not JSON: {fault}") from fault
     if not isinstance(document, dict):
         raise HostError(f"{path.name} must contain a JSON object")
     return document
@@ -117,41 +115,19 @@ def read_json_object(path: Path) -> dict[str, object] | None:
 
 def as_text(value: object) -> str | None:
     """Return the text of a JSON scalar, or None if *value* is not one."""
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case str() | int() | float():
-            return str(value)
-        case _:
-            return None
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, str | int | float) else None
 
 
 def _texts(section: object, name: str) -> dict[str, str]:
-    if section is None:
-        return {}
-    if not isinstance(section, dict):
+    if not isinstance(section, dict | None):
         raise HostError(f"{FILE}: {name} must be an object")
-    texts = {key: as_text(value) for key, value in section.items() if value is not None}
-    for key, text in texts.items():
-        if text is None:
+    texts: dict[str, str] = {}
+    for key, value in (section or {}).items():
+        text = as_text(value)
+        if text is not None:
+            texts[key] = text
+        elif value is not None:
             raise HostError(f"{FILE}: {name}.{key} must be a string")
-        if not key or "=" in key or not _is_environment(key) or not _is_environment(text):
-            raise HostError(f"{FILE}: {name}.{key!r} cannot be put in the environment")
-    return {key: text for key, text in texts.items() if text is not None}
-
-
-def _is_environment(text: str) -> bool:
-    try:
-        return b"\0" not in text.encode()
-    # JSON can contain half of a surrogate pair; UTF-8 cannot.
-    except UnicodeEncodeError:
-        return False
-
-
-def _port(section: object) -> int | None:
-    port = section.get("LocalHttpPort") if isinstance(section, dict) else None
-    if port is None:
-        return None
-    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= LAST_PORT:
-        raise HostError(f"{FILE}: Host.LocalHttpPort must be a number from 0 to {LAST_PORT}")
-    return port
+    return texts

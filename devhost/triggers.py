@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
 import platform
-import random
 import re
-import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from devhost.errors import BadFunctionError
+from azure.functions.meta import Datum
+
+from devhost.errors import BadFunctionError, InvocationError
 from devhost.functions.invoke import Invoker
 from devhost.functions.loader import Function
 from devhost.functions.metadata import HttpTrigger, QueueTrigger, TimerTrigger
@@ -24,11 +26,13 @@ from devhost.http import app as http_app
 from devhost.http.app import HttpFunction
 from devhost.http.request import HostRequest
 from devhost.queue import message as queue_message
-from devhost.queue.listener import INVISIBILITY, QueueListener, Queues, poison_queue_name
-from devhost.queue.storage import ReceivedMessage, RestQueue
+from devhost.queue.listener import QueueListener, poison_queue_name
+from devhost.queue.storage import RestQueue
 from devhost.settings import STORAGE
 from devhost.storage.account import AccountConnection, find_account
-from devhost.timer.listener import TimerListener, timer_datum
+
+if TYPE_CHECKING:
+    from devhost.timer.listener import TimerListener
 
 _STORAGE_THREADS = 16
 _HOST_ID_LENGTH = 32
@@ -77,7 +81,9 @@ class Triggers:
         trigger = function.metadata.trigger
         match trigger:
             case HttpTrigger():
-                return self._add_endpoint(function)
+                endpoint = http_app.endpoint(function, self._plan.options.route_prefix)
+                self.endpoints.append(endpoint)
+                return f"http   {endpoint}"
             case QueueTrigger():
                 return self._add_listener(function, trigger)
             case TimerTrigger():
@@ -103,45 +109,32 @@ class Triggers:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def run_by_hand(self, function: Function, text: str) -> None:
-        """
-        Call *function* with *text* as its input; no message is deleted or moved.
-
-        Raises:
-            InvocationError: it failed; the failure has been reported.
-        """
+        """Call *function* with *text* as its input, for queues a body without id and times."""
+        metadata: dict[str, Datum] | None = None
         match function.metadata.trigger:
             case QueueTrigger(binary=binary):
-                body = queue_message.body_datum(text.encode(), binary=binary)
-                given = queue_message.metadata(_made_up_message(text), body)
-                await self._invoker.invoke(function, body, given)
+                datum, metadata = queue_message.body_datum(text.encode(), binary=binary), {}
             case HttpTrigger():
                 url = f"/admin/functions/{function.metadata.name}"
                 request = HostRequest(method="POST", path=url[1:], url=url, headers={}, query={})
-                await self._invoker.invoke(function, request.datum({}, text.encode()), None)
+                datum = request.datum({}, text.encode())
             case TimerTrigger():
-                await self._invoker.invoke(function, timer_datum(None, past_due=False), None)
+                from devhost.timer.listener import timer_datum
 
-    def _add_endpoint(self, function: Function) -> str:
-        endpoint = http_app.endpoint(function, self._plan.options.route_prefix)
-        for earlier in self.endpoints:
-            if earlier.hides(endpoint):
-                return f"never called: {earlier.function.metadata.name} has the same route"
-        self.endpoints.append(endpoint)
-        return f"http   {endpoint}"
+                datum = timer_datum(None, past_due=False)
+        # A failure has been reported, and the client has its answer.
+        with contextlib.suppress(InvocationError):
+            await self._invoker.invoke(function, datum, metadata)
 
     def _add_listener(self, function: Function, trigger: QueueTrigger) -> str:
         account = self._account(trigger.connection)
         poison = poison_queue_name(trigger.queue)
         listener = QueueListener(
             function=function,
-            queues=Queues(
-                source=self._queue(account, trigger.queue),
-                poison=self._queue(account, poison) if poison else None,
-                poison_sent=lambda: self.notify(poison or ""),
-            ),
+            source=self._queue(account, trigger.queue),
+            poison=self._queue(account, poison) if poison else None,
             options=self._plan.options.queues,
             invoke=self._invoker.invoke,
-            uniform=random.uniform,
             invisibility=self._plan.invisibility,
         )
         self.listeners.append(listener)
@@ -153,37 +146,24 @@ class Triggers:
         return queue
 
     def _add_timer(self, function: Function, trigger: TimerTrigger) -> str:
-        # Slow to import, and an app without timers does not need it.
-        from devhost.timer.storage import BlobLock, BlobStatus, HostBlobs
+        # Slow to import, and an app without timers does not need them.
+        from devhost.timer.listener import TimerListener
+        from devhost.timer.storage import TimerStorage
 
         account = self._account(STORAGE)
         if not account.blob_url:
             raise BadFunctionError(f"setting {STORAGE} has no address of the blob service")
-        blobs = HostBlobs(account, _host_id(self._plan), self._threads)
-        name = function.metadata.name
+        name, lock = function.metadata.name, self._plan.options.lock
+        storage = TimerStorage(account, _host_id(self._plan), name, lock, self._threads)
         self.timers.append(
             TimerListener(
                 function=function,
-                statuses=BlobStatus(blobs, name),
-                lock=BlobLock(blobs, name, self._plan.options.lock),
+                storage=storage,
+                recovery=lock.recovery_polling_interval,
                 invoke=self._invoker.invoke,
-                now=lambda: datetime.now().astimezone(),
             )
         )
         return f"timer  {trigger.schedule}"
-
-
-def _made_up_message(text: str) -> ReceivedMessage:
-    now = datetime.now(UTC)
-    return ReceivedMessage(
-        id=str(uuid.uuid4()),
-        pop_receipt="",
-        dequeue_count=1,
-        insertion_time=now,
-        expiration_time=now + timedelta(days=7),
-        next_visible_time=now + INVISIBILITY,
-        text=text,
-    )
 
 
 def _host_id(plan: Plan) -> str:

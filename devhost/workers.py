@@ -1,4 +1,4 @@
-"""Runs the host as several processes on one port; who dies is started again."""
+"""Runs the host as several processes on one port, and restarts those that die."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ class Workers:
         """
         Run them until SIGINT or SIGTERM; return the exit code.
 
-        Who can't start at first ends all: the first worker alone says why.
+        If one can't start at first, all end; the first worker alone says why.
         """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._signalled, number)
-        said = [await self._start(1)]
-        if said[0]:
-            said += await asyncio.gather(*map(self._start, range(2, self._count + 1)))
-        if all(said):
-            self._console.plain("\n".join(said[0]))
+        starts = [await self._start(1)]
+        if starts[0]:
+            starts += await asyncio.gather(*map(self._start, range(2, self._count + 1)))
+        if all(starts):
+            self._console.plain("\n".join(starts[0]))
         else:
             self._end(signal.SIGTERM)
         return max(map(abs, await asyncio.gather(*map(self._keep, [*self._running]))))

@@ -1,16 +1,12 @@
-"""Reads the steps of a Dockerfile, and the files that a build of it can copy."""
+"""Reads the steps of our Dockerfiles, and the files that a build of them can copy."""
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
-from fnmatch import fnmatch
-from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
-
-from docker.utils.build import PatternMatcher
-from dockerfile_parse import DockerfileParser
 
 from tests.package_list import ROOT
 
@@ -33,32 +29,23 @@ class Stage(NamedTuple):
 def stages(dockerfile: Path) -> list[Stage]:
     """Return the stages of a Dockerfile."""
     found: list[Stage] = []
-    parser = DockerfileParser(fileobj=BytesIO(dockerfile.read_bytes()), env_replace=False)
-    for each in parser.structure:
-        if each["instruction"] == "FROM":
-            found.append(Stage(each["value"].partition(" AS ")[0], []))
-        elif each["instruction"] != "COMMENT":
-            found[-1].steps.append((each["instruction"], each["value"]))
+    text = dockerfile.read_text().replace("\\\n", " ")
+    for name, value in re.findall(r"^([A-Z]+) (.+)$", text, re.MULTILINE):
+        if name == "FROM":
+            found.append(Stage(value.partition(" AS ")[0], []))
+        else:
+            found[-1].steps.append((name, value))
     return found
 
 
 def context(dockerfile: Path, root: Path = ROOT) -> set[Path]:
-    """
-    Return the files below *root* that a build of this Dockerfile can copy.
-
-    Only BuildKit reads the ignore file of a Dockerfile. It asks of each file whether it is
-    excluded; docker-py would not enter a folder whose files alone are named.
-    """
-    text = Path(f"{dockerfile}.dockerignore").read_text()
-    matcher = PatternMatcher([line for line in text.splitlines() if line and line[0] != "#"])
-    tops = [each.dirs[0] for each in matcher.patterns if each.exclusion]
-    return {
-        Path(path)
-        for top in root.iterdir()
-        if any(fnmatch(top.name, each) for each in tops)
-        for file in (top.rglob("*") if top.is_dir() else [top])
-        if file.is_file() and not matcher.matches(path := file.relative_to(root).as_posix())
-    }
+    """Return the files below *root* that a build of this Dockerfile can copy."""
+    lines = Path(f"{dockerfile}.dockerignore").read_text().splitlines()
+    first, *others = [line for line in lines if not line.startswith("#")]
+    assert first == "*"
+    assert all(line.startswith("!") for line in others)  # no pattern takes anything back
+    found = (path for line in others for path in root.glob(line.removeprefix("!")))
+    return {path.relative_to(root) for path in found if path.is_file()}
 
 
 def copy_context(dockerfile: Path, target: Path) -> Path:

@@ -30,7 +30,7 @@ from devhost.blobs.blob_changes import (
 )
 from devhost.blobs.upstream import exchange
 from devhost.errors import HostError
-from devhost.functions.host_module import TakesBlob
+from devhost.functions.host_module import BlobHandler
 from devhost.storage.account import AccountConnection
 
 _REFUSED = 300  # statuses from here on: nothing was changed
@@ -52,7 +52,7 @@ class BlobProxy:
         HostError: the account is not Azurite's.
     """
 
-    def __init__(self, account: AccountConnection, report: TakesBlob) -> None:
+    def __init__(self, account: AccountConnection, report: BlobHandler) -> None:
         parts = urlsplit(account.blob_url)
         if parts.scheme != "http" or parts.path != f"/{account.name}" or not account.key:
             raise HostError(
@@ -64,7 +64,7 @@ class BlobProxy:
         self._account = account
         self._report = report
         self._latest = datetime.min.replace(tzinfo=UTC)
-        # By blob, while somebody changes it.
+        # By blob, while it is being changed.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
@@ -98,7 +98,7 @@ class BlobProxy:
             async for part in parts:
                 await upstream.send(last)
                 last = h11.Data(part)
-            # Storage changes nothing before it has the last part: who is slow holds nobody up.
+            # Storage changes nothing before it has the last part: a slow client holds up no other.
             for name in sorted({f"{each.container}/{each.blob}" for each in changes}):
                 await held.enter_async_context(self._locks.setdefault(name, asyncio.Lock()))
             before = {each: await self._look_up(each) for each in changes if each.api == DELETE}

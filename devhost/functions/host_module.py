@@ -16,8 +16,8 @@ from typing import Any
 
 NAME = "__host__"
 
-#: Takes the members of the app's record of a blob that has changed.
-TakesBlob = Callable[[Mapping[str, Any]], Awaitable[None]]
+#: Gets the members of the app's record of a blob that has changed.
+BlobHandler = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 _log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class HostModule(types.ModuleType):
         self._loop = asyncio.get_running_loop()
         self._notify = notify
         self._at_stop: list[Callable[[], object]] = []
-        self.blob_changed: TakesBlob | None = None
+        self.blob_changed: BlobHandler | None = None
 
     def install(self) -> None:
         """Let the app find it."""
@@ -45,7 +45,7 @@ class HostModule(types.ModuleType):
         """Have *call* called when the host stops, on its event loop, before it waits for work."""
         self._at_stop.append(call)
 
-    def at_blob_change(self, call: TakesBlob) -> None:
+    def at_blob_change(self, call: BlobHandler) -> None:
         """Have *call* called, on the host's event loop, for each blob that a client changes."""
         self.blob_changed = call
 

@@ -7,121 +7,44 @@ Source: PyPI azure-functions-runtime-v1 1.2.0, against which tests/worker compar
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextvars
 import functools
-import logging
 import random
 import threading
 import time
-import traceback
 import types
 import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import azure.functions as func
 from azure.functions.meta import Datum
 
 from devhost import log
-from devhost.errors import BrokenFunctionError, InvocationError, class_and_message
+from devhost.errors import BrokenFunctionError, InvocationError
 from devhost.functions.loader import Function
-from devhost.functions.metadata import BINDING_TYPES
 
-_log = logging.getLogger(__name__)
 # Not uuid4: it asks the system, and other threads run before the loop goes on. The app may seed
 # Python's own generator.
-_chance = random.Random()  # noqa: S311 - ids only
+_random = random.Random()  # noqa: S311 - ids only
 
 
-def _others_code(own: Path, packages: Path) -> tuple[str, ...]:
-    """
-    Return the folders whose code is not the app's.
-
-    They are *own*, the standard library's, and installed *packages*; but where this package is
-    installed, the app is installed beside it.
-    """
-    installed = packages / "azure" if own.is_relative_to(packages) else packages
-    standard = (Path(asyncio.__file__), Path(concurrent.futures.__file__))
-    return tuple(map(str, (own, installed, *(each.parent for each in standard))))
-
-
-_NOT_THE_APPS = _others_code(Path(__file__).parents[1], Path(func.__file__).parents[2])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(NamedTuple):
     """The result of one invocation."""
 
     name: str
     invocation_id: str
     milliseconds: float
-    #: None: it succeeded.
-    fault: BaseException | None
-
-    @property
-    def text(self) -> str:
-        """The fault's class and message, as the worker reports them."""
-        return class_and_message(self.fault)
-
-
-class _Invocation:
-    """One call of a function."""
-
-    def __init__(self) -> None:
-        self.started = time.perf_counter()
-
-    @functools.cached_property
-    def id(self) -> str:
-        """Its id, which most calls need not have."""
-        return str(uuid.UUID(int=_chance.getrandbits(128), version=4))
-
-
-class _Context(func.Context):
-    """The argument of a function that declares `context`."""
-
-    def __init__(self, function: Function, invocation: _Invocation) -> None:
-        self._function = function
-        self._invocation = invocation
-
-    @property
-    def invocation_id(self) -> str:
-        return self._invocation.id
-
-    @property
-    def thread_local_storage(self) -> Any:
-        return _thread_local
-
-    @property
-    def function_name(self) -> str:
-        return self._function.metadata.name
-
-    @property
-    def function_directory(self) -> str:
-        return str(self._function.metadata.script.parent)
-
-    @property
-    def trace_context(self) -> Any:
-        return types.SimpleNamespace(trace_parent="", trace_state="", attributes={})
-
-    @property
-    def retry_context(self) -> Any:
-        return types.SimpleNamespace(retry_count=0, max_retry_count=0, rpc_exception=None)
+    fault: BaseException | None  # None: it succeeded
 
 
 _thread_local = threading.local()
 
 
 class Invoker:
-    """
-    Runs functions: `async def` on the loop, `def` on the app's threads.
-
-    *report* gets the failures, and the successes of the functions whose names *shows* allows.
-    """
+    """Runs functions: `async def` on the loop, `def` on the app's threads; *report*s each run."""
 
     def __init__(
         self,
@@ -129,10 +52,8 @@ class Invoker:
         threads: Executor,
         timeout: timedelta | None,
         report: Callable[[Report], None],
-        shows: Callable[[str], bool] = lambda _: True,
     ) -> None:
         self._threads = threads
-        self._shows = shows
         self._timeout = timeout.total_seconds() if timeout else None
         self._report = report
         self._registry = func.get_binding_registry()
@@ -148,12 +69,13 @@ class Invoker:
         Raises:
             InvocationError: it failed; the failure has been reported.
         """
-        invocation = _Invocation()
+        started = time.perf_counter()
+        invocation_id = str(uuid.UUID(int=_random.getrandbits(128), version=4))
         fault: BaseException | None = None
         self.running += 1
         try:
             async with asyncio.timeout(self._timeout) as deadline:
-                return await self._run(function, data, trigger_metadata, invocation)
+                return await self._run(function, data, trigger_metadata, invocation_id)
         # Anything the app raises, even SystemExit or CancelledError, is one failed invocation.
         except BaseException as raised:
             fault = raised
@@ -165,36 +87,29 @@ class Invoker:
             raise InvocationError from raised
         finally:
             self.running -= 1
-            if fault is not None or self._shows(function.metadata.name):
-                self._report(
-                    Report(
-                        name=function.metadata.name,
-                        invocation_id=invocation.id,
-                        milliseconds=(time.perf_counter() - invocation.started) * 1000,
-                        fault=fault,
-                    )
-                )
+            milliseconds = (time.perf_counter() - started) * 1000
+            self._report(Report(function.metadata.name, invocation_id, milliseconds, fault))
 
     async def _run(
         self,
         function: Function,
         data: Datum,
         trigger_metadata: Mapping[str, Datum] | None,
-        invocation: _Invocation,
+        invocation_id: str,
     ) -> Datum | None:
         if function.call is None:
             raise BrokenFunctionError(function.fault)
         trigger = function.metadata.trigger
         arguments = {trigger.name: self._decode(function, data, trigger_metadata)}
         if function.wants_context:
-            arguments["context"] = _Context(function, invocation)
+            arguments["context"] = _context(function, invocation_id)
         token = log.running.set(function.metadata.name)
         try:
             if function.is_async:
                 returned = await function.call(**arguments)
             else:
                 run = contextvars.copy_context().run
-                call = functools.partial(run, _call, function.call, arguments, invocation.id)
+                call = functools.partial(run, _call, function.call, arguments, invocation_id)
                 returned = await asyncio.get_running_loop().run_in_executor(self._threads, call)
         finally:
             log.running.reset(token)
@@ -207,7 +122,7 @@ class Invoker:
             if data.type == "http":
                 raise ValueError("a request cannot be passed as str or bytes")
             return data.value
-        converter = self._registry.get(BINDING_TYPES[type(function.metadata.trigger)])
+        converter = self._registry.get(function.metadata.trigger.kind)
         decoded: object = converter.decode(data, trigger_metadata=trigger_metadata)
         return decoded
 
@@ -229,20 +144,16 @@ class Invoker:
         return datum
 
 
-def app_traceback(fault: BaseException) -> str:
-    """Return the app's part of the traceback of *fault* and its causes; empty if it has none."""
-    lines = traceback.TracebackException.from_exception(fault)
-    return "".join(lines.format()).rstrip() if _keep_app_frames(lines) else ""
-
-
-def _keep_app_frames(lines: traceback.TracebackException) -> bool:
-    frames = [frame for frame in lines.stack if not frame.filename.startswith(_NOT_THE_APPS)]
-    lines.stack = traceback.StackSummary.from_list(frames)
-    if lines.__cause__ and not _keep_app_frames(lines.__cause__):
-        lines.__cause__ = None
-    if lines.__context__ and not _keep_app_frames(lines.__context__):
-        lines.__context__ = None
-    return bool(frames)
+def _context(function: Function, invocation_id: str) -> types.SimpleNamespace:
+    """Return the argument of a function that declares `context`."""
+    return types.SimpleNamespace(
+        invocation_id=invocation_id,
+        thread_local_storage=_thread_local,
+        function_name=function.metadata.name,
+        function_directory=str(function.metadata.script.parent),
+        trace_context=types.SimpleNamespace(trace_parent="", trace_state="", attributes={}),
+        retry_context=types.SimpleNamespace(retry_count=0, max_retry_count=0, rpc_exception=None),
+    )
 
 
 def _is_cancelled() -> bool:

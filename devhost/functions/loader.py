@@ -6,8 +6,9 @@ Source: PyPI azure-functions-runtime-v1 1.2.0, against which tests/worker compar
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import importlib
-import importlib.util
 import inspect
 import sys
 import traceback
@@ -21,7 +22,7 @@ from typing import Any
 import azure.functions as func
 
 from devhost.errors import HostError, class_and_message
-from devhost.functions.metadata import BINDING_TYPES, FunctionMetadata
+from devhost.functions.metadata import FunctionMetadata
 
 NAMESPACE = "__app__"
 _CONTEXT = "context"
@@ -73,8 +74,6 @@ def load(metadata: FunctionMetadata) -> Function:
     except FunctionLoadError as fault:
         text = f"cannot load the {metadata.name} function: {fault}"
         return _broken(metadata, FunctionLoadError(text))
-    except NameError as fault:
-        return _broken(metadata, fault)
     # Ctrl-C during the import.
     except KeyboardInterrupt:
         raise
@@ -82,7 +81,7 @@ def load(metadata: FunctionMetadata) -> Function:
     except BaseException as fault:
         if getattr(fault, "ends_host", False):
             raise HostError(f"the app can't start: {class_and_message(fault)}") from fault
-        return _broken(metadata, fault, _apps_traceback(fault))
+        return _broken(metadata, fault, app_traceback(fault))
     return Function(
         metadata=metadata,
         call=call,
@@ -96,15 +95,35 @@ def _broken(metadata: FunctionMetadata, fault: BaseException, trace: str = "") -
     return Function(metadata=metadata, fault=class_and_message(fault), trace=trace)
 
 
-def _apps_traceback(fault: BaseException) -> str:
+def app_traceback(fault: BaseException) -> str:
+    """Return the app's part of the traceback of *fault* and its causes; empty if it has none."""
     lines = traceback.TracebackException.from_exception(fault)
-    frames = [
-        frame
-        for frame in lines.stack
-        if "importlib" not in frame.filename and frame.filename != __file__
-    ]
+    return "".join(lines.format()).rstrip() if _keep_app_frames(lines) else ""
+
+
+def _keep_app_frames(lines: traceback.TracebackException) -> bool:
+    frames = [frame for frame in lines.stack if not frame.filename.startswith(_NOT_THE_APPS)]
     lines.stack = traceback.StackSummary.from_list(frames)
-    return "".join(lines.format()).rstrip()
+    if lines.__cause__ and not _keep_app_frames(lines.__cause__):
+        lines.__cause__ = None
+    if lines.__context__ and not _keep_app_frames(lines.__context__):
+        lines.__context__ = None
+    return bool(frames)
+
+
+def _others_code(own: Path, packages: Path) -> tuple[str, ...]:
+    """
+    Return how the paths begin whose code is not the app's: this package's and the libraries'.
+
+    Where this package is installed, the app is installed beside it.
+    """
+    installed = packages / "azure" if own.is_relative_to(packages) else packages
+    modules = (asyncio, concurrent.futures, importlib)
+    standard = (Path(str(each.__file__)).parent for each in modules)
+    return ("<frozen importlib", *map(str, (own, installed, *standard)))
+
+
+_NOT_THE_APPS = _others_code(Path(__file__).parents[1], Path(func.__file__).parents[2])
 
 
 def _import(metadata: FunctionMetadata) -> Callable[..., Any]:
@@ -125,7 +144,7 @@ def _check_signature(call: Callable[..., Any], metadata: FunctionMetadata) -> bo
     parameters, hints = inspect.signature(call).parameters, typing.get_type_hints(call)
     trigger = metadata.trigger
     wants_context = _CONTEXT in parameters and trigger.name != _CONTEXT
-    if wants_context and not _is_class(hints.get(_CONTEXT, func.Context), "Context"):
+    if wants_context and getattr(hints.get(_CONTEXT, func.Context), "__name__", "") != "Context":
         raise FunctionLoadError(
             'the "context" parameter is expected to be of type azure.functions.Context, '
             f'got "{hints[_CONTEXT]!r}"',
@@ -145,7 +164,7 @@ def _check_signature(call: Callable[..., Any], metadata: FunctionMetadata) -> bo
 
 
 def _check_annotations(hints: Mapping[str, Any], metadata: FunctionMetadata) -> None:
-    name, kind = metadata.trigger.name, BINDING_TYPES[type(metadata.trigger)]
+    name, kind = metadata.trigger.name, metadata.trigger.kind
     converter = func.get_binding_registry().get(kind)
     if name in hints and not isinstance(hints[name], type):
         raise FunctionLoadError(f"binding {name} has invalid non-type annotation {hints[name]!r}")
@@ -164,7 +183,3 @@ def _check_annotations(hints: Mapping[str, Any], metadata: FunctionMetadata) -> 
         raise FunctionLoadError(
             f'Python return annotation "{returned.__name__}" does not match binding type "http"',
         )
-
-
-def _is_class(annotation: object, name: str) -> bool:
-    return isinstance(annotation, type) and annotation.__name__ == name

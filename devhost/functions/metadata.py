@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from devhost import settings
 from devhost.errors import BadFunctionError, HostError
 
 _FUNCTION_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_\-]{0,127}")
-_BINDING_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}|\$return")
 _QUEUE_NAME = re.compile(r"(?=.{3,63}\Z)[a-z0-9]+(?:-[a-z0-9]+)*")
-_AUTH_LEVELS = ("anonymous", "function", "admin")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpTrigger:
-    """`httpTrigger`."""
+    kind: ClassVar = "httpTrigger"
 
     name: str
     #: None: the function's name.
@@ -29,7 +28,7 @@ class HttpTrigger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueTrigger:
-    """`queueTrigger`."""
+    kind: ClassVar = "queueTrigger"
 
     name: str
     queue: str
@@ -39,7 +38,7 @@ class QueueTrigger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimerTrigger:
-    """`timerTrigger`."""
+    kind: ClassVar = "timerTrigger"
 
     name: str
     schedule: str
@@ -48,12 +47,6 @@ class TimerTrigger:
 
 
 Trigger = HttpTrigger | QueueTrigger | TimerTrigger
-
-BINDING_TYPES: Mapping[type[Trigger], str] = {
-    HttpTrigger: "httpTrigger",
-    QueueTrigger: "queueTrigger",
-    TimerTrigger: "timerTrigger",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,18 +62,9 @@ class FunctionMetadata:
     disabled: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BadFunction:
-    """A folder whose function.json cannot be served, and the reason."""
-
-    name: str
-    fault: str
-
-
-def scan(root: Path, environ: Mapping[str, str]) -> tuple[FunctionMetadata | BadFunction, ...]:
-    """Read all functions below *root*, ordered by name as in the real host."""
-    found = sorted(path.parent for path in root.glob("*/function.json"))
-    return tuple(_read(folder, environ) for folder in found)
+def folders(root: Path) -> list[Path]:
+    """Return the folders of functions below *root*, ordered by name as in the real host."""
+    return sorted(path.parent for path in root.glob("*/function.json"))
 
 
 def is_queue_name(name: str) -> bool:
@@ -88,28 +72,28 @@ def is_queue_name(name: str) -> bool:
     return bool(_QUEUE_NAME.fullmatch(name))
 
 
-def _read(folder: Path, environ: Mapping[str, str]) -> FunctionMetadata | BadFunction:
-    try:
-        document = settings.read_json_object(folder / "function.json") or {}
-        return parse(folder, document, environ)
-    except HostError as fault:
-        return BadFunction(name=folder.name, fault=str(fault))
-
-
-def parse(
-    folder: Path, document: Mapping[str, object], environ: Mapping[str, str]
-) -> FunctionMetadata:
+def read(folder: Path, environ: Mapping[str, str]) -> FunctionMetadata:
     """
-    Return the metadata in one function.json *document*.
+    Return the metadata of the function in *folder*.
 
     Raises:
         BadFunctionError: it is malformed or has a binding that this host does not support.
     """
+    try:
+        document = settings.read_json_object(folder / "function.json") or {}
+    except HostError as fault:
+        raise BadFunctionError(str(fault)) from fault
     if not _FUNCTION_NAME.fullmatch(folder.name):
         raise BadFunctionError("the folder's name is not a legal function name")
     bindings = _bindings(document)
-    trigger = _trigger(bindings, environ)
-    outputs = [binding for binding in bindings if binding["name"] != trigger.name]
+    triggers = [each for each in bindings if str(each["type"]).lower().endswith("trigger")]
+    if len(triggers) != 1:
+        types = ", ".join(str(each["type"]) for each in bindings)
+        raise BadFunctionError(
+            f"function.json has {len(triggers)} triggers instead of one; its bindings are {types}"
+        )
+    trigger = _trigger(triggers[0], environ)
+    outputs = [each for each in bindings if each is not triggers[0]]
     for output in outputs:
         _check_output(output, trigger)
     return FunctionMetadata(
@@ -126,27 +110,13 @@ def _bindings(document: Mapping[str, object]) -> list[Mapping[str, object]]:
     listed = document.get("bindings")
     if not isinstance(listed, list) or not listed:
         raise BadFunctionError("function.json has no bindings")
-    for position, binding in enumerate(listed):
-        if not isinstance(binding, dict) or not _text(binding, "type"):
-            raise BadFunctionError(f"bindings[{position}] must be an object with a type")
-        name = _text(binding, "name") or ""
-        if not _BINDING_NAME.fullmatch(name):
-            raise BadFunctionError(f"bindings[{position}] has an illegal name: {name!r}")
-    names = [binding["name"] for binding in listed]
-    for name in names:
-        if names.count(name) > 1:
-            raise BadFunctionError(f"two bindings are named {name!r}")
+    for position, each in enumerate(listed):
+        if not isinstance(each, dict) or not _text(each, "type") or not _text(each, "name"):
+            raise BadFunctionError(f"bindings[{position}] must be an object with a type and a name")
     return listed
 
 
-def _trigger(bindings: Iterable[Mapping[str, object]], environ: Mapping[str, str]) -> Trigger:
-    triggers = [each for each in bindings if str(each["type"]).lower().endswith("trigger")]
-    if len(triggers) != 1:
-        types = ", ".join(str(each["type"]) for each in bindings)
-        raise BadFunctionError(
-            f"function.json has {len(triggers)} triggers instead of one; its bindings are {types}"
-        )
-    (binding,) = triggers
+def _trigger(binding: Mapping[str, object], environ: Mapping[str, str]) -> Trigger:
     if (_text(binding, "direction") or "in").lower() != "in":
         raise BadFunctionError("the trigger's direction must be in")
     match str(binding["type"]).lower():
@@ -155,7 +125,12 @@ def _trigger(bindings: Iterable[Mapping[str, object]], environ: Mapping[str, str
         case "queuetrigger":
             return _queue_trigger(binding, environ)
         case "timertrigger":
-            return _timer_trigger(binding, environ)
+            return TimerTrigger(
+                name=str(binding["name"]),
+                schedule=_resolved(binding, "schedule", environ),
+                run_on_startup=binding.get("runOnStartup") is True,
+                use_monitor=binding.get("useMonitor") is not False,
+            )
         case _:
             raise BadFunctionError(
                 f"this host does not support {binding['type']}; "
@@ -164,26 +139,18 @@ def _trigger(bindings: Iterable[Mapping[str, object]], environ: Mapping[str, str
 
 
 def _http_trigger(binding: Mapping[str, object]) -> HttpTrigger:
-    methods = binding.get("methods")
-    if methods is not None and not (
-        isinstance(methods, list) and all(isinstance(method, str) for method in methods)
-    ):
+    methods = binding.get("methods") or []
+    if not isinstance(methods, list) or not all(isinstance(each, str) for each in methods):
         raise BadFunctionError("methods must be a list of strings")
-    level = (_text(binding, "authLevel") or "function").lower()
-    if level not in _AUTH_LEVELS:
-        raise BadFunctionError(f"authLevel {level!r} is not anonymous, function or admin")
     return HttpTrigger(
         name=str(binding["name"]),
         route=_text(binding, "route"),
-        methods=frozenset(str(method).upper() for method in methods or ()),
+        methods=frozenset(method.upper() for method in methods),
     )
 
 
 def _queue_trigger(binding: Mapping[str, object], environ: Mapping[str, str]) -> QueueTrigger:
-    text = _text(binding, "queueName")
-    if not text:
-        raise BadFunctionError("queueTrigger has no queueName")
-    queue = settings.resolve(text, environ, "queueName").lower()
+    queue = _resolved(binding, "queueName", environ).lower()
     if not is_queue_name(queue):
         raise BadFunctionError(
             "queueName is not legal: 3 to 63 of a-z, 0-9 and single inner dashes"
@@ -196,58 +163,38 @@ def _queue_trigger(binding: Mapping[str, object], environ: Mapping[str, str]) ->
     )
 
 
-def _timer_trigger(binding: Mapping[str, object], environ: Mapping[str, str]) -> TimerTrigger:
-    text = _text(binding, "schedule")
+def _resolved(binding: Mapping[str, object], member: str, environ: Mapping[str, str]) -> str:
+    text = _text(binding, member)
     if not text:
-        raise BadFunctionError("timerTrigger has no schedule")
-    return TimerTrigger(
-        name=str(binding["name"]),
-        schedule=settings.resolve(text, environ, "schedule"),
-        run_on_startup=binding.get("runOnStartup") is True,
-        use_monitor=binding.get("useMonitor") is not False,
-    )
+        raise BadFunctionError(f"{binding['type']} has no {member}")
+    return settings.resolve(text, environ, member)
 
 
 def _check_output(binding: Mapping[str, object], trigger: Trigger) -> None:
-    kind, direction = str(binding["type"]), (_text(binding, "direction") or "").lower()
-    if direction not in ("", "in", "out"):
+    name, kind = binding["name"], str(binding["type"])
+    direction = (_text(binding, "direction") or "in").lower()
+    given = (name, kind.lower(), direction)
+    if given != ("$return", "http", "out") or not isinstance(trigger, HttpTrigger):
         raise BadFunctionError(
-            f"binding {binding['name']!r}: direction {direction} is not supported"
+            f"binding {name!r}: {kind} ({direction}) is not supported; "
+            "besides the trigger this host supports http (out) named $return"
         )
-    if kind.lower() != "http" or direction != "out" or not isinstance(trigger, HttpTrigger):
-        raise BadFunctionError(
-            f"binding {binding['name']!r}: {kind} ({direction or 'in'}) is not supported; "
-            "besides the trigger this host supports http (out)"
-        )
-    if binding["name"] != "$return":
-        raise BadFunctionError("the http output must be named $return")
 
 
 def _script(folder: Path, document: Mapping[str, object]) -> Path:
-    named = _text(document, "scriptFile")
-    if named:
-        script = Path(folder, named)
-    elif (folder / "__init__.py").exists():
-        script = folder / "__init__.py"
-    else:
-        scripts = list(folder.glob("*.py"))
-        script = scripts[0] if len(scripts) == 1 else folder / "__init__.py"
+    script = folder / (_text(document, "scriptFile") or "__init__.py")
     if not script.is_file():
         raise BadFunctionError(f"{script.name} is missing")
     return script
 
 
 def _is_disabled(name: str, document: Mapping[str, object], environ: Mapping[str, str]) -> bool:
-    disabled = document.get("disabled")
-    # A string names the setting that decides.
-    if isinstance(disabled, str):
-        disabled = environ.get(disabled.strip("%"), "")
-    values = [
-        environ.get(f"AzureWebJobs.{name}.Disabled", ""),
-        environ.get(f"AzureWebJobs_{name}_Disabled", ""),
-        str(disabled),
-    ]
-    return any(text.strip().lower() in ("true", "1") for text in values)
+    values = (
+        document.get("disabled"),
+        environ.get(f"AzureWebJobs.{name}.Disabled"),
+        environ.get(f"AzureWebJobs_{name}_Disabled"),
+    )
+    return any(str(value).strip().lower() in ("true", "1") for value in values)
 
 
 def _text(document: Mapping[str, object], key: str) -> str | None:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import html
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
 
-from devhost.errors import InvocationError
 from devhost.functions.loader import Function
 from devhost.http.origin import is_cross_site
 from devhost.http.request import HostRequest
 from devhost.http.response import HostResponse
 
-#: Runs a function with a text as its input.
-RunByHand = Callable[[Function, str], Awaitable[None]]
+#: Runs a function with a text as its input; a failure has been reported.
+RunByHand = Callable[[Function, str], Coroutine[Any, Any, None]]
 
 _HOME = (
     "<!doctype html><title>Local Functions host</title><p>The function app is up and running.\n"
@@ -35,8 +34,7 @@ class Admin:
     """
     Answers the requests that are not for a function.
 
-    *run*: None starts no function by hand. *routes* are the lines that `/` lists; None: there is no
-    such page.
+    *run*: None starts no function by hand. *routes* are the lines that `/` lists.
     """
 
     def __init__(
@@ -44,11 +42,11 @@ class Admin:
         *,
         functions: Iterable[Function],
         run: RunByHand | None,
-        routes: Iterable[object] | None,
+        routes: Iterable[object],
     ) -> None:
         self._functions = {each.metadata.name.lower(): each for each in functions}
         self._run = run
-        self._home = HostResponse(status=204) if routes is None else _home(routes)
+        self._home = _home(routes)
         self._running: set[asyncio.Task[None]] = set()
 
     def answer(self, request: HostRequest, body: bytes) -> HostResponse | None:
@@ -82,16 +80,10 @@ class Admin:
             text.encode()
         except (ValueError, RecursionError):
             return HostResponse(status=400)
-        task = asyncio.create_task(_run_by_hand(run, function, text))
+        task = asyncio.create_task(run(function, text))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return HostResponse(status=202)
-
-
-async def _run_by_hand(run: RunByHand, function: Function, text: str) -> None:
-    # A failure has been reported, and the client has its answer.
-    with contextlib.suppress(InvocationError):
-        await run(function, text)
 
 
 def _home(routes: Iterable[object]) -> HostResponse:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -30,7 +29,6 @@ _WRONG_HOST = (
     "PUSHGRID_PUBLIC_URL: send requests to one of them, or start the host with "
     "--env PUSHGRID_PUBLIC_URL=URL."
 )
-_NOT_FOUND = HostResponse(status=404)
 _log = logging.getLogger(__name__)
 
 
@@ -45,13 +43,6 @@ class HttpFunction:
     def __str__(self) -> str:
         methods = ",".join(sorted(self.trigger.methods)) or "any method"
         return f"/{self.route.template}  [{methods}]"
-
-    def hides(self, later: HttpFunction) -> bool:
-        """Return whether this endpoint takes every request for *later*."""
-        mine, theirs = self.trigger.methods, later.trigger.methods
-        return self.route.template.lower() == later.route.template.lower() and (
-            not mine or bool(theirs and theirs <= mine)
-        )
 
 
 def endpoint(function: Function, prefix: str) -> HttpFunction:
@@ -92,7 +83,6 @@ class HttpApp:
         self._admin = admin
         self._public_url = public_url
         self._body_limit = body_limit
-        self._find = functools.lru_cache(maxsize=256)(self._find_endpoint)
 
     async def __call__(
         self,
@@ -132,11 +122,9 @@ class HttpApp:
         # The real host's 404 has no body, so the hint goes to the log.
         line = f"{request.method} /{request.path}"
         _log.info("404: no function answers %.160r; GET / lists all routes", line)
-        return _NOT_FOUND
+        return HostResponse(status=404)
 
-    def _find_endpoint(
-        self, method: str, path: str
-    ) -> tuple[HttpFunction, Mapping[str, str]] | None:
+    def _find(self, method: str, path: str) -> tuple[HttpFunction, Mapping[str, str]] | None:
         for each in self._endpoints:
             if not each.trigger.methods or method in each.trigger.methods:
                 params = each.route.match(path)

@@ -96,14 +96,10 @@ async def read_body(
     """
     length = headers.get("content-length", "")
     if not length.isdecimal():
-        if "transfer-encoding" in headers:
-            await _drain(receive)
         return b""
     if int(length) > limit:
         await _drain(receive)
         raise BodyTooLargeError
-    if int(length) == 0:
-        return b""
     parts = []
     while True:
         message = await receive()
@@ -111,7 +107,7 @@ async def read_body(
             raise ConnectionError
         parts.append(message.get("body", b""))
         if not message.get("more_body"):
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+            return b"".join(parts)
 
 
 async def _drain(receive: Callable[[], Awaitable[Mapping[str, Any]]]) -> None:

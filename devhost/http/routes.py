@@ -53,7 +53,10 @@ def parse(template: str) -> RouteTemplate:
     for position, segment in enumerate(segments, 1):
         parameter = _PARAMETER.fullmatch(segment)
         if not parameter and not _LITERAL.fullmatch(segment):
-            raise BadFunctionError(_refusal(template, segment))
+            raise BadFunctionError(
+                f"route {template!r}: segment {segment!r} is not supported; "
+                "a segment is plain text, {name}, {name:regex(…)} or, at the end, {*name}"
+            )
         if not parameter:
             pattern += f"/{re.escape(segment)}"
             continue
@@ -63,9 +66,7 @@ def parse(template: str) -> RouteTemplate:
             raise BadFunctionError(f"route {template!r}: parameter {parameter['name']} is repeated")
         constraints[parameter["name"]] = _constraint(template, parameter["regex"] or "")
         pattern += "(?:/(.*))?" if parameter["rest"] else "/([^/]+)"
-    pattern += "/?"
-    flags = re.IGNORECASE | re.DOTALL
-    whole = re.compile(pattern, flags)
+    whole = re.compile(f"{pattern}/?", re.IGNORECASE | re.DOTALL)
     return RouteTemplate(template=template, pattern=whole, constraints=constraints)
 
 
@@ -74,12 +75,3 @@ def _constraint(template: str, regex: str) -> re.Pattern[str]:
         return re.compile(regex, re.IGNORECASE)
     except re.error as error:
         raise BadFunctionError(f"route {template!r}: {regex!r} can't be read: {error}") from None
-
-
-def _refusal(template: str, segment: str) -> str:
-    if not segment:
-        return f"route {template!r}: two slashes in a row"
-    return (
-        f"route {template!r}: segment {segment!r} is not supported; "
-        "a segment is plain text, {name}, {name:regex(…)} or, at the end, {*name}"
-    )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import fcntl
 import os
 import socket
-import sys
 from collections.abc import Callable, Coroutine, Iterator
 from ipaddress import ip_address
 from pathlib import Path
@@ -40,8 +40,7 @@ def reserved_port(
     """
     # asyncio disables Nagle's algorithm only if the protocol is named; it costs 40 ms a response.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as taken:
-        if os.name == "posix":
-            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if is_shared:
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         try:
@@ -64,21 +63,19 @@ def sole_host(port: int, address: str) -> Iterator[None]:
     Raises:
         HostError: the port is in use.
     """
-    with contextlib.ExitStack() as stack:
-        if port and sys.platform != "win32":
-            import fcntl
-
-            name = f"devhost-{os.getuid()}-{address}-{port}.lock"
-            path, flags = Path(gettempdir(), name), os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW
-            try:
-                lock = os.open(path, flags, 0o600)
-            except OSError as fault:
-                raise HostError(f"{path}: {fault.strerror}") from fault
-            stack.callback(os.close, lock)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise HostError(_IN_USE.format(port)) from None
+    if not port:
+        yield
+        return
+    path = Path(gettempdir(), f"devhost-{os.getuid()}-{address}-{port}.lock")
+    try:
+        lock = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
+    except OSError as fault:
+        raise HostError(f"{path}: {fault.strerror}") from fault
+    with os.fdopen(lock):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise HostError(_IN_USE.format(port)) from None
         yield
 
 
@@ -88,8 +85,8 @@ def reachable(bound: tuple[str, int]) -> str:
     return f"{LOOPBACK if ip_address(address).is_unspecified else address}:{port}"
 
 
-class HttpServer:
-    """Serves an ASGI application on a reserved port."""
+class HttpServer(uvicorn.Server):
+    """Serves an ASGI application on a reserved port; *is_up* when it accepts connections."""
 
     def __init__(
         self,
@@ -99,9 +96,7 @@ class HttpServer:
         drain_seconds: int,
         certificate: Path | None = None,
     ) -> None:
-        self._taken = taken
-        self.scheme = "https" if certificate else "http"
-        self._server = _Server(
+        super().__init__(
             uvicorn.Config(
                 app,
                 loop="asyncio",
@@ -119,39 +114,35 @@ class HttpServer:
                 ssl_certfile=certificate,
             )
         )
+        self._taken = taken
+        self.scheme = "https" if certificate else "http"
+        self.is_up = asyncio.Event()
+        # Set together with `should_exit`, which `main_loop` would have to poll.
+        self._wake = asyncio.Event()
 
-    async def serve(self) -> None:
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until stopped, then finish the requests in progress."""
-        await self._server.serve(sockets=[self._taken])
-
-    async def started(self) -> None:
-        """Wait until connections are accepted."""
-        await self._server.is_up.wait()
+        await super().serve(sockets or [self._taken])
 
     def stop(self) -> None:
         """Accept no more requests; those in progress are finished."""
-        self._server.should_exit = True
-        self._server.wake.set()
-
-
-class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.is_up = asyncio.Event()
-        #: Set together with `should_exit`, which `main_loop` would have to poll.
-        self.wake = asyncio.Event()
+        self.should_exit = True
+        self._wake.set()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
+        """Leave the signals to the host."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen."""
         await super().startup(sockets)
         self.is_up.set()
 
     async def main_loop(self) -> None:
+        """Wait until stopped."""
         # A tick renews the Date header. uvicorn's own ten a second are half of an idle host's cost.
         while not await self.on_tick(0):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_TICK_SECONDS):
-                    await self.wake.wait()
+                    await self._wake.wait()

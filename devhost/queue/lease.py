@@ -2,7 +2,7 @@
 Keeps a received message hidden while its function runs.
 
 Source: Storage.Common UpdateQueueMessageVisibilityCommand.cs: at half of the time, sooner after a
-5xx, but not within a minute (2024-10).
+5xx (2024-10).
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from devhost.storage.errors import (
     StorageRefusedError,
 )
 
-_LEAST_INTERVAL = timedelta(minutes=1)
-
 
 class QueueLease:
     """The claim to one message, with its latest receipt: each renewal makes the last one stale."""
@@ -31,7 +29,6 @@ class QueueLease:
         self._id = message.id
         self._receipt = message.pop_receipt
         self._hidden = hidden
-        self._interval = hidden / 2
         self._timer: asyncio.TimerHandle | None = None
         self._renewal: asyncio.Task[None] | None = None
 
@@ -48,24 +45,21 @@ class QueueLease:
     @contextlib.contextmanager
     def renewed(self) -> Iterator[None]:
         """Renew the claim at half of its time until the block ends."""
-        self._renew_later()
+        self._renew_after(self._hidden / 2)
         try:
             yield
         finally:
-            self._stop()
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
 
-    def _renew_later(self) -> None:
+    def _renew_after(self, delay: timedelta) -> None:
         # A timer instead of a task: most functions end before the first renewal.
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._interval.total_seconds(), self._start_renewal)
+        self._timer = loop.call_later(delay.total_seconds(), self._start_renewal)
 
     def _start_renewal(self) -> None:
         self._renewal = asyncio.create_task(self._renew())
-
-    def _stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
     async def _settle(self) -> None:
         # A renewal in progress changes the receipt, so it is awaited and not cancelled.
@@ -73,14 +67,13 @@ class QueueLease:
             await asyncio.wait([self._renewal])
 
     async def _renew(self) -> None:
-        half = self._hidden / 2
+        delay = self._hidden / 2
         try:
             self._receipt = await self._queue.hide(self._id, self._receipt, self._hidden)
-            self._interval = half
         except StorageBusyError:
-            self._interval = max(self._interval / 2, min(_LEAST_INTERVAL, half / 4))
+            delay /= 4
         except (StaleReceiptError, QueueGoneError, StorageRefusedError):
             return
         # None: the function has ended in the meantime.
         if self._timer is not None:
-            self._renew_later()
+            self._renew_after(delay)

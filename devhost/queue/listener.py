@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import random
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 
 from azure.functions.meta import Datum
@@ -79,16 +79,6 @@ class Backoff:
         return self._current
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Queues:
-    """The queue of a trigger and its poison queue."""
-
-    source: RestQueue
-    poison: RestQueue | None
-    #: Called after a message has been added to the poison queue.
-    poison_sent: Callable[[], None]
-
-
 class QueueListener:
     """Serves one queue function until it is stopped."""
 
@@ -96,10 +86,11 @@ class QueueListener:
         self,
         *,
         function: Function,
-        queues: Queues,
+        source: RestQueue,
+        poison: RestQueue | None,
         options: QueueOptions,
         invoke: Invoke,
-        uniform: Callable[[float, float], float],
+        uniform: Callable[[float, float], float] = random.uniform,
         invisibility: timedelta = INVISIBILITY,
     ) -> None:
         trigger = function.metadata.trigger
@@ -108,8 +99,7 @@ class QueueListener:
         self.queue = trigger.queue
         self._function = function
         self._trigger = trigger
-        self._is_poison_queue = trigger.queue.endswith(_POISON)
-        self._queues = queues
+        self._source, self._poison = source, poison
         self._options = options
         self._invoke = invoke
         self._invisibility = invisibility
@@ -119,7 +109,7 @@ class QueueListener:
         self._wake = asyncio.Event()
         self._stopping = False
         self._outage = Outage(f"queue {trigger.queue}")
-        self._is_gone = False
+        self._exists: bool | None = None
         self._existed = False
 
     def notify(self) -> None:
@@ -144,37 +134,29 @@ class QueueListener:
         Raises:
             HostError: storage rejects the host's requests.
         """
-        exists, found = False, 0
+        found = 0
         while not self._stopping:
             after_work, found = found, 0
             polled_at = asyncio.get_running_loop().time()
             was_told = self._wake.is_set()
             self._wake.clear()  # What has been put so far is received now.
             try:
-                exists = exists or await self._queues.source.exists()
-                if not exists:
-                    self._report_gone()
-                elif not self._stopping:
-                    found = await self._receive()
-                    self._report_found()
-                self._outage.end()
+                found = await self._receive()
+                self._answered(exists=True)
             except QueueGoneError:
-                exists = False
-                self._report_gone()
+                self._answered(exists=False)
             except StorageBusyError as fault:
-                exists = False
                 self._outage.begin(fault)
             except StorageRefusedError as fault:
-                raise HostError(
-                    f"queue {self._trigger.queue}: storage rejects the host: {fault}"
-                ) from fault
+                text = f"queue {self.queue}: storage rejects the host: {fault}"
+                raise HostError(text) from fault
             # What follows the messages that a put told of tells of itself.
             if not found or (was_told and found < self._options.batch_size):
                 delay = self._backoff.next_delay(after_work=bool(after_work or found))
                 await self._wait(delay, polled_at)
 
     async def _receive(self) -> int:
-        received = await self._queues.source.receive(self._options.batch_size, self._invisibility)
+        received = await self._source.receive(self._options.batch_size, self._invisibility)
         for message in received:
             task = asyncio.create_task(self._process(message))
             self._running.add(task)
@@ -189,7 +171,7 @@ class QueueListener:
         if len(self._running) <= self._options.new_batch_threshold:
             self._has_room.set()
         if not task.cancelled() and (fault := task.exception()):
-            _log.error("queue %s: %s", self._trigger.queue, fault, exc_info=fault)
+            _log.error("queue %s: %s", self.queue, fault, exc_info=fault)
 
     async def _wait(self, delay: timedelta, polled_at: float) -> None:
         if self._stopping:
@@ -201,23 +183,21 @@ class QueueListener:
                 await asyncio.sleep(0 if self._stopping else early)
 
     async def _process(self, message: ReceivedMessage) -> None:
-        lease = QueueLease(self._queues.source, message, self._invisibility)
+        lease = QueueLease(self._source, message, self._invisibility)
         try:
             await self._handle(message, lease)
         except StaleReceiptError as fault:
             # The function has deleted or hidden its message itself, which it may.
-            _log.debug("queue %s, message %s: %s", self._trigger.queue, message.id, fault)
+            _log.debug("queue %s, message %s: %s", self.queue, message.id, fault)
         except (QueueGoneError, StorageBusyError, StorageRefusedError) as fault:
+            why = str(fault) or type(fault).__name__
             _log.warning(
-                "queue %s, message %s will be received again: %s",
-                self._trigger.queue,
-                message.id,
-                fault or type(fault).__name__,
+                "queue %s, message %s will be received again: %s", self.queue, message.id, why
             )
 
     async def _handle(self, message: ReceivedMessage, lease: QueueLease) -> None:
         limit = self._options.max_dequeue_count
-        if message.dequeue_count > limit and not self._is_poison_queue:
+        if message.dequeue_count > limit and self._poison is not None:
             await self._move_to_poison(message, lease)
             return
         try:
@@ -228,7 +208,7 @@ class QueueListener:
         except queue_message.UndecodableError:
             _log.error(
                 "queue %s, message %s is not base64 (host.json: extensions.queues.messageEncoding)",
-                self._trigger.queue,
+                self.queue,
                 message.id,
             )
             await self._move_to_poison(message, lease)
@@ -240,23 +220,17 @@ class QueueListener:
             if message.dequeue_count >= limit:
                 await self._move_to_poison(message, lease)
             # Without a poison queue it stays hidden, or it would fail in a tight loop.
-            elif self._queues.poison is not None:
+            elif self._poison is not None:
                 await self._retry(lambda: lease.release(self._options.visibility_timeout))
         else:
             await self._retry(lease.delete)
 
     async def _move_to_poison(self, message: ReceivedMessage, lease: QueueLease) -> None:
-        poison = self._queues.poison
-        if poison is None:
+        if (poison := self._poison) is None:
             return
-        _log.warning(
-            "queue %s, message %s moves to %s",
-            self._trigger.queue,
-            message.id,
-            poison_queue_name(self._trigger.queue),
-        )
+        name = poison_queue_name(self.queue)
+        _log.warning("queue %s, message %s moves to %s", self.queue, message.id, name)
         await self._retry(lambda: poison.send(message.text))
-        self._queues.poison_sent()
         await self._retry(lease.delete)
 
     async def _retry(self, step: Callable[[], Awaitable[None]]) -> None:
@@ -267,18 +241,12 @@ class QueueListener:
                 await asyncio.sleep(delay)
         return await step()
 
-    def _report_gone(self) -> None:
-        if not self._is_gone:
-            self._log_state("queue %s does not exist, waiting for it")
-        self._is_gone = True
-
-    def _report_found(self) -> None:
-        if self._is_gone:
-            self._log_state("queue %s exists now")
-        self._is_gone = False
-        self._existed = True
-
-    def _log_state(self, message: str) -> None:
+    def _answered(self, *, exists: bool) -> None:
+        self._outage.end()
         # Many apps create a queue when they first need it: only a lost queue is worth a warning.
         level = logging.WARNING if self._existed else logging.DEBUG
-        _log.log(level, message, self._trigger.queue)
+        if exists != self._exists:
+            text = "queue %s exists now" if exists else "queue %s does not exist, waiting for it"
+            _log.log(level, text, self.queue)
+        self._exists = exists
+        self._existed = self._existed or exists

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import socket
-import ssl
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -67,14 +65,6 @@ class RestQueue:
         """Close the connections that are not in use."""
         self._connections.close()
 
-    async def exists(self) -> bool:
-        """Return whether the queue exists."""
-        try:
-            await self._run("GET", "", {"comp": "metadata"})
-        except QueueGoneError:
-            return False
-        return True
-
     async def receive(self, count: int, hidden: timedelta) -> list[ReceivedMessage]:
         """Receive up to *count* messages and hide them."""
         query = {"numofmessages": str(count), "visibilitytimeout": _seconds(hidden)}
@@ -111,9 +101,8 @@ class RestQueue:
         try:
             answer = await self._connections.request(method, target, headers, body)
         except OSError as fault:
-            raise StorageBusyError(
-                f"{self._connections.server}: {_reason(fault)}{self._account.hint}"
-            ) from None
+            text = f"{self._connections.server}: {type(fault).__name__}{self._account.hint}"
+            raise StorageBusyError(text) from None
         if answer.status < 300:  # noqa: PLR2004 - success
             return answer
         raise _refusal(answer.status, answer.headers.get("x-ms-error-code", ""))
@@ -140,20 +129,6 @@ def _refusal(status: int, code: str) -> Exception:
     if status >= 500 or status in (408, 429):  # noqa: PLR2004
         return StorageBusyError(f"{status} {code}".strip())
     return StorageRefusedError(f"{status} {code}".strip())
-
-
-def _reason(fault: OSError) -> str:
-    match fault:
-        case socket.gaierror():
-            return "unknown host"
-        case ConnectionRefusedError():
-            return "connection refused"
-        case TimeoutError():
-            return "no answer in time"
-        case ssl.SSLError():
-            return "TLS failed"
-        case _:
-            return "connection lost"
 
 
 def _seconds(span: timedelta) -> str:

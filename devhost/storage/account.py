@@ -17,8 +17,6 @@ from devhost.errors import BadFunctionError
 
 API_VERSION = "2024-11-04"
 _URL = re.compile(r"https?://[!-~]+", re.IGNORECASE)
-# A name made of labels, or an IPv6 address.
-_HOST = re.compile(r"(?!.*[^.]{64})[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?|[0-9a-f:.]*:[0-9a-f:.]*")
 _SAS = re.compile(r"[!-~]*")
 _SCOPE = "https://storage.azure.com/.default"
 # What names a managed identity, and azure.identity's word for it.
@@ -231,10 +229,10 @@ def _url(text: str, setting: str) -> str:
     text = text.rstrip("/")
     try:
         parts = urlsplit(text)
-        readable = bool(_HOST.fullmatch(parts.hostname or "")) and parts.port != 0
-    except ValueError:
-        readable = False
-    if not readable or not _URL.fullmatch(text):
+        has_host = parts.port != 0 and bool((parts.hostname or "").encode("idna"))
+    except ValueError:  # an empty or too long part of the name is one as well
+        has_host = False
+    if not has_host or not _URL.fullmatch(text):
         raise BadFunctionError(f"setting {setting} is not a storage address")
     return text
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -174,37 +173,6 @@ def test_dead_letters_are_told_of_once(
     assert [each["data"]["url"] for each in events[:1]] == [written["data"]["url"]]
     assert changes(events)[1:] == [("PutBlob", "after", 0)]
     assert len(told(2)) == 2
-
-
-def test_uploads_of_several_clients_are_told_of_in_the_order_of_each_blob(
-    container: ContainerClient, told: Callable[[int], list[dict[str, Any]]]
-):
-    """A thousand are tests/integration's, which has what the app is told."""
-    names = ["a", "b"]
-
-    def upload(seed: int) -> list[tuple[str, str]]:
-        drawn = random.Random(seed).choices(names, k=12)
-        blobs = [container.get_blob_client(each) for each in drawn]
-        made = [(each.blob_name, each.upload_blob(b"x", overwrite=True)["etag"]) for each in blobs]
-        return [(name, str(etag).strip('"')) for name, etag in made]
-
-    with ThreadPoolExecutor(8) as clients:
-        uploaded = list(clients.map(upload, range(8)))
-
-    events = told(8 * 12)
-    assert len({each["id"] for each in events}) == len(events) == 8 * 12
-    for name in names:
-        of_name = [each["data"] for each in events if each["subject"].endswith(f"/blobs/{name}")]
-        sequencers, etags = zip(
-            *((each["sequencer"], each["eTag"]) for each in of_name), strict=True
-        )
-        assert len(set(sequencers)) == len(sequencers)
-        assert etags[-1] == str(container.get_blob_client(name).get_blob_properties().etag).strip(
-            '"'
-        )
-        for of_client in uploaded:
-            own = [etag for found, etag in of_client if found == name]
-            assert own == [each for each in etags if each in own]
 
 
 def test_what_was_answered_before_a_host_was_killed_is_told(

@@ -8,11 +8,7 @@ import pytest
 
 from devhost.azurite import Azurite
 from tests.host.app import App
-from tests.host.running import COMMAND, trouble_with_the_command
 from tests.host.storage import Storage
-
-if trouble := trouble_with_the_command(COMMAND):
-    pytest.exit(trouble, returncode=pytest.ExitCode.USAGE_ERROR)
 
 
 @pytest.fixture(scope="session")

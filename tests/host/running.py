@@ -8,7 +8,6 @@ import itertools
 import json
 import os
 import shlex
-import shutil
 import signal
 import socket
 import subprocess
@@ -30,20 +29,6 @@ IS_DEVHOST = not COMMAND
 #: Another host may download its parts when it starts for the first time.
 _START_SECONDS = 120.0 if IS_DEVHOST else 300.0
 PATIENCE = 120.0
-
-
-def trouble_with_the_command(template: str) -> str | None:
-    """Return why HOST_CMD's *template* cannot start a host, or None if nothing is wrong with it."""
-    if not template:
-        return None
-    try:
-        command = _command(template, Path("root"), 1)
-    except (ValueError, LookupError) as fault:
-        return f"HOST_CMD {template!r} cannot be parsed: {type(fault).__name__}: {fault}"
-    if not command or shutil.which(command[0]) is None:
-        return f"HOST_CMD {template!r}: there is no such command"
-    missing = [field for field in ("{root}", "{port}") if field not in template]
-    return f"HOST_CMD {template!r} has no {' and no '.join(missing)}" if missing else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from urllib.parse import urlsplit
 
 import pytest
 
+from devhost.azurite import Azurite
+from testbed.storage_proxy import StorageProxy, StorageRequest, running_storage_proxy
 from tests.host.app import App
-from tests.host.proxy import Proxy, proxy_to
 from tests.host.running import IS_DEVHOST, PATIENCE, Host, running, until
 from tests.host.storage import Storage
 
@@ -23,9 +23,9 @@ _PUT_OFF_SECONDS = 2.0
 
 
 @pytest.fixture(scope="module")
-def proxy(storage: Storage) -> Iterator[Proxy]:
-    with proxy_to(urlsplit(storage.client("any").url).port or 0) as opened:
-        yield opened
+def proxy(azurite: Azurite) -> Iterator[StorageProxy]:
+    with running_storage_proxy(azurite) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -37,17 +37,14 @@ def queues(storage: Storage) -> dict[str, str]:
 def host(
     new_app: Callable[[], App],
     queues: dict[str, str],
-    storage: Storage,
-    proxy: Proxy,
+    proxy: StorageProxy,
     settings: dict[str, str],
 ) -> Iterator[Host]:
     app = new_app()
     app.host_json(maxPollingInterval="00:00:01", visibilityTimeout="00:00:02", maxDequeueCount=3)
     app.queue("Q04", queues["Q04"])
     app.queue("Q11", queues["Q11"], connection="Watched")
-    port = urlsplit(storage.client("any").url).port
-    watched = storage.connection_string.replace(f":{port}/", f":{proxy.port}/")
-    with running(app, settings | {"Watched": watched}) as started:
+    with running(app, settings | {"Watched": proxy.azurite.connection_string}) as started:
         yield started
 
 
@@ -99,16 +96,23 @@ def test_q11_the_waits_between_idle_polls_grow(host, queues, storage, proxy):
 
     Source: Storage.Common Timers/RandomizedExponentialBackoffStrategy.cs (2024-10).
     """
+    polls: list[float] = []
+
+    def record(request: StorageRequest) -> None:
+        if request.kind == f"queue get {queues['Q11']}":
+            polls.append(time.monotonic())
+
+    proxy.attack = record
     sent = time.monotonic()
     storage.send(queues["Q11"], "first")
     host.wait_calls("Q11")
-    start = len(proxy.receives)
-    until(lambda: len(proxy.receives) >= start + 7)
+    start = len(polls)
+    until(lambda: len(polls) >= start + 7)
 
     # Jitter takes off a fifth at most. The work was after *sent*, and a poll that is recorded late
     # or begins before our look only adds to the sum.
     least = [0.1, 0.1 + 0.08, 0.1 + 0.16, 0.1 + 0.32, 0.1 + 0.64, 1.0]
-    assert proxy.receives[start + 6] - sent >= sum(least)
+    assert polls[start + 6] - sent >= sum(least)
 
     storage.send(queues["Q11"], "second")
     host.wait_calls("Q11", 2)

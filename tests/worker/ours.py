@@ -35,7 +35,7 @@ async def _run(case: dict[str, Any]) -> dict[str, Any]:
         loader.prepare(root)
         _prepared[:] = [root]
     try:
-        function = loader.load(metadata.parse(root / case["name"], case["document"], os.environ))
+        function = loader.load(metadata.read(root / case["name"], os.environ))
     except BadFunctionError as fault:
         return {"load": str(fault), "recorded": wire.take_recorded()}
     if function.fault is not None or case.get("data") is None:
@@ -59,7 +59,7 @@ async def _invoke(function: loader.Function, case: dict[str, Any]) -> dict[str, 
         }
     return {
         "recorded": wire.take_recorded(),
-        "fault": None if reports[0].fault is None else reports[0].text,
+        "fault": None if reports[0].fault is None else class_and_message(reports[0].fault),
         "returned": returned,
     }
 

@@ -11,7 +11,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from tests.host.running import PATIENCE
+from tests.host.running import PATIENCE, until
 
 
 class Program:
@@ -22,21 +22,19 @@ class Program:
         self.lines: list[str] = []
         #: Processor time until it was ready.
         self.start_cpu_seconds = 0.0
-        self._new = threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def wait_for(self, words: str) -> str:
         """Wait for a line with *words* and return the first one."""
-        deadline = time.monotonic() + PATIENCE
-        with self._new:
-            while True:
-                for line in self.lines:
-                    if words in line:
-                        return line
-                if not self._reader.is_alive() or not self._new.wait(deadline - time.monotonic()):
-                    break
-        raise AssertionError(f"no line with {words!r} in:\n" + "\n".join(self.lines))
+
+        def found() -> str | None:
+            has_ended = not self._reader.is_alive()  # asked before the lines are read
+            line = next((line for line in list(self.lines) if words in line), None)
+            assert line or not has_ended, f"no line with {words!r} in:\n" + "\n".join(self.lines)
+            return line
+
+        return str(until(found))
 
     def count(self, words: str) -> int:
         """Return how many lines have *words*."""
@@ -98,11 +96,7 @@ class Program:
         for line in self.process.stdout:
             if line.startswith("ready "):
                 self.start_cpu_seconds = self._cpu_seconds()
-            with self._new:
-                self.lines.append(line.rstrip("\n"))
-                self._new.notify_all()
-        with self._new:
-            self._new.notify_all()
+            self.lines.append(line.rstrip("\n"))
 
     def _cpu_seconds(self) -> float:
         stat = Path(f"/proc/{self.process.pid}/stat").read_text()

@@ -3,59 +3,57 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
-from azure.core.exceptions import ResourceExistsError
 from azure.storage.queue import QueueClient
 
 from devhost import azurite as azurite_module
-from devhost.azurite import running_azurite
+from devhost.azurite import Azurite, running_azurite
 from devhost.errors import HostError
-from tests.host.proxy import Proxy, proxy_to
+from testbed.storage_proxy import (
+    Attack,
+    Failure,
+    StorageProxy,
+    StorageRequest,
+    running_storage_proxy,
+)
 from tests.host.running import until
 from tests.integration.devhost.functions import HELLO, HTTP, QUEUE, TICK, TIMER, WORK
 
-_NOBODY = 65534
+
+def outage(_: StorageRequest) -> Attack:
+    return Attack(Failure.RESET)
 
 
 @pytest.fixture
-def proxies(azurite) -> Iterator[tuple[Proxy, Proxy, str]]:
-    """Proxies before blobs and queues, and the connection string that leads through them."""
-    blob, queue = (urlsplit(url).port or 0 for url in (azurite.blob_url, azurite.queue_url))
-    with proxy_to(blob) as blobs, proxy_to(queue) as queues:
-        connection = azurite.connection_string
-        for port, proxy in ((blob, blobs), (queue, queues)):
-            connection = connection.replace(f":{port}/", f":{proxy.port}/")
-        yield blobs, queues, connection
+def proxy(azurite: Azurite) -> Iterator[StorageProxy]:
+    with running_storage_proxy(azurite) as running:
+        yield running
 
 
-def test_a_host_that_starts_without_storage_finds_it_later(start, function, proxies, queue):
-    blobs, queues, connection = proxies
-    blobs.shut()
-    queues.shut()
+def test_a_host_that_starts_without_storage_finds_it_later(start, function, proxy, queue):
+    proxy.attack = outage
     function("good", HELLO, **HTTP)
     function("work", WORK, queueName=queue.queue_name, **QUEUE)
     function("clock", TICK, **TIMER)
 
-    host = start(AzureWebJobsStorage=connection)
+    host = start(AzureWebJobsStorage=proxy.azurite.connection_string)
 
     assert host.get("/good") == (200, b"hello")
     host.wait_for(f"queue {queue.queue_name}: storage is failing, retrying")
     host.wait_for("timer clock: storage is failing, retrying")
     queue.send_message("early")
-    blobs.open()
-    queues.open()
+    proxy.attack = None
     host.wait_for("out early")
     host.wait_for("clock  ok")
     host.assert_said("retrying", 2)
@@ -64,14 +62,13 @@ def test_a_host_that_starts_without_storage_finds_it_later(start, function, prox
 
 
 def test_an_outage_loses_no_message_and_leaves_the_timer_to_another_host(
-    start, function, proxies, queue, tmp_path, tmp_path_factory, azurite
+    start, function, proxy, queue, tmp_path, tmp_path_factory, azurite
 ):
     """
     Each trigger logs once that storage fails and once that it is back; meanwhile the host is idle.
 
     The timer's lease expires: it fires on another host then, and only there until that one ends.
     """
-    blobs, queues, connection = proxies
     function("clock", TICK, **TIMER)
     other_root = tmp_path_factory.mktemp("other") / "app"
     shutil.copytree(tmp_path, other_root)
@@ -82,7 +79,9 @@ def test_an_outage_loses_no_message_and_leaves_the_timer_to_another_host(
         "AzureFunctionsJobHost__singleton__listenerLockPeriod": "00:00:15",
         "AzureFunctionsJobHost__singleton__listenerLockRecoveryPollingInterval": "00:00:01",
     }
-    host = start("--invisibility", "10", AzureWebJobsStorage=connection, **lease)
+    host = start(
+        "--invisibility", "10", AzureWebJobsStorage=proxy.azurite.connection_string, **lease
+    )
     host.wait_for("clock  ok")
     storage = {"AzureWebJobsStorage": azurite.connection_string}
     other = start("--root", str(other_root), **storage, **lease)
@@ -94,8 +93,7 @@ def test_an_outage_loses_no_message_and_leaves_the_timer_to_another_host(
     other.assert_said("clock  ok", 0)
 
     known = len(host.lines)
-    blobs.shut()
-    queues.shut()
+    proxy.attack = outage
     (tmp_path / "gate").touch()
     queue.send_message("meanwhile")
     host.wait_for("will be received again")
@@ -104,8 +102,7 @@ def test_an_outage_loses_no_message_and_leaves_the_timer_to_another_host(
     assert host.get("/good") == (200, b"hello")
     other.wait_for("clock  ok")
     ticks, others = host.count("clock  ok"), other.count("clock  ok")
-    blobs.open()
-    queues.open()
+    proxy.attack = None
 
     host.wait_for("out meanwhile")
     until(lambda: host.count("out slow one") == 2)
@@ -189,59 +186,41 @@ def test_only_one_keeps_its_storage_in_a_folder(tmp_path, monkeypatch):
         pass
 
 
-def test_kept_storage_is_for_its_owner_only(tmp_path):
-    """Also what an earlier version, or another program, has left open to others."""
-    kept = tmp_path / "kept"
+def test_a_folder_that_may_not_be_entered_names_the_fix(tmp_path, monkeypatch):
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
 
-    def keep() -> set[str]:
-        with (
-            running_azurite(folder=kept) as azurite,
-            QueueClient.from_connection_string(azurite.connection_string, "jobs") as jobs,
-        ):
-            with contextlib.suppress(ResourceExistsError):
-                jobs.create_queue()
-            jobs.send_message("one")
-        return {oct(each.stat().st_mode & 0o077) for each in (kept, *kept.rglob("*"))}
+    monkeypatch.setattr(Path, "mkdir", refuse)  # whoever runs the test: root may enter all
 
-    assert keep() == {"0o0"}
-    for each in (kept, *kept.rglob("*")):
-        each.chmod(0o777)
-    assert keep() == {"0o0"}
+    fix = f"Permission denied: choose a folder of your own, or run chmod 700 {tmp_path}"
+    with pytest.raises(HostError, match=fix), running_azurite(folder=tmp_path):
+        pass
 
 
-def test_a_folder_that_its_owner_may_not_enter_names_the_fix():
-    user = os.geteuid()
-    with tempfile.TemporaryDirectory() as folder:  # tmp_path lies in a folder of this user's own
-        Path(folder).chmod(0o600)
-        if user == 0:  # whom permissions do not hold up
-            os.chown(folder, _NOBODY, -1)
-            os.seteuid(_NOBODY)
-        try:
-            with (
-                pytest.raises(HostError, match=f"run chmod 700 {folder}"),
-                running_azurite(folder=Path(folder)),
-            ):
-                pass
-        finally:
-            os.seteuid(user)
-            Path(folder).chmod(0o700)
-
-
-@pytest.mark.parametrize(("mode", "is_refused"), [(0o755, True), (0o710, True), (0o700, False)])
-def test_storage_is_not_kept_among_other_files_that_others_reach(tmp_path, mode, *, is_refused):
-    """A project's or home folder stays as it is."""
-    kept, other = tmp_path / "home", tmp_path / "home/notes.txt"
+@pytest.mark.parametrize(
+    ("mode", "files", "kept_with"),
+    [
+        (0o755, ["notes.txt"], None),
+        (0o710, ["notes.txt"], None),
+        (0o700, ["notes.txt"], 0o700),
+        (0o755, [], 0o700),
+    ],
+)
+def test_kept_storage_is_for_its_owner_only(tmp_path, mode, files, kept_with):
+    """A project's or home folder that others reach stays as it is."""
+    kept = tmp_path / "home"
     kept.mkdir()
-    other.touch(0o644)
+    for each in files:
+        (kept / each).touch()
     kept.chmod(mode)
 
     with contextlib.ExitStack() as stack:
-        if is_refused:
+        if kept_with is None:
             stack.enter_context(pytest.raises(HostError, match=f"chmod 700 {kept}"))
         stack.enter_context(running_azurite(folder=kept))
 
-    assert [path.stat().st_mode & 0o777 for path in (kept, other)] == [mode, 0o644]
-    assert len([*kept.iterdir()]) == 1 or not is_refused
+    assert kept.stat().st_mode & 0o777 == (kept_with or mode)
+    assert kept_with or [each.name for each in kept.iterdir()] == files
 
 
 COLLECTION = """

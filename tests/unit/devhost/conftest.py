@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import inspect
 import itertools
 import logging
-import selectors
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,51 +25,29 @@ from devhost.functions.metadata import (
     Trigger,
 )
 from devhost.host_json import QueueOptions
-from devhost.queue.listener import QueueListener, Queues, poison_queue_name
+from devhost.queue.listener import QueueListener, poison_queue_name
 from devhost.queue.storage import ReceivedMessage
 from devhost.storage.errors import QueueGoneError, StaleReceiptError
+from pushgrid.testing.memory import DrivenLoop, FakeClock
 
 START = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 
 
-class JumpingLoop(asyncio.SelectorEventLoop):
-    """An event loop that does not wait but sets its clock to the next timer."""
-
-    def __init__(self) -> None:
-        super().__init__(_JumpingSelector(self))
-        self.seconds = 0.0
-
-    def time(self) -> float:
-        return self.seconds
-
-    def now(self) -> datetime:
-        return START + timedelta(seconds=self.seconds)
-
-
-class _JumpingSelector(selectors.SelectSelector):
-    def __init__(self, loop: JumpingLoop) -> None:
-        super().__init__()
-        self._loop = loop
-
-    def select(self, timeout: float | None = None) -> Any:
-        if timeout is None:
-            raise AssertionError("everything waits, and no timer is left")
-        self._loop.seconds += max(timeout, 0)
-        return super().select(0)
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(START)
 
 
 @pytest.fixture
-def loop():
-    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
-        yield runner.get_loop()
+def loop(clock: FakeClock) -> Iterator[DrivenLoop]:
+    loop = DrivenLoop(clock)
+    yield loop
+    loop.end()
 
 
-@pytest.fixture
-def run(loop: JumpingLoop) -> Callable[[Coroutine[Any, Any, Any]], Any]:
-    def run_it(coroutine: Coroutine[Any, Any, Any]) -> Any:
-        return loop.run_until_complete(coroutine)
-
-    return run_it
+def seconds_of(clock: FakeClock) -> float:
+    """Return how long a test lasts, in milliseconds at best."""
+    return round((clock.now() - START).total_seconds(), 3)
 
 
 @dataclass
@@ -82,9 +58,9 @@ class _Stored:
 
 @dataclass
 class MemoryQueue:
-    """A queue that behaves like storage, on the loop's clock."""
+    """A queue that behaves like storage."""
 
-    loop: JumpingLoop
+    clock: FakeClock
     is_there: bool = True
     stored: dict[str, _Stored] = field(default_factory=dict)
     #: What was asked, and when: ("receive", 0.1), …
@@ -105,23 +81,23 @@ class MemoryQueue:
             next_visible_time=START,
             text=text,
         )
-        self.stored[number] = _Stored(replace(message, **changes), self.loop.time())
+        self.stored[number] = _Stored(replace(message, **changes), self.seconds)
         return number
+
+    @property
+    def seconds(self) -> float:
+        return seconds_of(self.clock)
 
     @property
     def texts(self) -> list[str]:
         return [each.message.text for each in self.stored.values()]
 
     def times(self, call: str) -> list[float]:
-        return [round(at, 3) for name, at in self.calls if name == call]
-
-    async def exists(self) -> bool:
-        await self._enter("exists")
-        return self.is_there
+        return [at for name, at in self.calls if name == call]
 
     async def receive(self, count: int, hidden: timedelta) -> list[ReceivedMessage]:
         await self._enter("receive")
-        visible = [each for each in self.stored.values() if each.visible_at <= self.loop.time()]
+        visible = [each for each in self.stored.values() if each.visible_at <= self.seconds]
         for each in visible[:count]:
             self._hide(each, hidden)
             each.message = replace(each.message, dequeue_count=each.message.dequeue_count + 1)
@@ -141,11 +117,11 @@ class MemoryQueue:
         self.put(text)
 
     async def _enter(self, call: str, *, missing_is_fine: bool = False) -> None:
-        self.calls.append((call, self.loop.time()))
+        self.calls.append((call, self.seconds))
         await asyncio.sleep(self.delays.get(call, 0))
         if self.faults.get(call):
             raise self.faults[call].pop(0)
-        if not self.is_there and not missing_is_fine and call != "exists":
+        if not self.is_there and not missing_is_fine:
             raise QueueGoneError
 
     def _current(self, message_id: str, pop_receipt: str) -> _Stored:
@@ -155,7 +131,7 @@ class MemoryQueue:
         return each
 
     def _hide(self, each: _Stored, hidden: timedelta) -> str:
-        each.visible_at = self.loop.time() + hidden.total_seconds()
+        each.visible_at = self.seconds + hidden.total_seconds()
         receipt = f"receipt {next(self.ids)}"
         each.message = replace(
             each.message,
@@ -166,25 +142,24 @@ class MemoryQueue:
 
 
 @pytest.fixture
-def queue(loop: JumpingLoop) -> MemoryQueue:
-    return MemoryQueue(loop)
+def queue(clock: FakeClock) -> MemoryQueue:
+    return MemoryQueue(clock)
 
 
 @pytest.fixture
-def poison(loop: JumpingLoop) -> MemoryQueue:
-    return MemoryQueue(loop, is_there=False)
+def poison(clock: FakeClock) -> MemoryQueue:
+    return MemoryQueue(clock, is_there=False)
 
 
-def _maker(trigger_of: Callable[..., Trigger], function: str) -> Callable[..., Function]:
+def _maker(trigger: Trigger, function: str) -> Callable[..., Function]:
     """Return a maker of functions with that trigger; its keywords are members of the trigger."""
 
     def make(call: Any = None, *, name: str = function, **members: Any) -> Function:
-        trigger = trigger_of(**members)
         metadata = FunctionMetadata(
             name=name,
             script=Path(name, "__init__.py"),
             entry_point="main",
-            trigger=trigger,
+            trigger=replace(trigger, **members),
             returns_http=isinstance(trigger, HttpTrigger),
             disabled=False,
         )
@@ -194,45 +169,28 @@ def _maker(trigger_of: Callable[..., Trigger], function: str) -> Callable[..., F
 
 
 @pytest.fixture
-def queue_function() -> Callable[..., Function]:
-    trigger_of = functools.partial(
-        QueueTrigger, name="_message", queue="work", connection="S", binary=False
-    )
-    return _maker(trigger_of, "work")
-
-
-@pytest.fixture
 def http_function() -> Callable[..., Function]:
-    return _maker(
-        functools.partial(HttpTrigger, name="_req", route=None, methods=frozenset()), "web"
-    )
+    return _maker(HttpTrigger(name="_req", route=None, methods=frozenset()), "web")
 
 
 @pytest.fixture
 def timer_function() -> Callable[..., Function]:
-    trigger_of = functools.partial(
-        TimerTrigger, name="tick", run_on_startup=False, use_monitor=True
-    )
-    return _maker(trigger_of, "work")
+    trigger = TimerTrigger(name="tick", schedule="", run_on_startup=False, use_monitor=True)
+    return _maker(trigger, "work")
 
 
 class App:
     """A stand-in for the app's functions that records each call."""
 
-    def __init__(self, loop: Any) -> None:
-        self.loop = loop
+    def __init__(self, clock: FakeClock) -> None:
+        self.clock = clock
         self.calls: list[tuple[float, str, str]] = []
-        self.seconds = self.stagger = 0.0
+        self.seconds = 0.0
         self.fails = False
-        self.running = 0
-        self.most_running = 0
 
     async def invoke(self, _function, data, metadata):
-        self.calls.append((round(self.loop.time(), 3), data.value, metadata["DequeueCount"].value))
-        self.running += 1
-        self.most_running = max(self.most_running, self.running)
-        await asyncio.sleep(self.seconds + self.stagger * len(self.calls))
-        self.running -= 1
+        self.calls.append((seconds_of(self.clock), data.value, metadata["DequeueCount"].value))
+        await asyncio.sleep(self.seconds)
         if self.fails:
             raise InvocationError
 
@@ -242,22 +200,21 @@ class App:
 
 
 @pytest.fixture
-def app(loop):
-    return App(loop)
+def app(clock):
+    return App(clock)
 
 
 @pytest.fixture
-def a_listener(app, queue, poison, queue_function):
+def a_listener(app, queue, poison):
     """Return a listener, which does not run yet."""
+    trigger = QueueTrigger(name="_message", queue="work", connection="S", binary=False)
+    function = _maker(trigger, "work")
 
     def make(name="work", **options):
         return QueueListener(
-            function=queue_function(queue=name),
-            queues=Queues(
-                source=queue,
-                poison=poison if poison_queue_name(name) else None,
-                poison_sent=lambda: None,
-            ),
+            function=function(queue=name),
+            source=queue,
+            poison=poison if poison_queue_name(name) else None,
             options=QueueOptions(**{"base64": False} | options),
             invoke=app.invoke,
             uniform=lambda low, high: (low + high) / 2,
@@ -267,7 +224,7 @@ def a_listener(app, queue, poison, queue_function):
 
 
 @pytest.fixture
-def listen(a_listener, run):
+def listen(a_listener, loop):
     """Run a listener for *seconds*, drain it and return it."""
 
     def go(seconds, *, name="work", during=None, **options):
@@ -284,7 +241,7 @@ def listen(a_listener, run):
             await running
             await listener.drain()
 
-        run(scene())
+        loop.run(scene())
         return listener
 
     return go

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import ssl
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import certifi
 import pytest
-import trustme
 from cryptography import x509
 
 from devhost import certificate_files
-from devhost.certificate_files import CertificateFiles, local_certificate, user_folder
+from devhost.certificate_files import CertificateFiles, local_certificate
 from devhost.errors import HostError
 
 pytestmark = pytest.mark.slow
@@ -35,18 +35,13 @@ def authorities(path: Path) -> set[bytes]:
     return set(context.get_ca_certs(binary_form=True))
 
 
-def test_it_is_made_once(folder: Path) -> None:
+@pytest.mark.parametrize(("days", "is_kept"), [(700, True), (800, False)])
+def test_it_is_renewed_before_it_expires(folder: Path, days: int, *, is_kept: bool) -> None:
     first = texts(local_certificate(folder, NOW))
 
-    assert texts(local_certificate(folder, NOW + timedelta(days=700))) == first
+    second = texts(local_certificate(folder, NOW + timedelta(days=days)))
 
-
-def test_it_is_renewed_before_it_expires(folder: Path) -> None:
-    first = texts(local_certificate(folder, NOW))
-
-    second = texts(local_certificate(folder, NOW + timedelta(days=800)))
-
-    assert all(one != other for one, other in zip(first, second, strict=True))
+    assert [one == other for one, other in zip(first, second, strict=True)] == [is_kept] * 3
 
 
 def test_it_is_not_valid_for_longer_than_clients_accept(folder: Path) -> None:
@@ -57,43 +52,29 @@ def test_it_is_not_valid_for_longer_than_clients_accept(folder: Path) -> None:
     assert server.not_valid_after_utc - server.not_valid_before_utc < timedelta(days=825)
 
 
-@pytest.mark.parametrize(
-    "overtaken_at", [(certificate_files, "_issue"), (trustme.CA, "issue_cert")]
-)
-def test_hosts_that_start_together_use_the_first_one(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, overtaken_at: tuple[Any, str]
+def test_hosts_that_start_together_serve_the_same(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other host has made its own after this one found none; clients trust what both serve."""
-    issue = getattr(*overtaken_at)
+    issue, issued = certificate_files._issued, []
 
-    def overtaken(*arguments: Any, **options: Any) -> Any:
-        monkeypatch.undo()
-        local_certificate(folder, NOW)
-        first.append((folder / "server.pem").read_text())
-        return issue(*arguments, **options)
+    def slowly(now: datetime) -> str:
+        issued.append(now)
+        time.sleep(0.1)  # so that all are there before the first is stored
+        return issue(now)
 
-    first: list[str] = []
-    monkeypatch.setattr(*overtaken_at, overtaken)
+    monkeypatch.setattr(certificate_files, "_issued", slowly)
+    with ThreadPoolExecutor(4) as hosts:
+        made = list(hosts.map(lambda _: texts(local_certificate(folder, NOW)), range(4)))
 
-    made = local_certificate(folder, NOW)
-
-    assert [made.server.read_text()] == first
-    assert made.authority.read_text() in first[0]
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "authority.pem",
-        "bundle.pem",
-        "server.pem",
-    ]
+    assert len(issued) == 1
+    assert all(each == made[0] for each in made)
 
 
 def test_its_files_are_its_owners_alone(folder: Path) -> None:
     made = local_certificate(folder, NOW)
 
-    modes = {path: path.stat().st_mode & 0o777 for path in (folder, *folder.iterdir())}
-
-    assert modes == dict.fromkeys((made.server, made.authority, made.bundle), 0o600) | {
-        folder: 0o700
-    }
+    paths = (folder, made.server, made.authority, made.bundle)
+    assert [path.stat().st_mode & 0o777 for path in paths] == [0o700, 0o600, 0o600, 0o600]
 
 
 def test_it_is_for_this_machine_and_its_authoritys_key_is_nowhere(folder: Path) -> None:
@@ -126,11 +107,3 @@ def test_a_file_that_is_no_certificate_is_a_fault_with_its_folder(folder: Path) 
 
     with pytest.raises(HostError, match=f"{folder}/server.pem .*: delete it"):
         local_certificate(folder, NOW)
-
-
-def test_it_is_kept_where_the_users_data_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", "/data")
-    assert user_folder() == Path("/data/pushgrid/tls")
-
-    monkeypatch.delenv("XDG_DATA_HOME")
-    assert user_folder() == Path.home() / ".local/share/pushgrid/tls"

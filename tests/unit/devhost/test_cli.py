@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("untouched_logging")
 @pytest.mark.parametrize(
     ("host_json", "arguments", "line"),
     [
-        ("{", (), "host.json is not JSON: line 1, column 2: "),
+        ("{", (), "host.json is not JSON: Expecting"),
         ('{"version": "1.0"}', (), 'host.json must say "version": "2.0"'),
         (
             '{"version": "2.0"}',
@@ -49,11 +49,11 @@ def test_the_host_does_not_start(tmp_path, capsys, host_json, arguments, line):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--port", "65536"), "'65536' is not a port"),
-        (("--host", "localhost"), "'localhost' is not an IPv4 address"),
+        (("--port", "65536"), "--port: 65536 is not from 0 to 65535"),
+        (("--host", "localhost"), "invalid IPv4Address value: 'localhost'"),
         (("--env", "=x"), "argument --env: not NAME=VALUE"),
-        (("--workers", "0"), "'0' is not from 1 to 64"),
-        (("--invisibility", "0.5"), "'0.5' is not from 1 to 604800 seconds"),
+        (("--workers", "0"), "0 is not from 1 to 64"),
+        (("--invisibility", "0.5"), "0.5 is not from 1 to 604800"),
         (("--enable-auth",), "unrecognized arguments: --enable-auth"),
     ],
     ids=lambda each: each[0] if isinstance(each, tuple) else "",

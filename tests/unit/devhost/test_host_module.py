@@ -4,12 +4,15 @@ import asyncio
 import logging
 import sys
 import threading
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from devhost.errors import InvocationError
 from devhost.functions.host_module import HostModule
+from devhost.functions.loader import Function
 from devhost.triggers import Triggers
 
 
@@ -62,3 +65,17 @@ def test_the_listeners_of_that_queue_poll() -> None:
     triggers.notify("jobs")
 
     assert woken == [0, 2]
+
+
+def test_a_function_that_fails_when_started_by_hand_has_been_reported(
+    http_function: Callable[..., Function],
+) -> None:
+    """No task of the host's is left with an exception that nothing awaits."""
+
+    async def invoke(*_: object) -> None:
+        raise InvocationError
+
+    invoker = cast("Any", SimpleNamespace(invoke=invoke))
+    triggers = Triggers(cast("Any", SimpleNamespace(environ={})), invoker)
+
+    asyncio.run(triggers.run_by_hand(http_function(), ""))

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import azure.functions as func
@@ -16,25 +16,17 @@ from devhost.http.admin import Admin
 from devhost.http.app import HttpApp
 
 
-class Answer:
-    """A response as the client gets it."""
-
-    def __init__(self, messages: Any) -> None:
-        start, body = messages
-        self.status = start["status"]
-        self.headers = [(name.decode(), value.decode()) for name, value in start["headers"]]
-        self.body = body["body"]
-
-    @property
-    def triple(self):
-        return self.status, dict(self.headers), self.body
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
 
 
 @pytest.fixture
 def ask():
     """Send one request to an app of these functions."""
 
-    def go(functions, target, *, method="GET", headers=(), body=b"", parts=None, **options):
+    def go(functions, target, *, method="GET", headers=(), body=b"", **options):
         url = urlsplit(target)
         ran = options.pop("ran", [])
 
@@ -43,10 +35,9 @@ def ask():
 
         async def scene(threads: ThreadPoolExecutor) -> Answer:
             invoker = Invoker(threads=threads, timeout=None, report=lambda _: None)
-            endpoints = [http_app.endpoint(each, options.get("prefix", "")) for each in functions]
-            routes = endpoints if options.get("home", True) else None
+            endpoints = [http_app.endpoint(each, "") for each in functions]
             starts = options.get("starts", True)
-            admin = Admin(functions=functions, run=by_hand if starts else None, routes=routes)
+            admin = Admin(functions=functions, run=by_hand if starts else None, routes=endpoints)
             app = HttpApp(
                 endpoints=endpoints,
                 invoker=invoker,
@@ -67,19 +58,19 @@ def ask():
                     *([(b"content-length", str(len(body)).encode())] if body else []),
                 ],
             }
-            waiting = list(parts or [body])
             sent = []
 
             async def receive():
-                part = waiting.pop(0)
-                return {"type": "http.request", "body": part, "more_body": bool(waiting)}
+                return {"type": "http.request", "body": body, "more_body": False}
 
             async def send(message):
                 sent.append(message)
 
             await app(scope, receive, send)
             await admin.drain()
-            return Answer(sent)
+            start, sent_body = sent
+            named = {name.decode(): value.decode() for name, value in start["headers"]}
+            return Answer(start["status"], named, sent_body["body"])
 
         with ThreadPoolExecutor(1) as threads:
             return asyncio.run(scene(threads))
@@ -89,41 +80,8 @@ def ask():
 
 @pytest.fixture
 def echo(http_function):
-    """A function that answers with what it saw."""
-
-    def main(_req):
-        seen = {
-            "url": _req.url,
-            "params": dict(_req.params),
-            "route": dict(_req.route_params),
-            "headers": dict(_req.headers),
-            "body": _req.get_body().decode(),
-        }
-        return json.dumps(seen)
-
-    def make(**trigger):
-        return http_function(main, **trigger)
-
-    return make
-
-
-def test_what_the_function_sees(ask, echo):
-    answer = ask(
-        [echo(route="a/{p}")],
-        "/a/x%2Fy%20z?one=1&none=&two=a&TWO=b+c",
-        method="POST",
-        headers=[("X-A", "1"), ("x-a", "2")],
-        body=b"hello",
-        parts=[b"he", b"llo"],
-    )
-
-    assert json.loads(answer.body) == {
-        "url": "http://localhost:7071/a/x%2Fy%20z?one=1&none=&two=a&TWO=b+c",
-        "params": {"one": "1", "two": "a,b c"},
-        "route": {"p": "x%2Fy z"},
-        "headers": {"host": "localhost:7071", "x-a": "1,2", "content-length": "5"},
-        "body": "hello",
-    }
+    """Return a function that answers."""
+    return lambda **trigger: http_function(lambda _req: "x", **trigger)
 
 
 def test_a_function_of_another_method_on_the_same_route_is_found(ask, http_function):
@@ -140,57 +98,28 @@ def test_what_the_host_serves_itself_is_refused(http_function, route, prefix):
     assert http_app.endpoint(http_function(route="admin"), "api").route.template == "api/admin"
 
 
-def answers(*arguments: Any, **changes: Any) -> Any:
-    return lambda _req: func.HttpResponse(*arguments, **changes)
-
-
-UNSENDABLE: list[dict[str, Any]] = [
-    {"status_code": 42},
-    {"status_code": 999},
-    *({"headers": each} for each in ({"a b": "1"}, {"a:b": "1"}, {"": "1"}, {"a": chr(1)})),
-]
-FAILED = (500, {"content-length": "0"}, b"")
-PLAIN = {"content-type": "text/plain; charset=utf-8"}
-
-
 @pytest.mark.parametrize(
-    ("call", "expected"),
+    "changes",
     [
-        pytest.param(
-            answers(b"{}", status_code=202, mimetype="application/json", headers={"X-A": "1"}),
-            (202, {"content-type": "application/json", "X-A": "1", "content-length": "2"}, b"{}"),
-            id="json",
-        ),
-        pytest.param(answers(b"x", status_code=204), (204, PLAIN, b""), id="204"),
-        pytest.param(
-            answers("x", headers={"Content-Length": "99", "Content-Type": "a/b"}),
-            (200, {"Content-Type": "a/b", "content-length": "1"}, b"x"),
-            id="own length",
-        ),
-        pytest.param(
-            answers("x", headers={"a": " 1 "}),
-            (200, PLAIN | {"a": "1", "content-length": "1"}, b"x"),
-            id="space around a header",
-        ),
-        *(
-            pytest.param(answers("x", **changes), FAILED, id=repr(changes))
-            for changes in UNSENDABLE
-        ),
+        {"status_code": 42},
+        {"status_code": 999},
+        *({"headers": each} for each in ({"a b": "1"}, {"": "1"}, {"a": chr(1)})),
     ],
+    ids=repr,
 )
-def test_responses(ask, http_function, caplog, call, expected):
-    assert ask([http_function(call)], "/web").triple == expected
-    lines = [record.getMessage() for record in caplog.records]
-    assert lines == [] if expected != FAILED else "web returned a response that cannot" in lines[0]
+def test_a_response_that_cannot_be_sent_is_a_failure(ask, http_function, caplog, changes):
+    function = http_function(lambda _req: func.HttpResponse("x", **changes))
+
+    assert ask([function], "/web") == (500, {"content-length": "0"}, b"")
+    assert "web returned a response that cannot" in caplog.messages[0]
 
 
-def test_the_log_names_a_request_that_no_function_answers(ask, echo, caplog):
-    """The response has no body, as in the real host; the log says where the routes are listed."""
-    with caplog.at_level("INFO"):
-        answer = ask([echo(methods=frozenset(("GET",)))], "/web", method="POST")
+def test_length_and_space_around_a_header_are_the_hosts(ask, http_function):
+    headers = {"Content-Length": "99", "Content-Type": "a/b", "X-A": " 1 "}
+    function = http_function(lambda _req: func.HttpResponse("x", headers=headers))
 
-    assert answer.triple == (404, {"content-length": "0"}, b"")
-    assert caplog.messages == ["404: no function answers 'POST /web'; GET / lists all routes"]
+    sent = {"Content-Type": "a/b", "X-A": "1", "content-length": "1"}
+    assert ask([function], "/web") == (200, sent, b"x")
 
 
 def test_the_hosts_own_pages(ask, echo):
@@ -198,9 +127,8 @@ def test_the_hosts_own_pages(ask, echo):
 
     page = ask(functions, "/")
 
-    assert (page.status, dict(page.headers)["content-type"]) == (200, "text/html")
+    assert (page.status, page.headers["content-type"]) == (200, "text/html")
     assert "\n/a&lt;b/{id}  [GET,PUT]\n/{*all}  [any method]\n" in page.body.decode()
-    assert ask(functions, "/", home=False).triple == (204, {}, b"")
     assert json.loads(ask(functions, "/admin/host/status").body)["state"] == "Running"
     assert ask(functions, "/admin/other").status == 404
     assert ask(functions, "/runtime/other", method="POST").status == 404
@@ -233,14 +161,6 @@ def test_only_requests_for_this_machine_are_answered(ask, echo, *, host, public_
         answer = ask([echo()], path, host=host, public_url=public_url)
         assert answer.status == (200 if is_served else 400)
         assert is_served or b"PUSHGRID_PUBLIC_URL" in answer.body
-
-
-def test_a_refused_host_header_is_warned_of(ask, echo, caplog):
-    ask([echo()], "/web", host="x" * 999)
-
-    (line,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
-    assert "PUSHGRID_PUBLIC_URL" in line
-    assert len(line) < 500
 
 
 @pytest.mark.parametrize(
@@ -277,11 +197,10 @@ def test_pages_of_other_origins_do_not_reach_the_hosts_own(ask, echo, *, headers
         ("web", b'{"input": {"a": 1}}', 202, [("web", '{"a": 1}')]),
         ("web", b"", 202, [("web", "")]),
         ("none", b"", 404, []),
-        ("web", b"{", 400, []),
         ("web", b"[" * 200_000, 400, []),
         ("web", b'{"input": "\\ud800"}', 400, []),
     ],
-    ids=["text", "object", "nothing", "unknown", "malformed", "too deep", "not UTF-8"],
+    ids=["text", "object", "nothing", "unknown", "too deep", "not UTF-8"],
 )
 def test_a_function_is_run_by_hand(ask, echo, *, path, body, status, ran):
     seen: list[tuple[str, str]] = []

@@ -1,27 +1,22 @@
 """One invocation: threads, faults and time limits. tests/worker has inputs and outputs."""
 
 import asyncio
-import contextlib
 import contextvars
-import logging
-import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import azure.functions as func
 import pytest
-from azure.functions.meta import Datum
 
 from devhost.errors import InvocationError
-from devhost.functions.invoke import Invoker, _others_code, app_traceback
+from devhost.functions.invoke import Invoker
+from devhost.functions.loader import _others_code, app_traceback
 from devhost.http.request import HostRequest
 
 REQUEST = HostRequest(
     method="GET", path="a", url="http://h/a", headers={"x-a": "1"}, query={"q": "2"}
 ).datum({"id": "3"}, b"body")
-TEXT = Datum("hello", "string")
 
 colour = contextvars.ContextVar("colour", default="none")
 
@@ -55,13 +50,6 @@ def failed(call, reports):
     return go
 
 
-def test_sync_functions_run_on_the_apps_threads(call, http_function):
-    def main(_req):
-        return func.HttpResponse(threading.current_thread().name)
-
-    assert call(http_function(main)).value["body"].value.startswith(b"function")
-
-
 def test_context_variables_reach_the_thread(call, http_function):
     def main(_req):
         return colour.get()
@@ -82,7 +70,6 @@ class _Unforeseen(BaseException):
         SystemExit(3),
         StopIteration("x"),
         asyncio.CancelledError(),
-        GeneratorExit(),
         KeyboardInterrupt(),
         _Unforeseen("x"),
     ],
@@ -122,15 +109,6 @@ def test_an_invocation_that_is_cancelled_from_outside_ends_as_cancelled(http_fun
     assert app_traceback(reports[0].fault) == ""
 
 
-def test_a_function_that_takes_too_long_fails(failed, http_function):
-    async def main(_req):
-        await asyncio.Event().wait()
-
-    report = failed(http_function(main), timeout=timedelta(milliseconds=1))
-
-    assert str(report.fault) == "functionTimeout of 0.001 s exceeded"
-
-
 def test_a_timeout_of_the_apps_own_is_not_the_hosts(failed, http_function):
     def main(_req):
         raise TimeoutError("theirs")
@@ -138,23 +116,6 @@ def test_a_timeout_of_the_apps_own_is_not_the_hosts(failed, http_function):
     report = failed(http_function(main), timeout=timedelta(minutes=1))
 
     assert str(report.fault) == "theirs"
-
-
-def test_a_broken_function_fails_at_each_call(failed, http_function):
-    report = failed(replace(http_function(), fault="import failed: x"))
-
-    assert report.text == "import failed: x"
-    assert app_traceback(report.fault) == ""
-
-
-def test_the_traceback_is_the_apps(failed, http_function):
-    def main(_req):
-        raise ValueError("boom")
-
-    trace = app_traceback(failed(http_function(main)).fault)
-    assert "test_invoke.py" in trace
-    assert "devhost/invoke.py" not in trace
-    assert trace.endswith("ValueError: boom")
 
 
 @pytest.mark.parametrize(
@@ -185,22 +146,6 @@ def test_the_traceback_of_what_it_came_from_is_the_apps_as_well(failed, http_fun
     assert "deep below" not in trace
 
 
-def test_log_lines_carry_the_functions_name(call, http_function):
-    from devhost import log
-
-    seen = []
-
-    def main(_req):
-        seen.append(log.running.get())
-        logging.getLogger("app").info("x")
-        return ""
-
-    call(http_function(main))
-
-    assert seen == ["web"]
-    assert log.running.get() == ""
-
-
 def test_the_time_that_it_took_is_reported(call, http_function, reports, monkeypatch):
     monkeypatch.setattr("devhost.functions.invoke.time.perf_counter", iter((7.0, 7.25)).__next__)
 
@@ -208,26 +153,3 @@ def test_the_time_that_it_took_is_reported(call, http_function, reports, monkeyp
 
     assert reports[0].milliseconds == 250
     assert len(reports[0].invocation_id) == 36
-
-
-@pytest.mark.parametrize(("is_shown", "reported"), [(True, ["web", "bad"]), (False, ["bad"])])
-def test_only_failures_are_reported_where_nobody_reads_of_successes(
-    http_function, reports, *, is_shown, reported
-):
-    async def main(_req):
-        return ""
-
-    async def bad(_req):
-        raise ValueError
-
-    async def scene(invoker: Invoker) -> None:
-        await invoker.invoke(http_function(main), REQUEST, None)
-        with contextlib.suppress(InvocationError):
-            await invoker.invoke(http_function(bad, name="bad"), REQUEST, None)
-
-    with ThreadPoolExecutor(1) as threads:
-        shows = {"web": is_shown, "bad": False}.__getitem__
-        invoker = Invoker(threads=threads, timeout=None, report=reports.append, shows=shows)
-        asyncio.run(scene(invoker))
-
-    assert [each.name for each in reports] == reported

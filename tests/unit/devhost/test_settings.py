@@ -2,22 +2,13 @@
 
 import json
 import logging
+import os
 from datetime import timedelta
 
 import pytest
 
 from devhost import host_json, settings
 from devhost.errors import BadFunctionError, HostError
-
-
-def test_command_line_over_environment_over_file():
-    environ = {"A": "environment", "B": "environment"}
-    local = {"A": "file", "B": "file", "C": "file"}
-
-    lost = settings.overlay(environ, local, {"A": "command line"})
-
-    assert environ == {"A": "command line", "B": "environment", "C": "file"}
-    assert lost == ("B",)
 
 
 def test_local_settings(tmp_path):
@@ -35,32 +26,33 @@ def test_local_settings(tmp_path):
     assert found.port == 7099
 
 
-def test_local_settings_may_be_absent(tmp_path):
-    assert settings.read_local_settings(tmp_path) == settings.LocalSettings()
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "is not JSON: line 1, column 2"),
+        ("{", "is not JSON: .*line 1 column 2"),
+        ("[" * 200_000, "is not JSON: "),
         ("[]", "must contain a JSON object"),
         ('{"IsEncrypted": true}', "is encrypted"),
         ('{"Values": []}', "Values must be an object"),
         ('{"Values": {"A": {}}}', "Values.A must be a string"),
-        ('{"Values": {"A": ' + "1" * 5000 + "}}", "contains a number that is too long"),
-        ('{"Values": {"a=b": "x"}}', "Values.'a=b' cannot be put in the environment"),
-        ('{"Values": {"": "x"}}', "Values.'' cannot be put in the environment"),
-        ('{"Values": {"A": "x\\u0000"}}', "Values.'A' cannot be put in the environment"),
-        ('{"Values": {"A": "x\\ud800"}}', "Values.'A' cannot be put in the environment"),
         ('{"Host": {"LocalHttpPort": "x"}}', "LocalHttpPort must be a number"),
         ('{"Host": {"LocalHttpPort": 99999}}', "must be a number from 0 to 65535"),
     ],
+    ids=range(8),
 )
 def test_local_settings_refused(tmp_path, text, words):
     (tmp_path / "local.settings.json").write_text(text)
 
     with pytest.raises(HostError, match=words):
         settings.read_local_settings(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("a=b", "x"), ("", "x"), ("A", "x\0"), ("A", "x\ud800")], ids=range(4)
+)
+def test_settings_that_no_environment_can_have_are_refused(name, text):
+    with pytest.raises(HostError, match=f"'{name}' cannot be put in the environment"):
+        settings.overlay(os.environ, {name: text}, {})
 
 
 def test_resolve():
@@ -79,19 +71,6 @@ def read(tmp_path):
     return go
 
 
-def test_host_json_defaults(read):
-    options = read({})
-
-    assert options.queues.batch_size == 16
-    assert options.queues.max_polling_interval == timedelta(seconds=2)
-    assert options.queues.max_dequeue_count == 5
-    assert options.queues.visibility_timeout == timedelta(0)
-    assert options.queues.base64 is True
-    assert options.route_prefix == "api"
-    assert options.function_timeout == timedelta(minutes=30)
-    assert options.lock.period == timedelta(minutes=1)
-
-
 def test_host_json_says(read):
     queues = {"batchSize": 4, "newBatchThreshold": 2, "messageEncoding": "none"}
     levels = {"default": "Warning", "Azure.Core": "Error"}
@@ -106,22 +85,10 @@ def test_host_json_says(read):
 
     assert (options.queues.batch_size, options.queues.new_batch_threshold) == (4, 2)
     assert options.queues.base64 is False
+    assert options.queues.max_dequeue_count == 5  # the default
     assert options.route_prefix == ""
     assert options.function_timeout is None
     assert options.log_levels == {"default": logging.WARNING, "azure.core": logging.ERROR}
-
-
-def test_the_environment_wins_over_host_json(read):
-    options = read(
-        {"extensions": {"queues": {"batchSize": 4}}},
-        AzureFunctionsJobHost__extensions__queues__batchSize="8",
-        AzureFunctionsJobHost__extensions__queues__VisibilityTimeout="00:00:05",
-        azurefunctionsjobhost__functionTimeout="00:00:02",
-    )
-
-    assert options.queues.batch_size == 8
-    assert options.queues.visibility_timeout == timedelta(seconds=5)
-    assert options.function_timeout == timedelta(seconds=2)
 
 
 @pytest.mark.parametrize(
@@ -130,8 +97,7 @@ def test_the_environment_wins_over_host_json(read):
         ("batchSize", 0, "batchSize must be a number from 1 to 32"),
         ("batchSize", 33, "from 1 to 32"),
         ("batchSize", "many", "from 1 to 32"),
-        ("newBatchThreshold", -1, "0 or more"),
-        ("maxDequeueCount", 0, "1 or more"),
+        ("newBatchThreshold", -1, "from 0"),
         ("maxPollingInterval", "00:00:00.099", "0:00:00.100000 or more"),
         ("visibilityTimeout", "5 s", "a time such as"),
         ("messageEncoding", "utf8", "base64 or none"),
@@ -149,11 +115,9 @@ def test_a_lease_that_storage_would_not_give_is_refused(read, text):
         read({"singleton": {"listenerLockPeriod": text}})
 
 
-def test_host_json_must_be_there_and_of_version_2(tmp_path, read):
+def test_host_json_must_be_there(tmp_path, read):
     with pytest.raises(HostError, match=r"no host\.json"):
         host_json.read_host_json(tmp_path, {})
-    with pytest.raises(HostError, match="version"):
-        read({"version": "1.0"})
     with pytest.raises(HostError, match=r"logLevel\.default must be Trace"):
         read({"logging": {"logLevel": {"default": "loud"}}})
 
@@ -164,9 +128,7 @@ def test_host_json_must_be_there_and_of_version_2(tmp_path, read):
         ("00:00:02", timedelta(seconds=2)),
         ("00:00:00.500", timedelta(milliseconds=500)),
         ("1.02:03:04", timedelta(days=1, hours=2, minutes=3, seconds=4)),
-        ("00:10", timedelta(minutes=10)),
-        ("-00:00:01", timedelta(seconds=-1)),
-        ("5", timedelta(days=5)),
+        ("-00:00:01", None),
         ("24:00:00", None),
         ("00:60:00", None),
         ("soon", None),

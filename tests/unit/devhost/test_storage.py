@@ -3,16 +3,12 @@
 import asyncio
 import base64
 import contextlib
-import socket
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import azure.identity
 import pytest
-from azure.core.exceptions import ClientAuthenticationError
-from azure.identity import CredentialUnavailableError
 
 from devhost.errors import BadFunctionError
 from devhost.queue.storage import RestQueue
@@ -65,9 +61,7 @@ def test_connection_strings(text, queue_url, blob_url):
     ("environ", "words"),
     [
         ({}, "setting S (the storage account) is missing"),
-        ({"S": ""}, "setting S (the storage account) is missing"),
         ({"S": "nonsense"}, "setting S is not a storage connection string"),
-        ({"S": "AccountName=a;AccountKey=%"}, "setting S: the AccountKey is not base64"),
         ({"S__credential": "managedidentity"}, "setting S__queueServiceUri is missing"),
         ({"S": "AccountName=a;AccountKey=ü"}, "setting S: the AccountKey is not base64"),
         (
@@ -92,53 +86,29 @@ def test_missing_or_unreadable(environ, words):
     assert str(raised.value) == words
 
 
-def test_a_section_says_where_storage_is_and_who_we_are():
+def test_a_section_says_where_storage_is():
     section = {"S__queueServiceUri": "https://q.example/", "S__blobServiceUri": "https://b.example"}
-    managed = section | {"s__CREDENTIAL": "managedidentity", "S:clientId": "id"}
 
-    account = storage_account.find_account("S", managed)
+    account = storage_account.find_account("S", section)
     named = storage_account.find_account("S", section | {"S__accountName": "acc"})
     single = storage_account.find_account("S", {"S__serviceUri": "https://q.example"})
 
     assert (account.queue_url, account.blob_url) == ("https://q.example", "https://b.example")
-    assert type(account.credential) is azure.identity.ManagedIdentityCredential
     assert named.queue_url == "https://acc.queue.core.windows.net"
     assert named.blob_url == "https://acc.blob.core.windows.net"
-    assert type(named.credential) is azure.identity.DefaultAzureCredential
     assert single.queue_url == "https://q.example"
-
-
-@pytest.mark.parametrize("fault", [ClientAuthenticationError, CredentialUnavailableError])
-def test_no_token_is_an_outage_and_not_the_end_of_the_host(fault):
-    class Nobody:
-        def get_token(self, *_):
-            raise fault("says who")
-
-    url = "https://127.0.0.1:1/a"
-    account = storage_account.AccountConnection(
-        name="a", queue_url=url, blob_url=url, credential=Nobody()
-    )
-    with ThreadPoolExecutor(1) as threads:
-        queue = RestQueue(account, "q", threads)
-
-        with pytest.raises(StorageBusyError, match=f"no token: {fault.__name__}"):
-            asyncio.run(queue.exists())
 
 
 @pytest.mark.parametrize(
     "url",
     [
-        "notaurl",
-        "http://h:99999/a",
         "http://h:0/a",
         "http://[::1/a",
         "ftp://h/a",
-        "http:///a",
         "http://a b/c",
         "http://ü/a",
         f"http://{'a' * 64}/a",
         "http://a..b/c",
-        "http://h/a b",
     ],
 )
 def test_a_malformed_address_is_a_fault_of_one_function(url):
@@ -148,14 +118,6 @@ def test_a_malformed_address_is_a_fault_of_one_function(url):
         storage_account.find_account("S", {"S": text})
 
 
-@pytest.mark.parametrize("name", ["a b", "ü", "a\nb", "a" * 64])
-def test_a_malformed_account_name_is_refused(name):
-    with pytest.raises(BadFunctionError):
-        storage_account.find_account(
-            "S", {"S": f"AccountName={name};AccountKey={KEY};EndpointSuffix=e\n"}
-        )
-
-
 @pytest.mark.parametrize("url", ["http://[::1]:10001/a", "https://h.example.", "http://a_b:1/c"])
 def test_odd_addresses_that_are_accepted(url):
     text = f"AccountName=a;AccountKey={KEY};BlobEndpoint={url};QueueEndpoint={url}"
@@ -163,28 +125,16 @@ def test_odd_addresses_that_are_accepted(url):
     assert storage_account.find_account("S", {"S": text}).queue_url == url
 
 
-def test_only_a_local_storage_can_be_started():
-    local = storage_account.find_account("S", {"S": "UseDevelopmentStorage=true"})
-    remote = storage_account.find_account("S", {"S": f"AccountName=acc;AccountKey={KEY}"})
-
-    assert "make azurite" in local.hint
-    assert remote.hint == ""
-
-
 def asked(
     call: Callable[[RestQueue], Awaitable[Any]], page: bytes, status: int = 200, **headers: str
 ) -> Any:
     """Return what a call of a queue's gives, which is answered with this page."""
-    with same_page(page, status, **headers) as url:
-        return asked_at(url, call)
 
-
-def asked_at(url: str, call: Callable[[RestQueue], Awaitable[Any]]) -> Any:
     async def ask(queue: RestQueue) -> Any:
         with contextlib.closing(queue):
             return await call(queue)
 
-    with ThreadPoolExecutor(1) as threads:
+    with same_page(page, status, **headers) as url, ThreadPoolExecutor(1) as threads:
         account = storage_account.AccountConnection(name="a", queue_url=url, blob_url=url, key=b"k")
         return asyncio.run(ask(RestQueue(account, "q", threads)))
 
@@ -199,10 +149,9 @@ def receive(queue):
         b"",
         b"<!doctype html><p>Sign in",
         b"<html></html>",
-        b"<QueueMessagesList><QueueMessage/></QueueMessagesList>",
         _MESSAGE.replace(b">2<", b">many<"),
     ],
-    ids=["nothing", "html", "xhtml", "no members", "no number"],
+    ids=["nothing", "html", "xhtml", "no number"],
 )
 def test_a_response_of_another_service_is_an_outage(answer):
     for call in (receive, lambda queue: queue.hide("i", "p", timedelta(seconds=1))):
@@ -215,11 +164,10 @@ def test_a_response_of_another_service_is_an_outage(answer):
     [
         (400, "PopReceiptMismatch", StaleReceiptError),
         (404, "MessageNotFound", StaleReceiptError),
-        (404, "QueueNotFound", QueueGoneError),
         (409, "QueueBeingDeleted", QueueGoneError),
-        (409, "QueueDisabled", QueueGoneError),
+        (404, "", QueueGoneError),
+        (429, "", StorageBusyError),
         (500, "InternalError", StorageBusyError),
-        (503, "ServerBusy", StorageBusyError),
         (403, "AuthenticationFailed", StorageRefusedError),
         (400, "OutOfRangeInput", StorageRefusedError),
     ],
@@ -236,11 +184,3 @@ def test_received_messages_are_read_as_stored():
     assert (message.id, message.pop_receipt, message.dequeue_count) == ("i", "p", 2)
     assert message.next_visible_time == datetime(2026, 11, 21, 12, 10, tzinfo=UTC)
     assert asked(receive, b"<QueueMessagesList />") == []
-
-
-def test_a_storage_that_does_not_listen_is_an_outage_with_its_address():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        server = f"127.0.0.1:{taken.getsockname()[1]}"
-
-    with pytest.raises(StorageBusyError, match=f"{server}: connection refused"):
-        asked_at(f"http://{server}/a", receive)

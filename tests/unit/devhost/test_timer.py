@@ -2,23 +2,25 @@
 
 import asyncio
 import json
-import time
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
-from devhost.errors import BadFunctionError, HostError, InvocationError
-from devhost.storage.errors import StorageBusyError, StorageRefusedError
-from devhost.timer.listener import TimerListener, TimerStatus, local_moment, make_schedule
+from devhost.errors import BadFunctionError, InvocationError
+from devhost.storage.errors import StorageBusyError
+from devhost.timer.listener import TimerListener
+from devhost.timer.storage import TimerStatus
+from tests.unit.devhost.conftest import seconds_of
 
 
-class Statuses:
-    """The status blob."""
+class Storage:
+    """A status, and a lease that is free."""
 
     def __init__(self) -> None:
         self.known: TimerStatus | None = None
         self.writes: list[TimerStatus] = []
         self.faults: list[Exception] = []
+        self.released = False
 
     async def read(self):
         if self.faults:
@@ -29,38 +31,16 @@ class Statuses:
         self.known = status
         self.writes.append(status)
 
-
-class Lock:
-    """A lease that is free after some tries."""
-
-    recovery_interval = timedelta(minutes=1)
-
-    def __init__(self) -> None:
-        self.taken_for = 0
-        self.tries = 0
-        self.lost_after = 0.0
-        self.released = False
-
-    async def acquire(self, lost):
-        self.tries += 1
-        if self.lost_after:
-            asyncio.get_running_loop().call_later(self.lost_after, lost)
-            self.lost_after, self.taken_for = 0.0, self.tries + 1
-            return True
-        return self.tries > self.taken_for
+    async def acquire(self, _lost):
+        return True
 
     async def release(self):
         self.released = True
 
 
 @pytest.fixture
-def statuses():
-    return Statuses()
-
-
-@pytest.fixture
-def lock():
-    return Lock()
+def storage():
+    return Storage()
 
 
 @pytest.fixture
@@ -69,23 +49,22 @@ def runs():
 
 
 @pytest.fixture
-def tick(loop, run, timer_function, *, statuses, lock, runs):
+def tick(clock, loop, timer_function, *, storage, runs):
     """Run a timer for *seconds*; each run takes *takes* seconds."""
 
-    def go(schedule, seconds, *, takes=0.0, fails=False, clock=loop.now, local=None, **trigger):
+    def go(schedule, seconds, *, takes=0.0, fails=False, now=clock.now, **trigger):
         async def invoke(_function, data, _metadata):
-            runs.append((loop.now(), json.loads(data.value)))
+            runs.append((clock.now(), json.loads(data.value)))
             await asyncio.sleep(takes)
             if fails:
                 raise InvocationError
 
         timer = TimerListener(
             function=timer_function(schedule=schedule, **trigger),
-            statuses=statuses,
-            lock=lock,
+            storage=storage,
+            recovery=timedelta(minutes=1),
             invoke=invoke,
-            now=clock,
-            local=local or (lambda wall: wall.replace(tzinfo=UTC)),
+            now=now,
         )
 
         async def scene() -> None:
@@ -94,28 +73,18 @@ def tick(loop, run, timer_function, *, statuses, lock, runs):
             timer.stop()
             await running
 
-        run(scene())
+        loop.run(scene())
         return [(at - began).total_seconds() for at, _ in runs]
 
-    began = loop.now()
+    began = clock.now()
     return go
 
 
-def test_a_frequent_timer_keeps_no_status(tick, statuses, runs):
-    assert tick("*/2 * * * * *", 7) == [2, 4, 6]
-    assert statuses.writes == []
-    assert runs[0][1] == {
-        "Schedule": {"AdjustForDST": True},
-        "ScheduleStatus": None,
-        "IsPastDue": False,
-    }
-
-
-def test_a_rare_timer_remembers_each_run(tick, statuses, runs, loop):
-    start = loop.now()
+def test_a_rare_timer_remembers_each_run(tick, storage, runs, clock):
+    start = clock.now()
 
     assert tick("0 * * * * *", 130) == [60, 120]
-    assert statuses.known == TimerStatus(
+    assert storage.known == TimerStatus(
         last=start + timedelta(minutes=2),
         next=start + timedelta(minutes=3),
         last_updated=start + timedelta(minutes=2),
@@ -124,158 +93,59 @@ def test_a_rare_timer_remembers_each_run(tick, statuses, runs, loop):
     assert runs[1][1]["ScheduleStatus"]["Last"] == "2026-11-21T12:01:00+00:00"
 
 
-def test_missed_runs_are_made_up_for_once(tick, statuses, runs, loop):
-    last = loop.now() - timedelta(minutes=5)
-    statuses.known = TimerStatus(last=last, next=last + timedelta(minutes=1), last_updated=last)
-
-    assert tick("0 * * * * *", 70) == [0, 60]
-    assert [data["IsPastDue"] for _, data in runs] == [True, False]
-    start = last + timedelta(minutes=5)
-    after_it = TimerStatus(last=start, next=start + timedelta(minutes=1), last_updated=start)
-    assert statuses.writes[0] == after_it
-
-
-def test_a_changed_schedule_is_not_past_due(tick, statuses, loop):
-    last = loop.now() - timedelta(minutes=65)
-    statuses.known = TimerStatus(last=last, next=last + timedelta(minutes=2), last_updated=last)
-
-    assert tick("0 0 * * * *", 70) == []
-    assert statuses.known.next == loop.now().replace(hour=13, minute=0, second=0, microsecond=0)
-    assert statuses.known.last is None
-
-
-def test_nothing_is_past_due_when_monitoring_is_off(tick, statuses, loop):
-    last = loop.now() - timedelta(minutes=5)
-    statuses.known = TimerStatus(last=last, next=last + timedelta(minutes=1), last_updated=last)
+def test_nothing_is_past_due_when_monitoring_is_off(tick, storage, clock):
+    last = clock.now() - timedelta(minutes=5)
+    storage.known = TimerStatus(last=last, next=last + timedelta(minutes=1), last_updated=last)
 
     assert tick("0 * * * * *", 70, use_monitor=False) == [60]
-
-
-def test_run_on_startup(tick, runs):
-    assert tick("0 0 * * * *", 5, run_on_startup=True) == [0]
-    assert runs[0][1]["IsPastDue"] is False
-
-
-def test_a_run_longer_than_the_period_drops_what_it_missed(tick):
-    assert tick("*/2 * * * * *", 12, takes=3) == [2, 6, 10]
 
 
 def test_a_failure_does_not_end_the_schedule(tick):
     assert tick("*/2 * * * * *", 5, fails=True) == [2, 4]
 
 
-def test_a_clock_that_is_set_is_noticed_within_half_a_minute(tick, loop):
+def test_a_clock_that_is_set_is_noticed_within_half_a_minute(tick, clock):
     """So is a machine that slept: no wait is longer without a look at the clock."""
 
-    def clock():
-        return loop.now() + timedelta(minutes=58 if loop.seconds > 100 else 0)
+    def now():
+        return clock.now() + timedelta(minutes=58 if seconds_of(clock) > 100 else 0)
 
-    (at,) = tick("0 0 * * * *", 200, clock=clock)
+    (at,) = tick("0 0 * * * *", 200, now=now)
 
     assert 120 <= at <= 150
 
 
-def test_a_clock_that_is_set_back_stops_no_schedule(tick, loop):
+def test_a_clock_that_is_set_back_stops_no_schedule(tick, clock):
     """A timer of every minute was silent for six hours."""
 
-    def clock():
-        return loop.now() - timedelta(hours=6 if loop.seconds > 70 else 0)
+    def now():
+        return clock.now() - timedelta(hours=6 if seconds_of(clock) > 70 else 0)
 
-    assert tick("0 * * * * *", 250, clock=clock) == [60, 120, 180, 240]
-
-
-#: No name: it does not depend on what the machine knows of zones.
-BERLIN = "CET-1CEST,M3.5.0,M10.5.0/3"
+    assert tick("0 * * * * *", 250, now=now) == [60, 120, 180, 240]
 
 
-@pytest.fixture
-def in_berlin(monkeypatch, loop):
-    """Set the process's time zone; return the runs of a schedule from *day* on, in UTC."""
+def test_a_status_that_was_not_read_in_time_is_not_overwritten(tick, storage, clock):
+    """Stopped during an outage, the host leaves the status for the next one."""
+    last = clock.now() - timedelta(minutes=5)
+    due = TimerStatus(last=last, next=last + timedelta(minutes=1), last_updated=last)
+    storage.known = due
+    storage.faults = [StorageBusyError("connection refused")]
 
-    def go(tick, runs, schedule, day, hours):
-        loop.seconds = (day - loop.now()).total_seconds()
-        tick(
-            schedule,
-            hours * 3600,
-            clock=lambda: loop.now().astimezone(),
-            local=local_moment,
-        )
-        return [f"{at:%d %H:%M}" for at, _ in runs]
-
-    monkeypatch.setenv("TZ", BERLIN)
-    time.tzset()
-    yield go
-    monkeypatch.undo()
-    time.tzset()
+    assert tick("0 * * * * *", 1) == []
+    assert storage.known == due
+    assert storage.writes == []
+    assert storage.released
 
 
 @pytest.mark.parametrize(
-    ("schedule", "from_utc", "hours", "expected"),
+    ("text", "fault"),
     [
-        ("0 30 2 * * *", "2026-10-24T12:00Z", 72, "25 00:30, 26 01:30, 27 01:30"),
-        ("0 30 2 * * *", "2027-03-26T12:00Z", 72, "27 01:30, 28 01:30, 29 00:30"),
-        ("0 */20 * * * *", "2026-10-25T00:30Z", 1.5, "25 00:40, 25 01:00, 25 01:20, 25 01:40"),
+        ("every day", "has 2 fields"),
+        ("61 * * * * *", "second is not"),
+        ("00:00:03", "time spans are not"),
+        ("0 0 0 30 2 *", "is never due"),
     ],
-    ids=["back", "on", "back, every hour"],
 )
-def test_a_schedule_goes_by_the_wall_clock(
-    tick, runs, in_berlin, *, schedule, from_utc, hours, expected
-):
-    """
-    In Berlin clocks go back on 25 October 2026 and on on 28 March 2027.
-
-    What names an hour runs once a day, at that hour; what does not name one runs on evenly.
-    Source: docs, functions-bindings-timer, NCRONTAB time zones (2026).
-    """
-    day = datetime.fromisoformat(from_utc)
-
-    assert ", ".join(in_berlin(tick, runs, schedule, day, hours)) == expected
-
-
-def test_only_the_host_with_the_lock_fires(tick, lock):
-    lock.taken_for = 2
-
-    assert tick("0 * * * * *", 200) == [180]
-    assert lock.tries == 3
-
-
-def test_a_host_that_lost_the_lock_tries_for_it_again(tick, lock, caplog):
-    lock.lost_after = 5.0
-
-    assert tick("*/2 * * * * *", 69) == [2, 4, 66, 68]
-    assert lock.tries == 3
-    assert "lost its lease" in caplog.text
-
-
-def test_a_status_that_was_not_read_in_time_is_not_overwritten(tick, statuses, lock, loop):
-    """Stopped during an outage, the host leaves the status for the next one."""
-    last = loop.now() - timedelta(minutes=5)
-    due = TimerStatus(last=last, next=last + timedelta(minutes=1), last_updated=last)
-    statuses.known = due
-    statuses.faults = [StorageBusyError("connection refused")]
-
-    assert tick("0 * * * * *", 1) == []
-    assert statuses.known == due
-    assert statuses.writes == []
-    assert lock.released
-
-
-def test_storage_that_rejects_the_host_stops_it(tick, statuses):
-    statuses.faults = [StorageRefusedError("403 AuthenticationFailed")]
-
-    with pytest.raises(HostError, match="timer work: storage rejects the host: 403"):
-        tick("0 * * * * *", 70)
-
-
-def test_an_outage_is_logged_and_retried(tick, statuses, caplog):
-    statuses.faults = [StorageBusyError("connection refused") for _ in range(3)]
-
-    assert tick("0 * * * * *", 70) == [60]
-    assert "retrying: connection refused" in caplog.text
-    assert "storage is available again" in caplog.text
-
-
-@pytest.mark.parametrize("text", ["every day", "61 * * * * *", "00:00:03"])
-def test_other_schedules_are_refused(text):
-    with pytest.raises(BadFunctionError, match="schedule"):
-        make_schedule(text)
+def test_other_schedules_are_refused(tick, text, fault):
+    with pytest.raises(BadFunctionError, match=f"schedule: .*{fault}"):
+        tick(text, 1)
