@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from datetime import timedelta
 
 import pytest
 from azure.core.exceptions import AzureError, ClientAuthenticationError, ServiceRequestError
