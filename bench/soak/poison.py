@@ -13,6 +13,7 @@ from typing import Any
 
 from bench.soak.ledger import digest
 from bench.soak.soak_deployment import Attacked, SoakDeployment, Stage, Step
+from shared.delivery.messages.message import VERSION
 from testbed.storage_proxy import StorageRequest
 
 QUEUES = ("deliveries", "retries", "waiting", "deadletters", "deliveries-poison")
@@ -28,7 +29,7 @@ def foreign(mark: str) -> Iterator[str]:
     yield "[" * 20_000 + mark
     yield base64.b64encode(mark.encode()).decode()
     yield f"{mark}\u00ff\u2028"
-    yield json.dumps({"pushgrid": 1, "kind": mark})
+    yield json.dumps({"pushgrid": VERSION, "kind": mark})
     yield json.dumps({"pushgrid": None, "kind": "delivery", "mark": mark})
 
 
