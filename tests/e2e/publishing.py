@@ -16,6 +16,10 @@ from azure.eventgrid import EventGridEvent, EventGridPublisherClient
 
 from testbed.subscriber import Push
 
+#: The body of a publish request.
+ONE_EVENT = (
+    b'[{"id":"1","subject":"/a","eventType":"T","eventTime":"2026-01-01T00:00:00Z","data":{}}]'
+)
 _JAVASCRIPT = Path(__file__).parents[1] / "clients" / "javascript"
 
 

@@ -43,14 +43,19 @@ def received(push: Push) -> list[BaseCloudEvent]:
 
 
 def publish(url: str, key: str, topic: str | None = None) -> dict[str, CloudEvent[Any]]:
-    """Publish one of each kind; *topic* is that of a namespace. Return them by their ids."""
+    """
+    Publish one of each kind, the first alone, as the client sends one otherwise than several.
+
+    *topic* is that of a namespace. Return the events by their ids.
+    """
     events = [
         CloudEvent(source="/shop", type="shop.placed", id=kind, **members)
         for kind, members in SENT.items()
     ]
     options = {"namespace_topic": topic} if topic else {}
     with EventGridPublisherClient(url, AzureKeyCredential(key), **options) as client:
-        client.send(events)
+        client.send(events[0])
+        client.send(events[1:])
     return {event.id: event for event in events}
 
 
@@ -74,10 +79,10 @@ def test_single_events_and_batches(
 
     sent = publish(endpoint(host.url, name), arm.key(name))
     singly.wait_for(lambda pushes: len(pushes) >= len(sent))
-    batched.wait_for(lambda pushes: len(pushes) >= 1)
+    batched.wait_for(lambda pushes: sum(len(push.events) for push in pushes) >= len(sent))
 
     assert len(singly.pushes) == len(sent)
-    assert len(batched.pushes) == 1
+    assert max(len(push.events) for push in batched.pushes) >= len(sent) - 1
     for pushes in (singly.pushes, batched.pushes):
         read = {str(each.get_id()): each for push in pushes for each in received(push)}
         assert set(read) == set(sent)
@@ -96,6 +101,8 @@ def test_events_of_a_namespace(
     url, key = f"{host.url}/namespaces/{name}", arm.key(name, "namespaces")
     sent = publish(url, key, "orders")
     receiver.wait_for(lambda pushes: len(pushes) >= len(sent))
+
+    assert {push.headers["aeg-compatibility-mode-enabled"] for push in receiver.pushes} == {"false"}
 
     read = {str(each.get_id()): each for push in receiver.pushes for each in received(push)}
     assert set(read) == set(sent)

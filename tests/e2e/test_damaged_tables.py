@@ -11,12 +11,8 @@ from devhost.process import running_host
 from testbed.arm import Arm
 from testbed.host_settings import host_settings
 from testbed.subscriber import Subscriber
-from tests.e2e.publishing import an_event, ids, post, send
+from tests.e2e.publishing import ONE_EVENT, an_event, ids, post, send
 from tests.e2e.waiting import messages
-
-ONE_EVENT = (
-    b'[{"id":"3","subject":"/a","eventType":"T","eventTime":"2026-01-01T00:00:00Z","data":{}}]'
-)
 
 
 def table_of(azurite: Azurite, name: str) -> TableClient:
