@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
+from bench.report import Measure, PhaseResult, run
 from shared.arm.filter_codec import to_filter
 from shared.events.event import Event
 from shared.events.topic import InputSchema
@@ -33,8 +35,8 @@ _FILTERS = (
 )
 
 
-def measure(subscriptions: int, rounds: int = 50) -> dict[str, float]:
-    """Return the processor time for one event in ms: median and maximum of *rounds*."""
+def match(subscriptions: int, *, is_quick: bool) -> Iterator[PhaseResult]:
+    """Measure the processor time for one event."""
     stored: dict[str, Any] = {
         "subjectBeginsWith": "/orders/",
         "subjectEndsWith": "",
@@ -45,33 +47,22 @@ def measure(subscriptions: int, rounds: int = 50) -> dict[str, float]:
     filters = [to_filter(stored) for _ in range(subscriptions)]
     event = Event(schema=InputSchema.EVENT_GRID, members=_MEMBERS, text="")
     times = []
-    for _ in range(rounds):
+    for _ in range(5 if is_quick else 50):
         began = time.process_time_ns()
         values = EventValues(event)
         found = sum(each.matches(values) for each in filters)
         times.append((time.process_time_ns() - began) / 1e6)
         if found != subscriptions:
             raise RuntimeError("a filter of the benchmark does not match")
-    return {
-        "subscriptions": subscriptions,
-        "filters": len(_FILTERS),
-        "median_ms": round(statistics.median(times), 3),
-        "worst_ms": round(max(times), 3),
-    }
+    figures = {"median ms": statistics.median(times), "slowest ms": max(times)}
+    yield PhaseResult(figures={"filters": len(_FILTERS)} | figures)
+
+
+CASES: dict[str, Measure] = {
+    f"{count} subscriptions": partial(match, count) for count in (1, 50, 500)
+}
 
 
 def main(parser: argparse.ArgumentParser, arguments: list[str]) -> int:
-    """Print the table."""
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    options = parser.parse_args(arguments)
-    rows = [measure(count) for count in (1, 50, 500)]
-    if options.json:
-        print(json.dumps(rows))
-        return 0
-    print(f"{'subscriptions':>13} {'filters':>8} {'median ms':>10} {'worst ms':>9}")
-    for row in rows:
-        print(
-            f"{row['subscriptions']:>13} {row['filters']:>8} "
-            f"{row['median_ms']:>10} {row['worst_ms']:>9}"
-        )
-    return 0
+    """Print the table; returns 2 if no case matches."""
+    return run(parser, arguments, CASES)

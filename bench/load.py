@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
@@ -53,7 +53,7 @@ class Sink:
         return self._ask("stats?reset" if reset else "stats")
 
     def say(self, **answers: float) -> None:
-        """Change what it answers: *status*, *after* so many seconds, *flaky*; or *drop*."""
+        """Change what it answers: *status*, *after* so many seconds; or *drop*."""
         self._ask("answers?" + "&".join(f"{name}={value}" for name, value in answers.items()))
 
     def wait_for(self, name: str, count: int, seconds: float) -> dict[str, Any]:
@@ -84,28 +84,33 @@ def running_sink(certificate: CertificateFiles | None = None) -> Iterator[Sink]:
 
 
 def running_app(
-    settings: Mapping[str, str], *, options: Sequence[str] = (), descriptors: str = ""
+    settings: Mapping[str, str], *, options: Sequence[str] = (), descriptors: int | None = None
 ) -> AbstractContextManager[RunningHost]:
     """
     Run the app of the checkout that APP names, with its own local host and Python; else this one.
 
-    *options* are the local host's.
-    *descriptors* limits what it may open: options of the shell's ``ulimit``.
+    *options* are the local host's; *descriptors* limits what it may open.
     """
     app = Path(os.environ.get("APP") or _ROOT).resolve()
     python = sys.executable if app == _ROOT else str(app / ".venv" / "bin" / "python")
-    ready = [f"ulimit {descriptors}"] if descriptors else []
+    ready = [f"ulimit -n {descriptors}"] if descriptors else []
     command = shlex.join((python, "-m", "devhost", "--end-with-stdin"))
     script = " && ".join((*ready, f"cd {shlex.quote(str(app))}", f'exec {command} "$@"'))
     return running_host(settings, options=options, root=app, program=("sh", "-c", script, "sh"))
 
 
 @contextmanager
-def deployment(*, descriptors: str = "", **changes: str) -> Iterator[RunningHost]:
-    """Run the app on new storage until the block ends; nobody waits for what is on its way."""
+def deployment(
+    changes: Mapping[str, str] | None = None, *, descriptors: int | None = None
+) -> Iterator[RunningHost]:
+    """
+    Run the app on new storage until the block ends; nobody waits for what is on its way.
+
+    *changes* are settings.
+    """
     with (
         running_azurite() as azurite,
-        running_app(settings(azurite) | changes, descriptors=descriptors) as host,
+        running_app(settings(azurite) | dict(changes or {}), descriptors=descriptors) as host,
     ):
         try:
             yield host
@@ -175,6 +180,12 @@ def settings(azurite: Azurite) -> dict[str, str]:
         PUSHGRID_WAKE_SCHEDULE="0 * * * * *",
         PUSHGRID_DEADLETTER_SCHEDULE="0 */5 * * * *",
     )
+
+
+def log_lines(lines: Iterable[str], event: str) -> list[dict[str, Any]]:
+    """Return the host's log lines of one kind."""
+    mark = f'{{"event":"{event}"'
+    return [json.loads(line[line.index(mark) :]) for line in list(lines) if mark in line]
 
 
 def progress(text: str) -> None:

@@ -3,7 +3,7 @@ Counts storage operations with a proxy in front of Azurite: the measured half of
 
 ``python -m bench operations --write`` plays every scenario on the real host, derives the operations
 of each step, and writes both to ``cli/data/operations.json``. It takes about ten minutes, half of
-them for an idle host; ``--only NAME`` plays one scenario and prints it.
+them for an idle host.
 """
 
 from __future__ import annotations
@@ -51,19 +51,11 @@ def document(scenarios: list[dict[str, Any]], today: str) -> dict[str, Any]:
 def main(parser: argparse.ArgumentParser, arguments: list[str]) -> int:
     """Play the scenarios; write or print the result."""
     parser.add_argument("--write", action="store_true", help=f"write {TARGET.relative_to(ROOT)}")
-    names = [scenario.name for scenario in SCENARIOS]
-    parser.add_argument(
-        "--only", metavar="NAME", choices=names, help="play one scenario and print it"
-    )
     options = parser.parse_args(arguments)
     scenarios = []
     for scenario in SCENARIOS:
-        if options.only in (None, scenario.name):
-            progress(scenario.name)
-            scenarios.append(play(scenario).document())
-    if options.only:
-        print(json.dumps(scenarios, indent=1))
-        return 0
+        progress(scenario.name)
+        scenarios.append(play(scenario).document())
     text = json.dumps(document(scenarios, f"{datetime.now(UTC):%Y-%m-%d}"), indent=1) + "\n"
     if options.write:
         TARGET.write_text(text)

@@ -34,7 +34,7 @@ def price(case: Case, options: Sequence[str] = (), *, is_quick: bool) -> Iterato
         for name, pid in processes.items():
             spent = processor_seconds(pid) - before[name]
             row[f"{name} CPU ms"] = spent / figures.deliveries * 1000
-        yield PhaseResult(phase="", figures=row)
+        yield PhaseResult(figures=row)
 
 
 CASES: dict[str, Measure] = {

@@ -1,5 +1,5 @@
 """
-Runs a host under trouble for minutes, prints figures, and judges ratios (`make soak OF=ratios`).
+Runs a host under trouble for minutes, and judges ratios (`make soak OF=ratios`).
 
 `slow`: thousands of events for an endpoint that takes 3 s, beside a healthy endpoint, whose delays
 are compared with those it had alone. `outage`: an endpoint is down for a while; the most requests a
@@ -9,192 +9,96 @@ second after that are compared with those before.
 from __future__ import annotations
 
 import argparse
-import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import NamedTuple
+from collections.abc import Iterator
 
-import requests
-
-from bench.load import progress
-from devhost.azurite import running_azurite
-from devhost.process import RunningHost, running_host
-from testbed.arm import Arm
-from testbed.host_settings import host_settings
-from testbed.subscriber import Answer, Push, Subscriber, running_subscriber
+from bench.load import Case, Sink, deployment, log_lines, publish, running_sink, subscribed
+from bench.report import Measure, PhaseResult, run
+from shared.delivery.furthest import LONGEST_IN_LINE
+from shared.delivery.pace import FIRST
+from testbed.subscriber import running_subscriber
 
 MANY, AT_ONCE = 5000, 500  # events for the slow endpoint: more messages than the host takes at once
-TAKES, SLOTS = 3.0, 8  # seconds that it takes, and pushes of one subscription at a time
-SCALE = 4.0  # of the outage's waits
+TAKES = 3.0  # seconds that the slow endpoint takes
+SCALE = "4"  # of the outage's waits
+RATE = 20.0  # events a second in an outage
 WINDOW = 5.0  # seconds of a peak
+_PATIENCE = 600.0  # seconds for what is published to arrive
 
 
-class Ratio(NamedTuple):
-    """A figure without a unit, and between which limits it is right."""
-
-    what: str
-    value: float
-    least: float
-    most: float
-
-    @property
-    def is_met(self) -> bool:
-        return self.least <= self.value <= self.most
-
-
-class Publisher(NamedTuple):
-    """Publishes to one topic."""
-
-    url: str
-    key: str
-    sent: dict[str, float]  # when each event was
-
-    def send(self, count: int) -> None:
-        ids = [f"e-{len(self.sent) + number}" for number in range(count)]
-        event = {"subject": "/a", "eventType": "T", "eventTime": "2026-01-01T00:00:00Z"}
-        body = json.dumps([event | {"id": each, "data": {}} for each in ids])
-        self.sent.update(dict.fromkeys(ids, time.time()))
-        headers = {"aeg-sas-key": self.key, "Content-Type": "application/json"}
-        while requests.post(self.url, body, headers=headers, timeout=60).status_code != 200:
-            time.sleep(0.1)  # as the SDKs do
-
-    def send_for(self, seconds: float, every: float, count: int) -> None:
-        due = time.monotonic()
-        ends = due + seconds
-        while due < ends:
-            self.send(count)
-            due += every
-            time.sleep(max(0.0, due - time.monotonic()))
-
-
-def subscribed(host: RunningHost, topic: str, endpoint: Subscriber) -> Publisher:
-    """Create a topic whose events one endpoint gets."""
-    arm = Arm(host.url)
-    arm.create_topic(topic)
-    arm.create_subscription(topic, "hook", endpoint.url)
-    return Publisher(f"{host.url}/topics/{topic}/api/events", arm.key(topic), {})
-
-
-@contextmanager
-def stage(
-    answer: Answer, on_line: Callable[[str], None] | None = None, **settings: str
-) -> Iterator[tuple[RunningHost, Subscriber]]:
-    """Run a host with a storage of its own, and an endpoint that gives *answer*."""
-    with (
-        running_azurite() as azurite,
-        running_host(host_settings(azurite, **settings), on_line=on_line) as host,
-        running_subscriber(answer) as endpoint,
-    ):
-        yield host, endpoint
-        host.kill()  # nobody waits for what is on its way
-
-
-def slow(seconds: float) -> list[Ratio]:
-    """Send to a healthy endpoint alone, then for *seconds* beside a slow one."""
-    runs: list[float] = []
-
-    def on_line(line: str) -> None:
-        start = line.find('{"event":"delivery.run"')
-        if start >= 0 and (run := json.loads(line[start:]))["topic"] == "many":
-            runs.append(run["seconds"])
-
-    def take_long(_: Push) -> int:
-        time.sleep(TAKES)
-        return 200
-
-    with stage(take_long, on_line) as (host, busy), running_subscriber() as healthy:
-        single, many = subscribed(host, "single", healthy), subscribed(host, "many", busy)
-        single.send(1)
-        progress("a healthy endpoint alone")
-        single.send_for(seconds / 3, 0.5, 1)
-        alone = delays(healthy, single)
-        progress(f"beside {MANY} events for an endpoint that takes {TAKES:.0f} s")
-        for _ in range(MANY // AT_ONCE):
-            many.send(AT_ONCE)
-        single.sent.clear()
-        healthy.pushes.clear()
+def slow(*, is_quick: bool) -> Iterator[PhaseResult]:
+    """Publish to a healthy endpoint alone, then beside a slow one."""
+    seconds = 15 if is_quick else 90
+    with running_sink() as healthy, running_sink() as busy, deployment() as host:
+        single = subscribed(host, "single", [f"{healthy.url}/hook"])
+        many = subscribed(host, "many", [f"{busy.url}/hook"])
+        busy.say(after=TAKES)
+        publish(*single, Case("", 1, 1, 1, 1))
+        alone = _delays(healthy, single, seconds // 3)
+        yield PhaseResult(phase="alone", figures=alone)
+        publish(*many, Case("", MANY, AT_ONCE, 1, 1))
         began = time.monotonic()
-        single.send_for(seconds, 0.5, 1)
-        beside = delays(healthy, single)
-        took, pushed = time.monotonic() - began, [push.events[0]["id"] for push in busy.pushes]
-    print(
-        f"slow: healthy p50 {at(alone, 0.5):.2f} s alone, {at(beside, 0.5):.2f} s beside; p99 "
-        f"{at(alone, 0.99):.2f} s alone, {at(beside, 0.99):.2f} s beside; {len(runs)} invocations "
-        f"of the slow one ended; {len(pushed)} pushes in {took:.0f} s"
-    )
-    return [
-        Ratio("healthy p50, beside : alone", at(beside, 0.5) / at(alone, 0.5), 0, 10),
-        Ratio("healthy p99, beside : alone", at(beside, 0.99) / at(alone, 0.99), 0, 30),
-        Ratio("slow pushes : what eight slots can", len(pushed) * TAKES / SLOTS / took, 0.7, 9),
-        Ratio("slow pushes : events among them", len(pushed) / len(set(pushed)), 1, 1),
-        Ratio("longest invocation : a slow push", max(runs, default=0.0) / TAKES, 0, 3),
-    ]
+        figures = _delays(healthy, single, seconds)
+        stats, took = busy.stats(), time.monotonic() - began
+        figures |= {f"{name} : alone": figures[name] / alone[name] for name in alone}
+        figures |= {
+            "delivered/s": stats["requests"] / took,
+            "repeated": stats["count"] - stats["distinct"],
+            "longest invocation s": max(
+                (each["seconds"] for each in log_lines(host.lines, "delivery.run")), default=0.0
+            ),
+        }
+    wanted = {"p50 ms : alone": 10.0, "p99 ms : alone": 30.0, "repeated": 0.0}
+    wanted |= {"delivered/s": 0.7 * FIRST / TAKES}
+    wanted |= {"longest invocation s": LONGEST_IN_LINE.total_seconds() + 3 * TAKES}
+    yield PhaseResult(phase="beside", figures=figures, wanted=wanted)
 
 
-def outage(seconds: float) -> list[Ratio]:
-    """Send 20 events a second for *seconds*, during half of which the endpoint is down."""
+def _delays(sink: Sink, topic: tuple[str, str], seconds: int) -> dict[str, float]:
+    """Publish two events a second; return the delays of those that arrive from now on."""
+    sink.stats(reset=True)
+    publish(*topic, Case("", 2 * seconds, 1, 1, 1, rate=2))
+    stats = sink.wait_for("distinct", 2 * seconds, _PATIENCE)
+    return {f"{name} ms": stats[name] * 1000 for name in ("p50", "p99")}
+
+
+def outage(*, is_quick: bool) -> Iterator[PhaseResult]:
+    """Publish at one rate, half of the time to an endpoint that is down."""
+    quarter = 5 if is_quick else 22
     is_down = threading.Event()
-    with stage(lambda _: 503 if is_down.is_set() else 200, PUSHGRID_TIME_SCALE=str(SCALE)) as (
-        host,
-        endpoint,
+    with (
+        running_subscriber(lambda _: 503 if is_down.is_set() else 200) as endpoint,
+        deployment({"PUSHGRID_TIME_SCALE": SCALE}) as host,
     ):
-        orders = subscribed(host, "orders", endpoint)
-        progress("20 events a second")
-        orders.send_for(seconds / 4, 0.2, 4)
+        topic = subscribed(host, "orders", [endpoint.url])
+        load = Case("", int(RATE) * quarter, 4, 1, 1, RATE)
+        publish(*topic, load)
         is_down.set()
         down_at = time.time()
-        progress("the endpoint is down")
-        orders.send_for(seconds / 2, 0.2, 4)
+        for _ in range(2):
+            publish(*topic, load)
         is_down.clear()
         up_at = time.time()
-        progress("the endpoint is up")
-        orders.send_for(seconds / 4, 0.2, 4)
+        publish(*topic, load)
 
-        def taken(pushes: list[Push]) -> set[str]:
-            kept = [push for push in pushes if not down_at <= push.at < up_at]
-            return {push.events[0]["id"] for push in kept}
+        def missing() -> int:
+            taken = [push for push in list(endpoint.pushes) if not down_at <= push.at < up_at]
+            return 4 * load.events - len({push.events[0]["id"] for push in taken})
 
-        arrived = endpoint.wait_for(lambda pushes: len(taken(pushes)) == len(orders.sent), 600)
+        endpoint.wait_for(lambda _: not missing(), _PATIENCE)
     times = sorted(push.at for push in endpoint.pushes)
-    before = sum(each < down_at for each in times) / (seconds / 4)
+    before = sum(each < down_at for each in times) / quarter
     after = [each for each in times if each >= up_at]
     peak = max(sum(first <= each < first + WINDOW for each in after) for first in after) / WINDOW
-    print(
-        f"outage: {before:.1f} requests/s before, at most {peak:.1f}/s over {WINDOW:.0f} s after; "
-        f"everything was there {after[-1] - up_at:.0f} s after the endpoint was up"
-    )
-    return [
-        Ratio("peak after an outage : before", peak / before, 0, 3),
-        Ratio("events that arrived : sent", float(arrived), 1, 1),
-    ]
+    figures = {"before/s": before, "peak/s": peak, "peak : before": peak / before}
+    figures |= {"last after s": after[-1] - up_at, "missing": missing()}
+    yield PhaseResult(figures=figures, wanted={"peak : before": 3, "missing": 0})
 
 
-def delays(endpoint: Subscriber, publisher: Publisher) -> list[float]:
-    """Return the seconds from publish to receipt, sorted, once everything has arrived."""
-    endpoint.wait_for(lambda pushes: len(pushes) >= len(publisher.sent))
-    sent = publisher.sent
-    found = ((push.at, push.events[0]["id"]) for push in endpoint.pushes)
-    return sorted(at_ - sent[each] for at_, each in found if each in sent)
+CASES: dict[str, Measure] = {"slow": slow, "outage": outage}
 
 
-def at(found: Sequence[float], share: float) -> float:
-    """Return the value below which a *share* of what was *found* lies."""
-    return found[int(len(found) * share)]
-
-
-PARTS = {"slow": slow, "outage": outage}
-
-
-def main(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
-    """Print figures and ratios; returns 1 if one is out of its limits."""
-    parser.add_argument("--seconds", type=float, default=90, help="of each part")
-    parser.add_argument("--part", choices=PARTS, action="append", help="default: all")
-    options = parser.parse_args(arguments)
-    ratios = [each for part in options.part or PARTS for each in PARTS[part](options.seconds)]
-    for ratio in ratios:
-        limits = f"{ratio.least:g} to {ratio.most:g}"
-        verdict = "" if ratio.is_met else "   OUT OF ITS LIMITS"
-        print(f"{ratio.what:<40}{ratio.value:>7.2f}   ({limits}){verdict}")
-    return 0 if all(ratio.is_met for ratio in ratios) else 1
+def main(parser: argparse.ArgumentParser, arguments: list[str]) -> int:
+    """Print the table; returns 1 if a figure isn't as wanted, 2 if no case matches."""
+    return run(parser, arguments, CASES)

@@ -20,6 +20,7 @@ from azure.data.tables import TableServiceClient
 from azure.storage.blob import BlobServiceClient
 from azure.storage.queue import QueueServiceClient
 
+from bench.load import log_lines
 from bench.report import processor_seconds
 from devhost.azurite import ACCOUNT, Azurite, running_azurite
 from devhost.process import RunningHost, running_host
@@ -161,7 +162,7 @@ def play(scenario: Scenario) -> ScenarioResult:
             seconds=time.monotonic() - began,
             cpu=round(processor_seconds(host.process.pid) - cpu, 2),
             publish=publish,
-            deliver=[line["seconds"] for line in _lines(lines, "delivery.run")],
+            deliver=[line["seconds"] for line in log_lines(lines, "delivery.run")],
         )
 
 
@@ -263,9 +264,3 @@ def _await(scenario: Scenario, pushes: list[Push], operations: Counter[str]) -> 
         if time.monotonic() > give_up_at:
             raise RuntimeError(f"{scenario.name}: did not end: {dict(operations)}")
         time.sleep(0.5)
-
-
-def _lines(lines: list[str], event: str) -> list[dict[str, Any]]:
-    """Return the log lines of one kind."""
-    mark = f'{{"event":"{event}"'
-    return [json.loads(line[line.index(mark) :]) for line in list(lines) if mark in line]

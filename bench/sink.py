@@ -2,12 +2,10 @@
 Runs a minimal subscriber in its own process, which counts events and their delays.
 
 It answers 200 at once. ``GET /answers?status=503&after=0.9`` changes that for what comes from then
-on. With ``flaky=20`` the first attempt of every twentieth event is answered 503, with ``drop=1``
-all connections are closed. Given a certificate's file, it serves https.
+on. With ``drop=1`` all connections are closed. Given a certificate's file, it serves https.
 
-Delays count from the time in the event's data to the first attempt, *retries* from a flaky answer
-to the next attempt; an event is distinct at each path. ``GET /stats?reset`` returns the counts and
-resets them.
+Delays count from the time in the event's data to the first attempt; an event is distinct at each
+path. ``GET /stats?reset`` returns the counts and resets them.
 """
 
 from __future__ import annotations
@@ -50,10 +48,8 @@ class _Stats:
     def __init__(self) -> None:
         self.requests = self.count = self.most = 0
         self.delays: list[float] = []
-        self.retries: list[float] = []
         self.ids: set[_Key] = set()
         self.answered: set[_Key] = set()
-        self.failed: dict[_Key, float] = {}
         self.last = self.answered_at = 0.0
 
     def receive(self, head: bytes, keys: list[_Key], body: bytes) -> None:
@@ -61,9 +57,7 @@ class _Stats:
         self.requests += 1
         self.count += len(keys)
         self.ids.update(keys)
-        if _AGAIN.search(head):
-            self.retries += (now - self.failed.pop(key) for key in keys if key in self.failed)
-        else:
+        if not _AGAIN.search(head):
             self.delays += (now - float(sent) for sent in _SENT.findall(body))
 
     def answer(self, keys: Iterable[_Key]) -> None:
@@ -74,7 +68,6 @@ class _Stats:
         names = ("requests", "count", "most", "last", "answered_at")
         told = {name: getattr(self, name) for name in names} | percentiles(self.delays)
         told |= {"distinct": len(self.ids), "answered": len(self.answered), "under_way": under_way}
-        told["retries"] = percentiles(self.retries) | {"waiting": len(self.failed)}
         return json.dumps(told).encode()
 
 
@@ -82,7 +75,7 @@ class _Sink(asyncio.Protocol):
     """One connection; the class knows what all of them answer."""
 
     stats = _Stats()
-    says: ClassVar[dict[str, float]] = {"status": 200, "after": 0.0, "flaky": 0}
+    says: ClassVar[dict[str, float]] = {"status": 200, "after": 0.0}
     connections: ClassVar[set[_Sink]] = set()
     under_way: ClassVar[set[_Sink]] = set()
 
@@ -124,7 +117,7 @@ class _Sink(asyncio.Protocol):
         else:
             keys = [(target, each) for each in _ID.findall(body)]
             self.stats.receive(head, keys, body)
-            status = self._status(head, keys)
+            status = int(self.says["status"])
             if after := self.says["after"]:
                 self.under_way.add(self)
                 self.stats.most = max(self.stats.most, len(self.under_way))
@@ -132,13 +125,6 @@ class _Sink(asyncio.Protocol):
                 loop.call_later(after, self._answer, self.stats, status, keys)
             else:
                 self._answer(self.stats, status, keys)
-
-    def _status(self, head: bytes, keys: list[_Key]) -> int:
-        flaky = int(self.says["flaky"])
-        if flaky and keys and not int(keys[0][1][:8], 16) % flaky and not _AGAIN.search(head):
-            self.stats.failed.update(dict.fromkeys(keys, time.time()))
-            return 503
-        return int(self.says["status"])
 
     def _answer(self, stats: _Stats, status: int, keys: list[_Key]) -> None:
         if self in self.connections and not self._transport.is_closing():

@@ -81,7 +81,7 @@ def paced(*, is_quick: bool) -> Iterator[PhaseResult]:
         figures = {f"{name} ms": stats[name] * 1000 for name in ("p50", "p99")}
         figures |= {"answered": stats["answered"], "of": case.events}
         wanted = {"p50 ms": 15, "p99 ms": 40, "answered": case.events}
-        yield PhaseResult(phase="", figures=figures, wanted=wanted)
+        yield PhaseResult(figures=figures, wanted=wanted)
 
 
 CASES: dict[str, Measure] = {name: partial(burst, each) for name, each in BURSTS.items()} | {

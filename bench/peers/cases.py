@@ -11,7 +11,6 @@ FIGURES = {
     "p50": "p50 ms",
     "p99": "p99 ms",
     "ack": "p50 of the answer, ms",
-    "operations": "",
 }
 
 
@@ -33,11 +32,6 @@ _HUNDREDS_TO_TEN = Case("100 a request, 10 subscriptions", 0, 100, 16, 10)
 _BATCHED = Case("output batches of 100, single events", 0, 1, 16, 1, batching=100)
 _PACED = Case("paced at 30/s", 0, 1, 4, 1, 30)
 _LONE = Case("lone publisher", 0, 1, 1, 1, 5)
-_OPERATIONS = (
-    Case("storage operations a delivery, single events, 1 subscription", 0, 1, 16, 1),
-    Case("storage operations a delivery, single events, 10 subscriptions", 0, 1, 16, 10),
-    Case("storage operations a delivery, one publisher, 10 subscriptions", 0, 1, 1, 10),
-)
 
 CASES = (
     *(
@@ -47,5 +41,4 @@ CASES = (
     MeasuredCase(case=_BATCHED, standard=_SINGLE.name, is_ours=True),
     MeasuredCase(case=_PACED, figures=("p50", "p99")),
     MeasuredCase(case=_LONE, figures=("ack",)),
-    *(MeasuredCase(case=case, figures=("operations",), is_ours=True) for case in _OPERATIONS),
 )

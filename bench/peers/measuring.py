@@ -31,7 +31,6 @@ class Figures:
     ack: float  # a publish request's median
     lost: int  # events that did not arrive
     repeated: int  # events that arrived again
-    operations: float | None = None  # storage requests a delivery; ``None``: not counted
 
 
 def measure(system: System, case: Case) -> Figures:
@@ -67,9 +66,7 @@ def play(target: PublishTarget, case: Case, sink: Sink, *, seconds: float | None
     sink.stats(reset=True)
     published = publish(target.url, target.key, case, seconds=seconds)
     expected = published.events * case.subscriptions
-    give_up_at = time.monotonic() + _PATIENCE
-    while (stats := sink.stats())["distinct"] < expected and time.monotonic() < give_up_at:
-        time.sleep(0.1)
+    stats = sink.wait_for("distinct", expected, _PATIENCE)
     return Figures(
         accepted=published.events / published.seconds,
         delivered=stats["distinct"] / (stats["last"] - published.began),

@@ -57,7 +57,6 @@ class System:
     versions: Callable[[], dict[str, str]]
     # Runs it on storage of its own, subscribed for a case to a sink's URL.
     start: Callable[[Case, str], AbstractContextManager[PublishTarget]]
-    seconds: float  # how long that takes, its end included
 
     def missing(self) -> list[str]:
         """Name what is not installed, each with its remedy."""

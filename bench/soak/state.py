@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.report import markdown
 from bench.soak.ledger import LedgerSums, Occurrence
 
 
@@ -70,13 +71,8 @@ def table(rows: Sequence[LedgerSums]) -> str:
     total = LedgerSums("all")
     for row in rows:
         total = total.plus(row)
-    return markdown([each.replace("_", " ") for each in LedgerSums._fields], [*rows, total])
-
-
-def markdown(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return a Markdown table; all columns after the first have numbers."""
-    lines = ["| " + " | ".join(map(str, row)) + " |" for row in (columns, *rows)]
-    return "\n".join([lines[0], "|---" + "|--:" * (len(columns) - 1) + "|", *lines[1:]])
+    head = [each.replace("_", " ") for each in LedgerSums._fields]
+    return "\n".join(markdown([head, *([*map(str, row)] for row in (*rows, total))]))
 
 
 def occurrences(seen: Mapping[str, int]) -> str:

@@ -59,5 +59,4 @@ BULLMQ = System(
     ),
     versions=_versions,
     start=_start,
-    seconds=1.0,
 )

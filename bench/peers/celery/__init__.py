@@ -94,5 +94,4 @@ CELERY = System(
     ),
     versions=_versions,
     start=_start,
-    seconds=8.0,
 )

@@ -26,7 +26,6 @@ def handing_to(path: str, *, of: str = "") -> System:
         needs=(),
         versions=dict,
         start=lambda _, sink: nullcontext(PublishTarget(f"{of or sink}{path}")),
-        seconds=0.0,
     )
 
 

@@ -6,7 +6,6 @@ import importlib
 
 import pytest
 
-from bench import isolation, slow
 from bench.__main__ import MEASUREMENTS, main
 from bench.peers.cases import CASES as PEERS
 from bench.price import CASES as PRICED
@@ -16,10 +15,7 @@ from bench.price import CASES as PRICED
     ("arguments", "named"),
     [
         (["nope"], "price, slow, isolation, filters, operations"),
-        (["load"], "price, slow, isolation, filters, operations"),
         (["price", "--case", "nope"], ", ".join(f"'{name}'" for name in PRICED)),
-        (["slow", "--case", "nope"], ", ".join(f"'{name}'" for name in slow.CASES)),
-        (["isolation", "--case", "nope"], ", ".join(f"'{name}'" for name in isolation.CASES)),
         (["peers", "--case", "nope"], ", ".join(f"'{each.case.name}'" for each in PEERS)),
     ],
 )

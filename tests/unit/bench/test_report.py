@@ -19,7 +19,7 @@ SLOW = PhaseResult(
 
 
 def test_a_figure_that_is_not_as_wanted_has_its_limit_beside_it():
-    unjudged = PhaseResult(case="paced", phase="", figures={"p50 ms": 60.0})
+    unjudged = PhaseResult(case="paced", figures={"p50 ms": 60.0})
 
     lines = [line.split("|") for line in table([SLOW, unjudged], ["c: no memory"]).splitlines()]
 
@@ -35,10 +35,7 @@ def test_a_figure_that_is_not_as_wanted_has_its_limit_beside_it():
     ("figure", "missed"), [("delivered/s", [9.0]), ("seconds", [11.0]), ("under way", [9.0])]
 )
 def test_rates_and_counts_have_a_least_and_all_else_a_most(figure: str, missed: list[float]):
-    rows = [
-        PhaseResult(phase="", figures={figure: each}, wanted={figure: 10})
-        for each in (9.0, 10.0, 11.0)
-    ]
+    rows = [PhaseResult(figures={figure: each}, wanted={figure: 10}) for each in (9.0, 10.0, 11.0)]
 
     assert [row.figures[figure] for row in rows if row.missed] == missed
 

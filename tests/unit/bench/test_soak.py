@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,10 +36,11 @@ def test_subscriptions_want_what_their_filters_say():
 def test_the_table_ends_with_the_sum():
     rows = [LedgerSums("a", 1, 10, 9, 1, repeated=2, bound=64), LedgerSums("b", 2, 5, 4, lost=1)]
 
-    assert table(rows).splitlines()[2:] == [
-        "| a | 1 | 10 | 9 | 1 | 0 | 2 | 64 | 0 | 0 | 0 | 0 | 0 | 0 | 0 |",
-        "| b | 2 | 5 | 4 | 0 | 0 | 0 | 0 | 0 | 1 | 0 | 0 | 0 | 0 | 0 |",
-        "| all | 3 | 15 | 13 | 1 | 0 | 2 | 64 | 0 | 1 | 0 | 0 | 0 | 0 | 0 |",
+    lines = [line.replace("|", " ").split() for line in table(rows).splitlines()[2:]]
+    assert [" ".join(cells) for cells in lines] == [
+        "a 1 10 9 1 0 2 64 0 0 0 0 0 0 0",
+        "b 2 5 4 0 0 0 0 0 1 0 0 0 0 0",
+        "all 3 15 13 1 0 2 64 0 1 0 0 0 0 0",
     ]
 
 
@@ -135,14 +135,9 @@ def test_what_did_not_occur_is_told_by_the_exit_code(
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_loss_is_told_by_the_exit_code(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_a_loss_is_told_by_the_exit_code(monkeypatch: pytest.MonkeyPatch):
     assert _run(monkeypatch, 1, 0) == 0
-    assert _run(monkeypatch, 1, 2, "--json") == 1
-
-    printed = capsys.readouterr().out.splitlines()[-1]
-    assert json.loads(printed)["rows"][0]["lost"] == 2
+    assert _run(monkeypatch, 1, 2) == 1
 
 
 def test_a_run_that_was_ended_goes_on_with_its_next_step(
