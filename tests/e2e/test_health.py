@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from threading import Event
 
 import pytest
 
+from bench.load import log_lines
 from cli.deployment import Deployment, subscription_path
 from devhost.azurite import running_azurite
 from devhost.process import RunningHost, running_host
@@ -121,6 +121,5 @@ def test_a_pause_on_one_host_keeps_the_events_of_all_until_another_resumes(
 
 def _held(hosts: tuple[RunningHost, RunningHost], topic: str) -> int:
     """Return how many deliveries of a topic were held, each as often as it was."""
-    mark = f'{{"event":"delivery.run","topic":"{topic}"'
-    lines = [line for host in hosts for line in list(host.lines) if mark in line]
-    return sum(json.loads(line[line.index(mark) :]).get("held", 0) for line in lines)
+    runs = [run for host in hosts for run in log_lines(host.lines, "delivery.run")]
+    return sum(run.get("held", 0) for run in runs if run["topic"] == topic)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 import pytest
 
+from bench.load import log_lines
 from devhost.azurite import Azurite
 from devhost.process import RunningHost, running_host
 from testbed.arm import Arm
@@ -50,19 +49,14 @@ def test_an_answer_after_the_timeout_cancels_the_retry(
 
     send(host.url, name, arm.key(name), [an_event()])
     assert neighbour.wait_for(lambda pushes: len(pushes) >= 1)
-    eventually(lambda: [run["retried"] for run in _lines(host, "delivery.run", "late")], [1])
+    eventually(
+        lambda: sum(run.get("retried", 0) for run in log_lines(host.lines, "delivery.run")), 1
+    )
     stored = messages(own_azurite)
     is_stored.set()
     eventually(partial(messages, own_azurite), 0)
 
     assert stored == 1
-    (line,) = _lines(host, "delivery.answered_late", "late")
-    assert (line["status"], line["cancelled"]) == (200, True)
+    (line,) = log_lines(host.lines, "delivery.answered_late")
+    assert (line["subscription"], line["status"], line["cancelled"]) == ("late", 200, True)
     assert [len(each.pushes) for each in (late, neighbour)] == [1, 1]
-
-
-def _lines(host: RunningHost, event: str, subscription: str) -> list[dict[str, Any]]:
-    """Return what the host has logged of a subscription."""
-    mark = f'{{"event":"{event}"'
-    found = [json.loads(line[line.index(mark) :]) for line in list(host.lines) if mark in line]
-    return [line for line in found if line["subscription"] == subscription]
