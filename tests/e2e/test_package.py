@@ -10,7 +10,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,17 +34,13 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def package() -> Iterator[Package]:
-    # Not below pytest's own folder, into which only its user may look.
-    with tempfile.TemporaryDirectory(prefix="pushgrid-") as folder:
-        Path(folder).chmod(0o755)
+    with tempfile.TemporaryDirectory() as folder:  # which it removes although it is read-only
         yield install(Path(folder))
 
 
-def test_the_story_on_the_uploaded_files_without_a_secret(
-    package: Package, report: Callable[[str], None]
-):
+def test_the_story_on_the_uploaded_files_without_a_secret(package: Package):
     before = package.files()
-    authority = package.host / "authority"  # where the app may read whom to trust
+    authority = package.host / "authority"
     authority.mkdir()
     with running_secured_storage(authority) as storage:
         settings = host_settings(
@@ -72,7 +68,6 @@ def test_the_story_on_the_uploaded_files_without_a_secret(
         "a token serves hundreds of requests; threads that begin at once ask each"
     )
     assert not any("eyJ" in line for line in host.lines), "a token in the log"
-    report(f"package of {len(before)} files, read-only by {package.how}")
 
 
 def _timeline(host: RunningHost, story: Story) -> Any:
@@ -90,7 +85,7 @@ def _timeline(host: RunningHost, story: Story) -> Any:
     return json.loads(timeline.stdout)
 
 
-def _check_files(package: Package, before: set[Path], host: RunningHost) -> None:
+def _check_files(package: Package, before: dict[Path, int], host: RunningHost) -> None:
     """Nothing was written, and nothing loaded but from the package, the host and Python."""
     assert package.files() == before
     (line,) = (line for line in host.lines if line.startswith("loaded "))
