@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 from testbed.arm import Arm
-from testbed.subscriber import answers
 from tests.browser.conftest import READER_KEY, Console, Start
 
 AT = "2026-02-09T12:00:00Z"
@@ -137,30 +136,6 @@ def test_signing_out_and_reloading_forget_everything(
               return [state.api, state.reads, state.view, state.notice, state.running];
             }"""
         ) == [None, {}, {}, None, ""]
-
-
-def test_what_was_read_for_one_view_is_not_shown_in_another(
-    console: Console, arm: Arm, subscriber: Start, name: str
-) -> None:
-    arm.create_topic(name)
-    arm.create_subscription(name, "first", subscriber(answers(503, 200)).url)
-    arm.create_subscription(name, "second", subscriber().url)
-    console.sign_in(f"/topics/{name}")
-    page = console.page
-    page.get_by_role("button", name="Publish").click()
-    page.get_by_role("link", name="first").click()
-    console.shows("503 Busy", "200 Delivered")
-    unanswered: list[Any] = []
-    page.route("**/second/attempts?*", lambda route: unanswered.append(route))  # noqa: PLW0108 - it gets an attribute
-
-    page.get_by_role("link", name=name).click()
-    page.get_by_role("link", name="second").click()
-    page.get_by_role("heading", name="second", level=1).wait_for()
-
-    console.shows("Reading …")
-    assert "503 Busy" not in page.locator("main").inner_text()
-    page.unroute("**/second/attempts?*")  # which lets the request go on
-    console.shows("200 Delivered")
 
 
 def test_what_was_asked_for_before_an_action_or_another_view_is_not_kept(console: Console) -> None:

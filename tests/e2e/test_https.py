@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from urllib.error import URLError
 
 import pytest
-from azure.core.exceptions import ServiceRequestError
 from azure.mgmt.eventgrid import EventGridManagementClient
 from azure.mgmt.eventgrid import models as m
 
@@ -68,8 +67,6 @@ def test_publishers_work_unchanged(
 
 
 def test_nobody_trusts_it_without_what_it_prints(host: RunningHost) -> None:
-    with pytest.raises(ServiceRequestError, match="CERTIFICATE_VERIFY_FAILED"):
-        send(host.url, "orders", "key", [an_event()])
     with pytest.raises(URLError) as refused:
         urllib.request.urlopen(f"{host.url}/status/health")
     assert isinstance(refused.value.reason, ssl.SSLCertVerificationError)

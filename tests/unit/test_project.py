@@ -164,13 +164,6 @@ def test_one_name_names_one_class():
     assert {name for name, classes in named.items() if classes > 1} == {"Topic"}
 
 
-@pytest.mark.parametrize("name", ["deadletter", "wake"])
-def test_each_timer_has_the_schedule_of_its_name(name: str):
-    bindings = json.loads((ROOT / f"{name}_function/function.json").read_text())["bindings"]
-
-    assert [each["schedule"] for each in bindings] == [f"%PUSHGRID_{name.upper()}_SCHEDULE%"]
-
-
 def test_the_host_samples_its_telemetry_but_keeps_every_exception():
     """Alerts count with ItemCount what was left out; an exception that is left out is lost."""
     host = json.loads((ROOT / "host.json").read_text())
