@@ -146,7 +146,7 @@ def _measured(
 
 
 def _load(rate: float, seconds: int, subscriptions: int, publishers: int = 2) -> Case:
-    return Case("", int(rate * seconds), 1, publishers, subscriptions, rate)
+    return Case(int(rate * seconds), 1, publishers, subscriptions, rate)
 
 
 def _figures(healthy: Sink, deliveries: int) -> dict[str, float]:
@@ -182,7 +182,7 @@ def deletion(*, is_quick: bool) -> Iterator[PhaseResult]:
     with running_sink() as sink, deployment() as host:
         target = subscribed(host, "failing", [f"{sink.url}/{number}" for number in range(count)])
         sink.say(status=503)
-        publish(*target, Case("", 5, 1, 1, count))
+        publish(*target, Case(5, 1, 1, count))
         sink.wait_for("requests", count, _PATIENCE)
         began = time.monotonic()
         Arm(host.url).delete_topic("failing")
@@ -196,7 +196,7 @@ def waiting(*, is_quick: bool) -> Iterator[PhaseResult]:
     with running_sink() as sink, deployment() as host:
         target = subscribed(host, "waiting", [f"{sink.url}/busy"])
         sink.say(status=503)
-        publish(*target, Case("", count, 100, 4, 1))
+        publish(*target, Case(count, 100, 4, 1))
         _await_first_attempts(host.url)
         time.sleep(5)
         yield PhaseResult(figures=_process(host.process.pid), wanted={"peak MB": 90})
@@ -232,7 +232,7 @@ def under_way(*, is_tls: bool, is_quick: bool) -> Iterator[PhaseResult]:
         target = subscribed(host, "hanging", [f"{sink.url}/{each}" for each in range(endpoints)])
         yield PhaseResult(phase="before", figures=_process(host.process.pid))
         sink.say(after=28)
-        publish(*target, Case("", 16, 16, 1, endpoints))
+        publish(*target, Case(16, 16, 1, endpoints))
         stats = sink.wait_for("under_way", count, 27)
         figures = _process(host.process.pid) | {"under way": stats["under_way"]}
         wanted = (

@@ -32,7 +32,6 @@ _SECONDS = 600  # for publishing a case: what hangs must end
 class Case:
     """One load."""
 
-    name: str
     events: int
     batch: int
     publishers: int

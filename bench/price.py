@@ -38,7 +38,7 @@ def price(case: Case, options: Sequence[str] = (), *, is_quick: bool) -> Iterato
 
 
 CASES: dict[str, Measure] = {
-    each.case.name: partial(price, each.case)
+    each.name: partial(price, each.case)
     for each in PEERS
     if {"delivered", "p50"} & set(each.figures)
 }

@@ -34,10 +34,10 @@ def slow(*, is_quick: bool) -> Iterator[PhaseResult]:
         single = subscribed(host, "single", [f"{healthy.url}/hook"])
         many = subscribed(host, "many", [f"{busy.url}/hook"])
         busy.say(after=TAKES)
-        publish(*single, Case("", 1, 1, 1, 1))
+        publish(*single, Case(1, 1, 1, 1))
         alone = _delays(healthy, single, seconds // 3)
         yield PhaseResult(phase="alone", figures=alone)
-        publish(*many, Case("", MANY, AT_ONCE, 1, 1))
+        publish(*many, Case(MANY, AT_ONCE, 1, 1))
         began = time.monotonic()
         figures = _delays(healthy, single, seconds)
         stats, took = busy.stats(), time.monotonic() - began
@@ -58,7 +58,7 @@ def slow(*, is_quick: bool) -> Iterator[PhaseResult]:
 def _delays(sink: Sink, topic: tuple[str, str], seconds: int) -> dict[str, float]:
     """Publish two events a second; return the delays of those that arrive from now on."""
     sink.stats(reset=True)
-    publish(*topic, Case("", 2 * seconds, 1, 1, 1, rate=2))
+    publish(*topic, Case(2 * seconds, 1, 1, 1, rate=2))
     stats = sink.wait_for("distinct", 2 * seconds, _PATIENCE)
     return {f"{name} ms": stats[name] * 1000 for name in ("p50", "p99")}
 
@@ -72,7 +72,7 @@ def outage(*, is_quick: bool) -> Iterator[PhaseResult]:
         deployment({"PUSHGRID_TIME_SCALE": SCALE}) as host,
     ):
         topic = subscribed(host, "orders", [endpoint.url])
-        load = Case("", int(RATE) * quarter, 4, 1, 1, RATE)
+        load = Case(int(RATE) * quarter, 4, 1, 1, RATE)
         publish(*topic, load)
         is_down.set()
         down_at = time.time()

@@ -49,13 +49,13 @@ def burst(of: Burst, *, is_quick: bool) -> Iterator[PhaseResult]:
     with running_sink() as sink, deployment() as host:
         warm = subscribed(host, "warm", [f"{sink.url}/warm"])
         topic = subscribed(host, "slow", [f"{sink.url}/{each}" for each in range(of.endpoints)])
-        publish(*warm, Case("", _WARM, 1, _PUBLISHERS, 1))
+        publish(*warm, Case(_WARM, 1, _PUBLISHERS, 1))
         sink.wait_for("answered", _WARM, within)
         sink.say(after=of.takes)
         for number, phase in enumerate(("cold start", "next burst")):
             time.sleep(_REST)
             sink.stats(reset=True)
-            published = publish(*topic, Case("", events, 1, _PUBLISHERS, of.endpoints))
+            published = publish(*topic, Case(events, 1, _PUBLISHERS, of.endpoints))
             left = published.began + within - time.time()
             stats = sink.wait_for("answered", deliveries, left)
             answered = stats["answered"]
@@ -70,10 +70,10 @@ def burst(of: Burst, *, is_quick: bool) -> Iterator[PhaseResult]:
 def paced(*, is_quick: bool) -> Iterator[PhaseResult]:
     """Measure the delay of 30 events a second for an endpoint that answers at once."""
     seconds = 5 if is_quick else 30
-    case = Case("", 30 * seconds, 1, 4, 1, rate=30)
+    case = Case(30 * seconds, 1, 4, 1, rate=30)
     with running_sink() as sink, deployment() as host:
         topic = subscribed(host, "paced", [f"{sink.url}/paced"])
-        publish(*topic, Case("", _WARM, 1, _PUBLISHERS, 1))
+        publish(*topic, Case(_WARM, 1, _PUBLISHERS, 1))
         sink.wait_for("answered", _WARM, 60)
         sink.stats(reset=True)
         publish(*topic, case)

@@ -24,12 +24,12 @@ _FAULTS = (SystemFailedError, HostError, RuntimeError, OSError, subprocess.Subpr
 
 def compare(systems: Sequence[System], cases: Sequence[MeasuredCase], repetitions: int) -> Results:
     """Measure each case in turns on the systems; ``None`` stands where a system failed."""
-    results: Results = {each.case.name: {} for each in cases}
+    results: Results = {each.name: {} for each in cases}
     for repetition in range(1, repetitions + 1):
         for measured, system in product(cases, systems):
             if measured.is_ours and system is not PUSHGRID:
                 continue
-            name = measured.case.name
+            name = measured.name
             progress(f"{repetition} of {repetitions}: {name}: {system.name}")
             results[name].setdefault(system.name, []).append(_measure(system, measured))
     return results
@@ -59,9 +59,9 @@ def main(parser: argparse.ArgumentParser, arguments: list[str]) -> int:
     parser.add_argument("--system", choices=names, action="append", help="default: all")
     parser.add_argument("--repetitions", type=int, default=3, help="of each case (3)")
     options = parser.parse_args(arguments)
-    cases = [each for each in CASES if (options.case or "") in each.case.name]
+    cases = [each for each in CASES if (options.case or "") in each.name]
     if not cases:
-        return no_case(options.case, (each.case.name for each in CASES))
+        return no_case(options.case, (each.name for each in CASES))
     chosen = [each for each in SYSTEMS if each.name.lower() in (options.system or names)]
     if not (systems := present(chosen)):
         return 1

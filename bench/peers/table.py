@@ -18,10 +18,10 @@ def table(results: Results, versions: dict[str, str]) -> str:
     systems = list(dict.fromkeys(name for by_system in results.values() for name in by_system))
     cells = [["median (range)", *systems, f"{OURS} : {STANDARD}"]]
     for each in CASES:
-        runs = results.get(each.case.name, {})
+        runs = results.get(each.name, {})
         standard = results.get(each.standard, {}).get(STANDARD, [])
         for figure in each.figures if runs else ():
-            title = ": ".join(filter(None, (each.case.name, FIGURES[figure])))
+            title = ": ".join(filter(None, (each.name, FIGURES[figure])))
             figures = [_values(runs.get(name, []), figure) for name in systems]
             ratios = _ratios(_values(runs.get(OURS, []), figure), _values(standard, figure))
             cells.append([title, *map(_median_and_range, (*figures, ratios))])

@@ -7,7 +7,7 @@ from bench.price import price
 
 
 def test_a_delivery_has_its_price() -> None:
-    (row,) = price(Case("", 0, 10, 4, 2, batching=5), is_quick=True)
+    (row,) = price(Case(0, 10, 4, 2, batching=5), is_quick=True)
 
     assert set(row.figures) == {
         "delivered/s",

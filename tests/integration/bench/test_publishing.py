@@ -22,7 +22,7 @@ def sink() -> Iterator[Sink]:
 
 @pytest.mark.parametrize("batch", [1, 20])
 def test_every_event_is_accepted_and_counted_once(sink: Sink, batch: int):
-    published = publish(f"{sink.url}/hook", "key", Case("", 100, batch, 4, 1))
+    published = publish(f"{sink.url}/hook", "key", Case(100, batch, 4, 1))
 
     stats = sink.stats()
     assert (published.events, len(published.acks)) == (100, 100 // batch)
@@ -41,7 +41,7 @@ def test_an_event_is_distinct_at_each_path(sink: Sink):
 def test_topics_take_turns():
     with running_subscriber(lambda _: 200) as endpoint:
         topics = [(f"{endpoint.url}/{name}", "key") for name in "abc"]
-        publish(*topics[0], Case("", 7, 1, 1, 1), others=topics[1:])
+        publish(*topics[0], Case(7, 1, 1, 1), others=topics[1:])
 
     assert "".join(push.path[-1] for push in endpoint.pushes) == "abcabca"
 
@@ -64,13 +64,13 @@ def test_the_delay_of_an_event_is_that_of_its_first_attempt(sink: Sink):
 
 
 def test_no_request_is_sent_before_it_is_due(sink: Sink):
-    published = publish(f"{sink.url}/hook", "key", Case("", 10, 2, 3, 1, rate=20))
+    published = publish(f"{sink.url}/hook", "key", Case(10, 2, 3, 1, rate=20))
 
     assert published.seconds >= 4 * 2 / 20
 
 
 def test_after_its_seconds_no_request_begins(sink: Sink):
-    published = publish(f"{sink.url}/hook", "key", Case("", 1000, 1, 2, 1, rate=20), seconds=0.2)
+    published = publish(f"{sink.url}/hook", "key", Case(1000, 1, 2, 1, rate=20), seconds=0.2)
 
     assert 0 < published.events < 1000
     assert sink.stats()["distinct"] == published.events
@@ -80,7 +80,7 @@ def test_a_refused_request_is_an_error(sink: Sink):
     sink.say(status=503)
 
     with pytest.raises(RuntimeError, match=r"answered b'HTTP/1\.1 503"):
-        publish(f"{sink.url}/hook", "key", Case("", 10, 1, 2, 1))
+        publish(f"{sink.url}/hook", "key", Case(10, 1, 2, 1))
 
 
 def test_a_connection_that_is_closed_while_idle_ends_nothing():
@@ -89,7 +89,7 @@ def test_a_connection_that_is_closed_while_idle_ends_nothing():
         serving.start()
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
 
-        published = publish(url, "key", Case("", 2, 1, 2, 1))
+        published = publish(url, "key", Case(2, 1, 2, 1))
 
         serving.join()
     assert published.events == 2

@@ -16,7 +16,7 @@ from bench.price import CASES as PRICED
     [
         (["nope"], "price, slow, isolation, filters, operations"),
         (["price", "--case", "nope"], ", ".join(f"'{name}'" for name in PRICED)),
-        (["peers", "--case", "nope"], ", ".join(f"'{each.case.name}'" for each in PEERS)),
+        (["peers", "--case", "nope"], ", ".join(f"'{each.name}'" for each in PEERS)),
     ],
 )
 def test_one_line_has_the_names_that_there_are(

@@ -18,10 +18,8 @@ from bench.peers.table import Results, table
 
 SINGLE = "single events, 1 subscription"
 RUN = Figures(
-    accepted=1.0,
     delivered=1.0,
     deliveries=1,
-    requests=1,
     p50=1.0,
     p99=1.0,
     ack=1.0,
@@ -106,6 +104,6 @@ def test_a_system_that_does_not_start_ends_no_other_measurement(
     capsys: pytest.CaptureFixture[str],
 ):
     assert comparison.compare([system()], CASES[:2], 2) == {
-        each.case.name: {"Queue": [None, None]} for each in CASES[:2]
+        each.name: {"Queue": [None, None]} for each in CASES[:2]
     }
     assert "Queue failed: queue does not start: no memory" in capsys.readouterr().err
