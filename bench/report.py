@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import requests
@@ -95,6 +96,7 @@ def run(
     parser: argparse.ArgumentParser, arguments: Sequence[str], cases: Mapping[str, Measure]
 ) -> int:
     """Print the table; returns 1 if a case failed or isn't as wanted, 2 if no case matches."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--case", help="only cases whose name contains this")
     parser.add_argument(
         "--quick",
@@ -122,7 +124,11 @@ def run(
         except _FAULTS as error:
             failed.append(f"{name}: {error}")
             progress(f"failed: {failed[-1]}")
-    print(table(rows, failed))
+    if options.json:
+        found = [asdict(row) | {"missed": row.missed} for row in rows]
+        print(json.dumps({"rows": found, "failed": failed}, indent=2))
+    else:
+        print(table(rows, failed))
     return 1 if failed or any(row.missed for row in rows) else 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import threading
 import time
@@ -134,6 +135,7 @@ def main(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--jobs", type=int, default=2, help="deployments at a time (2)")
     parser.add_argument("--resume", action="store_true", help=f"resume the run in {FOLDER.name}/")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     file = FOLDER / "state.json"
     state = SoakState(seed=options.seed)
@@ -152,8 +154,12 @@ def main(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
     soak = Soak(state=state, ends_at=began + 60 * options.minutes, saved=save)
     soak.rounds(options.only or list(SCENARIOS), options.jobs)
     rows = sorted(state.rows.values())
-    print(f"{table(rows)}\n\n{occurrences(state.seen)}")
-    print(f"{state.seconds / 60:.0f} minutes, seed {state.seed}")
+    if options.json:
+        found = {"rows": [row._asdict() for row in rows], "seen": state.seen}
+        print(json.dumps({"seconds": round(state.seconds), **found}))
+    else:
+        print(f"{table(rows)}\n\n{occurrences(state.seen)}")
+        print(f"{state.seconds / 60:.0f} minutes, seed {state.seed}")
     unseen = [] if options.only else state.unseen
     if unseen:
         print(f"soak: did not occur: {', '.join(unseen)}", file=sys.stderr)

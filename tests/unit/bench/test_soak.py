@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -135,9 +136,14 @@ def test_what_did_not_occur_is_told_by_the_exit_code(
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_loss_is_told_by_the_exit_code(monkeypatch: pytest.MonkeyPatch):
+def test_a_loss_is_told_by_the_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     assert _run(monkeypatch, 1, 0) == 0
-    assert _run(monkeypatch, 1, 2) == 1
+    assert _run(monkeypatch, 1, 2, "--json") == 1
+
+    printed = capsys.readouterr().out.splitlines()[-1]
+    assert json.loads(printed)["rows"][0]["lost"] == 2
 
 
 def test_a_run_that_was_ended_goes_on_with_its_next_step(
