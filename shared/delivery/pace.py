@@ -176,13 +176,13 @@ class Pacing(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """How many deliveries an endpoint accepted lately."""
+    """How many full requests an endpoint accepted lately; one with room for more counts less."""
 
     weight: float = 0.0  # older ones count less
     at: float = 0.0  # seconds
 
-    def with_more(self, count: int, now: float) -> Accepted:
-        return Accepted(self.per_second(now) * AVERAGED_OVER + count, now)
+    def with_more(self, requests: float, now: float) -> Accepted:
+        return Accepted(self.per_second(now) * AVERAGED_OVER + requests, now)
 
     def per_second(self, now: float) -> float:
         return self.weight * math.exp((self.at - now) / AVERAGED_OVER) / AVERAGED_OVER
@@ -199,13 +199,13 @@ class Returns(NamedTuple):
     booked_until: datetime  # times up to then are taken
 
     def book(
-        self, count: int, soonest: datetime, rate: float, now: datetime
+        self, requests: float, soonest: datetime, a_second: float, now: datetime
     ) -> tuple[Returns, datetime]:
-        """Return when *count* deliveries come back together, *soonest* or later, at *rate*/s."""
+        """Return when deliveries for so many requests come back together, *soonest* or later."""
         latest = now + LONGEST_REQUEUE
         if soonest >= latest:
             return self, latest  # A hold may end sooner than that, and the next one be short.
         booked = self.booked_until if self.booked_until <= latest else now  # the clock was set back
         due = min(max(soonest, booked), latest)
-        step = timedelta(seconds=count / rate)
+        step = timedelta(seconds=requests / a_second)
         return Returns(min(due + step, latest)), due

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -31,6 +31,17 @@ def entries_of(
     if terms.batching.max_events == 1:
         return [Entry(each, owner) for each in loaded]
     return [Entry(each, owner, *in_common(each, subscription, terms)) for each in loaded]
+
+
+def requests_for(batching: Batching, texts: Sequence[str | None]) -> float:
+    """
+    Return about how many full requests events take; less than one if they leave room for others.
+
+    ``None``, a text that is not read yet, may take a request of its own.
+    """
+    preferred = batching.preferred_kilobytes * 1024
+    sizes = [preferred if text is None else min(len(text), preferred) for text in texts]
+    return max(len(texts) / batching.max_events, sum(sizes) / preferred)
 
 
 @dataclass(slots=True)

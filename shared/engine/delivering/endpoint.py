@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -15,7 +15,8 @@ from shared.delivery.health.endpoint_health import EVENTS_FAULT, Observation
 from shared.delivery.outcome import Outcome
 from shared.delivery.pace import Accepted, Limit, Pacing, PushTimes, Returns, Speed
 from shared.delivery.policy import DeliveryTerms
-from shared.delivery.requests.line import Line, entries_of
+from shared.delivery.requests.line import Line, entries_of, requests_for
+from shared.delivery.requests.push_request import PushBatch
 from shared.delivery.shares import ALONE
 from shared.engine.delivering.event_loop import loop_time, spawn
 from shared.engine.delivering.in_flight import (
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 TICK = 0.5  # seconds between two looks at what is not pushed at once
 SOONEST_BACK = timedelta(seconds=1)  # of what could not be pushed in time
-LEAST_RATE = 5.0  # of what was held, a second: an endpoint that failed has a small limit
+LEAST_A_SECOND = 5.0  # requests with what was held: an endpoint that failed has a small limit
 NO_SHARE_AGAIN_IN = timedelta(seconds=5)  # of a limit smaller than the number of processes
 SHORTAGE_AGAIN_IN = timedelta(seconds=5)  # and up to three times as long (jitter)
 
@@ -128,10 +129,12 @@ class Endpoint:
         if not self.is_prompt:
             self._requeue_paced(parts, "more than half of the places are taken")
 
-    def book_return(self, count: int) -> datetime:
-        """Book the return of deliveries for which there is no room."""
+    def book_return(self, texts: Sequence[str | None]) -> datetime:
+        """Book the return of events for which there is no room; ``None``: one not read yet."""
         now = self.endpoints.clock.now()
-        return self._book(count, now + SOONEST_BACK, self._rate(max(self.under_way, 1)))
+        return self._book(
+            texts, now + SOONEST_BACK, self._requests_a_second(max(self.under_way, 1))
+        )
 
     def succeeded_late(self, terms: DeliveryTerms, sent_at: datetime) -> None:
         """Record a success of the endpoint after the timeout; it annuls the failure."""
@@ -224,7 +227,7 @@ class Endpoint:
         if result.succeeded:
             if request.has_pressed or self.limit.is_half_used(self.under_way + 1):
                 self.limit = self.limit.after_success()
-            self.accepted = self.accepted.with_more(len(request.batch), now)
+            self.accepted = self.accepted.with_more(self._requests_for(_texts(request.batch)), now)
         elif seen.outcome not in EVENTS_FAULT:
             self.limit = self.limit.after_failure(request.began_at, now)
         self.times = self.times.with_another(now - request.began_at)
@@ -254,9 +257,9 @@ class Endpoint:
             self.pump()
 
     def _hold_line(self, held: Held) -> None:
-        rate = max(self._rate(self.limit.value), LEAST_RATE)
+        a_second = max(self._requests_a_second(self.limit.value), LEAST_A_SECOND)
         for part, batch in by_part(self.line.withdraw(self.parts)):
-            due = self._book(len(batch), held.until, rate)
+            due = self._book(_texts(batch), held.until, a_second)
             part.report(batch, NotNow(due, held.why, held))
 
     def _requeue_line(self, result: NotNow) -> None:
@@ -266,15 +269,22 @@ class Endpoint:
     def _requeue_paced(self, parts: Collection[InFlightPart], why: str) -> None:
         """Requeue what parts have in the line, to come back at the endpoint's pace."""
         for part, batch in by_part(self.line.withdraw(parts)):
-            part.report(batch, NotNow(self.book_return(len(batch)), why))
+            part.report(batch, NotNow(self.book_return(_texts(batch)), why))
 
-    def _book(self, count: int, soonest: datetime, rate: float) -> datetime:
-        """Book the return of deliveries, at this rate or at twice what the endpoint took lately."""
-        rate = min(max(rate, 2 * self.accepted.per_second(loop_time())), self.pacing.most_a_second)
-        self.returns, due = self.returns.book(count, soonest, rate, self.endpoints.clock.now())
+    def _book(
+        self, texts: Sequence[str | None], soonest: datetime, requests_a_second: float
+    ) -> datetime:
+        """Book the return of events, at this rate or at twice what the endpoint took lately."""
+        wanted = max(requests_a_second, 2 * self.accepted.per_second(loop_time()))
+        a_second = min(wanted, self.pacing.most_a_second)
+        now, requests = self.endpoints.clock.now(), self._requests_for(texts)
+        self.returns, due = self.returns.book(requests, soonest, a_second, now)
         return due
 
-    def _rate(self, at_a_time: int) -> float:
+    def _requests_for(self, texts: Sequence[str | None]) -> float:
+        return requests_for(self.subscription.batching, texts)
+
+    def _requests_a_second(self, at_a_time: int) -> float:
         return self.times.rate(at_a_time, self._hangs_for())
 
     def _hangs_for(self) -> float:
@@ -311,3 +321,7 @@ class Endpoint:
             self._is_refreshing = False
         if pause := self.subscription.pause:
             self._hold_line(as_held(pause, self.endpoints.clock.now()))
+
+
+def _texts(batch: PushBatch) -> list[str]:
+    return [loaded.text for loaded in batch]

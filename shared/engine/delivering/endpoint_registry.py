@@ -66,7 +66,8 @@ class Endpoints:
         endpoint, now = self._known.get(part.key.folded), self.clock.now()
         if self.budget.is_stopping:
             return now
-        return endpoint.book_return(len(part.deliveries)) if endpoint else now + SOONEST_BACK
+        texts = [each.text for each in part.deliveries]
+        return endpoint.book_return(texts) if endpoint else now + SOONEST_BACK
 
     def log_shortage(self, shortage: Shortage) -> None:
         """Log shortages, once a minute."""

@@ -19,7 +19,7 @@ from shared.engine.delivering.deliver import Deliver
 from shared.engine.delivering.processes import Processes
 from shared.engine.ports import PROCESSES, Queue, Table
 from shared.subscriptions.request_limits import RequestLimits
-from shared.subscriptions.subscription import Pause
+from shared.subscriptions.subscription import NO_BATCHING, Batching, Pause
 from tests.builders import a_delivery, a_message
 from tests.functional.delivering.failing import pushed
 from tests.functional.deployment import SECOND, Deployment, Logged
@@ -140,16 +140,41 @@ def test_what_waits_where_places_are_scarce_is_requeued_however_quick_the_endpoi
     assert [each.done() for each in tasks] == [False] * 4 + [True] * 4
 
 
-def test_what_is_requeued_comes_back_no_faster_than_the_limit(app: Deployment) -> None:
-    app.subscribe(limits=RequestLimits(a_second=2), pause=Pause(START, "the admin key"))
+@pytest.mark.parametrize(
+    ("batching", "events"),
+    [(NO_BATCHING, 1), (Batching(max_events=10), 10)],
+    ids=["an event", "a batch"],
+)
+def test_what_is_requeued_comes_back_no_faster_than_the_limit(
+    app: Deployment, batching: Batching, events: int
+) -> None:
+    """The limit is one of requests: a request's events come back together."""
+    app.subscribe(
+        limits=RequestLimits(a_second=2), pause=Pause(START, "the admin key"), batching=batching
+    )
 
     for number in range(4):
-        begin(app, app.deliver, range(number, number + 1))
+        begin(app, app.deliver, range(number * events, (number + 1) * events))
 
     steps = [number * 1.05 * SECOND / 2 for number in range(4)]
     assert [message.due for message in app.on(Queue.RETRIES)] == [
         START + SECOND + step for step in steps
     ]
+
+
+def test_batches_that_find_no_place_are_back_when_the_limit_allows_their_requests(
+    app: Deployment,
+) -> None:
+    app.deliver.places[Queue.DELIVERIES].total = 8
+    app.subscribe(limits=RequestLimits(a_second=20), batching=Batching(max_events=50))
+    begin(app, app.deliver, range(1))
+
+    for number in range(100):
+        begin(app, app.deliver, range(number * 50, (number + 1) * 50))
+
+    waits = app.queues.waits(Queue.RETRIES)
+    assert len(waits) > 90
+    assert max(waits) <= 12 * SECOND
 
 
 def test_the_allowed_rate_of_the_handshake_is_divided_as_well(app: Deployment) -> None:

@@ -16,7 +16,7 @@ from pushgrid.testing.memory import START
 from shared.delivery.delivery import LastAttempt
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import DeliveryTerms
-from shared.delivery.requests.line import Line, entries_of
+from shared.delivery.requests.line import Line, entries_of, requests_for
 from shared.delivery.requests.push_request import Loaded, PushBatch, push_request
 from shared.subscriptions.subscription import (
     Batching,
@@ -52,6 +52,23 @@ def loaded(position: int = 0, last: LastAttempt | None = None, **members: Any) -
     attempts = 1 if last else 0
     event = text(id=f"e-{position}", **members)
     return Loaded(a_delivery(position, text=event, attempts=attempts, last=last), event)
+
+
+@pytest.mark.parametrize(
+    ("batching", "texts", "requests"),
+    [
+        (Batching(), ["x"] * 3, 3),
+        (Batching(), ["x" * 100_000, None], 2),
+        (Batching(max_events=10), ["x"] * 5, 0.5),
+        (Batching(max_events=10, preferred_kilobytes=1), ["x" * 512] * 4, 2),
+        (Batching(max_events=10, preferred_kilobytes=1), ["x" * 9999, None, ""], 2),
+    ],
+    ids=["no batching", "no batching, any size", "the number", "the size", "large or unread"],
+)
+def test_how_many_requests_events_take(
+    batching: Batching, texts: list[str | None], requests: float
+) -> None:
+    assert requests_for(batching, texts) == requests
 
 
 def drained(line: Line[str]) -> list[PushBatch]:
