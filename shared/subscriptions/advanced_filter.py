@@ -58,7 +58,7 @@ class AdvancedFilter:
     operator: FilterOperator
     key: tuple[str, ...]  # the path
     values: tuple[Any, ...] = ()  # the operands: numbers, pairs of numbers or strings
-    on_arrays: bool = False  # an array matches by its elements; otherwise it never matches
+    on_arrays: bool = False  # arrays match by their elements; otherwise IsNotNull alone
     matches: Callable[[EventValues], bool] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from shared.clip import clip
-from shared.subscriptions.advanced_filter import AdvancedFilter
+from shared.subscriptions.advanced_filter import AdvancedFilter, Operand, operand_of
 from shared.subscriptions.event_values import MISSING, EventValues
 
 
@@ -85,7 +85,8 @@ def _described(advanced: AdvancedFilter, values: EventValues) -> str:
     key, value = ".".join(advanced.key), values.value(advanced.key)
     wanted = ", ".join(repr(each).removesuffix(".0") for each in advanced.values)
     has = f"the event has no {key}" if value is MISSING else f"the event has {value!r}"
-    if isinstance(value, tuple) and not advanced.on_arrays:
+    has_operand = operand_of(advanced.operator) is not Operand.NOTHING
+    if isinstance(value, tuple) and has_operand and not advanced.on_arrays:
         has = "the event has an array, which needs enableAdvancedFilteringOnArrays"
     return f"{key} {advanced.operator} {wanted}".rstrip() + f"; {has}"
 

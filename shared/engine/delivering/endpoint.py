@@ -52,7 +52,7 @@ class Endpoint:
     returns: Returns
     # What is due now, whichever messages brought it.
     line: Line[InFlightPart] = field(default_factory=Line)
-    # Those with deliveries in the line or under way.
+    # Those with deliveries in the line or under way: a set that keeps the order.
     parts: dict[InFlightPart, None] = field(default_factory=dict)
     times: PushTimes = field(default_factory=PushTimes)
     speed: Speed = Speed.UNKNOWN
@@ -179,7 +179,7 @@ class Endpoint:
         self._requests[request] = None
         self.endpoints.budget.count(self.speed, 1)
         request.began_at = now = loop_time()
-        request.has_pressed = self.limit.is_half_used(self.under_way)
+        request.began_half_used = self.limit.is_half_used(self.under_way)
         self.pacing = self.pacing.after_request(now)
         spawn(self._push(request))
 
@@ -225,7 +225,7 @@ class Endpoint:
             cause=result.outcome.cause,
         )
         if result.succeeded:
-            if request.has_pressed or self.limit.is_half_used(self.under_way + 1):
+            if request.began_half_used or self.limit.is_half_used(self.under_way + 1):
                 self.limit = self.limit.after_success()
             self.accepted = self.accepted.with_more(self._requests_for(_texts(request.batch)), now)
         elif seen.outcome not in EVENTS_FAULT:

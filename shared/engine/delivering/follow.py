@@ -36,6 +36,7 @@ from shared.events.topic import TopicName
 from shared.subscriptions.subscription import DeadLetterDestination, EventSubscription
 
 GATHER_FOR = 1.0  # seconds: failures within this time share their retry message
+CONFIRMED_FOR = 1.0  # seconds: a subscription found unchanged counts as such
 
 _PAYLOAD_MISSING = End(EndReason.PAYLOAD_MISSING, "its payload blob is missing")
 
@@ -204,7 +205,7 @@ class Follow:
     async def _is_confirmed(self, follow: PartFollow) -> bool:
         """Ask whether the subscription is unchanged, once a second at most."""
         now = loop_time()
-        if follow.confirmed is None or now - follow.confirmed[0] >= GATHER_FOR:
+        if follow.confirmed is None or now - follow.confirmed[0] >= CONFIRMED_FOR:
             follow.confirmed = now, await self.is_current(follow.part.subscription)
         return follow.confirmed[1]
 

@@ -69,7 +69,7 @@ class InFlight:
     since: float  # seconds of the loop's clock
     jitter: float
     is_entering: bool = True
-    # Parts of which something is in a line or under way.
+    # Parts of which something is in a line or under way: a set that keeps the order.
     parts: dict[InFlightPart, None] = field(default_factory=dict)
     faults: dict[SubscriptionKey, BaseException] = field(default_factory=dict)  # by part
     _results: list[PartResult] = field(default_factory=list)
@@ -116,7 +116,7 @@ class InFlightRequest:
     by_part: Sequence[tuple[InFlightPart, PushBatch]]
     is_probe: bool = False
     began_at: float = 0.0  # seconds of the loop's clock
-    has_pressed: bool = False  # half of its endpoint's limit was in use when it began
+    began_half_used: bool = False  # half of its endpoint's limit was in use when it began
 
     @property
     def part(self) -> JudgedPart:

@@ -76,6 +76,7 @@ class Parts:
         """
         if part.due is not None and part.due - self.clock.now() > EARLY_RECEIPT:
             return Requeued(part)
+        # However many subscriptions it has: only one is asked for.
         is_known = self.terms.topics.knows(part.topic, most=sys.maxsize)
         has_texts = all(each.text is not None for each in part.deliveries)
         if not is_known or not has_texts or part.generation == UNMATCHED:

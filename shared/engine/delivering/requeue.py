@@ -170,7 +170,8 @@ class BlockingRequeue:
         return self.run(self.requeue.put(queue, text, visible_in))
 
 
-PutParts = Callable[..., Coroutine[Any, Any, Sequence[Queued]]]  # of a MessagePart for each part
+# Called with the parts, then the patience.
+PutParts = Callable[..., Coroutine[Any, Any, Sequence[Queued]]]
 _Key = tuple[SubscriptionKey, DeliveryKey]  # of a delivery in its message
 
 
@@ -193,7 +194,9 @@ class Stored:
 
     async def store(self, parts: Sequence[MessagePart], put: PutParts) -> list[MessagePart]:
         """
-        With the lock `changes`, let *put* store what was not delivered meanwhile; return what was.
+        Let *put* store what was not delivered meanwhile, and return what was.
+
+        The caller holds `changes`.
 
         Raises:
             StorageUnavailable: as *put* does.

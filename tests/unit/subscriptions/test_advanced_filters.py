@@ -17,6 +17,7 @@ from tests.unit.arm.documents import subscription
 NOTHING = object()  # the key is missing
 LARGE = 2**53 + 1
 
+SWITCH = "enableAdvancedFilteringOnArrays"
 EXISTENCE = {FilterOperator.IS_NULL_OR_UNDEFINED, FilterOperator.IS_NOT_NULL}
 
 
@@ -95,6 +96,28 @@ def test_all_filters_must_match_including_those_of_one_key() -> None:
     matched = [wants({"data": {"n": number}}, more, less) for number in (1, 1.1, 4.9, 5)]
 
     assert matched == [False, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("operator", "refused"),
+    [
+        ("StringIn", "data.a StringIn 'x'; the event has an array, which needs " + SWITCH),
+        ("IsNullOrUndefined", "data.a IsNullOrUndefined; the event has ('x',)"),
+        ("IsNotNull", None),
+    ],
+)
+def test_an_array_is_refused_for_want_of_the_switch_only_where_the_switch_helps(
+    operator: str, refused: str | None
+) -> None:
+    values = {"values": ["x"]} if operator == "StringIn" else {}
+    wanted = {"operatorType": operator, "key": "data.a", **values}
+    stored = subscription(filter={"advancedFilters": [wanted]})
+    members = {"eventType": "t", "data": {"a": ["x"]}}
+    event = Event(schema=InputSchema.EVENT_GRID, members=members, text="")
+
+    refusal = to_subscription(stored).filter.refusal(EventValues(event))
+
+    assert (refusal and refusal.why) == refused
 
 
 # --- a reference, slow and written from the documents alone
