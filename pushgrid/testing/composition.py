@@ -251,7 +251,7 @@ class InMemoryApp:
         return Endpoints(
             budget=Budget(),
             push=self._push,
-            current=lambda subscription: off_loop(lambda: parts.current(subscription)),
+            as_cached=lambda subscription: off_loop(lambda: parts.as_cached(subscription)),
             clock=self.watched,
             limit=limit or Limit(),
             processes=Processes(

@@ -40,7 +40,7 @@ from shared.engine.delivering.endpoint_registry import Endpoints
 from shared.engine.delivering.event_loop import loop_time
 from shared.engine.delivering.follow import Follow
 from shared.engine.delivering.in_flight import InFlight
-from shared.engine.delivering.parts import Parts, Requeued
+from shared.engine.delivering.parts import Parts, ToRequeue
 from shared.engine.delivering.requeue import OTHER_VERSION_AGAIN_IN, Requeue, Stored, all_stored
 from shared.engine.ports import Metrics, OffLoop, Queue
 from shared.errors import MalformedMessage, StorageUnavailable
@@ -91,7 +91,9 @@ class Deliver:
                 if has_memory:
                     await self._deliver(parts, places)
                     return
-            back = [Requeued(replace(part, due=self.endpoints.book_return(part))) for part in parts]
+            back = [
+                ToRequeue(replace(part, due=self.endpoints.book_return(part))) for part in parts
+            ]
             await self._requeue(back, places)
         finally:
             places.in_flight -= 1
@@ -136,14 +138,14 @@ class Deliver:
             history=self.history,
             metrics=self.metrics,
             clock=self.clock,
-            is_current=self._is_current,
+            is_unchanged=self._is_unchanged,
             patience=places.patience,
         )
         return InFlight(places=places, follow=follow, since=loop_time(), jitter=self.jitter())
 
     async def _enter_all(self, parts: Sequence[MessagePart], message: InFlight) -> None:
         """Line up all parts, a few at a time; one that waits for storage keeps no other waiting."""
-        entering: list[asyncio.Task[Requeued | None]] = []
+        entering: list[asyncio.Task[ToRequeue | None]] = []
         try:
             async with message.places.entrance:
                 for number, part in enumerate(parts, 1):
@@ -151,7 +153,7 @@ class Deliver:
                     if number % AT_ONCE == 0:
                         await asyncio.sleep(0)
             entered = await asyncio.gather(*entering, return_exceptions=True)
-            back = [each for each in entered if isinstance(each, Requeued)]
+            back = [each for each in entered if isinstance(each, ToRequeue)]
             try:
                 await self._requeue(back, message.places)
             except StorageUnavailable as fault:
@@ -164,7 +166,7 @@ class Deliver:
                 task.cancel()
             message.have_entered()
 
-    async def _requeue(self, parts: Sequence[Requeued], places: Places) -> None:
+    async def _requeue(self, parts: Sequence[ToRequeue], places: Places) -> None:
         """Store what comes back unjudged, together what is due together."""
         now = self.clock.now()
         puts: list[Awaitable[object]] = []
@@ -176,15 +178,15 @@ class Deliver:
                 puts.append(self.requeue.at_due(*messages, long=long, patience=patience))
         await all_stored(puts)
 
-    async def _enter(self, part: MessagePart, message: InFlight) -> Requeued | None:
+    async def _enter(self, part: MessagePart, message: InFlight) -> ToRequeue | None:
         """Judge a part, and line it up at its endpoint, which decides what is pushed now."""
         try:
-            judged = self.parts.from_cache(part) or await self.off_loop(
-                partial(self.parts.from_storage, part)
-            )
+            judged = self.parts.from_cache(part)
+            if judged is None:
+                judged = await self.off_loop(partial(self.parts.from_storage, part))
         except StorageUnavailable:
-            judged = self.parts.requeued(part)
-        if judged is None or isinstance(judged, Requeued):
+            judged = self.parts.later(part)
+        if judged is None or isinstance(judged, ToRequeue):
             return judged
         message.follow.begin(judged)
         if not judged.to_push:
@@ -215,7 +217,7 @@ class Deliver:
         await follow.flush()
         follow.log_runs()
 
-    async def _is_current(self, subscription: EventSubscription) -> bool:
+    async def _is_unchanged(self, subscription: EventSubscription) -> bool:
         return await self.off_loop(partial(self.parts.is_unchanged, subscription))
 
     async def _store_apart(self, part: MessagePart) -> bool:

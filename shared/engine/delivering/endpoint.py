@@ -316,7 +316,7 @@ class Endpoint:
     async def _refresh(self) -> None:
         """Learn which pause and limits the subscription has by now; storage may be slow to say."""
         try:
-            self.subscription = await self.endpoints.current(self.subscription)
+            self.subscription = await self.endpoints.as_cached(self.subscription)
         finally:
             self._is_refreshing = False
         if pause := self.subscription.pause:

@@ -34,7 +34,7 @@ class Endpoints:
     budget: Budget
     push: Callable[[InFlightRequest], Coroutine[Any, Any, Attempted | Shortage]]
     # Reads a subscription again.
-    current: Callable[[EventSubscription], Coroutine[Any, Any, EventSubscription]]
+    as_cached: Callable[[EventSubscription], Coroutine[Any, Any, EventSubscription]]
     clock: Clock
     limit: Limit  # of an endpoint of which nothing is known
     processes: Processes

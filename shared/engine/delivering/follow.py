@@ -70,7 +70,7 @@ class Follow:
     metrics: Metrics
     clock: Clock
     # A subscription is unchanged in storage: only then does an event end.
-    is_current: Callable[[EventSubscription], Coroutine[Any, Any, bool]]
+    is_unchanged: Callable[[EventSubscription], Coroutine[Any, Any, bool]]
     patience: Callable[[], timedelta]  # how long failing puts are repeated
     _parts: dict[JudgedPart, PartFollow] = field(default_factory=dict)
     _retries: _Kept = field(default_factory=list)
@@ -116,7 +116,7 @@ class Follow:
         elif result.held:
             await self._hold(follow, batch, result, result.held)
         else:
-            follow.counts["put_back"] += len(batch)
+            follow.counts["requeued"] += len(batch)
             follow.requeue_reason = result.why
             self._keep(follow, self._retries, result.due, [each.delivery for each in batch])
 
@@ -206,7 +206,7 @@ class Follow:
         """Ask whether the subscription is unchanged, once a second at most."""
         now = loop_time()
         if follow.confirmed is None or now - follow.confirmed[0] >= CONFIRMED_FOR:
-            follow.confirmed = now, await self.is_current(follow.part.subscription)
+            follow.confirmed = now, await self.is_unchanged(follow.part.subscription)
         return follow.confirmed[1]
 
     async def _hold(self, follow: PartFollow, batch: PushBatch, result: NotNow, held: Held) -> None:

@@ -49,7 +49,7 @@ class JudgedPart:
         return self.source.key
 
 
-class Requeued(NamedTuple):
+class ToRequeue(NamedTuple):
     """Deliveries that come back when due, unjudged."""
 
     part: MessagePart
@@ -67,15 +67,15 @@ class Parts:
     metrics: Metrics
     clock: Clock
 
-    def from_cache(self, part: MessagePart) -> JudgedPart | Requeued | None:
+    def from_cache(self, part: MessagePart) -> JudgedPart | ToRequeue | None:
         """
         Return the judged part; ``None``: it needs a read.
 
         Raises:
-            StorageUnavailable: it is to be `requeued`.
+            StorageUnavailable: it is to come `later`.
         """
         if part.due is not None and part.due - self.clock.now() > EARLY_RECEIPT:
-            return Requeued(part)
+            return ToRequeue(part)
         # However many subscriptions it has: only one is asked for.
         is_known = self.terms.topics.knows(part.topic, most=sys.maxsize)
         has_texts = all(each.text is not None for each in part.deliveries)
@@ -87,24 +87,24 @@ class Parts:
             return None
         return None if judged is None or judged.ended else judged
 
-    def from_storage(self, part: MessagePart) -> JudgedPart | Requeued | None:
+    def from_storage(self, part: MessagePart) -> JudgedPart | ToRequeue | None:
         """
         Return what `from_cache` could not; ``None``: it is dropped, or recorded.
 
         Raises:
-            StorageUnavailable: it is to be `requeued`.
+            StorageUnavailable: it is to come `later`.
         """
         try:
             return self._part(part)
         except UnreadableDocument:
             return self._keep_unreadable(part)
 
-    def requeued(self, part: MessagePart) -> Requeued:
+    def later(self, part: MessagePart) -> ToRequeue:
         """Return what can't be judged now, for want of storage or of a thread to read by."""
-        return Requeued(replace(part, due=self.clock.now() + STORAGE_RETRY_DELAY))
+        return ToRequeue(replace(part, due=self.clock.now() + STORAGE_RETRY_DELAY))
 
-    def current(self, subscription: EventSubscription) -> EventSubscription:
-        """Return a subscription as it is now, or as it was if it can't be read."""
+    def as_cached(self, subscription: EventSubscription) -> EventSubscription:
+        """Return a subscription as the cache has it, or as it was if it can't be read."""
         try:
             return self.subscriptions.subscription(subscription.key) or subscription
         except StorageUnavailable:
@@ -141,7 +141,7 @@ class Parts:
         found = self._in_force(self.subscriptions.subscription(part.key), part)
         return None if isinstance(found, EndReason) else self._judged(part, found)
 
-    def _keep_unreadable(self, part: MessagePart) -> Requeued | None:
+    def _keep_unreadable(self, part: MessagePart) -> ToRequeue | None:
         """
         Keep what waits for a subscription that can't be read; record what is too old.
 
@@ -170,7 +170,7 @@ class Parts:
             return None
         again_at = now + UNREADABLE_AGAIN_IN
         waiting = replace(part, deliveries=tuple(kept), due=again_at)
-        return Requeued(waiting, LONG_HOLD)  # there may be many
+        return ToRequeue(waiting, LONG_HOLD)  # there may be many
 
     def _in_force(
         self, found: EventSubscription | None, part: MessagePart

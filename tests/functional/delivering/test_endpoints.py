@@ -19,7 +19,7 @@ from shared.engine.delivering.budget import Budget
 from shared.engine.delivering.deliver import AT_ONCE
 from shared.engine.delivering.endpoint import TICK, Endpoint
 from shared.engine.delivering.in_flight import InFlightRequest
-from shared.engine.delivering.parts import JudgedPart, Parts, Requeued
+from shared.engine.delivering.parts import JudgedPart, Parts, ToRequeue
 from shared.engine.ports import Queue
 from shared.subscriptions.destination import WebHook
 from shared.subscriptions.subscription import Batching
@@ -127,7 +127,7 @@ def test_of_large_messages_a_few_parts_enter_at_a_time(
     turns: Counter[int] = Counter()
     turn, judge = 0, Parts.from_cache
 
-    def from_cache(parts: Parts, message: MessagePart) -> JudgedPart | Requeued | None:
+    def from_cache(parts: Parts, message: MessagePart) -> JudgedPart | ToRequeue | None:
         turns[turn] += 1
         return judge(parts, message)
 

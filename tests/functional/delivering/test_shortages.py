@@ -73,7 +73,7 @@ def test_it_is_logged_once_a_minute(app: Deployment, logged: Logged) -> None:
         (2, "Too many open files"),
     ]
     run = logged("delivery.run")[-1]
-    assert (run["put_back"], run["requeue_reason"]) == (1, "a local shortage: Too many open files")
+    assert (run["requeued"], run["requeue_reason"]) == (1, "a local shortage: Too many open files")
 
 
 def test_it_is_logged_also_after_the_clock_was_set_back(app: Deployment, logged: Logged) -> None:
@@ -143,7 +143,7 @@ def test_no_line_is_waited_in_for_long_while_storage_hangs(app: Deployment) -> N
         await asyncio.sleep(600)
         return subscription
 
-    app.deliver.endpoints.current = hang
+    app.deliver.endpoints.as_cached = hang
     app.subscribe()
     app.pusher.takes = 20 * SECOND
     task = app.begin(a_message([a_delivery(number) for number in range(32)]))
