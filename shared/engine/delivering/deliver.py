@@ -171,11 +171,14 @@ class Deliver:
         now = self.clock.now()
         puts: list[Awaitable[object]] = []
         patience = places.patience()
-        for long in {each.long for each in parts}:
-            waiting = [(each.part.due or now, each.part) for each in parts if each.long == long]
+        for wait in {each.untriggered_from for each in parts}:
+            alike = [each.part for each in parts if each.untriggered_from == wait]
+            waiting = [(part.due or now, part) for part in alike]
             for due, together in due_together(waiting, now):
                 messages = [replace(each, due=due) for each in together]
-                puts.append(self.requeue.at_due(*messages, long=long, patience=patience))
+                puts.append(
+                    self.requeue.at_due(*messages, untriggered_from=wait, patience=patience)
+                )
         await all_stored(puts)
 
     async def _enter(self, part: MessagePart, message: InFlight) -> ToRequeue | None:

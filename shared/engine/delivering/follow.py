@@ -129,12 +129,12 @@ class Follow:
         """
         now = self.clock.now()
         puts: list[Coroutine[Any, Any, None]] = []
-        for waiting, long, counted in (
+        for waiting, untriggered_from, counted in (
             (self._retries, LONG_WAIT, "retried"),
             (self._held, LONG_HOLD, "held"),
         ):
             for due, kept in due_together(waiting, now):
-                put = partial(self.stored.requeue.at_due, long=long)
+                put = partial(self.stored.requeue.at_due, untriggered_from=untriggered_from)
                 puts.append(self._store(_grouped(kept), due, put, counted))
             waiting.clear()
         for follow in self._parts.values():

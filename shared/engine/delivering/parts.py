@@ -53,7 +53,7 @@ class ToRequeue(NamedTuple):
     """Deliveries that come back when due, unjudged."""
 
     part: MessagePart
-    long: timedelta = LONG_WAIT  # longer waits have no trigger
+    untriggered_from: timedelta = LONG_WAIT  # waits longer than this are spent on `waiting`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

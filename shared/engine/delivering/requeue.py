@@ -50,20 +50,20 @@ class Requeue:
     async def at_due(
         self,
         *parts: MessagePart,
-        long: timedelta = LONG_WAIT,
+        untriggered_from: timedelta = LONG_WAIT,
         patience: timedelta = PATIENCE,
     ) -> list[Queued]:
         """
         Store deliveries so that they are received when they are due, or now without ``due``.
 
-        Waits longer than *long* are spent on the queue without a trigger.
+        Waits longer than *untriggered_from* are spent on ``waiting``, the queue without a trigger.
 
         Raises:
             StorageUnavailable: storage failed for as long; any put may or may not be stored.
         """
         due = parts[0].due
         wait = (due - self.clock.now()) if due else timedelta()
-        if wait > long:
+        if wait > untriggered_from:
             return await self._store(Queue.WAITING, parts, wait - WAKE_AHEAD, patience)
         return await self._store(Queue.RETRIES, parts, max(wait, timedelta()), patience)
 

@@ -49,6 +49,7 @@ class Wake:
             for part in each.parts
             for delivery in part.deliveries
         ]
+        # One after another: if one cannot be stored, little of its group is stored twice.
         for due, together in due_together(waiting, now):
             merged: dict[MessagePart, list[Delivery]] = defaultdict(list)
             for part, delivery in together:
