@@ -33,7 +33,7 @@ from shared.engine.delivering.deliver import Deliver
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.delivering.endpoint_registry import Endpoints
 from shared.engine.delivering.in_flight import InFlightRequest
-from shared.engine.delivering.parts import Parts
+from shared.engine.delivering.parts import PartJudge
 from shared.engine.delivering.poison_records import PoisonRecords
 from shared.engine.delivering.processes import Processes
 from shared.engine.delivering.push import Push
@@ -128,7 +128,7 @@ class InMemoryApp:
             payloads_kept_for=terms.payloads_kept_for,
             off_loop=off_loop,
         )
-        parts = Parts(
+        parts = PartJudge(
             subscriptions=directory,
             payloads=self.payloads,
             terms=terms,
@@ -232,7 +232,7 @@ class InMemoryApp:
         """Return the jitter of a retry, in [0, 1)."""
         return 0.0
 
-    def new_process(self, parts: Parts | None = None, limit: Limit | None = None) -> Deliver:
+    def new_process(self, parts: PartJudge | None = None, limit: Limit | None = None) -> Deliver:
         """Return the delivering of a process that knows nothing yet."""
         parts = parts or self.deliver.parts
         endpoints = self._endpoints(parts, limit)
@@ -247,7 +247,7 @@ class InMemoryApp:
         """Let the clock's time pass, as a thread that sleeps would."""
         self.loop.run(self._sleep(seconds))
 
-    def _endpoints(self, parts: Parts, limit: Limit | None = None) -> Endpoints:
+    def _endpoints(self, parts: PartJudge, limit: Limit | None = None) -> Endpoints:
         return Endpoints(
             budget=Budget(),
             push=self._push,

@@ -17,7 +17,7 @@ from shared.engine.delivering.budget import MESSAGES, PUSHES, Budget, Places
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.delivering.endpoint_registry import Endpoints
 from shared.engine.delivering.in_flight import InFlightRequest
-from shared.engine.delivering.parts import Parts
+from shared.engine.delivering.parts import PartJudge
 from shared.engine.delivering.processes import Processes
 from shared.engine.delivering.push import Push
 from shared.engine.delivering.results import Attempted, Shortage
@@ -38,7 +38,7 @@ ROW_THREADS = 1  # for attempt rows
 @once
 def deliver() -> Deliver:
     requeue, metrics, off_loop = storage.requeue(), storage.metrics(), _off_loop()
-    parts = Parts(
+    parts = PartJudge(
         subscriptions=storage.resource_cache(),
         payloads=storage.payloads(),
         terms=storage.deployment_terms(),

@@ -48,18 +48,18 @@ class Places:
     """
 
     total: int = MESSAGES
-    in_flight: int = 0
+    taken: int = 0
     entrance: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def are_scarce(self) -> bool:
         """Whether more than half are taken: what comes may not wait long."""
-        return self.in_flight > self.total // 2
+        return self.taken > self.total // 2
 
     @property
     def are_almost_gone(self) -> bool:
         """Whether more than three quarters are taken: nor may what waits already."""
-        return self.in_flight > self.total * 3 // 4
+        return self.taken > self.total * 3 // 4
 
     def patience(self) -> timedelta:
         """Return for how long a message may keep its place while puts fail."""

@@ -39,8 +39,8 @@ from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.endpoint_registry import Endpoints
 from shared.engine.delivering.event_loop import loop_time
 from shared.engine.delivering.follow import Follow
-from shared.engine.delivering.in_flight import InFlight
-from shared.engine.delivering.parts import Parts, ToRequeue
+from shared.engine.delivering.in_flight import InFlightMessage
+from shared.engine.delivering.parts import PartJudge, ToRequeue
 from shared.engine.delivering.requeue import OTHER_VERSION_AGAIN_IN, Requeue, Stored, all_stored
 from shared.engine.ports import Metrics, OffLoop, Queue
 from shared.errors import MalformedMessage, StorageUnavailable
@@ -56,7 +56,7 @@ BLOB = 1024 * 1024  # bytes of a payload blob that is not read yet
 class Deliver:
     """The use case of both queue triggers, first attempts and retries, on the event loop."""
 
-    parts: Parts
+    parts: PartJudge
     endpoints: Endpoints
     places: dict[Queue, Places]
     requeue: Requeue
@@ -83,7 +83,7 @@ class Deliver:
         if queue is Queue.RETRIES:
             self.endpoints.processes.come_first()
         places = self.places[queue]
-        places.in_flight += 1
+        places.taken += 1
         try:
             size = sum(_size(part) for part in parts)
             speed = self.endpoints.speed_of(part.key for part in parts)
@@ -96,7 +96,7 @@ class Deliver:
             ]
             await self._requeue(back, places)
         finally:
-            places.in_flight -= 1
+            places.taken -= 1
 
     async def _read(self, body: bytes) -> Sequence[MessagePart]:
         """Return what each subscription gets of a message; do at once what is no delivery."""
@@ -117,7 +117,7 @@ class Deliver:
 
     async def _deliver(self, parts: Sequence[MessagePart], places: Places) -> None:
         """Push the parts side by side; an internal error in one harms no other."""
-        message = self._in_flight(places)
+        message = self._new_message(places)
         entering = asyncio.create_task(self._enter_all(parts, message))
         try:
             await self._follow(message)
@@ -132,7 +132,7 @@ class Deliver:
                 if len(parts) == 1 or not await self._store_apart(part):
                     raise fault
 
-    def _in_flight(self, places: Places) -> InFlight:
+    def _new_message(self, places: Places) -> InFlightMessage:
         follow = Follow(
             stored=Stored(requeue=self.requeue),
             history=self.history,
@@ -141,9 +141,11 @@ class Deliver:
             is_unchanged=self._is_unchanged,
             patience=places.patience,
         )
-        return InFlight(places=places, follow=follow, since=loop_time(), jitter=self.jitter())
+        return InFlightMessage(
+            places=places, follow=follow, since=loop_time(), jitter=self.jitter()
+        )
 
-    async def _enter_all(self, parts: Sequence[MessagePart], message: InFlight) -> None:
+    async def _enter_all(self, parts: Sequence[MessagePart], message: InFlightMessage) -> None:
         """Line up all parts, a few at a time; one that waits for storage keeps no other waiting."""
         entering: list[asyncio.Task[ToRequeue | None]] = []
         try:
@@ -181,7 +183,7 @@ class Deliver:
                 )
         await all_stored(puts)
 
-    async def _enter(self, part: MessagePart, message: InFlight) -> ToRequeue | None:
+    async def _enter(self, part: MessagePart, message: InFlightMessage) -> ToRequeue | None:
         """Judge a part, and line it up at its endpoint, which decides what is pushed now."""
         try:
             judged = self.parts.from_cache(part)
@@ -203,7 +205,7 @@ class Deliver:
             endpoint.requeue_unless_prompt(entered)
         return None
 
-    async def _follow(self, message: InFlight) -> None:
+    async def _follow(self, message: InFlightMessage) -> None:
         """Take results as they come, and store what follows, until nothing is open."""
         follow = message.follow
         while message.is_open:

@@ -20,7 +20,7 @@ from shared.delivery.requests.push_request import PushBatch
 from shared.delivery.shares import ALONE
 from shared.engine.delivering.event_loop import loop_time, spawn
 from shared.engine.delivering.in_flight import (
-    InFlight,
+    InFlightMessage,
     InFlightPart,
     InFlightRequest,
     by_part,
@@ -86,7 +86,7 @@ class Endpoint:
         """Whether nothing is in its line or under way."""
         return not (self.parts or self.under_way or self._is_probing)
 
-    def enter(self, judged: JudgedPart, message: InFlight) -> InFlightPart:
+    def enter(self, judged: JudgedPart, message: InFlightMessage) -> InFlightPart:
         """Line up the deliveries of a part; `pump` begins to push them."""
         part = InFlightPart(judged=judged, message=message, endpoint=self, open=len(judged.to_push))
         self.parts[part] = message.parts[part] = None

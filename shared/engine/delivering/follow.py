@@ -90,13 +90,13 @@ class Follow:
             metrics=self.metrics,
             clock=self.clock,
         )
-        follow = PartFollow(part=part, recorder=recorder, began_at=self.clock.now())
-        self._parts[part] = follow
+        of_part = PartFollow(part=part, recorder=recorder, began_at=self.clock.now())
+        self._parts[part] = of_part
         for loaded, end in part.ended:
-            self._end_untried(follow, loaded, end)
+            self._end_untried(of_part, loaded, end)
         for delivery in part.lost:  # There is nothing to dead-letter.
             recorder.lost(delivery, _PAYLOAD_MISSING)
-            self._drop(follow, delivery, None, _PAYLOAD_MISSING.reason)
+            self._drop(of_part, delivery, None, _PAYLOAD_MISSING.reason)
 
     async def take(self, reported: PartResult) -> None:
         """
@@ -106,19 +106,19 @@ class Follow:
             Exception: the result itself, an internal error.
         """
         part, batch, result, is_first = reported
-        follow = self._parts[part]
+        of_part = self._parts[part]
         if isinstance(result, Exception):
             raise result
-        follow.recorder.seen(batch)
+        of_part.recorder.seen(batch)
         if isinstance(result, Attempted):
-            follow.recorder.pushed(result, len(batch), is_first=is_first)
-            await self._attempted(follow, batch, result)
+            of_part.recorder.pushed(result, len(batch), is_first=is_first)
+            await self._attempted(of_part, batch, result)
         elif result.held:
-            await self._hold(follow, batch, result, result.held)
+            await self._hold(of_part, batch, result, result.held)
         else:
-            follow.counts["requeued"] += len(batch)
-            follow.requeue_reason = result.why
-            self._keep(follow, self._retries, result.due, [each.delivery for each in batch])
+            of_part.counts["requeued"] += len(batch)
+            of_part.requeue_reason = result.why
+            self._keep(of_part, self._retries, result.due, [each.delivery for each in batch])
 
     async def flush(self) -> None:
         """
@@ -137,29 +137,29 @@ class Follow:
                 put = partial(self.stored.requeue.at_due, untriggered_from=untriggered_from)
                 puts.append(self._store(_grouped(kept), due, put, counted))
             waiting.clear()
-        for follow in self._parts.values():
-            for (reason, destination), deliveries in follow.dead.items():
-                puts.append(self._dead_letter(follow, reason, destination, deliveries, now))
-            follow.dead = {}
+        for of_part in self._parts.values():
+            for (reason, destination), deliveries in of_part.dead.items():
+                puts.append(self._dead_letter(of_part, reason, destination, deliveries, now))
+            of_part.dead = {}
         self.flush_at = None
         async with self.stored.changes:
             await all_stored(puts)
-        rows = [row for follow in self._parts.values() for row in follow.recorder.take_rows()]
+        rows = [row for of_part in self._parts.values() for row in of_part.recorder.take_rows()]
         await self.history.write(rows)
 
     def log_runs(self) -> None:
         """Log of each part what came of it."""
-        for part, follow in self._parts.items():
-            hold = follow.held_by
+        for part, of_part in self._parts.items():
+            hold = of_part.held_by
             telemetry.info(
                 "delivery.run",
                 topic=part.key.topic,
                 subscription=part.key.subscription,
-                **follow.counts,
+                **of_part.counts,
                 held_until=hold.until if hold else None,
                 held_because=hold.why if hold else None,
-                requeue_reason=follow.requeue_reason,
-                seconds=round((self.clock.now() - follow.began_at).total_seconds(), 3),
+                requeue_reason=of_part.requeue_reason,
+                seconds=round((self.clock.now() - of_part.began_at).total_seconds(), 3),
             )
 
     async def answered_late(
@@ -170,97 +170,99 @@ class Follow:
         is_taken_back = await self.stored.take_back(part.key, [loaded.delivery for loaded in batch])
         await recorder.answered_late(batch, outcome, is_cancelled=is_taken_back)
 
-    async def _attempted(self, follow: PartFollow, batch: PushBatch, attempted: Attempted) -> None:
+    async def _attempted(self, of_part: PartFollow, batch: PushBatch, attempted: Attempted) -> None:
         """Decide what follows an attempt; its events come back together."""
-        recorder = follow.recorder
+        recorder = of_part.recorder
         if attempted.succeeded and not recorder.keeps_successes:
-            follow.counts["delivered"] += len(batch)
+            of_part.counts["delivered"] += len(batch)
             return
         outcome = attempted.outcome
         tried = tuple(
             Loaded(delivery.tried(outcome, attempted.began_at), text) for delivery, text in batch
         )
         decisions = _together(
-            [await self._decide(follow, each.delivery, attempted) for each in tried]
+            [await self._decide(of_part, each.delivery, attempted) for each in tried]
         )
         recorder.attempted(tried, attempted, decisions)
         for (delivery, text), decision in zip(tried, decisions, strict=True):
             if isinstance(decision, RetryAt):
-                follow.counts["retried"] += 1
-                self._keep(follow, self._retries, decision.due, [delivery])
+                of_part.counts["retried"] += 1
+                self._keep(of_part, self._retries, decision.due, [delivery])
             elif isinstance(decision, End):
-                self._end(follow, delivery, text, decision)
+                self._end(of_part, delivery, text, decision)
             else:
-                follow.counts["delivered"] += 1
+                of_part.counts["delivered"] += 1
 
-    async def _decide(self, follow: PartFollow, tried: Delivery, attempted: Attempted) -> Decision:
-        terms, (outcome, _, ended_at, jitter) = follow.part.terms, attempted
+    async def _decide(self, of_part: PartFollow, tried: Delivery, attempted: Attempted) -> Decision:
+        terms, (outcome, _, ended_at, jitter) = of_part.part.terms, attempted
         decision = decide(tried, outcome, terms, ended_at, jitter)
-        if isinstance(decision, End) and not await self._is_confirmed(follow):
+        if isinstance(decision, End) and not await self._is_confirmed(of_part):
             retried = retry(tried, outcome, terms, ended_at, jitter)
             why = f"the end is not confirmed: the subscription may have changed; {retried.why}"
             return replace(retried, why=why)
         return decision
 
-    async def _is_confirmed(self, follow: PartFollow) -> bool:
+    async def _is_confirmed(self, of_part: PartFollow) -> bool:
         """Ask whether the subscription is unchanged, once a second at most."""
         now = loop_time()
-        if follow.confirmed is None or now - follow.confirmed[0] >= CONFIRMED_FOR:
-            follow.confirmed = now, await self.is_unchanged(follow.part.subscription)
-        return follow.confirmed[1]
+        if of_part.confirmed is None or now - of_part.confirmed[0] >= CONFIRMED_FOR:
+            of_part.confirmed = now, await self.is_unchanged(of_part.part.subscription)
+        return of_part.confirmed[1]
 
-    async def _hold(self, follow: PartFollow, batch: PushBatch, result: NotNow, held: Held) -> None:
+    async def _hold(
+        self, of_part: PartFollow, batch: PushBatch, result: NotNow, held: Held
+    ) -> None:
         """Keep what is held, as the deployment's switches say."""
-        follow.held_by, now = held, self.clock.now()
+        of_part.held_by, now = held, self.clock.now()
         for loaded in batch:
-            kept, end = hold_back(loaded.delivery, held, follow.part.terms, now)
-            if end and await self._is_confirmed(follow):
-                self._end_untried(follow, Loaded(kept, loaded.text), end)
+            kept, end = hold_back(loaded.delivery, held, of_part.part.terms, now)
+            if end and await self._is_confirmed(of_part):
+                self._end_untried(of_part, Loaded(kept, loaded.text), end)
             else:
-                follow.counts["held"] += 1
-                self._keep(follow, self._held, result.due, [loaded.delivery if end else kept])
+                of_part.counts["held"] += 1
+                self._keep(of_part, self._held, result.due, [loaded.delivery if end else kept])
 
     def _keep(
-        self, follow: PartFollow, waiting: _Kept, due: datetime, deliveries: Sequence[Delivery]
+        self, of_part: PartFollow, waiting: _Kept, due: datetime, deliveries: Sequence[Delivery]
     ) -> None:
-        waiting += [(due, (follow, delivery)) for delivery in deliveries]
+        waiting += [(due, (of_part, delivery)) for delivery in deliveries]
         self._flush_soon()
 
     def _flush_soon(self) -> None:
         if self.flush_at is None:
             self.flush_at = loop_time() + GATHER_FOR
 
-    def _end_untried(self, follow: PartFollow, loaded: Loaded, end: End) -> None:
-        follow.recorder.ended(loaded, end)
-        self._end(follow, *loaded, end)
+    def _end_untried(self, of_part: PartFollow, loaded: Loaded, end: End) -> None:
+        of_part.recorder.ended(loaded, end)
+        self._end(of_part, *loaded, end)
 
-    def _end(self, follow: PartFollow, delivery: Delivery, text: str, end: End) -> None:
+    def _end(self, of_part: PartFollow, delivery: Delivery, text: str, end: End) -> None:
         """Dead-letter it where a destination is configured, else drop it."""
-        if destination := follow.part.terms.dead_letter:
-            follow.counts["dead_lettered"] += 1
-            follow.dead.setdefault((end.reason, destination), []).append(delivery)
+        if destination := of_part.part.terms.dead_letter:
+            of_part.counts["dead_lettered"] += 1
+            of_part.dead.setdefault((end.reason, destination), []).append(delivery)
             self._flush_soon()
         else:
-            self._drop(follow, delivery, text, end.reason)
+            self._drop(of_part, delivery, text, end.reason)
 
     def _drop(
-        self, follow: PartFollow, delivery: Delivery, text: str | None, reason: EndReason
+        self, of_part: PartFollow, delivery: Delivery, text: str | None, reason: EndReason
     ) -> None:
-        if self.stored.drop(follow.part.key, delivery):
-            follow.counts["dropped"] += 1
-            follow.recorder.dropped(delivery, text, reason)
+        if self.stored.drop(of_part.part.key, delivery):
+            of_part.counts["dropped"] += 1
+            of_part.recorder.dropped(delivery, text, reason)
         else:
-            follow.counts["delivered"] += 1
+            of_part.counts["delivered"] += 1
 
     async def _dead_letter(
         self,
-        follow: PartFollow,
+        of_part: PartFollow,
         reason: EndReason,
         destination: DeadLetterDestination,
         deliveries: list[Delivery],
         now: datetime,
     ) -> None:
-        subscription, terms = follow.part.subscription, follow.part.terms
+        subscription, terms = of_part.part.subscription, of_part.part.terms
         visible_at = max(terms.blob_due(each, now) for each in deliveries)
         is_namespace = TopicName.parse(subscription.topic)
         note = DeadLetterNote(
@@ -273,7 +275,7 @@ class Follow:
             headers=dead_letter_headers(terms.headers) if is_namespace else (),
         )
         put = partial(self.stored.requeue.as_dead_letters, visible_at=visible_at)
-        await self._store({follow: deliveries}, None, put, "dead_lettered", note)
+        await self._store({of_part: deliveries}, None, put, "dead_lettered", note)
 
     async def _store(
         self,
@@ -286,27 +288,27 @@ class Follow:
         """Store what was not delivered meanwhile, and correct what was *counted*."""
         parts = [
             replace(
-                follow.part.source,
+                of_part.part.source,
                 deliveries=tuple(deliveries),
                 due=due,
                 rounds=0,
-                batch_size=follow.part.terms.batching.max_events,
+                batch_size=of_part.part.terms.batching.max_events,
                 dead_letter=note,
             )
-            for follow, deliveries in kept.items()
+            for of_part, deliveries in kept.items()
         ]
         late = await self.stored.store(parts, partial(put, patience=self.patience()))
         delivered = {part.key: len(part.deliveries) for part in late}
-        for follow in kept if delivered else ():
-            count = delivered.get(follow.part.key, 0)
-            follow.counts[counted] -= count
-            follow.counts["delivered"] += count
+        for of_part in kept if delivered else ():
+            count = delivered.get(of_part.part.key, 0)
+            of_part.counts[counted] -= count
+            of_part.counts["delivered"] += count
 
 
 def _grouped(kept: Sequence[tuple[PartFollow, Delivery]]) -> dict[PartFollow, list[Delivery]]:
     by_part: dict[PartFollow, list[Delivery]] = {}
-    for follow, delivery in kept:
-        by_part.setdefault(follow, []).append(delivery)
+    for of_part, delivery in kept:
+        by_part.setdefault(of_part, []).append(delivery)
     return by_part
 
 

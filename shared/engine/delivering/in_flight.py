@@ -37,7 +37,7 @@ class InFlightPart:
     """One part while its deliveries are pushed."""
 
     judged: JudgedPart
-    message: InFlight
+    message: InFlightMessage
     endpoint: Endpoint
     open: int  # deliveries in the line or under way
 
@@ -59,7 +59,7 @@ class InFlightPart:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class InFlight:
+class InFlightMessage:
     """
     A message whose deliveries are pushed, which holds one of the host's places until it has ended.
     """

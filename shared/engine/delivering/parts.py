@@ -57,7 +57,7 @@ class ToRequeue(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class PartJudge:
     """Reads what judging deliveries needs: `from_cache` on the loop, all else on threads."""
 
     subscriptions: SubscriptionReader

@@ -19,7 +19,7 @@ from shared.engine.delivering.budget import Budget
 from shared.engine.delivering.deliver import AT_ONCE
 from shared.engine.delivering.endpoint import TICK, Endpoint
 from shared.engine.delivering.in_flight import InFlightRequest
-from shared.engine.delivering.parts import JudgedPart, Parts, ToRequeue
+from shared.engine.delivering.parts import JudgedPart, PartJudge, ToRequeue
 from shared.engine.ports import Queue
 from shared.subscriptions.destination import WebHook
 from shared.subscriptions.subscription import Batching
@@ -38,7 +38,7 @@ def _nothing_is_left(app: Deployment) -> Iterator[None]:
     assert all(each.is_idle for each in known(app.deliver.endpoints))
     assert is_idle(app.deliver.endpoints.budget)
     for places in app.deliver.places.values():
-        assert places.in_flight == 0
+        assert places.taken == 0
 
 
 def a_part(*events: int, name: str = "crm", batch_size: int = 1) -> MessagePart:
@@ -125,9 +125,9 @@ def test_of_large_messages_a_few_parts_enter_at_a_time(
     names = [f"crm-{number}" for number in range(40)]
     subscribe(app, *names)
     turns: Counter[int] = Counter()
-    turn, judge = 0, Parts.from_cache
+    turn, judge = 0, PartJudge.from_cache
 
-    def from_cache(parts: Parts, message: MessagePart) -> JudgedPart | ToRequeue | None:
+    def from_cache(parts: PartJudge, message: MessagePart) -> JudgedPart | ToRequeue | None:
         turns[turn] += 1
         return judge(parts, message)
 
@@ -137,7 +137,7 @@ def test_of_large_messages_a_few_parts_enter_at_a_time(
             turn += 1
             await asyncio.sleep(0)
 
-    monkeypatch.setattr(Parts, "from_cache", from_cache)
+    monkeypatch.setattr(PartJudge, "from_cache", from_cache)
     ((_, text),) = encode_together([a_part(0, name=name) for name in names])
     for _ in range(2):
         app.loop.create_task(app.deliver.run(text.encode(), Queue.RETRIES))
@@ -356,7 +356,7 @@ def test_of_a_message_that_is_cancelled_while_its_parts_enter_nothing_is_pushed(
 
     async def cancel() -> None:
         await asyncio.sleep(0)
-        assert app.deliver.places[Queue.RETRIES].in_flight == 1
+        assert app.deliver.places[Queue.RETRIES].taken == 1
         task.cancel()
 
     app.loop.run(cancel())
