@@ -199,7 +199,7 @@ class Returns(NamedTuple):
     booked_until: datetime  # times up to then are taken
 
     def book(
-        self, requests: float, soonest: datetime, a_second: float, now: datetime
+        self, requests: float, soonest: datetime, requests_a_second: float, now: datetime
     ) -> tuple[Returns, datetime]:
         """Return when deliveries for so many requests come back together, *soonest* or later."""
         latest = now + LONGEST_REQUEUE
@@ -207,5 +207,5 @@ class Returns(NamedTuple):
             return self, latest  # A hold may end sooner than that, and the next one be short.
         booked = self.booked_until if self.booked_until <= latest else now  # the clock was set back
         due = min(max(soonest, booked), latest)
-        step = timedelta(seconds=requests / a_second)
+        step = timedelta(seconds=requests / requests_a_second)
         return Returns(min(due + step, latest)), due
