@@ -69,7 +69,7 @@ class BlobBatches:
     most: int  # events of a batch
     replayed: frozenset[int]  # records that were
     left_out: Callable[[DeadLetter], Skipped | None]  # why a dead letter is not wanted
-    put_once: set[str] | None = None  # the texts put so far, if equal events are put once
+    was_put: Callable[[str], bool] | None = None  # tells it of a text, if equal ones are put once
 
     def of(self, elements: Iterable[Element], position: Position) -> Iterator[Batch]:
         """Yield the batches of the *elements* from *position* on; the last finishes the blob."""
@@ -102,11 +102,9 @@ class BlobBatches:
             except NotReplayable as error:
                 batch.skip(Skipped.NOT_REPLAYABLE, ReplayFault(where, str(error)))
                 return
-            if self.put_once is not None:
-                if text in self.put_once:
-                    batch.skip(Skipped.REPLAYED)
-                    return
-                self.put_once.add(text)
+            if self.was_put and (text in batch.texts or self.was_put(text)):
+                batch.skip(Skipped.REPLAYED)
+                return
             batch.texts.append(text)
             batch.records.append(number)
 

@@ -6,8 +6,9 @@ Writes jobs as documents: for their rows, and for operators.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -22,6 +23,7 @@ from shared.subscriptions.subscription import DeadLetterDestination, Subscriptio
 
 MAX_FAULTS = 50  # that a job names
 MAX_RECORDS = 1_000_000  # of a blob
+MAX_PUT_ONCE = 1000  # events that a job remembers: the latest, of up to 200 subscriptions
 _TIMES = ("started_at", "updated_at", "ended_at", "away_since")
 
 
@@ -137,6 +139,8 @@ class ReplayJob:
     position: Position = START
     under_way: BatchUnderWay | None = None
     progress: Progress = Progress()
+    # Hashes of what was put, if one event is chosen: it has a dead letter for each time it failed.
+    put_once: tuple[str, ...] = ()
     faults: tuple[ReplayFault, ...] = ()
     more_faults: int = 0
     updated_at: datetime | None = None
@@ -165,6 +169,17 @@ class ReplayJob:
         if self.has_under_way(path, records):
             return replace(self, progress=self.progress.plus(Progress(repeated=len(records))))
         return replace(self, under_way=BatchUnderWay(path, records), batches=self.batches + 1)
+
+    def was_put(self, to: SubscriptionKey, text: str) -> bool:
+        """Tell whether a chosen event was put for a subscription, among the latest 1000."""
+        return _hash(to, text) in self.put_once
+
+    def with_put(self, to: SubscriptionKey, texts: Iterable[str]) -> ReplayJob:
+        """Return the job that remembers the events it has put, if it puts equal ones once."""
+        if self.selection.event is None:
+            return self
+        known = self.put_once + tuple(_hash(to, each) for each in texts)
+        return replace(self, put_once=known[-MAX_PUT_ONCE:])
 
     def at_next_source(self) -> ReplayJob:
         return replace(self, position=Position(self.position.source + 1), away_since=None)
@@ -206,6 +221,7 @@ def to_job(document: Mapping[str, Any]) -> ReplayJob:
         "progress": Progress(**document["progress"]),
         "to": SubscriptionKey(*to) if to else None,
         "under_way": _batch(*batch) if batch else None,
+        "put_once": tuple(document["put_once"]),
         "selection": Selection(
             **{
                 **selection,
@@ -253,6 +269,10 @@ def shown(job: ReplayJob, failed_again: int | None = None) -> dict[str, Any]:
 
 def _batch(_: int, path: str, spans: list[int]) -> BatchUnderWay:
     return BatchUnderWay(path, tuple(positions_of(spans, MAX_RECORDS)))
+
+
+def _hash(to: SubscriptionKey, text: str) -> str:
+    return hashlib.sha256("\n".join([*to.folded, text]).encode()).hexdigest()[:20]
 
 
 def _moment(text: str | None) -> datetime | None:

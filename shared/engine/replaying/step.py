@@ -8,7 +8,6 @@ recorded. The message of the next step is stored before this one's is deleted.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -139,8 +138,6 @@ class _Step:
         self._began_at = ports.clock.now()
         self._put_count = self._blob_count = 0
         self._is_over = False
-        # By target: an event that is resent has a dead letter for each time that it failed.
-        self._put_once: defaultdict[SubscriptionKey, set[str]] = defaultdict(set)
 
     def run(self) -> None:
         """Go on through the sources until the step has done its share; store what follows."""
@@ -218,16 +215,16 @@ class _Step:
 
     def _replay_blob(self, source: ReplaySource, target: ReplayTarget, blob: StoredBlob) -> None:
         self._blob_count += 1
-        job, found, faults = self._job, None, []
+        job, to, found, faults = self._job, target.subscription.key, None, []
         try:
             found = self._elements(source, blob)
         except UnreadableBlob as error:
             faults = [ReplayFault(blob.path, str(error))]
         if found is None:
             end = Position(job.position.source, blob.path, FINISHED)
-            self._pass(Batch(end, blobs=len(faults), faults=faults))
+            self._pass(to, Batch(end, blobs=len(faults), faults=faults))
             return
-        mark = Mark(source=source, path=blob.path, to=target.subscription.key)
+        mark = Mark(source=source, path=blob.path, to=to)
         mark = mark.stored(self._ports.rows)
         batches = BlobBatches(
             path=blob.path,
@@ -235,7 +232,7 @@ class _Step:
             most=job.rate,
             replayed=mark.replayed(job),
             left_out=partial(left_out, self._ports.topics, job, source, blob),
-            put_once=self._put_once[target.subscription.key] if job.selection.event else None,
+            was_put=(lambda text: self._job.was_put(to, text)) if job.selection.event else None,
         )
         for batch in batches.of(found, job.position):
             count = len(batch.texts)
@@ -244,7 +241,7 @@ class _Step:
                 return
             if count and not job.is_dry_run:
                 mark = self._put_batch(target, batch, mark)
-            self._pass(batch)
+            self._pass(to, batch)
 
     def _elements(self, source: ReplaySource, blob: StoredBlob) -> Iterable[Element] | None:
         """
@@ -271,10 +268,10 @@ class _Step:
         self._ports.put_events(target, publish_id, batch.texts, delay)
         return mark.with_latest(self._job, records, self._ports.rows)
 
-    def _pass(self, batch: Batch) -> None:
-        """Note in the job what was found, and that it goes on after the batch."""
+    def _pass(self, to: SubscriptionKey, batch: Batch) -> None:
+        """Note in the job what was found and put, and that it goes on after the batch."""
         self._job = replace(
-            self._job.with_faults(*batch.faults),
+            self._job.with_faults(*batch.faults).with_put(to, batch.texts),
             position=batch.then,
             progress=self._job.progress.plus(batch.found),
             under_way=None if batch.texts else self._job.under_way,

@@ -193,6 +193,16 @@ def test_events_whose_put_was_not_answered_are_repeated_and_counted(
     assert len(ids(crm)) == 3 + 2
 
 
+def test_a_chosen_event_whose_put_failed_is_not_taken_for_put(
+    pushgrid: Pushgrid, crm: Subscriber, on_put: OnPut
+):
+    on_put(ends_a_batch, lambda: pushgrid._app.queues.fail_next("put"))
+
+    job = replayed(pushgrid, event="e-3", again=True)
+
+    assert (job["state"], job["replayed"], ids(crm)) == ("Done", 1, ["e-3"])
+
+
 def test_the_time_that_a_step_takes_is_part_of_the_rate(
     pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch
 ):

@@ -15,6 +15,7 @@ from pushgrid.testing.topic import Subscriber
 from shared.delivery.messages.message import ReplayStep
 from shared.delivery.messages.message_writer import encode_step
 from shared.engine.ports import Queue
+from shared.engine.replaying import step
 from shared.errors import StorageUnreachable
 from tests.azure_dead_letters import ADDED, CLOUD_ADDED, CLOUD_EVENT, EVENT, NAMESPACE
 from tests.functional.testing.replaying import AT, AZURE, CRM, PLACED, before, ids, replayed
@@ -83,8 +84,12 @@ def test_a_second_replay_sends_nothing_unless_it_is_asked_to(pushgrid: Pushgrid,
     assert ids(crm) == ["e-1", "e-2", "e-3"] * 2
 
 
-def test_one_event_that_fails_again_is_sent_once_by_the_next_replay(pushgrid: Pushgrid):
+@pytest.mark.parametrize("blobs_of_a_step", [step.MAX_BLOBS, 1])
+def test_one_event_that_fails_again_is_sent_once_by_the_next_replay(
+    pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch, blobs_of_a_step: int
+):
     """To each subscription, however many dead letters it has; another event of its id is sent."""
+    monkeypatch.setattr(step, "MAX_BLOBS", blobs_of_a_step)
     orders = pushgrid.topic("orders")
     subscribers = [orders.subscribe(each, answers=[400] * 6 + [200]) for each in ("crm", "erp")]
     orders.publish([PLACED, PLACED | {"subject": "/orders/18"}])

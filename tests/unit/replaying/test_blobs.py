@@ -165,23 +165,33 @@ def test_each_blob_and_target_has_a_row(other: Mark) -> None:
     assert replace(MARK, to=SubscriptionKey("Orders", "CRM")).name == MARK.name
 
 
+JOB = ReplayJob(
+    id="j-1",
+    by="",
+    started_at=START,
+    sources=(SOURCE,),
+    selection=EVERYTHING,
+    to=None,
+    rate=1,
+    is_dry_run=False,
+    again=False,
+)
+
+
 def test_a_batch_is_a_repeat_only_if_its_blob_and_records_are_those_under_way() -> None:
     """Another one must not get the publish id of what may have been put."""
-    job = ReplayJob(
-        id="j-1",
-        by="",
-        started_at=START,
-        sources=(SOURCE,),
-        selection=EVERYTHING,
-        to=None,
-        rate=1,
-        is_dry_run=False,
-        again=False,
-    ).with_batch(NINE, (0, 1))
+    job = JOB.with_batch(NINE, (0, 1))
 
     found = [job.with_batch(*each) for each in ((NINE, (0, 1)), (TEN, (0, 1)), (NINE, (1,)))]
 
     assert [(each.batches, each.progress.repeated) for each in found] == [(1, 2), (2, 0), (2, 0)]
+
+
+def test_a_job_remembers_the_latest_chosen_events_of_each_subscription() -> None:
+    job = replace(JOB, selection=Selection(event="e-1")).with_put(CRM, map(str, range(1001)))
+
+    assert [job.was_put(CRM, each) for each in ("0", "1", "1000")] == [False, True, True]
+    assert not job.was_put(SubscriptionKey("orders", "erp"), "1")
 
 
 def test_events_are_put_in_batches_and_kept_as_long_as_they_live() -> None:
