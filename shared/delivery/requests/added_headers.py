@@ -1,4 +1,8 @@
-"""Adds to a push request what the deployment has chosen: trace, replay and signature."""
+"""
+Adds headers to a push request.
+
+These are trace and replay, as the deployment chooses, and the subscription's signature.
+"""
 
 from __future__ import annotations
 
