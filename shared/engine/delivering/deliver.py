@@ -103,6 +103,7 @@ class Deliver:
         read = partial(decode, body)
         found = await self.off_loop(read) if len(body) > LARGE else read()
         if isinstance(found, OtherVersion):
+            telemetry.warning("message.other_version", version=found.version)
             await self.requeue.put(Queue.RETRIES, body.decode(), OTHER_VERSION_AGAIN_IN)
             return ()
         if isinstance(found, ReplayStep):

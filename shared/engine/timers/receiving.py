@@ -160,6 +160,7 @@ class Intake:
         try:
             found = decode(received.text)
             if isinstance(found, OtherVersion):
+                telemetry.warning("message.other_version", queue=queue, version=found.version)
                 self.receiver.hide(queue, received, OTHER_VERSION_AGAIN_IN)
                 return ()
             bounds = Bounds(self.clock.now())

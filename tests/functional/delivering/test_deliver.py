@@ -64,11 +64,14 @@ def test_a_message_received_early_is_requeued_unattempted(
 
 
 @pytest.mark.parametrize("text", [f'{{"pushgrid":{VERSION - 1}}}', '{"pushgrid":9,"x":"\u00fc"}'])
-def test_another_versions_message_is_requeued_for_five_minutes(app: Deployment, text: str) -> None:
+def test_another_versions_message_is_requeued_for_five_minutes(
+    app: Deployment, logged: Logged, text: str
+) -> None:
     app.work(text)
 
     assert app.queues.texts(Queue.RETRIES) == [text]
     assert app.queues.waits(Queue.RETRIES) == [5 * MINUTE]
+    assert len(logged("message.other_version")) == 1
 
 
 @pytest.mark.parametrize("text", ["damaged", encode(a_message(dead_letter=a_note()))[0]])

@@ -94,12 +94,13 @@ def test_a_failing_delete_duplicates_and_never_loses(app: Deployment) -> None:
     assert app.all_stored() == {Queue.RETRIES: 2}
 
 
-def test_wake_ends_though_every_message_is_kept(app: Deployment) -> None:
+def test_wake_ends_though_every_message_is_kept(app: Deployment, logged: Logged) -> None:
     app.queues.put(Queue.WAITING, f'{{"pushgrid":{VERSION + 1}}}')
 
     app.wake.run(app.in_a_minute())
 
     assert app.queues.waits(Queue.WAITING) == [5 * MINUTE]
+    assert [each["version"] for each in logged("message.other_version")] == [VERSION + 1]
 
 
 def test_wake_moves_more_than_one_intake_holds(
