@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 from shared.arm.stored_types import checked
 from shared.clip import clip
 from shared.clock import optional_timestamp
+from shared.deadletter.reader import MAX_RECORDS
 from shared.deadletter.selection import Selection
 from shared.delivery.messages.run_length import positions_of, spans_of
 from shared.subscriptions.subscription import DeadLetterDestination, SubscriptionKey
 
 MAX_FAULTS = 50  # that a job names
-MAX_RECORDS = 1_000_000  # of a blob
 MAX_PUT_ONCE = 1000  # events that a job remembers: the latest, of up to 200 subscriptions
 _TIMES = ("started_at", "updated_at", "ended_at", "away_since")
 
@@ -121,7 +121,11 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayJob:
-    """A request to send dead letters again, and how far it is."""
+    """
+    A request to send dead letters again, and how far it is.
+
+    Its row has these names: who changes one changes the stored form.
+    """
 
     id: str
     by: str
@@ -134,8 +138,8 @@ class ReplayJob:
     again: bool
     unproven: bool = False  # also events of which nothing proves the topic
     state: JobState = JobState.RUNNING
-    number: int = 1  # of the latest step
-    batches: int = 0  # number of the latest batch
+    step: int = 1  # number of the latest one
+    latest_batch: int = 0  # its number
     position: Position = START
     under_way: BatchUnderWay | None = None
     progress: Progress = Progress()
@@ -168,7 +172,9 @@ class ReplayJob:
         """Return the job with a batch under way; one that already was is counted as repeated."""
         if self.has_under_way(path, records):
             return replace(self, progress=self.progress.plus(Progress(repeated=len(records))))
-        return replace(self, under_way=BatchUnderWay(path, records), batches=self.batches + 1)
+        return replace(
+            self, under_way=BatchUnderWay(path, records), latest_batch=self.latest_batch + 1
+        )
 
     def was_put(self, to: SubscriptionKey, text: str) -> bool:
         """Tell whether a chosen event was put for a subscription, among the latest 1000."""
@@ -195,7 +201,7 @@ def to_document(job: ReplayJob) -> dict[str, Any]:
         "faults": [list(each) for each in job.faults],
         "position": list(job.position),
         "to": job.to and list(job.to),
-        "under_way": batch and [job.batches, batch.path, spans_of(batch.records)],
+        "under_way": batch and [batch.path, spans_of(batch.records)],
         "selection": {
             **asdict(selection),
             "since": optional_timestamp(selection.since),
@@ -267,7 +273,7 @@ def shown(job: ReplayJob, failed_again: int | None = None) -> dict[str, Any]:
     }
 
 
-def _batch(_: int, path: str, spans: list[int]) -> BatchUnderWay:
+def _batch(path: str, spans: list[int]) -> BatchUnderWay:
     return BatchUnderWay(path, tuple(positions_of(spans, MAX_RECORDS)))
 
 

@@ -51,7 +51,7 @@ class ReplayJobs:
         """
         self._check_running(job.id)
         job = self.save(job, None).job
-        step = encode_step(ReplayStep(job=job.id, number=job.number))
+        step = encode_step(ReplayStep(job=job.id, number=job.step))
         self.run(self.sender.put(Queue.RETRIES, step))
         try:
             self.claim(job)

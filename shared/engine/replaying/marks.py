@@ -6,9 +6,10 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from shared.deadletter.reader import MAX_RECORDS
 from shared.delivery.messages.run_length import positions_of, spans_of
 from shared.engine.ports import ResourceStore, Table
-from shared.engine.replaying.job import MAX_RECORDS, ReplayJob, ReplaySource
+from shared.engine.replaying.job import ReplayJob, ReplaySource
 from shared.errors import UNREADABLE, UnreadableDocument
 from shared.subscriptions.subscription import SubscriptionKey
 
@@ -24,7 +25,7 @@ class Mark:
     to: SubscriptionKey
     records: frozenset[int] = frozenset()  # their numbers
     job: str = ""  # that put the last of them
-    number: int = 0  # of the batch that put the last of them
+    batch: int = 0  # number of the batch that put the last of them
     etag: str | None = None  # ``None``: it is not stored
 
     @property
@@ -34,7 +35,7 @@ class Mark:
 
     def has_last(self, job: ReplayJob) -> bool:
         """Tell whether the latest batch of *job* is the last that was put."""
-        return (self.job, self.number) == (job.id, job.batches)
+        return (self.job, self.batch) == (job.id, job.latest_batch)
 
     def replayed(self, job: ReplayJob) -> frozenset[int]:
         """Return the records that *job* leaves out; its batch under way is not among them."""
@@ -56,12 +57,12 @@ class Mark:
         if row is None:
             return self
         try:
-            spans, (job, number) = row.document["records"], row.document["last"]
+            spans, (job, batch) = row.document["records"], row.document["last"]
             records = frozenset(positions_of(spans, MAX_RECORDS))
         except UNREADABLE as error:
             message = f"The replay record of '{self.path}' can't be read: {error!r}"
             raise UnreadableDocument(message) from None
-        return replace(self, records=records, job=job, number=number, etag=row.etag)
+        return replace(self, records=records, job=job, batch=batch, etag=row.etag)
 
     def with_latest(self, job: ReplayJob, records: Iterable[int], rows: ResourceStore) -> Mark:
         """
@@ -77,7 +78,7 @@ class Mark:
             "blob": self.path,
             "to": list(self.to),
             "records": spans_of(sorted(all_records)),
-            "last": [job.id, job.batches],
+            "last": [job.id, job.latest_batch],
         }
         row = rows.put(Table.REPLAYS, _BLOBS, self.name, document, self.etag)
-        return replace(self, records=all_records, job=job.id, number=job.batches, etag=row.etag)
+        return replace(self, records=all_records, job=job.id, batch=job.latest_batch, etag=row.etag)

@@ -86,11 +86,11 @@ class ReplaySteps:
             stored = self.jobs.find(step.job)
             if stored is None or stored.job.state is not JobState.RUNNING:
                 return
-            if step.number < stored.job.number:
+            if step.number < stored.job.step:
                 return  # A later step goes on.
             if step.number == 1:
                 self.jobs.claim(stored.job)
-            _Step(self, stored._replace(job=replace(stored.job, number=step.number))).run()
+            _Step(self, stored._replace(job=replace(stored.job, step=step.number))).run()
         except JobEnded:
             return
         except Conflict as error:  # Another process leads, or another job runs; it may end early.
@@ -155,8 +155,8 @@ class _Step:
             self._save()
             log_job("replay.ended", self._job)
             return
-        following = replace(self._job, number=self._job.number + 1)
-        message = encode_step(ReplayStep(job=following.id, number=following.number))
+        following = replace(self._job, step=self._job.step + 1)
+        message = encode_step(ReplayStep(job=following.id, number=following.step))
         self._ports.requeue.put(Queue.RETRIES, message, max(wait, self._pace()))
         self._job = following
         self._save()
@@ -264,7 +264,7 @@ class _Step:
             return mark
         self._job = self._job.with_batch(path, records)
         self._save()
-        publish_id = replay_publish_id(self._job.id, self._job.batches)
+        publish_id = replay_publish_id(self._job.id, self._job.latest_batch)
         self._ports.put_events(target, publish_id, batch.texts, delay)
         return mark.with_latest(self._job, records, self._ports.rows)
 

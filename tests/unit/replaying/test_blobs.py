@@ -184,7 +184,11 @@ def test_a_batch_is_a_repeat_only_if_its_blob_and_records_are_those_under_way() 
 
     found = [job.with_batch(*each) for each in ((NINE, (0, 1)), (TEN, (0, 1)), (NINE, (1,)))]
 
-    assert [(each.batches, each.progress.repeated) for each in found] == [(1, 2), (2, 0), (2, 0)]
+    assert [(each.latest_batch, each.progress.repeated) for each in found] == [
+        (1, 2),
+        (2, 0),
+        (2, 0),
+    ]
 
 
 def test_a_job_remembers_the_latest_chosen_events_of_each_subscription() -> None:
