@@ -50,7 +50,7 @@ from shared.engine.publishing.commit import Commit
 from shared.engine.publishing.publish import Publish, PublisherAuthorization
 from shared.engine.publishing.publish_report import PublishReport
 from shared.engine.replaying.jobs import ReplayJobs
-from shared.engine.replaying.step import ReplaySteps
+from shared.engine.replaying.step import RunSteps
 from shared.engine.timers.dead_letters import WriteDeadLetters
 from shared.engine.timers.housekeeping import Housekeeping
 from shared.engine.timers.poison import ReturnPoison
@@ -104,7 +104,7 @@ class InMemoryApp:
         terms = DeploymentTerms(topics=directory, default_profile="latest", time_scale=1)
         sender = MemorySender(self.queues, off_loop)
         requeue = Requeue(sender=sender, clock=watched, sleep=self._sleep)
-        blocking_requeue = BlockingRequeue(requeue=requeue, run=self.loop.run)
+        blocking_requeue = BlockingRequeue(requeue=requeue, on_loop=self.loop.run)
         records = PoisonRecords(store=self.dead_letters, clock=watched, new_id=self.new_id)
         self.intake = Intake(
             receiver=self.queues,
@@ -157,11 +157,11 @@ class InMemoryApp:
         self.replays = ReplayJobs(
             rows=self.resources,
             sender=sender,
-            run=self.loop.run,
+            on_loop=self.loop.run,
             clock=watched,
             backoff=lambda _: None,
         )
-        self.replay = ReplaySteps(
+        self.replay = RunSteps(
             jobs=self.replays,
             rows=self.resources,
             payloads=self.payloads,

@@ -29,7 +29,7 @@ from shared.wiring.settings import settings
 from shared.wiring.tracing import spans
 
 if TYPE_CHECKING:
-    from shared.engine.replaying.step import ReplaySteps
+    from shared.engine.replaying.step import RunSteps
 
 THREADS = 4  # for what waits for storage's SDKs; while they compute, the event loop waits
 ROW_THREADS = 1  # for attempt rows
@@ -99,10 +99,10 @@ def _replay(step: ReplayStep) -> None:
 
 
 @once
-def _replay_steps() -> ReplaySteps:
-    from shared.engine.replaying.step import ReplaySteps  # for the few deployments that replay
+def _replay_steps() -> RunSteps:
+    from shared.engine.replaying.step import RunSteps  # for the few deployments that replay
 
-    return ReplaySteps(
+    return RunSteps(
         jobs=storage.replay_jobs(),
         rows=storage.resources(),
         payloads=storage.payloads(),

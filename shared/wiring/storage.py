@@ -81,7 +81,7 @@ def requeue() -> Requeue:
 
 @once
 def blocking_requeue() -> BlockingRequeue:
-    return BlockingRequeue(requeue=requeue(), run=bridge().run)
+    return BlockingRequeue(requeue=requeue(), on_loop=bridge().run)
 
 
 @once
@@ -121,7 +121,7 @@ def replay_jobs() -> ReplayJobs:
     from shared.engine.replaying.jobs import ReplayJobs  # publishing needs none
 
     return ReplayJobs(
-        rows=resources(), sender=sender(), run=bridge().run, clock=CLOCK, backoff=backoff
+        rows=resources(), sender=sender(), on_loop=bridge().run, clock=CLOCK, backoff=backoff
     )
 
 

@@ -161,13 +161,13 @@ class BlockingRequeue:
     """Does what `Requeue` does for callers on threads: timers and replays."""
 
     requeue: Requeue
-    run: OnLoop
+    on_loop: OnLoop
 
     def at_due(self, *parts: MessagePart, patience: timedelta = PATIENCE) -> list[Queued]:
-        return self.run(self.requeue.at_due(*parts, patience=patience))
+        return self.on_loop(self.requeue.at_due(*parts, patience=patience))
 
     def put(self, queue: Queue, text: str, visible_in: timedelta) -> Receipt:
-        return self.run(self.requeue.put(queue, text, visible_in))
+        return self.on_loop(self.requeue.put(queue, text, visible_in))
 
 
 # Called with the parts, then the patience.

@@ -38,7 +38,7 @@ class ReplayJobs:
 
     rows: ResourceStore
     sender: Sender
-    run: OnLoop
+    on_loop: OnLoop
     clock: Clock
     backoff: Backoff
 
@@ -52,7 +52,7 @@ class ReplayJobs:
         self._check_running(job.id)
         job = self.save(job, None).job
         step = encode_step(ReplayStep(job=job.id, number=job.step))
-        self.run(self.sender.put(Queue.RETRIES, step))
+        self.on_loop(self.sender.put(Queue.RETRIES, step))
         try:
             self.claim(job)
         except Conflict:

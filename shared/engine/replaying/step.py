@@ -60,7 +60,7 @@ class ReplayTarget(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplaySteps:
+class RunSteps:
     """The use case of the messages that ask for a step."""
 
     jobs: ReplayJobs
@@ -73,7 +73,7 @@ class ReplaySteps:
     terms: DeploymentTerms
     clock: Clock
 
-    def run(self, step: ReplayStep) -> None:
+    def run(self, message: ReplayStep) -> None:
         """
         Do a step of a job, and store the message of the next one.
 
@@ -83,59 +83,36 @@ class ReplaySteps:
             StorageUnavailable: not even that can be stored; the host repeats the message.
         """
         try:
-            stored = self.jobs.find(step.job)
+            stored = self.jobs.find(message.job)
             if stored is None or stored.job.state is not JobState.RUNNING:
                 return
-            if step.number < stored.job.step:
+            if message.number < stored.job.step:
                 return  # A later step goes on.
-            if step.number == 1:
+            if message.number == 1:
                 self.jobs.claim(stored.job)
-            _Step(self, stored._replace(job=replace(stored.job, step=step.number))).run()
+            job = replace(stored.job, step=message.number)
+            _StepRun(self, stored._replace(job=job)).run()
         except JobEnded:
             return
         except Conflict as error:  # Another process leads, or another job runs; it may end early.
             telemetry.warning(
-                "replay.deferred", job=step.job, number=step.number, detail=str(error)
+                "replay.deferred", job=message.job, number=message.number, detail=str(error)
             )
-            self.requeue.put(Queue.RETRIES, encode_step(step), AGAIN_IN)
+            self.requeue.put(Queue.RETRIES, encode_step(message), AGAIN_IN)
         except StorageUnavailable as error:
-            telemetry.error("replay.delayed", job=step.job, number=step.number, detail=str(error))
-            self.requeue.put(Queue.RETRIES, encode_step(step), AGAIN_IN)
-
-    def put_events(
-        self, target: ReplayTarget, publish_id: str, texts: Sequence[str], delay: timedelta
-    ) -> None:
-        """
-        Store first deliveries of events, due after *delay*; their time to live begins now.
-
-        The same *publish_id* and events give deliveries with the same ``aeg-output-event-id``. The
-        subscription's filter is not asked.
-        """
-        now = self.clock.now()
-        origin = Origin(publish_id, now, None)
-        parked = ["" if fits_inline(text, origin) else text for text in texts]
-        if any(parked):
-            keep_until = now + delay + self.terms.payloads_kept_for(target.topic)
-            origin = origin._replace(payload=self.payloads.write(publish_id, keep_until, parked))
-        subscription = target.subscription
-        message = MessagePart(
-            topic=subscription.topic,
-            subscription=subscription.name,
-            generation=subscription.generation,
-            deliveries=tuple(first_deliveries(origin, texts, parked)),
-            due=now + delay if delay else None,
-            batch_size=subscription.batching.max_events,
-        )
-        self.requeue.at_due(message, patience=timedelta())  # The next step counts a repeat.
+            telemetry.error(
+                "replay.delayed", job=message.job, number=message.number, detail=str(error)
+            )
+            self.requeue.put(Queue.RETRIES, encode_step(message), AGAIN_IN)
 
 
-class _Step:
-    """One step: the job as it is by now, and what the step has done."""
+class _StepRun:
+    """A run of one step: the job as it is by now, and what the step has done."""
 
-    def __init__(self, ports: ReplaySteps, stored: StoredJob) -> None:
-        self._ports = ports
+    def __init__(self, use_case: RunSteps, stored: StoredJob) -> None:
+        self._use_case = use_case
         self._job, self._etag = stored
-        self._began_at = ports.clock.now()
+        self._began_at = use_case.clock.now()
         self._put_count = self._blob_count = 0
         self._is_over = False
 
@@ -151,30 +128,30 @@ class _Step:
                 self._is_over, wait = True, self._wait_for_storage(source, str(error))
         if self._job.source is None:
             state = JobState.FAILED if self._job.why else JobState.DONE
-            self._job = self._job.ended(state, self._ports.clock.now())
+            self._job = self._job.ended(state, self._use_case.clock.now())
             self._save()
             log_job("replay.ended", self._job)
             return
         following = replace(self._job, step=self._job.step + 1)
         message = encode_step(ReplayStep(job=following.id, number=following.step))
-        self._ports.requeue.put(Queue.RETRIES, message, max(wait, self._pace()))
+        self._use_case.requeue.put(Queue.RETRIES, message, max(wait, self._pace()))
         self._job = following
         self._save()
 
     def _save(self) -> None:
-        self._job, self._etag = self._ports.jobs.save(self._job, self._etag)
+        self._job, self._etag = self._use_case.jobs.save(self._job, self._etag)
 
     def _pace(self) -> timedelta:
         """Return how long the next step has to wait, so that the job keeps its rate."""
         if self._job.is_dry_run:
             return timedelta()
         next_at = self._began_at + timedelta(seconds=self._put_count / self._job.rate)
-        left = (next_at - self._ports.clock.now()).total_seconds()
+        left = (next_at - self._use_case.clock.now()).total_seconds()
         return timedelta(seconds=ceil(max(left, 0)))
 
     def _wait_for_storage(self, source: ReplaySource, why: str) -> timedelta:
         """Wait for what does not answer; after an hour the source is given up."""
-        now = self._ports.clock.now()
+        now = self._use_case.clock.now()
         since = self._job.away_since or now
         telemetry.error("replay.delayed", job=self._job.id, detail=why)
         if now - since < GIVE_UP_AFTER:
@@ -190,26 +167,26 @@ class _Step:
     def _replay_source(self, source: ReplaySource) -> None:
         target = self._target(self._job.to or source.key)
         walk = Walk(
-            reader=self._ports.reader,
+            reader=self._use_case.reader,
             source=source,
             selection=self._job.selection,
             written_before=self._job.started_at,
         )
         for blob in walk.blobs_from(self._job.position):
             self._replay_blob(source, target, blob)
-            is_late = self._ports.clock.now() >= self._began_at + RUN_FOR
+            is_late = self._use_case.clock.now() >= self._began_at + RUN_FOR
             self._is_over = self._is_over or is_late or self._blob_count >= MAX_BLOBS
             if self._is_over:
                 return
         self._job = self._job.at_next_source()
 
     def _target(self, key: SubscriptionKey) -> ReplayTarget:
-        found = self._ports.subscriptions.read_uncached(key)
-        topic = self._ports.topics.topic(key.topic)
+        found = self._use_case.subscriptions.read_uncached(key)
+        topic = self._use_case.topics.topic(key.topic)
         named = f"event subscription '{key.subscription}' of topic '{key.topic}'"
         if found is None or topic is None:
             raise SourceEnded(f"There is no {named}.")
-        if not found.has_consented or found.is_expired(self._ports.clock.now()):
+        if not found.has_consented or found.is_expired(self._use_case.clock.now()):
             raise SourceEnded(f"The {named} gets no events: it has not consented, or has expired.")
         return ReplayTarget(found, topic)
 
@@ -221,17 +198,18 @@ class _Step:
         except UnreadableBlob as error:
             faults = [ReplayFault(blob.path, str(error))]
         if found is None:
+            # A blob that was deleted meanwhile has no fault, and is not counted.
             end = Position(job.position.source, blob.path, FINISHED)
-            self._pass(to, Batch(end, blobs=len(faults), faults=faults))
+            self._pass(to, Batch(end, blobs=1 if faults else 0, faults=faults))
             return
         mark = Mark(source=source, path=blob.path, to=to)
-        mark = mark.stored(self._ports.rows)
+        mark = mark.stored(self._use_case.rows)
         batches = BlobBatches(
             path=blob.path,
             topic=target.topic,
             most=job.rate,
             replayed=mark.replayed(job),
-            left_out=partial(left_out, self._ports.topics, job, source, blob),
+            left_out=partial(left_out, self._use_case.topics, job, source, blob),
             was_put=(lambda text: self._job.was_put(to, text)) if job.selection.event else None,
         )
         for batch in batches.of(found, job.position):
@@ -252,7 +230,7 @@ class _Step:
         """
         if blob.size > MAX_BLOB:
             raise UnreadableBlob(TOO_LARGE)
-        body = self._ports.reader.read(source.destination, blob.path, MAX_BLOB + 1)
+        body = self._use_case.reader.read(source.destination, blob.path, MAX_BLOB + 1)
         return None if body is None else elements(body, self._job.position.record_in(blob.path))
 
     def _put_batch(self, target: ReplayTarget, batch: Batch, mark: Mark) -> Mark:
@@ -265,8 +243,35 @@ class _Step:
         self._job = self._job.with_batch(path, records)
         self._save()
         publish_id = replay_publish_id(self._job.id, self._job.latest_batch)
-        self._ports.put_events(target, publish_id, batch.texts, delay)
-        return mark.with_latest(self._job, records, self._ports.rows)
+        self._put_events(target, publish_id, batch.texts, delay)
+        return mark.with_latest(self._job, records, self._use_case.rows)
+
+    def _put_events(
+        self, target: ReplayTarget, publish_id: str, texts: Sequence[str], delay: timedelta
+    ) -> None:
+        """
+        Store first deliveries of events, due after *delay*; their time to live begins now.
+
+        The same *publish_id* and events give deliveries with the same ``aeg-output-event-id``. The
+        subscription's filter is not asked.
+        """
+        use_case, subscription = self._use_case, target.subscription
+        now = use_case.clock.now()
+        origin = Origin(publish_id, now, None)
+        parked = ["" if fits_inline(text, origin) else text for text in texts]
+        if any(parked):
+            keep_until = now + delay + use_case.terms.payloads_kept_for(target.topic)
+            payload = use_case.payloads.write(publish_id, keep_until, parked)
+            origin = origin._replace(payload=payload)
+        message = MessagePart(
+            topic=subscription.topic,
+            subscription=subscription.name,
+            generation=subscription.generation,
+            deliveries=tuple(first_deliveries(origin, texts, parked)),
+            due=now + delay if delay else None,
+            batch_size=subscription.batching.max_events,
+        )
+        use_case.requeue.at_due(message, patience=timedelta())  # The next step counts a repeat.
 
     def _pass(self, to: SubscriptionKey, batch: Batch) -> None:
         """Note in the job what was found and put, and that it goes on after the batch."""
@@ -274,6 +279,7 @@ class _Step:
             self._job.with_faults(*batch.faults).with_put(to, batch.texts),
             position=batch.then,
             progress=self._job.progress.plus(batch.found),
+            # Nothing was put: the batch that a killed step has left under way may still come.
             under_way=None if batch.texts else self._job.under_way,
             away_since=None,
         )

@@ -158,7 +158,7 @@ class ArmApi:
             replays=ReplayJobs(
                 rows=self.resources,
                 sender=MemorySender(self.queues, at_once),
-                run=self.loop.run,
+                on_loop=self.loop.run,
                 clock=self.clock,
                 backoff=self.backoffs.append,
             ),

@@ -18,11 +18,16 @@ from shared.engine.ports import Queue
 from shared.engine.replaying import step
 from shared.errors import StorageUnreachable
 from tests.azure_dead_letters import ADDED, CLOUD_ADDED, CLOUD_EVENT, EVENT, NAMESPACE
+from tests.builders import noise
 from tests.functional.testing.replaying import AT, AZURE, CRM, PLACED, before, ids, replayed
 
 QUEUE = {
     "endpointType": "StorageQueue",
     "properties": {"resourceId": ACCOUNT_ID, "queueName": "inbox"},
+}
+IN_TENS = {
+    "endpointType": "WebHook",
+    "properties": {"maxEventsPerBatch": 10, "preferredBatchSizeInKilobytes": 1024},
 }
 
 
@@ -148,6 +153,21 @@ def test_events_come_paced(pushgrid: Pushgrid, crm: Subscriber):
 
     first, *_, last = (each.at for each in crm.attempts[-3:])
     assert (last - first).total_seconds() == 2
+
+
+def test_large_events_are_put_in_batches_and_kept_as_long_as_they_live(
+    pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch
+):
+    crm = pushgrid.topic("orders").subscribe("crm", answers=[400, 200], destination=IN_TENS)
+    crm.topic.publish([{**PLACED, "id": str(each), "data": noise(60_000)} for each in range(3)])
+    pushgrid.advance(hours=1)
+    failed, began_at, kept = len(crm.attempts), pushgrid.now, []
+    before(monkeypatch, pushgrid._app.payloads, "write", lambda _, until, __: kept.append(until))
+
+    replayed(pushgrid, rate=2)
+
+    assert [len(each.events) for each in crm.attempts[failed:]] == [2, 1]
+    assert kept == [began_at + timedelta(days=4), began_at + timedelta(days=4, seconds=1)]
 
 
 def test_what_is_dead_lettered_while_a_replay_runs_is_not_part_of_it(

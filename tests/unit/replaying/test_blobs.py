@@ -1,15 +1,14 @@
-"""Blobs in a replay: their order, which are left out, how they are cut, put and recorded."""
+"""Blobs in a replay: their order, which are left out, how they are cut and recorded."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
 from datetime import datetime, timedelta
-from unittest.mock import Mock
 
 import pytest
 
-from pushgrid.testing.memory import START, FakeClock, MemoryDeadLetters, MemoryPayloads
+from pushgrid.testing.memory import START, FakeClock, MemoryDeadLetters
 from shared.deadletter.reader import Element
 from shared.deadletter.selection import Selection
 from shared.engine.ports import Listing
@@ -17,10 +16,9 @@ from shared.engine.replaying.batches import Batch, BlobBatches
 from shared.engine.replaying.job import FINISHED, Position, ReplayJob, ReplaySource
 from shared.engine.replaying.job import START as FROM_THE_START
 from shared.engine.replaying.marks import Mark
-from shared.engine.replaying.step import ReplaySteps, ReplayTarget
 from shared.engine.replaying.walk import Walk
-from shared.subscriptions.subscription import Batching, DeadLetterDestination, SubscriptionKey
-from tests.builders import CRM, a_subscription, a_topic, members, noise
+from shared.subscriptions.subscription import DeadLetterDestination, SubscriptionKey
+from tests.builders import CRM, a_topic, members
 
 SOURCE = ReplaySource("orders", "crm", "dead", "", "CRM")
 NINE, TEN = "CRM/2026/2/9/9/b.json", "CRM/2026/2/9/10/a.json"
@@ -196,20 +194,3 @@ def test_a_job_remembers_the_latest_chosen_events_of_each_subscription() -> None
 
     assert [job.was_put(CRM, each) for each in ("0", "1", "1000")] == [False, True, True]
     assert not job.was_put(SubscriptionKey("orders", "erp"), "1")
-
-
-def test_events_are_put_in_batches_and_kept_as_long_as_they_live() -> None:
-    payloads, requeue = MemoryPayloads(FakeClock()), Mock()
-    terms = Mock(payloads_kept_for=lambda _: timedelta(hours=30))
-    others = dict.fromkeys(("jobs", "rows", "reader", "topics", "subscriptions"), Mock())
-    steps = ReplaySteps(
-        payloads=payloads, requeue=requeue, terms=terms, clock=FakeClock(), **others
-    )
-    target = ReplayTarget(a_subscription(batching=Batching(max_events=10)), a_topic())
-
-    steps.put_events(target, "p-1", [noise(60_000)], timedelta(hours=2))
-
-    ((message,),) = (call.args for call in requeue.at_due.call_args_list)
-    (name,) = payloads.blobs
-    assert (message.batch_size, message.due) == (10, START + timedelta(hours=2))
-    assert name.startswith("2026021020/")  # 32 hours later
