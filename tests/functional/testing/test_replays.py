@@ -12,7 +12,8 @@ import pytest
 from pushgrid.testing import Pushgrid
 from pushgrid.testing.driven_app import ACCOUNT_ID
 from pushgrid.testing.topic import Subscriber
-from shared.delivery.messages.message import ReplayStep
+from shared.delivery.messages.message import OtherVersion, ReplayStep
+from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.message_writer import encode_step
 from shared.engine.ports import Queue
 from shared.engine.replaying import step
@@ -161,11 +162,14 @@ def test_large_events_are_put_in_batches_and_kept_as_long_as_they_live(
     crm = pushgrid.topic("orders").subscribe("crm", answers=[400, 200], destination=IN_TENS)
     crm.topic.publish([{**PLACED, "id": str(each), "data": noise(60_000)} for each in range(3)])
     pushgrid.advance(hours=1)
-    failed, began_at, kept = len(crm.attempts), pushgrid.now, []
+    failed, began_at, kept, put = len(crm.attempts), pushgrid.now, [], []
     before(monkeypatch, pushgrid._app.payloads, "write", lambda _, until, __: kept.append(until))
+    before(monkeypatch, pushgrid._app.queues, "put", lambda _, text, __: put.append(decode(text)))
 
     replayed(pushgrid, rate=2)
 
+    messages = [each for each in put if not isinstance(each, ReplayStep | OtherVersion)]
+    assert [part.batch_size for parts in messages for part in parts] == [10, 10]
     assert [len(each.events) for each in crm.attempts[failed:]] == [2, 1]
     assert kept == [began_at + timedelta(days=4), began_at + timedelta(days=4, seconds=1)]
 
