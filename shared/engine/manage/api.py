@@ -44,7 +44,7 @@ class Route(NamedTuple):
         return method == "GET" and not self.has_payloads
 
 
-def route(path: str, *, has_payloads: bool = False, **handlers: Handler) -> Route:
+def to_route(path: str, *, has_payloads: bool = False, **handlers: Handler) -> Route:
     return Route(tuple(path.split("/")), handlers, has_payloads)
 
 

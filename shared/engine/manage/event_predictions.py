@@ -29,7 +29,7 @@ _LONGEST_ANSWER = 86400  # seconds: a day, longer than any timeout
 
 
 def match_events(
-    subscriptions: Subscriptions, to_topic: Callable[[Document], Topic], call: Call
+    subscriptions: Subscriptions, read: Callable[[Document], Topic], call: Call
 ) -> HttpAnswer:
     """
     Match events, in the form of a publish request, with a topic's subscriptions; publish none.
@@ -39,7 +39,7 @@ def match_events(
     requests.
     """
     now, stored = subscriptions.clock.now(), subscriptions.resources
-    topic = to_topic(subscriptions.topics.named(call).document)
+    topic = read(subscriptions.topics.named(call).document)
     arrival = Arrival(now, subscriptions.new_id())
     events = read_events(_publish_request(call, topic), topic, arrival)
     values = [EventValues(each) for each in events]

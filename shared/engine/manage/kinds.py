@@ -48,7 +48,7 @@ class CustomTopics(TrackedResources):
     def render(self, stored: Document, public_url: str) -> Document:
         return topics.render_topic(stored, public_url)
 
-    def check(self, stored: Document) -> Topic:
+    def read(self, stored: Document) -> Topic:
         return topics.to_topic(stored)
 
 
@@ -67,7 +67,7 @@ class Namespaces(TrackedResources):
     def render(self, stored: Document, public_url: str) -> Document:
         return namespaces.render_namespace(stored, public_url)
 
-    def check(self, stored: Document) -> object:
+    def read(self, stored: Document) -> object:
         return to_networks(stored["properties"])
 
     def clear(self, name: str) -> None:
@@ -110,7 +110,7 @@ class NamespaceTopics(TrackedResources):
         del public_url
         return namespaces.render_namespace_topic(stored)
 
-    def check(self, stored: Document) -> Topic:
+    def read(self, stored: Document) -> Topic:
         """Read a stored topic without its namespace's keys and networks, which publishing needs."""
         return namespaces.to_namespace_topic(stored, {"keys": {}, "properties": {}})
 
@@ -166,14 +166,14 @@ class SystemTopics(TrackedResources):
         del public_url
         return render_tracked(stored, self.kind, {"metricResourceId": stored["metricResourceId"]})
 
-    def check(self, stored: Document) -> object:
+    def read(self, stored: Document) -> object:
         return system_topics.to_system_topic(stored)
 
     def clear(self, name: str) -> None:
         """Delete the event subscriptions of the source's system topic, and no others."""
         if SourceTopic.parse(name):
             marker = f"/{system_topics.KIND}/".casefold()
-            self.deletion.delete_all(name, lambda each: marker in str(each.get("id")).casefold())
+            self.deletion.delete_some(name, lambda each: marker in str(each.get("id")).casefold())
 
     def source(self, name: SourceTopic) -> Document | None:
         """Return a source that has event subscriptions or a system topic."""
@@ -209,7 +209,6 @@ class Sources:
     system_topics: SystemTopics
     monitored_type = SystemTopics.monitored_type
     partition = SYSTEM_TOPICS
-    parent = None
 
     def arm_id(self, call: Call) -> str:
         group = f"/subscriptions/{call.names['subscription']}/resourceGroups/{call.names['group']}"
@@ -227,7 +226,11 @@ class Sources:
             raise NotFound(fault)
         return Resource(name=name, document=known, etag="")
 
-    named = find
+    def named(self, call: Call) -> Resource:
+        return self.find(call)
+
+    def location(self, call: Call) -> str:
+        return str(self.find(call).document["location"])
 
     def name_of(self, stored: Document) -> str:
         return str(stored["name"])
@@ -248,5 +251,4 @@ def _elsewhere(known: str, asked: str) -> str | None:
     )
 
 
-#: One kind of topic, as its event subscriptions and metrics use it.
-Topics = TrackedResources | Sources
+TopicKind = TrackedResources | Sources  # as event subscriptions and metrics use one

@@ -16,7 +16,7 @@ from shared.arm.topic_codec import TYPE as TOPIC_TYPE
 from shared.arm.topic_subscription_codec import EXTENSION_TYPE, SYSTEM_TYPE
 from shared.clock import Clock
 from shared.engine.manage.call import Call, not_found
-from shared.engine.manage.kinds import NamespaceTopics, Topics
+from shared.engine.manage.kinds import NamespaceTopics, TopicKind
 from shared.engine.operations.metric_names import (
     NAMESPACE_METRICS,
     NAMESPACE_SUBSCRIPTION_METRICS,
@@ -62,7 +62,7 @@ class MonitoredResources:
     """One kind of resource with metrics."""
 
     type: str
-    topics: Topics  # finds the topic or namespace of a path
+    topics: TopicKind  # finds the topic or namespace of a path
     members: NamespaceTopics | None = None  # whose counts are those of their namespace
     resources: ResourceStore
     counts: CountReader
@@ -73,8 +73,6 @@ class MonitoredResources:
         query = parse_query(call.query, self.clock.now(), _DEFINITIONS[self.type])
         found = self._found(call)
         counted = aggregate(query, self._sources(call, query, self._topics(found)))
-        # A namespace topic has its namespace's location.
-        region = (self.topics.parent or self.topics).named(call).document["location"]
         resource = _resource(call)
         value = [render_metric(resource, query, each, counted[each.name]) for each in query.metrics]
         return answer(
@@ -84,7 +82,7 @@ class MonitoredResources:
                 "timespan": f"{timestamp(query.since)}/{timestamp(query.until)}",
                 "interval": query.interval_name,
                 "namespace": self.type,
-                "resourceregion": region,
+                "resourceregion": self.topics.location(call),
                 "value": value,
             },
         )

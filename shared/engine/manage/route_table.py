@@ -16,7 +16,8 @@ from shared.arm.topic_subscription_codec import EXTENSION, NESTED, OF_SOURCE, OF
 from shared.clock import Clock
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.manage import arm_stubs
-from shared.engine.manage.api import Route, route
+from shared.engine.manage.api import Route, to_route
+from shared.engine.manage.deletion import Deletion
 from shared.engine.manage.endpoint_tests import RequestRate, send_test_event
 from shared.engine.manage.endpoint_validation import Handshakes
 from shared.engine.manage.event_history import EventHistory
@@ -27,7 +28,7 @@ from shared.engine.manage.kinds import (
     NamespaceTopics,
     Sources,
     SystemTopics,
-    Topics,
+    TopicKind,
 )
 from shared.engine.manage.metrics_api import MonitoredResources
 from shared.engine.manage.replays_api import Replays
@@ -35,7 +36,6 @@ from shared.engine.manage.scope_lists import ScopeLists, refuse_scope
 from shared.engine.manage.subscription_actions import SubscriptionActions
 from shared.engine.manage.subscriptions import Subscriptions
 from shared.engine.manage.tracked_resources import TrackedResources
-from shared.engine.manage.writing import Deletion
 from shared.engine.ports import (
     AttemptReader,
     BlockingPusher,
@@ -111,14 +111,14 @@ class RouteTable:
         return (
             *_stubs(self.deployment),
             *self._tracked(_TOPIC, topics),
-            route(f"{_TOPIC}/matches", POST=partial(match_events, nested, topics.check)),
+            to_route(f"{_TOPIC}/matches", POST=partial(match_events, nested, topics.read)),
             *self._of_subscriptions(f"{_TOPIC}/{below}", nested),
             *self._of_subscriptions(f"{_TOPIC}/{extensions}", extension),
             *self._tracked(_NAMESPACE, namespaces, members=of_namespaces),
             *self._tracked(_NAMESPACE_TOPIC, of_namespaces),
-            route(
+            to_route(
                 f"{_NAMESPACE_TOPIC}/matches",
-                POST=partial(match_events, namespaced, of_namespaces.check),
+                POST=partial(match_events, namespaced, of_namespaces.read),
             ),
             *self._of_subscriptions(f"{_NAMESPACE_TOPIC}/{below}", namespaced),
             *self._tracked(_SYSTEM_TOPIC, system_topics),
@@ -128,7 +128,7 @@ class RouteTable:
             *self._metrics(_DEPLOYMENT, of_deployment.topics),
             *self._of_subscriptions(f"{_DEPLOYMENT}/{extensions}", of_deployment),
             *self._replays(),
-            route(f"{_GROUP}/{_PROVIDER}/holds", GET=lists.holds),
+            to_route(f"{_GROUP}/{_PROVIDER}/holds", GET=lists.holds),
             *_lists(_SUBSCRIPTION, lists),
             *_lists(_GROUP, lists),
             *_refused(f"{{*scope}}/{extensions}"),
@@ -140,10 +140,10 @@ class RouteTable:
         yield from _documents(path, kind)
         if kind.parent is None:
             of_all_groups = path.rpartition("/")[0].replace(_GROUP, _SUBSCRIPTION)
-            yield route(of_all_groups, GET=kind.list)
+            yield to_route(of_all_groups, GET=kind.list)
         if kind.has_keys:
-            yield route(f"{path}/listKeys", POST=kind.list_keys)
-            yield route(f"{path}/regenerateKey", POST=kind.regenerate_key)
+            yield to_route(f"{path}/listKeys", POST=kind.list_keys)
+            yield to_route(f"{path}/regenerateKey", POST=kind.regenerate_key)
         yield from self._metrics(path, kind, members=members)
 
     def _of_subscriptions(self, path: str, subscriptions: Subscriptions) -> tuple[Route, ...]:
@@ -167,24 +167,26 @@ class RouteTable:
         return (
             *_documents(one, subscriptions),
             *self._metrics(one, subscriptions.topics, subscriptions.form),
-            route(f"{one}/attempts", GET=history.attempts),
-            route(f"{one}/failures", GET=history.failures),
-            route(f"{one}/forecast", GET=partial(forecast_event, subscriptions, self.terms)),
-            route(f"{one}/test", POST=test),
-            route(f"{one}/pause", POST=actions.pause),
-            route(f"{one}/resume", POST=actions.resume),
-            route(f"{one}/release", POST=actions.release),
-            route(f"{one}/deadLetters", GET=history.dead_letters),
-            route(f"{one}/deadLetters/records", has_payloads=True, GET=history.dead_letter_records),
-            route(f"{one}/getFullUrl", POST=subscriptions.full_url),
-            route(f"{one}/getDeliveryAttributes", POST=subscriptions.delivery_attributes),
-            route(f"{one}/rotateSecret", POST=actions.rotate_secret),
+            to_route(f"{one}/attempts", GET=history.attempts),
+            to_route(f"{one}/failures", GET=history.failures),
+            to_route(f"{one}/forecast", GET=partial(forecast_event, subscriptions, self.terms)),
+            to_route(f"{one}/test", POST=test),
+            to_route(f"{one}/pause", POST=actions.pause),
+            to_route(f"{one}/resume", POST=actions.resume),
+            to_route(f"{one}/release", POST=actions.release),
+            to_route(f"{one}/deadLetters", GET=history.dead_letters),
+            to_route(
+                f"{one}/deadLetters/records", has_payloads=True, GET=history.dead_letter_records
+            ),
+            to_route(f"{one}/getFullUrl", POST=subscriptions.full_url),
+            to_route(f"{one}/getDeliveryAttributes", POST=subscriptions.delivery_attributes),
+            to_route(f"{one}/rotateSecret", POST=actions.rotate_secret),
         )
 
     def _metrics(
         self,
         path: str,
-        topics: Topics,
+        topics: TopicKind,
         form: SubscriptionForm | None = None,
         members: NamespaceTopics | None = None,
     ) -> tuple[Route, ...]:
@@ -198,8 +200,8 @@ class RouteTable:
         )
         insights = f"{path}/providers/Microsoft.Insights"
         return (
-            route(f"{insights}/metrics", GET=monitored.list_metrics),
-            route(f"{insights}/metricDefinitions", GET=monitored.list_definitions),
+            to_route(f"{insights}/metrics", GET=monitored.list_metrics),
+            to_route(f"{insights}/metricDefinitions", GET=monitored.list_definitions),
         )
 
     def _replays(self) -> tuple[Route, ...]:
@@ -213,9 +215,9 @@ class RouteTable:
         )
         path = f"{_GROUP}/{_PROVIDER}/replays"
         return (
-            route(path, GET=replays.list, POST=replays.start),
-            route(f"{path}/{{replay}}", GET=replays.get),
-            route(f"{path}/{{replay}}/cancel", POST=replays.cancel),
+            to_route(path, GET=replays.list, POST=replays.start),
+            to_route(f"{path}/{{replay}}", GET=replays.get),
+            to_route(f"{path}/{{replay}}/cancel", POST=replays.cancel),
         )
 
     def _kind(self, of: type[T], parent: TrackedResources | None = None) -> T:
@@ -229,7 +231,7 @@ class RouteTable:
             parent=parent,
         )
 
-    def _subscriptions(self, topics: Topics, form: SubscriptionForm) -> Subscriptions:
+    def _subscriptions(self, topics: TopicKind, form: SubscriptionForm) -> Subscriptions:
         return Subscriptions(
             topics=topics,
             form=form,
@@ -261,30 +263,30 @@ def _stubs(deployment: DeploymentCapabilities) -> tuple[Route, ...]:
     of_accounts = partial(list_event_types, topic_type=SOURCE_TYPE)
     of_deployment = partial(list_event_types, topic_type=DEPLOYMENT_TYPE)
     return (
-        route("subscriptions", GET=arm_stubs.list_subscriptions),
-        route(_SUBSCRIPTION, GET=arm_stubs.get_subscription),
-        route(_GROUP, GET=arm_stubs.get_group, PUT=arm_stubs.get_group),
-        route(_STORAGE, GET=partial(arm_stubs.list_accounts, deployment)),
-        route(_ACCOUNT, GET=partial(arm_stubs.get_account, deployment)),
-        route(types, GET=arm_stubs.list_topic_types),
-        route(f"{types}/{{topic_type}}", GET=arm_stubs.get_topic_type),
-        route(f"{types}/{{topic_type}}/eventTypes", GET=list_event_types),
-        route(f"{_ACCOUNT}/{_PROVIDER}/eventTypes", GET=of_accounts),
-        route(f"{_DEPLOYMENT}/{_PROVIDER}/eventTypes", GET=of_deployment),
-        route(f"{_SUBSCRIPTION}/{_PROVIDER}", GET=arm_stubs.get_provider),
-        route(f"{_SUBSCRIPTION}/{_PROVIDER}/register", POST=arm_stubs.get_provider),
+        to_route("subscriptions", GET=arm_stubs.list_subscriptions),
+        to_route(_SUBSCRIPTION, GET=arm_stubs.get_subscription),
+        to_route(_GROUP, GET=arm_stubs.get_group, PUT=arm_stubs.get_group),
+        to_route(_STORAGE, GET=partial(arm_stubs.list_accounts, deployment)),
+        to_route(_ACCOUNT, GET=partial(arm_stubs.get_account, deployment)),
+        to_route(types, GET=arm_stubs.list_topic_types),
+        to_route(f"{types}/{{topic_type}}", GET=arm_stubs.get_topic_type),
+        to_route(f"{types}/{{topic_type}}/eventTypes", GET=list_event_types),
+        to_route(f"{_ACCOUNT}/{_PROVIDER}/eventTypes", GET=of_accounts),
+        to_route(f"{_DEPLOYMENT}/{_PROVIDER}/eventTypes", GET=of_deployment),
+        to_route(f"{_SUBSCRIPTION}/{_PROVIDER}", GET=arm_stubs.get_provider),
+        to_route(f"{_SUBSCRIPTION}/{_PROVIDER}/register", POST=arm_stubs.get_provider),
     )
 
 
 def _documents(path: str, of: TrackedResources | Subscriptions) -> Iterator[Route]:
-    yield route(path.rpartition("/")[0], GET=of.list)
-    yield route(path, GET=of.get, PUT=of.put, PATCH=of.patch, DELETE=of.delete)
-    yield route(f"{path}/whatIf", POST=of.what_if)
+    yield to_route(path.rpartition("/")[0], GET=of.list)
+    yield to_route(path, GET=of.get, PUT=of.put, PATCH=of.patch, DELETE=of.delete)
+    yield to_route(f"{path}/whatIf", POST=of.what_if)
 
 
 def _lists(scope: str, lists: ScopeLists) -> tuple[Route, ...]:
     return tuple(
-        route(f"{scope}/{_PROVIDER}/{narrowed}eventSubscriptions", GET=lists.subscriptions)
+        to_route(f"{scope}/{_PROVIDER}/{narrowed}eventSubscriptions", GET=lists.subscriptions)
         for narrowed in (
             "",
             "locations/{location}/",
@@ -297,6 +299,6 @@ def _lists(scope: str, lists: ScopeLists) -> tuple[Route, ...]:
 def _refused(path: str) -> tuple[Route, ...]:
     no = refuse_scope
     return tuple(
-        route(path + tail, GET=no, PUT=no, PATCH=no, DELETE=no, POST=no)
+        to_route(path + tail, GET=no, PUT=no, PATCH=no, DELETE=no, POST=no)
         for tail in ("", "/{name}", "/{name}/{action}")
     )

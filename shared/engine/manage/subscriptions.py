@@ -27,10 +27,11 @@ from shared.arm.subscription_codec import (
 )
 from shared.clock import Clock
 from shared.engine.manage.call import Call, answer_page, not_found
+from shared.engine.manage.deletion import Deletion
 from shared.engine.manage.endpoint_validation import Consents, Handshakes, check_assumption
-from shared.engine.manage.kinds import Topics
+from shared.engine.manage.kinds import TopicKind
 from shared.engine.manage.tracked_resources import Body, answer_what_if
-from shared.engine.manage.writing import Deletion, DocumentKey, write
+from shared.engine.manage.writing import DocumentKey, write
 from shared.engine.ports import Document, Resource, ResourceStore, Table
 from shared.errors import UNREADABLE, Conflict, InvalidDocument, UnreadableDocument
 from shared.http import HttpAnswer
@@ -46,7 +47,7 @@ _POLL_SECONDS = "1"
 class Subscriptions:
     """The event subscriptions of one kind of topic, in one form."""
 
-    topics: Topics
+    topics: TopicKind
     form: SubscriptionForm
     resources: ResourceStore
     deployment: DeploymentCapabilities

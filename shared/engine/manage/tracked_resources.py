@@ -13,7 +13,8 @@ from shared.arm.deployment_capabilities import DeploymentCapabilities
 from shared.arm.sections import raise_faults, root_section
 from shared.arm.tracked_resource import PATCHED, ArmPath, patched_resource, read_key
 from shared.engine.manage.call import Call, answer_page, not_found
-from shared.engine.manage.writing import Deletion, DocumentKey, write
+from shared.engine.manage.deletion import Deletion
+from shared.engine.manage.writing import DocumentKey, write
 from shared.engine.ports import Document, Resource, ResourceStore, Table
 from shared.errors import UNREADABLE, Conflict, NotFound, UnreadableDocument
 from shared.http import HttpAnswer
@@ -29,7 +30,7 @@ class TrackedResources(ABC):
     """One kind of resource."""
 
     noun: ClassVar[str]  # in the log
-    kind: ClassVar[str]  # in ARM ids
+    kind: ClassVar[str]  # in ARM ids; one with a parent has none, and writes its own `arm_id`
     monitored_type: ClassVar[str]  # as Azure Monitor names it
     segment: ClassVar[str] = "topic"  # of a route, which has the name
     partition: ClassVar[str]  # where its documents are stored
@@ -47,6 +48,7 @@ class TrackedResources(ABC):
         return call.names[self.segment]
 
     def path(self, call: Call) -> ArmPath:
+        """Return the ARM path of a resource without a parent."""
         names = call.names
         return ArmPath(names["subscription"], names["group"], self.kind, names[self.segment])
 
@@ -73,8 +75,8 @@ class TrackedResources(ABC):
         """Write a stored resource for an ARM answer."""
 
     @abstractmethod
-    def check(self, stored: Document) -> object:
-        """Raise one of `UNREADABLE` if the app can't use a stored resource."""
+    def read(self, stored: Document) -> object:
+        """Return a stored resource as a value; raise one of `UNREADABLE` if the app can't."""
 
     def clear(self, name: str) -> None:
         """Delete what a resource contains."""
@@ -172,13 +174,17 @@ class TrackedResources(ABC):
     def is_readable(self, row: Resource) -> bool:
         """Tell whether a row has the form that this version of the app reads."""
         try:
-            self.check(row.document)
+            self.read(row.document)
             self.render(row.document, "")
             if self.has_keys:
                 _answer_keys(row.document)
         except UNREADABLE:
             return False
         return True
+
+    def location(self, call: Call) -> str:
+        """Return the location of the path's resource, which is that of its parent."""
+        return str((self.parent or self).named(call).document["location"])
 
     def not_found(self, call: Call) -> NotFound:
         return not_found(call, self.arm_id(call))
