@@ -223,7 +223,7 @@ def test_its_types_are_known_to_a_users_tests(installed: Installed) -> None:
 
 def test_our_own_tests_pass_on_the_installed_fixture(installed: Installed) -> None:
     """`make wheel` runs all functional tests and contracts so."""
-    ended = run_suites(installed, "tests/functional/testing/test_fixture.py", "tests/unit/testing")
+    ended = run_suites(installed, "tests/functional/fixture/test_fixture.py", "tests/unit/testing")
 
     assert ended.returncode == 0, ended.stdout
     assert re.search(r"^\d\d+ passed", ended.stdout, re.MULTILINE), ended.stdout

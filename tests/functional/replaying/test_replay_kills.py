@@ -14,7 +14,7 @@ from shared.delivery.messages.message import ReplayStep
 from shared.delivery.messages.message_writer import encode_step
 from shared.engine.ports import Queue, Table
 from shared.engine.replaying import step
-from tests.functional.testing.replaying import Killed, before
+from tests.functional.replaying.replays import Killed, before
 
 EVENTS = [{"id": f"e-{number}", "eventType": "Shop.OrderPlaced"} for number in range(7)]
 REQUESTS = {

@@ -12,7 +12,7 @@ from pushgrid.testing.topic import Subscriber
 from shared.engine.manage import replays_api
 from shared.engine.ports import Table
 from tests.functional.deployment import Logged
-from tests.functional.testing.replaying import CRM, ids, replayed
+from tests.functional.replaying.replays import CRM, ids, replayed
 
 
 @pytest.mark.usefixtures("crm")

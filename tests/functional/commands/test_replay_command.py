@@ -10,7 +10,7 @@ from pushgrid.testing.deployment import Pushgrid
 from pushgrid.testing.topic import Subscriber
 from shared.engine.ports import Table
 from tests.commands import Run
-from tests.functional.testing.replaying import lose_an_event
+from tests.functional.replaying.replays import lose_an_event
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from shared.engine.ports import Table
 from shared.engine.replaying import step, walk
 from shared.subscriptions.subscription import DeadLetterDestination
 from tests.azure_dead_letters import ADDED, CLOUD_ADDED, CLOUD_EVENT, EVENT
-from tests.functional.testing.replaying import AZURE, CRM, PLACED, ids, replayed
+from tests.functional.replaying.replays import AZURE, CRM, PLACED, ids, replayed
 
 
 def test_bad_blobs_are_named(pushgrid: Pushgrid, crm: Subscriber):

@@ -20,7 +20,7 @@ from shared.engine.replaying import step
 from shared.errors import StorageUnreachable
 from tests.azure_dead_letters import ADDED, CLOUD_ADDED, CLOUD_EVENT, EVENT, NAMESPACE
 from tests.builders import noise
-from tests.functional.testing.replaying import AT, AZURE, CRM, PLACED, before, ids, replayed
+from tests.functional.replaying.replays import AT, AZURE, CRM, PLACED, before, ids, replayed
 
 QUEUE = {
     "endpointType": "StorageQueue",

@@ -4,8 +4,7 @@ import pytest
 
 from pushgrid.testing.deployment import Pushgrid
 from pushgrid.testing.topic import Subscriber
-from tests.commands import Run, runner
-from tests.functional.testing.replaying import AT, PLACED
+from tests.functional.replaying.replays import AT, PLACED
 
 
 @pytest.fixture
@@ -18,12 +17,3 @@ def crm(pushgrid: Pushgrid) -> Subscriber:
     orders.publish({**PLACED, "id": "e-3"})
     pushgrid.advance(hours=1)
     return subscriber
-
-
-@pytest.fixture
-def run(
-    pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Run:
-    """Run the command on the deployment, as an operator does who has its key."""
-    monkeypatch.setattr("cli.replays._POLL", 0.01)
-    return runner(monkeypatch, capsys, pushgrid.url, pushgrid.admin_key)

@@ -14,7 +14,7 @@ from shared.events.notices import WrittenBlob, blob_event
 from shared.events.topic import DEPLOYMENT
 from tests.builders import a_topic
 from tests.commands import Run
-from tests.functional.testing.replaying import lose_an_event, replayed
+from tests.functional.replaying.replays import lose_an_event, replayed
 
 URL = "https://ops.example/"
 TOPIC = f"system-{ACCOUNT}"

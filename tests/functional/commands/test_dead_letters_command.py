@@ -12,7 +12,7 @@ from pushgrid.testing.deployment import Pushgrid
 from pushgrid.testing.topic import Subscriber
 from shared.deadletter.blob_summary import BlobSummary
 from tests.commands import Printed, Run
-from tests.functional.testing.replaying import PLACED, lose_an_event
+from tests.functional.replaying.replays import PLACED, lose_an_event
 
 Command = Callable[..., Printed]
 
