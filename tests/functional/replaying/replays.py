@@ -17,10 +17,6 @@ AZURE = DeadLetterDestination(container="azure", account="testing")
 CRM = {"topic": "orders", "subscription": "crm"}
 
 
-class Killed(BaseException):
-    """The process ends."""
-
-
 def lose_an_event(pushgrid: Pushgrid, *later: int) -> Subscriber:
     """Dead-letter an event of ``orders/crm``, which answers *later* from then on."""
     orders = pushgrid.topic("orders")

@@ -14,7 +14,8 @@ from shared.engine.ports import Queue, Table
 from shared.engine.replaying import jobs, step
 from shared.errors import Conflict
 from tests.functional.deployment import SECOND, Logged
-from tests.functional.replaying.replays import PLACED, Killed, before, ids, replayed
+from tests.functional.replaying.replays import PLACED, before, ids, replayed
+from tests.kills import Killed
 
 STATE, JOB = "state", "job"  # partitions of the table
 IsNow = Callable[[str, Any], bool]  # of a partition and a document

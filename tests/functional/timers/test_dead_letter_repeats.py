@@ -23,31 +23,18 @@ from tests.functional.timers.dead_letters import (
     run,
     subscribe,
 )
+from tests.kills import Killed, Killer
 
 
-class Killed(BaseException):
-    """The process ends."""
-
-
-def is_killed(app: Deployment, after: int) -> bool:
-    """Let a run be killed at a request to storage, *after* so many others; tell if it was."""
-    calls = itertools.count()
-    asked = {
+def is_killed(app: Deployment, at: int) -> bool:
+    """Let a run be killed at a request to storage, from 1 on; tell if it was."""
+    requests = {
         app.queues: ("replace", "delete", "receive", "put"),
         app.dead_letters: ("write", "find"),
         app.directory: ("of_topic", "topic"),
     }
     with pytest.MonkeyPatch.context() as patched:
-        for store, verbs in asked.items():
-            for verb in verbs:
-                act = getattr(store, verb)
-
-                def counted(*args: Any, act: Any = act, **named: Any) -> Any:
-                    if next(calls) == after:
-                        raise Killed
-                    return act(*args, **named)
-
-                patched.setattr(store, verb, counted)
+        Killer(patched, requests, {at})
         try:
             run(app)
         except Killed:
@@ -73,11 +60,11 @@ def test_a_run_that_is_killed_anywhere_loses_repeats_and_hides_nothing(
     A kill between its deletes repeated each record not yet deleted, 41 of 207.
     """
     monkeypatch.setattr(record, "MAX_BLOB_RECORDS", most)
-    for after in itertools.count():
+    for at in itertools.count(1):
         app = Deployment()
         subscribe(app)
         app.put(Queue.DEADLETTERS, *messages)
-        is_over = not is_killed(app, after)
+        is_over = not is_killed(app, at)
 
         app.clock.advance(later)
         app.put(Queue.DEADLETTERS, dead(7, note=LONG))  # which came meanwhile
@@ -88,7 +75,7 @@ def test_a_run_that_is_killed_anywhere_loses_repeats_and_hides_nothing(
         assert set(app.all_stored()) == {Queue.DELIVERIES}
         if is_over:
             break
-    assert after >= 10
+    assert at > 10
 
 
 def test_what_another_run_has_received_meanwhile_is_left_to_it(
