@@ -159,7 +159,7 @@ def _summarize(
     words += [f"{failed} refused"] if failed else []
     _print(f"{'Dry run: ' if dry_run else ''}{', '.join(words)}.")
     if dry_run and (unchecked := sum(not each.is_checked for each in changes)):
-        _print(f"{unchecked} not checked: what they stand in does not exist yet.", "yellow")
+        _print(f"{unchecked} not checked: their parents do not exist yet.", "yellow")
 
 
 def _document(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -241,10 +242,12 @@ def entra_token() -> str:
     from azure.core.exceptions import ClientAuthenticationError
     from azure.identity import DefaultAzureCredential
 
+    logging.getLogger("azure.identity").setLevel(logging.CRITICAL)  # It tells each login it tried.
     try:
         return DefaultAzureCredential().get_token("https://management.azure.com/.default").token
     except ClientAuthenticationError as error:
-        raise CommandFailed(f"Entra ID gave no token: {error.message}") from error
+        fix = "sign in with 'az login', or leave out --entra and give the admin key"
+        raise CommandFailed(f"Entra ID gave no token: {fix}") from error
 
 
 def _why(url: str, error: requests.ConnectionError) -> str:

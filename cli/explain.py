@@ -187,7 +187,7 @@ def _read_matches(
     wanted = [each for each in found if subscription in {None, each["subscription"]}]
     if subscription and not wanted:
         names = ", ".join(each["subscription"] for each in found) or "none"
-        raise CommandFailed(f"{topic} has no event subscription '{subscription}', but {names}")
+        raise CommandFailed(f"{topic} has no event subscription '{subscription}'; it has {names}")
     return wanted
 
 

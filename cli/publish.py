@@ -215,7 +215,7 @@ def _lines(name: str, text: str) -> list[Any]:
         try:
             events.append(json.loads(line))
         except ValueError as error:
-            raise CommandFailed(f"{name}, line {number}: no JSON: {error}") from None
+            raise CommandFailed(f"{name}, line {number}: not JSON: {error}") from None
     return events
 
 

@@ -58,7 +58,7 @@ def _faults(place: Place, error: ValidationError) -> Iterator[tuple[Place, str]]
         known = list(schema["properties"])
         for name in found:
             if name not in known:
-                near = _nearest(name, known)
+                near = " or ".join(get_close_matches(name, known, 2, cutoff=0.7))
                 suggestion = f"; did you mean {near}?" if near else ""
                 yield place.below(name), f"there is no such member{suggestion}"
     elif error.validator == "required":

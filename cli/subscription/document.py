@@ -144,7 +144,7 @@ def _destination(options: SubscriptionOptions) -> dict[str, Any] | None:
     if queue and _limits(options):
         raise ValueError("--max-requests, --max-rate: a storage queue needs no limit")
     if webhook and queue:
-        raise ValueError("--queue: events go into a queue or to a webhook, with its options")
+        raise ValueError("give --queue, or --endpoint with its options, but not both")
     if queue:
         return {"endpointType": "StorageQueue", "properties": queue}
     return {"endpointType": "WebHook", "properties": webhook} if webhook else None

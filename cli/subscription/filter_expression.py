@@ -73,7 +73,8 @@ def parse_filter_expression(text: str) -> dict[str, Any]:
     try:
         return {"key": found["key"]} | _operand(operator, value)
     except ValueError as error:
-        raise ValueError(f"'{text}': {error}") from None
+        hint = "; each condition needs a --filter of its own" if " and " in value.lower() else ""
+        raise ValueError(f"'{text}': {error}{hint}") from None
 
 
 def _operand(operator: str, value: str) -> dict[str, Any]:

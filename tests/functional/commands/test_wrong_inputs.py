@@ -89,7 +89,7 @@ subscription update crm -t orders --max-rate 0|2|'0' must be a whole number betw
 NEW --max-rate 20/m|2|between 1 and 100000 requests a second: write 20/s
 subscription update crm -t orders --max-requests 5/s|2|'5/s' must be a whole number
 subscription update crm -t orders --max-requests 100001|2|'100001' must be a whole number
-NEW --queue q-in|2|--queue: events go into a queue or to a webhook, with its options
+NEW --queue q-in|2|give --queue, or --endpoint with its options, but not both
 subscription update inbox -t orders --batch 10|2|is a StorageQueue, which takes no such option
 subscription update crm -t orders --queue-time-to-live 1h|2|is a WebHook, which takes no such opt
 NEW --filter ''|2|--filter: an empty value removes; 'update' takes it

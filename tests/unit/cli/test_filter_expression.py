@@ -83,7 +83,7 @@ def test_every_operator_of_event_grid_can_be_written() -> None:
         ("data.color in ()", "the list is empty"),
         ("data.total = 1e999", "'1e999' is too large a number"),
         ("data.color = 'dark red'", """write "'dark red'" if the text is meant"""),
-        ("data.color = red and data.total > 1", 'write "red and data.total > 1" if'),
+        ("data.total > 1 and data.color = red", "each condition needs a --filter of its own"),
         ("data.color contains red or subject ends with x", "if the text is meant"),
         ("data.color = null", 'write "null" if the text is meant'),
         ("data.paid in (true, false)", 'write "true" if the text is meant'),

@@ -87,7 +87,7 @@ def test_a_line_ends_only_where_json_lines_do(
         (b"", [], "there are no events in it"),
         (b"[]", [], "there are no events in it"),
         (b"[1]", [], "objects are wanted"),
-        (b'{"type": "a"}\n{"type"', [], "line 2: no JSON"),
+        (b'{"type": "a"}\n{"type"', [], "line 2: not JSON"),
         (b'[{"type": "a"}, {"type": "\\ud800"}]', [], "event 2: half of a surrogate pair"),
         (b'{"type": "a"}', ["--type", "b"], "are not for a FILE"),
         (b'{"type": "a"}', ["--id", ""], "are not for a FILE"),
