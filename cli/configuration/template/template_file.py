@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from operator import gt, lt
 from typing import Any, NamedTuple
 
 from cli.configuration.resources import (
@@ -35,6 +36,7 @@ _SOURCES = (["microsoft.storage", "storageaccounts"], ["pushgrid", "deployments"
 _MODULE = "microsoft.resources/deployments"
 _MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
 _EXTENSION = "eventsubscriptions"
+_BOUNDS = {"minLength": lt, "minValue": lt, "maxLength": gt, "maxValue": gt}  # of a parameter
 
 
 def is_template(value: Any) -> bool:
@@ -104,6 +106,11 @@ def _typed(
     allowed = definition.get("allowedValues")
     if allowed and value not in allowed:
         raise TemplateFault(place.fault(f"the value is none of: {json.dumps(allowed)}"))
+    size = len(value) if isinstance(value, str | list) else value
+    for bound, is_beyond in _BOUNDS.items():
+        limit = definition.get(bound)
+        if isinstance(limit, int) and isinstance(size, int) and is_beyond(size, limit):
+            raise TemplateFault(place.fault(f"{bound} is {limit}"))
     return value
 
 

@@ -131,6 +131,7 @@ class Deliver:
             if fault := message.faults.get(part.key.folded):
                 _log_fault(part, fault)
                 if len(parts) == 1 or not await self._store_apart(part):
+                    message.abandon()
                     raise fault
 
     def _new_message(self, places: Places) -> InFlightMessage:

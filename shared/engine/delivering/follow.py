@@ -162,6 +162,11 @@ class Follow:
                 seconds=round((self.clock.now() - of_part.began_at).total_seconds(), 3),
             )
 
+    def comes_again(self, part: JudgedPart | None = None) -> None:
+        """Note that one part comes again, or the whole message."""
+        again = {each.key for each in self._parts if part is None or each is part}
+        self.stored.coming_again |= again
+
     async def answered_late(
         self, part: JudgedPart, batch: PushBatch, outcome: DeliveryOutcome
     ) -> None:

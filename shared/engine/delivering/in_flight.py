@@ -85,6 +85,7 @@ class InFlightMessage:
 
     def abandon(self, part: JudgedPart | None = None) -> None:
         """Push nothing more of it, or of one part: it comes again."""
+        self.follow.comes_again(part)
         for each in list(self.parts):
             if part is None or each.judged is part:
                 each.abandon()

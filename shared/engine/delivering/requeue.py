@@ -188,6 +188,8 @@ class Stored:
     requeue: Requeue
     # Held while messages are stored or taken back.
     changes: asyncio.Lock = field(default_factory=asyncio.Lock)
+    # Their parts come again, whatever is taken back.
+    coming_again: set[SubscriptionKey] = field(default_factory=set)
     _delivered: set[_Key] = field(default_factory=set)
     _dropped: set[_Key] = field(default_factory=set)
     _messages: list[Queued] = field(default_factory=list)
@@ -219,7 +221,7 @@ class Stored:
         async with self.changes:
             self._delivered |= keys
             taken = [await self._shrink(place, keys) for place in range(len(self._messages))]
-            return all(taken) and keys.isdisjoint(self._dropped)
+            return all(taken) and keys.isdisjoint(self._dropped) and key not in self.coming_again
 
     async def _shrink(self, place: int, keys: set[_Key]) -> bool:
         """Remove deliveries from one message; tell whether it has none of them now."""

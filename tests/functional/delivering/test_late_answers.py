@@ -12,6 +12,7 @@ from pushgrid.testing.memory import START, answered
 from pushgrid.testing.memory.pushing import Sent
 from shared.delivery.policy import EndState
 from shared.engine.ports import Queue, Receipt
+from shared.errors import StorageUnavailable
 from shared.http import Exchange
 from shared.metrics import Metric
 from shared.subscriptions.subscription import Batching
@@ -219,6 +220,20 @@ def test_a_success_while_its_retry_is_being_stored_takes_it_back(
     time_out(app)
 
     assert app.all_stored() == {}
+
+
+def test_nothing_is_cancelled_of_a_message_that_comes_again(
+    app: Deployment, logged: Logged
+) -> None:
+    """Its retry could not be stored, so the event is pushed again: that success is counted."""
+    app.queues.fail_next("put", 10_000)
+    with pytest.raises(StorageUnavailable):
+        time_out(app)
+
+    answer_late(app)
+
+    assert [line["cancelled"] for line in logged("delivery.answered_late")] == [False]
+    assert app.metrics.of(Metric.DELIVERY_SUCCESS) == {}
 
 
 def test_storage_that_loses_an_answer_costs_a_duplicate_at_most(app: Deployment) -> None:

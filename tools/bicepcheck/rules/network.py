@@ -24,9 +24,8 @@ def check(deployment: EvaluatedFolder, _app: App) -> Iterator[Problem]:
 def _services(endpoint: Deployed) -> list[Any]:
     """Return the services that a private endpoint leads to."""
     connections = endpoint.items("properties", "privateLinkServiceConnections")
-    return [
-        group for one in connections for group in one.get("properties", {}).get("groupIds") or []
-    ]
+    groups = [one.get("properties", {}).get("groupIds") for one in connections]
+    return [group for many in groups if isinstance(many, list) for group in many]
 
 
 def _private_account(account: Deployed, deployment: EvaluatedFolder) -> Iterator[Problem]:

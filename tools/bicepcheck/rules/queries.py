@@ -46,6 +46,11 @@ def check(deployment: EvaluatedFolder, app: App) -> Iterator[Problem]:
                 yield one.problem("query", f"{shown(one.name)}: {message}", line=line)
     for one in deployment.of(azure.METRIC_ALERT):
         yield from _schedule(one, _METRIC_WINDOWS, _METRIC_FREQUENCIES)
+    for one in deployment.of(azure.LOG_ALERT, azure.METRIC_ALERT):
+        if not one.at("properties", "actions"):
+            yield one.problem("alert", f"{one.symbol} notifies nobody; set actions")
+        if one.at("properties", "enabled") is False:
+            yield one.problem("alert", f"{one.symbol} is off; enable it", "properties", "enabled")
 
 
 def _minutes(text: Any) -> int | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tools.bicepcheck.evaluation.evaluated_folder import EvaluatedFolder
-from tools.bicepcheck.evaluation.values import Computed, Deployed, Ref, leaves
+from tools.bicepcheck.evaluation.values import Computed, Deployed, Input, Ref, leaves
 from tools.bicepcheck.problems import Problem
 from tools.bicepcheck.reading import nodes as s
 from tools.bicepcheck.reading.folder import Folder
@@ -96,8 +96,14 @@ def _scope(one: Deployed, role: str) -> Iterator[Problem]:
 
 def _principal(one: Deployed, holder: Any) -> Iterator[Problem]:
     path = ("properties", "principalId")
-    if isinstance(holder, Ref) and holder.path != path:
-        yield one.problem("role", f"principalId must be a principalId, not {holder}", *path)
+    if isinstance(holder, Ref):
+        if holder.path != path:
+            yield one.problem("role", f"principalId must be a principalId, not {holder}", *path)
+        if one.at("properties", "principalType") != "ServicePrincipal":
+            message = "the principalType of an identity must be ServicePrincipal"
+            yield one.problem("role", message, *path)
+    elif not isinstance(holder, Input):
+        yield one.problem("role", f"principalId must be an identity's, not {holder!r}", *path)
 
 
 def _name(one: Deployed) -> Iterator[Problem]:

@@ -441,10 +441,10 @@ def test_faults_of_several_resources_are_told_together(tmp_path: Path) -> None:
 
 def test_parameters_are_read_as_their_type_says(tmp_path: Path) -> None:
     known = {
-        "text": {"type": "secureString"},
+        "text": {"type": "secureString", "minLength": 1},
         "number": {"type": "int", "allowedValues": [1, 2]},
         "yes": {"type": "bool"},
-        "list": {"type": "array"},
+        "list": {"type": "array", "maxLength": 2},
         "nothing": {"type": "string", "nullable": True},
     }
     text = valued([f"[parameters('{name}')]" for name in known], parameters=known)
@@ -457,6 +457,8 @@ def test_parameters_are_read_as_their_type_says(tmp_path: Path) -> None:
         ({"number": "x"}, "'x' is no int"),
         ({"other": "x"}, "no parameter 'other'"),
         ({"number": "3"}, r"parameters.number: the value is none of: \[1, 2\]"),
+        ({"text": ""}, "parameters.text: minLength is 1"),
+        ({"list": "[1, 2, 3]"}, "parameters.list: maxLength is 2"),
     ):
         with pytest.raises(CommandFailed, match=words):
             read(tmp_path, text, wrong)
