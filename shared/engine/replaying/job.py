@@ -25,6 +25,7 @@ from shared.subscriptions.subscription import DeadLetterDestination, Subscriptio
 MAX_FAULTS = 50  # that a job names
 MAX_PUT_ONCE = 1000  # events that a job remembers: the latest, of up to 200 subscriptions
 _TIMES = ("started_at", "updated_at", "ended_at", "away_since")
+_STORED_AS = {"step": "number", "latest_batch": "batches"}  # members that rows name otherwise
 
 
 class JobState(StrEnum):
@@ -124,7 +125,7 @@ class ReplayJob:
     """
     A request to send dead letters again, and how far it is.
 
-    Its row has these names: who changes one changes the stored form.
+    Its row has these names, but for `_STORED_AS`: who changes one changes the stored form.
     """
 
     id: str
@@ -195,13 +196,17 @@ class ReplayJob:
 
 
 def to_document(job: ReplayJob) -> dict[str, Any]:
+    """Return the members of a job's row; an earlier version reads it unless it has `put_once`."""
     batch, selection = job.under_way, job.selection
-    return asdict(job) | {
+    members = {_STORED_AS.get(name, name): value for name, value in asdict(job).items()}
+    if not job.put_once:
+        del members["put_once"]
+    return members | {
         "sources": [list(each) for each in job.sources],
         "faults": [list(each) for each in job.faults],
         "position": list(job.position),
         "to": job.to and list(job.to),
-        "under_way": batch and [batch.path, spans_of(batch.records)],
+        "under_way": batch and [job.latest_batch, batch.path, spans_of(batch.records)],
         "selection": {
             **asdict(selection),
             "since": optional_timestamp(selection.since),
@@ -219,7 +224,8 @@ def to_job(document: Mapping[str, Any]) -> ReplayJob:
         ValueError, TypeError, LookupError: the row is damaged.
     """
     batch, to, selection = document["under_way"], document["to"], document["selection"]
-    members = dict(document) | {
+    named = {stored: name for name, stored in _STORED_AS.items()}
+    members = {named.get(stored, stored): value for stored, value in document.items()} | {
         "state": JobState(document["state"]),
         "sources": tuple(ReplaySource(*each) for each in document["sources"]),
         "faults": tuple(ReplayFault(*each) for each in document["faults"]),
@@ -227,7 +233,7 @@ def to_job(document: Mapping[str, Any]) -> ReplayJob:
         "progress": Progress(**document["progress"]),
         "to": SubscriptionKey(*to) if to else None,
         "under_way": _batch(*batch) if batch else None,
-        "put_once": tuple(document["put_once"]),
+        "put_once": tuple(document.get("put_once", ())),
         "selection": Selection(
             **{
                 **selection,
@@ -273,7 +279,7 @@ def shown(job: ReplayJob, failed_again: int | None = None) -> dict[str, Any]:
     }
 
 
-def _batch(path: str, spans: list[int]) -> BatchUnderWay:
+def _batch(_: int, path: str, spans: list[int]) -> BatchUnderWay:
     return BatchUnderWay(path, tuple(positions_of(spans, MAX_RECORDS)))
 
 

@@ -146,11 +146,17 @@ class ReplayJobs:
         return self.rows.put(Table.REPLAYS, _JOBS, job.id, to_document(job), etag)
 
     def _check_running(self, name: str) -> Resource | None:
-        """Return the row that names the current job; raise Conflict if that is another's."""
+        """
+        Return the row that names the current job; raise Conflict if that is another's and runs.
+
+        One that can't be read makes no steps, and does not keep others from starting.
+        """
         row = self.rows.get(Table.REPLAYS, _STATE, _CURRENT)
         current = str(row.document.get("job", "")) if row else ""
         if current and current != name:
-            stored = self.find(current)
+            stored = None
+            with suppress(UnreadableDocument):
+                stored = self.find(current)
             if stored and stored.job.state is JobState.RUNNING:
                 raise Conflict(
                     f"The replay '{current}' is running; wait for it to finish, or cancel it."

@@ -93,10 +93,22 @@ def test_damaged_rows_are_not_taken_for_missing(pushgrid: Pushgrid):
 
     assert (waiting["state"], waiting["replayed"], job["state"]) == ("Running", 0, "Done")
     assert job["replayed"] + job["skipped"]["ReplayedBefore"] == first["replayed"]
-    pushgrid._app.resources.damage(Table.REPLAYS, "job", job["id"])
-    with pytest.raises(Refused, match="can't be read"):
-        pushgrid.arm("POST", "replays", {})
-    assert [each["id"] for each in pushgrid.arm("GET", "replays")["value"]] == [first["id"]]
+
+
+@pytest.mark.usefixtures("crm")
+def test_a_damaged_job_is_refused_and_does_not_block_the_next(pushgrid: Pushgrid):
+    pushgrid._app.dead_letters.fail_next("list")  # so that it waits a minute
+    damaged = pushgrid.arm("POST", "replays", {})
+    pushgrid._app.resources.damage(Table.REPLAYS, "job", damaged["id"])
+
+    job = replayed(pushgrid)
+
+    assert (job["state"], job["replayed"]) == ("Done", 3)
+    for method, path in [("GET", damaged["id"]), ("POST", f"{damaged['id']}/cancel")]:
+        with pytest.raises(Refused, match="can't be read") as refused:
+            pushgrid.arm(method, f"replays/{path}")
+        assert refused.value.status == 503
+    assert [each["id"] for each in pushgrid.arm("GET", "replays")["value"]] == [job["id"]]
 
 
 def test_countless_folders_without_dead_letters_fail_their_source_and_no_other(

@@ -39,7 +39,7 @@ def on_put(pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch) -> OnPut:
 
 
 def ends_a_batch(partition: str, document: Any) -> bool:
-    return partition == JOB and document.get("latest_batch", 0) > 0
+    return partition == JOB and document.get("batches", 0) > 0
 
 
 def conflict() -> None:
