@@ -30,3 +30,8 @@ def blob_path(folder: str, written_at: datetime, blob_id: str) -> str:
     """Return a blob's path by the hour in which it is written: UTC, not zero-padded."""
     at = written_at.astimezone(UTC)
     return f"{folder}/{at.year}/{at.month}/{at.day}/{at.hour}/{blob_id}.json"
+
+
+def numbered_path(path: str, number: int) -> str:
+    """Return the path of another blob, the *number*-th of those whose last one is *path*."""
+    return f"{path.removesuffix('.json')}-{number}.json"

@@ -16,9 +16,9 @@ from shared.events import strict_json
 from shared.events.schema_rules import MAX_EVENT_SIZE
 from shared.events.topic import InputSchema, SourceTopic, Topic, TopicName
 
-MAX_BLOB = 16 * 1024 * 1024  # bytes that are read; the app writes 8 MiB, or one message
+MAX_BLOB = 16 * 1024 * 1024  # bytes that are read; twice what the app writes
 TOO_LARGE = f"It has more than {MAX_BLOB // 1024 // 1024} MiB: read it with a storage client."
-MAX_RECORDS = 100_000  # that are read; the app writes at most 5,000
+MAX_RECORDS = 100_000  # that are read; the app writes at most 1,000
 MAX_RECORD = MAX_EVENT_SIZE + 64 * 1024  # bytes with each escape as one: an event, and its delivery
 _ESCAPE = 6  # characters of an escape
 _LONGEST_RECORD = _ESCAPE * MAX_RECORD

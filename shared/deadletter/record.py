@@ -18,8 +18,7 @@ from shared.events.literals import dumps, loads
 from shared.subscriptions.subscription import DeliverySchema
 
 MAX_BLOB_RECORDS = 1000
-MAX_BLOB_BYTES = 8 * 1024 * 1024
-# A message that exceeds one of these gets a blob of its own.
+MAX_BLOB_BYTES = 8 * 1024 * 1024  # a single larger record still gets a blob of its own
 
 T = TypeVar("T")
 

@@ -1,14 +1,17 @@
-"""Defines what a blob of dead letters is made of."""
+"""Divides the dead letters of one subscription into blobs."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from shared.deadletter.blob_summary import BlobSummary
-from shared.deadletter.record import namespace_reason
+from shared.deadletter.record import batches, namespace_reason
+from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import DeadLetterNote, MessagePart
+from shared.delivery.policy import EndReason
+from shared.engine.timers.receiving import ReadMessage
 from shared.events.topic import TopicName
 from shared.subscriptions.subscription import DeadLetterDestination, SubscriptionKey
 
@@ -51,27 +54,47 @@ class LetterText(NamedTuple):
     """A dead letter; its event's type and subject, and trace; its last attempt's cause."""
 
     text: str
-    note: DeadLetterNote
     about: str
     trace_id: str | None
     cause: str | None
 
 
 class ReadyMessage(NamedTuple):
-    """A message with its dead letters, and how many of its events have lost their payload."""
+    """A message with its events' records, and the deliveries whose payload is missing."""
 
     number: int
-    letters: list[LetterText]
-    missing: int
+    source: ReadMessage
+    records: list[LetterText]
+    missing: list[Delivery]
 
 
-def summary_of(target: BlobTarget, letters: Sequence[LetterText]) -> BlobSummary:
+def summary_of(
+    target: BlobTarget, batch: list[ReadyMessage], reasons: Mapping[EndReason, int]
+) -> BlobSummary:
     """Summarize a blob; it names no topic if the topic was recreated elsewhere meanwhile."""
-    topic_ids = {each.note.topic_id for each in letters}
+    topic_ids = {note_of(ready.source.message).topic_id for ready in batch}
     is_of_namespace = TopicName.parse(target.subscription.topic)
-    reasons = Counter(
-        namespace_reason(each.note.reason) if is_of_namespace else str(each.note.reason)
-        for each in letters
+    named: Counter[str] = Counter()
+    for reason, times in reasons.items():
+        named[namespace_reason(reason) if is_of_namespace else reason] += times
+    return BlobSummary(topic_ids.pop() if len(topic_ids) == 1 else "", named)
+
+
+def parts_of(batch: list[ReadyMessage]) -> list[list[tuple[LetterText, EndReason]]]:
+    """Divide the records of a batch, each with its reason, into blobs."""
+    records = (
+        ((each, note_of(ready.source.message).reason), 1, len(each.text))
+        for ready in batch
+        for each in ready.records
     )
-    topic_id = topic_ids.pop() if len(topic_ids) == 1 else ""
-    return BlobSummary(topic_id, reasons, letters[0].about)
+    return [*batches(records)]
+
+
+def path_of_several(batch: list[ReadyMessage]) -> str:
+    """
+    Return the path that an earlier run stored with a message which fills several blobs.
+
+    Such a message is a batch of its own, so no other has that path, and its blobs are written
+    again under the same names.
+    """
+    return batch[0].source.message.blob if len(parts_of(batch)) > 1 else ""

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache, partial
+from itertools import count
 from typing import Any
 
 from shared import telemetry
 from shared.clock import Clock
-from shared.deadletter.paths import dead_letter_path
+from shared.deadletter.paths import dead_letter_path, numbered_path
 from shared.deadletter.record import batches, blob_body, namespace_record, record
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message_writer import with_blob
@@ -34,6 +35,8 @@ from shared.engine.timers.blob_contents import (
     LetterText,
     ReadyMessage,
     note_of,
+    parts_of,
+    path_of_several,
     summary_of,
 )
 from shared.engine.timers.receiving import HIDDEN_FOR, Intake, ReadMessage
@@ -147,9 +150,18 @@ class WriteDeadLetters:
             texts = (text for _, text in texts_of(deliveries, self.payloads))
             topic = topic_of(target.destination.account)
             if topic and is_news(target.subscription.topic, texts):
-                self.notices.publish(topic, blob)
+                self.notices.publish(topic, [*self._before(target, path), blob])
             for number in its:
                 self._delete(number, left)
+
+    def _before(self, target: BlobTarget, last_path: str) -> Iterator[WrittenBlob]:
+        """Yield the other blobs of a message that fills several."""
+        with _destination():
+            for number in count(1):
+                blob = self.store.find(target.destination, numbered_path(last_path, number))
+                if blob is None:
+                    return
+                yield blob
 
     def _delete(self, number: int, left: _Left) -> None:
         self.receiver.delete(Queue.DEADLETTERS, left[number].received)
@@ -158,8 +170,7 @@ class WriteDeadLetters:
     def _sized(self, left: _Left) -> Iterable[tuple[ReadyMessage, int, int]]:
         """Yield each message with its records, their number and their size in characters."""
         for number, each in [*left.items()]:
-            letters: list[LetterText] = []
-            missing = 0
+            ready = ReadyMessage(number, each, [], [])
             try:
                 texts = texts_of(each.message.deliveries, self.payloads)
             except StorageUnavailable as error:
@@ -170,20 +181,19 @@ class WriteDeadLetters:
                 continue
             for delivery, text in texts:
                 if text is None:
-                    missing += 1
+                    ready.missing.append(delivery)
                 else:
-                    letters.extend(self._record(each, delivery, text))
-            size = sum(len(each.text) for each in letters)
-            yield ReadyMessage(number, letters, missing), len(letters), size
+                    ready.records.extend(self._record(each, delivery, text))
+            yield ready, len(ready.records), sum(len(each.text) for each in ready.records)
 
     def _record(self, each: ReadMessage, delivery: Delivery, text: str) -> Iterator[LetterText]:
         """Yield the event's record; if none can be made, write the event to ``poison``."""
         try:
             form = namespace_record if TopicName.parse(each.message.topic) else record
-            note, cause = note_of(each.message), delivery.last and delivery.last.cause
+            cause = delivery.last and delivery.last.cause
+            dead = form(delivery, text, note_of(each.message))
             about = event_names(text).about
-            dead = form(delivery, text, note)
-            yield LetterText(dead, note, about, trace_id(delivery, text), cause)
+            yield LetterText(dead, about, trace_id(delivery, text), cause)
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             reason = f"the dead letter can't be built: {error!r}"
             self.intake.records.write(Queue.DEADLETTERS, each.received.text, reason, [text])
@@ -202,9 +212,9 @@ class WriteDeadLetters:
             batch = reserved
             path, reserved = self._reserve_path(target, batch, left)
         with _destination():
-            blob = self._store(target, reserved, path)
-        if blob and (topic := topic_of(target.destination.account)):
-            self.notices.publish(topic, blob)
+            blobs = self._store(target, reserved, path)
+        if blobs and (topic := topic_of(target.destination.account)):
+            self.notices.publish(topic, blobs)
         for ready in reserved:
             self._delete(ready.number, left)
 
@@ -212,7 +222,8 @@ class WriteDeadLetters:
         self, target: BlobTarget, batch: list[ReadyMessage], left: _Left
     ) -> tuple[str, list[ReadyMessage]]:
         """Return the path of a new blob, and which messages of the batch store it."""
-        path = dead_letter_path(*target.subscription, self.clock.now(), self.new_id())
+        named = target.subscription
+        path = path_of_several(batch) or dead_letter_path(*named, self.clock.now(), self.new_id())
         return path, [ready for ready in batch if self._reserve_message(ready.number, path, left)]
 
     def _reserve_message(self, number: int, path: str, left: _Left) -> bool:
@@ -232,42 +243,54 @@ class WriteDeadLetters:
         return True
 
     def _store(
-        self, target: BlobTarget, batch: list[ReadyMessage], path: str
-    ) -> WrittenBlob | None:
-        """Write the records of a batch; return the blob if subscribers are notified of it."""
-        letters = [each for ready in batch for each in ready.letters]
-        blob = self._store_letters(target, letters, path) if letters else None
-        if missing := sum(ready.missing for ready in batch):
-            gone = [None] * missing
-            log_dropped(self.metrics, target.subscription, EndReason.PAYLOAD_MISSING, gone)
-        return blob
+        self, target: BlobTarget, batch: list[ReadyMessage], last_path: str
+    ) -> list[WrittenBlob]:
+        """
+        Write the records of a batch; that of *last_path* is the last blob.
 
-    def _store_letters(
-        self, target: BlobTarget, letters: list[LetterText], path: str
-    ) -> WrittenBlob | None:
-        named, texts = target.subscription, [each.text for each in letters]
-        traces: dict[str, Any] = {"trace_ids": distinct(each.trace_id for each in letters)}
-        summary = summary_of(target, letters)
-        blob = self.store.write(target.destination, path, blob_body(texts), summary)
-        if blob is None:
-            reason = EndReason.CONTAINER_NOT_FOUND
-            fields = target.destination_fields | traces
-            log_dropped(self.metrics, named, reason, texts, **fields)
-            return None
-        causes = Counter(each.cause for each in letters if each.cause)
-        telemetry.warning(
-            "deadletter_batch",
-            topic=named.topic,
-            subscription=named.subscription,
-            **target.destination_fields,
-            path=path,
-            count=len(texts),
-            cause=causes.most_common(1)[0][0] if causes else None,
-            **traces,
-        )
-        for reason, times in Counter(each.note.reason for each in letters).items():
-            self.metrics.count(Metric.DEAD_LETTERED, *named, by=times, DeadLetterReason=reason)
-        return blob if is_news(named.topic, texts) else None
+        Return the blobs that subscribers are notified of.
+        """
+        named, blobs = target.subscription, []
+        parts = parts_of(batch)
+        for number, part in enumerate(parts, 1):
+            texts = [each.text for each, _ in part]
+            traces: dict[str, Any] = {"trace_ids": distinct(each.trace_id for each, _ in part)}
+            path = last_path if number == len(parts) else numbered_path(last_path, number)
+            reasons = Counter(reason for _, reason in part)
+            summary = summary_of(target, batch, reasons)._replace(first=part[0][0].about)
+            stored = self.store.write(target.destination, path, blob_body(texts), summary)
+            if stored:
+                if is_news(named.topic, texts):
+                    blobs.append(stored)
+                causes = Counter(each.cause for each, _ in part if each.cause)
+                telemetry.warning(
+                    "deadletter_batch",
+                    topic=named.topic,
+                    subscription=named.subscription,
+                    **target.destination_fields,
+                    path=path,
+                    count=len(texts),
+                    cause=causes.most_common(1)[0][0] if causes else None,
+                    **traces,
+                )
+                for reason, times in reasons.items():
+                    self.metrics.count(
+                        Metric.DEAD_LETTERED, *named, by=times, DeadLetterReason=reason
+                    )
+            else:
+                log_dropped(
+                    self.metrics,
+                    named,
+                    EndReason.CONTAINER_NOT_FOUND,
+                    texts,
+                    **target.destination_fields,
+                    **traces,
+                )
+        for ready in batch:
+            if ready.missing:
+                gone = [None] * len(ready.missing)
+                log_dropped(self.metrics, named, EndReason.PAYLOAD_MISSING, gone)
+        return blobs
 
     def _keep_or_drop(self, each: ReadMessage) -> None:
         message = each.message

@@ -55,9 +55,10 @@ class BlobNotices:
         """Return the topic of an account (empty: the app's own), if there are subscribers."""
         return self.source_events.topic(SourceTopic(account or self.account))
 
-    def publish(self, topic: Topic, blob: WrittenBlob) -> None:
-        """Store the event about *blob*."""
-        self.source_events.publish(topic, [blob_created(topic, blob, self.new_id)])
+    def publish(self, topic: Topic, blobs: Sequence[WrittenBlob]) -> None:
+        """Store the events about *blobs*."""
+        events = [blob_created(topic, each, self.new_id) for each in blobs]
+        self.source_events.publish(topic, events)
 
     def changed(self, blob: WrittenBlob) -> None:
         """

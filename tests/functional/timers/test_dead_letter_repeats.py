@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from pushgrid.testing.memory import START
 from shared.deadletter import record
+from shared.deadletter.reader import MAX_BLOB
 from shared.delivery.messages.message import MessagePart
 from shared.engine.ports import Queue, Receipt
 from shared.errors import StorageUnavailable
+from tests.builders import ORIGIN, a_delivery, a_message, text
 from tests.functional.deployment import MINUTE, Deployment
 from tests.functional.timers.dead_letters import (
     HOUR,
@@ -22,6 +26,7 @@ from tests.functional.timers.dead_letters import (
     records,
     run,
     subscribe,
+    written,
 )
 from tests.kills import Killed, Killer
 
@@ -49,7 +54,7 @@ MANY = [dead(number, note=LONG) for number in range(7)]
 @pytest.mark.parametrize(
     ("messages", "most"),
     [(MANY, 1000), (MANY, 3), ([dead(*range(7), note=LONG)], 3)],
-    ids=["one blob", "several blobs", "a message that exceeds one"],
+    ids=["one blob", "several blobs", "a message of several blobs"],
 )
 def test_a_run_that_is_killed_anywhere_loses_repeats_and_hides_nothing(
     monkeypatch: pytest.MonkeyPatch, messages: list[MessagePart], most: int, later: timedelta
@@ -76,6 +81,32 @@ def test_a_run_that_is_killed_anywhere_loses_repeats_and_hides_nothing(
         if is_over:
             break
     assert at > 10
+
+
+@pytest.mark.parametrize("killed_at", [0, 1, 2, 3])
+def test_a_message_of_large_events_fills_blobs_that_can_be_read(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch, killed_at: int
+) -> None:
+    """Cyrillic text is three times as long in a blob, which escapes it."""
+    subscribe(app)
+    large = [text(id=f"e-{number}", data="ж" * 500_000) for number in range(6)]
+    origin = ORIGIN._replace(payload=app.payloads.write("p", START + 24 * HOUR, large))
+    parked = [a_delivery(number, text=None, origin=origin) for number in range(6)]
+    app.put(Queue.DEADLETTERS, a_message(parked, dead_letter=LONG))
+    with monkeypatch.context() as patched:
+        Killer(patched, {app.dead_letters: ["write"]}, {killed_at})
+        with pytest.raises(Killed) if killed_at else nullcontext():
+            run(app)
+    before = blobs(app)
+    app.clock.advance(3 * HOUR)
+
+    run(app)
+
+    assert [len(events) for _, events in written(app)] == [2, 2, 2]
+    assert all(len(body) <= MAX_BLOB for body in app.dead_letters.blobs.values())
+    assert records(app) == [f"e-{number}" for number in range(6)]
+    assert before <= blobs(app) == notices(app)
+    assert set(app.all_stored()) == {Queue.DELIVERIES}
 
 
 def test_what_another_run_has_received_meanwhile_is_left_to_it(
