@@ -80,6 +80,7 @@ def test_some_are_chosen(command: Command, options: tuple[str, ...], folders: li
     assert [blob.partition("/")[0] for blob in blobs(command, *options)] == folders
 
 
+@pytest.mark.slow
 def test_more_than_a_page_is_read(pushgrid: Pushgrid, crm: Subscriber, command: Command):
     for _ in range(130):
         crm.topic.publish(PLACED)

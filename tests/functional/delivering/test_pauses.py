@@ -118,6 +118,7 @@ def test_a_pause_claims_no_probe(app: Deployment) -> None:
     assert row.document["hold"]["turn"] == 0
 
 
+@pytest.mark.slow
 def test_all_that_was_published_during_a_pause_is_delivered_paced_after_it(
     product: Product,
 ) -> None:

@@ -100,6 +100,7 @@ def publish(
     return [at for at, _ in taken]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "failure",
     [

@@ -83,6 +83,7 @@ def test_a_run_that_is_killed_anywhere_loses_repeats_and_hides_nothing(
     assert at > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("killed_at", [0, 1, 2, 3])
 def test_a_message_of_large_events_fills_blobs_that_can_be_read(
     app: Deployment, monkeypatch: pytest.MonkeyPatch, killed_at: int
