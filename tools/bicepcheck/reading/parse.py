@@ -42,7 +42,7 @@ class Unreadable(Exception):
         self.line, self.message = line, message
 
 
-@lru_cache(maxsize=100)  # a score reads the same few files again and again
+@lru_cache(maxsize=100)  # the corpus reads the same few files again and again
 def parse(text: str) -> tuple[s.Node, ...]:
     """
     Return the declarations of a file.

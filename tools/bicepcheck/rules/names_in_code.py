@@ -60,7 +60,7 @@ def _of_example() -> App:
     return App(**found)
 
 
-@lru_cache(maxsize=1000)  # a score reads the same files again and again
+@lru_cache(maxsize=1000)  # the corpus reads the same files again and again
 def _parsed(text: str) -> tuple[ast.Module, tuple[ast.Call, ...]]:
     tree = ast.parse(text)
     return tree, tuple(node for node in ast.walk(tree) if isinstance(node, ast.Call))
