@@ -21,6 +21,10 @@ class Selection:
     reason: str | None = None  # whatever its case
     event: str | None = None  # its id
 
+    def has_event(self, event_id: object) -> bool:
+        """Tell whether an event of that id is wanted; a damaged one has any JSON as its id."""
+        return self.event is None or self.event == event_id
+
     def has_reason(self, reason: str) -> bool:
         return self.reason is None or reason.casefold() == self.reason.casefold()
 

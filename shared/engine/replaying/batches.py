@@ -113,7 +113,7 @@ def left_out(
     topics: TopicReader, job: ReplayJob, source: ReplaySource, blob: StoredBlob, letter: DeadLetter
 ) -> Skipped | None:
     """Return why *job* leaves out a dead letter of *blob*; ``None`` if it is sent."""
-    if job.selection.event not in {None, letter.event.get("id")}:
+    if not job.selection.has_event(letter.event.get("id")):
         return Skipped.EVENT
     if not job.selection.has_reason(letter.reason):
         return Skipped.REASON

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from math import ceil
+from traceback import extract_tb
 from typing import NamedTuple
 
 from shared import telemetry
@@ -41,7 +42,7 @@ from shared.engine.replaying.job import FINISHED, JobState, Position, ReplayFaul
 from shared.engine.replaying.jobs import JobEnded, ReplayJobs, StoredJob, log_job
 from shared.engine.replaying.marks import Mark
 from shared.engine.replaying.walk import SourceEnded, Walk
-from shared.errors import Conflict, StorageUnavailable
+from shared.errors import Conflict, StorageUnavailable, is_shortage
 from shared.events.topic import Topic
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
@@ -77,7 +78,8 @@ class RunSteps:
         """
         Do a step of a job, and store the message of the next one.
 
-        A failure of storage delays the job.
+        A failure of storage, or a shortage of this process, delays the job; any other error ends it
+        with a fault that names the blob.
 
         Raises:
             StorageUnavailable: not even that can be stored; the host repeats the message.
@@ -99,11 +101,17 @@ class RunSteps:
                 "replay.deferred", job=message.job, number=message.number, detail=str(error)
             )
             self.requeue.put(Queue.RETRIES, encode_step(message), AGAIN_IN)
-        except StorageUnavailable as error:
-            telemetry.error(
-                "replay.delayed", job=message.job, number=message.number, detail=str(error)
-            )
+        except Exception as error:
+            if not _passes(error):
+                raise
+            detail = str(error) or repr(error)
+            telemetry.error("replay.delayed", job=message.job, number=message.number, detail=detail)
             self.requeue.put(Queue.RETRIES, encode_step(message), AGAIN_IN)
+
+
+def _passes(error: Exception) -> bool:
+    """Tell whether a later try of the same step can succeed."""
+    return isinstance(error, StorageUnavailable) or is_shortage(error)
 
 
 class _StepRun:
@@ -115,9 +123,18 @@ class _StepRun:
         self._began_at = use_case.clock.now()
         self._put_count = self._blob_count = 0
         self._is_over = False
+        self._place = ""  # the blob that is read, or the source whose blobs are listed
 
     def run(self) -> None:
         """Go on through the sources until the step has done its share; store what follows."""
+        try:
+            self._run()
+        except Exception as error:
+            if isinstance(error, (JobEnded, Conflict)) or _passes(error):
+                raise
+            self._end_by(error)
+
+    def _run(self) -> None:
         wait = timedelta()
         while (source := self._job.source) and not self._is_over:
             try:
@@ -127,16 +144,28 @@ class _StepRun:
             except StorageUnavailable as error:
                 self._is_over, wait = True, self._wait_for_storage(source, str(error))
         if self._job.source is None:
-            state = JobState.FAILED if self._job.why else JobState.DONE
-            self._job = self._job.ended(state, self._use_case.clock.now())
-            self._save()
-            log_job("replay.ended", self._job)
+            self._end(JobState.FAILED if self._job.why else JobState.DONE)
             return
         following = replace(self._job, step=self._job.step + 1)
         message = encode_step(ReplayStep(job=following.id, number=following.step))
         self._use_case.requeue.put(Queue.RETRIES, message, max(wait, self._pace()))
         self._job = following
         self._save()
+
+    def _end_by(self, error: Exception) -> None:
+        """End the job by an error that nobody foresaw: the same step would meet it again."""
+        place, fault = self._place, f"{type(error).__name__}: {error}"
+        raised = extract_tb(error.__traceback__)[-1]
+        line = f"{raised.filename}:{raised.lineno}"
+        telemetry.error("replay.failed", job=self._job.id, blob=place, detail=fault, line=line)
+        job = self._job.with_faults(ReplayFault(place, fault))
+        self._job = replace(job, why=f"An internal error ended it at '{place}'; the log has it.")
+        self._end(JobState.FAILED)
+
+    def _end(self, state: JobState) -> None:
+        self._job = self._job.ended(state, self._use_case.clock.now())
+        self._save()
+        log_job("replay.ended", self._job)
 
     def _save(self) -> None:
         self._job, self._etag = self._use_case.jobs.save(self._job, self._etag)
@@ -165,6 +194,7 @@ class _StepRun:
         self._job = replace(job.at_next_source(), why=job.why or why)
 
     def _replay_source(self, source: ReplaySource) -> None:
+        self._place = source.title
         target = self._target(self._job.to or source.key)
         walk = Walk(
             reader=self._use_case.reader,
@@ -173,7 +203,9 @@ class _StepRun:
             written_before=self._job.started_at,
         )
         for blob in walk.blobs_from(self._job.position):
+            self._place = blob.path
             self._replay_blob(source, target, blob)
+            self._place = source.title
             is_late = self._use_case.clock.now() >= self._began_at + RUN_FOR
             self._is_over = self._is_over or is_late or self._blob_count >= MAX_BLOBS
             if self._is_over:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from errno import EMFILE
 from typing import Any
 from unittest.mock import Mock
 
@@ -16,9 +17,11 @@ from shared.deadletter.reader import MAX_BLOB, TOO_LARGE, UnreadableBlob
 from shared.delivery.messages.message import ReplayStep
 from shared.engine.ports import Table
 from shared.engine.replaying import step, walk
+from shared.errors import StorageUnavailable
 from shared.subscriptions.subscription import DeadLetterDestination
 from tests.azure_dead_letters import ADDED, CLOUD_ADDED, CLOUD_EVENT, EVENT
-from tests.functional.replaying.replays import AZURE, CRM, PLACED, ids, replayed
+from tests.functional.deployment import Logged
+from tests.functional.replaying.replays import AZURE, CRM, PLACED, before, ids, replayed
 
 
 def test_bad_blobs_are_named(pushgrid: Pushgrid, crm: Subscriber):
@@ -213,3 +216,45 @@ def test_a_hostile_record_is_named_and_clipped(pushgrid: Pushgrid, crm: Subscrib
 
     assert (job["state"], job["skipped"], ids(crm)) == ("Done", {"NotReplayable": 3}, ["a-1"])
     assert all(len(each["why"]) <= 512 for each in job["faults"])
+
+
+def test_an_internal_error_ends_the_job_at_once_and_names_the_blob(
+    pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch, logged: Logged
+):
+    """What was put before stays put, and the next replay may begin."""
+    _, second = sorted(pushgrid._app.dead_letters.blobs)
+
+    def fail(_: object, path: str, *__: object) -> None:
+        if path == second[1]:
+            raise KeyError("a member of an event")
+
+    with monkeypatch.context() as patch:
+        before(patch, pushgrid._app.dead_letters, "read", fail)
+        job = pushgrid.arm("POST", "replays", {})
+        pushgrid.advance()
+
+    job = pushgrid.arm("GET", f"replays/{job['id']}")
+    assert (job["state"], job["replayed"], ids(crm)) == ("Failed", 2, ["e-1", "e-2"])
+    assert job["why"].startswith(f"An internal error ended it at '{second[1]}'")
+    assert job["faults"] == [{"where": second[1], "why": "KeyError: 'a member of an event'"}]
+    (line,) = logged("replay.failed")
+    assert line["blob"] == second[1]
+    assert line["line"].startswith(__file__)
+    assert (replayed(pushgrid)["replayed"], ids(crm)) == (1, ["e-1", "e-2", "e-3"])
+
+
+@pytest.mark.parametrize("error", [MemoryError(), StorageUnavailable(), OSError(EMFILE, "")])
+def test_what_passes_does_not_end_the_job(
+    pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch, error: Exception
+):
+    faults = [error]
+
+    def fail(*_: object) -> None:
+        if faults:
+            raise faults.pop()
+
+    before(monkeypatch, pushgrid._app.dead_letters, "read", fail)
+
+    job = replayed(pushgrid)
+
+    assert (job["state"], job["faults"], ids(crm)) == ("Done", [], ["e-1", "e-2", "e-3"])
