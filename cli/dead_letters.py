@@ -160,8 +160,9 @@ def _with_answers(
             if each["attempts"]:
                 known[each["eventId"], each["publishedAt"]] = each["attempts"][-1]
     for each in records:
-        asked = each.get("event", {}).get("id"), each.get("publishedAt")
-        yield each | {"lastAttempt": known.get(asked)}
+        event_id = each.get("event", {}).get("id")  # of a damaged dead letter any JSON
+        last = known.get((event_id, each["publishedAt"])) if isinstance(event_id, str) else None
+        yield each | {"lastAttempt": last}
 
 
 def _blobs(

@@ -156,7 +156,7 @@ function jobRow(topic, job) {
       return `${job.id} is cancelled; what it has sent is delivered.`;
     });
   const skipped = Object.entries(job.skipped).map(([why, count]) => `${why} (${count})`);
-  const faults = job.faults.map(({ where, why }) => `${where}: ${why}`);
+  const faults = job.faults.map(({ where, why }) => (why ? `${where}: ${why}` : where));
   return row(
     job.id,
     moment(job.startedAt),

@@ -88,27 +88,27 @@ class Replays:
             raise NotFound(f"There is no event subscription '{name}' of '{topic}'.")
         sources, faults = self._sources(call, where)
         job = replace(job, sources=tuple(sources)).with_faults(*faults)
-        return answer(202, self._followed(self.jobs.start(job)))
+        return answer(202, self._followed(call, self.jobs.start(job)))
 
     def list(self, call: Call) -> HttpAnswer:
-        del call
         jobs = self.jobs.list()
-        followed = [self._followed(each) for each in jobs[:MOST_FOLLOWED]]
-        return answer(200, {"value": followed + [shown(each) for each in jobs[MOST_FOLLOWED:]]})
+        followed = [self._followed(call, each) for each in jobs[:MOST_FOLLOWED]]
+        others = [shown(each, is_reader=call.is_reader) for each in jobs[MOST_FOLLOWED:]]
+        return answer(200, {"value": followed + others})
 
     def get(self, call: Call) -> HttpAnswer:
         stored = self.jobs.find(call.names["replay"])
         if stored is None:
             raise NotFound(f"There is no replay '{call.names['replay']}'.")
-        return answer(200, self._followed(stored.job))
+        return answer(200, self._followed(call, stored.job))
 
     def cancel(self, call: Call) -> HttpAnswer:
         """Cancel a replay; events that it has put by then are delivered."""
-        return answer(200, self._followed(self.jobs.cancel(call.names["replay"], call.by)))
+        return answer(200, self._followed(call, self.jobs.cancel(call.names["replay"], call.by)))
 
-    def _followed(self, job: ReplayJob) -> dict[str, Any]:
+    def _followed(self, call: Call, job: ReplayJob) -> dict[str, Any]:
         """
-        Return a job as it is shown, with how many of its events have failed again.
+        Return a job as the caller sees it, with how many of its events have failed again.
 
         That is read from the recorded attempts: ``None`` if there are too many subscriptions, or if
         the attempts are gone.
@@ -116,7 +116,7 @@ class Replays:
         targets = {job.to} if job.to else {each.key for each in job.sources}
         is_old = self.clock.now() - job.started_at > KEPT_FOR
         if is_old or len(targets) > MOST_FOLLOWED:
-            return shown(job)
+            return shown(job, is_reader=call.is_reader)
         latest = {
             (key, each.system_id): each
             for key in (targets if job.progress.put and not job.is_dry_run else ())
@@ -124,7 +124,7 @@ class Replays:
             for each in day
         }
         failed = [each for each in latest.values() if not each.is_delivered]
-        return shown(job, failed_again=len(failed))
+        return shown(job, failed_again=len(failed), is_reader=call.is_reader)
 
     def _check_account(self, body: Section, wanted: _Where) -> None:
         if not wanted.container:

@@ -246,8 +246,14 @@ def to_job(document: Mapping[str, Any]) -> ReplayJob:
     return checked(ReplayJob(**members))
 
 
-def shown(job: ReplayJob, failed_again: int | None = None) -> dict[str, Any]:
-    """Return a job as the API shows it; *failed_again* ``None``: that was not read."""
+def shown(
+    job: ReplayJob, failed_again: int | None = None, *, is_reader: bool = False
+) -> dict[str, Any]:
+    """
+    Return a job as the API shows it; *failed_again* ``None``: that was not read.
+
+    Faults may quote dead letters, so a reader sees only where they are.
+    """
     selection, progress = job.selection, job.progress
     return {
         "id": job.id,
@@ -274,7 +280,9 @@ def shown(job: ReplayJob, failed_again: int | None = None) -> dict[str, Any]:
         "repeated": progress.repeated,
         "failedAgain": failed_again,
         "skipped": progress.skipped,
-        "faults": [each._asdict() for each in job.faults],
+        "faults": [
+            {"where": each.where, "why": None if is_reader else each.why} for each in job.faults
+        ],
         "moreFaults": job.more_faults,
     }
 

@@ -16,6 +16,7 @@ def test_the_last_answer_stands_beside_the_event(run_on: Callable[..., Any]) -> 
     letters = [
         LETTER | {"event": {"id": "e-1", "data": {"total": 7, "note": "x" * 300}}},
         LETTER | {"event": {"id": "e-2"}},
+        LETTER | {"event": {"id": {"of": ["any", "JSON"]}}},
         {"fault": "broken"},
     ]
     recorded = [
@@ -34,7 +35,7 @@ def test_the_last_answer_stands_beside_the_event(run_on: Callable[..., Any]) -> 
     shown = run_on(answer, *["dead-letters", "show", "crm/1.json", "-t", "orders", "-s", "crm"])
 
     rows = shown.out.splitlines()
-    assert [("no such customer" in row) for row in rows[-3:]] == [True, False, False]
-    assert '{"total": 7, "note": "xxx' in rows[-3]
-    assert "x" * 200 not in rows[-3]
+    assert [("no such customer" in row) for row in rows[-4:]] == [True, False, False, False]
+    assert '{"total": 7, "note": "xxx' in rows[-4]
+    assert "x" * 200 not in rows[-4]
     assert asked == [{"since": AT, "$top": 1000}]
