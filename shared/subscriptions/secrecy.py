@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
+from contextlib import suppress
 from html import unescape
 from urllib.parse import unquote, urlsplit
 
 from shared.clip import LONGEST, clip
+from shared.subscriptions.signing import PREFIX
 from shared.subscriptions.subscription import EventSubscription, StaticHeader
 
 WITHHELD = "Withheld: it repeats a secret of the event subscription."
@@ -24,6 +26,7 @@ _ESCAPE = re.compile(
 )
 # Base64 in either alphabet is one, and so are the spaces of forms; case is no difference.
 _FOLDED = str.maketrans({"-": "+", "_": "/", " ": "+", "\\": None})
+_STANDARD = str.maketrans("-_", "+/")  # Base64 for URLs in the other alphabet
 # Tokens of Entra ID, which are not known here, begin so; a challenge names its parameters.
 _JWT_HEAD = "eyJ0eXAiOiJKV1QiLCJhbGciOi"
 _TOKEN = re.compile(r"eyj[\w+/]{5}|bearer\++(?![a-z/]+=)[\w.~+/=]{8}")
@@ -37,7 +40,8 @@ class Secrecy:
     requests, and tokens for it. A text is withheld if it has a run of 8 characters of one, or a
     secret of 4 to 7 characters as a whole: as it is, or below up to 8 layers of percent-encoding
     and of HTML's and JSON's escapes, which need not be complete, and in up to two of Base64 or one
-    of hexadecimal digits.
+    of hexadecimal digits. The 8 or more bytes of which a secret is the Base64 or the hexadecimal
+    digits are secret as well: those of a key, and what ``Basic`` encodes.
     """
 
     def __init__(self, subscription: EventSubscription) -> None:
@@ -76,9 +80,14 @@ def _is_authorization(header: StaticHeader) -> bool:
 def _runs(secret: str) -> Iterator[str]:
     """Yield the runs by which *secret* is recognized, in all of its forms."""
     forms = {each for each in _layers(secret) if len(each) >= _SHORTEST}
-    digits = {each.encode(errors="replace").hex() for each in forms}
+    keys = {key for each in forms for key in _decoded(each) if len(key) >= _RUN}
+    encoded = keys | {each.encode(errors="replace") for each in forms}
+    digits = {each.hex() for each in encoded}
+    forms |= {text for each in keys for text in _texts(each)}
     for _ in range(2):
-        forms |= {each for form in forms for each in _base64(form)}
+        found = {each for data in encoded for each in _base64(data)}
+        forms |= found
+        encoded = {each.encode() for each in found}
     for size, texts in ((_RUN, forms), (2 * _RUN, digits)):
         for each in texts:
             for run in map(_folded, _windows(each, min(size, len(each)))):
@@ -100,7 +109,7 @@ def _layers(text: str) -> Iterator[str]:
         yield text
         below = _ESCAPE.sub(_character, text)
         below = unescape(below.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
-        if (below := unquote(below)) == text:
+        if (below := unquote(below, errors="surrogateescape")) == text:
             return
         text = below
 
@@ -109,9 +118,24 @@ def _character(found: re.Match[str]) -> str:
     return chr(int(found[found.lastindex or 0], 8 if found["octal"] else 16))
 
 
-def _base64(text: str) -> Iterator[str]:
-    """Yield what *text* is in Base64 whatever stands before and after it."""
+def _decoded(secret: str) -> Iterator[bytes]:
+    """Yield the bytes that *secret*, or what follows its scheme or prefix, may stand for."""
+    encoded = secret.rpartition(" ")[2].removeprefix(PREFIX).rstrip("=")
+    padded = encoded.translate(_STANDARD) + "=" * (-len(encoded) % 4)
+    with suppress(ValueError):
+        yield b64decode(padded, validate=True)
+    with suppress(ValueError):
+        yield bytes.fromhex(encoded)
+
+
+def _texts(key: bytes) -> Iterator[str]:
+    """Yield *key* as text: of UTF-8, and with a character for each byte."""
+    yield key.decode(errors="surrogateescape")
+    yield key.decode("latin-1")
+
+
+def _base64(data: bytes) -> Iterator[str]:
+    """Yield what *data* is in Base64 whatever stands before and after it."""
     for before in range(3):
-        data = bytes(before) + text.encode(errors="replace")
-        encoded = b64encode(data).decode()
-        yield encoded[(before * 8 + 5) // 6 : len(data) * 8 // 6]
+        encoded = b64encode(bytes(before) + data).decode()
+        yield encoded[(before * 8 + 5) // 6 : (before + len(data)) * 8 // 6]

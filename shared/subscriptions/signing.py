@@ -18,14 +18,14 @@ from shared.http import OutboundRequest
 
 SIGNATURE = "webhook-signature"  # in ARM documents a delivery attribute, whose value is the secrets
 MOST_SECRETS = 2  # the one that receivers move to, and the one before
-_PREFIX = "whsec_"
+PREFIX = "whsec_"
 _SHORTEST, _LONGEST = 24, 64  # bytes of a secret
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}", re.ASCII)
 
 
 def to_secret(key: str) -> str:
     """Return a secret in its written form; *key* is Base64 of its 24 to 64 bytes."""
-    return _PREFIX + key
+    return PREFIX + key
 
 
 def is_signature(name: object) -> bool:
@@ -43,12 +43,12 @@ def parse_secrets(text: str) -> tuple[str, ...]:
     secrets = tuple(text.split(" "))
     if not all(map(_is_secret, secrets)):
         raise ValueError(
-            f"must be a secret, or {MOST_SECRETS} with a space between them; each is '{_PREFIX}' "
+            f"must be a secret, or {MOST_SECRETS} with a space between them; each is '{PREFIX}' "
             f"and {_SHORTEST} to {_LONGEST} bytes in Base64"
         )
     if len(secrets) > MOST_SECRETS:
         raise ValueError(f"must have at most {MOST_SECRETS} secrets")
-    if len({b64decode(each.removeprefix(_PREFIX)) for each in secrets}) < len(secrets):
+    if len({b64decode(each.removeprefix(PREFIX)) for each in secrets}) < len(secrets):
         raise ValueError("must not have the same secret twice")
     return secrets
 
@@ -83,12 +83,12 @@ def sign(
 
 
 def _signature(secret: str, signed: bytes) -> str:
-    key = b64decode(secret.removeprefix(_PREFIX))
+    key = b64decode(secret.removeprefix(PREFIX))
     return f"v1,{b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()}"
 
 
 def _is_secret(text: str) -> bool:
-    encoded = text.removeprefix(_PREFIX)
+    encoded = text.removeprefix(PREFIX)
     if encoded == text or not _BASE64.fullmatch(encoded):
         return False
     try:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from pushgrid.testing.composition import ACCOUNT
 from pushgrid.testing.deployment import Pushgrid
-from pushgrid.testing.driven_app import ACCOUNT, GROUP
+from pushgrid.testing.driven_app import GROUP
 from shared.subscriptions.subscription import DeadLetterDestination
 from tests.azure_dead_letters import ADDED, CLOUD_ADDED, CLOUD_EVENT, EVENT, NAMESPACE
 

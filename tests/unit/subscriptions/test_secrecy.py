@@ -12,7 +12,7 @@ import pytest
 
 from shared.http import Audience
 from shared.subscriptions.secrecy import WITHHELD, Secrecy
-from shared.subscriptions.subscription import StaticHeader
+from shared.subscriptions.subscription import EventSubscription, StaticHeader
 from tests.builders import a_subscription
 
 SECRET = 'p"ss/w0rd+<k\u00fc&y>=\\xQ Zt'
@@ -89,6 +89,59 @@ def test_a_secret_is_withheld(write: Callable[[str], str], subscription: object)
     assert repr(SECRET) not in repr(subscription)
 
 
+KEY = bytes(range(151, 175)) + b"\x00k\xe9y\xff\xfe\x80<"
+ENCODED = b64encode(KEY).decode()
+CREDENTIALS = {
+    "signing secret": a_subscription(signing=(f"whsec_{ENCODED}",)),
+    "the one before": a_subscription(signing=(f"whsec_{base64('x' * 32)}", f"whsec_{ENCODED}")),
+    "signature in the URL": a_subscription(endpoint_url=f"https://h/?sig={quote(ENCODED)}"),
+    "key in the URL": a_subscription(
+        endpoint_url=f"https://h/?code={urlsafe_b64encode(KEY).decode().rstrip('=')}"
+    ),
+    "hexadecimal in the URL": a_subscription(endpoint_url=f"https://h/?code={KEY.hex().upper()}"),
+    "secret header": a_subscription(
+        headers=(StaticHeader(name="x-key", value=ENCODED, is_secret=True),)
+    ),
+    "authorization": a_subscription(
+        headers=(StaticHeader(name="Authorization", value=f"Basic {ENCODED}"),)
+    ),
+}
+OF_BYTES: dict[str, Callable[[bytes], str]] = {
+    "hexadecimal": bytes.hex,
+    "capital hexadecimal": lambda each: each.hex().upper(),
+    "part in hexadecimal": lambda each: each[5:13].hex(),
+    "Base64": lambda each: b64encode(each).decode(),
+    "Base64 without padding": lambda each: b64encode(each).decode().rstrip("="),
+    "Base64 for URLs": lambda each: urlsafe_b64encode(each).decode(),
+    "Base64 for URLs without padding": lambda each: urlsafe_b64encode(each).decode().rstrip("="),
+    "Base64 in a URL": lambda each: quote(b64encode(each), safe=""),
+    "Base64 one later": lambda each: b64encode(b"-" + each).decode(),
+    "Base64 two later": lambda each: b64encode(b"--" + each).decode(),
+    "Base64 of Base64": lambda each: base64(b64encode(each).decode()),
+    "Python": repr,
+    "JSON": lambda each: json.dumps(each.decode("latin-1")),
+    "URL": lambda each: quote(each, safe=""),
+    "URL in every byte": lambda each: "".join(f"%{one:02x}" for one in each),
+}
+
+
+@pytest.mark.parametrize("subscription", CREDENTIALS.values(), ids=CREDENTIALS)
+@pytest.mark.parametrize("write", OF_BYTES.values(), ids=OF_BYTES)
+def test_the_bytes_of_a_key_are_withheld(
+    write: Callable[[bytes], str], subscription: EventSubscription
+) -> None:
+    for said in (write(KEY), f"expected {write(KEY)}, sorry"):
+        assert Secrecy(subscription).shown(said) == WITHHELD
+
+
+def test_a_password_is_withheld_without_its_encoding() -> None:
+    basic = "Basic " + base64("crm:s3cret p\u00e4ssword")
+    secrecy = Secrecy(a_subscription(headers=(StaticHeader(name="Authorization", value=basic),)))
+
+    assert secrecy.shown("there is no s3cret p\u00e4ssword") == WITHHELD
+    assert secrecy.shown("wrong password of crm") == "wrong password of crm"
+
+
 @pytest.mark.parametrize(
     "said",
     [
@@ -119,7 +172,7 @@ def test_a_token_is_withheld(said: str) -> None:
     ],
 )
 def test_what_repeats_no_secret_is_shown(said: str) -> None:
-    for each in SUBSCRIPTIONS.values():
+    for each in (*SUBSCRIPTIONS.values(), *CREDENTIALS.values()):
         assert Secrecy(each).shown(said) == said
     assert Secrecy(a_subscription(audience=Audience("t", "a"))).shown(said) == said
 
