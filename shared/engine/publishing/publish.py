@@ -152,7 +152,8 @@ class Publish:
         if name:
             if request.method not in data_plane(request).methods:
                 raise MethodNotAllowed
-            # Without a key, nobody learns which topics exist.
+            # Before 404: the answer to a wrong key is the same whether the topic exists or not. A
+            # topic that refuses keys or networks says so by its name; names are not secret.
             self.authorization.check(request, topic or self.topics.absent(name))
         if topic is None:
             raise NotFound(

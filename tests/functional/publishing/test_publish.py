@@ -157,7 +157,7 @@ CREDENTIALS = {
 
 @pytest.mark.parametrize("method", ["POST", "OPTIONS", "GET"])
 @pytest.mark.parametrize("credential", CREDENTIALS)
-def test_without_a_key_an_unknown_topic_looks_like_any_other(
+def test_without_a_key_an_unknown_topic_looks_like_one_that_takes_keys(
     app: Deployment, credential: str, method: str
 ) -> None:
     query = {"aeg-sas-key": "d3Jvbmc="} if credential == "a key in the query" else {}

@@ -185,3 +185,27 @@ def test_the_order_of_checks(
 
     assert send(app, headers, method, body).status == status
     assert nothing_stored(app)
+
+
+@pytest.mark.parametrize(
+    ("members", "headers", "status"),
+    [
+        ({"inbound_rules": (_NETWORK,)}, {}, 401),
+        ({"inbound_rules": (_NETWORK,)}, {"aeg-sas-key": "d3Jvbmc="}, 401),
+        ({"disable_local_auth": True}, {"aeg-sas-key": "d3Jvbmc="}, 401),
+        ({}, {"authorization": "Bearer reader"}, 403),
+    ],
+)
+@pytest.mark.usefixtures("tokens")
+def test_what_event_grid_documents_tells_that_a_topic_exists(
+    app: Deployment, members: dict[str, Any], headers: dict[str, str], status: int
+) -> None:
+    """As docs/security.md says: an unknown one answers otherwise."""
+    topic(app, **members)
+
+    known = send(app, headers)
+    del app.directory.topics["orders"]
+    unknown = send(app, headers)
+
+    assert (known.status, unknown.status) == (403, status)
+    assert message(known).partition(" Report")[0] != message(unknown).partition(" Report")[0]
