@@ -141,8 +141,10 @@ class _StepRun:
                 self._replay_source(source)
             except (SourceEnded, NoContainer) as error:
                 self._leave(source, str(error))
-            except StorageUnavailable as error:
-                self._is_over, wait = True, self._wait_for_storage(source, str(error))
+            except Exception as error:
+                if not _passes(error):
+                    raise
+                self._is_over, wait = True, self._wait(source, str(error) or repr(error))
         if self._job.source is None:
             self._end(JobState.FAILED if self._job.why else JobState.DONE)
             return
@@ -178,8 +180,8 @@ class _StepRun:
         left = (next_at - self._use_case.clock.now()).total_seconds()
         return timedelta(seconds=ceil(max(left, 0)))
 
-    def _wait_for_storage(self, source: ReplaySource, why: str) -> timedelta:
-        """Wait for what does not answer; after an hour the source is given up."""
+    def _wait(self, source: ReplaySource, why: str) -> timedelta:
+        """Wait for storage that does not answer, or for memory; after an hour leave the source."""
         now = self._use_case.clock.now()
         since = self._job.away_since or now
         telemetry.error("replay.delayed", job=self._job.id, detail=why)

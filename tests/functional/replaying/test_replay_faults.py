@@ -247,14 +247,24 @@ def test_an_internal_error_ends_the_job_at_once_and_names_the_blob(
 def test_what_passes_does_not_end_the_job(
     pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch, error: Exception
 ):
-    faults = [error]
+    with monkeypatch.context() as patch:
+        before(patch, pushgrid._app.dead_letters, "read", Mock(side_effect=error))
+        waiting = replayed(pushgrid)
+    pushgrid.advance(minutes=5)
 
-    def fail(*_: object) -> None:
-        if faults:
-            raise faults.pop()
+    job = pushgrid.arm("GET", f"replays/{waiting['id']}")
+    assert (waiting["state"], job["state"], job["faults"]) == ("Running", "Done", [])
+    assert ids(crm) == ["e-1", "e-2", "e-3"]
 
-    before(monkeypatch, pushgrid._app.dead_letters, "read", fail)
 
+@pytest.mark.usefixtures("crm")
+@pytest.mark.parametrize("error", [MemoryError(), StorageUnavailable("It is away.")])
+def test_what_never_passes_ends_the_job_after_an_hour(
+    pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch, error: Exception
+):
+    before(monkeypatch, pushgrid._app.dead_letters, "read", Mock(side_effect=error))
     job = replayed(pushgrid)
+    pushgrid.advance(hours=1)
 
-    assert (job["state"], job["faults"], ids(crm)) == ("Done", [], ["e-1", "e-2", "e-3"])
+    job = pushgrid.arm("GET", f"replays/{job['id']}")
+    assert (job["state"], job["why"]) == ("Failed", str(error) or repr(error))
