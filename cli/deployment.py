@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote, urlsplit
 
 import requests
 from urllib3.exceptions import ProtocolError
 
 from cli.answers import document_of, raise_if_refused
-from cli.failure import CommandFailed
+from cli.failure import REFUSED, CommandFailed
+from cli.local.known_locally import is_local
+from cli.sending import refuse_plain_http, send
 
 DEFAULT_SCOPE = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/local"
 API_VERSION = "2025-02-15"
@@ -33,6 +34,7 @@ class Deployment:
     token: Callable[[], str]  # returns the bearer token of the management API
     scope: str = DEFAULT_SCOPE  # the ARM id of the resource group that the commands work in
     authorities: str | None = None  # a PEM file to verify it by, if other than the usual
+    allows_http: bool = False  # even to another machine
     # Each call runs in what this returns.
     while_waiting: Callable[[], AbstractContextManager[object]] = nullcontext
 
@@ -44,6 +46,11 @@ class Deployment:
     def reach(self) -> None:
         """Return if anything answers at its URL."""
         self._request("GET", self.url)
+
+    def challenge(self) -> str:
+        """Return its header ``WWW-Authenticate`` for a caller without a credential."""
+        answer = self._request("GET", f"{self.url}/status/topics")
+        return answer.headers.get("WWW-Authenticate", "")
 
     def get(self, path: str, **query: Any) -> Any:
         """Return the document at an ARM path below the resource group; ``None`` is not asked."""
@@ -80,7 +87,7 @@ class Deployment:
         page = self.get(path, **query)
         yield page
         while link := page.get("nextLink"):
-            page = self._send("GET", link)
+            page = self.get(path, **query | {"$skiptoken": _skip_token(link)})
             yield page
 
     def put(
@@ -145,14 +152,14 @@ class Deployment:
 
     def status(self, what: str) -> Any:
         """Return the answer of a status route, also if it says that something is wrong."""
-        answer = self._request("GET", f"{self.url}/status/{what}", headers=self._authorization())
+        answer = self._ask("GET", f"{self.url}/status/{what}")
         if answer.status_code not in {HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE}:
             raise_if_refused(answer)
         return document_of(answer)
 
     def metrics(self) -> str:
         """Return all counters and gauges in Prometheus' text format."""
-        answer = self._request("GET", f"{self.url}/status/metrics", headers=self._authorization())
+        answer = self._ask("GET", f"{self.url}/status/metrics")
         raise_if_refused(answer)
         return answer.text
 
@@ -167,30 +174,28 @@ class Deployment:
         provider = "" if path.startswith((_ACCOUNTS, _DEPLOYMENTS)) else "Microsoft.EventGrid/"
         url = f"{self.url}{self.scope}/providers/{provider}{path}"
         asked = {"api-version": API_VERSION, **(query or {})}
-        return self._send(method, url, body, asked, headers)
-
-    def _send(
-        self,
-        method: str,
-        url: str,
-        body: Mapping[str, Any] | Sequence[Any] | None = None,
-        query: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> Any:
-        sent = self._authorization() | dict(headers or {})
-        answer = self._request(method, url, params=query, json=body, headers=sent)
+        answer = self._ask(method, url, headers, params=asked, json=body)
         raise_if_refused(answer)
         return document_of(answer) if answer.content else {}
 
-    def _authorization(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self.token()}"}
+    def _ask(
+        self, method: str, url: str, headers: Mapping[str, str] | None = None, **options: Any
+    ) -> requests.Response:
+        """Send a request with the operator's credential."""
+        self._check_scheme()  # before there is a token
+        sent = {"Authorization": f"Bearer {self.token()}", **(headers or {})}
+        return self._request(method, url, headers=sent, **options)
+
+    def _check_scheme(self) -> None:
+        if not self.allows_http:
+            refuse_plain_http(self.url)
 
     def _request(self, method: str, url: str, **options: Any) -> requests.Response:
-        # A redirected POST, PATCH or DELETE would be sent as a GET.
-        options |= {"allow_redirects": False, "verify": self.authorities or True}
+        self._check_scheme()
+        options |= {"verify": self.authorities or True, "timeout": _SECONDS}
         try:
             with self.while_waiting():
-                return requests.request(method, url, timeout=_SECONDS, **options)
+                return send(method, url, allows_http=self.allows_http, **options)
         except requests.ConnectionError as error:
             raise CommandFailed(f"{self.url} does not answer {_why(self.url, error)}") from error
         except requests.RequestException as error:
@@ -237,17 +242,16 @@ def _check_names(*names: str) -> None:
         raise CommandFailed("a name is empty: write NAME, TOPIC or NAMESPACE.TOPIC")
 
 
-def entra_token() -> str:
-    """Return a token of Entra ID for the management API, by whichever login there is."""
-    from azure.core.exceptions import ClientAuthenticationError
-    from azure.identity import DefaultAzureCredential
+def _skip_token(link: object) -> str:
+    """
+    Return where the next page begins, which is all that a ``nextLink`` is asked for.
 
-    logging.getLogger("azure.identity").setLevel(logging.CRITICAL)  # It tells each login it tried.
+    Its origin is the deployment's public URL, if not somebody else's: the key goes to ``--url``.
+    """
     try:
-        return DefaultAzureCredential().get_token("https://management.azure.com/.default").token
-    except ClientAuthenticationError as error:
-        fix = "sign in with 'az login', or leave out --entra and give the admin key"
-        raise CommandFailed(f"Entra ID gave no token: {fix}") from error
+        return parse_qs(urlsplit(str(link)).query)["$skiptoken"][0]
+    except (KeyError, ValueError):
+        raise CommandFailed("the answer's nextLink has no $skiptoken", REFUSED) from None
 
 
 def _why(url: str, error: requests.ConnectionError) -> str:
@@ -255,7 +259,9 @@ def _why(url: str, error: requests.ConnectionError) -> str:
     scheme, _, rest = url.partition("://")
     reason = getattr(error.args[0], "reason", error.args[0]) if error.args else error
     if "WRONG_VERSION_NUMBER" in str(reason):
-        return f"(it does not speak TLS): use http://{rest}"
+        is_here = is_local(url)  # else whoever intercepts the connection asks for the key
+        use = f"use http://{rest}" if is_here else "is the address, with its port, right?"
+        return f"(it does not speak TLS): {use}"
     was_cut = isinstance(reason, ProtocolError)
     if was_cut and scheme.lower() == "http":
         return f"(it closed the connection): if it speaks TLS, use https://{rest}"

@@ -7,13 +7,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from functools import wraps
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from cli.deployment import DEFAULT_SCOPE, Deployment, entra_token
+from cli.deployment import DEFAULT_SCOPE, Deployment
+from cli.entra import claimed_scope, entra_token
 from cli.failure import CommandFailed
 from cli.local.known_locally import DEFAULT_URL, deployment_url, find_local, local_key
 from cli.option_types import SINCE, WholeNumber
@@ -43,6 +44,20 @@ def calls_deployment(command: F) -> F:
     )
     @click.option("--entra", is_flag=True, help="Use a token of Entra ID instead of the key.")
     @click.option(
+        "--entra-scope",
+        envvar="PUSHGRID_ENTRA_SCOPE",
+        show_envvar=True,
+        help="Scope of that token, such as api://pushgrid/.default; the default is what the "
+        "deployment asks for, if that is good for its own host alone.",
+    )
+    @click.option(
+        "--insecure",
+        is_flag=True,
+        envvar="PUSHGRID_INSECURE",
+        show_envvar=True,
+        help="Send keys and tokens over http even to another machine.",
+    )
+    @click.option(
         "--scope",
         envvar="PUSHGRID_SCOPE",
         default=DEFAULT_SCOPE,
@@ -51,7 +66,14 @@ def calls_deployment(command: F) -> F:
     )
     @wraps(command)
     def called(
-        *arguments: Any, url: str | None, key: str | None, entra: bool, scope: str, **options: Any
+        *arguments: Any,
+        url: str | None,
+        key: str | None,
+        entra: bool,
+        entra_scope: str | None,
+        insecure: bool,
+        scope: str,
+        **options: Any,
     ) -> Any:
         url = deployment_url(url)
         if "@" in url.partition("//")[2].partition("/")[0]:
@@ -60,11 +82,13 @@ def calls_deployment(command: F) -> F:
             )
         local = find_local(url)
         found = key or local_key(url, Path.cwd())
+        of_token = cache(lambda: entra_scope or claimed_scope(deployment))
         deployment = Deployment(
             url=url.rstrip("/"),
-            token=entra_token if entra else lambda: _checked(found, deployment),
+            token=lambda: entra_token(of_token()) if entra else _checked(found, deployment),
             scope=f"/{scope.strip('/')}",
             authorities=local.authorities if local else None,
+            allows_http=insecure,
             while_waiting=spinner,
         )
         return command(*arguments, deployment=deployment, **options)

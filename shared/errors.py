@@ -69,10 +69,15 @@ class InvalidDocument(AppError):
 
 
 class Unauthenticated(AppError):
-    """The request is not authenticated."""
+    """
+    The request is not authenticated.
+
+    *challenge* is the header ``WWW-Authenticate``.
+    """
 
     status = 401
     code = "Unauthorized"
+    challenge: str = "Bearer"
 
 
 class Forbidden(AppError):

@@ -112,6 +112,7 @@ class Arm:
             headers={"Authorization": f"Bearer {self.admin_key}"},
             json=body,
             timeout=_SECONDS,
+            proxies={"http": "", "https": ""},  # none of the environment's: it is on this machine
         )
         if not response.ok:
             raise requests.HTTPError(f"{response.status_code} {response.text}", response=response)

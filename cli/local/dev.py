@@ -196,7 +196,7 @@ def _show_new_topics(api: Deployment, screen: Screen, shown: frozenset[str]) -> 
 def _settings(given: Mapping[str, str]) -> dict[str, str]:
     own = {**own_settings(), **given}
     defaults = {name: text for name, text in _DEFAULTS.items() if name not in own}
-    if any(name.startswith("PUSHGRID_ENTRA_") for name in own):
+    if own.keys() & {"PUSHGRID_ENTRA_TENANT", "PUSHGRID_ENTRA_JWKS_URL"}:
         defaults.pop("PUSHGRID_AZ_LOGIN", None)  # one excludes the other
     return {**defaults, **given, **_LOG_FORMAT}
 

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator
-from ipaddress import ip_address
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -16,7 +15,7 @@ from platformdirs.unix import Unix
 
 from cli.failure import REFUSED, CommandFailed
 from cli.terminal import say
-from devhost.http.origin import host_name
+from devhost.http.origin import host_name, is_loopback
 
 DEFAULT_URL = "http://127.0.0.1:7071"
 
@@ -55,7 +54,8 @@ def deployment_url(given: str | None) -> str:
     url = given or (known.url if known else DEFAULT_URL)
     if not url.lower().startswith(("http://", "https://")):
         scheme, slashes, rest = url.partition("://")
-        hint = f"write http://{rest if slashes else scheme}"
+        place = rest if slashes else scheme
+        hint = f"write {'http' if is_local(f'http://{place}') else 'https'}://{place}"
         raise CommandFailed(f"--url, or PUSHGRID_URL, must begin with http:// or https://: {hint}")
     return url
 
@@ -106,13 +106,9 @@ def recorded(deployment: LocalDeployment) -> Iterator[Path]:
 def is_local(url: str) -> bool:
     """Return whether *url* is on this machine."""
     try:
-        name = host_name(urlsplit(url).netloc)
+        return is_loopback(host_name(urlsplit(url).netloc))
     except ValueError:  # it is no URL
         return False
-    try:
-        return ip_address(name).is_loopback
-    except ValueError:
-        return name == "localhost"
 
 
 @click.command("admin-key")

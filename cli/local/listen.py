@@ -20,6 +20,7 @@ from cli.failure import REFUSED, CommandFailed
 from cli.local.known_locally import is_local
 from cli.option_types import WholeNumber
 from cli.options import calls_deployment
+from cli.sending import send
 from cli.subscription.document import SubscriptionOptions, subscription_document
 from cli.terminal import print_json_text, printable_json, say
 from shared.events.literals import dumps, loads
@@ -163,8 +164,9 @@ def _forward(push: Push, url: str | None) -> _Scripted | None:
         return None
     headers = {name: each for name, each in push.headers.items() if name not in _OF_CONNECTION}
     try:
-        answer = requests.post(
-            url, data=push.body, headers=headers, timeout=_BEYOND_TIMEOUT, allow_redirects=False
+        # A push has no key of ours, and came over http.
+        answer = send(
+            "POST", url, allows_http=True, data=push.body, headers=headers, timeout=_BEYOND_TIMEOUT
         )
     except requests.Timeout:
         return _Scripted("timeout", "")

@@ -116,5 +116,10 @@ def running_deployment(
         started = stack.enter_context(running)
         known = LocalDeployment(started.url, key, started.variables.get("REQUESTS_CA_BUNDLE"))
         key_file = stack.enter_context(recorded(known))
-        api = Deployment(url=started.url, token=lambda: key, authorities=known.authorities)
+        api = Deployment(
+            url=started.url,
+            token=lambda: key,
+            authorities=known.authorities,
+            allows_http=True,  # whichever address of this machine it is
+        )
         yield LocalRun(api=api, azurite=azurite, host=started, key_file=key_file)

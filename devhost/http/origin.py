@@ -25,7 +25,7 @@ def is_for(host: str | None, public_url: str) -> bool:
     if host is None:  # allowed in HTTP/1.0, and sent by no browser
         return True
     name = host_name(host)
-    return bool(name) and (_is_loopback(name) or name == _name_in(public_url))
+    return bool(name) and (is_loopback(name) or name == _name_in(public_url))
 
 
 def host_name(host: str) -> str:
@@ -48,7 +48,8 @@ def _name_in(url: str) -> str:
         return ""
 
 
-def _is_loopback(name: str) -> bool:
+def is_loopback(name: str) -> bool:
+    """Tell whether a name or address is this machine's (RFC 6761, section 6.3)."""
     try:
         return ip_address(name).is_loopback
     except ValueError:

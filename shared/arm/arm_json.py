@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 
 from shared.arm.sections import Document
-from shared.errors import AppError, InvalidDocument, InvalidEvents, TooLarge
+from shared.errors import AppError, InvalidDocument, InvalidEvents, TooLarge, Unauthenticated
 from shared.events import literals, strict_json
 from shared.http import HttpAnswer
 
 MAX_BODY = 1_048_576
-_ERROR_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "5"}}
+_ERROR_HEADERS = {503: {"Retry-After": "5"}}
 
 
 def read_json(body: bytes) -> object:
@@ -54,4 +54,7 @@ def error_answer(error: AppError) -> HttpAnswer:
     details = [asdict(fault) for fault in error.faults] if more else []
     document = {"error": {**shown, "details": details, "additionalInfo": []}}
     plain = answer(error.status, document)
-    return replace(plain, headers={**plain.headers, **_ERROR_HEADERS.get(error.status, {})})
+    headers = {**plain.headers, **_ERROR_HEADERS.get(error.status, {})}
+    if isinstance(error, Unauthenticated):
+        headers["WWW-Authenticate"] = error.challenge
+    return replace(plain, headers=headers)

@@ -23,11 +23,13 @@ def publisher_tokens() -> EntraTokenVerifier | None:
 def operators() -> Operators:
     from shared.engine.operations.operator_authorization import Operators
 
+    audiences = settings().entra_management_audience
     return Operators(
         admin_key=settings().admin_key,
         admin_key_2=settings().admin_key_2,
         reader_key=settings().reader_key,
-        tokens=_verifier(settings().entra_management_audience),
+        tokens=_verifier(audiences),
+        audience=audiences[0] if audiences else "",
     )
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hmac
+import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from shared.engine.ports import TokenVerifier
 from shared.errors import Forbidden, Unauthenticated
 from shared.events.token_claims import Role, TokenFault
+
+_AUDIENCE = re.compile(r"[A-Za-z0-9:/._-]+")  # what a scope of Entra ID, and a header, can hold
 
 
 class Operator(NamedTuple):
@@ -36,6 +39,7 @@ class Operators:
     admin_key_2: str | None = field(default=None, repr=False)
     reader_key: str | None = field(default=None, repr=False)  # its caller may only read
     tokens: TokenVerifier | None = None  # reads access tokens of Entra ID
+    audience: str = ""  # for which clients ask for these tokens
 
     def authorize(self, authorization: str | None) -> Operator:
         """
@@ -59,13 +63,38 @@ class Operators:
         elif self.tokens is None:
             reason = "Authentication failed. The token is not a valid key."
         else:
-            return _authorized(self.tokens, token)
-        raise Unauthenticated(reason, detail_code="AuthenticationFailed")
+            return self._authorized(self.tokens, token)
+        raise self._refused(reason)
 
     def with_key(self, text: str) -> Operator | None:
         """Return whose key *text* is, in a time that doesn't depend on which, or on how near."""
         matches = [_is_equal(text, key) for key in self._keys]
         return next((who for who, fits in zip(_HOLDERS, matches, strict=True) if fits), None)
+
+    def _authorized(self, tokens: TokenVerifier, token: str) -> Operator:
+        """Return the principal of a token that has a role."""
+        bearer = tokens.verify(token)
+        if isinstance(bearer, TokenFault):
+            is_old = bearer is TokenFault.EXPIRED
+            code = "ExpiredAuthenticationToken" if is_old else "InvalidAuthenticationToken"
+            raise self._refused(bearer, code)
+        name = f"Entra ID principal {bearer.principal}"
+        if bearer.grant(Role.CONTRIBUTOR):
+            return Operator(name)
+        if bearer.grant(Role.READER):
+            return Operator(name, is_reader=True)
+        message = (
+            f"The client '{bearer.principal}' does not have authorization to perform this action:"
+            f" its access token has no role '{Role.CONTRIBUTOR}' or '{Role.READER}'."
+        )
+        raise Forbidden(message, detail_code="AuthorizationFailed")
+
+    def _refused(self, reason: str, code: str = "AuthenticationFailed") -> Unauthenticated:
+        """Build a refusal that tells clients, as Azure Key Vault does, what to get a token for."""
+        error = Unauthenticated(reason, detail_code=code)
+        if self.tokens is not None and _AUDIENCE.fullmatch(self.audience):
+            error.challenge = f'Bearer resource="{self.audience}"'
+        return error
 
     @property
     def _keys(self) -> tuple[str | None, ...]:
@@ -82,25 +111,6 @@ _HOLDERS = (  # of the keys, in their order
 def _is_equal(text: str, key: str | None) -> bool:
     """Tell in constant time whether *text* is *key*; nothing is if there is none."""
     return hmac.compare_digest(_octets(text), _octets(key or "")) and bool(key)
-
-
-def _authorized(tokens: TokenVerifier, token: str) -> Operator:
-    """Return the principal of a token that has a role."""
-    bearer = tokens.verify(token)
-    if isinstance(bearer, TokenFault):
-        is_old = bearer is TokenFault.EXPIRED
-        code = "ExpiredAuthenticationToken" if is_old else "InvalidAuthenticationToken"
-        raise Unauthenticated(bearer, detail_code=code)
-    name = f"Entra ID principal {bearer.principal}"
-    if bearer.grant(Role.CONTRIBUTOR):
-        return Operator(name)
-    if bearer.grant(Role.READER):
-        return Operator(name, is_reader=True)
-    message = (
-        f"The client '{bearer.principal}' does not have authorization to perform this action:"
-        f" its access token has no role '{Role.CONTRIBUTOR}' or '{Role.READER}'."
-    )
-    raise Forbidden(message, detail_code="AuthorizationFailed")
 
 
 def _octets(text: str) -> bytes:

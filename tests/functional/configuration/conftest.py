@@ -29,7 +29,7 @@ def api() -> ArmApi:
 def deployment(api: ArmApi, monkeypatch: pytest.MonkeyPatch) -> Deployment:
     """The client; its requests go to *api*, without a socket."""
 
-    def answer(method: str, url: str, **options: Any) -> requests.Response:
+    def answer(_: object, method: str, url: str, **options: Any) -> requests.Response:
         if asked := {k: v for k, v in (options.get("params") or {}).items() if v is not None}:
             url += f"?{urlencode(asked)}"
         headers = {name.lower(): value for name, value in options["headers"].items()}
@@ -41,7 +41,7 @@ def deployment(api: ArmApi, monkeypatch: pytest.MonkeyPatch) -> Deployment:
         response._content = answered.body
         return response
 
-    monkeypatch.setattr(requests, "request", answer)
+    monkeypatch.setattr(requests.Session, "request", answer)
     return Deployment(url=HOST, token=lambda: KEY, scope="/subscriptions/s1/resourceGroups/rg")
 
 

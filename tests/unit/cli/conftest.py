@@ -26,14 +26,15 @@ def answer_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], None]:
     """Have all requests answered by a function."""
 
     def start(answer: Answer) -> None:
-        def request(_: str, url: str, **options: Any) -> requests.Response:
+        def request(_: object, method: str, url: str, **options: Any) -> requests.Response:
+            del method
             found = requests.Response()
             found.status_code, document = answer(urlsplit(url).path, options.get("params") or {})
             text = document if isinstance(document, str) else json.dumps(document)
             found._content = text.encode()
             return found
 
-        monkeypatch.setattr(requests, "request", request)
+        monkeypatch.setattr(requests.Session, "request", request)
 
     return start
 
