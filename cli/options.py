@@ -47,8 +47,9 @@ def calls_deployment(command: F) -> F:
         "--entra-scope",
         envvar="PUSHGRID_ENTRA_SCOPE",
         show_envvar=True,
-        help="Scope of that token, such as api://pushgrid/.default; the default is what the "
-        "deployment asks for, if that is good for its own host alone.",
+        metavar="SCOPE",
+        help="Scope of that token, such as api://pushgrid/.default; the default is the one that "
+        "the deployment asks for, if it names the host of --url.",
     )
     @click.option(
         "--insecure",

@@ -131,9 +131,11 @@ apply .|2|is a directory
 dev --time-scale nan|2|'nan' is not a number
 dev --workers two|2|'two' is not a whole number from 1 to 64
 top --interval 0|2|of 1 or more
-status --url http://nosuch.invalid|2|(Failed to resolve 'nosuch.invalid' (
-status --url http://nosuch.invalid|2|)). Start a local deployment
+status --url https://nosuch.invalid|2|(Failed to resolve 'nosuch.invalid' (
+status --url https://nosuch.invalid|2|)). Start a local deployment
 status --url 127.0.0.1:7071|2|write http://127.0.0.1:7071
+status --url events.example|2|write https://events.example
+status --url http://events.example|2|use https, or add --insecure
 topic list --key wrong|1|Give the admin key with --admin-key
 status --key wrong|1|PUSHGRID_ADMIN_KEY
 topic list -o xml|2|is not one of 'json', 'table'

@@ -8,10 +8,8 @@ import socketserver
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import requests
@@ -20,56 +18,20 @@ from cli import options
 from cli.answers import document_of
 from cli.local.local_deployment import HOME
 from cli.subscription.document import gets_secret
+from tests.answering import Answer, AnsweringServer
 from tests.commands import Run, runner
 from tests.serving import serving
 
-Answer = tuple[int, dict[str, str], bytes]
-
-
-class _Server(ThreadingHTTPServer):
-    """Answers with what *answer* returns for a method and a path; *requests* are what it got."""
-
-    def __init__(self) -> None:
-        self.answer: Callable[[str, str], Answer]
-        self.requests: list[tuple[str, str]] = []
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("do_"):
-            return self._answer
-        raise AttributeError(name)
-
-    def _answer(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.server.requests.append((self.command, self.path.partition("?")[0]))
-        status, headers, body = self.server.answer(*self.server.requests[-1])
-        self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(body))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
 
 @pytest.fixture
-def server() -> Iterator[_Server]:
-    with serving(_Server()) as server:
+def server() -> Iterator[AnsweringServer]:
+    with serving(AnsweringServer()) as server:
         yield server
 
 
 @pytest.fixture
 def pushgrid(
-    server: _Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    server: AnsweringServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Run:
     return runner(monkeypatch, capsys, server.url, "k")
 
@@ -78,7 +40,9 @@ def pushgrid(
     "command",
     ["topic delete orders --yes", "topic update orders --tag a=b", "publish orders --type Placed"],
 )
-def test_nothing_is_done_behind_a_redirect(server: _Server, pushgrid: Run, command: str) -> None:
+def test_nothing_is_done_behind_a_redirect(
+    server: AnsweringServer, pushgrid: Run, command: str
+) -> None:
     def answer(method: str, path: str) -> Answer:
         if method == "GET" or path.endswith("/listKeys"):
             return 200, {}, json.dumps({"properties": {}, "key1": "k"}).encode()
@@ -122,7 +86,7 @@ _OTHERS = (
     ],
 )
 def test_what_is_no_answer_of_pushgrid_is_told_in_words(
-    server: _Server, pushgrid: Run, command: str, status: int, body: bytes
+    server: AnsweringServer, pushgrid: Run, command: str, status: int, body: bytes
 ) -> None:
     server.answer = lambda *_: (status, {}, body)
 
@@ -153,7 +117,7 @@ def test_a_password_in_the_url_is_not_shown(pushgrid: Run, command: list[str]) -
 
 
 def test_that_nothing_listens_comes_before_a_missing_key(
-    pushgrid: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, server: _Server
+    pushgrid: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, server: AnsweringServer
 ) -> None:
     monkeypatch.delenv("PUSHGRID_ADMIN_KEY")
     monkeypatch.chdir(tmp_path)
@@ -197,7 +161,7 @@ NOBODY = "handshake: connection failed at http://a.test:9000/: is the endpoint r
     ],
 )
 def test_an_error_tells_the_cause_and_what_to_do_in_one_line(
-    server: _Server, pushgrid: Run, said: str, shown: str
+    server: AnsweringServer, pushgrid: Run, said: str, shown: str
 ) -> None:
     error = {"code": "x", "message": said, "details": [{"code": "y", "message": said}]}
     server.answer = lambda *_: (400, {}, json.dumps({"error": error}).encode())
@@ -210,7 +174,7 @@ def test_an_error_tells_the_cause_and_what_to_do_in_one_line(
     [("--json", "[]"), ("-o json", "[]"), ("--output table", "There"), ("", "There")],
 )
 def test_json_is_asked_for_in_either_way(
-    server: _Server, pushgrid: Run, options: str, first: str
+    server: AnsweringServer, pushgrid: Run, options: str, first: str
 ) -> None:
     server.answer = lambda *_: (200, {}, b'{"value": []}')
 
@@ -239,7 +203,7 @@ def test_the_other_scheme_is_told(pushgrid: Run, scheme: str, line: bytes) -> No
     assert not re.search(r"_ssl|WRONG_VERSION|\w+\(", done.err)
 
 
-def test_a_fault_is_told_once(server: _Server, pushgrid: Run) -> None:
+def test_a_fault_is_told_once(server: AnsweringServer, pushgrid: Run) -> None:
     details = [{"code": "x", "message": text} for text in ("no a.", "no b.")]
     error = {"code": "x", "message": "no a. no b.", "details": details}
     server.answer = lambda *_: (400, {}, json.dumps({"error": error}).encode())
@@ -248,7 +212,7 @@ def test_a_fault_is_told_once(server: _Server, pushgrid: Run) -> None:
 
 
 def test_what_is_shown_and_not_sent_needs_no_key(
-    server: _Server, pushgrid: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    server: AnsweringServer, pushgrid: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("PUSHGRID_ADMIN_KEY")
     monkeypatch.chdir(tmp_path)
@@ -262,7 +226,7 @@ def test_what_is_shown_and_not_sent_needs_no_key(
     assert "there is no admin key" in sent.err
 
 
-def test_a_scope_is_no_part_of_the_host_s_name(server: _Server, pushgrid: Run) -> None:
+def test_a_scope_is_no_part_of_the_host_s_name(server: AnsweringServer, pushgrid: Run) -> None:
     server.answer = lambda *_: (200, {}, b'{"value": []}')
 
     assert pushgrid("topic", "list", "--scope", "foo").code == 0
@@ -291,7 +255,7 @@ class _Terminal:
 
 
 def test_a_slow_answer_is_waited_for_visibly(
-    server: _Server, pushgrid: Run, monkeypatch: pytest.MonkeyPatch
+    server: AnsweringServer, pushgrid: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal = _Terminal()
     monkeypatch.setattr(options, "_SILENT_SECONDS", 0.0)
