@@ -14,11 +14,13 @@ from azure.eventgrid import EventGridPublisherClient, generate_sas
 from azure.mgmt.eventgrid import EventGridManagementClient
 from azure.mgmt.eventgrid import models as m
 
+from cli import options
 from devhost.azurite import Azurite
 from devhost.process import RunningHost, running_host
 from testbed.arm import Arm
 from testbed.host_settings import host_settings
 from testbed.subscriber import Subscriber
+from tests.commands import runner
 from tests.e2e.publishing import an_event, endpoint, ids
 from tests.integration.push.scripted import Server, always
 from tests.tokens import CONTRIBUTOR, ISSUER, SENDER, a_token, key_set
@@ -113,3 +115,20 @@ def test_the_management_client_brings_a_token(host: RunningHost, name: str) -> N
 
     assert created.name == name
     assert set(operator.scopes) == {"https://management.azure.com/.default"}
+
+
+def test_the_command_brings_a_token_for_the_audience_that_it_was_given(
+    host: RunningHost, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The default audience is Azure's, which a deployment does not get unasked."""
+    operator = Credential(CONTRIBUTOR)
+    monkeypatch.setattr(options, "entra_token", lambda scope: operator.get_token(scope).token)
+    pushgrid = runner(monkeypatch, capsys, host.url)
+    scope = "https://management.azure.com/.default"
+
+    unasked = pushgrid("topic", "list", "--entra")
+    given = pushgrid("topic", "list", "--entra", "--entra-scope", scope)
+
+    assert (unasked.code, given.code) == (2, 0)
+    assert f"add --entra-scope {scope}" in unasked.err
+    assert set(operator.scopes) == {scope}

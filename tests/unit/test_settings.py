@@ -285,7 +285,8 @@ def test_a_setting_that_nobody_reads_is_a_warning_in_the_log(
 
 
 def test_all_names_of_ours_are_known() -> None:
-    others = ["SOMEBODY_ELSES", "PATH", "PUSHGRID_URL", "PUSHGRID_SCOPE"]
+    others = ["SOMEBODY_ELSES", "PATH", "PUSHGRID_URL", "PUSHGRID_SCOPE", "PUSHGRID_INSECURE"]
+    others.append("PUSHGRID_ENTRA_SCOPE")
     assert unknown(dict.fromkeys([*NAMES.values(), *others], "")) == {}
 
 

@@ -247,6 +247,30 @@ def test_a_refusal_says_what_is_needed() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("audience", "challenge"),
+    [
+        ("api://pushgrid", 'Bearer resource="api://pushgrid"'),
+        ('a", b="', "Bearer"),
+        ("a\r\nb", "Bearer"),
+        ("", "Bearer"),
+    ],
+)
+@pytest.mark.parametrize("token", [{}, {"authorization": "Bearer sender-of-another"}])
+def test_who_is_not_known_learns_for_what_to_get_a_token(
+    audience: str, challenge: str, token: dict[str, str]
+) -> None:
+    api = ArmApi()
+    api.reconfigure(operators=replace(OPERATORS, audience=audience))
+
+    refused = api.call("GET", ORDERS, headers=token)
+    api.reconfigure(operators=replace(OPERATORS, audience=audience, tokens=None))
+    without_tokens = api.call("GET", ORDERS, headers=token)
+
+    assert (refused.status, refused.headers["WWW-Authenticate"]) == (401, challenge)
+    assert (without_tokens.status, without_tokens.headers["WWW-Authenticate"]) == (401, "Bearer")
+
+
 def test_the_list_of_topics_says_who_asks(app: Deployment) -> None:
     answers = [App(app).asked("GET", "status/topics", token) for token in ("key-two", "reading")]
 
