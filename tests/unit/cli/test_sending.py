@@ -14,6 +14,7 @@ from urllib3.util import connection
 
 from cli import options
 from cli.local.listen import _forward
+from cli.sending import refuse_plain_http
 from testbed.subscriber import Push
 from tests.answering import Answer, AnsweringServer
 from tests.commands import Run, runner
@@ -162,6 +163,11 @@ def test_all_of_127_is_this_machine(pushgrid: Run) -> None:
         server.answer = empty
 
         assert pushgrid("topic", "list", "--url", server.url).code == 0
+
+
+@pytest.mark.parametrize("host", ["[::1]:7071", "127.255.255.254", "a.b.localhost"])
+def test_what_stays_on_this_machine_is_not_refused(host: str) -> None:
+    refuse_plain_http(f"HTTP://{host}/")
 
 
 class _Elsewhere(socket.socket):
