@@ -26,7 +26,7 @@ from bench.load import Case, Sink, deployment, publish, running_sink, subscribed
 from bench.report import Measure, PhaseResult, run
 from devhost.certificate_files import local_certificate
 from testbed.arm import Arm
-from testbed.name_server import running_name_server
+from testbed.name_server import FOUND, running_name_server
 
 Phase = tuple[str, Mapping[str, float] | None]  # its name, and what the others answer
 
@@ -111,7 +111,9 @@ def _measured(
     with ExitStack() as stack:
         healthy, others = (stack.enter_context(running_sink()) for _ in range(2))
         are_silent = Event()
-        port = stack.enter_context(running_name_server(lambda _: are_silent.is_set()))
+        port = stack.enter_context(
+            running_name_server(lambda _: None if are_silent.is_set() else FOUND)
+        )
         names = {"PUSHGRID_NAME_SERVERS": f"127.0.0.1:{port}"} if trouble.are_silent else {}
         host = stack.enter_context(deployment(names, descriptors=trouble.descriptors))
         ours = [f"{healthy.url}/{number}" for number in range(_SHARING if trouble.is_shared else 1)]

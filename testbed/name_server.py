@@ -1,33 +1,52 @@
-"""A name server that knows one address for all names, and is silent when it is told to be."""
+"""A name server that answers each question as it is told to."""
 
 from __future__ import annotations
 
 import socketserver
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from ipaddress import ip_address
 from threading import Thread
+from typing import NamedTuple
 
-_RESPONSE = b"\x81\x80"
-_A, _IN, _AT_ONCE = b"\x00\x01", b"\x00\x01", b"\0\0\0\0"
-_LOOPBACK = b"\0\x04\x7f\0\0\x01"
+NOERROR, SERVFAIL, NXDOMAIN = 0, 2, 3
+_IN = b"\0\x01"
+_A, _SOA, _AAAA = b"\0\x01", b"\0\x06", b"\0\x1c"
+_FAMILIES = {4: _A, 6: _AAAA}
 _NAME_OF_THE_QUESTION = b"\xc0\x0c"
+_HOUR = (3600).to_bytes(4)
+
+
+class Answer(NamedTuple):
+    """What is said of a name: its addresses, for how many seconds they may be kept, and a code."""
+
+    addresses: tuple[str, ...] = ("127.0.0.1",)
+    ttl: int = 0
+    code: int = NOERROR
+
+
+FOUND = Answer()
 
 
 @contextmanager
-def running_name_server(is_silent: Callable[[str], bool]) -> Iterator[int]:
+def running_name_server(answer: Callable[[str], Answer | None]) -> Iterator[int]:
     """
     Run a name server on loopback until the block ends; yield its port.
 
-    Names have the address 127.0.0.1; a question about one that *is_silent* gets no answer.
+    *answer* is called for each question, with the name, on a thread of its own; ``None`` is
+    silence. What does not exist may be kept for an hour.
     """
 
     class Questions(socketserver.BaseRequestHandler):
         def handle(self) -> None:
             data, listener = self.request
-            if not is_silent(_name(data)):
-                listener.sendto(_answer(data), self.client_address)
+            if found := answer(_name(data)):
+                listener.sendto(_written(found, data), self.client_address)
 
-    with socketserver.UDPServer(("127.0.0.1", 0), Questions) as server:
+    class Listener(socketserver.ThreadingUDPServer):
+        daemon_threads = True
+
+    with Listener(("127.0.0.1", 0), Questions) as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:
@@ -45,10 +64,20 @@ def _name(question: bytes) -> str:
     return ".".join(labels).lower()
 
 
-def _answer(question: bytes) -> bytes:
-    """Return the record that was asked for; none but A exists."""
+def _written(answer: Answer, question: bytes) -> bytes:
+    """Return the answer to *question*: the records of the type that it asks for, and a SOA."""
     end = question.index(b"\0", 12) + 5
-    has_record = question[end - 4 : end - 2] == _A
-    record = _NAME_OF_THE_QUESTION + _A + _IN + _AT_ONCE + _LOOPBACK if has_record else b""
-    counts = b"\0\x01" + (b"\0\x01" if has_record else b"\0\0") + b"\0\0\0\0"
-    return question[:2] + _RESPONSE + counts + question[12:end] + record
+    addresses = [ip_address(each) for each in answer.addresses]
+    asked = [
+        each.packed for each in addresses if _FAMILIES[each.version] == question[end - 4 : end - 2]
+    ]
+    records = b"".join(_record(question[end - 4 : end - 2], answer.ttl, each) for each in asked)
+    soa = _record(_SOA, 3600, b"\0\0" + _HOUR * 5)
+    counts = b"\0\x01" + len(asked).to_bytes(2) + b"\0\x01\0\0"
+    flags = b"\x81" + bytes([0x80 | answer.code])
+    return question[:2] + flags + counts + question[12:end] + records + soa
+
+
+def _record(kind: bytes, ttl: int, data: bytes) -> bytes:
+    head = _NAME_OF_THE_QUESTION + kind + _IN + ttl.to_bytes(4)
+    return head + len(data).to_bytes(2) + data

@@ -28,7 +28,7 @@ from devhost.azurite import ACCOUNT
 from devhost.process import RunningHost, running_host
 from testbed.arm import Arm
 from testbed.host_settings import host_settings
-from testbed.name_server import running_name_server
+from testbed.name_server import FOUND, running_name_server
 from testbed.storage_proxy import StorageRequest
 from testbed.subscriber import Push, running_subscriber
 
@@ -213,7 +213,9 @@ def running_deployment(stage: Stage, chance: random.Random) -> Iterator[SoakDepl
     with ExitStack() as stack:
         storage = stack.enter_context(running_storage(is_on_disk=stage.is_on_disk))
         is_silent = threading.Event()
-        names = stack.enter_context(running_name_server(lambda _: is_silent.is_set()))
+        names = stack.enter_context(
+            running_name_server(lambda _: None if is_silent.is_set() else FOUND)
+        )
         made = SoakDeployment(
             chance=chance,
             storage=storage,

@@ -9,6 +9,7 @@ from contextvars import Context
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import zip_longest
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from shared.adapters.http.no_answer import NoAnswer, is_done
@@ -17,11 +18,43 @@ from shared.http import Failure
 
 if TYPE_CHECKING:
     from aiodns import DNSResolver
+    from pycares import AddrInfoResult
 
 Lookup = Callable[[str], Coroutine[Any, Any, Sequence[Address]]]
 
 _TIMEOUT, _TRIES = 3.0, 2  # seconds for the first try of each name server; c-ares doubles it
+_KEPT_SECONDS = 60.0  # of an answer, if its TTL is not shorter
+_KEPT_SECONDS_WITHOUT_ADDRESS = 5.0
 _MAX_ADDRESSES = 8  # of a name: its owner may list thousands, and each is tried and reported
+
+
+class _Channel:
+    """A channel of c-ares: the answers that it keeps, and how many lookups are under way on it."""
+
+    def __init__(self, resolver: DNSResolver, made_at: float) -> None:
+        self._resolver = resolver
+        self._made_at = made_at
+        self._kept_seconds = _KEPT_SECONDS
+        self.lookups = 0
+
+    def is_outdated(self, now: float) -> bool:
+        return now - self._made_at >= self._kept_seconds
+
+    async def ask(self, host: str) -> AddrInfoResult:
+        from aiodns import error
+
+        self.lookups += 1
+        try:
+            return await self._resolver.getaddrinfo(host, type=socket.SOCK_STREAM)
+        except error.DNSError as fault:
+            if fault.args[0] in (error.ARES_ENODATA, error.ARES_ENOTFOUND):
+                self._kept_seconds = _KEPT_SECONDS_WITHOUT_ADDRESS
+            raise
+        finally:
+            self.lookups -= 1
+
+    async def close(self) -> None:
+        await self._resolver.close()
 
 
 class NameServers:
@@ -29,12 +62,17 @@ class NameServers:
     Asks the hosts file and *servers*, or the system's, by c-ares.
 
     Names whose servers are silent keep no other waiting. Answers are kept as long as their servers
-    say.
+    say, but for a minute at most, and for five seconds after one without an address. c-ares keeps
+    ``NOERROR`` without records for an hour, even if one family has some, and has nothing to forget
+    it with; so its channel is replaced. *clock* is in seconds.
     """
 
-    def __init__(self, servers: Sequence[str] = ()) -> None:
+    def __init__(
+        self, servers: Sequence[str] = (), *, clock: Callable[[], float] = monotonic
+    ) -> None:
         self._servers = servers
-        self._resolver: DNSResolver | None = None
+        self._clock = clock
+        self._channels: list[_Channel] = []  # The last is asked; others have lookups under way.
 
     async def __call__(self, host: str) -> Sequence[Address]:
         """
@@ -48,9 +86,7 @@ class NameServers:
         from pycares import AresError
 
         try:
-            if self._resolver is None:
-                self._resolver = aiodns.DNSResolver(self._servers, timeout=_TIMEOUT, tries=_TRIES)
-            found = await self._resolver.getaddrinfo(host, type=socket.SOCK_STREAM)
+            found = await self._channel().ask(host)
         except aiodns.error.DNSError as error:
             code, reason = error.args
             if code == aiodns.error.ARES_ETIMEOUT:
@@ -58,12 +94,28 @@ class NameServers:
             raise (MemoryError if code in _shortage_codes() else OSError)(reason) from error
         except (AresError, RuntimeError) as error:  # no descriptor or thread
             raise MemoryError(str(error)) from error
+        finally:
+            await self._close_replaced()
         return [_address(node.addr[0]) for node in found.nodes]
 
     async def close(self) -> None:
-        resolver, self._resolver = self._resolver, None
-        if resolver:
-            await resolver.close()
+        channels, self._channels = self._channels, []
+        for each in channels:
+            await each.close()
+
+    def _channel(self) -> _Channel:
+        from aiodns import DNSResolver
+
+        now = self._clock()
+        if not self._channels or self._channels[-1].is_outdated(now):
+            resolver = DNSResolver(self._servers, timeout=_TIMEOUT, tries=_TRIES)
+            self._channels.append(_Channel(resolver, now))
+        return self._channels[-1]
+
+    async def _close_replaced(self) -> None:
+        for each in [each for each in self._channels[:-1] if not each.lookups]:
+            self._channels.remove(each)
+            await each.close()
 
 
 def _shortage_codes() -> set[int]:
