@@ -23,6 +23,7 @@ from devhost.blobs.blob_changes import (
     DELETE,
     BatchItemAnswer,
     BlobChange,
+    RefusedRequest,
     change_of,
     changes_in,
     is_batch,
@@ -31,6 +32,7 @@ from devhost.blobs.blob_changes import (
 from devhost.blobs.upstream import exchange
 from devhost.errors import HostError
 from devhost.functions.host_module import BlobHandler
+from devhost.http.origin import host_name
 from devhost.storage.account import AccountConnection
 
 _REFUSED = 300  # statuses from here on: nothing was changed
@@ -72,9 +74,10 @@ class BlobProxy:
         request = _Request(scope, receive)
         try:
             await self._pass_on(request, send)
-        except (h11.LocalProtocolError, ValueError) as fault:
-            _log.warning("blob request %.160r is refused: %s", request.target, fault)
-            await _refuse(send, 400, "InvalidInput", str(fault))
+        except RefusedRequest as fault:
+            await request.refuse(send, fault)
+        except h11.LocalProtocolError:
+            await request.refuse(send, RefusedRequest("the request is malformed"))
         except _Gone:
             return
         except (OSError, h11.RemoteProtocolError) as fault:
@@ -88,7 +91,8 @@ class BlobProxy:
         parts, changes = request.parts(), request.changes()
         if is_batch(request.method, request.target):
             batch = await _whole(parts)
-            changes = changes_in(batch, request.headers.get("content-type", ""))
+            content_type = request.headers.get("content-type", "")
+            changes = await asyncio.to_thread(changes_in, batch, content_type)
             parts = _one(batch)
         async with (
             exchange(self._host, self._port) as upstream,
@@ -120,10 +124,12 @@ class BlobProxy:
 
     def _check_address(self, request: _Request) -> None:
         """Refuse what names its account in the host, or another: its changes would not be seen."""
-        name, host = self._account.name, request.headers.get("host", "")
-        account = unquote(urlsplit(request.target).path).split("/")[1:2]
-        if account not in ([name], [f"{name}-secondary"]) or host.lower().startswith(f"{name}."):
-            raise ValueError(f"with --blob-events, a blob's address is http://HOST/{name}/…")
+        name, host = self._account.name, host_name(request.headers.get("host", self._authority))
+        if not host:
+            raise RefusedRequest("the Host header is malformed", "InvalidHeaderValue")
+        account = unquote(request.path).split("/")[1:2]
+        if account not in ([name], [f"{name}-secondary"]) or host.startswith(f"{name}."):
+            raise RefusedRequest(f"with --blob-events, a blob's address is http://HOST/{name}/…")
 
     async def _report_all(
         self,
@@ -180,19 +186,26 @@ class _Request:
     def __init__(self, scope: Mapping[str, Any], receive: Receive) -> None:
         self._receive = receive
         self._headers = scope["headers"]
-        query = scope["query_string"]
+        query = scope["query_string"].decode("latin-1")
         self.method: str = scope["method"]
-        self.target = (scope["raw_path"] + (b"?" + query if query else b"")).decode("latin-1")
+        self.path: str = scope["raw_path"].decode("latin-1")
+        self.target = self.path + (f"?{query}" if query else "")
         self.headers = _text(self._headers)
         self.is_answered = False
 
     def head(self) -> h11.Request:
         headers = [each for each in self._headers if each[0].lower() not in _HOP_BY_HOP]
-        return h11.Request(method=self.method, target=self.target, headers=headers)
+        target = self.target.encode("latin-1")
+        return h11.Request(method=self.method, target=target, headers=headers)
 
     def changes(self) -> Sequence[BlobChange]:
         found = change_of(self.method, self.target, self.headers)
         return [found] if found else []
+
+    async def refuse(self, send: Send, fault: RefusedRequest) -> None:
+        # Not the query: it may have a signature.
+        _log.warning("blob request %.160r is refused: %s", self.path, fault)
+        await _refuse(send, fault.status, fault.code, str(fault))
 
     async def parts(self) -> AsyncIterator[bytes]:
         more = True
@@ -211,7 +224,11 @@ def _tier(found: Mapping[str, str]) -> str:
 
 
 def _text(headers: Any) -> dict[str, str]:
-    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
+    """Return headers, names in lower case; of one that is given twice the first, as Node does."""
+    found = dict[str, str]()
+    for name, value in headers:
+        found.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
+    return found
 
 
 async def _whole(parts: AsyncIterator[bytes]) -> bytes:
@@ -219,7 +236,9 @@ async def _whole(parts: AsyncIterator[bytes]) -> bytes:
     async for part in parts:
         whole += part
         if len(whole) > _MOST_BATCH:
-            raise h11.LocalProtocolError(f"a batch has at most {_MOST_BATCH} bytes")
+            raise RefusedRequest(
+                f"a batch has at most {_MOST_BATCH} bytes", "RequestBodyTooLarge", 413
+            )
     return bytes(whole)
 
 

@@ -14,8 +14,9 @@ from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-# RFC 9110, section 7.2. `urlsplit` finds a host in more, such as `[::1].attacker.example`.
-_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s\[\]:/?#@\\]+))(?::[0-9]*)?")
+# RFC 9110, section 7.2; RFC 3986, section 3.2.2. `urlsplit` finds a host in more, such as
+# `[::1].attacker.example`, and raises for some that are not ASCII.
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9A-Za-z._~%!$&'()*+,;=-]+))(?::[0-9]*)?")
 _HERE = ("same-origin", "none")  # Sec-Fetch-Site; none: typed or opened by a person
 
 

@@ -24,6 +24,8 @@ from azure.storage.blob import (
 )
 
 from devhost.azurite import ACCOUNT, KEY, Azurite
+from devhost.blobs import blob_proxy
+from devhost.blobs.blob_changes import changes_in
 from devhost.blobs.blob_proxy import BlobProxy
 from devhost.errors import HostError
 from devhost.http.server import HttpServer, reserved_port
@@ -114,6 +116,16 @@ def ask(proxy: Proxy, method: str, target: str, **headers: str) -> tuple[int, st
     with contextlib.closing(client):
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         client.request(method, target, b"1", named)
+        answer = client.getresponse()
+        return answer.status, answer.read().decode()
+
+
+def ask_batch(proxy: Proxy, batch: bytes, **headers: str) -> tuple[int, str]:
+    """Send a batch without credentials; return status and body of the answer."""
+    client = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=60)
+    with contextlib.closing(client):
+        named = {"Content-Type": "multipart/mixed; boundary=b"} | headers
+        client.request("POST", f"/{ACCOUNT}?comp=batch&sig=secret", batch, named)
         answer = client.getresponse()
         return answer.status, answer.read().decode()
 
@@ -236,6 +248,82 @@ def test_an_address_without_the_account_is_refused(
     assert f"a blob's address is http://HOST/{ACCOUNT}/" in text
     assert not proxy.told.changes
     assert not list(container.list_blobs())
+
+
+@pytest.mark.parametrize(
+    ("batch", "status", "code"),
+    [
+        (b"--b\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n" * 256, 400, "InvalidInput"),
+        (b"--b\r\n" * 257, 400, "ExceedsMaxBatchRequestCount"),
+        (b"x" * (4 * MEBIBYTE), 400, "InvalidInput"),
+        (b"x" * (4 * MEBIBYTE + 1), 413, "RequestBodyTooLarge"),
+    ],
+)
+def test_a_batch_that_storage_refuses_is_refused(
+    proxy: Proxy, batch: bytes, status: int, code: str
+) -> None:
+    answered, text = ask_batch(proxy, batch)
+
+    assert answered == status
+    assert f"<Code>{code}</Code>" in text
+
+
+def test_a_refused_request_is_logged_without_its_signature(
+    proxy: Proxy, caplog: pytest.LogCaptureFixture
+) -> None:
+    ask_batch(proxy, b"")
+    ask(proxy, "PUT", f"/{ACCOUNT}/in/x?comp=tags&sig=secret", x_ms_blob_type="BlockBlob")
+    ask(proxy, "GET", f"/{ACCOUNT}/in/x?sig=secret", x_http_method="DELETE")
+
+    refused = [each.getMessage() for each in caplog.records]
+    assert len(refused) == 3
+    assert all(f"blob request '/{ACCOUNT}" in each for each in refused)
+    assert "secret" not in caplog.text
+
+
+def test_others_are_answered_while_a_batch_is_read(
+    proxy: Proxy, container: ContainerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_read, release = threading.Event(), threading.Event()
+
+    def read(batch: bytes, content_type: str) -> Any:
+        is_read.set()
+        release.wait(60)
+        return changes_in(batch, content_type)
+
+    monkeypatch.setattr(blob_proxy, "changes_in", read)
+    with ThreadPoolExecutor(1) as client:
+        refused = client.submit(ask_batch, proxy, b"--b\r\n")
+        assert is_read.wait(60)
+        container.upload_blob("x", b"1")
+        assert not refused.done()
+        release.set()
+
+        assert refused.result()[0] == 400
+
+
+@pytest.mark.parametrize("host", ["\xe2\x84\x80.localhost", "\xff", "a<b", "a b", "[::1]x"])
+def test_a_malformed_host_is_refused(proxy: Proxy, container: ContainerClient, host: str) -> None:
+    """It would stand in the event's URL."""
+    status, text = ask(
+        proxy, "PUT", target_of(container, "x"), Host=host, x_ms_blob_type="BlockBlob"
+    )
+
+    assert status == 400
+    assert "<Code>InvalidHeaderValue</Code>" in text
+    assert not proxy.told.changes
+
+
+def test_the_most_requests_of_a_batch_are_told_of(proxy: Proxy, container: ContainerClient) -> None:
+    names = [f"ü {number}" for number in range(256)]
+    with ThreadPoolExecutor(8) as clients:
+        list(clients.map(lambda name: container.upload_blob(name, b""), names))
+    proxy.told.changes.clear()
+
+    answers = list(container.delete_blobs(*names))
+
+    assert {each.status_code for each in answers} == {202}
+    assert sorted(proxy.told.apis) == sorted(("DeleteBlob", name) for name in names)
 
 
 def test_a_client_that_is_slow_holds_up_no_other(proxy: Proxy, container: ContainerClient) -> None:

@@ -7,6 +7,7 @@ import pytest
 from devhost.blobs.blob_changes import (
     BatchItemAnswer,
     BlobChange,
+    RefusedRequest,
     change_of,
     changes_in,
     is_batch,
@@ -59,7 +60,7 @@ def test_the_operations_that_create_and_delete(
 def test_what_azurite_would_take_for_something_else_is_refused(
     method: str, query: str, headers: dict[str, str]
 ) -> None:
-    with pytest.raises(ValueError, match="with --blob-events"):
+    with pytest.raises(RefusedRequest, match="with --blob-events"):
         change_of(method, f"{BLOB}{query}", headers)
 
 
@@ -101,7 +102,7 @@ def test_a_batch_deletes() -> None:
     assert changes_in(BATCH, "multipart/mixed; boundary=b") == [
         BlobChange("DeleteBlob", "in", "a/b.txt", BLOB, "0")
     ]
-    assert outcomes_in(ANSWER, 'multipart/mixed; boundary="r"') == {
+    assert outcomes_in(ANSWER, "multipart/mixed; boundary=r") == {
         "0": BatchItemAnswer(202, "r-0"),
         "1": BatchItemAnswer(404, "r-1"),
     }
@@ -110,8 +111,20 @@ def test_a_batch_deletes() -> None:
 @pytest.mark.parametrize("number", [b"0", b"a", b"01", b""])
 def test_each_request_of_a_batch_has_a_number_of_its_own(number: bytes) -> None:
     """Azurite says neither which of two it means, nor what else than a number it was given."""
-    with pytest.raises(ValueError, match="a number of its own as its Content-ID"):
+    with pytest.raises(RefusedRequest, match="a number of its own as its Content-ID"):
         changes_in(BATCH.replace(b"ID: 2", b"ID: " + number), "multipart/mixed; boundary=b")
+
+
+def part(number: int, of: bytes = b"DELETE /a/c/b HTTP/1.1") -> bytes:
+    return b"--b\r\nContent-ID: %d\r\n\r\n%b\r\n\r\n" % (number, of)
+
+
+def nested(depth: int) -> bytes:
+    heads = (
+        b"--%d\r\nContent-Type: multipart/mixed; boundary=%d\r\n\r\n" % (each, each + 1)
+        for each in range(depth)
+    )
+    return b"".join(heads)
 
 
 @pytest.mark.parametrize(
@@ -119,10 +132,45 @@ def test_each_request_of_a_batch_has_a_number_of_its_own(number: bytes) -> None:
     [
         (BATCH, "multipart/mixed"),
         (BATCH, "application/json"),
+        (BATCH, "multipart/mixed; boundary=c"),
+        (BATCH, "multipart/mixed; boundary=b; boundary=b"),
         (b"\xff\x00", "multipart/mixed; boundary=b"),
         (b"--b\r\n\r\nHTTP/1.1\r\n\r\n--b--", "multipart/mixed; boundary=b"),
+        (b"--b\r\nContent-ID: 0", "multipart/mixed; boundary=b"),
+        (part(0, b"DELETE /a/c/b"), "multipart/mixed; boundary=b"),
+        (part(0, b"DELETE /a/c/b x HTTP/1.1"), "multipart/mixed; boundary=b"),
+        (part(0, "DELETE /a/c/ü HTTP/1.1".encode()), "multipart/mixed; boundary=b"),
+        (part(0, b"DELETE http://h/a/c/b HTTP/1.1"), "multipart/mixed; boundary=b"),
+        (part(0, b"DELETE /a/c/b HTTP/1.1\r\nx-ms-date"), "multipart/mixed; boundary=b"),
+        (part(0, nested(2).replace(b"--0", b"--c")), "multipart/mixed; boundary=b"),
+        (nested(3000), "multipart/mixed; boundary=0"),
+        (nested(3000), "multipart/mixed; boundary=2999"),
     ],
 )
-def test_a_malformed_batch_changes_nothing(body: bytes, content_type: str) -> None:
-    assert not changes_in(body, content_type)
-    assert not outcomes_in(body, content_type)
+def test_a_malformed_batch_is_refused_as_storage_does(body: bytes, content_type: str) -> None:
+    with pytest.raises(RefusedRequest) as caught:
+        changes_in(body, content_type)
+
+    assert (caught.value.status, caught.value.code) == (400, "InvalidInput")
+
+
+def test_a_batch_has_256_requests_at_most() -> None:
+    most = b"".join(map(part, range(256)))
+
+    assert len(changes_in(most, "multipart/mixed; boundary=b")) == 256
+    with pytest.raises(RefusedRequest) as caught:
+        changes_in(most + part(256), "multipart/mixed; boundary=b")
+    assert (caught.value.status, caught.value.code) == (400, "ExceedsMaxBatchRequestCount")
+
+
+@pytest.mark.parametrize("path", ["/a/c/%", "/a/c/%f", "/a/c/%ff", "/a/c/%ED%A0%80", "/a/c/%zz"])
+def test_a_path_that_is_not_encoded_is_refused(path: str) -> None:
+    """Azurite answers 500 to it."""
+    with pytest.raises(RefusedRequest) as caught:
+        change_of("GET", path, {})
+
+    assert (caught.value.status, caught.value.code) == (400, "InvalidUri")
+
+
+def test_an_answer_of_anything_else_has_no_outcomes() -> None:
+    assert not outcomes_in(b"<Error/>", "application/xml")
