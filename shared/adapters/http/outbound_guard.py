@@ -10,15 +10,21 @@ from shared.settings.network_settings import Network
 Address = IPv4Address | IPv6Address
 
 # What the platform serves to the machine it runs on: credentials, mostly. No list opens these.
+# Sources: the clouds' documentation of their metadata services (2026); for OCI's IPv6 its SDK for
+# Python, DEFAULT_METADATA_URL_BASE_IPV6; for Alibaba Cloud's cloud-init, DataSourceAliYun.py.
 _PLATFORM: tuple[tuple[Network, str], ...] = (
-    (IPv4Network("169.254.0.0/16"), "instance metadata"),
+    (IPv4Network("169.254.0.0/16"), "instance metadata"),  # all clouds, with ECS and EKS of AWS
     (IPv4Network("168.63.129.16/32"), "Azure's wire server"),
-    (IPv4Network("100.100.100.200/32"), "instance metadata"),
-    (IPv4Network("192.0.0.192/32"), "instance metadata"),
-    (IPv6Network("fd00:42::42/128"), "instance metadata"),
-    (IPv6Network("fd00:ec2::23/128"), "pod identity"),
-    (IPv6Network("fd00:ec2::254/128"), "instance metadata"),
-    (IPv6Network("fd20:ce::254/128"), "instance metadata"),
+    (IPv4Network("100.100.100.200/32"), "instance metadata"),  # Alibaba Cloud
+    (IPv4Network("192.0.0.192/32"), "instance metadata"),  # Oracle Cloud Classic
+    (IPv6Network("fd00:42::42/128"), "instance metadata"),  # Scaleway
+    (IPv6Network("fd00:100::100:200/128"), "instance metadata"),  # Alibaba Cloud
+    (IPv6Network("fd00:a9fe:a9fe::1/128"), "instance metadata"),  # Akamai
+    (IPv6Network("fd00:c1::a9fe:a9fe/128"), "instance metadata"),  # Oracle Cloud Infrastructure
+    (IPv6Network("fd00:ec2::23/128"), "pod identity"),  # EKS of AWS
+    (IPv6Network("fd00:ec2::254/128"), "instance metadata"),  # AWS
+    (IPv6Network("fd20:ce::254/128"), "instance metadata"),  # Google Cloud
+    (IPv6Network("fe80::a9fe:a9fe/128"), "instance metadata"),  # OpenStack
 )
 
 # IANA's special-purpose registries; Python's own `is_global` follows them only in later releases.

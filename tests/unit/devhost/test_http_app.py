@@ -142,7 +142,12 @@ OTHERS = (
     *("events.example", "localhost.rebound.example", "notlocalhost", "10.0.0.1", "[", "", "\xe9"),
     *("127.0.0.1.rebound.example", "rebound.example@localhost", "localhost/rebound.example"),
     *("localhost@rebound.example", "[::1].attacker.example", "[::1]attacker.example:7071"),
-    "localhost:7071.attacker.example",
+    *(
+        "localhost:7071.attacker.example",
+        "\xe2\x84\x80.localhost",
+        "\xff.localhost",
+        "a<b.localhost",
+    ),
 )
 
 

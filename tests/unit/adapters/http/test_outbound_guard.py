@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from ipaddress import ip_address, ip_network
 
 import pytest
@@ -24,7 +25,8 @@ REFUSED = {
     "loopback": "127.0.0.1 127.255.255.254 ::1 ::ffff:127.0.0.1",
     "instance metadata": (
         "169.254.0.1 169.254.169.254 100.100.100.200 192.0.0.192 ::ffff:169.254.169.254 "
-        "fd00:42::42 fd00:ec2::254 fd20:ce::254"
+        "fd00:42::42 fd00:100::100:200 fd00:a9fe:a9fe::1 fd00:c1::a9fe:a9fe fd00:ec2::254 "
+        "fd20:ce::254 fe80::a9fe:a9fe"
     ),
     "wire server": "168.63.129.16 ::ffff:168.63.129.16",
     "protocol": "192.0.0.1 2001:2::1 2001:10::1 2001:20::1 2001:1ff:ffff::1",
@@ -54,12 +56,32 @@ PUBLIC = (
 )
 
 
-PLATFORM = (
-    "0.0.0.0 :: 169.254.169.254 169.254.130.1 168.63.129.16 fd00:42::42 fd00:ec2::23 "
-    "fd00:ec2::254 ::ffff:169.254.169.254 ::169.254.169.254 ::ffff:0:169.254.169.254 "
-    "64:ff9b::169.254.169.254 64:ff9b::168.63.129.16 2002:a9fe:a9fe::1 2001:0:a9fe:a9fe::1 "
-    "fe80::1%1"
+PLATFORM_IPV4 = (
+    "168.63.129.16 169.254.169.254 169.254.170.2 169.254.170.23 100.100.100.200 192.0.0.192"
 )
+PLATFORM = (
+    f"0.0.0.0 :: {PLATFORM_IPV4} 169.254.130.1 fd00:42::42 fd00:100::100:200 fd00:a9fe:a9fe::1 "
+    "fd00:c1::a9fe:a9fe fd00:ec2::23 fd00:ec2::254 fd20:ce::254 fe80::a9fe:a9fe fe80::1%1"
+)
+NAT64_LOCAL = bytes.fromhex("0064ff9b0001")
+#: Forms of an IPv4 address that a gateway, or the system, reads as that address.
+EMBEDDING: dict[str, Callable[[bytes], bytes]] = {
+    "mapped": lambda packed: bytes(10) + b"\xff\xff" + packed,
+    "compatible": lambda packed: bytes(12) + packed,
+    "translated": lambda packed: bytes(8) + b"\xff\xff\0\0" + packed,
+    "NAT64": lambda packed: bytes.fromhex("0064ff9b") + bytes(8) + packed,
+    "NAT64, 48 bits": lambda packed: NAT64_LOCAL + packed[:2] + b"\0" + packed[2:] + bytes(5),
+    "NAT64, 56 bits": lambda packed: (
+        NAT64_LOCAL + b"~" + packed[:1] + b"\0" + packed[1:] + bytes(4)
+    ),
+    "NAT64, 64 bits": lambda packed: NAT64_LOCAL + b"~~\0" + packed + bytes(3),
+    "NAT64, 96 bits": lambda packed: NAT64_LOCAL + b"~" * 6 + packed,
+    "6to4": lambda packed: b"\x20\x02" + packed + bytes(10),
+    "Teredo, server": lambda packed: b"\x20\x01\0\0" + packed + bytes(8),
+    "Teredo, client": lambda packed: (
+        b"\x20\x01" + bytes(10) + bytes(each ^ 0xFF for each in packed)
+    ),
+}
 
 
 @pytest.mark.parametrize(
@@ -102,21 +124,22 @@ def test_an_allowed_network_opens_no_other() -> None:
     assert guard.refusal(ip_address("::1"), 443) is not None
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        *PLATFORM.split(),
-        "64:ff9b:1:a9fe:a9:fe00::",  # a prefix of 48 bits
-        "64:ff9b:1:7ea9:fe:a9fe::",  # 56 bits
-        "64:ff9b:1:7e7e:a9:fea9:fe00:0",  # 64 bits
-        "64:ff9b:1:7e7e:7e:7e7e:169.254.169.254",  # 96 bits
-        "2001:0:0:0:0:0:5601:5601",  # Teredo writes the client's address inverted
-    ],
-)
+@pytest.mark.parametrize("address", PLATFORM.split())
 def test_platform_addresses_stay_closed_under_every_list(address: str) -> None:
     guard = OutboundGuard(allowed_networks=ANY)
 
     assert guard.refusal(ip_address(address), 443) is not None
+
+
+@pytest.mark.parametrize("form", EMBEDDING)
+@pytest.mark.parametrize("address", PLATFORM_IPV4.split())
+def test_platform_addresses_stay_closed_in_every_form(address: str, form: str) -> None:
+    embedded = ip_address(EMBEDDING[form](ip_address(address).packed))
+    guard = OutboundGuard(allowed_networks=ANY)
+
+    assert embedded.version == 6
+    assert guard.refusal(embedded, 443) is not None
+    assert guard.refusal(ip_address(EMBEDDING[form](ip_address("8.8.8.8").packed)), 443) is None
 
 
 @pytest.mark.parametrize(
