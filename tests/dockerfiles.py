@@ -41,11 +41,12 @@ def stages(dockerfile: Path) -> list[Stage]:
 def context(dockerfile: Path, root: Path = ROOT) -> set[Path]:
     """Return the files below *root* that a build of this Dockerfile can copy."""
     lines = Path(f"{dockerfile}.dockerignore").read_text().splitlines()
-    first, *others = [line for line in lines if not line.startswith("#")]
-    assert first == "*"
-    assert all(line.startswith("!") for line in others)  # no pattern takes anything back
+    first, *others, last = [line for line in lines if not line.startswith("#")]
+    assert (first, last) == ("*", "**/.?*")
+    assert all(line.startswith("!") for line in others)  # no other pattern takes anything back
     found = (path for line in others for path in root.glob(line.removeprefix("!")))
-    return {path.relative_to(root) for path in found if path.is_file()}
+    files = (path.relative_to(root) for path in found if path.is_file())
+    return {path for path in files if not any(part.startswith(".") for part in path.parts)}
 
 
 def copy_context(dockerfile: Path, target: Path) -> Path:

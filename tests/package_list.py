@@ -17,11 +17,28 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parents[1]
 
 
+def _left_beside(path: str) -> list[str]:
+    """Return what editors and systems leave beside a file, and a hidden copy of its folder."""
+    folder, _, name = path.rpartition("/")
+    hidden = [f".{name}", f".#{name}", f"._{name}", f".{name}.swp", f".ipynb_checkpoints/{name}"]
+    backups = [f"#{name}#", *(f"{name}{each}" for each in ("~", ".bak", ".orig", ".swp"))]
+    return [f".{path}", *(f"{folder}/{each}" for each in (*hidden, *backups))]
+
+
+#: What stands beside the app's own files.
+LEFT_BESIDE = (
+    *_left_beside("publish_function/__init__.py"),
+    *_left_beside("publish_function/function.json"),
+    *_left_beside("shared/clock.py"),
+    *_left_beside("shared/console/api.js"),
+)
+
 #: Secrets and leftovers where the app's files are. None of them may get into anything that is
 #: uploaded, built or published.
 PLANTED = (
     ".env",
     "certificate.pem",
+    "cli/.#options.py",
     "cli/data/local.settings.json",
     "cli/data/prices.json.bak",
     "cli/id_rsa",
@@ -36,6 +53,7 @@ PLANTED = (
     "shared/.env",
     "shared/__pycache__/clock.cpython-313.pyc",
     "shared/certificate.pfx",
+    "shared/console/.env",
     "shared/console/key.pem",
     "shared/console/notes.txt",
     "shared/console/tests/notes",
@@ -44,6 +62,7 @@ PLANTED = (
     "shared/id_rsa",
     "shared/local.settings.json",
     "testbed/id_rsa",
+    *LEFT_BESIDE,
 )
 
 

@@ -44,7 +44,11 @@ class WheelLayout(BuildHookInterface):  # type: ignore[type-arg] # its parameter
 
 def _selected(root: Path, patterns: list[str]) -> list[Path]:
     found = {path for pattern in patterns for path in root.glob(pattern.removeprefix("/"))}
-    return sorted(path for path in found if path.is_file())
+    return sorted(path for path in found if path.is_file() and not _is_hidden(path, root))
+
+
+def _is_hidden(path: Path, root: Path) -> bool:
+    return any(part.startswith(".") for part in path.relative_to(root).parts)
 
 
 def _in_the_wheel(path: Path) -> str:
