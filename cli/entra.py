@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
 from cli.local.known_locally import is_local
-from devhost.http.origin import host_name
+from devhost.origin import host_name
 
 _RESOURCE = re.compile(r'\bresource="([A-Za-z0-9:/._-]+)"')  # as Azure Key Vault names it
 _SCHEMES = ("https", "api")  # of audiences that name a host

@@ -15,7 +15,7 @@ from platformdirs.unix import Unix
 
 from cli.failure import REFUSED, CommandFailed
 from cli.terminal import say
-from devhost.http.origin import host_name, is_loopback
+from devhost.origin import host_name, is_loopback
 
 DEFAULT_URL = "http://127.0.0.1:7071"
 

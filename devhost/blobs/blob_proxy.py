@@ -32,7 +32,7 @@ from devhost.blobs.blob_changes import (
 from devhost.blobs.upstream import exchange
 from devhost.errors import HostError
 from devhost.functions.host_module import BlobHandler
-from devhost.http.origin import host_name
+from devhost.origin import host_name
 from devhost.storage.account import AccountConnection
 
 _REFUSED = 300  # statuses from here on: nothing was changed

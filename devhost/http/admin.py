@@ -10,9 +10,9 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from devhost.functions.loader import Function
-from devhost.http.origin import is_cross_site
 from devhost.http.request import HostRequest
 from devhost.http.response import HostResponse
+from devhost.origin import is_cross_site
 
 #: Runs a function with a text as its input; a failure has been reported.
 RunByHand = Callable[[Function, str], Coroutine[Any, Any, None]]

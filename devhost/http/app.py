@@ -7,13 +7,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from devhost import origin
 from devhost.errors import BadFunctionError, InvocationError
 from devhost.functions.invoke import Invoker
 from devhost.functions.loader import Function
 from devhost.functions.metadata import HttpTrigger
-from devhost.http import origin, routes
 from devhost.http import request as http_request
 from devhost.http import response as http_response
+from devhost.http import routes
 from devhost.http.admin import Admin
 from devhost.http.request import HostRequest
 from devhost.http.response import HostResponse
