@@ -33,8 +33,8 @@ def running_name_server(answer: Callable[[str], Answer | None]) -> Iterator[int]
     """
     Run a name server on loopback until the block ends; yield its port.
 
-    *answer* is called for each question, with the name, on a thread of its own; ``None`` is
-    silence. What does not exist may be kept for an hour.
+    *answer* is called for each question, with the name, and must not wait; ``None`` is silence.
+    What does not exist may be kept for an hour.
     """
 
     class Questions(socketserver.BaseRequestHandler):
@@ -43,10 +43,7 @@ def running_name_server(answer: Callable[[str], Answer | None]) -> Iterator[int]
             if found := answer(_name(data)):
                 listener.sendto(_written(found, data), self.client_address)
 
-    class Listener(socketserver.ThreadingUDPServer):
-        daemon_threads = True
-
-    with Listener(("127.0.0.1", 0), Questions) as server:
+    with socketserver.UDPServer(("127.0.0.1", 0), Questions) as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:
