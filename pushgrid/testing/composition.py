@@ -7,6 +7,7 @@ import itertools
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol, TypeVar
 
 from pushgrid.testing.memory import (
@@ -251,7 +252,7 @@ class InMemoryApp:
         return Endpoints(
             budget=Budget(),
             push=self._push,
-            as_cached=lambda subscription: off_loop(lambda: parts.as_cached(subscription)),
+            as_cached=partial(parts.as_cached, off_loop=off_loop),
             clock=self.watched,
             limit=limit or Limit(),
             processes=Processes(

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from pushgrid.testing.composition import ACCOUNT, InMemoryApp
+from pushgrid.testing.composition import ACCOUNT, InMemoryApp, off_loop
 from pushgrid.testing.memory import FakeClock, MemoryResources, StoredMessage
 from pushgrid.testing.subscriber import WebhookPusher
 from shared.adapters.bridge import OnLoopPusher
@@ -86,7 +86,9 @@ class DrivenApp(InMemoryApp):
         self._delivering: dict[str, asyncio.Task[None]] = {}  # by their messages
         self._containers = itertools.count(1)
         cache_for = timedelta(seconds=30)
-        cache = ResourceCache(resources, cache_for=cache_for, clock=clock.monotonic)
+        cache = ResourceCache(
+            resources, cache_for=cache_for, clock=clock.monotonic, off_loop=off_loop
+        )
         self.endpoints = WebhookPusher(clock)
         super().__init__(cache, self.endpoints, clock, resources)
         until_end.callback(self.loop.end)

@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
+from copy import copy
 from typing import Generic, NamedTuple, TypeVar
 
 from shared import telemetry
@@ -13,10 +14,21 @@ from shared.engine.ports import Resource, Table
 from shared.errors import StorageUnavailable
 
 MAX_ENTRIES = 10_000
-LOG_ONCE_PER = 60.0  # seconds: a row that can't be read
+MOST_FAILURES = 1_000
+PERIODS = 2  # for which a value serves at most: the time for which it is kept, and as long again
+FAILED_FOR = 2.0  # seconds in which a read that failed is not repeated
+LOG_ONCE_PER = 60.0  # seconds: what can't be read
 MOMENT = 0.1  # seconds
 
 V = TypeVar("V")
+
+
+def _never(_: object) -> bool:
+    return False
+
+
+def _always(_: object) -> bool:
+    return True
 
 
 class _Reading(Future[V]):
@@ -29,18 +41,28 @@ class _Reading(Future[V]):
 
 class _Entry(NamedTuple, Generic[V]):
     value: V
-    due: float  # when the cache's clock says so, it expires
+    # By the cache's clock:
+    due: float  # when it expires
+    ends: float  # when it serves nobody any more
+
+
+class _Failure(NamedTuple):
+    """Why storage did not answer a read, and until when by the cache's clock that counts."""
+
+    error: StorageUnavailable
+    until: float
 
 
 class Cache(Generic[V]):
     """
-    The latest values, by key. *keep_seconds* returns how long a value is kept; *monotonic* is a
-    clock in seconds.
+    The latest values, by key. *keep_seconds* returns how long a value is kept, *serve_seconds* how
+    long it may serve at all: `PERIODS` times as long. *monotonic* is a clock in seconds.
 
-    While one thread reads a key, the others get its expired value if they accept it; else they wait
-    and share the outcome. A read that fails is not kept. Where it fails with `StorageUnavailable`,
-    an expired value that is accepted is kept once more. Beyond *most*, which is compared with the
-    sum of their sizes, the least recently used values go.
+    While one thread reads a key, the others get its expired value if they accept it and it may
+    still serve; else they wait and share the outcome. The same value serves, as long as it may,
+    where the read fails with `StorageUnavailable`. The read is not repeated for `FAILED_FOR`: else
+    each who comes would wait for storage in turn. No other error is kept. Beyond *most*, which is
+    compared with the sum of their sizes, the least recently used values go.
     """
 
     def __init__(
@@ -48,38 +70,43 @@ class Cache(Generic[V]):
         monotonic: Callable[[], float],
         keep_seconds: Callable[[V], float],
         *,
+        serve_seconds: Callable[[V], float] | None = None,
         most: int = MAX_ENTRIES,
         size: Callable[[V], int] = lambda _: 1,
     ) -> None:
         self._monotonic = monotonic
         self._keep_seconds = keep_seconds
+        self._serve_seconds = serve_seconds or (lambda value: PERIODS * keep_seconds(value))
         self._most = most
         self._size = size
         self._lock = threading.Lock()
         self._held = 0  # the sum of sizes
         self._entries: OrderedDict[str, _Entry[V]] = OrderedDict()
         self._readings: dict[str, _Reading[V]] = {}
+        self._failures: OrderedDict[str, _Failure] = OrderedDict()
 
     def get(
         self,
         key: str,
         read: Callable[[], V],
-        accepts_expired: Callable[[V], bool] = lambda _: False,
+        accepts_expired: Callable[[V], bool] = _never,
     ) -> V:
         """Return the value of *key*, read in this thread if need be. Raises what *read* raises."""
         with self._lock:
-            entry = self._entries.get(key)
-            if entry and self._is_current(key, entry):
+            if entry := self._at_once(key, accepts_expired):
                 return entry.value
-            fallback = entry if entry and accepts_expired(entry.value) else None
             reading = self._readings.get(key)
-            if reading and fallback:
-                return fallback.value
             is_first = reading is None
             reading = reading or self._begin(key)
         if is_first:
-            self._read(key, read, reading, fallback)
-        return reading.result()
+            self._read(key, read, reading)
+        try:
+            return reading.result()
+        except StorageUnavailable:
+            with self._lock:
+                if entry := self._serving(key, accepts_expired):
+                    return entry.value
+            raise
 
     def has(self, key: str) -> bool:
         """Tell whether `get` would return a value without a read, now and in a moment."""
@@ -88,9 +115,9 @@ class Cache(Generic[V]):
             return entry is not None and self._monotonic() + MOMENT < entry.due
 
     def known(self, key: str) -> V | None:
-        """Return the value of *key*, however old, without a read."""
+        """Return the value of *key* without a read, though it may have expired."""
         with self._lock:
-            entry = self._entries.get(key)
+            entry = self._serving(key, _always)
             return entry.value if entry else None
 
     def get_within(self, key: str, read: Callable[[], V], seconds: float) -> V | None:
@@ -101,10 +128,10 @@ class Cache(Generic[V]):
 
         Raises:
             RuntimeError: no thread can be had.
+            Exception: what *read* raises.
         """
         with self._lock:
-            entry = self._entries.get(key)
-            if entry and self._is_current(key, entry):
+            if entry := self._at_once(key, _never):
                 return entry.value
             reading = self._readings.get(key) or self._start(key, read)
         try:
@@ -123,19 +150,39 @@ class Cache(Generic[V]):
         with self._lock:
             self._drop(key)
             self._readings.pop(key, None)
+            self._failures.pop(key, None)
 
     def forget_all(self, prefix: str) -> None:
         """Forget every key that begins with *prefix*."""
         with self._lock:
-            keys = [key for key in (*self._entries, *self._readings) if key.startswith(prefix)]
+            keys = [key for key in self._keys() if key.startswith(prefix)]
         for key in keys:
             self.forget(key)
 
-    def _is_current(self, key: str, entry: _Entry[V]) -> bool:
-        if self._monotonic() >= entry.due:
-            return False
-        self._entries.move_to_end(key)
-        return True
+    def _keys(self) -> set[str]:
+        return {*self._entries, *self._readings, *self._failures}
+
+    def _at_once(self, key: str, accepts_expired: Callable[[V], bool]) -> _Entry[V] | None:
+        """Return what needs no waiting; ``None``: a read is needed. Raises what has just failed."""
+        entry = self._entries.get(key)
+        if entry and self._monotonic() < entry.due:
+            self._entries.move_to_end(key)
+            return entry
+        failure = self._failures.get(key)
+        has_failed = failure is not None and self._monotonic() < failure.until
+        if not has_failed and key not in self._readings:
+            return None
+        entry = self._serving(key, accepts_expired)
+        if failure and has_failed and entry is None:
+            raise copy(failure.error)  # without the traceback, which grows with each raise
+        return entry
+
+    def _serving(self, key: str, accepts_expired: Callable[[V], bool]) -> _Entry[V] | None:
+        """Return what serves instead of a read, be it expired."""
+        entry = self._entries.get(key)
+        if entry and self._monotonic() < entry.ends and accepts_expired(entry.value):
+            return entry
+        return None
 
     def _begin(self, key: str) -> _Reading[V]:
         reading = self._readings[key] = _Reading(self._monotonic())
@@ -143,7 +190,7 @@ class Cache(Generic[V]):
 
     def _start(self, key: str, read: Callable[[], V]) -> _Reading[V]:
         reading = self._begin(key)
-        arguments = (key, read, reading, None)
+        arguments = (key, read, reading)
         try:
             threading.Thread(target=self._read, args=arguments, daemon=True).start()
         except RuntimeError:
@@ -151,31 +198,30 @@ class Cache(Generic[V]):
             raise
         return reading
 
-    def _read(
-        self,
-        key: str,
-        read: Callable[[], V],
-        reading: _Reading[V],
-        fallback: _Entry[V] | None,
-    ) -> None:
+    def _read(self, key: str, read: Callable[[], V], reading: _Reading[V]) -> None:
         try:
             value = read()
         except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
-            if fallback is None or not isinstance(error, StorageUnavailable):
-                self._end(key, reading, None)
-                reading.set_exception(error)
-                return
-            value = fallback.value
-        self._end(key, reading, _Entry(value, self._monotonic() + self._keep_seconds(value)))
+            self._end(key, reading, error)
+            reading.set_exception(error)
+            return
+        now = self._monotonic()
+        due, ends = now + self._keep_seconds(value), now + self._serve_seconds(value)
+        self._end(key, reading, _Entry(value, due, ends))
         reading.set_result(value)
 
-    def _end(self, key: str, reading: _Reading[V], entry: _Entry[V] | None) -> None:
+    def _end(self, key: str, reading: _Reading[V], outcome: _Entry[V] | BaseException) -> None:
         with self._lock:
             if self._readings.get(key) is not reading:  # forgotten meanwhile
                 return
             del self._readings[key]
-            if entry:
-                self._put(key, entry)
+            self._failures.pop(key, None)
+            if isinstance(outcome, _Entry):
+                self._put(key, outcome)
+            elif isinstance(outcome, StorageUnavailable):
+                self._failures[key] = _Failure(copy(outcome), self._monotonic() + FAILED_FOR)
+                if len(self._failures) > MOST_FAILURES:
+                    self._failures.popitem(last=False)
 
     def _put(self, key: str, entry: _Entry[V]) -> None:
         self._drop(key)
@@ -189,19 +235,25 @@ class Cache(Generic[V]):
             self._held -= self._size(entry.value)
 
 
-class UnreadableRows:
-    """Logs rows that can't be read, each once a minute by *monotonic*."""
+class RareErrors:
+    """Logs errors, each once a minute by *monotonic*."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._logged = Cache[None](monotonic, lambda _: LOG_ONCE_PER)
 
+    def log(self, event: str, of: str, **fields: telemetry.Field) -> None:
+        """Log *event*, unless it was logged within a minute about the same, which *of* names."""
+        self._logged.get(f"{event}/{of.lower()}", lambda: telemetry.error(event, **fields))
+
     def log_row(
         self, event: str, table: Table, partition: str, row: Resource, error: Exception
     ) -> None:
-        why = row.fault or f"{type(error).__name__}: {error}"
-        self._logged.get(
-            f"{table}/{partition.lower()}/{row.name}",
-            lambda: telemetry.error(
-                event, table=table, partition=partition, row=row.name, error=why
-            ),
+        """Log a row that can't be read."""
+        self.log(
+            event,
+            f"{table}/{partition}/{row.name}",
+            table=table,
+            partition=partition,
+            row=row.name,
+            error=row.fault or f"{type(error).__name__}: {error}",
         )

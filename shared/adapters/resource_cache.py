@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from contextvars import Context
 from datetime import timedelta
 from functools import cached_property, partial
 from typing import TypeVar
 
-from shared.adapters.cache import Cache, UnreadableRows
+from shared.adapters.cache import Cache, RareErrors
 from shared.arm.namespace_codec import to_absent_topic, to_namespace_topic
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.arm.system_topic_codec import to_source_topic, to_system_topic
@@ -19,11 +21,12 @@ from shared.engine.ports import (
     NAMESPACES,
     SYSTEM_TOPICS,
     Document,
+    OffLoop,
     Resource,
     ResourceStore,
     Table,
 )
-from shared.errors import UNREADABLE, UnreadableDocument
+from shared.errors import UNREADABLE, StorageUnavailable, UnreadableDocument
 from shared.events.topic import SourceTopic, Topic, TopicName
 from shared.subscriptions.subscription import (
     UNMATCHED,
@@ -50,8 +53,10 @@ class ResourceCache:
     """
     TopicReader and SubscriptionReader over a ResourceStore.
 
-    What was read lives for *cache_for* by *clock* (monotonic, in seconds); while storage does not
-    answer, it serves at any age. A row that can't be read is logged; it is not taken for missing.
+    What was read lives for *cache_for* by *clock* (monotonic, in seconds); while it is read again
+    or storage does not answer, it serves for as long again. Nothing older is returned: then
+    `StorageUnavailable` is raised, and logged once a minute. A row that can't be read is logged; it
+    is not taken for missing. `ready` is for the event loop, and reads by *off_loop*.
     """
 
     def __init__(
@@ -60,8 +65,11 @@ class ResourceCache:
         *,
         cache_for: timedelta,
         clock: Callable[[], float],
+        off_loop: OffLoop,
     ) -> None:
         self._store = store
+        self._off_loop = off_loop
+        self._reading: dict[str, asyncio.Task[None]] = {}
         seconds = cache_for.total_seconds()
         missing_seconds = min(cache_for, MISSING_FOR).total_seconds()
         self._topics = Cache[Topic | None](
@@ -69,12 +77,27 @@ class ResourceCache:
         )
         self._absent = Cache[Topic](clock, lambda _: missing_seconds)
         self._subscriptions = Cache[_ByName](clock, lambda _: seconds)
-        self._unreadable = UnreadableRows(clock)
+        self._errors = RareErrors(clock)
+
+    async def ready(self, name: str) -> None:
+        key = name.lower()
+        if self._is_current(key):
+            return
+        reading = self._reading.get(key)
+        if reading is None:
+            work = self._off_loop(partial(self._read, name))
+            reading = asyncio.get_running_loop().create_task(work, context=Context())
+            self._reading[key] = reading
+            reading.add_done_callback(partial(self._has_read, key))
+        elif None not in (self._topics.known(key), self._subscriptions.known(key)):
+            return  # What has expired serves while one reads.
+        await asyncio.shield(reading)
 
     def topic(self, name: str) -> Topic | None:
-        return self._topics.get(
-            name.lower(),
-            lambda: self._read_topic(name),
+        return self._get(
+            self._topics,
+            name,
+            self._read_topic,
             accepts_expired=lambda known: known is not None,  # there may be one by now
         )
 
@@ -111,10 +134,38 @@ class ResourceCache:
             self._topics.forget(topic.lower())
             self._subscriptions.forget(topic.lower())
 
+    def _is_current(self, key: str) -> bool:
+        is_missing = self._topics.known(key) is None
+        return self._topics.has(key) and (is_missing or self._subscriptions.has(key))
+
+    def _read(self, name: str) -> None:
+        if self.topic(name):
+            self._of_topic(name)
+
+    def _has_read(self, key: str, reading: asyncio.Task[None]) -> None:
+        del self._reading[key]
+        if not reading.cancelled():
+            reading.exception()  # There may be nobody left who waits for it.
+
     def _of_topic(self, topic: str) -> _ByName:
-        return self._subscriptions.get(
-            topic.lower(), lambda: self._read_subscriptions(topic), accepts_expired=lambda _: True
+        return self._get(
+            self._subscriptions, topic, self._read_subscriptions, accepts_expired=lambda _: True
         )
+
+    def _get(
+        self,
+        cache: Cache[V],
+        topic: str,
+        read: Callable[[str], V],
+        accepts_expired: Callable[[V], bool],
+    ) -> V:
+        try:
+            return cache.get(topic.lower(), lambda: read(topic), accepts_expired)
+        except UnreadableDocument:
+            raise  # It is logged.
+        except StorageUnavailable as error:
+            self._errors.log("topic.unread", topic, topic=topic, detail=str(error))
+            raise
 
     def _read_topic(self, name: str) -> Topic | None:
         if of_namespace := TopicName.parse(name):
@@ -153,7 +204,7 @@ class ResourceCache:
             with suppress(UnreadableDocument):  # logged; it costs the others nothing
                 self._parsed(to_system_topic, Table.TOPICS, SYSTEM_TOPICS, row)
                 system_topics.append(row.document)
-        subscriptions = self._of_topic(name.joined).values()
+        subscriptions = self._read_subscriptions(name.joined).values()  # none that has expired
         sources = (each.topic_id for each in subscriptions if each.generation != UNMATCHED)
         return to_source_topic(name, system_topics, sources)
 
@@ -176,7 +227,7 @@ class ResourceCache:
         try:
             return parse(row.document)
         except UNREADABLE as error:
-            self._unreadable.log_row("document.unreadable", table, partition, row, error)
+            self._errors.log_row("document.unreadable", table, partition, row, error)
             raise UnreadableDocument from error
 
 

@@ -49,7 +49,7 @@ def deliver() -> Deliver:
     endpoints = Endpoints(
         budget=Budget(pushes=min(PUSHES, descriptors() // 2)),
         push=_push(),
-        as_cached=lambda subscription: off_loop(lambda: parts.as_cached(subscription)),
+        as_cached=partial(parts.as_cached, off_loop=off_loop),
         clock=CLOCK,
         limit=Limit.up_to(settings().endpoint_limit),
         processes=Processes(

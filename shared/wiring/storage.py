@@ -149,6 +149,7 @@ def resource_cache() -> ResourceCache:
         resources(),
         cache_for=settings().cache_for,
         clock=time.monotonic,
+        off_loop=Threads(4, "topics"),
     )
 
 

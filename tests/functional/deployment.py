@@ -66,6 +66,9 @@ class Directory(Faulty):
         """Store it; the cache doesn't know yet."""
         self.stored[subscription.key.folded] = subscription
 
+    async def ready(self, name: str) -> None:
+        pass  # Nothing takes a read.
+
     def topic(self, name: str) -> Topic | None:
         with self._at_work("topic"):
             return self.topics.get(name.lower())

@@ -14,7 +14,7 @@ from typing import Any
 import azure.functions as func
 from azure.functions.http import HttpResponseConverter
 
-from pushgrid.testing.composition import InMemoryApp
+from pushgrid.testing.composition import InMemoryApp, off_loop
 from pushgrid.testing.memory import ScriptedPusher
 from shared.adapters.functions_http import to_request, to_response
 from shared.adapters.resource_cache import ResourceCache
@@ -46,7 +46,9 @@ class Surfaces:
     def __init__(self, **orders: Any) -> None:
         self.api = ArmApi()
         clock, resources = self.api.clock, self.api.resources
-        self.directory = ResourceCache(resources, cache_for=timedelta(0), clock=clock.monotonic)
+        self.directory = ResourceCache(
+            resources, cache_for=timedelta(0), clock=clock.monotonic, off_loop=off_loop
+        )
         self.pusher = ScriptedPusher(clock)
         self.app = InMemoryApp(self.directory, self.pusher, clock, resources)
         body = {"location": "westeurope", "properties": orders}

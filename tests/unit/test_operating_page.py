@@ -7,7 +7,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 CALL = re.compile(
-    r'(?:telemetry\.(?:info|warning|error)|(?<!def )log_job|\.log_row)\(\s*(?:"([^"]+)"|([^,)]+))'
+    r"(?:telemetry\.(?:info|warning|error)|(?<!def )log_job|_errors\.log|\.log_row)"
+    r'\(\s*(?:"([^"]+)"|([^,)]+))'
 )
 ACTION = re.compile(r'(?:\.change|_write|log_change)\([^"()]*"(\w+)"')
 #: What the only calls log whose names are not written where they are logged.

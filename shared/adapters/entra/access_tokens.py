@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shared import telemetry
-from shared.adapters.cache import Cache
+from shared.adapters.cache import PERIODS, Cache
 from shared.engine.ports import BlockingPusher
 from shared.errors import SigningKeysUnavailable
 from shared.events.token_claims import Claims, TokenFault
@@ -44,16 +44,27 @@ class _KeySet(NamedTuple):
     """The keys by id."""
 
     keys: dict[str, PyJWK]
-    old_at: float  # when they are to be renewed
+    fetched_at: float
     failed: bool  # the latest fetch
+
+    @property
+    def old_at(self) -> float:
+        """When they are to be renewed."""
+        return self.fetched_at + _OLD_SECONDS
+
+    @property
+    def ends_at(self) -> float:
+        """When they verify nothing any more."""
+        return self.fetched_at + PERIODS * _OLD_SECONDS
 
 
 class SigningKeys:
     """
     Fetches the keys of an issuer (a JSON Web Key Set, RFC 7517), and keeps them in memory.
 
-    Keys that can't be renewed are used further. ``jwt.PyJWKClient`` has no total deadline, follows
-    proxies of the environment and redirects, and fetches again for every unknown key.
+    Keys that can't be renewed are used until they are two hours old. ``jwt.PyJWKClient`` has no
+    total deadline, follows proxies of the environment and redirects, and fetches again for every
+    unknown key.
     *pusher* is called at the first fetch, *monotonic* returns seconds. Safe in any thread: one
     fetches, and only those wait whose key is not there.
     """
@@ -65,7 +76,9 @@ class SigningKeys:
         self._pusher = pusher
         self._monotonic = monotonic
         self._latest = _KeySet({}, float("-inf"), failed=False)
-        self._fetches = Cache[_KeySet](monotonic, _pause_seconds)
+        self._fetches = Cache[_KeySet](
+            monotonic, self._pause_seconds, serve_seconds=self._seconds_left
+        )
 
     def key(self, kid: str) -> PyJWK | None:
         """
@@ -93,16 +106,21 @@ class SigningKeys:
         if isinstance(exchange, Answered) and exchange.status == _OK:
             keys = _read(exchange.body)
         if keys:
-            self._latest = _KeySet(keys, self._monotonic() + _OLD_SECONDS, failed=False)
+            self._latest = _KeySet(keys, self._monotonic(), failed=False)
         else:
             url = base_url(self._url)
             telemetry.warning("signing_keys.unavailable", url=url, detail=_fault(exchange))
-            self._latest = self._latest._replace(failed=True)
+            known = self._latest.keys if self._seconds_left(self._latest) > 0 else {}
+            self._latest = self._latest._replace(keys=known, failed=True)
         return self._latest
 
+    def _pause_seconds(self, latest: _KeySet) -> float:
+        if not latest.keys:
+            return _PAUSE_WITHOUT_KEYS_SECONDS
+        return min(_PAUSE_SECONDS, self._seconds_left(latest))
 
-def _pause_seconds(latest: _KeySet) -> float:
-    return _PAUSE_SECONDS if latest.keys else _PAUSE_WITHOUT_KEYS_SECONDS
+    def _seconds_left(self, latest: _KeySet) -> float:
+        return latest.ends_at - self._monotonic()
 
 
 def _fault(exchange: Exchange) -> str:

@@ -8,8 +8,7 @@ from contextvars import Context
 from datetime import timedelta
 from functools import partial
 
-from shared import telemetry
-from shared.adapters.cache import Cache, UnreadableRows
+from shared.adapters.cache import Cache, RareErrors
 from shared.arm.stored_types import checked
 from shared.delivery.health.endpoint_health import Health
 from shared.delivery.health.health_document import document_of, health_of
@@ -26,14 +25,14 @@ class TableHealth:
     """
     HealthStore over a ResourceStore.
 
-    What was read is `cached` for a second by *clock* (monotonic, in seconds), and serves at any age
-    while storage does not answer.
+    What was read is `cached` for a second by *clock* (monotonic, in seconds), and for one more
+    while it is read again or storage does not answer; then it is unknown.
     """
 
     def __init__(self, store: ResourceStore, clock: Callable[[], float]) -> None:
         self._store = store
         self._topics = Cache[_Rows](clock, lambda _: CACHE_FOR.total_seconds())
-        self._unreadable = UnreadableRows(clock)
+        self._errors = RareErrors(clock)
 
     def is_cached(self, topic: str) -> bool:
         """Tell whether `cached` returns the rows of *topic* without a read."""
@@ -44,12 +43,12 @@ class TableHealth:
         try:
             rows = self._topics.get(topic, lambda: self._rows(topic), lambda _: True)
         except StorageUnavailable as error:
-            telemetry.error("health.unread", topic=key.topic, detail=str(error))
+            self._errors.log("health.unread", topic, topic=key.topic, detail=str(error))
             return None
         return rows.get(name)
 
     def known(self, topic: str) -> Mapping[str, StoredHealth] | None:
-        """Return the rows of *topic* as they were read last, by subscription in lower case."""
+        """Return what serves of *topic* without a read, by subscription in lower case."""
         return self._topics.known(topic.lower())
 
     def read(self, key: SubscriptionKey) -> StoredHealth | None:
@@ -72,7 +71,7 @@ class TableHealth:
         try:
             health = checked(health_of(row.document))
         except UNREADABLE as error:
-            self._unreadable.log_row("health.unreadable", Table.ENDPOINT_HEALTH, topic, row, error)
+            self._errors.log_row("health.unreadable", Table.ENDPOINT_HEALTH, topic, row, error)
             # The health of no endpoint: it has no effect, and the next write replaces it.
             health = Health(endpoint="")
         return StoredHealth(health, row.etag)

@@ -26,9 +26,10 @@ from shared.engine.delivering.in_flight import (
     by_part,
     request_of,
 )
-from shared.engine.delivering.parts import JudgedPart
+from shared.engine.delivering.parts import STORAGE_RETRY_DELAY, JudgedPart
 from shared.engine.delivering.results import Attempted, DeliveryResult, NotNow, Shortage
 from shared.engine.delivering.shared_health import SharedHealth
+from shared.errors import StorageUnavailable
 from shared.subscriptions.subscription import EventSubscription
 
 if TYPE_CHECKING:
@@ -317,6 +318,9 @@ class Endpoint:
         """Learn which pause and limits the subscription has by now; storage may be slow to say."""
         try:
             self.subscription = await self.endpoints.as_cached(self.subscription)
+        except StorageUnavailable:
+            again_at = self.endpoints.clock.now() + STORAGE_RETRY_DELAY
+            self._requeue_line(NotNow(again_at, "its event subscription can't be read"))
         finally:
             self._is_refreshing = False
         if pause := self.subscription.pause:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import NamedTuple
 
 from shared import telemetry
@@ -20,7 +21,7 @@ from shared.engine.delivering.attempt_recorder import log_dropped
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.delivering.poison_records import PoisonRecords
 from shared.engine.delivering.requeue import LONG_HOLD, LONG_WAIT
-from shared.engine.ports import Metrics, PayloadStore, Queue, SubscriptionReader
+from shared.engine.ports import Metrics, OffLoop, PayloadStore, Queue, SubscriptionReader
 from shared.errors import StorageUnavailable, UnreadableDocument
 from shared.metrics import Metric
 from shared.subscriptions.subscription import UNMATCHED, EventSubscription, SubscriptionKey
@@ -103,12 +104,18 @@ class PartJudge:
         """Return what can't be judged now, for want of storage or of a thread to read by."""
         return ToRequeue(replace(part, due=self.clock.now() + STORAGE_RETRY_DELAY))
 
-    def as_cached(self, subscription: EventSubscription) -> EventSubscription:
-        """Return a subscription as the cache has it, or as it was if it can't be read."""
-        try:
-            return self.subscriptions.subscription(subscription.key) or subscription
-        except StorageUnavailable:
-            return subscription
+    async def as_cached(
+        self, subscription: EventSubscription, off_loop: OffLoop
+    ) -> EventSubscription:
+        """
+        Return a subscription as the cache has it, or as it was if it is deleted.
+
+        Raises:
+            StorageUnavailable: it can't be read.
+        """
+        await self.terms.topics.ready(subscription.topic)
+        known = await off_loop(partial(self.subscriptions.subscription, subscription.key))
+        return known or subscription
 
     def is_unchanged(self, subscription: EventSubscription) -> bool:
         """

@@ -75,6 +75,17 @@ class ResourceStore(Protocol):
 class TopicReader(Protocol):
     """Reads topics for publishing; the answer may be some seconds old."""
 
+    async def ready(self, name: str) -> None:
+        """
+        Return once topic and subscriptions can be returned without waiting for another's read.
+
+        On the event loop, before a thread is taken: those who wait for a topic share one reading,
+        and no other topic's requests lack a thread meanwhile.
+
+        Raises:
+            StorageUnavailable: as `topic`.
+        """
+
     def topic(self, name: str) -> Topic | None:
         """
         Return the topic; *name* is case-insensitive.

@@ -63,9 +63,9 @@ class AsyncHealthStore(Protocol):
 
     async def cached(self, key: SubscriptionKey) -> StoredHealth | None:
         """
-        Return the row as of a second ago, or older while storage fails; never raises.
+        Return the row as of a second ago, or two while storage fails; never raises.
 
-        What is cached is returned at once.
+        What is cached is returned at once. ``None``: there is none, or storage fails for longer.
         """
 
     async def read(self, key: SubscriptionKey) -> StoredHealth | None:

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from pushgrid.testing.composition import off_loop
 from pushgrid.testing.memory import answered
 from shared.adapters.resource_cache import InvalidatingStore, ResourceCache
 from shared.delivery.messages.message_writer import encode
@@ -62,7 +63,9 @@ class Product:
     def another_instance(self) -> Deliver:
         """Return the delivering of an instance that knows nothing yet."""
         directory = _directory(self.app)
-        return self.app.new_process(replace(self.app.deliver.parts, subscriptions=directory))
+        parts = self.app.deliver.parts
+        terms = replace(parts.terms, topics=directory)
+        return self.app.new_process(replace(parts, subscriptions=directory, terms=terms))
 
 
 def a_product(app: Deployment) -> Product:
@@ -86,4 +89,5 @@ def _directory(app: Deployment) -> ResourceCache:
         app.resources,
         cache_for=timedelta(seconds=5),
         clock=app.clock.monotonic,
+        off_loop=off_loop,
     )

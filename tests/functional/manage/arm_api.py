@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from pushgrid.testing.composition import off_loop
 from pushgrid.testing.memory import (
     START,
     Counted,
@@ -135,7 +136,10 @@ class ArmApi:
         self.dead_letters = MemoryDeadLetters(self.clock)
         self.queues = MemoryQueues(self.clock)
         stored_now = ResourceCache(
-            self.resources, cache_for=timedelta(), clock=self.clock.monotonic
+            self.resources,
+            cache_for=timedelta(),
+            clock=self.clock.monotonic,
+            off_loop=off_loop,
         )
         ids = (f"id-{number}" for number in itertools.count(1))
         keys = (f"key-{number}" for number in itertools.count(1))

@@ -86,10 +86,10 @@ def test_a_rotation_signs_with_the_secret_before_until_the_next_one(
 
     assert secrets(orders) == [NEW, made["secret"]]
     assert given["secret"] == NEW
-    # The age of what is cached, a minute in an endpoint's line, and 30 s for the answer.
+    # Twice the cache's time, a minute in an endpoint's line, and 30 s for the answer.
     assert [each["message"].split(" every")[0] for each in (made, given)] == [
-        "Within 95 s",
-        "Within 1890 s",
+        "Within 100 s",
+        "Within 3690 s",
     ]
     assert orders.json("GET", CRM)["properties"]["labels"] == ["a"]
     lines = [each for each in logged("subscription.changed") if each["action"] == "rotateSecret"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import timedelta
 
 import pytest
@@ -12,7 +12,7 @@ import pytest
 from pushgrid.testing.memory import FakeClock
 from shared.adapters import cache as module
 from shared.adapters.cache import Cache
-from shared.errors import StorageUnavailable
+from shared.errors import StorageUnavailable, UnreadableDocument
 
 KEEP = 5.0
 ASK = {"get": Cache.get, "get_within": lambda cache, key, read: cache.get_within(key, read, 30)}
@@ -148,28 +148,125 @@ def test_with_no_value_others_wait_and_share_the_outcome(
     assert read.times == 1 or result != "new"
 
 
-def test_an_error_is_not_kept(cache: Cache[str]) -> None:
+def test_what_has_expired_serves_others_as_long_again_and_then_they_wait(
+    cache: Cache[str], clock: FakeClock, held: HeldRead
+) -> None:
+    cache.get("a", lambda: "old")
+    later(clock, KEEP)
+
+    with ThreadPoolExecutor(2) as pool:
+        reader = pool.submit(cache.get, "a", held, always)
+        assert held.begun.wait(30)
+        later(clock, KEEP - 0.001)
+        others = [cache.get("a", held, always), cache.known("a")]
+        later(clock, 0.001)
+        others.append(cache.known("a"))
+        waiting = pool.submit(cache.get, "a", held, always)
+        wait([waiting], 0.2)  # Were it to get the old value, it would have it by now.
+        held.may_end.set()
+
+    assert others == ["old", "old", None]
+    assert (reader.result(), waiting.result(), held.times) == ("new", "new", 1)
+
+
+def test_while_storage_fails_an_accepted_value_serves_as_long_again_and_never_longer(
+    cache: Cache[str], clock: FakeClock
+) -> None:
+    cache.get("a", lambda: "old")
+    found = []
+    for _ in range(int(20 * KEEP)):
+        later(clock, KEEP / 10)
+        try:
+            found.append(cache.get("a", failing(StorageUnavailable()), always))
+        except StorageUnavailable:
+            found.append("")
+
+    assert found == ["old"] * 19 + [""] * (len(found) - 19)
+    with pytest.raises(StorageUnavailable):
+        cache.get("a", failing(StorageUnavailable()), lambda value: value != "old")
+
+
+def test_whether_a_value_serves_is_judged_when_the_read_has_failed(
+    cache: Cache[str], clock: FakeClock
+) -> None:
+    def hang() -> str:
+        later(clock, 11)
+        raise StorageUnavailable
+
+    cache.get("a", lambda: "old")
+    later(clock, KEEP)
+
+    with pytest.raises(StorageUnavailable):
+        cache.get("a", hang, always)
+
+
+@pytest.mark.parametrize("how", ASK)
+def test_a_read_that_has_failed_is_not_repeated_for_a_moment(
+    cache: Cache[str], clock: FakeClock, how: str
+) -> None:
+    reads = []
+
+    def fail() -> str:
+        reads.append(clock.monotonic())
+        raise UnreadableDocument("why")
+
+    errors = []
+    for _ in range(30):
+        with pytest.raises(UnreadableDocument, match="why") as raised:
+            ASK[how](cache, "a", fail)
+        errors.append(raised.value)
+        later(clock, module.FAILED_FOR / 10)
+
+    assert len(reads) == 3
+    # What is raised again and again would keep the frames of all who raised it.
+    assert len({id(each) for each in errors}) == 30
+    assert ASK[how](cache, "a", lambda: "new") == "new"
+    assert cache.get("b", lambda: "another's") == "another's"
+
+
+@pytest.mark.parametrize("forget", [Cache.forget, Cache.forget_all])
+def test_a_failure_is_forgotten_with_its_key(
+    cache: Cache[str], forget: Callable[[Cache[str], str], None]
+) -> None:
     with pytest.raises(StorageUnavailable):
         cache.get("a", failing(StorageUnavailable()), always)
+    forget(cache, "a")
+
+    assert cache.get("a", lambda: "new") == "new"
+
+
+def test_the_failures_of_many_keys_are_bounded(
+    cache: Cache[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_FAILURES", 2)
+    for key in "abc":
+        with pytest.raises(StorageUnavailable):
+            cache.get(key, failing(StorageUnavailable()))
+
+    assert cache.get("a", lambda: "new") == "new"
+    with pytest.raises(StorageUnavailable):
+        cache.get("b", lambda: "new")
+
+
+def test_any_other_error_is_not_kept(cache: Cache[str], clock: FakeClock) -> None:
+    cache.get("a", lambda: "old")
+    later(clock, KEEP)
+    with pytest.raises(KeyError):
+        cache.get("a", failing(KeyError()), always)
     with pytest.raises(KeyError):
         cache.get_within("a", failing(KeyError()), 10)
 
     assert cache.get("a", lambda: "new") == "new"
 
 
-def test_while_storage_fails_an_accepted_value_is_kept_once_more(
-    cache: Cache[str], clock: FakeClock
-) -> None:
+def test_how_long_a_value_serves_may_be_another_time(clock: FakeClock) -> None:
+    cache = Cache[str](clock.monotonic, lambda _: KEEP, serve_seconds=lambda _: 100.0)
     cache.get("a", lambda: "old")
-    later(clock, 3 * 24 * 3600)
+    later(clock, 99.9)
+    found = cache.get("a", failing(StorageUnavailable()), always)
+    later(clock, 0.1)
 
-    assert cache.get("a", failing(StorageUnavailable()), always) == "old"
-    assert cache.get("a", lambda: "new") == "old"  # storage is not asked again at once
-    later(clock, KEEP)
-    with pytest.raises(StorageUnavailable):
-        cache.get("a", failing(StorageUnavailable()), lambda value: value != "old")
-    with pytest.raises(KeyError):
-        cache.get("a", failing(KeyError()), always)
+    assert (found, cache.known("a")) == ("old", None)
 
 
 def test_a_change_makes_a_value_no_younger(cache: Cache[str], clock: FakeClock) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import gc
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from pushgrid.testing.composition import off_loop
 from pushgrid.testing.memory import FakeClock, MemoryResources
 from shared.adapters.resource_cache import InvalidatingStore, ResourceCache
 from shared.arm.namespace_codec import parse_namespace_topic
@@ -89,7 +93,7 @@ def store() -> CountingResources:
 
 @pytest.fixture
 def directory(store: CountingResources, clock: FakeClock) -> ResourceCache:
-    return ResourceCache(store, cache_for=CACHE_FOR, clock=clock.monotonic)
+    return ResourceCache(store, cache_for=CACHE_FOR, clock=clock.monotonic, off_loop=off_loop)
 
 
 @pytest.fixture
@@ -177,23 +181,175 @@ def test_an_uncached_read_goes_into_the_cache(
     assert generations(directory) == [("a", "g2")]
 
 
-def test_while_storage_fails_what_is_known_serves_but_not_that_there_is_none(
+def test_while_storage_fails_what_is_known_serves_as_long_again_but_not_that_there_is_none(
     directory: ResourceCache, store: CountingResources, clock: FakeClock
 ) -> None:
     store.put_topic()
     store.put_subscription("a")
     known = (directory.topic("orders"), directory.topic("missing"), generations(directory))
-    clock.advance(timedelta(days=3))
-    store.fail_next("get", 3)
-    store.fail_next("list", 2)
+    clock.advance(2 * CACHE_FOR - SECOND / 1000)
+    store.fail_next("get", 1000)
+    store.fail_next("list", 1000)
 
     assert (directory.topic("orders"), None, generations(directory)) == known
-    with pytest.raises(StorageUnavailable):
-        directory.topic("missing")
-    with pytest.raises(StorageUnavailable):
-        directory.of_topic("others")
+    for name in ("missing", "others"):
+        with pytest.raises(StorageUnavailable):
+            directory.topic(name)
+        with pytest.raises(StorageUnavailable):
+            directory.of_topic(name)
     with pytest.raises(StorageUnavailable):
         directory.read_uncached(SubscriptionKey("orders", "a"))
+    clock.advance(SECOND / 1000)
+    with pytest.raises(StorageUnavailable):
+        directory.topic("orders")
+    with pytest.raises(StorageUnavailable):
+        directory.of_topic("orders")
+
+
+def test_that_a_topic_can_not_be_read_is_logged_once_a_minute(
+    directory: ResourceCache, store: CountingResources, clock: FakeClock, logged: Logged
+) -> None:
+    store.put_topic()
+    directory.topic("orders")
+    store.fail_next("get", 1000)
+    lines = []
+    for _ in range(75):
+        clock.advance(SECOND)
+        with suppress(StorageUnavailable):
+            directory.topic("Orders")
+        lines.append(len(logged("topic.unread")))
+
+    assert lines == [0] * 9 + [1] * 60 + [2] * 6
+    assert logged("topic.unread")[0]["topic"] == "Orders"
+
+
+def test_a_source_s_topic_is_not_made_of_subscriptions_that_have_expired(
+    directory: ResourceCache,
+    store: CountingResources,
+    clock: FakeClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would be as old as they and it may be together."""
+    name = "system-acct"
+    assert (directory.of_topic(name), directory.topic(name)) == ((), None)
+    clock.advance(CACHE_FOR)
+    listed = store.list
+
+    def unread(table: Table, partition: str) -> Sequence[Resource]:
+        if table is Table.EVENT_SUBSCRIPTIONS:
+            raise StorageUnavailable
+        return listed(table, partition)
+
+    monkeypatch.setattr(store, "list", unread)
+
+    assert directory.of_topic(name) == ()
+    with pytest.raises(StorageUnavailable):
+        directory.topic(name)
+
+
+class Readings:
+    """The port ``OffLoop``: each reading ends when the test says how."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[asyncio.Future[None], Callable[[], Any]]] = []
+
+    async def __call__(self, call: Callable[[], Any]) -> Any:
+        end = asyncio.get_running_loop().create_future()
+        self.begun.append((end, call))
+        await end
+        return call()
+
+
+async def a_few_turns() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def readings() -> Readings:
+    return Readings()
+
+
+@pytest.fixture
+def on_loop(store: CountingResources, clock: FakeClock, readings: Readings) -> ResourceCache:
+    return ResourceCache(store, cache_for=CACHE_FOR, clock=clock.monotonic, off_loop=readings)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_all_who_wait_for_a_topic_share_one_reading_and_take_one_thread(
+    on_loop: ResourceCache, store: CountingResources, readings: Readings, *, fails: bool
+) -> None:
+    """Else those of a topic whose reading hangs would take the threads of all others."""
+    store.put_topic()
+    store.put_subscription("a")
+    if fails:
+        store.fail_next("list")
+
+    async def all_wait() -> list[Any]:
+        waiting = [asyncio.create_task(on_loop.ready(name)) for name in ("orders", "Orders") * 50]
+        other = asyncio.create_task(on_loop.ready("other"))
+        await a_few_turns()
+        waiting.pop().cancel()
+        of_orders, of_other = readings.begun
+        of_other[0].set_result(None)
+        await other
+        assert not any(each.done() for each in waiting)
+        of_orders[0].set_result(None)
+        return await asyncio.gather(*waiting, return_exceptions=True)
+
+    found = asyncio.run(all_wait())
+
+    assert [type(each) for each in found] == [StorageUnavailable if fails else type(None)] * 99
+    assert on_loop.knows("orders", most=10) is not fails
+    assert len(readings.begun) == 2
+
+
+def test_who_may_be_served_by_what_has_expired_does_not_wait(
+    on_loop: ResourceCache, store: CountingResources, clock: FakeClock, readings: Readings
+) -> None:
+    store.put_topic()
+    store.put_subscription("a")
+    on_loop.topic("orders")
+    on_loop.of_topic("orders")
+
+    async def look() -> list[bool]:
+        await on_loop.ready("orders")  # It needs no reading yet.
+        assert readings.begun == []
+        clock.advance(CACHE_FOR)
+        tasks = [asyncio.create_task(on_loop.ready("orders")) for _ in range(2)]
+        await a_few_turns()
+        clock.advance(CACHE_FOR)
+        tasks.append(asyncio.create_task(on_loop.ready("orders")))
+        await a_few_turns()
+        done = [each.done() for each in tasks]
+        readings.begun[0][0].set_result(None)
+        await asyncio.gather(*tasks)
+        return done
+
+    # One reads, one is served, and one comes too late for that.
+    assert asyncio.run(look()) == [False, True, False]
+    assert len(readings.begun) == 1
+
+
+def test_a_failed_reading_that_nobody_waits_for_is_no_fault_of_the_loop(
+    on_loop: ResourceCache, store: CountingResources, readings: Readings
+) -> None:
+    store.fail_next("get")
+    faults: list[Any] = []
+
+    async def leave() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+        task = asyncio.create_task(on_loop.ready("orders"))
+        await a_few_turns()
+        task.cancel()
+        await a_few_turns()
+        readings.begun[0][0].set_result(None)
+        await a_few_turns()
+
+    asyncio.run(leave())
+    gc.collect()
+
+    assert faults == []
 
 
 @pytest.mark.parametrize("damage", [None, [1], {"name": "broken"}])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import timedelta
 from threading import Event
 from typing import Any
@@ -35,9 +35,25 @@ class World:
     def fetched(self) -> int:
         return len(self.pusher.sent)
 
-    def after(self, **time: float) -> SigningKeys:
+    def after(self, **time: float) -> World:
         self.clock.advance(timedelta(**time))
-        return self.keys
+        return self
+
+    def key(self, kid: str) -> object:
+        return self.keys.key(kid)
+
+    def held(self) -> tuple[Event, Event]:
+        """Hold the next fetch; return what says that it has begun, and what lets it end."""
+        fetching, may_end = Event(), Event()
+        send = self.pusher.send
+
+        async def held(*request: Any) -> Exchange:
+            fetching.set()
+            assert may_end.wait(30)
+            return await send(*request)
+
+        self.pusher.send = held  # type: ignore[method-assign,assignment]
+        return fetching, may_end
 
     def is_unavailable(self, kid: str) -> bool:
         try:
@@ -100,12 +116,42 @@ def test_while_fetching_fails_known_keys_serve(failure: Exchange) -> None:
     world = World(_serving("k1"), failure, failure, _serving("k1", "k2"))
     assert world.keys.key("k1")
 
-    assert world.after(hours=30).key("k1")
+    assert world.after(hours=1).key("k1")
     assert world.is_unavailable("k2")
     assert world.fetched == 2  # what is not known for sure is not denied, nor asked for at once
     assert world.after(seconds=60).key("k1")
     assert world.is_unavailable("k2")
     assert world.after(seconds=60).key("k2")
+
+
+def test_keys_that_cannot_be_renewed_end_after_two_hours() -> None:
+    """Asked for at any moment, though the latest try is a second old."""
+    world = World(_serving("k1"), *[_SILENT] * 3, _serving("k1"))
+    assert world.keys.key("k1")
+    assert world.after(minutes=119, seconds=58).key("k1")
+    assert world.after(seconds=1.9).key("k1")
+    assert world.fetched == 2
+
+    assert world.after(seconds=0.1).is_unavailable("k1")
+    assert world.fetched == 3
+    assert world.after(seconds=5).is_unavailable("k1")
+    assert world.after(seconds=5).key("k1")
+
+
+def test_who_is_idle_for_hours_waits_for_the_keys_with_all_others() -> None:
+    world = World(_serving("k1"), _serving("k2"))
+    assert world.keys.key("k1")
+    world.clock.advance(timedelta(hours=2))
+    fetching, may_end = world.held()
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(world.keys.key, "k1")
+        assert fetching.wait(30)
+        second = pool.submit(world.keys.key, "k1")
+        wait([second], 0.2)  # Were it to get the old key, it would have it by now.
+        may_end.set()
+
+    assert (first.result(), second.result(), world.fetched) == (None, None, 2)
 
 
 def test_without_any_key_fetching_is_tried_again_soon() -> None:
@@ -145,16 +191,8 @@ def test_what_is_no_key_for_us_is_passed_over(changes: dict[str, Any]) -> None:
 def test_while_one_fetches_known_keys_serve_and_unknown_ones_wait() -> None:
     world = World(_serving("k1"), _serving("k1", "k2"))
     assert world.keys.key("k1")
-    world.clock.advance(timedelta(hours=2))
-    fetching, may_end = Event(), Event()
-    send = world.pusher.send
-
-    async def held(*request: Any) -> Exchange:
-        fetching.set()
-        assert may_end.wait(30)
-        return await send(*request)
-
-    world.pusher.send = held  # type: ignore[method-assign,assignment]
+    world.clock.advance(timedelta(hours=1))
+    fetching, may_end = world.held()
     with ThreadPoolExecutor(4) as pool:
         unknown = [pool.submit(world.keys.key, "k2") for _ in range(4)]
         assert fetching.wait(30)

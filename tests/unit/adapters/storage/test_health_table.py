@@ -56,20 +56,27 @@ def test_a_topic_is_read_once_a_second(
     assert queries == ["orders"] * 3
 
 
-def test_what_is_known_serves_while_the_table_fails(
-    clock: FakeClock, table: MemoryResources
+def test_what_is_known_serves_for_a_second_more_while_the_table_fails(
+    clock: FakeClock, table: MemoryResources, logged: Logged
 ) -> None:
     health = TableHealth(table, clock.monotonic)
     health.write(CRM, HEALTH, None)
     health.cached(CRM)
-    clock.advance(60 * SECOND)
-    table.fail_next("list", 2)
+    clock.advance(2 * SECOND - SECOND / 1000)
+    table.fail_next("list", 1000)
 
-    row = health.cached(CRM)
+    rows, lines = [health.cached(CRM)], [len(logged("health.unread"))]
+    for _ in range(60):
+        clock.advance(SECOND)
+        rows.append(health.cached(CRM))
+    lines.append(len(logged("health.unread")))
 
-    assert row
-    assert row.health == HEALTH
+    assert rows[0]
+    assert rows[0].health == HEALTH
+    assert rows[1:] == [None] * 60
+    assert health.known("orders") is None
     assert health.cached(SubscriptionKey("others", "crm")) is None
+    assert lines == [0, 1]  # It is said once a minute.
 
 
 @pytest.mark.parametrize(
