@@ -12,8 +12,6 @@ from shared.engine.publishing.commit import CommitResult
 from shared.engine.publishing.gathering import CommitGroup, Gathering
 from shared.errors import StorageUnavailable
 
-WAIT_SECONDS = 200.0  # Azure's front end gives a request 230
-
 _Result = CommitResult | BaseException
 
 
@@ -40,16 +38,14 @@ class GroupCommit:
     Implements the port ``Commits``: while commits are under way, the loop gathers the next.
 
     *commit* stores publications and returns the result of each. All calls are made on one loop.
+    Who is cancelled is in no later commit; what is in one by then may be stored.
     """
 
     def __init__(
         self,
         commit: Callable[[Sequence[Publication]], Awaitable[Sequence[CommitResult]]],
-        *,
-        wait_seconds: float = WAIT_SECONDS,
     ) -> None:
         self._commit = commit
-        self._wait_seconds = wait_seconds
         self._gathering = Gathering[_Waiter]()
         self._under_way: set[asyncio.Task[Sequence[_Result]]] = set()
         self._is_beginning = self._has_arrivals = False
@@ -57,17 +53,14 @@ class GroupCommit:
     async def commit(self, publication: Publication) -> None:
         if not self._gathering.has_room:
             raise StorageUnavailable
-        loop = asyncio.get_running_loop()
-        waiter = _Waiter(publication, loop.create_future())
+        waiter = _Waiter(publication, asyncio.get_running_loop().create_future())
         self._gathering.arrive(waiter)
         self._begin_soon()
-        patience = loop.call_later(self._wait_seconds, self._give_up, waiter)
         try:
             await waiter.result
-        finally:
-            patience.cancel()
-            if waiter.result.cancelled():
-                self._gathering.withdraw(waiter)
+        except asyncio.CancelledError:
+            self._gathering.withdraw(waiter)  # unless it is in a commit by now
+            raise
 
     def _begin_soon(self) -> None:
         """Begin commits once the loop has read all requests that are there: they join."""
@@ -118,7 +111,3 @@ class GroupCommit:
     def _after_a_turn(self, call: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
         loop.call_soon(loop.call_soon, call)
-
-    def _give_up(self, waiter: _Waiter) -> None:
-        self._gathering.withdraw(waiter)  # unless it is in a commit by now
-        waiter.settle(StorageUnavailable())

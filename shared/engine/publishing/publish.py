@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import uuid
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from shared.delivery.delivery import Origin
 from shared.delivery.messages.publication import Publication, match, parked_lines
 from shared.engine.ports import Commits, OffLoop, SubscriptionReader, TokenVerifier, TopicReader
 from shared.engine.publishing.publish_report import PublishReport
-from shared.errors import AppError, Forbidden, MethodNotAllowed, NotFound
+from shared.errors import AppError, Forbidden, MethodNotAllowed, NotFound, StorageUnavailable
 from shared.events.authorization import (
     authorize,
     bearer_token,
@@ -31,8 +32,11 @@ from shared.events.trace_context import trace_context
 from shared.http import HttpAnswer, HttpRequest
 
 _PUBLISH_IDS = uuid.UUID("0f2b7c66-3f0c-4d8e-8a5d-0c7f5a0f6b11")
+ANSWERED_WITHIN = 20.0  # seconds of the loop's clock, from a request's arrival to its answer
 QUICK_BODY = 16 * 1024  # bytes of a request that is read at once, in about a tenth of a millisecond
 QUICK_MATCH = 256 * 1024  # bytes times subscriptions: so much is matched at once
+
+_Checked = Publication | HttpAnswer | AppError  # what is to be stored, an answer, or a refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +88,10 @@ class Publish:
         """
         Answer one request; a refusal has Event Grid's form, and nothing is stored.
 
+        Reading topic and subscriptions and storing the events take `ANSWERED_WITHIN` together, or
+        it is refused: what waits for its commit by then is in none; of what is in one, nobody knows
+        whether it will be stored.
+
         What is small and needs no storage is done at once; all else runs off the event loop, so
         that no other request waits for it.
         """
@@ -92,14 +100,18 @@ class Publish:
             name = topic_name(request)
         except AppError as error:
             return self._refused(request, None, error, request_id)
-        check = partial(self._checked, request, name, request_id)
-        found = check() if self._is_quick(request, name) else await self.off_loop(check)
-        if isinstance(found, HttpAnswer):
-            return found
-        topic, publication = found
+        topic: Topic | None = None
         try:
-            # The order of writes: the answer comes after everything that matches is stored.
-            await self._store(publication)
+            async with asyncio.timeout(ANSWERED_WITHIN):
+                topic, found = await self._checked(request, name, request_id)
+                if isinstance(found, HttpAnswer):
+                    return found
+                if isinstance(found, AppError):
+                    return self._refused(request, topic, found, request_id)
+                # The order of writes: the answer comes after everything that matches is stored.
+                await self._store(found)
+        except TimeoutError:
+            return self._refused(request, topic, StorageUnavailable(), request_id)
         except AppError as error:
             return self._refused(request, topic, error, request_id)
         return accepted_answer(request, request_id)
@@ -112,7 +124,12 @@ class Publish:
             StorageUnavailable: they may or may not be stored.
         """
         origin = Origin(publish_id, self.clock.now(), None)
-        await self._store(await self.off_loop(partial(self._publication, topic, origin, events)))
+        match_all = partial(self._publication, topic, origin, events)
+        try:
+            async with asyncio.timeout(ANSWERED_WITHIN):
+                await self._store(await self.off_loop(match_all))
+        except TimeoutError as error:
+            raise StorageUnavailable from error
 
     async def _store(self, publication: Publication) -> None:
         if publication.matched:
@@ -130,15 +147,27 @@ class Publish:
             and self.topics.knows(name, QUICK_MATCH // max(size, 1))
         )
 
-    def _checked(
+    async def _checked(
         self, request: HttpRequest, name: str | None, request_id: str
-    ) -> HttpAnswer | tuple[Topic, Publication]:
+    ) -> tuple[Topic | None, _Checked]:
+        check = partial(self._check, request, name, request_id)
+        if not self._is_quick(request, name):
+            if name:
+                await self.topics.ready(name)
+            if not self._is_quick(request, name):
+                return await self.off_loop(check)
+        return check()
+
+    def _check(
+        self, request: HttpRequest, name: str | None, request_id: str
+    ) -> tuple[Topic | None, _Checked]:
+        """Check a request; it may have been refused by the time this ends, so it tells nobody."""
         topic = None
         try:
             topic = self.topics.topic(name) if name else None
-            return self._read(request, name, topic, request_id)
+            return topic, self._read(request, name, topic, request_id)
         except AppError as error:
-            return self._refused(request, topic, error, request_id)
+            return topic, error
 
     def _refused(
         self, request: HttpRequest, topic: Topic | None, error: AppError, request_id: str
@@ -148,7 +177,7 @@ class Publish:
 
     def _read(
         self, request: HttpRequest, name: str | None, topic: Topic | None, request_id: str
-    ) -> HttpAnswer | tuple[Topic, Publication]:
+    ) -> Publication | HttpAnswer:
         if name:
             if request.method not in data_plane(request).methods:
                 raise MethodNotAllowed
@@ -165,7 +194,7 @@ class Publish:
         events = read_events(request, topic, arrival)
         trace = trace_context(request.headers)
         origin = Origin(arrival.publish_id, arrival.at, None, trace=trace)
-        return topic, self._publication(topic, origin, events)
+        return self._publication(topic, origin, events)
 
     def _publication(self, topic: Topic, origin: Origin, events: Sequence[Event]) -> Publication:
         now, judges_age = origin.published_at, self.clock.is_settled

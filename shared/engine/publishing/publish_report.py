@@ -13,7 +13,7 @@ from shared.clock import Clock, timestamp
 from shared.delivery.messages.publication import Publication
 from shared.delivery.requests.added_headers import distinct
 from shared.engine.ports import Metrics
-from shared.errors import AppError, TooLarge
+from shared.errors import AppError, StorageUnavailable, TooLarge
 from shared.events.schema_rules import SCHEMA_NAMES
 from shared.events.topic import Topic
 from shared.http import HttpRequest
@@ -145,7 +145,7 @@ def _log_refused(
         status=error.status,
         code=code,
         request_id=request_id,
-        unknown_topic=topic is None or None,
+        unknown_topic=(topic is None and not isinstance(error, StorageUnavailable)) or None,
         detail=error.message if isinstance(error, TooLarge) else None,
         **record,
     )

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable, Iterator, Sequence
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from pushgrid.testing.memory import FakeClock
-from shared.adapters.group_commit import WAIT_SECONDS, GroupCommit
+from shared.adapters.group_commit import GroupCommit
 from shared.delivery.messages.publication import Publication
 from shared.engine.publishing import gathering
 from shared.engine.publishing.commit import CommitResult
@@ -49,12 +48,11 @@ def numbers_of(publications: Sequence[Publication]) -> list[int]:
 class Publishers:
     """Requests on a loop whose clock stands still, and the commits that they make."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, clock: FakeClock) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.commits = GroupCommit(self._commit)
         self.loop = loop
         self.begun: list[list[int]] = []  # the publications of each commit, by their numbers
         self._ends: list[asyncio.Future[Answer]] = []  # of the commits that are under way
-        self._clock = clock
 
     async def _commit(self, publications: Sequence[Publication]) -> list[CommitResult]:
         end = self.loop.create_future()
@@ -86,18 +84,14 @@ class Publishers:
         self._ends.pop(place).set_result(answer)
         self.turn(FEW_TURNS)
 
-    def wait(self, seconds: float) -> None:
-        self._clock.advance(timedelta(seconds=seconds))
-        self.turn(FEW_TURNS)
-
 
 @pytest.fixture
 def publishers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Publishers]:
     """Nothing goes wrong in the loop itself, as it would if a request were answered twice."""
-    clock, loop, faults = FakeClock(), asyncio.new_event_loop(), list[dict[str, Any]]()
-    monkeypatch.setattr(loop, "time", clock.monotonic)
+    loop, faults = asyncio.new_event_loop(), list[dict[str, Any]]()
+    monkeypatch.setattr(loop, "time", FakeClock().monotonic)
     loop.set_exception_handler(lambda _, fault: faults.append(fault))
-    publishers = Publishers(loop, clock)
+    publishers = Publishers(loop)
     yield publishers
     for request in asyncio.all_tasks(loop):
         request.cancel()
@@ -229,26 +223,6 @@ def test_full_commits_end_in_any_order(publishers: Publishers) -> None:
         publishers.end(place=-1)
 
     assert results(requests) == [None] * (full + rest)
-
-
-def test_no_request_waits_for_ever(publishers: Publishers) -> None:
-    """It is told to repeat, and is in no later commit."""
-    in_commit = publishers.arrive(0)
-    publishers.wait(1)
-    waiting = publishers.arrive(1)
-    publishers.wait(WAIT_SECONDS - 0.5)
-    # Nobody knows whether it will be stored.
-    assert results(in_commit) == [StorageUnavailable]
-    assert not waiting[0].done()
-    publishers.wait(1)
-    assert results(waiting) == [StorageUnavailable]
-
-    others = publishers.arrive(2)
-    publishers.end()
-    assert publishers.begun == [[0], [2]]
-    publishers.end()
-
-    assert results(in_commit + waiting + others) == [StorageUnavailable, StorageUnavailable, None]
 
 
 def test_a_request_that_is_cancelled_is_in_no_later_commit(publishers: Publishers) -> None:
