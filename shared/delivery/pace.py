@@ -13,6 +13,7 @@ from shared.subscriptions.request_limits import RequestLimits
 
 FIRST = 16  # requests to an endpoint of which nothing is known
 MOST = 256  # to any endpoint, unless a setting says otherwise
+_REMEMBERED = 8  # halvings of a limit: so many make one of `MOST`
 
 _QUICK = 1.0  # seconds: a push that takes more is slow
 _BRIEF = 0.25  # seconds of a push after which a place is soon free
@@ -24,6 +25,14 @@ _WINDOW = timedelta(seconds=61)  # a minute, and a second of difference in trans
 AVERAGED_OVER = 20.0  # seconds
 
 
+class Halving(NamedTuple):
+    """A halving of a limit, and the failures of its round trip, which it stands for together."""
+
+    before: int  # the limit
+    at: float  # seconds
+    failures: int = 1
+
+
 class Limit(NamedTuple):
     """
     The limit of one endpoint, a whole number of requests.
@@ -31,12 +40,13 @@ class Limit(NamedTuple):
     It grows by one for each success, however slow, if at least half of it was in use when the
     request started or ended: so it doubles each round trip, to the last of a burst. A failure
     halves it, once a round trip: failures of requests that were sent before the latest halving say
-    nothing new.
+    nothing new. A timeout whose answer is a late success was no failure: once all failures of a
+    halving were none, the limit is what it would be without that halving.
     """
 
     value: int = FIRST
     most: int = MOST
-    halved_at: float = float("-inf")  # in seconds
+    halvings: tuple[Halving, ...] = ()  # the latest ones, in order
 
     @classmethod
     def up_to(cls, most: int) -> Limit:
@@ -53,9 +63,32 @@ class Limit(NamedTuple):
 
     def after_failure(self, sent_at: float, now: float) -> Limit:
         """Return the limit after the failure of a request."""
-        if sent_at < self.halved_at:
-            return self
-        return self._replace(value=max(1, self.value // 2), halved_at=now)
+        if self.halvings and sent_at < (latest := self.halvings[-1]).at:
+            again = latest._replace(failures=latest.failures + 1)
+            return self._replace(halvings=(*self.halvings[:-1], again))
+        halvings = (*self.halvings, Halving(self.value, now))[-_REMEMBERED:]
+        return self._replace(value=_half(self.value), halvings=halvings)
+
+    def after_late_success(self, failed_at: float) -> Limit:
+        """Return the limit after a late success of a request whose timeout was at *failed_at*."""
+        earlier = [each for each in self.halvings if each.at <= failed_at]
+        if not earlier:
+            return self  # It is long ago, and its halving is forgotten.
+        *before, own = earlier
+        after = self.halvings[len(earlier) :]
+        if own.failures > 1:
+            own = own._replace(failures=own.failures - 1)
+            return self._replace(halvings=(*before, own, *after))
+        # Those that followed would have halved no less than what this one found.
+        least, kept = own.before, []
+        for each in after:
+            kept.append(each._replace(before=max(each.before, least)))
+            least = _half(kept[-1].before)
+        return self._replace(value=max(self.value, least), halvings=(*before, *kept))
+
+
+def _half(limit: int) -> int:
+    return max(1, limit // 2)
 
 
 class Speed(Enum):

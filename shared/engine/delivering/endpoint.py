@@ -137,13 +137,16 @@ class Endpoint:
             texts, now + SOONEST_BACK, self._requests_a_second(max(self.under_way, 1))
         )
 
-    def succeeded_late(self, terms: DeliveryTerms, sent_at: datetime) -> None:
-        """Record a success of the endpoint after the timeout; it annuls the failure."""
+    def succeeded_late(self, request: InFlightRequest, sent_at: datetime) -> None:
+        """Learn from a success after the timeout, which annuls the failure."""
+        self.limit = self.limit.after_late_success(request.ended_at)
+        self._accept(request)
         now = self.endpoints.clock.now()
         seen = Observation(
             outcome=Outcome.DELIVERED, new_events=0, sent_at=sent_at, ended_at=now, is_late=True
         )
-        self.health.observed(seen, terms)
+        self.health.observed(seen, request.part.terms)
+        self.pump()
 
     def _availability(self, terms: DeliveryTerms) -> Availability:
         now, pause = self.endpoints.clock.now(), self.subscription.pause
@@ -216,7 +219,7 @@ class Endpoint:
         self.endpoints.budget.next_waiting()
 
     def _learn(self, request: InFlightRequest, result: Attempted) -> None:
-        now = loop_time()
+        request.ended_at = now = loop_time()
         seen = Observation(
             outcome=result.outcome.outcome,
             new_events=sum(loaded.delivery.is_new for loaded in request.batch),
@@ -228,12 +231,16 @@ class Endpoint:
         if result.succeeded:
             if request.began_half_used or self.limit.is_half_used(self.under_way + 1):
                 self.limit = self.limit.after_success()
-            self.accepted = self.accepted.with_more(self._requests_for(_texts(request.batch)), now)
+            self._accept(request)
         elif seen.outcome not in EVENTS_FAULT:
             self.limit = self.limit.after_failure(request.began_at, now)
         self.times = self.times.with_another(now - request.began_at)
         self._judge_speed()
         self.health.observed(seen, request.part.terms)
+
+    def _accept(self, request: InFlightRequest) -> None:
+        requests = self._requests_for(_texts(request.batch))
+        self.accepted = self.accepted.with_more(requests, loop_time())
 
     def _judge_speed(self) -> None:
         self.endpoints.budget.count(self.speed, -self.under_way)

@@ -118,6 +118,7 @@ class InFlightRequest:
     is_probe: bool = False
     began_at: float = 0.0  # seconds of the loop's clock
     began_half_used: bool = False  # half of its endpoint's limit was in use when it began
+    ended_at: float = 0.0  # likewise
 
     @property
     def part(self) -> JudgedPart:
@@ -131,8 +132,7 @@ class InFlightRequest:
 
     def succeeded_late(self, outcome: DeliveryOutcome, sent_at: datetime) -> None:
         """Report to the endpoint and to all parts that it was accepted after its timeout."""
-        first = self.by_part[0][0]
-        first.endpoint.succeeded_late(first.judged.terms, sent_at)
+        self.by_part[0][0].endpoint.succeeded_late(self, sent_at)
         for part, batch in self.by_part:
             spawn(part.message.follow.answered_late(part.judged, batch, outcome))
 
