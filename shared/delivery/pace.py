@@ -40,8 +40,8 @@ class Limit(NamedTuple):
     It grows by one for each success, however slow, if at least half of it was in use when the
     request started or ended: so it doubles each round trip, to the last of a burst. A failure
     halves it, once a round trip: failures of requests that were sent before the latest halving say
-    nothing new. A timeout whose answer is a late success was no failure: once all failures of a
-    halving were none, the limit is what it would be without that halving.
+    nothing new. A timeout whose late success takes the retry back was no failure: when none of a
+    halving's failures was one, the limit is what it would be without that halving.
     """
 
     value: int = FIRST
@@ -69,8 +69,17 @@ class Limit(NamedTuple):
         halvings = (*self.halvings, Halving(self.value, now))[-_REMEMBERED:]
         return self._replace(value=_half(self.value), halvings=halvings)
 
-    def after_late_success(self, failed_at: float) -> Limit:
-        """Return the limit after a late success of a request whose timeout was at *failed_at*."""
+    def after_late_success(self, failed_at: float, *, half_used: bool) -> Limit:
+        """
+        Return the limit after a late success of a request whose timeout was at *failed_at*.
+
+        It is a success as well: if half of the limit was in use, it lets a limit grow that is
+        below what endpoints begin with, and no further: whoever answers late is no faster by more.
+        """
+        limit = self._without_failure(failed_at)
+        return limit.after_success() if half_used and limit.value < FIRST else limit
+
+    def _without_failure(self, failed_at: float) -> Limit:
         earlier = [each for each in self.halvings if each.at <= failed_at]
         if not earlier:
             return self  # It is long ago, and its halving is forgotten.
@@ -79,12 +88,11 @@ class Limit(NamedTuple):
         if own.failures > 1:
             own = own._replace(failures=own.failures - 1)
             return self._replace(halvings=(*before, own, *after))
-        # Those that followed would have halved no less than what this one found.
-        least, kept = own.before, []
+        value, kept = own.before, []  # what the halvings that followed would have found
         for each in after:
-            kept.append(each._replace(before=max(each.before, least)))
-            least = _half(kept[-1].before)
-        return self._replace(value=max(self.value, least), halvings=(*before, *kept))
+            kept.append(each._replace(before=max(each.before, value)))
+            value = _half(kept[-1].before)
+        return self._replace(value=max(self.value, value), halvings=(*before, *kept))
 
 
 def _half(limit: int) -> int:

@@ -33,7 +33,8 @@ class ScriptedPusher:
     """
     Pusher that answers by its script: per URL in turn, the last one for ever; else a 200.
 
-    Each request *takes* some of the loop's time.
+    Each request *takes* some of the loop's time. One that takes longer than its timeout has timed
+    out, and its answer is a late one.
     """
 
     def __init__(self, clock: FakeClock) -> None:
@@ -52,6 +53,12 @@ class ScriptedPusher:
         self.sent.append(Sent(request, timeout, self._clock.now(), late))
         script = self._scripts.get(request.url) or [answered(200)]
         exchange = script.pop(0) if len(script) > 1 else script[0]
+        if self.takes > timeout:
+            await asyncio.sleep(timeout.total_seconds())
+            if late and self.takes <= late.within and isinstance(exchange, Answered):
+                left = (self.takes - timeout).total_seconds()
+                asyncio.get_running_loop().call_later(left, late.report, exchange)
+            return NotAnswered(Failure.TIMED_OUT, "no answer in time", timeout.total_seconds())
         if self.takes:
             await asyncio.sleep(self.takes.total_seconds())
         return exchange

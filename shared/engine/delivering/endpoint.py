@@ -137,15 +137,20 @@ class Endpoint:
             texts, now + SOONEST_BACK, self._requests_a_second(max(self.under_way, 1))
         )
 
-    def succeeded_late(self, request: InFlightRequest, sent_at: datetime) -> None:
-        """Learn from a success after the timeout, which annuls the failure."""
-        self.limit = self.limit.after_late_success(request.ended_at)
-        self._accept(request)
+    def succeeded_late(self, terms: DeliveryTerms, sent_at: datetime) -> None:
+        """Record a success of the endpoint after the timeout; it annuls the failure."""
         now = self.endpoints.clock.now()
         seen = Observation(
             outcome=Outcome.DELIVERED, new_events=0, sent_at=sent_at, ended_at=now, is_late=True
         )
-        self.health.observed(seen, request.part.terms)
+        self.health.observed(seen, terms)
+        self.pump()
+
+    def timeout_annulled(self, request: InFlightRequest) -> None:
+        """Let the timeout of a request count no more: it has succeeded, and is not repeated."""
+        limit, half_used = self.limit, request.began_half_used
+        self.limit = limit.after_late_success(request.ended_at, half_used=half_used)
+        self._accept(request)
         self.pump()
 
     def _availability(self, terms: DeliveryTerms) -> Availability:

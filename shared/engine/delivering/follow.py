@@ -169,11 +169,12 @@ class Follow:
 
     async def answered_late(
         self, part: JudgedPart, batch: PushBatch, outcome: DeliveryOutcome
-    ) -> None:
-        """Take back what followed for deliveries that have succeeded after their timeout."""
+    ) -> bool:
+        """Take back what followed for late successes; tell whether none is delivered again."""
         recorder = self._parts[part].recorder
         is_taken_back = await self.stored.take_back(part.key, [loaded.delivery for loaded in batch])
         await recorder.answered_late(batch, outcome, is_cancelled=is_taken_back)
+        return is_taken_back
 
     async def _attempted(self, of_part: PartFollow, batch: PushBatch, attempted: Attempted) -> None:
         """Decide what follows an attempt; its events come back together."""

@@ -130,11 +130,22 @@ class InFlightRequest:
         """The jitter for all of its events."""
         return self.by_part[0][0].message.jitter
 
+    @property
+    def endpoint(self) -> Endpoint:
+        return self.by_part[0][0].endpoint
+
     def succeeded_late(self, outcome: DeliveryOutcome, sent_at: datetime) -> None:
         """Report to the endpoint and to all parts that it was accepted after its timeout."""
-        self.by_part[0][0].endpoint.succeeded_late(self, sent_at)
-        for part, batch in self.by_part:
-            spawn(part.message.follow.answered_late(part.judged, batch, outcome))
+        self.endpoint.succeeded_late(self.part.terms, sent_at)
+        spawn(self._take_back(outcome))
+
+    async def _take_back(self, outcome: DeliveryOutcome) -> None:
+        parts = [
+            part.message.follow.answered_late(part.judged, batch, outcome)
+            for part, batch in self.by_part
+        ]
+        if all(await asyncio.gather(*parts)):
+            self.endpoint.timeout_annulled(self)
 
     def report(self, result: DeliveryResult) -> None:
         for part, batch in self.by_part:

@@ -16,7 +16,7 @@ from shared.engine.ports import Queue
 from shared.http import Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 from shared.subscriptions.subscription import EventSubscription, RetryPolicy
 from tests.builders import URL, a_delivery, a_message, a_topic
-from tests.functional.deployment import Deployment
+from tests.functional.deployment import SECOND, Deployment
 from tests.unit.delivery.messages.wire import together
 
 TIMEOUT = NotAnswered(Failure.TIMED_OUT, "no answer in time", 30)
@@ -160,3 +160,15 @@ def play(app: Deployment, lasts: timedelta, work: Callable[[str], object] | None
             app.queues.stored[queue].remove(message)
             (work or app.work)(message.text)
     app.clock.advance(max(until - app.clock.elsewhere.now(), timedelta()))
+
+
+def let_live(app: Deployment, lasts: timedelta) -> None:
+    """Let time pass, and begin with each message that becomes visible; none waits for another."""
+    now = app.clock.elsewhere.now
+    until = now() + lasts
+    while now() < until:
+        app.loop.advance(SECOND / 2)
+        for stored in (app.queues.stored[queue] for queue in (Queue.DELIVERIES, Queue.RETRIES)):
+            for message in [each for each in stored if each.visible_at <= now()]:
+                stored.remove(message)
+                app.begin(message.text)

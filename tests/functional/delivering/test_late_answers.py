@@ -10,6 +10,7 @@ import pytest
 
 from pushgrid.testing.memory import START, answered
 from pushgrid.testing.memory.pushing import Sent
+from shared.delivery.pace import FIRST
 from shared.delivery.policy import EndState
 from shared.engine.ports import Queue, Receipt
 from shared.errors import StorageUnavailable
@@ -25,9 +26,10 @@ from tests.functional.delivering.failing import (
     break_pushes,
     groups,
     is_of,
+    let_live,
     time_out,
 )
-from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
+from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged, known
 from tests.unit.delivery.messages.wire import together
 
 DEAD_LETTERED = {"retry_policy": ONE_ATTEMPT, "dead_letter": DEAD}
@@ -77,6 +79,61 @@ def test_a_late_success_takes_the_retry_back(app: Deployment, logged: Logged) ->
     assert (end.number, end.outcome, end.state) == (1, None, EndState.DELIVERED)
     assert (end.event_id, end.system_id) == (attempt.event_id, attempt.system_id)
     assert (end.at, end.why) == (START + 5 * SECOND, "a late success, after 35 s")
+
+
+@pytest.mark.parametrize(
+    ("takes", "delivered", "limit"),
+    [
+        pytest.param(29 * SECOND, 64, 80, id="in time: the control"),
+        pytest.param(31 * SECOND, 64, 16, id="late"),
+        pytest.param(timedelta(days=1), 0, 4, id="never"),
+    ],
+)
+def test_who_answers_a_little_late_keeps_its_limit(
+    app: Deployment, takes: timedelta, delivered: int, limit: int
+) -> None:
+    """What never answers falls to one request at a time."""
+    subscription = app.subscribe()
+    app.pusher.takes = takes
+
+    for number in range(64):
+        app.begin(a_message([a_delivery(number)]))
+    let_live(app, 3 * MINUTE)
+
+    found = app.metrics.of(Metric.DELIVERY_SUCCESS).get(subscription.key, 0)
+    assert (found, app.deliver.endpoints.of(subscription).limit.value) == (delivered, limit)
+    assert len(app.pusher.sent) == (delivered or 17)
+
+
+@pytest.mark.parametrize(("late", "limit"), [(0, 8), (2, 10), (FIRST - 1, FIRST)])
+def test_late_successes_make_a_failure_beside_them_good(
+    app: Deployment, late: int, limit: int
+) -> None:
+    """As those in time do: one failure now and then leaves no endpoint at one request for ever."""
+    app.pusher.takes = 30 * SECOND
+    time_out(app, events=FIRST)
+
+    for event in range(FIRST - late, FIRST):
+        answer_late(app, event)
+
+    (endpoint,) = known(app.deliver.endpoints)
+    assert endpoint.limit.value == limit
+
+
+def test_a_late_success_whose_retry_has_begun_gives_nothing_back(app: Deployment) -> None:
+    """The endpoint gets the event twice: it is sent less, or it would get ever later."""
+    limits = []
+    for wait in (9, 11):
+        process = app.deliver = app.new_process()
+        time_out(app)
+        app.clock.advance(wait * SECOND)
+        app.queues.receive(Queue.RETRIES, MINUTE)
+
+        answer_late(app, -1)
+        (endpoint,) = known(process.endpoints)
+        limits.append(endpoint.limit.value)
+
+    assert limits == [FIRST, FIRST // 2]
 
 
 @pytest.mark.parametrize("status", [503, 206])

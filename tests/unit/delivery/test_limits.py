@@ -64,6 +64,73 @@ def test_what_was_sent_after_a_halving_halves_again_but_never_below_one() -> Non
     assert limit.value == 1
 
 
+def after_late_successes(limit: Limit, *failed_at: float, half_used: bool = False) -> Limit:
+    for at in failed_at:
+        limit = limit.after_late_success(at, half_used=half_used)
+    return limit
+
+
+@given(
+    first=st.integers(1, MOST),
+    rounds=st.lists(st.integers(1, 4), min_size=1, max_size=8),
+    data=st.data(),
+)
+def test_without_the_late_ones_the_other_failures_halve_it(
+    first: int, rounds: list[int], data: st.DataObject
+) -> None:
+    """Failures of several round trips, some of them timeouts that are answered in any order."""
+    failed_at = [number + each / 10 for number, count in enumerate(rounds) for each in range(count)]
+    is_late = data.draw(st.lists(st.booleans(), min_size=len(failed_at), max_size=len(failed_at)))
+    late = data.draw(
+        st.permutations([at for at, late in zip(failed_at, is_late, strict=True) if late])
+    )
+    limit = Limit(first)
+    for at in failed_at:
+        limit = limit.after_failure(sent_at=int(at) - 0.5, now=at)
+
+    found = after_late_successes(limit, *late)
+
+    expected = Limit(first)
+    for at in sorted(set(failed_at) - set(late)):
+        expected = expected.after_failure(sent_at=int(at) - 0.5, now=at)
+    assert found.value == expected.value
+
+
+def test_what_was_gained_since_a_halving_is_not_added_to_what_it_took() -> None:
+    """It is no more than before, unless the successes alone have made it more."""
+    halved = Limit(16).after_failure(sent_at=0, now=30)
+
+    found = [
+        after_late_successes(after_successes(halved, count), 30.0).value for count in (0, 5, 8, 12)
+    ]
+
+    assert found == [16, 16, 16, 20]
+
+
+def test_a_round_trip_of_which_one_failed_is_halved_until_its_successes_make_it_good() -> None:
+    """Late ones, too, as far as an endpoint gets of which nothing is known."""
+    limit = Limit(16).after_failure(sent_at=0, now=30)
+    for _ in range(15):
+        limit = limit.after_failure(sent_at=0, now=30.1)
+
+    late = [30.1] * 15
+    assert after_late_successes(limit, *late).value == 8
+    assert after_late_successes(limit, *late[:5], half_used=True).value == 13
+    assert after_late_successes(limit, *late, half_used=True).value == FIRST
+    assert after_late_successes(limit, *late, 30.0, half_used=True).value == FIRST
+    assert after_late_successes(Limit(64), *late, half_used=True).value == 64
+    assert after_late_successes(Limit.up_to(4), *late, half_used=True).value == 4
+
+
+def test_a_halving_that_is_long_ago_stays() -> None:
+    """Eight more have followed it: of late answers to its requests nothing is known any more."""
+    limit = Limit(256).after_failure(sent_at=0, now=1)
+    for second in range(8):
+        limit = after_successes(limit.after_failure(sent_at=second + 2, now=second + 3), 50)
+
+    assert after_late_successes(limit, 1.0) == limit
+
+
 MINUTE = timedelta(minutes=1)
 
 
