@@ -150,11 +150,12 @@ class Host:
             each.stop()
         self._triggers.stop()
         self._module.stop()
-        drains = [admin.drain, *(each.drain for each in self._triggers.listeners)]
+        listeners = self._triggers.listeners
+        drains = [admin.drain, *(each.drain for each in listeners), self._module.end]
         finished = asyncio.create_task(finish(tasks, drains))
         _, unfinished = await asyncio.wait([finished], timeout=DRAIN_SECONDS)
         if unfinished:
-            self._console.line(f"Stopping: not all invocations finished in {DRAIN_SECONDS} s")
+            self._console.line(f"Stopping: not everything finished in {DRAIN_SECONDS} s")
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._triggers.close()
         for task in tasks:
@@ -209,7 +210,7 @@ class Host:
 async def finish(
     tasks: Sequence[asyncio.Task[None]], drains: Sequence[Callable[[], Awaitable[None]]]
 ) -> None:
-    """Wait for the host's *tasks*, which may still receive something, and then for all of that."""
+    """Wait for the host's *tasks*, which may still receive something, and then for each *drain*."""
     await asyncio.wait(tasks)
     for drain in drains:
         await drain()

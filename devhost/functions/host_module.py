@@ -30,6 +30,7 @@ class HostModule(types.ModuleType):
         self._loop = asyncio.get_running_loop()
         self._notify = notify
         self._at_stop: list[Callable[[], object]] = []
+        self._at_end: list[Callable[[], Awaitable[object]]] = []
         self.blob_changed: BlobHandler | None = None
 
     def install(self) -> None:
@@ -45,6 +46,10 @@ class HostModule(types.ModuleType):
         """Have *call* called when the host stops, on its event loop, before it waits for work."""
         self._at_stop.append(call)
 
+    def at_end(self, call: Callable[[], Awaitable[object]]) -> None:
+        """Have *call* awaited, on the event loop, once the host's invocations have ended."""
+        self._at_end.append(call)
+
     def at_blob_change(self, call: BlobHandler) -> None:
         """Have *call* called, on the host's event loop, for each blob that a client changes."""
         self.blob_changed = call
@@ -56,3 +61,11 @@ class HostModule(types.ModuleType):
                 call()
             except Exception:  # noqa: BLE001 - the app's own; the others are called
                 _log.exception("what the app does at the stop of the host failed")
+
+    async def end(self) -> None:
+        """Await the calls of `at_end`, one after the other."""
+        for call in self._at_end:
+            try:
+                await call()
+            except Exception:  # noqa: BLE001 - as above
+                _log.exception("what the app does at the end of the host failed")

@@ -60,17 +60,19 @@ def deliver() -> Deliver:
         clock_records=storage.clock_records(),
     )
     local_host.at_stop(endpoints.stop)
+    history = AttemptHistory(
+        log=storage.attempts(),
+        off_loop=Threads(ROW_THREADS, "attempts"),
+        logging=settings().attempt_log,
+        clock=CLOCK,
+    )
+    local_host.at_end(history.write_all)
     composed = Deliver(
         parts=parts,
         endpoints=endpoints,
         places={queue: Places(total=MESSAGES) for queue in (Queue.DELIVERIES, Queue.RETRIES)},
         requeue=requeue,
-        history=AttemptHistory(
-            log=storage.attempts(),
-            off_loop=Threads(ROW_THREADS, "attempts"),
-            logging=settings().attempt_log,
-            clock=CLOCK,
-        ),
+        history=history,
         clock=CLOCK,
         jitter=random.random,
         metrics=metrics,

@@ -23,6 +23,12 @@ def at_stop(call: Callable[[], object]) -> None:
         host.at_stop(call)
 
 
+def at_end(call: Callable[[], Awaitable[object]]) -> None:
+    """Have *call* awaited on the event loop when the host has stopped, before its process ends."""
+    if host := _host():
+        host.at_end(call)
+
+
 def at_blob_change(call: Callable[[Mapping[str, Any]], Awaitable[None]]) -> None:
     """Have *call* called on the event loop for each blob that another program changes."""
     if host := _host():

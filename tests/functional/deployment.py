@@ -25,7 +25,7 @@ from shared.engine.delivering.attempt_recorder import AttemptHistory
 from shared.engine.delivering.budget import Budget
 from shared.engine.delivering.endpoint import Endpoint
 from shared.engine.delivering.endpoint_registry import Endpoints
-from shared.engine.ports import Pusher, Queue
+from shared.engine.ports import OffLoop, Pusher, Queue
 from shared.events.topic import Topic
 from shared.http import HttpAnswer, HttpRequest
 from shared.settings import AttemptLogging
@@ -131,7 +131,7 @@ class Deployment(InMemoryApp):
         """Let so many pushes to each endpoint be under way, by a process that knows nothing."""
         self.deliver = self.new_process(limit=Limit(to, most=to))
 
-    def keep_attempts(self, logging: AttemptLogging) -> None:
+    def keep_attempts(self, logging: AttemptLogging, off_loop: OffLoop = off_loop) -> None:
         """Keep those attempts from now on."""
         history = AttemptHistory(
             log=self.attempts, off_loop=off_loop, logging=logging, clock=self.clock

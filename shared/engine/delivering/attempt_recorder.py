@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -24,6 +24,7 @@ from shared.delivery.policy import (
 from shared.delivery.requests.added_headers import replay_job, trace_id
 from shared.delivery.requests.push_request import Loaded, PushBatch
 from shared.engine.delivering.attempt_lines import AttemptLines
+from shared.engine.delivering.event_loop import spawn
 from shared.engine.delivering.results import Attempted
 from shared.engine.ports import AttemptLog, Metrics, OffLoop
 from shared.events.event import event_ids, event_names
@@ -31,12 +32,18 @@ from shared.metrics import Metric, error_type
 from shared.settings import AttemptLogging
 from shared.subscriptions.subscription import SubscriptionKey
 
-QUIET_FOR = timedelta(seconds=30)  # after a failed write; what comes meanwhile is not recorded
+QUIET_FOR = timedelta(seconds=30)  # after rows were lost; what comes meanwhile is not recorded
+MOST_UNWRITTEN = 10_000  # rows that wait or are being written, of 2 to 4 KiB
 
 
 @dataclass(slots=True, kw_only=True)
 class AttemptHistory:
-    """The history of one process. After a failed write it pauses."""
+    """
+    The history of one process, written beside delivering: no message waits for its rows.
+
+    One write is under way at a time; what comes meanwhile shares the next. Rows that can't be
+    written, or are too many, are lost, and then it pauses.
+    """
 
     log: AttemptLog
     off_loop: OffLoop
@@ -44,6 +51,7 @@ class AttemptHistory:
     clock: Clock
     _quiet_until: datetime | None = None
     _waiting: list[AttemptRecord] = field(default_factory=list)
+    _being_written: int = 0
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def keeps(self, state: EndState | None) -> bool:
@@ -51,31 +59,42 @@ class AttemptHistory:
             return state is not EndState.DELIVERED
         return self.logging is AttemptLogging.ALL
 
-    async def write(self, records: list[AttemptRecord]) -> None:
-        """Store *records*, with those of others that wait; give up what can't be stored soon."""
-        # The tables of older days are dropped, and must not come back.
-        oldest = self.clock.now().date() - KEPT_FOR
-        kept = [each for each in records if each.published_at.date() >= oldest]
-        if not kept:
+    def add(self, records: Iterable[AttemptRecord]) -> None:
+        """Have *records* written soon."""
+        now = self.clock.now()
+        if self._quiet_until and now < self._quiet_until:
             return
-        self._waiting += kept
-        async with self._turn:
-            waiting, self._waiting = self._waiting, []
-            now = self.clock.now()
-            if waiting and not (self._quiet_until and now < self._quiet_until):
-                await self._write(waiting, now)
+        # The tables of older days are dropped, and must not come back.
+        oldest = now.date() - KEPT_FOR
+        kept = [each.clipped for each in records if each.published_at.date() >= oldest]
+        room = MOST_UNWRITTEN - len(self._waiting) - self._being_written
+        self._waiting += kept[:room]
+        if len(kept) > room:
+            self._lost(len(kept) - room, f"{MOST_UNWRITTEN} rows wait to be written")
+        if self._waiting and not self._turn.locked():
+            spawn(self.write_all())
 
-    async def _write(self, records: list[AttemptRecord], now: datetime) -> None:
+    async def write_all(self) -> None:
+        """Write all rows that wait, once those are written that are being written."""
+        async with self._turn:
+            while self._waiting:
+                records, self._waiting = self._waiting, []
+                self._being_written = len(records)
+                await self._write(records)
+                self._being_written = 0
+
+    async def _write(self, records: list[AttemptRecord]) -> None:
         try:
             await self.off_loop(partial(self.log.write, records))
-        except Exception as error:  # noqa: BLE001 - never delays delivery
-            self._quiet_until = now + QUIET_FOR
-            telemetry.error(
-                "attempts.lost",
-                count=len(records),
-                quiet_seconds=QUIET_FOR.total_seconds(),
-                detail=f"{type(error).__name__}: {error}",
-            )
+        except Exception as error:  # noqa: BLE001 - nothing depends on it
+            count = len(records) + len(self._waiting)
+            self._waiting.clear()
+            self._lost(count, f"{type(error).__name__}: {error}")
+
+    def _lost(self, count: int, why: str) -> None:
+        self._quiet_until = self.clock.now() + QUIET_FOR
+        seconds = QUIET_FOR.total_seconds()
+        telemetry.error("attempts.lost", count=count, quiet_seconds=seconds, detail=why)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -148,7 +167,7 @@ class AttemptRecorder:
         named = {"system_id": delivery.system_id(key), "trace_id": trace_id(delivery, text)}
         log_dropped(self.metrics, key, reason, [text], cause=cause, **named)
 
-    async def answered_late(
+    def answered_late(
         self, batch: PushBatch, outcome: DeliveryOutcome, *, is_cancelled: bool
     ) -> None:
         """Record a success after the timeout, and whether it could cancel what followed."""
@@ -178,7 +197,7 @@ class AttemptRecorder:
                 )
                 for delivery, text in batch
             ]
-            await self.history.write(rows)
+            self.history.add(rows)
 
     def _add(
         self,

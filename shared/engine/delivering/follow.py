@@ -122,7 +122,7 @@ class Follow:
 
     async def flush(self) -> None:
         """
-        Store what was decided, and only then the rows of the attempt table.
+        Store what was decided; rows of the attempt table follow, and nobody waits for them.
 
         Raises:
             StorageUnavailable: the message must not be deleted.
@@ -144,8 +144,8 @@ class Follow:
         self.flush_at = None
         async with self.stored.changes:
             await all_stored(puts)
-        rows = [row for of_part in self._parts.values() for row in of_part.recorder.take_rows()]
-        await self.history.write(rows)
+        for of_part in self._parts.values():
+            self.history.add(of_part.recorder.take_rows())
 
     def log_runs(self) -> None:
         """Log of each part what came of it."""
@@ -173,7 +173,7 @@ class Follow:
         """Take back what followed for late successes; tell whether none is delivered again."""
         recorder = self._parts[part].recorder
         is_taken_back = await self.stored.take_back(part.key, [loaded.delivery for loaded in batch])
-        await recorder.answered_late(batch, outcome, is_cancelled=is_taken_back)
+        recorder.answered_late(batch, outcome, is_cancelled=is_taken_back)
         return is_taken_back
 
     async def _attempted(self, of_part: PartFollow, batch: PushBatch, attempted: Attempted) -> None:

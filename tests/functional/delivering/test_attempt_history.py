@@ -17,7 +17,11 @@ from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.delivery import Delivery
 from shared.delivery.outcome import EndpointAnswer, Outcome
 from shared.delivery.policy import EndReason, EndState
-from shared.engine.delivering.attempt_recorder import QUIET_FOR, AttemptHistory
+from shared.engine.delivering.attempt_recorder import (
+    MOST_UNWRITTEN,
+    QUIET_FOR,
+    AttemptHistory,
+)
 from shared.engine.ports import AttemptChoice, Queue
 from shared.errors import StorageUnavailable
 from shared.http import Failure, NotAnswered
@@ -283,30 +287,76 @@ def test_housekeeping_drops_days_older_than_a_week_once_an_hour(app: Deployment)
     assert soon == [*range(8), 9]
 
 
+@pytest.mark.parametrize("logging", [AttemptLogging.OFF, AttemptLogging.FAILURES])
+def test_a_table_that_hangs_keeps_no_message(app: Deployment, logging: AttemptLogging) -> None:
+    """A kill meanwhile repeats nothing, as without rows: the message is gone."""
+    app.keep_attempts(logging, off_loop=hanging)
+    app.subscribe(dead_letter=DEAD)
+    app.pusher.script(URL, answered(400))
+    message = a_message([a_delivery(number) for number in range(64)])
+
+    task = app.begin(message)
+    app.loop.advance(2 * SECOND)
+    undeleted = [] if task.done() else [message]
+    app.deliver = app.new_process()
+    for each in undeleted:
+        app.begin(each)
+    app.loop.advance(2 * SECOND)
+
+    assert sorted(each for _, group in app.waiting(Queue.DEADLETTERS) for each in group) == [
+        *range(64)
+    ]
+
+
 async def hanging(call: Callable[[], T]) -> T:
+    await asyncio.sleep(3600)
+    return call()
+
+
+async def slow(call: Callable[[], T]) -> T:
     await asyncio.sleep(3)
     return call()
 
 
-@pytest.mark.parametrize(("fails", "writes"), [(True, [1]), (False, [1, 19])])
-def test_who_waits_for_a_write_shares_the_next_if_there_is_one(
-    app: Deployment, *, fails: bool, writes: list[int]
+def begin_to_write(app: Deployment, log: MemoryAttempts, *rows: int) -> AttemptHistory:
+    """Let a history have these numbers of rows to write, the first of them already under way."""
+    history = AttemptHistory(log=log, off_loop=slow, logging=AttemptLogging.ALL, clock=app.watched)
+
+    async def add(count: int) -> None:
+        history.add([a_record()] * count)
+
+    for count in rows:
+        app.loop.run(add(count))
+        app.loop.settle()
+    return history
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_what_comes_during_a_write_shares_the_next_if_there_is_one(
+    app: Deployment, logged: Logged, *, fails: bool
 ) -> None:
-    """Else the last of many would wait for all; who has nothing to write waits for nobody."""
+    """A stop waits for both."""
     log = MemoryAttempts()
     log.fail_next("write", 99 if fails else 0, after=True)
-    history = AttemptHistory(
-        log=log, off_loop=hanging, logging=AttemptLogging.ALL, clock=app.watched
-    )
+    history = begin_to_write(app, log, 1, *[1] * 19)
+    assert app.clock.now() == START
 
-    async def write() -> None:
-        begun = [asyncio.create_task(history.write([a_record()])) for _ in range(20)]
-        await asyncio.sleep(0)
-        await history.write([])
-        assert app.clock.now() == START
-        await asyncio.gather(*begun)
+    app.loop.run(history.write_all())
 
-    app.loop.run(write())
+    assert log.writes == ([1] if fails else [1, 19])
+    assert app.clock.now() - START == len(log.writes) * 3 * SECOND
+    assert [line["count"] for line in logged("attempts.lost")] == ([20] if fails else [])
 
-    assert log.writes == writes
-    assert app.clock.now() - START <= 2 * 3 * SECOND
+
+def test_rows_beyond_the_bound_are_lost_with_a_line(app: Deployment, logged: Logged) -> None:
+    """Those under way count; then it pauses, and goes on."""
+    log = MemoryAttempts()
+    history = begin_to_write(app, log, 100, MOST_UNWRITTEN - 100, 0, 2, 3)
+    app.loop.run(history.write_all())
+    app.clock.advance(QUIET_FOR)
+    app.loop.call_soon(history.add, [a_record()])
+    app.loop.advance(MINUTE)
+
+    assert log.writes == [100, MOST_UNWRITTEN - 100, 1]
+    (line,) = logged("attempts.lost")
+    assert (line["count"], line["detail"]) == (2, "10000 rows wait to be written")

@@ -5,6 +5,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -35,21 +36,28 @@ def test_a_message_that_was_put_from_any_thread_is_known_on_the_loop() -> None:
     sys.modules["__host__"].message_put("jobs")  # The host has ended: nobody needs to know.
 
 
-def test_one_call_at_the_stop_that_fails_keeps_no_other_from_its_own(
+def test_one_call_at_the_stop_or_the_end_that_fails_keeps_no_other_from_its_own(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     called: list[Any] = []
+
+    async def ending(call: Callable[[], object]) -> None:
+        await asyncio.sleep(0)
+        call()
 
     async def scene() -> None:
         module = HostModule(called.append)
         for call in (lambda: called.append(1), lambda: 1 / 0, lambda: called.append(2)):
             module.at_stop(call)
+            module.at_end(partial(ending, call))
         module.stop()
+        called.append("ended")
+        await module.end()
 
     asyncio.run(scene())
 
-    assert called == [1, 2]
-    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+    assert called == [1, 2, "ended", 1, 2]
+    assert [record.levelno for record in caplog.records] == [logging.ERROR] * 2
 
 
 def test_the_listeners_of_that_queue_poll() -> None:

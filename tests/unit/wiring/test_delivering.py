@@ -51,7 +51,8 @@ def test_messages_in_flight_are_as_many_as_the_host_has() -> None:
 def test_it_hears_of_puts_and_says_when_it_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     puts: list[str] = []
     at_stop: list[object] = []
-    host = SimpleNamespace(message_put=puts.append, at_stop=at_stop.append)
+    at_end: list[object] = []
+    host = SimpleNamespace(message_put=puts.append, at_stop=at_stop.append, at_end=at_end.append)
     monkeypatch.setitem(sys.modules, "__host__", host)
 
     storage.sender()._visible(Queue.DELIVERIES)
@@ -59,6 +60,7 @@ def test_it_hears_of_puts_and_says_when_it_stops(monkeypatch: pytest.MonkeyPatch
 
     assert puts == ["deliveries"]
     assert at_stop == [deliver.endpoints.stop]
+    assert at_end == [deliver.history.write_all]
 
 
 def test_other_hosts_are_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
