@@ -52,6 +52,9 @@ REMEDIES = {
 }
 _OF_ENDPOINT = {Kind.FAILING, Kind.HELD, Kind.DROPPING, Kind.DEAD_LETTERING}
 _NO_QUEUE = f"404 {Outcome.NOT_FOUND}"  # the cause of a put into a queue that is missing
+_TOO_LARGE = f"413 {Outcome.PAYLOAD_TOO_LARGE}"
+_RAISE_LIMIT = "raise the limit of request bodies of the endpoint or its proxy"
+_SMALLER = f"{_RAISE_LIMIT}, or send smaller batches: {_UPDATE} --batch-kilobytes {{kilobytes}}"
 OPEN = Open()
 _SYSTEM_TOPIC = re.compile(r"/(systemTopics/[^/]+)/eventSubscriptions/", re.IGNORECASE)
 _ORDER = {kind: number for number, kind in enumerate(Kind)}
@@ -159,20 +162,36 @@ def waiting_document(activity: Activity) -> dict[str, Any]:
 def remedy_of(kind: Kind, facts: Facts) -> str:
     """Return what to do about a subscription: a command, or a sentence."""
     activity, known = facts.activity, facts.subscription
-    queue = known and known.destination
-    is_missing = (activity.failure or {}).get("cause") == _NO_QUEUE
-    if kind in _OF_ENDPOINT and is_missing and isinstance(queue, StorageQueue):
-        return f"create the queue '{queue.name}' in the storage account '{queue.account}'"
+    if kind in _OF_ENDPOINT and known and (remedy := _remedy_of_cause(facts, known)):
+        return remedy
     destination = known and known.dead_letter
     if kind is Kind.DROPPING and destination:
         if activity.dropped and EndReason.CONTAINER_NOT_FOUND in activity.dropped.reasons:
             account = f" in the storage account '{destination.account}'" * bool(destination.account)
             return f"create the container '{destination.container}'{account}"
         kind = Kind.FAILING  # It has a destination already: see why they could not be written.
+    return REMEDIES[kind].format(**_named(facts))
+
+
+def _remedy_of_cause(facts: Facts, known: EventSubscription) -> str | None:
+    """Return what to do about the cause of the latest failure, if that tells."""
+    queue, batching = known.destination, known.batching
+    cause, half = (facts.activity.failure or {}).get("cause"), batching.preferred_kilobytes // 2
+    if isinstance(queue, StorageQueue):
+        create = f"create the queue '{queue.name}' in the storage account '{queue.account}'"
+        return create if cause == _NO_QUEUE else None
+    if cause != _TOO_LARGE:
+        return None
+    remedy = _SMALLER if batching.max_events > 1 and half else _RAISE_LIMIT
+    return remedy.format(**_named(facts), kilobytes=half)
+
+
+def _named(facts: Facts) -> dict[str, str]:
+    """Return the topic and subscription that lead a command to it."""
     named = facts.key._asdict()
-    if known and (found := _SYSTEM_TOPIC.search(known.arm_id)):
+    if facts.subscription and (found := _SYSTEM_TOPIC.search(facts.subscription.arm_id)):
         named["topic"] = found[1]  # Its account's name does not lead to it.
-    return REMEDIES[kind].format(**named)
+    return named
 
 
 def _explained(kind: Kind, facts: Facts, now: datetime) -> tuple[datetime | None, str]:

@@ -37,6 +37,23 @@ def test_what_is_published_together_is_pushed_together(app: Deployment) -> None:
     assert app.all_stored() == {}
 
 
+@pytest.mark.parametrize("status", [400, 413])
+def test_an_answer_that_is_never_retried_ends_the_whole_batch_at_its_first_try(
+    app: Deployment, status: int
+) -> None:
+    """Also 413, though smaller batches might be accepted: contract §3.4."""
+    app.subscribe(batching=HUNDRED, dead_letter=DEAD)
+    app.pusher.script(URL, answered(status), answered(200))
+    publish(app, *(event(number) for number in range(100)))
+
+    deliver_all(app)
+
+    assert requests(app) == [list(range(100))]
+    assert app.all_stored() == {Queue.DEADLETTERS: 1}
+    (part,) = app.on(Queue.DEADLETTERS)
+    assert [each.attempts for each in part.deliveries] == [1] * 100
+
+
 def test_a_failed_batch_comes_back_whole(app: Deployment) -> None:
     """Under one id, in bytes that are the same; delayed delivery keeps it for 1, then 2 minutes."""
     app.subscribe(batching=HUNDRED, signing=(NEW,))

@@ -125,48 +125,23 @@ def test_an_app_hears_of_the_stop_before_its_work_is_awaited(start, function):
     assert host.end() == 0
 
 
-ENDS_LATE = """
-import asyncio, pathlib, sys
+ENDS_ITSELF = """
+import asyncio, sys
 async def end():
-    folder = pathlib.Path(__file__).parents[1]
-    is_done = (folder / 'done').exists()
-    await asyncio.sleep(0.1)
-    (folder / 'end').write_text('after work' if is_done else 'before')
+    await asyncio.sleep(0)
+    print('the app has ended', flush=True)
 sys.modules['__host__'].at_end(end)
 def main(req): ...
 """
-WORKS_ON = """
-import pathlib, sys, time
-gate = pathlib.Path(__file__).parents[1] / 'gate'
-sys.modules['__host__'].at_stop(gate.touch)
-def main(req):
-    print('web  waiting', flush=True)
-    while not gate.exists():
-        time.sleep(0.01)
-    time.sleep(0.1)
-    gate.with_name('done').touch()
-"""
-
-
-def test_an_app_ends_its_own_work_after_that_of_its_functions(start, function, tmp_path):
-    """The process ends after both."""
-    function("web", WORKS_ON, **HTTP)
-    function("ends", ENDS_LATE, **HTTP)
-    host = start()
-    with ThreadPoolExecutor(1) as client:
-        client.submit(host.get, "/web")
-        host.wait_for("web  waiting")
-
-        host.process.send_signal(signal.SIGTERM)
-
-        assert host.end() == 0
-    (end,) = tmp_path.rglob("end")
-    assert end.read_text() == "after work"
 
 
 def test_what_runs_is_finished_before_the_end(start, function, tmp_path, azurite, queue):
-    """A request, a message and a function started by hand; no other message is received."""
+    """
+    A request, a message and a function started by hand, and then the app's own work; no other
+    message is received.
+    """
     function("web", WAITING, **HTTP)
+    function("ends", ENDS_ITSELF, **HTTP)
     function("work", WORK, queueName=queue.queue_name, **QUEUE)
     function("hand", WORK, queueName="never", **QUEUE)
     host = start(AzureWebJobsStorage=azurite.connection_string)
@@ -186,6 +161,7 @@ def test_what_runs_is_finished_before_the_end(start, function, tmp_path, azurite
     assert host.end() == 0
     for name in ("web", "work", "hand"):
         host.assert_said(f"{name:<4}  ok", 1)
+    assert host.lines[-1] == "the app has ended"
     (message,) = queue.peek_messages(max_messages=5)
     assert message.content == "too late"
 

@@ -14,7 +14,12 @@ from shared.engine.operations.activity import Activity, GivenUp, activity_of
 from shared.engine.operations.troubles import Facts, document, in_order, kinds_of, trouble_of
 from shared.metrics import Metric, Series
 from shared.subscriptions.destination import StorageQueue
-from shared.subscriptions.subscription import DeadLetterDestination, Pause, SubscriptionKey
+from shared.subscriptions.subscription import (
+    Batching,
+    DeadLetterDestination,
+    Pause,
+    SubscriptionKey,
+)
 from tests.builders import TOPIC_ID, a_subscription, sums
 
 MINUTE, SECOND = timedelta(minutes=1), timedelta(seconds=1)
@@ -93,6 +98,12 @@ LIST = "pushgrid dead-letters list --topic orders --subscription crm"
 UNREAD: dict[str, Any] = {"failing_since": START, "failed_at": START, "error": "Busy"}
 NO_CONTAINER = GivenUp({"DeadLetterContainerNotFound": 2}, START)
 ECHO = {**REFUSED, "answer": {"body": "503 busy"}}
+TOO_LARGE = "413 PayloadTooLarge at 11:59:59Z: nginx"
+REFUSED_LARGE: dict[str, Any] = {
+    "dead_lettered": LOST,
+    "failure": {**REFUSED, "cause": "413 PayloadTooLarge", "answer": {"body": "nginx"}},
+}
+RAISE = "raise the limit of request bodies of the endpoint or its proxy"
 INBOX = {"destination": StorageQueue(account_id="/a/acct", name="inbox")}
 
 
@@ -139,6 +150,14 @@ def written_to(container: str, account: str = "") -> dict[str, Any]:
             "create the queue 'inbox' in the storage account 'acct'",
         ),
         (facts({"dead_lettered": LOST}), EARLIER, GIVEN_UP, LIST),
+        (facts(REFUSED_LARGE), EARLIER, f"{GIVEN_UP}; {TOO_LARGE}", RAISE),
+        (
+            facts(REFUSED_LARGE, {"batching": Batching(max_events=100)}),
+            EARLIER,
+            f"{GIVEN_UP}; {TOO_LARGE}",
+            f"{RAISE}, or send smaller batches: {UPDATE} --batch-kilobytes 32",
+        ),
+        (facts(REFUSED_LARGE, INBOX), EARLIER, f"{GIVEN_UP}; {TOO_LARGE}", LIST),
     ],
 )
 def test_it_says_since_when_why_and_what_to_do(
