@@ -92,7 +92,6 @@ class DrivenApp(InMemoryApp):
         self.endpoints = WebhookPusher(clock)
         super().__init__(cache, self.endpoints, clock, resources)
         until_end.callback(self.loop.end)
-        until_end.callback(lambda: self.loop.run(self.deliver.history.write_all()))
         store = InvalidatingStore(resources, cache)
         self._validate = Validate(resources=store, clock=clock, backoff=lambda _: None)
         table = RouteTable(

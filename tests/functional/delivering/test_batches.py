@@ -41,7 +41,7 @@ def test_what_is_published_together_is_pushed_together(app: Deployment) -> None:
 def test_an_answer_that_is_never_retried_ends_the_whole_batch_at_its_first_try(
     app: Deployment, status: int
 ) -> None:
-    """Also 413, though smaller batches might be accepted: contract §3.4."""
+    """Also 413, though smaller batches might be accepted: contract §3.2."""
     app.subscribe(batching=HUNDRED, dead_letter=DEAD)
     app.pusher.script(URL, answered(status), answered(200))
     publish(app, *(event(number) for number in range(100)))
