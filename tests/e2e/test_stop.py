@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import cast
 
+from azure.data.tables import TableServiceClient
 from azure.storage.queue import QueueClient
 
 from devhost.azurite import Azurite
@@ -16,6 +17,7 @@ from shared.delivery.messages.message_reader import decode
 from shared.delivery.pace import FIRST
 from testbed.arm import Arm
 from testbed.host_settings import host_settings
+from testbed.storage_proxy import Attack, Failure, StorageRequest, running_storage_proxy
 from testbed.subscriber import PATIENCE, Push, Subscriber
 from tests.e2e.publishing import an_event, ids, send
 from tests.e2e.waiting import eventually
@@ -56,6 +58,45 @@ def test_what_is_in_line_goes_back_at_once_and_the_next_start_delivers_it(
     with running_host(settings):
         assert hook.wait_for(lambda pushes: ids(pushes) == {event.id for event in events})
         eventually(lambda: len(hook.pushes), EVENTS)
+
+
+def test_attempts_that_fail_at_the_stop_are_recorded(
+    own_azurite: Azurite, subscriber: Callable[..., Subscriber]
+) -> None:
+    """Their messages are gone before the rows are written, which takes three tries."""
+    may_answer = threading.Event()
+    busy = iter([Attack(Failure.BUSY)] * 2)
+
+    def attack(request: StorageRequest) -> Attack | None:
+        is_row = (
+            request.service == "table" and b"attempts" in request.target.encode() + request.body
+        )
+        return next(busy, None) if is_row and may_answer.is_set() else None
+
+    def answer(_: Push) -> int:
+        return 400 if may_answer.wait(PATIENCE) else 200
+
+    hook = subscriber(answer)
+    with (
+        running_storage_proxy(own_azurite) as proxy,
+        running_host(host_settings(proxy.azurite)) as host,
+    ):
+        arm = Arm(host.url)
+        arm.create_topic("ending")
+        arm.create_subscription("ending", "hook", hook.url)
+        send(host.url, "ending", arm.key("ending"), [an_event(number) for number in range(FIRST)])
+        assert hook.wait_for(lambda pushes: len(pushes) == FIRST)
+        proxy.attack = attack
+
+        host.process.send_signal(signal.SIGTERM)
+        may_answer.set()
+        assert host.process.wait(PATIENCE) == 0
+
+    assert next(busy, None) is None
+    with TableServiceClient.from_connection_string(own_azurite.connection_string) as tables:
+        (table,) = (each.name for each in tables.list_tables() if each.name.startswith("attempts"))
+        rows = tables.get_table_client(table).query_entities("Topic eq 'ending'")
+        assert len(list(rows)) == FIRST
 
 
 def _visible(queue: QueueClient) -> int:
