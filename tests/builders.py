@@ -10,7 +10,8 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
-from pushgrid.testing.memory import START
+from pushgrid.testing.memory import START, Seconds
+from shared.clock import Deadline
 from shared.deadletter.reader import Record, elements, read_record
 from shared.deadletter.selection import Selection
 from shared.delivery.attempt_record import AttemptRecord
@@ -37,6 +38,7 @@ KEY = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 URL = "https://crm.example/hook?code=s3cret"
 CRM = SubscriptionKey("orders", "crm")
 DEAD = DeadLetterDestination(container="dead")
+NEVER = Deadline(1.0, Seconds())  # it never passes
 ORIGIN = Origin(uuid.UUID(int=1).hex, START, None)
 TRACE = TraceContext(f"00-{'4bf92f35' * 4}-00f067aa0ba902b7-01", "vendor=a1,other=b2")
 LONGEST_TRACE = TRACE._replace(state="k=" + "v" * 510)

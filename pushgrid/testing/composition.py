@@ -172,6 +172,7 @@ class InMemoryApp:
             requeue=blocking_requeue,
             terms=terms,
             clock=watched,
+            monotonic=clock.monotonic,
         )
         self.wake = Wake(
             intake=self.intake, receiver=self.queues, requeue=blocking_requeue, clock=watched

@@ -24,6 +24,7 @@ from shared.adapters.http.notifier import ParallelNotifier
 from shared.adapters.resource_cache import InvalidatingStore, ResourceCache
 from shared.adapters.storage.health_table import TableHealth
 from shared.arm.deployment_capabilities import DeploymentCapabilities
+from shared.clock import Deadline
 from shared.delivery.profiles import PROFILES
 from shared.engine.delivering.budget import MESSAGES
 from shared.engine.manage.api import Manage
@@ -254,11 +255,14 @@ class DrivenApp(InMemoryApp):
             due.append(_Due(self._not_before_now(triggering), partial(self._begin, *triggering)))
         if waiting := self.queues.earliest(Queue.WAITING):
             at = _tick(self._not_before_now(waiting), _WAKE_EVERY)
-            due.append(_Due(at, lambda: self.wake.run(self.now + _WAKE_EVERY)))
+            due.append(_Due(at, lambda: self.wake.run(self._deadline())))
         if dead := self.queues.earliest(Queue.DEADLETTERS):
             at = _tick(self._not_before_now(dead), _WRITE_DEAD_LETTERS_EVERY)
-            due.append(_Due(at, lambda: self.write_dead_letters.run(self.now + _WAKE_EVERY)))
+            due.append(_Due(at, lambda: self.write_dead_letters.run(self._deadline())))
         return min(due, key=lambda each: each.at, default=None)
+
+    def _deadline(self) -> Deadline:
+        return Deadline(_WAKE_EVERY.total_seconds(), self.clock.monotonic)
 
     def _not_before_now(self, found: tuple[Queue, StoredMessage]) -> datetime:
         return max(found[1].visible_at, self.now)

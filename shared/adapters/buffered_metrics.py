@@ -129,7 +129,8 @@ class BufferedMetrics:
         lost = 0
         for key in sorted(self._rows):
             end = key.start + _LENGTHS[key.span]
-            too_late = now - end > TRIED_FOR or len(self._rows) > MAX_ROWS
+            is_old = now - end > TRIED_FOR and self._clock.is_settled
+            too_late = is_old or len(self._rows) > MAX_ROWS
             is_stored = key not in self._changed
             if too_late or (is_stored and end + _GRACE <= now):
                 del self._rows[key]

@@ -1,5 +1,5 @@
 """
-Bounds stored times by what any rule could make them: clocks jump, and what they wrote stays.
+Bounds times as they are read by what any rule could make them: clocks jump, what they wrote stays.
 
 The limits are those of all editions together, unscaled: a reader need not know which one has
 written, and *time_scale* only shortens waits.
@@ -21,7 +21,6 @@ LONGEST_REQUEUE = timedelta(minutes=5)  # no delivery that is requeued uncounted
 
 _EDITIONS = tuple(PROFILES.values())
 LONGEST_PROBE = max(each.acknowledgement_timeout for each in _EDITIONS)  # and its margin
-LONGEST_KEEP = max(each.dead_letter_delay + each.dead_letter_keep for each in _EDITIONS)
 
 
 class StoredTime(StrEnum):
@@ -30,8 +29,6 @@ class StoredTime(StrEnum):
     HOLD = "hold"
     DUE = "due time"
     PUBLISHED = "publish time"
-    LAST_ATTEMPT = "last attempt"
-    KEPT = "dead letter"
 
 
 class Bounds:

@@ -92,8 +92,8 @@ class DeliveryTerms:
         return self.max_attempts is None or attempts < self.max_attempts
 
     def age(self, delivery: Delivery, now: datetime) -> timedelta:
-        """Return the documented time since publish."""
-        return (now - delivery.origin.published_at) * self.time_scale
+        """Return the documented time since publish; none if another clock was ahead."""
+        return max(now - delivery.origin.published_at, timedelta()) * self.time_scale
 
     def scaled(self, documented: timedelta) -> timedelta:
         """Return how long a documented time takes here."""
@@ -103,7 +103,8 @@ class DeliveryTerms:
         """Return when the dead letter of a delivery that ends *now* may be written."""
         if delivery.last is None or not delivery.attempts:
             return now
-        return delivery.last.at + self.scaled(self.profile.dead_letter_delay)
+        # Another clock may have been ahead.
+        return min(delivery.last.at, now) + self.scaled(self.profile.dead_letter_delay)
 
 
 def default_terms(profile: DeliveryProfile) -> DeliveryTerms:

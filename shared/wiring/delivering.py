@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import secrets
+import time
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -114,6 +115,7 @@ def _replay_steps() -> RunSteps:
         requeue=storage.blocking_requeue(),
         terms=storage.deployment_terms(),
         clock=CLOCK,
+        monotonic=time.monotonic,
     )
 
 

@@ -8,13 +8,12 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime, timedelta
 from functools import partial, wraps
 from threading import RLock, Thread
 from typing import Any, TypeVar, cast
 
 from shared.adapters.bridge import Bridge
-from shared.clock import SystemClock, WatchedClock
+from shared.clock import Jump, SystemClock, WatchedClock
 from shared.races import backoff_seconds
 
 T = TypeVar("T")
@@ -25,10 +24,10 @@ _chance = random.Random()  # noqa: S311 - no secrets
 _built: dict[Callable[[], Any], Any] = {}
 
 
-def _record_jump(by: timedelta, now: datetime) -> None:
+def _record_jump(jump: Jump) -> None:
     from shared.wiring.storage import clock_records  # what only reads the clock needs no storage
 
-    clock_records().jumped(by, now)
+    clock_records().jumped(jump)
 
 
 def begin(work: Callable[[], object]) -> None:
@@ -38,7 +37,10 @@ def begin(work: Callable[[], object]) -> None:
 
 
 CLOCK = WatchedClock(
-    SystemClock().now, time.monotonic, lambda *jump: begin(partial(_record_jump, *jump))
+    SystemClock().now,
+    time.monotonic,
+    lambda jump: begin(partial(_record_jump, jump)),
+    awaits_storage=True,
 )
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @once
 def account() -> StorageClients:
-    return StorageClients(settings().storage)
+    return StorageClients(settings().storage, answered=CLOCK.storage_answered)
 
 
 @once
@@ -98,12 +98,12 @@ def health() -> TableHealth:
 
 @once
 def attempts() -> StorageAttempts:
-    return StorageAttempts(account(), CLOCK)
+    return StorageAttempts(account())
 
 
 @once
 def payloads() -> StoragePayloads:
-    return StoragePayloads(account(), CLOCK)
+    return StoragePayloads(account())
 
 
 @once
@@ -132,7 +132,7 @@ def clock_records() -> ClockRecords:
 
 @once
 def counts() -> StorageMetrics:
-    return StorageMetrics(account(), CLOCK)
+    return StorageMetrics(account())
 
 
 @once

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -31,7 +32,7 @@ def wake() -> Timer:
     work = Wake(
         intake=_intake(), receiver=storage.queues(), requeue=storage.blocking_requeue(), clock=CLOCK
     )
-    return Timer(name="wake", jobs={"wake": work}, state=storage.resources(), clock=CLOCK)
+    return _timer("wake", {"wake": work})
 
 
 @once
@@ -81,7 +82,13 @@ def deadletter_timer() -> Timer:
             clock=CLOCK,
         ),
     }
-    return Timer(name="deadletter", jobs=work, state=storage.resources(), clock=CLOCK)
+    return _timer("deadletter", work)
+
+
+def _timer(name: str, jobs: Mapping[str, Job]) -> Timer:
+    return Timer(
+        name=name, jobs=jobs, state=storage.resources(), clock=CLOCK, monotonic=time.monotonic
+    )
 
 
 @once

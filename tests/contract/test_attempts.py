@@ -10,18 +10,18 @@ from typing import Any, Protocol
 
 import pytest
 
-from pushgrid.testing.memory import START, FakeClock, MemoryAttempts
+from pushgrid.testing.memory import START, MemoryAttempts, Seconds
 from shared.adapters.storage.attempts import StorageAttempts
 from shared.adapters.storage.clients import StorageClients
+from shared.clock import Deadline
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.outcome import EndpointAnswer, Outcome
 from shared.delivery.policy import EndReason, EndState
 from shared.engine.ports import AttemptChoice, AttemptLog
-from tests.builders import TRACE, a_record, an_outcome
+from tests.builders import NEVER, TRACE, a_record, an_outcome
 
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
-LATER = START + HOUR  # a deadline that is far away
 on_storage = pytest.mark.parametrize("kind", ["azurite", "identity"])
 
 
@@ -32,7 +32,7 @@ class ReadableLog(AttemptLog, Protocol):
 @pytest.fixture
 def log(account: StorageClients | None) -> Any:
     """Give a log without tables."""
-    return StorageAttempts(account, FakeClock()) if account else MemoryAttempts()
+    return StorageAttempts(account) if account else MemoryAttempts()
 
 
 def read(log: ReadableLog, **changes: Any) -> list[AttemptRecord]:
@@ -106,7 +106,7 @@ def test_attempts_since_a_time_are_selected_by_when_they_were_made(log: Readable
 
 
 def test_nothing_is_there_before_the_first_write(log: ReadableLog) -> None:
-    assert (read(log), log.delete_before(date(2030, 1, 1), LATER)) == ([], 0)
+    assert (read(log), log.delete_before(date(2030, 1, 1), NEVER)) == ([], 0)
 
 
 def test_the_same_again_is_no_error_and_the_last_word(log: ReadableLog) -> None:
@@ -202,11 +202,11 @@ def test_old_days_are_dropped_and_no_others(log: ReadableLog) -> None:
         ]
     )
 
-    dropped = log.delete_before((START - 7 * DAY).date(), LATER)
+    dropped = log.delete_before((START - 7 * DAY).date(), NEVER)
 
     assert dropped == 2
     assert {START - each.published_at for each in read(log)} == {n * DAY for n in range(8)}
-    assert log.delete_before((START - 7 * DAY).date(), LATER) == 0
+    assert log.delete_before((START - 7 * DAY).date(), NEVER) == 0
 
 
 @on_storage
@@ -218,8 +218,8 @@ def test_nothing_is_dropped_after_the_deadline_or_that_is_not_ours(
     for name in others:
         log._account.table(name).create_table()
 
-    late = log.delete_before(date(2030, 1, 1), START)
-    dropped = log.delete_before(date(2030, 1, 1), LATER)
+    late = log.delete_before(date(2030, 1, 1), Deadline(0, Seconds()))
+    dropped = log.delete_before(date(2030, 1, 1), NEVER)
 
     left = {table.name for table in log._account._tables().list_tables()}
     assert (late, dropped) == (0, 1)

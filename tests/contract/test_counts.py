@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from pushgrid.testing.memory import START, FakeClock, MemoryCounts
+from pushgrid.testing.memory import START, MemoryCounts
 from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.metrics import StorageMetrics
 from shared.metrics import CountRow, Counts, Metric, Series, Span, Sum
+from tests.builders import NEVER
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
-LATER = START + HOUR  # a deadline that is far away
 DELIVERED = Series(Metric.DELIVERY_SUCCESS)
 FAILED = Series(Metric.ATTEMPT_FAIL, (("Error", "Busy"), ("ErrorType", "ServerError")))
 
@@ -23,7 +23,7 @@ FAILED = Series(Metric.ATTEMPT_FAIL, (("Error", "Busy"), ("ErrorType", "ServerEr
 @pytest.fixture
 def store(account: StorageClients | None) -> Any:
     """Give a store without tables."""
-    return StorageMetrics(account, FakeClock()) if account else MemoryCounts()
+    return StorageMetrics(account) if account else MemoryCounts()
 
 
 def counts(delivered: int, failed: int = 0) -> Counts:
@@ -59,7 +59,7 @@ def test_counts_come_back_as_they_were(store: Any) -> None:
 
 def test_nothing_is_there_before_the_first_write(store: Any) -> None:
     assert minutes(store, START, START + DAY) == []
-    assert (store.totals(), store.delete_before(date(2030, 1, 1), LATER)) == ({}, 0)
+    assert (store.totals(), store.delete_before(date(2030, 1, 1), NEVER)) == ({}, 0)
     assert store.roll_up(START, START) == 0
 
 
@@ -142,9 +142,9 @@ def test_a_total_without_hours_for_long_is_forgotten(store: Any) -> None:
 def test_old_days_are_dropped(store: Any) -> None:
     store.write([a_row(start=START + each * DAY) for each in range(3)])
 
-    assert store.delete_before((START + 2 * DAY).date(), LATER) == 2
+    assert store.delete_before((START + 2 * DAY).date(), NEVER) == 2
     assert [at for at, _ in minutes(store, START - DAY, START + 9 * DAY)] == [START + 2 * DAY]
-    assert store.delete_before((START + 2 * DAY).date(), LATER) == 0
+    assert store.delete_before((START + 2 * DAY).date(), NEVER) == 0
 
 
 def test_very_many_hours_are_added_up_in_steps(store: Any) -> None:

@@ -11,7 +11,9 @@ from pushgrid.testing.memory import START, FakeClock, MemoryPayloads
 from shared.adapters.storage import blobs
 from shared.adapters.storage.blobs import StoragePayloads
 from shared.adapters.storage.clients import PAYLOADS, StorageClients
+from shared.clock import Deadline
 from shared.engine.ports import PayloadStore
+from tests.builders import NEVER
 
 HOUR = timedelta(hours=1)
 LATER = START + timedelta(days=9)
@@ -25,7 +27,7 @@ class Subject(NamedTuple):
     clock: FakeClock
 
     def expire(self, now: datetime) -> int:
-        return self.store.delete_expired(now, self.clock.now() + HOUR)
+        return self.store.delete_expired(now, Deadline(3600, self.clock.monotonic))
 
 
 @pytest.fixture
@@ -35,7 +37,7 @@ def subject(account: StorageClients | None) -> Subject:
     if account is None:
         return Subject(MemoryPayloads(clock), clock)
     # Without a memory of what was read: a test wants to see what is stored.
-    return Subject(StoragePayloads(account, clock, remembered_bytes=0), clock)
+    return Subject(StoragePayloads(account, remembered_bytes=0), clock)
 
 
 @pytest.mark.parametrize(
@@ -93,17 +95,9 @@ def test_only_expired_payloads_are_deleted(
 def test_nothing_is_deleted_after_the_deadline(subject: Subject) -> None:
     name = subject.store.write("publish-1", START, ["a"])
 
-    deleted = subject.store.delete_expired(LATER, deadline=subject.clock.now())
+    deleted = subject.store.delete_expired(LATER, Deadline(0, subject.clock.monotonic))
 
     assert (deleted, subject.store.read(name)) == (0, ("a",))
-
-
-class HastyClock(FakeClock):
-    """An hour passes whenever somebody looks."""
-
-    def now(self) -> datetime:
-        self.advance(HOUR)
-        return super().now()
 
 
 @on_storage
@@ -111,23 +105,24 @@ def test_deleting_ends_at_the_deadline(
     account: StorageClients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blobs, "_BATCH", 7)
-    store = StoragePayloads(account, HastyClock(START))
+    store = StoragePayloads(account)
     for number in range(20):
         store.write(f"p-{number:02}", START, ["a"])
 
-    first = store.delete_expired(LATER, deadline=START + 2.5 * HOUR)
+    looks = iter([0.0, 1.0, 2.0, 3.0])  # an hour passes whenever somebody looks
+    first = store.delete_expired(LATER, Deadline(2.5, looks.__next__))
 
-    assert (first, store.delete_expired(LATER, deadline=LATER)) == (14, 6)
+    assert (first, store.delete_expired(LATER, NEVER)) == (14, 6)
 
 
 @on_storage
 def test_blobs_that_are_not_ours_are_left_alone(account: StorageClients) -> None:
-    store = StoragePayloads(account, FakeClock())
+    store = StoragePayloads(account)
     store.write("publish-1", START, ["a"])
     for name in ("!", "readme.txt"):
         account.container(PAYLOADS).upload_blob(name, b"")
 
-    deleted = store.delete_expired(LATER, LATER)
+    deleted = store.delete_expired(LATER, NEVER)
 
     left = account.container(PAYLOADS).list_blob_names()
     assert (deleted, list(left)) == (1, ["!", "readme.txt"])
@@ -135,7 +130,7 @@ def test_blobs_that_are_not_ours_are_left_alone(account: StorageClients) -> None
 
 @on_storage
 def test_what_was_read_is_remembered_within_limits(account: StorageClients) -> None:
-    store = StoragePayloads(account, FakeClock(), remembered_bytes=25)
+    store = StoragePayloads(account, remembered_bytes=25)
     names = [store.write(f"p-{text}", LATER, [text * 10]) for text in "abc"]
     for number in (0, 1, 0, 2):  # the second is what was used longest ago
         store.read(names[number])

@@ -10,7 +10,7 @@ from devhost.process import running_host
 from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.metrics import StorageMetrics
 from shared.adapters.storage.tables import StorageResources
-from shared.clock import SystemClock, timestamp
+from shared.clock import timestamp
 from shared.engine.ports import Table
 from shared.metrics import CountRow, Metric, Series, Span, Sum
 from testbed.arm import Arm
@@ -36,7 +36,7 @@ def test_what_the_counts_of_a_minute_say_is_pushed(
         with running_host(host_settings(azurite, PUSHGRID_CACHE_SECONDS="0")) as host:
             arm = Arm(host.url)
             arm.create_topic(name)  # makes the tables
-        StorageMetrics(account, SystemClock()).write(rows)
+        StorageMetrics(account).write(rows)
         told = {"until": timestamp(minute)}
         StorageResources(account).put(Table.TOPICS, "state", "troubles", told, None)
         with running_host(host_settings(azurite, PUSHGRID_CACHE_SECONDS="0")) as host:

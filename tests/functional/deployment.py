@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
+from email.utils import format_datetime
 from typing import Any
 
 from pushgrid.testing.composition import InMemoryApp, off_loop
@@ -17,6 +18,7 @@ from pushgrid.testing.memory import (
     ScriptedPusher,
 )
 from shared.arm.namespace_codec import to_absent_topic
+from shared.clock import Clock, Deadline
 from shared.delivery.messages.message import MessagePart, OtherVersion, ReplayStep
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.message_writer import encode
@@ -110,6 +112,24 @@ class Deployment(InMemoryApp):
     def draw_jitter(self) -> float:
         return self.jitter
 
+    def tell_time(self, by: Clock | None = None) -> None:
+        """Let storage tell the time with each answer, by a clock of its own that never jumps."""
+        clock = by or self.clock.elsewhere
+
+        def answered() -> None:
+            self.watched.storage_answered(format_datetime(clock.now(), usegmt=True), 0.0)
+
+        for port in (self.queues, self.resources, self.dead_letters, self.directory):
+            port.answered = answered
+
+    def start_at(self, jump: timedelta) -> None:
+        """Start the host anew, whose clock is wrong by that much from now on."""
+        self.clock.jump(jump)
+        self.watched.__init__(  # type: ignore[misc]  # all use cases have this one
+            self.clock.now, self.clock.monotonic, self.clock_records.jumped, awaits_storage=True
+        )
+        self.deliver = self.new_process()
+
     def push_with(self, pusher: Pusher) -> None:
         """Push with another sender."""
         self.push = replace(self.push, pusher=pusher)
@@ -190,8 +210,8 @@ class Deployment(InMemoryApp):
     def all_stored(self) -> dict[Queue, int]:
         return {queue: len(texts) for queue in Queue if (texts := self.queues.texts(queue))}
 
-    def in_a_minute(self) -> datetime:
-        return self.clock.now() + MINUTE
+    def in_a_minute(self) -> Deadline:
+        return Deadline(60, self.clock.monotonic)
 
 
 Logged = Callable[[str], list[dict[str, Any]]]

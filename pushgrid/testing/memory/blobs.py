@@ -10,6 +10,7 @@ from zlib import crc32
 
 from pushgrid.testing.memory.clock import FakeClock
 from pushgrid.testing.memory.faults import Faulty
+from shared.clock import Deadline
 from shared.deadletter.blob_summary import BlobSummary
 from shared.engine.ports import Listing, NoContainer, StoredBlob
 from shared.errors import StorageUnavailable, StorageUnreachable
@@ -37,9 +38,9 @@ class MemoryPayloads(Faulty):
         with self._at_work("read"):
             return self.blobs.get(name)
 
-    def delete_expired(self, now: datetime, deadline: datetime) -> int:
+    def delete_expired(self, now: datetime, deadline: Deadline) -> int:
         with self._at_work("delete_expired"):
-            if self._clock.now() >= deadline:
+            if deadline.has_passed:
                 return 0
             hour = f"{now.astimezone(UTC):%Y%m%d%H}"
             expired = [name for name in self.blobs if name < hour and not name.startswith(hour)]

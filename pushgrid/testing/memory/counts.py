@@ -9,6 +9,7 @@ from datetime import date, datetime
 from typing import Any
 
 from pushgrid.testing.memory.faults import Faulty
+from shared.clock import Deadline
 from shared.metrics import DEFINITIONS, CountRow, Counts, Metric, Span, Sum, total_of
 from shared.subscriptions.subscription import SubscriptionKey
 
@@ -95,7 +96,7 @@ class MemoryCounts(Faulty):
                 rolled_up += len(hours)
             return rolled_up
 
-    def delete_before(self, day: date, deadline: datetime) -> int:
+    def delete_before(self, day: date, deadline: Deadline) -> int:
         del deadline
         with self._at_work("delete_before"):
             old = [k for k in self.rows if k[1] is Span.MINUTE and k[0].date() < day]

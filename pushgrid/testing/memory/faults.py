@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from shared.errors import StorageUnavailable
 
@@ -17,6 +17,7 @@ class Faulty:
         self._before: Counter[str] = Counter()
         self._after: Counter[str] = Counter()
         self._lock = threading.RLock()
+        self.answered: Callable[[], object] = lambda: None  # called after the work
 
     def fail_next(self, method: str, times: int = 1, *, after: bool = False) -> None:
         """Raise ``StorageUnavailable`` from the next *times* calls of *method*."""
@@ -29,6 +30,7 @@ class Faulty:
             _count_down(self._before, method)
             yield
             _count_down(self._after, method)
+            self.answered()
 
 
 def _count_down(faults: Counter[str], method: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from pushgrid.testing.memory.faults import Faulty
 from shared.clip import clip
+from shared.clock import Deadline
 from shared.delivery.attempt_record import AttemptRecord
 from shared.engine.ports import ALL_ATTEMPTS, AttemptChoice, Resource, Table
 from shared.errors import Conflict, InvalidDocument
@@ -100,7 +101,7 @@ class MemoryAttempts(Faulty):
                 key = (hour, each.system_id, each.number, each.outcome is None)
                 self._rows[(each.topic.lower(), each.subscription.lower(), *key)] = each.clipped
 
-    def delete_before(self, day: date, deadline: datetime) -> int:
+    def delete_before(self, day: date, deadline: Deadline) -> int:
         del deadline
         with self._at_work("delete_before"):
             old = {key: key[2].date() for key in self._rows if key[2].date() < day}

@@ -19,7 +19,7 @@ from shared.adapters.storage.day_tables import (
 )
 from shared.adapters.storage.errors import storage_errors
 from shared.clip import clip
-from shared.clock import Clock
+from shared.clock import Deadline
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.outcome import DeliveryOutcome, EndpointAnswer, Outcome
 from shared.delivery.policy import EndReason, EndState
@@ -123,9 +123,9 @@ def _answer_of(row: Mapping[str, Any]) -> EndpointAnswer | None:
 class StorageAttempts:
     """AttemptLog and AttemptReader on Azure tables. A table that is missing is made."""
 
-    def __init__(self, account: StorageClients, clock: Clock) -> None:
+    def __init__(self, account: StorageClients) -> None:
         self._account = account
-        self._days = DayTables(account, clock, TABLE)
+        self._days = DayTables(account, TABLE)
 
     def write(self, records: Sequence[AttemptRecord]) -> None:
         # A transaction has a row once: of the same attempt, made twice, the last counts.
@@ -141,7 +141,7 @@ class StorageAttempts:
                 with storage_errors():
                     upsert(client, partition[start : start + MAX_ROWS])
 
-    def delete_before(self, day: date, deadline: datetime) -> int:
+    def delete_before(self, day: date, deadline: Deadline) -> int:
         return self._days.delete_before(day, deadline)
 
     def read(

@@ -15,7 +15,7 @@ from azure.core.exceptions import HttpResponseError
 from shared.adapters.cache import Cache
 from shared.adapters.storage.clients import PAYLOADS, POISON, StorageClients
 from shared.adapters.storage.errors import create_if_missing, has_code, none_if_code, storage_errors
-from shared.clock import Clock
+from shared.clock import Deadline
 from shared.deadletter.blob_summary import BlobSummary
 from shared.deadletter.reader import UnreadableBlob
 from shared.engine.ports import Listing, NoContainer, StoredBlob
@@ -54,10 +54,9 @@ class StoragePayloads:
     """
 
     def __init__(
-        self, account: StorageClients, clock: Clock, *, remembered_bytes: int = REMEMBERED_BYTES
+        self, account: StorageClients, *, remembered_bytes: int = REMEMBERED_BYTES
     ) -> None:
         self._account = account
-        self._clock = clock
         self._kept = Cache[Sequence[str] | None](
             time.monotonic, lambda lines: inf if lines else 0, most=remembered_bytes, size=_size
         )
@@ -88,13 +87,13 @@ class StoragePayloads:
             )
         return None if body is None else tuple(body.decode().split("\n"))
 
-    def delete_expired(self, now: datetime, deadline: datetime) -> int:
+    def delete_expired(self, now: datetime, deadline: Deadline) -> int:
         this_hour = f"{now.astimezone(UTC):{_HOUR}}"
         client = self._account.container(PAYLOADS)
         pages = client.list_blob_names(results_per_page=_BATCH).by_page()
         deleted = 0
         with storage_errors():
-            while self._clock.now() < deadline:
+            while not deadline.has_passed:
                 names = none_if_code(lambda: list(next(pages, ())), *_NO_CONTAINER)
                 ours = [name for name in names or () if name[:_HOUR_LENGTH].isdigit()]
                 expired = [name for name in ours if name[:_HOUR_LENGTH] < this_hour]

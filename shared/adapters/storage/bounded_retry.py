@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, cast
 
 from azure.core.exceptions import AzureError
@@ -9,6 +10,7 @@ from azure.core.pipeline import PipelineRequest, PipelineResponse
 from azure.core.pipeline.transport import RequestsTransport
 from azure.storage.queue import ExponentialRetry
 
+from shared.adapters.storage.clients import Answered
 from shared.adapters.storage.tries import (
     CONNECT_SECONDS,
     LIMIT,
@@ -48,14 +50,21 @@ class BoundedRetry(ExponentialRetry):
 
 
 class BoundedTransport(RequestsTransport):  # type: ignore[misc]  # it is imported late
-    """Sends one try of a request, with what is left of the request's time."""
+    """Sends one try of a request, with what is left of its time; *answered* hears of answers."""
+
+    def __init__(self, answered: Answered, **options: Any) -> None:
+        super().__init__(**options)
+        self._answered = answered
 
     def send(self, request: Any, **options: Any) -> Any:
         left = options.pop(TIME).seconds_left()
         connect = min(CONNECT_SECONDS, left / 3)
-        return super().send(
+        began = time.monotonic()  # not that of the limit, which may stand still
+        answer = super().send(
             request,
             **options,
             connection_timeout=connect,
             read_timeout=min(READ_SECONDS, left - connect),
         )
+        self._answered(answer.headers.get("Date"), time.monotonic() - began)
+        return answer

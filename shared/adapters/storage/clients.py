@@ -23,6 +23,7 @@ POISON = "poison"
 CONNECTIONS = 64
 
 T = TypeVar("T")
+Answered = Callable[[str | None, float], object]
 
 # At INFO these write several lines a request, and the Functions worker runs the root at INFO.
 _TALKATIVE = ("azure.core", "azure.identity", "azure.storage", "azure.data")
@@ -34,7 +35,8 @@ class StorageClients:
 
     *storage* is a connection such as ``Settings.storage``, with the addresses of *services* at
     least. *prefix*, of lower-case letters and digits, precedes all names of queues, tables and
-    containers, so that tests can share an account.
+    containers, so that tests can share an account. *answered* gets of each answer its ``Date``, if
+    it has one, and how many seconds the exchange has taken.
     """
 
     def __init__(
@@ -43,7 +45,9 @@ class StorageClients:
         *,
         prefix: str = "",
         services: Collection[Service] = tuple(Service),
+        answered: Answered = lambda _date, _seconds: None,
     ) -> None:
+        self.answered = answered
         self._connection = StorageConnection(storage, services)
         self._prefix = prefix
         self._lock = threading.RLock()
@@ -135,6 +139,7 @@ class StorageClients:
             session.mount("https://", HTTPAdapter(CONNECTIONS, CONNECTIONS))
             session.mount("http://", HTTPAdapter(CONNECTIONS, CONNECTIONS))
             return BoundedTransport(
+                self.answered,
                 session=session,
                 session_owner=False,
                 # What the session would ask for at each request.

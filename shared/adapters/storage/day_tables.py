@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.errors import create_if_missing, none_if_code, storage_errors
 from shared.adapters.storage.tries import LIMIT
-from shared.clock import Clock
+from shared.clock import Deadline
 
 if TYPE_CHECKING:
     from azure.data.tables import TableClient
@@ -28,9 +28,8 @@ _NO_KEY = re.compile(r"[^a-z0-9-]")
 class DayTables:
     """The tables whose names are *beginning* and a day (UTC)."""
 
-    def __init__(self, account: StorageClients, clock: Clock, beginning: str) -> None:
+    def __init__(self, account: StorageClients, beginning: str) -> None:
         self._account = account
-        self._clock = clock
         self._beginning = beginning
         self._own = re.compile(f"{beginning}[0-9]{{8}}")
 
@@ -41,12 +40,12 @@ class DayTables:
         """Return the names of the existing tables, the oldest day first."""
         return sorted(filter(self._own.fullmatch, self._account.tables_named(self._beginning)))
 
-    def delete_before(self, day: date, deadline: datetime) -> int:
+    def delete_before(self, day: date, deadline: Deadline) -> int:
         """Delete all tables of days before *day*, until *deadline*; return how many there were."""
         dropped = 0
         with storage_errors():
             for name in self.names():
-                if name < self.name(day) and self._clock.now() < deadline:
+                if name < self.name(day) and not deadline.has_passed:
                     none_if_code(self._account.table(name).delete_table, NO_TABLE, _BEING_DELETED)
                     dropped += 1
         return dropped

@@ -9,6 +9,7 @@ from datetime import timedelta
 from email.utils import formatdate
 from functools import partial
 from http import HTTPStatus
+from time import monotonic
 from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
@@ -151,7 +152,10 @@ class MessagePut:
             await self._off_loop(partial(authorization.add, request))
         else:
             authorization.add(request)
+        began = monotonic()
         answer = await send(_call(request))
+        if isinstance(answer, Answered):
+            self._account.answered(answer.headers.get("date"), monotonic() - began)
         if isinstance(answer, Answered) and answer.status == HTTPStatus.UNAUTHORIZED:
             refusal = _Response(request, answer)
             if await self._off_loop(partial(authorization.add, request, refusal)):

@@ -21,7 +21,7 @@ from shared.adapters.storage.day_tables import (
     upsert,
 )
 from shared.adapters.storage.errors import has_code, storage_errors
-from shared.clock import Clock
+from shared.clock import Deadline
 from shared.metrics import CountRow, Counts, Metric, Series, Span, Sum, add, total_of
 from shared.subscriptions.subscription import SubscriptionKey
 
@@ -92,9 +92,9 @@ def counts_of(entity: Mapping[str, Any]) -> dict[Series, Sum]:
 class StorageMetrics:
     """CountSink, CountReader and MetricRetention on Azure tables. A missing table is made."""
 
-    def __init__(self, account: StorageClients, clock: Clock) -> None:
+    def __init__(self, account: StorageClients) -> None:
         self._account = account
-        self._days = DayTables(account, clock, MINUTES)
+        self._days = DayTables(account, MINUTES)
 
     def write(self, rows: Sequence[CountRow]) -> None:
         hours = []
@@ -152,7 +152,7 @@ class StorageMetrics:
                     table.delete_entity(old[0])
         return rolled_up
 
-    def delete_before(self, day: date, deadline: datetime) -> int:
+    def delete_before(self, day: date, deadline: Deadline) -> int:
         return self._days.delete_before(day, deadline)
 
     def _sums(self, wanted: str = "", **values: str) -> Mapping[SubscriptionKey, Counts]:

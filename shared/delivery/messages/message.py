@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from shared.delivery.delivery import Delivery
-from shared.delivery.furthest import LONGEST_KEEP, Bounds, StoredTime, longest_wait
+from shared.delivery.furthest import Bounds, StoredTime, longest_wait
 from shared.delivery.policy import EndReason
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import (
@@ -74,26 +74,29 @@ class OtherVersion(NamedTuple):
     version: int
 
 
-def bounded_message(message: MessagePart, bounds: Bounds) -> MessagePart:
-    """Return *message* with no time further ahead than a rule could put it; usually unchanged."""
-    deliveries = tuple(_bounded(each, bounds) for each in message.deliveries)
-    due, note = message.due, message.dead_letter
+def bounded_message(message: MessagePart, bounds: Bounds, *, corrects: bool) -> MessagePart:
+    """
+    Return *message* without a time that no rule could have put so far ahead; usually unchanged.
+
+    A due time like that is over: storage has measured the wait. A time of publication counts as now
+    whatever it is (`DeliveryTerms.age`), and is corrected where the clock is right (*corrects*), so
+    that the event grows old. A dead letter keeps all its times.
+    """
+    deliveries, due = message.deliveries, message.due
+    if message.dead_letter:
+        return message
     if due:
         longest = max(longest_wait(each.attempts) for each in deliveries)
-        due = bounds(StoredTime.DUE, due, longest)
-    if note:
-        keep_until = bounds(StoredTime.KEPT, note.keep_until, LONGEST_KEEP)
-        note = replace(note, keep_until=keep_until)
+        due = due if bounds(StoredTime.DUE, due, longest) is due else None
+    bounded = tuple(_bounded(each, bounds) for each in deliveries)
     if not bounds.ahead:
         return message
-    return replace(message, deliveries=deliveries, due=due, dead_letter=note)
+    return replace(message, deliveries=bounded if corrects else deliveries, due=due)
 
 
 def _bounded(delivery: Delivery, bounds: Bounds) -> Delivery:
-    origin, last = delivery.origin, delivery.last
+    origin = delivery.origin
     published_at = bounds(StoredTime.PUBLISHED, origin.published_at)
-    if last:
-        last = last._replace(at=bounds(StoredTime.LAST_ATTEMPT, last.at))
-    if published_at is origin.published_at and last == delivery.last:
+    if published_at is origin.published_at:
         return delivery
-    return replace(delivery, origin=origin._replace(published_at=published_at), last=last)
+    return replace(delivery, origin=origin._replace(published_at=published_at))

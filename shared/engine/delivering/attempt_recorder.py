@@ -24,7 +24,7 @@ from shared.delivery.policy import (
 from shared.delivery.requests.added_headers import replay_job, trace_id
 from shared.delivery.requests.push_request import Loaded, PushBatch
 from shared.engine.delivering.attempt_lines import AttemptLines
-from shared.engine.delivering.event_loop import spawn
+from shared.engine.delivering.event_loop import loop_time, spawn
 from shared.engine.delivering.results import Attempted
 from shared.engine.ports import AttemptLog, Metrics, OffLoop
 from shared.events.event import event_ids, event_names
@@ -49,7 +49,7 @@ class AttemptHistory:
     off_loop: OffLoop
     logging: AttemptLogging
     clock: Clock
-    _quiet_until: datetime | None = None
+    _quiet_until: float = float("-inf")  # in seconds of the loop's clock
     _waiting: list[AttemptRecord] = field(default_factory=list)
     _being_written: int = 0
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -61,11 +61,10 @@ class AttemptHistory:
 
     def add(self, records: Iterable[AttemptRecord]) -> None:
         """Have *records* written soon."""
-        now = self.clock.now()
-        if self._quiet_until and now < self._quiet_until:
+        if loop_time() < self._quiet_until:
             return
         # The tables of older days are dropped, and must not come back.
-        oldest = now.date() - KEPT_FOR
+        oldest = self.clock.now().date() - KEPT_FOR
         kept = [each.clipped for each in records if each.published_at.date() >= oldest]
         room = MOST_UNWRITTEN - len(self._waiting) - self._being_written
         self._waiting += kept[:room]
@@ -92,8 +91,8 @@ class AttemptHistory:
             self._lost(count, f"{type(error).__name__}: {error}")
 
     def _lost(self, count: int, why: str) -> None:
-        self._quiet_until = self.clock.now() + QUIET_FOR
         seconds = QUIET_FOR.total_seconds()
+        self._quiet_until = loop_time() + seconds
         telemetry.error("attempts.lost", count=count, quiet_seconds=seconds, detail=why)
 
 

@@ -24,13 +24,7 @@ from functools import partial
 
 from shared import telemetry
 from shared.clock import Clock
-from shared.delivery.furthest import Bounds
-from shared.delivery.messages.message import (
-    MessagePart,
-    OtherVersion,
-    ReplayStep,
-    bounded_message,
-)
+from shared.delivery.messages.message import MessagePart, OtherVersion, ReplayStep
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.packing import due_together
 from shared.engine.delivering.attempt_recorder import AttemptHistory
@@ -111,10 +105,7 @@ class Deliver:
             return ()
         if any(part.dead_letter for part in found):
             raise MalformedMessage("dead letters are not delivered")
-        bounds = Bounds(self.clock.now())
-        parts = tuple(bounded_message(each, bounds) for each in found)
-        self.clock_records.bounded(bounds, parts[0].key)
-        return parts
+        return self.clock_records.as_read(found, self.clock)
 
     async def _deliver(self, parts: Sequence[MessagePart], places: Places) -> None:
         """Push the parts side by side; an internal error in one harms no other."""

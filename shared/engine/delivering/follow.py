@@ -222,11 +222,15 @@ class Follow:
         of_part.held_by, now = held, self.clock.now()
         for loaded in batch:
             kept, end = hold_back(loaded.delivery, held, of_part.part.terms, now)
-            if end and await self._is_confirmed(of_part):
+            if end and await self._is_confirmed(of_part) and self._has_come(end):
                 self._end_untried(of_part, Loaded(kept, loaded.text), end)
             else:
                 of_part.counts["held"] += 1
                 self._keep(of_part, self._held, result.due, [loaded.delivery if end else kept])
+
+    def _has_come(self, end: End) -> bool:
+        """Tell whether an end counts by a clock that was compared with storage's just now."""
+        return end.reason is not EndReason.TIME_TO_LIVE or self.clock.is_settled
 
     def _keep(
         self, of_part: PartFollow, waiting: _Kept, due: datetime, deliveries: Sequence[Delivery]

@@ -13,6 +13,7 @@ from shared.clock import Clock
 from shared.delivery.delivery import Delivery, DeliveryKey
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_remaining, encode_together
+from shared.engine.delivering.event_loop import loop_time
 from shared.engine.ports import OnLoop, Queue, Receipt, Sender
 from shared.errors import StorageUnavailable, Unstorable
 from shared.subscriptions.subscription import SubscriptionKey
@@ -31,7 +32,7 @@ class Queued(NamedTuple):
     queue: Queue
     receipt: Receipt
     parts: tuple[MessagePart, ...]
-    visible_at: datetime
+    visible_at: float  # in seconds of the loop's clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +94,7 @@ class Requeue:
         if not left:
             gone = await self.sender.take_back(queued.queue, queued.receipt)
             return queued._replace(parts=()) if gone else None
-        wait = max(queued.visible_at - self.clock.now(), timedelta())
+        wait = timedelta(seconds=max(queued.visible_at - loop_time(), 0))
         text = encode_remaining(*left)
         receipt = await self.sender.replace(queued.queue, queued.receipt, text, wait)
         return queued._replace(parts=left, receipt=receipt) if receipt else None
@@ -116,7 +117,7 @@ class Requeue:
         visible_in: timedelta,
         patience: timedelta,
     ) -> list[Queued]:
-        visible_at = self.clock.now() + visible_in
+        visible_at = loop_time() + visible_in.total_seconds()
         messages = list(encode_together(parts))
         texts = [text for _, text in messages]
         receipts = await self._put_all(queue, texts, visible_in, patience)
@@ -129,7 +130,7 @@ class Requeue:
         self, queue: Queue, texts: Sequence[str], visible_in: timedelta, patience: timedelta
     ) -> list[Receipt]:
         """Put all texts, and those again that may not be stored."""
-        give_up_at = self.clock.now() + patience
+        give_up_at = loop_time() + patience.total_seconds()
         receipts: dict[int, Receipt] = {}
         pauses = iter(_PAUSES)
         while True:
@@ -144,7 +145,7 @@ class Requeue:
             if not faults:
                 return [receipts[index] for index in range(len(texts))]
             for fault in faults:
-                if isinstance(fault, Unstorable) or self.clock.now() >= give_up_at:
+                if isinstance(fault, Unstorable) or loop_time() >= give_up_at:
                     raise fault
             await self.sleep(next(pauses, _PAUSES[-1]))
 

@@ -35,13 +35,15 @@ class Snapshot(NamedTuple):
     queues: Mapping[Queue, QueueState]
     timers: Mapping[str, LastRun]
     clock: Sequence[ClockNote]
+    is_settled: bool = True  # the clock of *at*
 
 
 def take_snapshot(watch: QueueWatch, state: ResourceStore, clock: Clock) -> Snapshot | None:
     """Read queues and timers; ``None`` if storage does not answer."""
     try:
-        now, rows = clock.now(), state.list(Table.TOPICS, STATE)
-        return Snapshot(now, states(watch, now), last_runs(rows), clock_notes(rows))
+        rows = state.list(Table.TOPICS, STATE)
+        now, notes = clock.now(), clock_notes(rows)
+        return Snapshot(now, states(watch, now), last_runs(rows), notes, clock.is_settled)
     except StorageUnavailable:
         return None
 
@@ -93,12 +95,12 @@ class Status:
 def _health(snapshot: Snapshot | None) -> HttpAnswer:
     """Answer 503 only if storage is unreachable; lateness is reported and no reason to restart."""
     if snapshot is None:
-        reasons = ["storage does not answer"]
-        return answer(503, {"status": "unhealthy", "reasons": reasons, "storage": "unreachable"})
-    reasons = _reasons(snapshot)
+        why = ["storage does not answer"]
+        return answer(503, {"status": "unhealthy", "reasons": why, "storage": "unreachable"})
+    found = reasons(snapshot)
     document: dict[str, Any] = {
-        "status": "degraded" if reasons else "healthy",
-        "reasons": reasons,
+        "status": "degraded" if found else "healthy",
+        "reasons": found,
         "storage": "reachable",
         "checkedAt": timestamp(snapshot.at),
         "queues": {
@@ -114,7 +116,8 @@ def _health(snapshot: Snapshot | None) -> HttpAnswer:
     return answer(200, document)
 
 
-def _reasons(snapshot: Snapshot) -> list[str]:
+def reasons(snapshot: Snapshot) -> list[str]:
+    """Return why the deployment is degraded, if it is."""
     late = [
         f"the oldest message in {queue} is late"
         for queue in _AT_WORK
@@ -133,7 +136,11 @@ def _reasons(snapshot: Snapshot) -> list[str]:
         if run.at - snapshot.at > SKEW
     ]
     failed = [f"the timer {timer} has failed" for timer, run in timers if run.failed]
-    clock = [each.reason for each in snapshot.clock if each.is_recent(snapshot.at)]
+    clock = [
+        each.reason
+        for each in snapshot.clock
+        if each.is_recent(snapshot.at, is_settled=snapshot.is_settled)
+    ]
     return late + poison + silent + ahead + failed + clock
 
 

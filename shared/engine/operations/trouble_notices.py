@@ -8,7 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from shared.clock import Clock, timestamp
+from shared.clock import Clock, Deadline, timestamp
+from shared.delivery.furthest import SKEW
 from shared.engine.operations.activity import Activity, GivenUp, latest_failure
 from shared.engine.operations.subscription_state import read_availability
 from shared.engine.operations.troubles import (
@@ -79,21 +80,24 @@ class TroubleNotices:
     clock: Clock
     _until: datetime | None = field(default=None)  # all minutes before it are reported
 
-    def run(self, deadline: datetime) -> None:
+    def run(self, deadline: Deadline) -> None:
         """Report each minute once; a run that is repeated sends the same events again."""
-        now = self.clock.now()
-        until = (now - SETTLED_AFTER).replace(second=0, microsecond=0)
-        if now >= deadline or (self._until and self._until >= until):
+        until = (self.clock.now() - SETTLED_AFTER).replace(second=0, microsecond=0)
+        is_reported = self._until is not None and until <= self._until <= until + SKEW
+        if deadline.has_passed or is_reported or not self.clock.is_settled:
             return
         topic = self.source_events.topic(_SOURCE)
         if topic is None:
             return
         stored = self.state.get(*_ROW)
-        since = max(_reported_until(stored) or until, until - LOOKED_BACK)
+        known = _reported_until(stored)
+        if known and known > until + SKEW:
+            known = None  # By a clock that was ahead.
+        since = max(known or until, until - LOOKED_BACK)
         events = [trouble_event(topic, each) for each in self._notices(since, until)]
         if events:
             self.source_events.publish(topic, events)
-        if since < until or stored is None:
+        if since < until or known is None:
             with suppress(Conflict):  # Another instance has reported them.
                 document = {"until": timestamp(until)}
                 self.state.put(*_ROW, document, stored.etag if stored else None)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
+from shared.clock import Deadline
 from shared.deadletter.blob_summary import BlobSummary
 from shared.errors import NotFound
 from shared.events.notices import WrittenBlob
@@ -23,7 +24,7 @@ class PayloadStore(Protocol):
     def read(self, name: str) -> Sequence[str] | None:
         """Return the lines of the blob; ``None`` if there is no such blob."""
 
-    def delete_expired(self, now: datetime, deadline: datetime) -> int:
+    def delete_expired(self, now: datetime, deadline: Deadline) -> int:
         """Delete expired blobs until *deadline*; return how many."""
 
 

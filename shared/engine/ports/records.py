@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import NamedTuple, Protocol
 
+from shared.clock import Deadline
 from shared.delivery.attempt_record import AttemptRecord
 from shared.metrics import CountRow, Counts, Metric, Sum
 from shared.subscriptions.subscription import SubscriptionKey
@@ -17,7 +18,7 @@ class AttemptLog(Protocol):
     def write(self, records: Sequence[AttemptRecord]) -> None:
         """Store *records*, replacing those of the same attempt; gives up quickly."""
 
-    def delete_before(self, day: date, deadline: datetime) -> int:
+    def delete_before(self, day: date, deadline: Deadline) -> int:
         """Delete all days before *day*, until *deadline*; return how many."""
 
 
@@ -106,5 +107,5 @@ class MetricRetention(Protocol):
             StorageUnavailable: some hours may be rolled up, none twice.
         """
 
-    def delete_before(self, day: date, deadline: datetime) -> int:
+    def delete_before(self, day: date, deadline: Deadline) -> int:
         """Delete the minutes of all days before *day*, until *deadline*; return how many days."""

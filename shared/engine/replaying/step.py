@@ -8,7 +8,7 @@ recorded. The message of the next step is stored before this one's is deleted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -73,6 +73,7 @@ class RunSteps:
     requeue: BlockingRequeue
     terms: DeploymentTerms
     clock: Clock
+    monotonic: Callable[[], float]  # seconds
 
     def run(self, message: ReplayStep) -> None:
         """
@@ -120,7 +121,7 @@ class _StepRun:
     def __init__(self, use_case: RunSteps, stored: StoredJob) -> None:
         self._use_case = use_case
         self._job, self._etag = stored
-        self._began_at = use_case.clock.now()
+        self._began_at = use_case.monotonic()
         self._put_count = self._blob_count = 0
         self._is_over = False
         self._place = ""  # the blob that is read, or the source whose blobs are listed
@@ -176,16 +177,15 @@ class _StepRun:
         """Return how long the next step has to wait, so that the job keeps its rate."""
         if self._job.is_dry_run:
             return timedelta()
-        next_at = self._began_at + timedelta(seconds=self._put_count / self._job.rate)
-        left = (next_at - self._use_case.clock.now()).total_seconds()
-        return timedelta(seconds=ceil(max(left, 0)))
+        next_at = self._began_at + self._put_count / self._job.rate
+        return timedelta(seconds=ceil(max(next_at - self._use_case.monotonic(), 0)))
 
     def _wait(self, source: ReplaySource, why: str) -> timedelta:
         """Wait for storage that does not answer, or for memory; after an hour leave the source."""
         now = self._use_case.clock.now()
         since = self._job.away_since or now
         telemetry.error("replay.delayed", job=self._job.id, detail=why)
-        if now - since < GIVE_UP_AFTER:
+        if now - since < GIVE_UP_AFTER or not self._use_case.clock.is_settled:
             self._job = replace(self._job, away_since=since)
             return AGAIN_IN
         self._leave(source, why)
@@ -208,7 +208,7 @@ class _StepRun:
             self._place = blob.path
             self._replay_blob(source, target, blob)
             self._place = source.title
-            is_late = self._use_case.clock.now() >= self._began_at + RUN_FOR
+            is_late = self._use_case.monotonic() >= self._began_at + RUN_FOR.total_seconds()
             self._is_over = self._is_over or is_late or self._blob_count >= MAX_BLOBS
             if self._is_over:
                 return
@@ -220,7 +220,9 @@ class _StepRun:
         named = f"event subscription '{key.subscription}' of topic '{key.topic}'"
         if found is None or topic is None:
             raise SourceEnded(f"There is no {named}.")
-        if not found.has_consented or found.is_expired(self._use_case.clock.now()):
+        clock = self._use_case.clock
+        is_expired = found.is_expired(clock.now()) and clock.is_settled
+        if not found.has_consented or is_expired:
             raise SourceEnded(f"The {named} gets no events: it has not consented, or has expired.")
         return ReplayTarget(found, topic)
 

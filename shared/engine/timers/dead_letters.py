@@ -6,13 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cache, partial
 from itertools import count
 from typing import Any
 
 from shared import telemetry
-from shared.clock import Clock
+from shared.clock import Clock, Deadline
 from shared.deadletter.paths import dead_letter_path, numbered_path
 from shared.deadletter.record import batches, blob_body, namespace_record, record
 from shared.delivery.delivery import Delivery
@@ -82,7 +82,7 @@ class WriteDeadLetters:
     notices: BlobNotices
     _away: set[str] = field(default_factory=set)  # accounts that failed; they come last
 
-    def run(self, deadline: datetime) -> None:
+    def run(self, deadline: Deadline) -> None:
         """
         Write all visible dead letters; delete messages only after their blob is stored.
 
@@ -103,11 +103,11 @@ class WriteDeadLetters:
             raise fault
 
     def _write_group(
-        self, deadline: datetime, topic_of: _TopicOf, away: set[str], group: list[ReadMessage]
+        self, deadline: Deadline, topic_of: _TopicOf, away: set[str], group: list[ReadMessage]
     ) -> None:
         """Write one subscription's blobs; what fails or is not reached stays for the next run."""
         target, account = BlobTarget.of(group[0].message), _account_of(group)
-        until = min(deadline, self.clock.now() + TIME_PER_TARGET)
+        until = deadline.within(TIME_PER_TARGET.total_seconds())
         if account in away:
             for each in group:
                 self._keep_or_drop(each)
@@ -117,7 +117,7 @@ class WriteDeadLetters:
         try:
             self._delete_written(target, left, topic_of)
             for batch in batches(self._sized(left)):
-                if self.clock.now() >= until:
+                if until.has_passed:
                     break
                 self._write_batch(target, batch, left, topic_of)
         except _DestinationFailed as error:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from shared import telemetry
-from shared.clock import Clock, timestamp
+from shared.clock import Clock, Deadline, timestamp
 from shared.delivery.attempt_record import KEPT_FOR
 from shared.engine.ports import (
     AttemptLog,
@@ -36,10 +36,11 @@ class Housekeeping:
     state: ResourceStore
     clock: Clock
 
-    def run(self, deadline: datetime) -> None:
+    def run(self, deadline: Deadline) -> None:
         """Delete what has expired and roll up counts, once an hour over all instances."""
-        now = self.clock.now()
-        known = self.state.get(*_STATE)
+        known, now = self.state.get(*_STATE), self.clock.now()
+        if not self.clock.is_settled:
+            return
         last_run, paused_until = _times(known) or (now - 2 * GAP, now)
         gap = abs(now - last_run)  # The clock that wrote it may be ahead.
         if gap < EVERY:
@@ -58,7 +59,7 @@ class Housekeeping:
             telemetry.info("attempts.dropped", days=days)
         self._roll_up_counts(now, deadline)
 
-    def _roll_up_counts(self, now: datetime, deadline: datetime) -> None:
+    def _roll_up_counts(self, now: datetime, deadline: Deadline) -> None:
         hour = now.replace(minute=0, second=0, microsecond=0)
         self.counts.roll_up(before=hour - COUNTS_FINAL_AFTER, forget=now - COUNTS_KEPT_FOR)
         if days := self.counts.delete_before((now - COUNTS_KEPT_FOR).date(), deadline):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
 
 from shared import telemetry
+from shared.clock import Deadline
 from shared.delivery.messages.message import MessagePart
 from shared.engine.delivering.requeue import BlockingRequeue
 from shared.engine.ports import Queue, Receiver
@@ -23,7 +23,7 @@ class ReturnPoison:
     receiver: Receiver
     requeue: BlockingRequeue
 
-    def run(self, deadline: datetime) -> None:
+    def run(self, deadline: Deadline) -> None:
         """Return readable messages to ``retries``; record those that failed too often."""
         fault = None
         for queue in POISON_QUEUES:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from shared import telemetry
-from shared.clock import Clock, is_pending
+from shared.clock import Clock, Deadline, is_pending
 from shared.delivery.messages.message_reader import due_of
 from shared.engine.ports import Backlog, Queue, QueueWatch
 
@@ -51,11 +51,11 @@ class WatchQueues:
         """Whether all queues were empty when it last looked."""
         return not self._nonempty
 
-    def run(self, deadline: datetime) -> None:
+    def run(self, deadline: Deadline) -> None:
         """Write the lines, at most once a minute."""
         now = self.clock.now()
         looked_at = self.looked_at
-        if now >= deadline or (looked_at and is_pending(looked_at + EVERY, now, EVERY)):
+        if deadline.has_passed or (looked_at and is_pending(looked_at + EVERY, now, EVERY)):
             return
         for queue, state in states(self.watch, now).items():
             if state.messages or queue in self._nonempty:

@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from shared import telemetry
-from shared.clock import Clock
-from shared.delivery.furthest import Bounds
-from shared.delivery.messages.message import (
-    MessagePart,
-    OtherVersion,
-    ReplayStep,
-    bounded_message,
-)
+from shared.clock import Clock, Deadline
+from shared.delivery.messages.message import MessagePart, OtherVersion, ReplayStep
 from shared.delivery.messages.message_reader import decode
 from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.parts import texts_of
@@ -56,7 +50,7 @@ class Intake:
     clock: Clock
     clock_records: ClockRecords
 
-    def take(self, queue: Queue, deadline: datetime) -> list[ReadMessage]:
+    def take(self, queue: Queue, deadline: Deadline) -> list[ReadMessage]:
         """
         Receive messages until the queue is empty, a limit is reached, or *deadline*.
 
@@ -69,7 +63,7 @@ class Intake:
             len(taken) < MAX_INTAKE_MESSAGES
             and events < MAX_INTAKE_EVENTS
             and size < MAX_INTAKE_BYTES
-            and self.clock.now() < deadline
+            and not deadline.has_passed
         ):
             try:
                 batch = self.receiver.receive(queue, HIDDEN_FOR)
@@ -92,7 +86,7 @@ class Intake:
         queue: Queue,
         groups: Iterable[list[ReadMessage]],
         act: Callable[[list[ReadMessage]], object],
-        deadline: datetime,
+        deadline: Deadline,
     ) -> Exception | None:
         """
         Act on each group of messages on its own; return the first fault.
@@ -103,7 +97,7 @@ class Intake:
         """
         first: Exception | None = None
         for group in groups:
-            if first and self.clock.now() >= deadline:
+            if first and deadline.has_passed:
                 break
             try:
                 act(group)
@@ -163,13 +157,11 @@ class Intake:
                 telemetry.warning("message.other_version", queue=queue, version=found.version)
                 self.receiver.hide(queue, received, OTHER_VERSION_AGAIN_IN)
                 return ()
-            bounds = Bounds(self.clock.now())
-            parts = tuple(bounded_message(each, bounds) for each in _deliveries(queue, found))
-            self.clock_records.bounded(bounds, parts[0].key)
+            parts = _deliveries(queue, found)
         except MalformedMessage as error:
             self._quarantine(queue, received, str(error))
             return ()
-        return parts
+        return self.clock_records.as_read(parts, self.clock)
 
 
 def _is_transient(fault: Exception) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from shared import telemetry
-from shared.clock import Clock, is_pending, timestamp
+from shared.clock import Clock, Deadline, is_pending, timestamp
 from shared.engine.ports import STATE, Resource, ResourceStore, Table
 from shared.errors import UNREADABLE, Conflict, StorageUnavailable
 
@@ -36,7 +36,7 @@ def last_runs(rows: Iterable[Resource]) -> Mapping[str, LastRun]:
 class Job(Protocol):
     """One job of a timer."""
 
-    def run(self, deadline: datetime) -> None:
+    def run(self, deadline: Deadline) -> None:
         """
         Do the job; start nothing new after *deadline*.
 
@@ -57,6 +57,7 @@ class Timer:
     jobs: Mapping[str, Job]
     state: ResourceStore
     clock: Clock
+    monotonic: Callable[[], float]  # seconds
     run_for: timedelta = timedelta(minutes=2)  # and a put may be repeated for two more
     _recorded: LastRun | None = None
 
@@ -70,7 +71,8 @@ class Timer:
         failed = []
         for name, job in self.jobs.items():
             try:
-                job.run(self.clock.now() + self.run_for / len(self.jobs))
+                share = self.run_for.total_seconds() / len(self.jobs)
+                job.run(Deadline(share, self.monotonic))
             except Exception as error:  # noqa: BLE001 - an internal error must not stop the others
                 failed.append(name)
                 telemetry.error("timer.failed", job=name, detail=f"{type(error).__name__}: {error}")

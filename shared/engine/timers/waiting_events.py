@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from shared import telemetry
-from shared.clock import Clock
+from shared.clock import Clock, Deadline
 from shared.engine.ports import STATE, CountReader, Resource, ResourceStore, Table
 from shared.engine.timers.queue_watch import WatchQueues
 from shared.errors import UNREADABLE, Conflict
@@ -78,10 +78,10 @@ class WatchWaiting:
     _looked_at: datetime | None = None
     _seen: dict[SubscriptionKey, tuple[Tally, datetime]] = field(default_factory=dict)
 
-    def run(self, deadline: datetime) -> None:
+    def run(self, deadline: Deadline) -> None:
         """Look once after each look at the queues."""
         looked = self.queues.looked_at
-        if looked is None or looked == self._looked_at or self.clock.now() >= deadline:
+        if looked is None or looked == self._looked_at or deadline.has_passed:
             return
         totals = self.counts.totals()
         if self.queues.is_empty:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from shared import telemetry
-from shared.clock import Clock
+from shared.clock import Clock, Deadline
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.packing import due_together
@@ -25,7 +24,7 @@ class Wake:
     requeue: BlockingRequeue
     clock: Clock
 
-    def run(self, deadline: datetime) -> None:
+    def run(self, deadline: Deadline) -> None:
         """Move all visible messages; delete one only after its replacement is stored."""
         moved, fault = 0, None
         while taken := self.intake.take(Queue.WAITING, deadline):

@@ -21,7 +21,7 @@ from shared.errors import StorageUnavailable
 from shared.events.notices import NoticeKind
 from shared.metrics import Metric, Series, Span
 from shared.subscriptions.subscription import SubscriptionKey
-from tests.builders import a_minute, a_replay
+from tests.builders import NEVER, a_minute, a_replay
 
 SOURCE = f"{GROUP}/providers/Pushgrid/deployments/this-deployment"
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -32,7 +32,7 @@ def ops(pushgrid: Pushgrid) -> Subscriber:
     """Who is told of troubles, from a minute on."""
     source = StorageAccount(pushgrid._app, "this-deployment", SOURCE)
     subscriber = source.subscribe("ops")
-    pushgrid._app.trouble_notices.run(pushgrid.now + MINUTE)
+    pushgrid._app.trouble_notices.run(NEVER)
     pushgrid.advance(minutes=1)
     return subscriber
 
@@ -50,7 +50,7 @@ def count(
 
 def tell(pushgrid: Pushgrid, minutes: float = 2) -> None:
     pushgrid.advance(minutes=minutes)
-    pushgrid._app.trouble_notices.run(pushgrid.now + MINUTE)
+    pushgrid._app.trouble_notices.run(NEVER)
     pushgrid.advance()
 
 
@@ -117,7 +117,7 @@ def test_each_minute_is_reported_and_a_repeated_run_sends_the_same_events(
     tell(pushgrid)
     first = [each["id"] for each in ops.received]
     pushgrid._app.resources.damage(Table.TOPICS, "state", "troubles", row.document)
-    anew(pushgrid).run(pushgrid.now + MINUTE)
+    anew(pushgrid).run(NEVER)
     pushgrid.advance()
 
     assert len(first) == len(set(first)) == 2
@@ -161,7 +161,7 @@ def test_while_nobody_subscribes_nothing_is_read_but_who_does(
         return read(cache, topic)
 
     monkeypatch.setattr(ResourceCache, "of_topic", of_topic)
-    pushgrid._app.trouble_notices.run(pushgrid.now + MINUTE)
+    pushgrid._app.trouble_notices.run(NEVER)
 
     assert asked == ["system-this-deployment"]
     assert pushgrid._app.queues.texts(Queue.DELIVERIES) == []
@@ -187,9 +187,9 @@ def test_what_storage_refuses_is_reported_by_the_next_run(
     pushgrid._app.counts.fail_next("hours")
 
     with pytest.raises(StorageUnavailable):
-        pushgrid._app.trouble_notices.run(pushgrid.now + MINUTE)
+        pushgrid._app.trouble_notices.run(NEVER)
     assert ops.received == []
-    pushgrid._app.trouble_notices.run(pushgrid.now + MINUTE)
+    pushgrid._app.trouble_notices.run(NEVER)
     pushgrid.advance()
 
     assert len(ops.received) == 1

@@ -175,7 +175,7 @@ def test_what_is_seen_while_a_probe_is_claimed_counts(app: Deployment) -> None:
     process.health.store = SimpleNamespace(read=store.read, write=write_meanwhile)
     assert process.claims_probe()
 
-    assert isinstance(process.health.availability(process.terms, app.in_a_minute()), Held)
+    assert isinstance(process.health.availability(process.terms, app.clock.now() + MINUTE), Held)
 
 
 def test_what_another_process_has_released_counts_anew(app: Deployment) -> None:

@@ -78,6 +78,7 @@ def test_it_is_logged_once_a_minute(app: Deployment, logged: Logged) -> None:
 
 def test_it_is_logged_also_after_the_clock_was_set_back(app: Deployment, logged: Logged) -> None:
     subscription = app.subscribe()
+    app.tell_time()
     app.pusher.script(subscription.endpoint_url, *[SHORTAGE] * 2)
     for minutes in (360, -360):
         app.clock.jump(minutes * MINUTE)

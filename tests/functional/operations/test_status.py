@@ -49,7 +49,13 @@ RUNS = Table.TOPICS, "state"
 
 
 def timer(app: Deployment, name: str, jobs: dict[str, Job] | None = None) -> Timer:
-    return Timer(name=name, jobs=jobs or {}, state=app.resources, clock=app.clock)
+    return Timer(
+        name=name,
+        jobs=jobs or {},
+        state=app.resources,
+        clock=app.clock,
+        monotonic=app.clock.monotonic,
+    )
 
 
 def get(app: InMemoryApp, what: str, key: str = KEY, method: str = "GET") -> HttpAnswer:

@@ -14,7 +14,7 @@ from shared.engine.timers.waiting_events import WatchWaiting, read_offsets, wait
 from shared.errors import Conflict
 from shared.metrics import CountRow, Metric, Series, Span, Sum
 from shared.subscriptions.subscription import SubscriptionKey
-from tests.builders import a_message
+from tests.builders import a_message, a_record
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 HOUR = timedelta(hours=1)
@@ -104,13 +104,31 @@ def test_a_last_run_that_is_still_to_come_stops_no_housekeeping(app: Deployment)
     """A clock that was ahead has run it: nothing was deleted until the others had caught up."""
     run_every_hour(app, 25)
     app.clock.jump(300 * HOUR)
+    app.watched.now()
+    app.clock.advance(10 * MINUTE)
     run_housekeeping(app)
     app.clock.jump(-300 * HOUR)
+    app.watched.now()
+    app.clock.advance(10 * MINUTE)
     app.payloads.write("old", START, ["x"])
 
     kept = run_every_hour(app, 25)
 
     assert kept == [1] * 24 + [0]
+
+
+def test_a_clock_that_is_not_settled_deletes_nothing(app: Deployment) -> None:
+    """A jump of 300 hours deleted all attempts of a week, and the counts of a month."""
+    run_every_hour(app, 25)
+    app.attempts.write([a_record(published_at=app.clock.now())])
+    app.clock.jump(300 * HOUR)
+
+    run_housekeeping(app)
+    kept = len(app.attempts.records)
+    app.clock.advance(10 * MINUTE)
+    run_housekeeping(app)
+
+    assert (kept, len(app.attempts.records)) == (1, 0)
 
 
 CRM, ERP = SubscriptionKey("orders", "crm"), SubscriptionKey("orders", "erp")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from pushgrid.testing.memory import START
+from shared.clock import Deadline
 from shared.delivery.messages.message import VERSION
 from shared.engine.ports import Queue
 from shared.engine.timers import receiving
@@ -24,7 +25,7 @@ from tests.unit.delivery.messages.wire import read_parts, together
     [
         pytest.param(50, 0, Queue.RETRIES, 50, [], id="within a minute"),
         pytest.param(3600, 7, Queue.WAITING, 3540, [], id="not yet"),
-        pytest.param(6 * 3600, 0, Queue.RETRIES, 300, [6 * 3600], id="no rule has made it"),
+        pytest.param(6 * 3600, 0, Queue.RETRIES, 0, [6 * 3600], id="no rule has made it"),
     ],
 )
 def test_what_is_due_is_brought_back(
@@ -159,7 +160,7 @@ def test_nothing_is_received_after_the_deadline_and_a_failure_is_reported(app: D
     app.put(Queue.WAITING, a_message())
     app.queues.fail_next("receive")
 
-    app.wake.run(app.clock.now())
+    app.wake.run(Deadline(0, app.clock.monotonic))
     assert app.all_stored() == {Queue.WAITING: 1}
     with pytest.raises(StorageUnavailable):
         app.intake.take(Queue.WAITING, app.in_a_minute())
@@ -210,9 +211,9 @@ class Recorded:
     """A job that tells when it was run, and may fail."""
 
     error: Exception | None = None
-    deadlines: list[datetime] = field(default_factory=list)
+    deadlines: list[Deadline] = field(default_factory=list)
 
-    def run(self, deadline: datetime) -> None:
+    def run(self, deadline: Deadline) -> None:
         self.deadlines.append(deadline)
         if self.error:
             raise self.error
@@ -229,9 +230,17 @@ def test_a_failing_job_does_not_stop_the_others(
     }
 
     with pytest.raises(JobsFailed, match="first, third"):
-        Timer(name="deadletter", jobs=jobs, state=app.resources, clock=app.clock).run()
+        Timer(
+            name="deadletter",
+            jobs=jobs,
+            state=app.resources,
+            clock=app.clock,
+            monotonic=app.clock.monotonic,
+        ).run()
 
-    assert [each.deadlines for each in jobs.values() if isinstance(each, Recorded)] == [
-        [START + 40 * SECOND]
-    ] * 3
+    deadlines = [each.deadlines for each in jobs.values() if isinstance(each, Recorded)]
+    app.clock.advance(39 * SECOND)
+    assert [[each.has_passed for each in its] for its in deadlines] == [[False]] * 3
+    app.clock.advance(SECOND)
+    assert [[each.has_passed for each in its] for its in deadlines] == [[True]] * 3
     assert [line["job"] for line in logged("timer.failed")] == ["first", "third"]

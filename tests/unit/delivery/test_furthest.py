@@ -104,23 +104,41 @@ def test_a_hold_ends_when_its_rule_could_let_it_end(
     assert bounded_health(found, Bounds(START)) == found
 
 
-def test_a_message_is_bounded_by_what_each_time_can_be() -> None:
+@pytest.mark.parametrize("corrects", [True, False])
+def test_what_is_due_too_late_is_due_now_and_who_is_right_corrects_the_publication(
+    *, corrects: bool
+) -> None:
+    """Any other time of a message stays as it was written."""
     ahead = START + 6 * HOUR
     last = LastAttempt(Outcome.BUSY, 503, ahead)
     origin = ORIGIN._replace(published_at=ahead)
     delivery = a_delivery(origin=origin, attempts=1, last=last)
-    note = a_note(keep_until=ahead)
-    message = a_message([delivery], due=ahead, dead_letter=note)
+    message = a_message([delivery], due=ahead)
     bounds = Bounds(START)
 
-    found = bounded_message(message, bounds)
+    found = bounded_message(message, bounds, corrects=corrects)
 
-    (bounded,) = found.deliveries
-    assert bounded == replace(delivery, origin=ORIGIN, last=last._replace(at=START))
-    assert found.due == START + 10 * MINUTE
-    assert found.dead_letter == replace(note, keep_until=START + 4 * HOUR + 5 * MINUTE)
-    kinds = (StoredTime.DUE, StoredTime.PUBLISHED, StoredTime.LAST_ATTEMPT, StoredTime.KEPT)
-    assert bounds.ahead == dict.fromkeys(kinds, 6 * HOUR)
+    kept = replace(delivery, origin=ORIGIN) if corrects else delivery
+    assert found == replace(message, deliveries=(kept,), due=None)
+    assert bounds.ahead == dict.fromkeys((StoredTime.DUE, StoredTime.PUBLISHED), 6 * HOUR)
+
+
+def test_a_dead_letter_keeps_all_its_times() -> None:
+    origin = ORIGIN._replace(published_at=START + 6 * HOUR)
+    note = a_note(keep_until=START + 6 * HOUR)
+    message = a_message([a_delivery(origin=origin)], dead_letter=note)
+
+    assert bounded_message(message, Bounds(START), corrects=True) == message
+
+
+def test_what_another_clock_has_written_ahead_is_new_and_delays_no_dead_letter() -> None:
+    """By a process that is behind: its rules count from now."""
+    last = LastAttempt(Outcome.BUSY, 503, START + 6 * HOUR)
+    origin = ORIGIN._replace(published_at=START + 6 * HOUR)
+    delivery = a_delivery(origin=origin, attempts=1, last=last)
+
+    assert LATEST_TERMS.age(delivery, START) == timedelta()
+    assert LATEST_TERMS.blob_due(delivery, START) == START + 5 * MINUTE
 
 
 def test_clocks_of_two_machines_may_differ_a_little() -> None:
@@ -129,7 +147,7 @@ def test_clocks_of_two_machines_may_differ_a_little() -> None:
     message = a_message([delivery], due=soon + LONGEST_REQUEUE)
     bounds = Bounds(START)
 
-    assert bounded_message(message, bounds) == message
+    assert bounded_message(message, bounds, corrects=True) == message
     assert bounds.ahead == {}
 
 

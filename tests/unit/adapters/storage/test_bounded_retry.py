@@ -161,7 +161,7 @@ def test_a_try_has_no_more_time_than_its_request_has_left(
     monkeypatch.setattr(RequestsTransport, "send", send_by_sdk)
     nothing: Any = None
     request, tries = HttpRequest("GET", "http://acc/"), Tries(hangs=0, limit=left)
-    BoundedTransport().send(request, **{TIME: tries})
+    BoundedTransport(lambda *_: None).send(request, **{TIME: tries})
     finished(MessagePut(nothing, send, at_once)._try(request, _Authorization(None), tries))
 
     assert given[0] <= left
@@ -173,6 +173,6 @@ def test_no_try_begins_after_the_end(clock: list[Storage]) -> None:
     clock.append(Storage())
 
     with pytest.raises(ServiceRequestTimeoutError):
-        BoundedTransport().send(
+        BoundedTransport(lambda *_: None).send(
             HttpRequest("GET", "http://acc/"), **{TIME: Tries(hangs=0, limit=0)}
         )
