@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
+from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 
@@ -15,6 +17,10 @@ STORED = (
     b"<TimeNextVisible>Mon, 09 Feb 2026 12:00:00 GMT</TimeNextVisible>"
     b"</QueueMessage></QueueMessagesList>"
 )
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
 
 
 class Answer(NamedTuple):
@@ -42,6 +48,7 @@ class ScriptedStorage(ThreadingHTTPServer):
         self.script: list[Answer] = [Answer(201, body=STORED)]
         self.choose: Callable[[bytes], Answer] = lambda _: self._next()
         self.requests: list[str] = []
+        self.now = utc_now
         self._lock = threading.Lock()
 
     def _next(self) -> Answer:
@@ -53,6 +60,13 @@ class Handler(BaseHTTPRequestHandler):
     """Answers one request."""
 
     protocol_version = "HTTP/1.1"
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        """Return the header ``Date``, by the storage's clock."""
+        del timestamp
+        storage = self.server
+        assert isinstance(storage, ScriptedStorage)
+        return format_datetime(storage.now(), usegmt=True)
 
     def _answer(self) -> None:
         storage = self.server

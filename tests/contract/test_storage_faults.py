@@ -9,7 +9,9 @@ import socket
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import timedelta
+from time import monotonic
 from typing import NamedTuple
 
 import pytest
@@ -19,15 +21,16 @@ from pushgrid.testing.memory import START, FakeClock
 from shared.adapters.storage import bounded_retry, day_tables, message_put, tries
 from shared.adapters.storage.attempts import StorageAttempts
 from shared.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
-from shared.adapters.storage.clients import StorageClients
+from shared.adapters.storage.clients import Answered, StorageClients
 from shared.adapters.storage.metrics import StorageMetrics
 from shared.adapters.storage.queues import StorageQueues
 from shared.adapters.storage.tables import StorageResources
+from shared.clock import Jump, WatchedClock
 from shared.deadletter.reader import UnreadableBlob
 from shared.engine.ports import Queue, Receipt, Received, Table
 from shared.errors import StorageUnavailable, StorageUnreachable
 from tests.builders import DEAD, NEVER, a_minute, a_record
-from tests.contract.scripted_storage import STORED, Answer, ScriptedStorage
+from tests.contract.scripted_storage import STORED, Answer, ScriptedStorage, utc_now
 from tests.senders import OnLoopSender, sender_of
 from tests.serving import serving
 
@@ -67,10 +70,11 @@ def sender(storage: ScriptedStorage) -> Iterator[OnLoopSender]:
         yield sender
 
 
-def account_at(port: int) -> StorageClients:
+def account_at(port: int, answered: Answered = lambda _date, _seconds: None) -> StorageClients:
     services = ("Blob", "Queue", "Table")
     urls = ";".join(f"{service}Endpoint=http://127.0.0.1:{port}/acc" for service in services)
-    return StorageClients({"": f"AccountName=acc;AccountKey=a2V5;{urls}"})
+    connection = {"": f"AccountName=acc;AccountKey=a2V5;{urls}"}
+    return StorageClients(connection, answered=answered)
 
 
 HOUR = timedelta(hours=1)
@@ -330,3 +334,36 @@ def test_a_table_that_is_being_deleted_is_not_empty(storage: ScriptedStorage) ->
 
     with pytest.raises(StorageUnavailable):
         WORK["read table"](account_at(storage.server_port))
+
+
+@pytest.mark.parametrize("work", WORK.values(), ids=WORK)
+@pytest.mark.parametrize("status", [201, 403, 404])
+def test_every_answer_tells_storages_time(
+    storage: ScriptedStorage, work: Work, status: int
+) -> None:
+    """By the clock of a process that has started two hours ahead: that is known at once."""
+    jumps: list[Jump] = []
+    storage.script = [Answer(status, body=STORED)]
+    storage.now = lambda: utc_now() - 2 * HOUR
+    clock = WatchedClock(utc_now, monotonic, jumps.append, awaits_storage=True)
+
+    with suppress(Exception):
+        work(account_at(storage.server_port, clock.storage_answered))
+
+    assert not clock.is_settled
+    assert {each.is_from_storage for each in jumps} == {True}
+    assert [round(each.by / HOUR, 2) for each in jumps] == [2.0]
+
+
+def test_an_answer_that_comes_late_is_no_jump(storage: ScriptedStorage) -> None:
+    """It was made when the request arrived: the clock is right."""
+    said: list[tuple[str | None, float]] = []
+    account = account_at(storage.server_port, lambda *each: said.append(each))
+    arrived = threading.Event()
+    storage.choose = lambda _: arrived.wait(0.2) or Answer(201, body=STORED)
+
+    put_message(account)
+    StorageResources(account).put(*ORDERS, {}, None)
+
+    assert [bool(date) for date, _ in said] == [True, True]
+    assert all(seconds >= 0.2 for _, seconds in said)

@@ -212,7 +212,7 @@ def test_a_clock_that_is_set_right_is_followed_at_once(
 
 
 def test_other_times_of_storage_begin_the_ten_minutes_anew(
-    wall: FakeClock, clock: WatchedClock, jumps: Jumps
+    wall: FakeClock, clock: WatchedClock
 ) -> None:
     """Its clock stands still, or there are two: neither counts, and the later time is read."""
     for _ in range(30):
@@ -222,9 +222,7 @@ def test_other_times_of_storage_begin_the_ten_minutes_anew(
         assert (clock.is_settled, clock.now()) == (False, wall.now())
 
 
-def test_one_strange_answer_is_over_after_ten_minutes(
-    wall: FakeClock, clock: WatchedClock, jumps: Jumps
-) -> None:
+def test_one_strange_answer_is_over_after_ten_minutes(wall: FakeClock, clock: WatchedClock) -> None:
     answer(clock, START + 30 * HOUR)
     wall.advance(SECOND)
     answer(clock, wall.now())

@@ -19,7 +19,6 @@ from shared.delivery.delivery import Delivery
 from shared.delivery.health.availability import Held, Open
 from shared.engine.operations.status import reasons, take_snapshot
 from shared.engine.ports import Queue, Table
-from shared.engine.timers import receiving
 from shared.errors import StorageUnavailable
 from shared.subscriptions.subscription import (
     EventSubscription,
@@ -91,7 +90,7 @@ def test_6_hours_ahead_and_back(app: Deployment, logged: Logged, go_on: AnotherP
 
     assert pushed(app) == ["e-1", "e-0"]
     assert app.all_stored() == {}
-    assert "hold" in {line["what"] for line in logged("clock.bounded")}
+    assert {"due time", "publish time"} <= {line["what"] for line in logged("clock.bounded")}
     subscription = a_subscription(dead_letter=DEAD)
     assert isinstance(availability(app, subscription), Open)
 
@@ -210,7 +209,7 @@ def published_at(app: Deployment) -> list[datetime]:
 
 
 def test_30_hours_ahead_and_back_an_event_is_as_old_as_it_can_be(app: Deployment) -> None:
-    """One that was published meanwhile would live for 30 hours more; a settled clock corrects it."""
+    """One that was published meanwhile would live for 30 hours more: it is corrected, if late."""
     app.subscribe(dead_letter=DEAD)
     app.clock.jump(30 * HOUR)
     fail_once(app)
@@ -229,6 +228,7 @@ def test_30_hours_ahead_and_back_an_event_is_as_old_as_it_can_be(app: Deployment
 
 
 def test_an_expiration_that_only_a_jump_has_reached_ends_nothing(app: Deployment) -> None:
+    app.tell_time(by=app.clock)
     app.subscribe(expires_at=app.clock.now() + 24 * HOUR)
     app.clock.jump(30 * HOUR)
 
@@ -257,7 +257,7 @@ def test_a_jump_and_what_was_bounded_are_in_status_for_ten_minutes(
 
     assert found["status"] == "degraded"
     assert found["reasons"] == [
-        "a due time was 21570 s ahead of the clock",
+        "a due time was 21600 s ahead of the clock",
         "a hold was 21610 s ahead of the clock",
         "a clock has jumped by -21600 s; events do not expire for now",
         "a publish time was 21570 s ahead of the clock",
@@ -304,6 +304,7 @@ def test_a_timer_that_is_two_hours_behind_for_two_minutes_ends_no_event(
     app.clock.advance(2 * MINUTE)
     app.clock.jump(2 * HOUR)
     app.watched.now()
+    app.clock.advance(11 * MINUTE)  # as every other process, it is settled
     play(app, 30 * MINUTE)
 
     assert stored == {came_with}
@@ -334,7 +335,7 @@ def test_what_a_process_that_is_behind_requeues_keeps_its_times(
     app.watched.now()
     play(app, HOUR)
     assert logged("delivery.ended") == []
-    play(app, 2 * HOUR)
+    play(app, 6 * HOUR)
     assert [line["reason"] for line in logged("delivery.ended")] == ["TimeToLiveExceeded"]
 
 
@@ -387,17 +388,16 @@ def test_what_a_run_30_hours_behind_has_published_is_not_old_for_the_next(
 def test_a_process_without_an_answer_of_storage_ends_nothing(
     app: Deployment, logged: Logged
 ) -> None:
-    """What judging needs is in its memory; the read before an end tells the time."""
+    """What judging needs is in its memory."""
     app.subscribe()
     waiting = an_event_of_now(app)
+    app.directory.answered = lambda: None
     app.start_at(30 * HOUR)
-    app.directory.fail_next("read_uncached")
 
     app.run(a_message([waiting]))
 
-    assert (pushed(app), app.all_stored()) == ([], {Queue.RETRIES: 1})
-    play(app, 2 * MINUTE)
-    assert (pushed(app), logged("delivery.dropped")) == (["e-0"], [])
+    assert pushed(app) == ["e-0"]
+    assert logged("delivery.dropped") == []
 
 
 def test_the_read_before_an_end_tells_of_a_clock_that_went_wrong_unseen(
@@ -448,19 +448,18 @@ def test_a_run_of_a_timer_lasts_as_long_though_the_clock_jumps(
     app: Deployment, monkeypatch: pytest.MonkeyPatch, by: timedelta
 ) -> None:
     """Set forward, nothing was done; set back, the run went on for hours."""
-    monkeypatch.setattr(receiving, "MAX_INTAKE_MESSAGES", 1)
-    for number in range(5):
-        app.put(Queue.WAITING, a_message([an_event_of_now(app, number)]))
-    receive = app.queues.receive
+    receive, received = app.queues.receive, []
 
     def slowly(*args: Any) -> Any:
         app.clock.jump(by)
         app.clock.advance(25 * SECOND)
+        app.put(Queue.WAITING, a_message([an_event_of_now(app)]))
+        received.append(args)
+        assert len(received) < 10
         return receive(*args)
 
     monkeypatch.setattr(app.queues, "receive", slowly)
 
     app.wake.run(app.in_a_minute())
 
-    left = len(app.on(Queue.WAITING))
-    assert 0 < left < 5
+    assert len(received) == 3

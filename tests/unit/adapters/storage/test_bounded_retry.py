@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -153,16 +154,17 @@ def test_a_try_has_no_more_time_than_its_request_has_left(
 
     def send_by_sdk(_: object, __: object, *, connection_timeout: float, read_timeout: float):
         given.append(connection_timeout + read_timeout)
+        return SimpleNamespace(headers={})
 
     async def send(_: OutboundRequest, timeout: timedelta) -> Exchange:
         given.append(2 * timeout.total_seconds())
         return Answered(201, {}, b"", 0)
 
     monkeypatch.setattr(RequestsTransport, "send", send_by_sdk)
-    nothing: Any = None
+    account: Any = SimpleNamespace(answered=lambda *_: None)
     request, tries = HttpRequest("GET", "http://acc/"), Tries(hangs=0, limit=left)
     BoundedTransport(lambda *_: None).send(request, **{TIME: tries})
-    finished(MessagePut(nothing, send, at_once)._try(request, _Authorization(None), tries))
+    finished(MessagePut(account, send, at_once)._try(request, _Authorization(None), tries))
 
     assert given[0] <= left
     assert given[1] <= left

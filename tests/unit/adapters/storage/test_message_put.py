@@ -39,11 +39,15 @@ class Puts:
         self.tokens: list[str] = []  # the tenants for which one was fetched
         self.sent: list[str] = []  # the authorization of each request
         self.hops = 0
+        self.dates: list[str | None] = []  # of the answers
         self._answers = list(answers)
         self._client = Client(url)
         self._policy: Any = StorageBearerTokenCredentialPolicy(self, "https://storage.azure.com")
         account: Any = self
         self._put = MessagePut(account, self._send, self._off_loop)
+
+    def answered(self, date: str | None, _: float) -> None:
+        self.dates.append(date)
 
     def queue(self, _: str) -> Client:
         return self._client
