@@ -11,7 +11,10 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from email.utils import format_datetime, parsedate_to_datetime
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -20,6 +23,7 @@ from testbed.storage_requests import kind_of
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _DEQUEUED = re.compile(rb"<DequeueCount>(\d+)</DequeueCount>")
+_DATE = re.compile(rb"(\r\nDate: )(\w{3}, \d\d \w{3} \d{4} [0-9:]{8} GMT)")
 _LONGEST = 64  # bytes of what that finds
 _LINGER_NOT = struct.pack("ii", 1, 0)  # closing resets the connection
 
@@ -80,6 +84,8 @@ class StorageProxy:
     attack: Callable[[StorageRequest], Attack | None] | None = None
     # Returns the target to request instead; a signed request does not survive that.
     rewrite: Callable[[StorageRequest], str] | None = None
+    # How far ahead the time of answers is.
+    ahead: timedelta = timedelta()
 
     def stand_before(self, azurite: Azurite) -> None:
         """Pass requests on to *azurite*, which may have been started again elsewhere."""
@@ -235,6 +241,8 @@ async def _pass_on(proxy: StorageProxy, reader: asyncio.StreamReader, client: _C
     with contextlib.suppress(OSError):
         while data := await reader.read(2**16):
             proxy.doubled += client.received_again(data)
+            if proxy.ahead:
+                data = _DATE.sub(partial(_moved, proxy.ahead), data)
             if attack := client.attack:
                 attack.when_done()
                 if attack.failure is Failure.UNANSWERED:
@@ -249,6 +257,12 @@ async def _pass_on(proxy: StorageProxy, reader: asyncio.StreamReader, client: _C
             if client.has_open_put:
                 client.request = None
     client.writer.close()  # Azurite closes idle connections: the client must see that, not wait.
+
+
+def _moved(by: timedelta, found: re.Match[bytes]) -> bytes:
+    """Return a header ``Date`` of the same length, moved *by* that much."""
+    said = parsedate_to_datetime(found[2].decode()) + by
+    return found[1] + format_datetime(said, usegmt=True).encode()
 
 
 async def _end(servers: list[asyncio.Server]) -> None:
