@@ -422,6 +422,36 @@ def test_the_read_before_an_end_tells_of_a_clock_that_went_wrong_unseen(
     assert logged("delivery.dropped") == []
 
 
+def test_what_grows_too_old_in_a_line_ends_only_by_storages_time(
+    app: Deployment, logged: Logged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was judged before; when its endpoint is held, the read before the end tells the time."""
+    app.set_terms(probation_counts_attempt=True)
+    subscription = app.subscribe(retry_policy=RetryPolicy(event_time_to_live_minutes=1))
+    app.limit_pushes(1)
+    held = app.hold("e-0")
+    app.pusher.script(URL, answered(404))
+    old = an_event_of_now(app, 1)
+    app.clock.advance(50 * SECOND)
+    app.begin(a_message([an_event_of_now(app, 0)]))
+    app.begin(a_message([old]))
+    app.loop.advance(15 * SECOND)
+    app.tell_time(by=FakeClock(START - 30 * HOUR))
+    tell, app.directory.answered = app.directory.answered, lambda: None
+
+    def read(_: SubscriptionKey) -> EventSubscription:
+        tell()
+        return subscription
+
+    monkeypatch.setattr(app.directory, "read_uncached", read)
+    held.let_go("e-0")
+    app.loop.advance(2 * SECOND)
+
+    assert len(logged("hold.began")) == 1
+    assert not app.watched.is_settled
+    assert (logged("delivery.ended"), logged("delivery.dropped")) == ([], [])
+
+
 def test_a_put_that_fails_once_is_repeated_though_the_clock_jumps(app: Deployment) -> None:
     """The message came again, and all of it was pushed once more."""
     app.subscribe()
