@@ -13,6 +13,7 @@ from pushgrid.testing.deployment import Pushgrid
 from pushgrid.testing.driven_app import GROUP
 from pushgrid.testing.topic import StorageAccount, Subscriber
 from shared.adapters.resource_cache import ResourceCache
+from shared.clock import timestamp
 from shared.engine.operations.trouble_notices import LOOKED_BACK, TroubleNotices
 from shared.engine.ports import Queue, Table
 from shared.engine.replaying.job import JobState, Progress
@@ -175,6 +176,37 @@ def test_after_a_time_without_runs_only_the_last_quarter_of_an_hour_is_reported(
     count(pushgrid, Metric.DROPPED, 1, DropReason="X")
 
     tell(pushgrid)
+
+    assert [each["data"]["count"] for each in ops.received] == [1]
+
+
+def test_a_process_whose_clock_was_ahead_silences_no_other(
+    pushgrid: Pushgrid, ops: Subscriber
+) -> None:
+    """It had reported all minutes of the next six hours."""
+    row = Table.TOPICS, "state", "troubles"
+    stored = pushgrid._app.resources.get(*row)
+    assert stored
+    until = timestamp(pushgrid.now + 6 * HOUR)
+    pushgrid._app.resources.put(*row, {"until": until}, stored.etag)
+
+    tell(pushgrid)
+    count(pushgrid, Metric.DROPPED, 1, DropReason="X")
+    tell(pushgrid)
+
+    assert [each["data"]["count"] for each in ops.received] == [1]
+
+
+def test_a_clock_that_is_not_settled_reports_nothing(pushgrid: Pushgrid, ops: Subscriber) -> None:
+    """Its minutes are not those in which others have counted."""
+    count(pushgrid, Metric.DROPPED, 1, DropReason="X")
+    pushgrid._app.clock.jump(6 * HOUR)
+    pushgrid._app.watched.now()
+    pushgrid._app.trouble_notices.run(NEVER)
+    pushgrid._app.clock.jump(-6 * HOUR)
+    pushgrid._app.watched.now()
+
+    tell(pushgrid, 11)
 
     assert [each["data"]["count"] for each in ops.received] == [1]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from shared.errors import Conflict
 from tests.functional.deployment import SECOND, Logged
 from tests.functional.replaying.replays import PLACED, before, ids, replayed
 from tests.kills import Killed
+
+HOUR = timedelta(hours=1)
 
 STATE, JOB = "state", "job"  # partitions of the table
 IsNow = Callable[[str, Any], bool]  # of a partition and a document
@@ -230,3 +233,33 @@ def test_a_step_lasts_a_while_and_no_longer(
     pushgrid.advance(minutes=5)
     assert pushgrid.arm("GET", f"replays/{job['id']}")["blobs"] == 2
     assert len(ids(crm)) == 3
+
+
+@pytest.mark.usefixtures("crm")
+def test_a_clock_that_is_set_ends_no_step(pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch):
+    """Each blob was a step of its own."""
+    app = pushgrid._app
+    before(monkeypatch, app.dead_letters, "read", lambda *_: app.clock.jump(6 * HOUR))
+
+    job = pushgrid.arm("POST", "replays", {})
+
+    found = app.replays.find(job["id"])
+    assert found
+    assert (found.job.step, found.job.progress.blobs) == (1, 2)
+
+
+@pytest.mark.usefixtures("crm")
+def test_an_account_that_is_away_is_not_given_up_because_a_clock_jumps(pushgrid: Pushgrid):
+    app = pushgrid._app
+    app.dead_letters.away.add("testing")
+    job = pushgrid.arm("POST", "replays", {})
+    pushgrid.advance(minutes=2)
+    [following] = app.queues.texts(Queue.RETRIES)
+    app.queues.stored[Queue.RETRIES].clear()
+    app.clock.jump(2 * HOUR)
+
+    app.work(following, Queue.RETRIES)
+
+    found = app.replays.find(job["id"])
+    assert found
+    assert found.job.state == "Running"
