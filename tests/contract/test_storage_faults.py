@@ -360,7 +360,12 @@ def test_an_answer_that_comes_late_is_no_jump(storage: ScriptedStorage) -> None:
     said: list[tuple[str | None, float]] = []
     account = account_at(storage.server_port, lambda *each: said.append(each))
     arrived = threading.Event()
-    storage.choose = lambda _: arrived.wait(0.2) or Answer(201, body=STORED)
+
+    def late(_: bytes) -> Answer:
+        arrived.wait(0.2)
+        return Answer(201, body=STORED)
+
+    storage.choose = late
 
     put_message(account)
     StorageResources(account).put(*ORDERS, {}, None)

@@ -466,7 +466,7 @@ def test_a_put_that_fails_once_is_repeated_though_the_clock_jumps(app: Deploymen
             return [StorageUnavailable("busy")]
         return await put_all(*args)
 
-    app.deliver.requeue.sender.put_all = jump_then_fail  # type: ignore[method-assign]
+    app.deliver.requeue.sender.put_all = jump_then_fail  # type: ignore[assignment,method-assign]
 
     publish(app, 0)
 
