@@ -24,7 +24,7 @@ from pushgrid.testing.memory import (
     MemorySender,
 )
 from shared.adapters.storage.health_table import OffLoopHealth, TableHealth
-from shared.clock import WatchedClock
+from shared.adapters.watched_clock import WatchedClock
 from shared.delivery.messages.message import ReplayStep
 from shared.delivery.pace import Limit
 from shared.engine.delivering.attempt_recorder import AttemptHistory

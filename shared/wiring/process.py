@@ -13,7 +13,8 @@ from threading import RLock, Thread
 from typing import Any, TypeVar, cast
 
 from shared.adapters.bridge import Bridge
-from shared.clock import Jump, SystemClock, WatchedClock
+from shared.adapters.watched_clock import WatchedClock
+from shared.clock import Jump, SystemClock
 from shared.races import backoff_seconds
 
 T = TypeVar("T")

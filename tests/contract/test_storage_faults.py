@@ -25,7 +25,8 @@ from shared.adapters.storage.clients import Answered, StorageClients
 from shared.adapters.storage.metrics import StorageMetrics
 from shared.adapters.storage.queues import StorageQueues
 from shared.adapters.storage.tables import StorageResources
-from shared.clock import Jump, WatchedClock
+from shared.adapters.watched_clock import WatchedClock
+from shared.clock import Jump
 from shared.deadletter.reader import UnreadableBlob
 from shared.engine.ports import Queue, Receipt, Received, Table
 from shared.errors import StorageUnavailable, StorageUnreachable
