@@ -139,9 +139,9 @@ class PartJudge:
             texts = [delivery.text for delivery in part.deliveries]
             log_dropped(self.metrics, part.key, fresh, texts)
             return None
-        # That read has compared the clock with storage's.
-        if judged and fresh == judged.subscription and self.clock.is_settled:
-            return judged
+        if judged and fresh == judged.subscription:
+            # That read has compared the clock with storage's.
+            return judged if self.clock.is_settled else self._judged(judged.source, fresh)
         return self._judged(part, fresh)
 
     def _by_cache(self, part: MessagePart) -> JudgedPart | None:

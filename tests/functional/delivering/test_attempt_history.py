@@ -252,6 +252,7 @@ def test_a_write_that_fails_harms_no_delivery_and_is_logged_once_in_a_while(
     assert app.waiting(Queue.RETRIES) == [(10 * SECOND, [position]) for position in range(3)]
     assert [line["count"] for line in logged("attempts.lost")] == [1]
     assert app.slept == []
+    app.clock.jump(-timedelta(hours=6))  # It was silent until the clock had caught up.
     app.clock.advance(QUIET_FOR)
     app.run(a_message())
     assert len(logged("attempts.lost")) == 2

@@ -152,13 +152,19 @@ def test_a_late_failure_changes_nothing(app: Deployment, logged: Logged, status:
     [({}, Queue.RETRIES, 10 * SECOND), (DEAD_LETTERED, Queue.DEADLETTERS, 5 * MINUTE)],
     ids=["retry", "dead letters"],
 )
+@pytest.mark.parametrize("jump", [timedelta(), timedelta(hours=2)], ids=["", "the clock is set"])
 def test_a_message_shrinks_and_keeps_its_time(
-    app: Deployment, subscription: dict[str, Any], queue: Queue, wait: timedelta
+    app: Deployment,
+    subscription: dict[str, Any],
+    queue: Queue,
+    wait: timedelta,
+    jump: timedelta,
 ) -> None:
     """The rest is due when it was, not its whole wait from now on."""
     time_out(app, events=3, **subscription)
     (before,) = app.on(queue)
     app.clock.advance(4 * SECOND)
+    app.clock.jump(jump)
 
     answer_late(app, event=1)
 

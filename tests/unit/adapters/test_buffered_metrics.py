@@ -158,6 +158,24 @@ def test_what_can_not_be_written_for_an_hour_is_lost_and_said_so(
     assert [line["rows"] for line in logged("metrics.lost")] == [3]
 
 
+def test_a_jump_loses_no_counts(
+    recorder: BufferedMetrics,
+    sink: Counting,
+    clock: FakeClock,
+    logged: Logged,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They were two hours old at once."""
+    monkeypatch.setattr(FakeClock, "is_settled", False)
+    deliver(recorder)
+    clock.jump(2 * HOUR)
+
+    recorder.flush()
+
+    assert sink.total() == 1
+    assert logged("metrics.lost") == []
+
+
 def test_memory_is_bounded(
     recorder: BufferedMetrics, sink: Counting, monkeypatch: pytest.MonkeyPatch, logged: Logged
 ) -> None:
