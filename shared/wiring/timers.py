@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -28,9 +29,7 @@ _BLOB_THREADS = 16
 
 @once
 def wake() -> Timer:
-    work = Wake(
-        intake=_intake(), receiver=storage.queues(), requeue=storage.blocking_requeue(), clock=CLOCK
-    )
+    work = Wake(intake=_intake(), requeue=storage.blocking_requeue(), clock=CLOCK)
     return Timer(name="wake", jobs={"wake": work}, state=storage.resources(), clock=CLOCK)
 
 
@@ -121,5 +120,6 @@ def _intake() -> Intake:
         records=storage.poison_records(),
         payloads=storage.payloads(),
         clock=CLOCK,
+        monotonic=time.monotonic,
         clock_records=storage.clock_records(),
     )
