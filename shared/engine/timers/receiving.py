@@ -121,9 +121,10 @@ class Intake:
         """
         faults: list[Exception] = []
         for each in messages:
+            if self.monotonic() - each.hidden_at >= HIDDEN_FOR.total_seconds():
+                faults.append(StorageUnavailable("they are visible again"))
+                continue
             try:
-                if self.monotonic() - each.hidden_at >= HIDDEN_FOR.total_seconds():
-                    raise StorageUnavailable("they are visible again")
                 self.receiver.delete(queue, each.received)
             except Exception as fault:  # noqa: BLE001 - the others go on
                 faults.append(fault)
