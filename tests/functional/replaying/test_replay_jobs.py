@@ -156,6 +156,19 @@ def test_the_latest_jobs_are_kept(
     assert len(ids(crm)) == 3
 
 
+def test_a_job_has_started_though_an_old_one_cannot_be_deleted(
+    pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(jobs, "KEPT", 1)
+    replayed(pushgrid)
+    pushgrid._app.resources.fail_next("delete")
+
+    job = replayed(pushgrid, again=True)
+
+    assert (job["state"], len(ids(crm))) == ("Done", 6)
+    assert len(pushgrid.arm("GET", "replays")["value"]) == 2
+
+
 def test_an_account_may_be_away_again_and_again(
     pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch
 ):
