@@ -22,7 +22,7 @@ from shared.engine.delivering.parts import texts_of
 from shared.engine.delivering.poison_records import PoisonRecords
 from shared.engine.delivering.requeue import OTHER_VERSION_AGAIN_IN
 from shared.engine.ports import PayloadStore, Queue, Received, Receiver
-from shared.errors import MalformedMessage, StorageUnavailable, Unstorable
+from shared.errors import FirstFault, MalformedMessage, StorageUnavailable, Unstorable
 
 POISON_QUEUES = (Queue.DELIVERIES_POISON, Queue.RETRIES_POISON)
 HIDDEN_FOR = timedelta(minutes=5)  # longer than any run of a timer
@@ -119,18 +119,17 @@ class Intake:
             StorageUnavailable: some are left, by whatever fault, or because they are not hidden any
                 more. They come again, but what replaces them must not be stored again now.
         """
-        faults: list[Exception] = []
+        first, deleted = FirstFault(), 0
         for each in messages:
             if self.monotonic() - each.hidden_at >= HIDDEN_FOR.total_seconds():
-                faults.append(StorageUnavailable("they are visible again"))
                 continue
-            try:
+            with first:
                 self.receiver.delete(queue, each.received)
-            except Exception as fault:  # noqa: BLE001 - the others go on
-                faults.append(fault)
-        if faults:
-            left = f"{len(faults)} of {len(messages)} replaced messages of '{queue}' are left"
-            raise StorageUnavailable(f"{left}: {faults[0]!r}") from faults[0]
+                deleted += 1
+        if left := len(messages) - deleted:
+            why = first.fault or "they are visible again"
+            message = f"{left} of {len(messages)} replaced messages of '{queue}' are left: {why!r}"
+            raise StorageUnavailable(message) from first.fault
 
     def for_each(
         self,
