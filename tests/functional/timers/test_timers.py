@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -153,6 +154,24 @@ def test_what_was_received_is_handled_though_receiving_then_fails(
     monkeypatch.setattr(app.queues, "receive", failing)
 
     assert len(app.intake.take(Queue.WAITING, app.in_a_minute())) == 32
+
+
+def test_half_of_the_time_is_left_for_what_was_received(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a slow queue, runs would receive what they have no time to move, again and again."""
+    app.put(Queue.WAITING, *[a_message()] * 1000)
+    receive = app.queues.receive
+
+    def slow(*args: Any) -> object:
+        app.clock.advance(10 * SECOND)
+        return receive(*args)
+
+    monkeypatch.setattr(app.queues, "receive", slow)
+
+    taken = app.intake.take(Queue.WAITING, app.in_a_minute())
+
+    assert (len(taken), app.clock.now() - START) == (3 * 32, MINUTE / 2)
 
 
 def test_nothing_is_received_after_the_deadline_and_a_failure_is_reported(app: Deployment) -> None:
