@@ -134,14 +134,14 @@ def test_a_put_that_fails_keeps_none_of_other_large_events(
     """Each needs a message of its own."""
     app.put(
         Queue.WAITING,
-        *[a_message([a_delivery(n, text=text(data=noise(30_000, n)))]) for n in range(20)],
+        *[a_message([a_delivery(n, text=text(data=noise(30_000, n)))]) for n in range(70)],
     )
     with monkeypatch.context() as patched:
         fail_puts_of(app, patched, 0)
         assert wake(app)
 
     assert deliveries(app.on(Queue.WAITING)) == {0: 1}
-    assert deliveries(app.on(Queue.RETRIES)) == dict.fromkeys(range(1, 20), 1)
+    assert deliveries(app.on(Queue.RETRIES)) == dict.fromkeys(range(1, 70), 1)
 
 
 def test_a_put_that_fails_leaves_time_for_others(
