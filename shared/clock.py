@@ -40,10 +40,18 @@ class Deadline:
     def has_passed(self) -> bool:
         return self._monotonic() >= self._at
 
+    @property
+    def seconds_left(self) -> float:
+        """How many seconds from now it is; negative if it has passed."""
+        return self._at - self._monotonic()
+
     def within(self, seconds: float) -> Deadline:
         """Return this moment, or one so many seconds from now if that is sooner."""
-        left = self._at - self._monotonic()
-        return Deadline(min(left, seconds), self._monotonic)
+        return Deadline(min(self.seconds_left, seconds), self._monotonic)
+
+    def later(self, seconds: float) -> Deadline:
+        """Return the moment so many seconds after this one."""
+        return Deadline(self.seconds_left + seconds, self._monotonic)
 
 
 class Jump(NamedTuple):

@@ -189,6 +189,30 @@ class InvalidSettings(AppError):
     ends_host: ClassVar[bool] = True  # a local host stops here: devhost/README.md
 
 
+class FirstFault:
+    """
+    Lets the steps of a loop go on when one fails, each in a ``with``; the first fault is raised
+    when all are done.
+    """
+
+    def __init__(self) -> None:
+        self.fault: Exception | None = None
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, fault: BaseException | None, trace: object) -> bool:
+        if not isinstance(fault, Exception):
+            return False
+        self.fault = self.fault or fault
+        return True
+
+    def raise_it(self) -> None:
+        """Raise the first fault, if there was one."""
+        if self.fault:
+            raise self.fault
+
+
 def is_shortage(error: BaseException) -> bool:
     """Tell whether this process lacked descriptors, memory or a thread: *error* or its cause."""
     cause: BaseException | None = error

@@ -112,6 +112,7 @@ class InMemoryApp:
             records=records,
             payloads=self.payloads,
             clock=watched,
+            monotonic=clock.monotonic,
             clock_records=self.clock_records,
         )
         report = PublishReport(metrics=self.metrics, clock=watched)
@@ -174,9 +175,7 @@ class InMemoryApp:
             clock=watched,
             monotonic=clock.monotonic,
         )
-        self.wake = Wake(
-            intake=self.intake, receiver=self.queues, requeue=blocking_requeue, clock=watched
-        )
+        self.wake = Wake(intake=self.intake, requeue=blocking_requeue, clock=watched)
         source_events = SourceEvents(topics=directory, subscriptions=directory, accept=self._accept)
         self.write_dead_letters = WriteDeadLetters(
             intake=self.intake,

@@ -29,9 +29,7 @@ _BLOB_THREADS = 16
 
 @once
 def wake() -> Timer:
-    work = Wake(
-        intake=_intake(), receiver=storage.queues(), requeue=storage.blocking_requeue(), clock=CLOCK
-    )
+    work = Wake(intake=_intake(), requeue=storage.blocking_requeue(), clock=CLOCK)
     return _timer("wake", {"wake": work})
 
 
@@ -128,5 +126,6 @@ def _intake() -> Intake:
         records=storage.poison_records(),
         payloads=storage.payloads(),
         clock=CLOCK,
+        monotonic=time.monotonic,
         clock_records=storage.clock_records(),
     )

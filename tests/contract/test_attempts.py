@@ -9,6 +9,7 @@ from datetime import date, timedelta
 from typing import Any, Protocol
 
 import pytest
+from azure.core.exceptions import HttpResponseError
 
 from pushgrid.testing.memory import START, MemoryAttempts, Seconds
 from shared.adapters.storage.attempts import StorageAttempts
@@ -18,6 +19,7 @@ from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.outcome import EndpointAnswer, Outcome
 from shared.delivery.policy import EndReason, EndState
 from shared.engine.ports import AttemptChoice, AttemptLog
+from shared.errors import StorageUnavailable
 from tests.builders import NEVER, TRACE, a_record, an_outcome
 
 HOUR = timedelta(hours=1)
@@ -207,6 +209,24 @@ def test_old_days_are_dropped_and_no_others(log: ReadableLog) -> None:
     assert dropped == 2
     assert {START - each.published_at for each in read(log)} == {n * DAY for n in range(8)}
     assert log.delete_before((START - 7 * DAY).date(), NEVER) == 0
+
+
+@on_storage
+def test_a_day_that_cannot_be_dropped_keeps_no_other(
+    log: Any, account: StorageClients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.write([a_record(published_at=START - number * DAY) for number in range(3)])
+    oldest = account.table(f"attempts{START - 2 * DAY:%Y%m%d}")
+
+    def refused() -> None:
+        raise HttpResponseError("it is being restored")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(oldest, "delete_table", refused)
+        with pytest.raises(StorageUnavailable):
+            log.delete_before(START.date(), NEVER)
+
+    assert sorted(each.published_at for each in read(log)) == [START - 2 * DAY, START]
 
 
 @on_storage

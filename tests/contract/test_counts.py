@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 
-from pushgrid.testing.memory import START, MemoryCounts
+from pushgrid.testing.memory import START, MemoryCounts, Seconds
 from shared.adapters.storage.clients import StorageClients
-from shared.adapters.storage.metrics import StorageMetrics
+from shared.adapters.storage.metrics import SUM, TOTALS, StorageMetrics
+from shared.clock import Deadline
 from shared.metrics import CountRow, Counts, Metric, Series, Span, Sum
 from tests.builders import NEVER
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
+on_storage = pytest.mark.parametrize("kind", ["azurite", "identity"])
 DELIVERED = Series(Metric.DELIVERY_SUCCESS)
 FAILED = Series(Metric.ATTEMPT_FAIL, (("Error", "Busy"), ("ErrorType", "ServerError")))
 
@@ -60,7 +62,7 @@ def test_counts_come_back_as_they_were(store: Any) -> None:
 def test_nothing_is_there_before_the_first_write(store: Any) -> None:
     assert minutes(store, START, START + DAY) == []
     assert (store.totals(), store.delete_before(date(2030, 1, 1), NEVER)) == ({}, 0)
-    assert store.roll_up(START, START) == 0
+    assert store.roll_up(START, START, NEVER) == 0
 
 
 def test_the_same_minute_of_the_same_process_is_overwritten(store: Any) -> None:
@@ -110,7 +112,7 @@ def test_hours_of_all_processes_add_up(store: Any) -> None:
 def test_the_hours_since_a_time_begin_with_its_own(store: Any) -> None:
     store.write([an_hour(), an_hour(start=START + HOUR), an_hour(start=START + 2 * HOUR)])
     store.write([an_hour(subscription="erp"), a_row(start=START + HOUR, counts=counts(100))])
-    store.roll_up(START + HOUR, START - DAY)
+    store.roll_up(START + HOUR, START - DAY, NEVER)
 
     found = store.hours(START + HOUR + MINUTE)
 
@@ -123,7 +125,7 @@ def test_adding_up_changes_no_total(store: Any) -> None:
     store.write(rows)
     before = store.totals()
 
-    rolled_up = [store.roll_up(START + each * HOUR, START - DAY) for each in (2, 2, 3)]
+    rolled_up = [store.roll_up(START + each * HOUR, START - DAY, NEVER) for each in (2, 2, 3)]
     store.write([rows[-1]])
 
     assert rolled_up == [4, 0, 2]
@@ -132,9 +134,9 @@ def test_adding_up_changes_no_total(store: Any) -> None:
 
 def test_a_total_without_hours_for_long_is_forgotten(store: Any) -> None:
     store.write([an_hour(), an_hour(subscription="erp", start=START + 2 * HOUR)])
-    store.roll_up(START + 3 * HOUR, START - DAY)
+    store.roll_up(START + 3 * HOUR, START - DAY, NEVER)
 
-    store.roll_up(START + 3 * HOUR, START + HOUR)
+    store.roll_up(START + 3 * HOUR, START + HOUR, NEVER)
 
     assert set(store.totals()) == {("orders", "erp")}
 
@@ -147,11 +149,34 @@ def test_old_days_are_dropped(store: Any) -> None:
     assert store.delete_before((START + 2 * DAY).date(), NEVER) == 0
 
 
+@on_storage
+def test_a_row_that_cannot_be_read_keeps_no_other_from_being_added_up(
+    account: StorageClients, store: StorageMetrics
+) -> None:
+    store.write([an_hour(subscription=name) for name in ("a", "crm", "x")])
+    table = account.table(TOTALS)
+    damaged = next(row for row in table.list_entities() if row["Subscription"] == "a")
+    table.upsert_entity({**damaged, "Counts": "damaged"})
+
+    with pytest.raises(ValueError, match="Expecting value"):
+        store.roll_up(START + HOUR, START - DAY, NEVER)
+
+    sums = [row for row in table.list_entities() if row["RowKey"].startswith(f"{SUM}|")]
+    assert sorted(row["Subscription"] for row in sums) == ["crm", "x"]
+
+
+@on_storage
+def test_nothing_is_added_up_after_the_deadline(store: StorageMetrics) -> None:
+    store.write([an_hour()])
+
+    assert store.roll_up(START + HOUR, START - DAY, Deadline(0, Seconds())) == 0
+
+
 def test_very_many_hours_are_added_up_in_steps(store: Any) -> None:
     """A transaction has at most a hundred rows."""
     store.write([an_hour(instance=f"i{each:03}", counts=counts(2)) for each in range(150)])
 
-    rolled_up = [store.roll_up(START + HOUR, START - DAY) for _ in range(3)]
+    rolled_up = [store.roll_up(START + HOUR, START - DAY, NEVER) for _ in range(3)]
 
     assert sum(rolled_up) == 150
     assert store.totals()["orders", "crm"][DELIVERED].total == 300

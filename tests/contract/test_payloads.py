@@ -13,6 +13,7 @@ from shared.adapters.storage.blobs import StoragePayloads
 from shared.adapters.storage.clients import PAYLOADS, StorageClients
 from shared.clock import Deadline
 from shared.engine.ports import PayloadStore
+from shared.errors import StorageUnavailable
 from tests.builders import NEVER
 
 HOUR = timedelta(hours=1)
@@ -113,6 +114,25 @@ def test_deleting_ends_at_the_deadline(
     first = store.delete_expired(LATER, Deadline(2.5, looks.__next__))
 
     assert (first, store.delete_expired(LATER, NEVER)) == (14, 6)
+
+
+@on_storage
+def test_a_blob_that_cannot_be_deleted_keeps_no_other(
+    account: StorageClients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Listings have the oldest first: it kept all others for ever."""
+    monkeypatch.setattr(blobs, "_BATCH", 2)
+    store = StoragePayloads(account)
+    names = [store.write(f"p-{number}", START, ["a"]) for number in range(6)]
+    leased = account.container(PAYLOADS).get_blob_client(names[0])
+    lease = leased.acquire_lease()
+
+    with pytest.raises(StorageUnavailable):
+        store.delete_expired(LATER, NEVER)
+
+    left = list(account.container(PAYLOADS).list_blob_names())
+    lease.break_lease(0)
+    assert (left, store.delete_expired(LATER, NEVER)) == (names[:1], 1)
 
 
 @on_storage

@@ -80,7 +80,8 @@ class MemoryCounts(Faulty):
             names = {*self._hours(), *self._sums}
             return {name: total_of(self._parts(name)) for name in names}
 
-    def roll_up(self, before: datetime, forget: datetime) -> int:
+    def roll_up(self, before: datetime, forget: datetime, deadline: Deadline) -> int:
+        del deadline
         with self._at_work("roll_up"):
             rolled_up = 0
             for name in {*self._hours(), *self._sums}:

@@ -19,7 +19,7 @@ from shared.clock import Deadline
 from shared.deadletter.blob_summary import BlobSummary
 from shared.deadletter.reader import UnreadableBlob
 from shared.engine.ports import Listing, NoContainer, StoredBlob
-from shared.errors import StorageUnavailable
+from shared.errors import FirstFault, StorageUnavailable
 from shared.events.notices import WrittenBlob
 from shared.settings import NAMES
 from shared.subscriptions.subscription import DeadLetterDestination
@@ -91,15 +91,17 @@ class StoragePayloads:
         this_hour = f"{now.astimezone(UTC):{_HOUR}}"
         client = self._account.container(PAYLOADS)
         pages = client.list_blob_names(results_per_page=_BATCH).by_page()
-        deleted = 0
-        with storage_errors():
-            while not deadline.has_passed:
+        first, deleted = FirstFault(), 0
+        while not deadline.has_passed:
+            with storage_errors():
                 names = none_if_code(lambda: list(next(pages, ())), *_NO_CONTAINER)
-                ours = [name for name in names or () if name[:_HOUR_LENGTH].isdigit()]
-                expired = [name for name in ours if name[:_HOUR_LENGTH] < this_hour]
+            ours = [name for name in names or () if name[:_HOUR_LENGTH].isdigit()]
+            expired = [name for name in ours if name[:_HOUR_LENGTH] < this_hour]
+            with first, storage_errors():
                 deleted += _delete(client, expired)
-                if not names or len(expired) < len(ours):
-                    break
+            if not names or len(expired) < len(ours):
+                break
+        first.raise_it()
         return deleted
 
 

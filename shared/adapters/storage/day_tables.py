@@ -12,6 +12,7 @@ from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.errors import create_if_missing, none_if_code, storage_errors
 from shared.adapters.storage.tries import LIMIT
 from shared.clock import Deadline
+from shared.errors import FirstFault
 
 if TYPE_CHECKING:
     from azure.data.tables import TableClient
@@ -42,12 +43,15 @@ class DayTables:
 
     def delete_before(self, day: date, deadline: Deadline) -> int:
         """Delete all tables of days before *day*, until *deadline*; return how many there were."""
-        dropped = 0
+        first, dropped = FirstFault(), 0
         with storage_errors():
-            for name in self.names():
-                if name < self.name(day) and not deadline.has_passed:
+            names = self.names()
+        for name in names:
+            if name < self.name(day) and not deadline.has_passed:
+                with first, storage_errors():
                     none_if_code(self._account.table(name).delete_table, NO_TABLE, _BEING_DELETED)
                     dropped += 1
+        first.raise_it()
         return dropped
 
 

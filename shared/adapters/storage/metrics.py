@@ -22,6 +22,7 @@ from shared.adapters.storage.day_tables import (
 )
 from shared.adapters.storage.errors import has_code, storage_errors
 from shared.clock import Deadline
+from shared.errors import FirstFault
 from shared.metrics import CountRow, Counts, Metric, Series, Span, Sum, add, total_of
 from shared.subscriptions.subscription import SubscriptionKey
 
@@ -136,20 +137,23 @@ class StorageMetrics:
     def totals(self) -> Mapping[SubscriptionKey, Counts]:
         return self._sums()
 
-    def roll_up(self, before: datetime, forget: datetime) -> int:
+    def roll_up(self, before: datetime, forget: datetime, deadline: Deadline) -> int:
         found: dict[SubscriptionKey, list[Row]] = defaultdict(list)
         for row in self._hours(" and RowKey lt @before", before=hour_key(before)):
             found[_key(row)].append(row)
         table = self._account.table(TOTALS)
-        rolled_up = 0
-        with storage_errors():
-            for rows in found.values():
+        first, rolled_up = FirstFault(), 0
+        for rows in found.values():
+            if deadline.has_passed:
+                break
+            with first, storage_errors():
                 old = [row for row in rows if row["RowKey"].startswith(f"{SUM}|")]
                 hours = [row for row in rows if row not in old][: MAX_ROWS - 1]
                 if hours and _replace_by_sum(table, old, hours):
                     rolled_up += len(hours)
                 elif not hours and old[0]["Until"] < forget:
                     table.delete_entity(old[0])
+        first.raise_it()
         return rolled_up
 
     def delete_before(self, day: date, deadline: Deadline) -> int:

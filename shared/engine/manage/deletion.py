@@ -34,24 +34,25 @@ class Deletion:
 
     def delete_all(self, topic: str) -> None:
         """Delete all event subscriptions of a topic."""
-        deleted = self._delete_rows(topic, lambda _: True)
+        self._delete_rows(topic, lambda _: True)
         self._delete_health(topic, None)
-        self._notify(deleted)
 
     def delete_some(self, topic: str, is_meant: Callable[[Document], bool]) -> None:
         """Delete the event subscriptions of a topic whose documents are meant."""
-        deleted = self._delete_rows(topic, is_meant)
-        for row in deleted:
+        for row in self._delete_rows(topic, is_meant):
             self._delete_health(topic, row.name)
-        self._notify(deleted)
 
     def _delete_rows(self, topic: str, is_meant: Callable[[Document], bool]) -> list[Resource]:
-        return [
-            row
-            for row in self.resources.list(Table.EVENT_SUBSCRIPTIONS, topic)
-            if is_meant(row.document)
-            and self.resources.delete(Table.EVENT_SUBSCRIPTIONS, topic, row.name)
-        ]
+        """Delete rows and notify their endpoints, also if a row fails: a repeat lists them not."""
+        deleted: list[Resource] = []
+        try:
+            for row in self.resources.list(Table.EVENT_SUBSCRIPTIONS, topic):
+                key = Table.EVENT_SUBSCRIPTIONS, topic, row.name
+                if is_meant(row.document) and self.resources.delete(*key):
+                    deleted.append(row)
+        finally:
+            self._notify(deleted)
+        return deleted
 
     def _delete_health(self, topic: str, name: str | None) -> None:
         """

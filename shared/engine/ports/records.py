@@ -97,9 +97,11 @@ class CountReader(Protocol):
 class MetricRetention(Protocol):
     """Rolls up and deletes old counts."""
 
-    def roll_up(self, before: datetime, forget: datetime) -> int:
+    def roll_up(self, before: datetime, forget: datetime, deadline: Deadline) -> int:
         """
         Add the hours before *before* to the totals and delete them; return how many rows.
+
+        Each subscription on its own, until *deadline*; the rest is left for another time.
 
         A total without any hour since *forget* is deleted.
 

@@ -12,7 +12,7 @@ from shared.delivery.messages.message import ReplayStep
 from shared.delivery.messages.message_writer import encode_step
 from shared.engine.ports import OnLoop, Queue, Resource, ResourceStore, Sender, Table
 from shared.engine.replaying.job import JobState, ReplayJob, to_document, to_job
-from shared.errors import UNREADABLE, Conflict, NotFound, UnreadableDocument
+from shared.errors import UNREADABLE, Conflict, NotFound, StorageUnavailable, UnreadableDocument
 from shared.races import Backoff, tries
 
 KEPT = 50  # jobs; the oldest of those that have ended are deleted
@@ -59,7 +59,8 @@ class ReplayJobs:
             self.rows.delete(Table.REPLAYS, _JOBS, job.id)
             raise
         log_job("replay.started", job)
-        self._delete_old(job)
+        with suppress(StorageUnavailable):  # The next start does it.
+            self._delete_old(job)
         return job
 
     def claim(self, job: ReplayJob) -> None:

@@ -208,11 +208,14 @@ class _StepRun:
             self._place = blob.path
             self._replay_blob(source, target, blob)
             self._place = source.title
-            is_late = self._use_case.monotonic() >= self._began_at + RUN_FOR.total_seconds()
-            self._is_over = self._is_over or is_late or self._blob_count >= MAX_BLOBS
+            self._is_over = self._is_over or self._is_late or self._blob_count >= MAX_BLOBS
             if self._is_over:
                 return
         self._job = self._job.at_next_source()
+
+    @property
+    def _is_late(self) -> bool:
+        return self._use_case.monotonic() >= self._began_at + RUN_FOR.total_seconds()
 
     def _target(self, key: SubscriptionKey) -> ReplayTarget:
         found = self._use_case.subscriptions.read_uncached(key)
@@ -250,7 +253,8 @@ class _StepRun:
         )
         for batch in batches.of(found, job.position):
             count = len(batch.texts)
-            if count and self._put_count + count > job.rate * SPAN:
+            is_enough = self._put_count + count > job.rate * SPAN
+            if count and (is_enough or (self._put_count and self._is_late)):
                 self._is_over = True
                 return
             if count and not job.is_dry_run:

@@ -49,6 +49,7 @@ from shared.metrics import Metric
 
 AGAIN_IN = timedelta(minutes=1)  # until a failed destination is tried again
 TIME_PER_TARGET = timedelta(minutes=1)  # of one run: no container delays the others
+TIME_TO_DEFER = timedelta(minutes=1)  # after a run's deadline, what it leaves
 
 _TopicOf = Callable[[str], Topic | None]  # of a storage account, if it has subscribers
 _Left = dict[int, ReadMessage]  # the messages of a group that are still to be handled, by number
@@ -97,7 +98,10 @@ class WriteDeadLetters:
             write = partial(self._write_group, deadline, topic_of, away)
             # Accounts that did not answer come last, and are asked once a run: each takes seconds.
             ordered = sorted(groups.values(), key=lambda group: _account_of(group) in self._away)
-            failed = self.intake.for_each(Queue.DEADLETTERS, ordered, write, deadline)
+            groups_in_time = self.intake.in_time(
+                ordered, deadline.later(TIME_TO_DEFER.total_seconds())
+            )
+            failed = self.intake.for_each(Queue.DEADLETTERS, groups_in_time, write, deadline)
             fault = fault or failed
         if fault:
             raise fault
@@ -109,8 +113,7 @@ class WriteDeadLetters:
         target, account = BlobTarget.of(group[0].message), _account_of(group)
         until = deadline.within(TIME_PER_TARGET.total_seconds())
         if account in away:
-            for each in group:
-                self._keep_or_drop(each)
+            self._defer(group, self._keep_or_drop, deadline)
             return
         left = dict(enumerate(group))
         defer = self._hide  # Not reached in time is not a failure.
@@ -119,7 +122,7 @@ class WriteDeadLetters:
             for batch in batches(self._sized(left)):
                 if until.has_passed:
                     break
-                self._write_batch(target, batch, left, topic_of)
+                self._write_batch(target, batch, left, topic_of, until)
         except _DestinationFailed as error:
             defer = self._keep_or_drop
             if isinstance(error.__cause__, StorageUnreachable):
@@ -128,7 +131,16 @@ class WriteDeadLetters:
             telemetry.error("deadletter.failed", **target.log_fields, detail=str(error))
         finally:
             group[:] = left.values()  # A fault concerns only these.
+        self._defer(group, defer, deadline)
+
+    def _defer(
+        self, group: list[ReadMessage], defer: Callable[[ReadMessage], None], deadline: Deadline
+    ) -> None:
+        """Defer messages; those that are not reached in time become visible again by themselves."""
+        leave_at = deadline.later(TIME_TO_DEFER.total_seconds())
         for each in group:
+            if leave_at.has_passed:
+                break
             defer(each)
 
     def _delete_written(self, target: BlobTarget, left: _Left, topic_of: _TopicOf) -> None:
@@ -151,8 +163,7 @@ class WriteDeadLetters:
             topic = topic_of(target.destination.account)
             if topic and is_news(target.subscription.topic, texts):
                 self.notices.publish(topic, [*self._before(target, path), blob])
-            for number in its:
-                self._delete(number, left)
+            self._delete(its, left)
 
     def _before(self, target: BlobTarget, last_path: str) -> Iterator[WrittenBlob]:
         """Yield the other blobs of a message that fills several."""
@@ -163,9 +174,8 @@ class WriteDeadLetters:
                     return
                 yield blob
 
-    def _delete(self, number: int, left: _Left) -> None:
-        self.receiver.delete(Queue.DEADLETTERS, left[number].received)
-        del left[number]
+    def _delete(self, numbers: Iterable[int], left: _Left) -> None:
+        self.intake.delete_all(Queue.DEADLETTERS, [left.pop(each) for each in numbers])
 
     def _sized(self, left: _Left) -> Iterable[tuple[ReadyMessage, int, int]]:
         """Yield each message with its records, their number and their size in characters."""
@@ -199,32 +209,48 @@ class WriteDeadLetters:
             self.intake.records.write(Queue.DEADLETTERS, each.received.text, reason, [text])
 
     def _write_batch(
-        self, target: BlobTarget, batch: list[ReadyMessage], left: _Left, topic_of: _TopicOf
+        self,
+        target: BlobTarget,
+        batch: list[ReadyMessage],
+        left: _Left,
+        topic_of: _TopicOf,
+        until: Deadline,
     ) -> None:
         """
-        Write messages to a blob, notify its subscribers, and delete them.
+        Write those messages to a blob that can be reserved in time; notify, and delete them.
 
         Each message stores the path first, so a run that ends half-way repeats nothing: the next
         one finds the blob there. A path is used only if every message that has it is in the blob.
         """
-        path, reserved = self._reserve_path(target, batch, left)
-        while len(reserved) < len(batch):
-            batch = reserved
-            path, reserved = self._reserve_path(target, batch, left)
+        path, reserved, is_whole = self._reserve_path(target, batch, left, until)
+        while not is_whole:
+            path, reserved, is_whole = self._reserve_path(target, reserved, left, until)
         with _destination():
             blobs = self._store(target, reserved, path)
         if blobs and (topic := topic_of(target.destination.account)):
             self.notices.publish(topic, blobs)
-        for ready in reserved:
-            self._delete(ready.number, left)
+        self._delete((ready.number for ready in reserved), left)
 
     def _reserve_path(
-        self, target: BlobTarget, batch: list[ReadyMessage], left: _Left
-    ) -> tuple[str, list[ReadyMessage]]:
-        """Return the path of a new blob, and which messages of the batch store it."""
+        self, target: BlobTarget, batch: list[ReadyMessage], left: _Left, until: Deadline
+    ) -> tuple[str, list[ReadyMessage], bool]:
+        """
+        Return the path of a new blob, which messages of the batch store it, and if no other may.
+
+        None but the first is asked after *until*.
+        """
         named = target.subscription
         path = path_of_several(batch) or dead_letter_path(*named, self.clock.now(), self.new_id())
-        return path, [ready for ready in batch if self._reserve_message(ready.number, path, left)]
+        reserved: list[ReadyMessage] = []
+        is_whole = True
+        for ready in batch:
+            if reserved and until.has_passed:
+                break
+            if self._reserve_message(ready.number, path, left):
+                reserved.append(ready)
+            else:
+                is_whole = False
+        return path, reserved, is_whole
 
     def _reserve_message(self, number: int, path: str, left: _Left) -> bool:
         """
@@ -232,14 +258,15 @@ class WriteDeadLetters:
 
         ``False`` if another run has received it, or if the path was stored and the answer lost.
         """
-        each = left[number]
+        each, hidden_at = left[number], self.intake.monotonic()
         text = with_blob(each.received.text, path)
         receipt = each.received.receipt
         renewed = self.on_loop(self.sender.replace(Queue.DEADLETTERS, receipt, text, HIDDEN_FOR))
         if renewed is None:
             del left[number]
             return False
-        left[number] = replace(each, received=replace(each.received, text=text, receipt=renewed))
+        received = replace(each.received, text=text, receipt=renewed)
+        left[number] = replace(each, received=received, hidden_at=hidden_at)
         return True
 
     def _store(

@@ -16,7 +16,7 @@ from shared.engine.ports import (
     ResourceStore,
     Table,
 )
-from shared.errors import UNREADABLE, Conflict
+from shared.errors import UNREADABLE, Conflict, FirstFault
 
 EVERY = timedelta(hours=1)  # listing blobs is the most expensive storage operation
 GAP = timedelta(hours=3)  # between runs: the app was down, its messages are late
@@ -52,16 +52,25 @@ class Housekeeping:
             self.state.put(*_STATE, document, known.etag if known else None)
         except Conflict:
             return  # Another instance runs it.
+        first = FirstFault()
         if now >= paused_until:
-            deleted = self.payloads.delete_expired(now, deadline)
-            telemetry.info("payloads.deleted", count=deleted)
-        if days := self.attempts.delete_before(now.date() - KEPT_FOR, deadline):
-            telemetry.info("attempts.dropped", days=days)
-        self._roll_up_counts(now, deadline)
+            with first:
+                deleted = self.payloads.delete_expired(now, deadline)
+                telemetry.info("payloads.deleted", count=deleted)
+        with first:
+            if days := self.attempts.delete_before(now.date() - KEPT_FOR, deadline):
+                telemetry.info("attempts.dropped", days=days)
+        with first:
+            self._roll_up_counts(now, deadline)
+        with first:
+            self._delete_counts(now, deadline)
+        first.raise_it()
 
     def _roll_up_counts(self, now: datetime, deadline: Deadline) -> None:
         hour = now.replace(minute=0, second=0, microsecond=0)
-        self.counts.roll_up(before=hour - COUNTS_FINAL_AFTER, forget=now - COUNTS_KEPT_FOR)
+        self.counts.roll_up(hour - COUNTS_FINAL_AFTER, now - COUNTS_KEPT_FOR, deadline)
+
+    def _delete_counts(self, now: datetime, deadline: Deadline) -> None:
         if days := self.counts.delete_before((now - COUNTS_KEPT_FOR).date(), deadline):
             telemetry.info("metrics.dropped", days=days)
 

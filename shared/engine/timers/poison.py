@@ -27,7 +27,8 @@ class ReturnPoison:
         """Return readable messages to ``retries``; record those that failed too often."""
         fault = None
         for queue in POISON_QUEUES:
-            alone = [[each] for each in self.intake.take(queue, deadline)]
+            taken = [[each] for each in self.intake.take(queue, deadline)]
+            alone = self.intake.in_time(taken, deadline)
             failed = self.intake.for_each(queue, alone, partial(self._handle, queue), deadline)
             fault = fault or failed
         if fault:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,12 +16,13 @@ from shared.engine.delivering.parts import texts_of
 from shared.engine.delivering.poison_records import PoisonRecords
 from shared.engine.delivering.requeue import OTHER_VERSION_AGAIN_IN
 from shared.engine.ports import PayloadStore, Queue, Received, Receiver
-from shared.errors import MalformedMessage, StorageUnavailable, Unstorable
+from shared.errors import FirstFault, MalformedMessage, StorageUnavailable, Unstorable
 
 POISON_QUEUES = (Queue.DELIVERIES_POISON, Queue.RETRIES_POISON)
 HIDDEN_FOR = timedelta(minutes=5)  # longer than any run of a timer
+BEGUN_WITHIN = HIDDEN_FOR / 2  # after that, what was taken is left: it must not come again midway
 MAX_RECEIVES = 5  # of a message with a fault of its own, before it is recorded
-MAX_INTAKE_MESSAGES = 1000  # so that deadlines are checked between deletes
+MAX_INTAKE_MESSAGES = 1000  # so that what a run leaves at its deadline is little
 MAX_INTAKE_EVENTS = 20_000  # in memory at once
 MAX_INTAKE_BYTES = 64 * 1024 * 1024  # likewise
 
@@ -32,6 +33,7 @@ class ReadMessage:
 
     received: Received
     parts: tuple[MessagePart, ...]
+    hidden_at: float  # seconds of a monotonic clock, before it was received or hidden anew
 
     @property
     def message(self) -> MessagePart:
@@ -48,23 +50,28 @@ class Intake:
     records: PoisonRecords
     payloads: PayloadStore
     clock: Clock
+    monotonic: Callable[[], float]
     clock_records: ClockRecords
 
     def take(self, queue: Queue, deadline: Deadline) -> list[ReadMessage]:
         """
-        Receive messages until the queue is empty, a limit is reached, or *deadline*.
+        Receive messages until the queue is empty, a limit is reached, or half the time is over.
+
+        The other half until *deadline* is for what is done with them.
 
         Raises:
             StorageUnavailable: nothing was received.
         """
         taken: list[ReadMessage] = []
         events = size = 0
+        until = deadline.within(deadline.seconds_left / 2)
         while (
             len(taken) < MAX_INTAKE_MESSAGES
             and events < MAX_INTAKE_EVENTS
             and size < MAX_INTAKE_BYTES
-            and not deadline.has_passed
+            and not until.has_passed
         ):
+            hidden_at = self.monotonic()
             try:
                 batch = self.receiver.receive(queue, HIDDEN_FOR)
             except StorageUnavailable:
@@ -75,11 +82,47 @@ class Intake:
                 break
             for received in batch:
                 if parts := self._read(queue, received):
-                    taken.append(ReadMessage(received=received, parts=parts))
+                    taken.append(ReadMessage(received=received, parts=parts, hidden_at=hidden_at))
                     deliveries = [each for part in parts for each in part.deliveries]
                     events += len(deliveries)
                     size += sum(len(each.text or "") for each in deliveries)
         return taken
+
+    def in_time(
+        self, groups: Iterable[list[ReadMessage]], deadline: Deadline
+    ) -> Iterator[list[ReadMessage]]:
+        """
+        Yield *groups* until *deadline*; what is left becomes visible again, untouched.
+
+        Nor is a group yielded later than `BEGUN_WITHIN`: another run must not receive what this one
+        is about to store anew.
+        """
+        for group in groups:
+            oldest = min(each.hidden_at for each in group)
+            is_late = self.monotonic() - oldest >= BEGUN_WITHIN.total_seconds()
+            if is_late or deadline.has_passed:
+                return
+            yield group
+
+    def delete_all(self, queue: Queue, messages: Sequence[ReadMessage]) -> None:
+        """
+        Delete messages that were replaced; one that can't be deleted keeps no other.
+
+        Raises:
+            StorageUnavailable: some are left, by whatever fault, or because they are not hidden any
+                more. They come again, but what replaces them must not be stored again now.
+        """
+        first, deleted = FirstFault(), 0
+        for each in messages:
+            if self.monotonic() - each.hidden_at >= HIDDEN_FOR.total_seconds():
+                continue
+            with first:
+                self.receiver.delete(queue, each.received)
+                deleted += 1
+        if left := len(messages) - deleted:
+            why = first.fault or "they are visible again"
+            message = f"{left} of {len(messages)} replaced messages of '{queue}' are left: {why!r}"
+            raise StorageUnavailable(message) from first.fault
 
     def for_each(
         self,

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
 
 from shared import telemetry
 from shared.clock import Clock, Deadline
 from shared.delivery.delivery import Delivery
+from shared.delivery.messages.copies import without_copies
 from shared.delivery.messages.message import MessagePart
-from shared.delivery.messages.packing import due_together
-from shared.engine.delivering.requeue import BlockingRequeue
-from shared.engine.ports import Queue, Receiver
+from shared.delivery.messages.message_writer import encode_together
+from shared.delivery.messages.packing import due_together, most_events
+from shared.engine.delivering.requeue import PATIENCE, BlockingRequeue
+from shared.engine.ports import Queue
 from shared.engine.timers.receiving import Intake, ReadMessage
 
 
@@ -20,46 +25,94 @@ class Wake:
     """The wake timer's job: empties ``waiting``, and merges messages of like subscriptions."""
 
     intake: Intake
-    receiver: Receiver
     requeue: BlockingRequeue
     clock: Clock
 
     def run(self, deadline: Deadline) -> None:
-        """Move all visible messages; delete one only after its replacement is stored."""
-        moved, fault = 0, None
+        """
+        Move visible messages until *deadline*; delete one only after its replacement is stored.
+
+        One replacement after the other is put and what it replaces deleted: a request that fails,
+        or whose answer is lost, repeats the deliveries of one message at most.
+        """
+        moved: list[ReadMessage] = []
+        fault = None
+        move = partial(self._move, deadline, moved)
         while taken := self.intake.take(Queue.WAITING, deadline):
-            groups: dict[object, list[ReadMessage]] = defaultdict(list)
-            for each in taken:
-                groups[_subscriptions(each)].append(each)
-            failed = self.intake.for_each(Queue.WAITING, groups.values(), self._move, deadline)
+            groups = self.intake.in_time(self._replaceable(taken), deadline)
+            failed = self.intake.for_each(Queue.WAITING, groups, move, deadline)
             fault = fault or failed
-            moved += len(taken)
         if moved:
-            telemetry.info("delivery.woken", messages=moved)
+            telemetry.info("delivery.woken", messages=len(moved))
         if fault:
             raise fault
 
-    def _move(self, group: list[ReadMessage]) -> None:
-        """Merge messages of the same subscriptions, which stay together."""
+    def _replaceable(self, taken: Sequence[ReadMessage]) -> Iterator[list[ReadMessage]]:
+        """Group messages that one can replace: of the same subscriptions, and due together."""
         now = self.clock.now()
-        waiting = [
-            (part.due or now, (replace(part, deliveries=(), due=None), delivery))
-            for each in group
-            for part in each.parts
-            for delivery in part.deliveries
-        ]
-        # One after another: if one cannot be stored, little of its group is stored twice.
-        for due, together in due_together(waiting, now):
-            merged: dict[MessagePart, list[Delivery]] = defaultdict(list)
-            for part, delivery in together:
-                merged[part].append(delivery)
-            self.requeue.at_due(
-                *[replace(part, due=due, deliveries=tuple(each)) for part, each in merged.items()]
-            )
-        for each in group:
-            self.receiver.delete(Queue.WAITING, each.received)
+        kept = without_copies([each.parts for each in taken])
+        alike: dict[object, list[ReadMessage]] = defaultdict(list)
+        for each, parts in zip(taken, kept, strict=True):
+            alike[frozenset(map(_without_deliveries, parts))].append(replace(each, parts=parts))
+        for group in alike.values():
+            for _, together in due_together([(_due(each, now), each) for each in group], now):
+                yield from _fitting(together)
+
+    def _move(self, deadline: Deadline, moved: list[ReadMessage], group: list[ReadMessage]) -> None:
+        now = self.clock.now()
+        due = max(_due(each, now) for each in group)
+        if parts := _merged(group):
+            # Not all of the time that is left: what follows may be stored though this can't be.
+            patience = min(PATIENCE, timedelta(seconds=max(deadline.seconds_left, 0) / 2))
+            self.requeue.at_due(*[replace(each, due=due) for each in parts], patience=patience)
+        moved += group
+        self.intake.delete_all(Queue.WAITING, group)
 
 
-def _subscriptions(message: ReadMessage) -> tuple[tuple[str, str, str], ...]:
-    names = [(part.topic, part.subscription, part.generation) for part in message.parts]
-    return tuple(sorted(names))
+def _fitting(messages: list[ReadMessage]) -> Iterator[list[ReadMessage]]:
+    """Divide messages of the same subscriptions into groups that fit into one message each."""
+    headers = {_without_deliveries(part) for each in messages for part in each.parts}
+    most = most_events(max((part.batch_size for part in headers), default=1))
+    group: list[ReadMessage] = []
+    count = 0
+    for each in messages:
+        size = sum(len(part.deliveries) for part in each.parts)
+        if group and count + size > most:
+            yield from _storable(group)
+            group, count = [], 0
+        group.append(each)
+        count += size
+    yield from _storable(group)
+
+
+def _storable(messages: list[ReadMessage]) -> Iterator[list[ReadMessage]]:
+    """Divide messages whose events are too large for one; what can't be written goes alone."""
+    count = 1
+    if len(messages) > 1:
+        try:
+            count = len([*encode_together(_merged(messages))])
+        except Exception:  # noqa: BLE001 - it is raised again where only its own message is moved
+            count = len(messages)
+    if count <= 1:
+        yield messages
+        return
+    size = -(-len(messages) // count)
+    for start in range(0, len(messages), size):
+        yield from _storable(messages[start : start + size])
+
+
+def _merged(messages: Sequence[ReadMessage]) -> list[MessagePart]:
+    """Return the parts of all messages, one for each subscription, without their due times."""
+    merged: dict[MessagePart, list[Delivery]] = defaultdict(list)
+    for each in messages:
+        for part in each.parts:
+            merged[_without_deliveries(part)] += part.deliveries
+    return [replace(part, deliveries=tuple(each)) for part, each in merged.items()]
+
+
+def _without_deliveries(part: MessagePart) -> MessagePart:
+    return replace(part, deliveries=(), due=None)
+
+
+def _due(message: ReadMessage, now: datetime) -> datetime:
+    return (message.parts[0].due if message.parts else None) or now

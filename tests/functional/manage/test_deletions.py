@@ -161,6 +161,28 @@ def test_all_endpoints_hear_it_once_whatever_they_answer(
     assert [notice.url for notice in notices(orders)] == ([URL] if path == CRM else [URL, OTHER])
 
 
+def test_a_deletion_that_fails_half_way_has_notified_those_that_are_gone(
+    orders: ArmApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its repeat does not find them any more."""
+    orders.json("PUT", CRM, hook(), status=201)
+    orders.json("PUT", f"{CRM}-2", hook(OTHER), status=201)
+    delete = orders.resources.delete
+
+    def second_fails(table: Table, partition: str, name: str, *rest: Any) -> bool:
+        if name.endswith("-2"):
+            raise StorageUnavailable
+        return delete(table, partition, name, *rest)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(orders.resources, "delete", second_fails)
+        failed = orders.call("DELETE", ORDERS)
+    repeated = orders.call("DELETE", ORDERS)
+
+    assert (failed.status, repeated.status) == (503, 204)
+    assert [notice.url for notice in notices(orders)] == [URL, OTHER]
+
+
 @pytest.mark.parametrize(
     ("urls", "notified"), [((OTHER,), []), ((URL, OTHER), [URL])], ids=["created", "updated"]
 )

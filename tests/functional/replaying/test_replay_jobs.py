@@ -12,7 +12,7 @@ from pushgrid.testing.deployment import Pushgrid
 from pushgrid.testing.driven_app import Refused
 from pushgrid.testing.topic import Subscriber
 from shared.engine.ports import Queue, Table
-from shared.engine.replaying import jobs, step
+from shared.engine.replaying import batches, jobs, step
 from shared.errors import Conflict
 from tests.functional.deployment import SECOND, Logged
 from tests.functional.replaying.replays import PLACED, before, ids, replayed
@@ -159,6 +159,19 @@ def test_the_latest_jobs_are_kept(
     assert len(ids(crm)) == 3
 
 
+def test_a_job_has_started_though_an_old_one_cannot_be_deleted(
+    pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(jobs, "KEPT", 1)
+    replayed(pushgrid)
+    pushgrid._app.resources.fail_next("delete")
+
+    job = replayed(pushgrid, again=True)
+
+    assert (job["state"], len(ids(crm))) == ("Done", 6)
+    assert len(pushgrid.arm("GET", "replays")["value"]) == 2
+
+
 def test_an_account_may_be_away_again_and_again(
     pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch
 ):
@@ -233,6 +246,25 @@ def test_a_step_lasts_a_while_and_no_longer(
     pushgrid.advance(minutes=5)
     assert pushgrid.arm("GET", f"replays/{job['id']}")["blobs"] == 2
     assert len(ids(crm)) == 3
+
+
+def test_a_step_ends_between_two_batches_of_a_blob(
+    pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch
+):
+    """On a slow queue it went on to the end of the blob, beyond the time of a function."""
+    app = pushgrid._app
+    monkeypatch.setattr(batches, "MAX_EVENTS", 1)
+    before(monkeypatch, app.queues, "put_all", lambda *_: app.clock.advance(step.RUN_FOR))
+    job = pushgrid.arm("POST", "replays", {})
+
+    seen = [(found := pushgrid.arm("GET", f"replays/{job['id']}"))["replayed"]]
+    while found["state"] == "Running":
+        pushgrid.advance(minutes=1)
+        found = pushgrid.arm("GET", f"replays/{job['id']}")
+        seen.append(found["replayed"])
+
+    assert next(filter(None, seen)) == 1  # of the two in the first blob
+    assert (found["repeated"], ids(crm)) == (0, ["e-1", "e-2", "e-3"])
 
 
 @pytest.mark.usefixtures("crm")

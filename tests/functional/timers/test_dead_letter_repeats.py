@@ -153,7 +153,7 @@ def test_a_message_that_may_have_been_told_a_path_is_not_taken_for_written(
 
 def test_a_repeat_of_what_was_written_needs_the_destination_to_answer(app: Deployment) -> None:
     app.put(Queue.DEADLETTERS, dead(0, note=LONG), dead(1, note=LONG))
-    app.queues.fail_next("delete")
+    app.queues.fail_next("delete", times=2)
     with pytest.raises(StorageUnavailable):
         run(app)
     app.clock.advance(5 * MINUTE)
@@ -166,3 +166,43 @@ def test_a_repeat_of_what_was_written_needs_the_destination_to_answer(app: Deplo
 
     assert (left, app.all_stored()) == ([MINUTE] * 2, {})
     assert records(app) == ["e-0", "e-1"]
+
+
+def test_a_deletion_that_fails_keeps_its_own_message_alone(app: Deployment) -> None:
+    app.put(Queue.DEADLETTERS, *[dead(number, note=LONG) for number in range(20)])
+    app.queues.fail_next("delete")
+
+    with pytest.raises(StorageUnavailable):
+        run(app)
+
+    assert app.all_stored() == {Queue.DEADLETTERS: 1}
+
+
+@pytest.mark.parametrize("seconds", [1.5, 16])
+def test_a_run_on_a_slow_queue_ends_in_time_and_the_next_ones_go_on(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """The host ends a function after ten minutes, and with it all that is being delivered."""
+    for name in ("crm", "billing"):
+        for number in range(300):
+            app.put(Queue.DEADLETTERS, dead(number, note=LONG, subscription=name))
+    with monkeypatch.context() as patched:
+        for verb in ("replace", "delete", "hide"):
+            act = getattr(app.queues, verb)
+
+            def slow(*args: Any, act: Any = act) -> Any:
+                app.clock.advance(timedelta(seconds=seconds))
+                return act(*args)
+
+            patched.setattr(app.queues, verb, slow)
+        took = []
+        for _ in range(3):
+            began = app.clock.now()
+            run(app)
+            took.append(app.clock.now() - began)
+    while app.all_stored():
+        app.clock.advance(5 * MINUTE)
+        run(app)
+
+    assert max(took) < 4 * MINUTE
+    assert records(app) == sorted(f"e-{number}" for number in range(300) for _ in range(2))

@@ -11,7 +11,7 @@ from pushgrid.testing.memory import START
 from shared.engine.ports import Queue, Table
 from shared.engine.timers.queue_watch import WatchQueues
 from shared.engine.timers.waiting_events import WatchWaiting, read_offsets, waiting_events
-from shared.errors import Conflict
+from shared.errors import Conflict, StorageUnavailable
 from shared.metrics import CountRow, Metric, Series, Span, Sum
 from shared.subscriptions.subscription import SubscriptionKey
 from tests.builders import a_message, a_record
@@ -81,6 +81,41 @@ def test_only_one_of_two_instances_deletes(
     run_housekeeping(app)
 
     assert app.resources.get(Table.TOPICS, "state", "housekeeping") is None
+
+
+@pytest.mark.parametrize(
+    ("store", "verb"),
+    [
+        ("payloads", "delete_expired"),
+        ("attempts", "delete_before"),
+        ("counts", "roll_up"),
+        ("counts", "delete_before"),
+    ],
+)
+def test_what_cannot_be_deleted_keeps_nothing_else(
+    app: Deployment, count: Callable[..., None], store: str, verb: str
+) -> None:
+    """A blob under a lease stopped all housekeeping, for as long as it had one."""
+    run_every_hour(app, 25)
+    app.payloads.write("old", START, ["x"])
+    app.attempts.write([a_record(published_at=START - 9 * 24 * HOUR)])
+    count(1)
+    old = next(iter(app.counts.rows.values()))._replace(start=START - 40 * 24 * HOUR)
+    app.counts.write([old._replace(span=Span.MINUTE), old])
+    app.clock.advance(2 * HOUR)
+    getattr(app, store).fail_next(verb)
+
+    with pytest.raises(StorageUnavailable):
+        run_housekeeping(app)
+
+    spans = [row.span for row in app.counts.rows.values() if row.start == old.start]
+    left = {
+        ("payloads", "delete_expired"): len(app.payloads.blobs),
+        ("attempts", "delete_before"): len(app.attempts.records),
+        ("counts", "roll_up"): spans.count(Span.HOUR),
+        ("counts", "delete_before"): spans.count(Span.MINUTE),
+    }
+    assert left == {each: int(each == (store, verb)) for each in left}
 
 
 @pytest.mark.parametrize("damage", [None, [], {}, {"lastRun": "x"}, {"lastRun": 1, "holdUntil": 2}])

@@ -20,7 +20,7 @@ from shared.engine.timers.receiving import MAX_RECEIVES
 from shared.engine.timers.timer_runs import Job
 from shared.errors import StorageUnavailable
 from tests.builders import ORIGIN, PARKED, a_delivery, a_message, a_note, compact, noise, text
-from tests.functional.deployment import MINUTE, Deployment, Logged
+from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 from tests.functional.timers.dead_letters import HOUR
 from tests.unit.delivery.messages.wire import read, read_parts, together, wire
 
@@ -117,7 +117,7 @@ def test_a_transient_fault_is_no_fault_of_the_message(app: Deployment, fault: Ex
 
 
 def test_after_its_time_a_run_with_a_fault_begins_nothing_more(app: Deployment) -> None:
-    """Each put is repeated for two minutes, and what was taken is hidden for five."""
+    """Each put is repeated for half of the time that is left."""
     app.put(Queue.WAITING, *[a_message(subscription=f"s-{number}") for number in range(9)])
     app.queues.fail_next("put", 1000)
     began = app.clock.now()
@@ -125,8 +125,32 @@ def test_after_its_time_a_run_with_a_fault_begins_nothing_more(app: Deployment) 
     (fault,) = run(app, job_of(app, Queue.WAITING), times=1)
 
     assert isinstance(fault, StorageUnavailable)
-    assert app.clock.now() - began < 8 * MINUTE  # one put's patience, and the time until the next
+    # A minute, a pause before the last try, and the time until the next run.
+    assert app.clock.now() - began < MINUTE + 11 * SECOND + 5 * MINUTE
     assert app.all_stored() == {Queue.WAITING: 9}
+
+
+def test_poison_that_is_not_reached_in_time_is_left_untouched(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a slow queue a run went on for hours, with messages that another could receive."""
+    app.put(Queue.RETRIES_POISON, *[a_message([a_delivery(number)]) for number in range(200)])
+    put = app.queues.put
+
+    def slow(*args: Any, **named: Any) -> Receipt:
+        app.clock.advance(16 * SECOND)
+        return put(*args, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(app.queues, "put", slow)
+        began = app.clock.now()
+        app.return_poison.run(app.in_a_minute())
+        took = app.clock.now() - began
+    left = app.on(Queue.RETRIES_POISON)
+
+    assert took < MINUTE + 17 * SECOND
+    assert len(left) == 200 - len(app.on(Queue.RETRIES))
+    assert {each.rounds for each in left} == {0}
 
 
 @pytest.mark.parametrize("queue", [Queue.DELIVERIES_POISON, Queue.RETRIES_POISON])
