@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from devhost import origin
@@ -105,14 +106,18 @@ class HttpApp:
             body = await http_request.read_body(request.headers, receive, self._body_limit)
         except http_request.BodyTooLargeError:
             text = f"A body has at most {self._body_limit} bytes: {BODY_LIMIT_SETTING} sets that."
-            _log.warning("413: %s", text)
-            await http_response.from_text(413, text).send(send)
-            return
+            status = 413
+        except http_request.UnknownCodingError:
+            status, text = 501, "Of transfer codings, only 'chunked' is supported."
         except ConnectionError:
             # The client has gone.
             return
-        response = await self._answer(request, body)
-        await response.send(send)
+        else:
+            await (await self._answer(request, body)).send(send)
+            return
+        _log.warning("%d: %s", status, text)
+        drain = partial(http_request.drain, receive)
+        await http_response.from_text(status, text).send_and_close(send, drain)
 
     async def _answer(self, request: HostRequest, body: bytes) -> HostResponse:
         own = self._admin.answer(request, body)

@@ -19,10 +19,15 @@ from azure.functions.meta import Datum
 # Kestrel reads a refused body for this long.
 _DRAIN_SECONDS = 5
 _ENCODED_SLASH = re.compile(r"(%2[fF])")
+_SLASHES = re.compile(r"/{2,}")
 
 
 class BodyTooLargeError(Exception):
-    """The request's Content-Length is over the limit."""
+    """The body, or the length that was announced, is over the limit."""
+
+
+class UnknownCodingError(Exception):
+    """The body has another transfer coding than ``chunked``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +78,8 @@ def read_request(scope: Mapping[str, Any]) -> HostRequest:
     raw_path: bytes = scope["raw_path"]
     raw_query: bytes = scope["query_string"]
     query_string = raw_query.decode("latin-1")
-    path = raw_path.decode("latin-1")
+    # Clients that join URLs carelessly double slashes: they count as one.
+    path = _SLASHES.sub("/", raw_path.decode("latin-1"))
     host = headers.get("host", "localhost")
     return HostRequest(
         method=scope["method"],
@@ -88,35 +94,39 @@ async def read_body(
     headers: Mapping[str, str], receive: Callable[[], Awaitable[Mapping[str, Any]]], limit: int
 ) -> bytes:
     """
-    Return the body; a chunked body is lost, as in the real host.
+    Return the body, of at most *limit* bytes; a chunked one is counted while it arrives.
 
     Raises:
-        BodyTooLargeError: Content-Length is over *limit*.
-        ConnectionError: the client has gone.
+        BodyTooLargeError: it is larger.
+        UnknownCodingError: it can't be read.
+        ConnectionError: the client has gone, or a chunk is malformed.
     """
-    length = headers.get("content-length", "")
-    if not length.isdecimal():
+    length, coding = headers.get("content-length", ""), headers.get("transfer-encoding")
+    if coding is None and not length.isdecimal():
         return b""
-    if int(length) > limit:
-        await _drain(receive)
+    if coding is not None and coding.strip().lower() != "chunked":
+        raise UnknownCodingError
+    if length.isdecimal() and int(length) > limit:
         raise BodyTooLargeError
-    parts = []
+    body = bytearray()
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ConnectionError
-        parts.append(message.get("body", b""))
+        body += message.get("body", b"")
+        if len(body) > limit:
+            raise BodyTooLargeError
         if not message.get("more_body"):
-            return b"".join(parts)
+            return bytes(body)
 
 
-async def _drain(receive: Callable[[], Awaitable[Mapping[str, Any]]]) -> None:
+async def drain(receive: Callable[[], Awaitable[Mapping[str, Any]]]) -> None:
+    """Discard what is still sent of a body, for five seconds at most."""
     try:
         async with asyncio.timeout(_DRAIN_SECONDS):
             while (await receive()).get("more_body"):
                 pass
     except TimeoutError:
-        # The server then closes the connection within the body.
         return
 
 

@@ -8,7 +8,7 @@ azure-functions-python-worker bindings (2024-10).
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -38,16 +38,38 @@ class HostResponse:
 
     async def send(self, send: Callable[[Mapping[str, Any]], Awaitable[None]]) -> None:
         """Send it to an ASGI server."""
-        bodiless = self.status in (204, 304)
-        length = () if bodiless else ((b"content-length", b"%d" % len(self.body)),)
-        await send(
-            {
-                "type": "http.response.start",
-                "status": self.status,
-                "headers": [*self.headers, *length],
-            }
-        )
-        await send({"type": "http.response.body", "body": b"" if bodiless else self.body})
+        await self._start(send)
+        await send({"type": "http.response.body", "body": self._sent_body()})
+
+    async def send_and_close(
+        self,
+        send: Callable[[Mapping[str, Any]], Awaitable[None]],
+        drain: Callable[[], Coroutine[Any, Any, None]],
+    ) -> None:
+        """
+        Send it, *drain* what the client is still sending, and have the connection closed.
+
+        Closed before that, the connection would be reset, which can cost the client the answer.
+        """
+        await self._start(send, (b"connection", b"close"))
+        await send({"type": "http.response.body", "body": self._sent_body(), "more_body": True})
+        await drain()
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _start(
+        self,
+        send: Callable[[Mapping[str, Any]], Awaitable[None]],
+        *more: tuple[bytes, bytes],
+    ) -> None:
+        length = () if self._is_bodiless() else ((b"content-length", b"%d" % len(self.body)),)
+        headers = [*self.headers, *length, *more]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+
+    def _sent_body(self) -> bytes:
+        return b"" if self._is_bodiless() else self.body
+
+    def _is_bodiless(self) -> bool:
+        return self.status in (204, 304)
 
 
 def from_text(status: int, text: str) -> HostResponse:

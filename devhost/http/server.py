@@ -15,6 +15,7 @@ from tempfile import gettempdir
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from devhost.errors import HostError
 
@@ -85,6 +86,21 @@ def reachable(bound: tuple[str, int]) -> str:
     return f"{LOOPBACK if ip_address(address).is_unspecified else address}:{port}"
 
 
+class _Protocol(HttpToolsProtocol):
+    """Drops the trailers of a chunked body, which uvicorn takes for headers if they come early."""
+
+    def on_headers_complete(self) -> None:
+        super().on_headers_complete()
+        self.headers = _Dropped()
+
+
+class _Dropped(list[tuple[bytes, bytes]]):
+    """Keeps nothing, however much is sent."""
+
+    def append(self, _: tuple[bytes, bytes]) -> None:
+        """Forget it."""
+
+
 class HttpServer(uvicorn.Server):
     """Serves an ASGI application on a reserved port; *is_up* when it accepts connections."""
 
@@ -100,7 +116,7 @@ class HttpServer(uvicorn.Server):
             uvicorn.Config(
                 app,
                 loop="asyncio",
-                http="auto",  # httptools; h11 where that is not installed
+                http=_Protocol,
                 ws="none",
                 lifespan="off",
                 log_config=None,

@@ -68,9 +68,9 @@ def ask():
 
             await app(scope, receive, send)
             await admin.drain()
-            start, sent_body = sent
+            start, *parts = sent
             named = {name.decode(): value.decode() for name, value in start["headers"]}
-            return Answer(start["status"], named, sent_body["body"])
+            return Answer(start["status"], named, b"".join(each["body"] for each in parts))
 
         with ThreadPoolExecutor(1) as threads:
             return asyncio.run(scene(threads))
