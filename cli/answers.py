@@ -26,8 +26,7 @@ class _Document(dict[str, Any]):
 
 # Azure's sentences for its own support, which a deployment repeats.
 _SUPPORT = re.compile(
-    r" Report '[^']*' to our forums for assistance or raise a support ticket\."
-    r"| For troubleshooting, visit https://aka\.ms/\w+\."
+    r" For troubleshooting, visit https://aka\.ms/\w+\."
     r"| Activity id:[^,]*, timestamp: .*? \(UTC\)\."
 )
 _MISSING = re.compile(

@@ -95,6 +95,10 @@ class NotFound(AppError):
     detail_code = "ResourceNotFound"
 
 
+class WrongPath(NotFound):
+    """No events are published at this path; the message says where they are."""
+
+
 class MethodNotAllowed(AppError):
     """The path does not serve the HTTP method."""
 

@@ -1,4 +1,4 @@
-"""Serves what is neither for events nor for resources: sign-in, console, status and links."""
+"""Serves what is for neither topics nor resources: sign-in, console, status and links."""
 
 import azure.functions as func
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
 
-from shared.clock import format_us_datetime
 from shared.errors import AppError, MethodNotAllowed, TooLarge
 from shared.events.data_plane import data_plane
 from shared.events.literals import dumps
@@ -44,15 +42,13 @@ def options_answer(request: HttpRequest, topic: Topic, request_id: str) -> HttpA
     return HttpAnswer(status=200, headers=headers)
 
 
-def error_answer(
-    request: HttpRequest, error: AppError, *, request_id: str, now: datetime
-) -> HttpAnswer:
+def error_answer(request: HttpRequest, error: AppError, request_id: str) -> HttpAnswer:
     """
-    Answer with *error* in Event Grid's form, with a support reference. *now* is in UTC.
+    Answer with *error* in Event Grid's form, with the id by which the log has it.
 
-    Source: recorded answers of the service (contract §1.6); 413 has no reference.
+    Source: recorded answers of the service (contract §1.6, with what differs); 413 has no id.
     """
-    reference = "" if isinstance(error, TooLarge) else _support_reference(request_id, now)
+    reference = "" if isinstance(error, TooLarge) else f" Request ID {request_id}."
     document = {
         "error": {
             "code": error.code,
@@ -73,10 +69,3 @@ def error_answer(
 def _headers(request: HttpRequest, request_id: str) -> dict[str, str]:
     versions = ", ".join(data_plane(request).api_versions)
     return {"api-supported-versions": versions, "x-ms-request-id": request_id}
-
-
-def _support_reference(request_id: str, now: datetime) -> str:
-    return (
-        f" Report '{request_id}:1:{format_us_datetime(now)} (UTC)'"
-        " to our forums for assistance or raise a support ticket."
-    )

@@ -16,6 +16,7 @@ _US_ENGLISH = re.compile(
 )
 _NARROW_SPACES = {0x202F: " ", 0xA0: " "}  # newer ICU writes them before AM and PM
 _MAX_EXPIRY = 64
+_SLASHES = re.compile("/{2,}")
 _HALF_DAY = 12
 
 
@@ -52,7 +53,8 @@ class Signature:
         Tell whether the resource is *url* or a parent path of it, ignoring case.
 
         Query, scheme and default port are ignored: clients sign different queries, and a proxy that
-        ends TLS changes scheme and port.
+        ends TLS changes scheme and port. Doubled slashes count as one: a client that joins URLs
+        carelessly signs them as well.
         """
         granted, wanted = _comparable_url(self.resource), _comparable_url(url)
         if granted is None or wanted is None or granted[0] != wanted[0]:
@@ -66,7 +68,8 @@ def _comparable_url(url: str) -> tuple[str, str] | None:
     except ValueError:
         return None
     host = parts.netloc.rpartition("@")[2].lower().removesuffix(":443").removesuffix(":80")
-    return (host, parts.path.lower().rstrip("/")) if host else None
+    path = _SLASHES.sub("/", parts.path.lower()).rstrip("/")
+    return (host, path) if host else None
 
 
 def _parse_expiry(text: str) -> datetime | None:

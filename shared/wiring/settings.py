@@ -10,7 +10,7 @@ from shared.delivery.profiles import PROFILES
 from shared.errors import InvalidSettings
 from shared.http import HttpAnswer, HttpRequest
 from shared.settings import NAMES, Settings, from_environ, unknown, unresolved
-from shared.wiring.process import CLOCK, new_id, once
+from shared.wiring.process import new_id, once
 from shared.wiring.worker_log import use_format
 
 _CLOSED = {
@@ -85,7 +85,7 @@ def publish_refusal(request: HttpRequest) -> HttpAnswer | None:
     if fault := _logged_fault():
         from shared.engine.operations.misconfigured import publish_answer
 
-        return publish_answer(request, fault, request_id=new_id(), now=CLOCK.now())
+        return publish_answer(request, fault, new_id())
     return None
 
 

@@ -1,5 +1,5 @@
 """
-Routes the paths that are neither for events nor for resources: ``ROUTES`` has a row for each area.
+Routes the paths that are for neither topics nor resources: ``ROUTES`` has a row for each area.
 
 The route in ``web_function/function.json`` names the same areas. A bare catch-all would take the
 host's own pages and, on a host that orders routes differently, those of other functions.
@@ -12,10 +12,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from shared.http import HttpAnswer, HttpRequest
-from shared.wiring import settings
+from shared.wiring import process, settings
 
 # By first segment: the methods, and the rest of the path, whose groups are parameters.
 ROUTES = {
+    # Near a topic's path, which the answer names. The path itself leads to the same, in case a host
+    # asks this function first.
+    "api": ("POST", r"events/?"),
+    "topics": ("POST", r"(?P<path>.*)"),
     # Azure CLI asks here where to sign in, and signs in with the admin key.
     "metadata": ("GET", r"endpoints/?"),
     "adfs": ("GET POST", r".*"),
@@ -28,11 +32,12 @@ ROUTES = {
     # The links and callbacks by which endpoints are validated.
     "validate": ("GET POST", r"(?P<id>[^/]+)/?"),
 }
+_OF_A_TOPIC = re.compile(r"(?P<topic>[^/]+)/api/events/?", re.IGNORECASE)
 
 
 def answer(request: HttpRequest) -> HttpAnswer:
     """
-    Answer one request; without a row for it, 404 without a body as the host does.
+    Answer one request, on a thread; without a row for it, 404 without a body as the host does.
 
     The console opens even if the settings are wrong, and shows what its calls answer.
     """
@@ -41,11 +46,21 @@ def answer(request: HttpRequest) -> HttpAnswer:
     found = re.fullmatch(path, request.params.get("path", ""), re.DOTALL | re.IGNORECASE)
     if not found or request.method.upper() not in methods.split():
         return HttpAnswer(status=404)
+    if area in {"api", "topics"}:
+        return _publish(request)
     request = replace(request, params=found.groupdict())
     if area != "console":
         return settings.api_refusal(request) or _use_case(area)(request)
     is_off = not settings.settings_fault() and not settings.settings().console
     return HttpAnswer(status=404) if is_off else _use_case(area)(request)
+
+
+def _publish(request: HttpRequest) -> HttpAnswer:
+    from shared import wiring
+
+    topic = _OF_A_TOPIC.fullmatch(request.params.get("path", ""))
+    request = replace(request, params=topic.groupdict() if topic else {})
+    return process.bridge().run(wiring.publish(request))
 
 
 def _use_case(area: str) -> Callable[[HttpRequest], HttpAnswer]:

@@ -67,6 +67,9 @@ REJECTED: list[Asked] = [
             ("GET", "/Validate/a.b.c"),
             ("POST", "/validate/a.b.c/"),
             ("GET", "/status/metrics"),
+            ("POST", "/api/events"),
+            ("POST", "/topics/orders"),
+            ("POST", "/topics/orders/api/events/"),  # a host may ask this function first
         )
     ),
 ]
@@ -80,6 +83,8 @@ NOT_FOUND: list[Asked] = [
         ("GET", "/metadata"),
         ("GET", "/metadata/endpoints/more"),
         ("GET", "/validate"),
+        ("GET", "/topics/orders"),
+        ("POST", "/api/other"),
         ("GET", "/validate/a.b.c/more"),
     )
 ]

@@ -36,6 +36,7 @@ BUILT_BY = {  # what a function's first call builds; of one with several areas, 
     "web_function console": ("operations", "console_files"),
     "web_function status": ("operations", "status"),
     "web_function validate": ("managing", "validate"),
+    "web_function topics": ("publishing", "publish"),
     "wake_function": ("timers", "wake"),
     "deadletter_function": ("timers", "deadletter_timer"),
 }

@@ -10,7 +10,7 @@ import pytest
 
 from pushgrid.testing.memory import START, FakeClock
 from shared.adapters.watched_clock import WatchedClock
-from shared.clock import Deadline, Jump, is_pending, timestamp
+from shared.clock import Deadline, Jump, format_us_datetime, is_pending, timestamp
 
 SECOND, MINUTE, HOUR, DAY = (timedelta(seconds=n) for n in (1, 60, 3600, 86400))
 
@@ -18,6 +18,16 @@ SECOND, MINUTE, HOUR, DAY = (timedelta(seconds=n) for n in (1, 60, 3600, 86400))
 def test_a_timestamp_has_a_fixed_width_in_every_year():
     assert timestamp(datetime.min.replace(tzinfo=UTC)) == "0001-01-01T00:00:00.0000000Z"
     assert timestamp(datetime.max.replace(tzinfo=UTC)) == "9999-12-31T23:59:59.9999990Z"
+
+
+@pytest.mark.parametrize(
+    ("hour", "written"),
+    [(0, "12:00:09 AM"), (1, "1:00:09 AM"), (12, "12:00:09 PM"), (23, "11:00:09 PM")],
+)
+def test_times_have_us_format(hour: int, written: str) -> None:
+    moment = datetime(2025, 11, 30, hour, 0, 9, tzinfo=UTC)
+
+    assert format_us_datetime(moment) == f"11/30/2025 {written}"
 
 
 class Jumps(list[tuple[timedelta, datetime]]):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
 
 from shared.arm import arm_json
 from shared.errors import InvalidSettings
@@ -29,9 +28,7 @@ def api_answer(request: HttpRequest, fault: InvalidSettings) -> HttpAnswer:
     return replace(found, headers={**found.headers, "Retry-After": _RETRY_AFTER_SECONDS})
 
 
-def publish_answer(
-    request: HttpRequest, fault: InvalidSettings, *, request_id: str, now: datetime
-) -> HttpAnswer:
+def publish_answer(request: HttpRequest, fault: InvalidSettings, request_id: str) -> HttpAnswer:
     """Answer publishers in Event Grid's form; their clients retry."""
     error = public_error(fault)
-    return publish_answers.error_answer(request, error, request_id=request_id, now=now)
+    return publish_answers.error_answer(request, error, request_id)

@@ -22,7 +22,7 @@ from shared.events.authorization import (
     check_network,
     client_address,
 )
-from shared.events.data_plane import data_plane, topic_name
+from shared.events.data_plane import data_plane, no_resource, topic_name
 from shared.events.event import Event
 from shared.events.publish_answers import accepted_answer, error_answer, options_answer
 from shared.events.publish_request import read_events
@@ -137,34 +137,32 @@ class Publish:
         else:
             self.report.published({0: publication})
 
-    def _is_quick(self, request: HttpRequest, name: str | None) -> bool:
+    def _is_quick(self, request: HttpRequest, name: str) -> bool:
         """Tell whether a request can be checked and matched in well under a millisecond."""
         size = len(request.body)
         return (
             size <= QUICK_BODY
             and "authorization" not in request.headers  # a token's keys may have to be fetched
-            and name is not None
             and self.topics.knows(name, QUICK_MATCH // max(size, 1))
         )
 
     async def _checked(
-        self, request: HttpRequest, name: str | None, request_id: str
+        self, request: HttpRequest, name: str, request_id: str
     ) -> tuple[Topic | None, _Checked]:
         check = partial(self._check, request, name, request_id)
         if not self._is_quick(request, name):
-            if name:
-                await self.topics.ready(name)
+            await self.topics.ready(name)
             if not self._is_quick(request, name):
                 return await self.off_loop(check)
         return check()
 
     def _check(
-        self, request: HttpRequest, name: str | None, request_id: str
+        self, request: HttpRequest, name: str, request_id: str
     ) -> tuple[Topic | None, _Checked]:
         """Check a request; it may have been refused by the time this ends, so it tells nobody."""
         topic = None
         try:
-            topic = self.topics.topic(name) if name else None
+            topic = self.topics.topic(name)
             return topic, self._read(request, name, topic, request_id)
         except AppError as error:
             return topic, error
@@ -173,21 +171,18 @@ class Publish:
         self, request: HttpRequest, topic: Topic | None, error: AppError, request_id: str
     ) -> HttpAnswer:
         self.report.refused(request, topic, error, request_id)
-        return error_answer(request, error, request_id=request_id, now=self.clock.now())
+        return error_answer(request, error, request_id)
 
     def _read(
-        self, request: HttpRequest, name: str | None, topic: Topic | None, request_id: str
+        self, request: HttpRequest, name: str, topic: Topic | None, request_id: str
     ) -> Publication | HttpAnswer:
-        if name:
-            if request.method not in data_plane(request).methods:
-                raise MethodNotAllowed
-            # Before 404: the answer to a wrong key is the same whether the topic exists or not. A
-            # topic that refuses keys or networks says so by its name; names are not secret.
-            self.authorization.check(request, topic or self.topics.absent(name))
+        if request.method not in data_plane(request).methods:
+            raise MethodNotAllowed
+        # Before 404: the answer to a wrong key is the same whether the topic exists or not. A
+        # topic that refuses keys or networks says so by its name; names are not secret.
+        self.authorization.check(request, topic or self.topics.absent(name))
         if topic is None:
-            raise NotFound(
-                f"No HTTP resource was found that matches the request URI '{request.url}'."
-            )
+            raise NotFound(no_resource(request))
         if request.method == "OPTIONS":
             return options_answer(request, topic, request_id)
         arrival = Arrival(self.clock.now(), _publish_id(topic, request, request_id))

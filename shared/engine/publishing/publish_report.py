@@ -13,7 +13,7 @@ from shared.clock import Clock, timestamp
 from shared.delivery.messages.publication import Publication
 from shared.delivery.requests.added_headers import distinct
 from shared.engine.ports import Metrics
-from shared.errors import AppError, StorageUnavailable, TooLarge
+from shared.errors import AppError, StorageUnavailable, TooLarge, WrongPath
 from shared.events.schema_rules import SCHEMA_NAMES
 from shared.events.topic import Topic
 from shared.http import HttpRequest
@@ -116,8 +116,8 @@ def _log_refused(
     """
     Log a refused request, with the fields of Event Grid's ``PublishFailures``.
 
-    Only of a body that is too large is the error's text logged: others may quote the publisher's
-    signature. Only the log says that a topic does not exist.
+    The error's text is logged of a body that is too large and of a wrong path: others may quote the
+    publisher's signature. Only the log says that a topic does not exist.
 
     Source: contract §7, and Event Grid "Enable diagnostic logs for topics" (2021-05).
     """
@@ -138,6 +138,7 @@ def _log_refused(
             f"errorMessage={code}",
         }
     name = topic.name if topic else "/".join(request.params.values())
+    is_unknown = topic is None and not isinstance(error, StorageUnavailable | WrongPath)
     telemetry.info(
         "publish.refused",
         f"publish.refused {telemetry.shortened(name, 50)}: {error.status} {code}, {request_id}",
@@ -145,7 +146,7 @@ def _log_refused(
         status=error.status,
         code=code,
         request_id=request_id,
-        unknown_topic=(topic is None and not isinstance(error, StorageUnavailable)) or None,
-        detail=error.message if isinstance(error, TooLarge) else None,
+        unknown_topic=is_unknown or None,
+        detail=error.message if isinstance(error, TooLarge | WrongPath) else None,
         **record,
     )

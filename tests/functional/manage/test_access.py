@@ -96,7 +96,7 @@ def web_routes() -> dict[str, set[str]]:
     found = {}
     for area, (methods, path) in ROUTES_OF_WEB.items():
         tail = re.sub(r"\(\?P<(\w+)>\.\*\)", r"{*\1}", path.removesuffix("/?"))
-        tail = re.sub(r"\(\?P<(\w+)>.*\)", r"{\1}", tail).replace(".*", "{*path}")
+        tail = re.sub(r"\(\?P<(\w+)>.*\)", r"{\1}", tail).replace(".*", "{*path}").rstrip("/?")
         found[f"{area}/{tail}"] = set(methods.split())
     return found
 
@@ -190,6 +190,8 @@ class App:
             return login.run(replace(request, body=form.encode()))
         if name.startswith("validate/"):
             return self.api.open_link(f"{HOST}/validate/{LINK}", method, headers)
+        if name in {"api/events", "topics/{*path}"}:
+            return self.publishing.answer(replace(request, params={}))
         return self._publish(token, headers)
 
     def _publish(self, token: str | None, headers: dict[str, str]) -> HttpAnswer:

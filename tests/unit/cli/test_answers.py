@@ -134,7 +134,7 @@ REFERENCE = "For troubleshooting, visit https://aka.ms/esvalidation. Activity id
 REFERENCE += "2/9/2026 12:00:00 PM (UTC)."
 FAILED = "Webhook validation handshake failed for http://a.test:9000/. "
 POST = "Http POST request failed with response code"
-SUPPORT = " Report 'a-1' to our forums for assistance or raise a support ticket."
+REQUEST = "No such member. Request ID a-1."
 MISSING = "The Resource 'Microsoft.EventGrid/"
 IN_SHOP = "namespaces/shop/topics/a/eventSubscriptions/crm"
 LISTEN = "'pushgrid listen' runs one that answers"
@@ -157,7 +157,7 @@ NOBODY = "handshake: connection failed at http://a.test:9000/: is the endpoint r
             f"{FAILED}{POST} NotFound. {REFERENCE}",
             f"handshake with http://a.test:9000/: {POST} NotFound. ({LISTEN})",
         ),
-        (f"No such member.{SUPPORT}", "No such member."),
+        (REQUEST, REQUEST),
     ],
 )
 def test_an_error_tells_the_cause_and_what_to_do_in_one_line(

@@ -104,6 +104,8 @@ _ORDERS = "https://grid.example/topics/orders/api/events"
         ("https://grid.example/topics/orders", _ORDERS, True),  # path above
         ("https://grid.example/topics/orders/", _ORDERS, True),  # slash at the end
         ("https://grid.example", _ORDERS, True),  # host
+        (_ORDERS.replace("/topics/", "//topics//"), _ORDERS, True),  # joined carelessly
+        ("https://grid.example//topics/ord", _ORDERS, False),  # and part of a name
         ("https://grid.example/topics/ord", _ORDERS, False),  # part of a name
         ("https://grid.example/topics/orders2", _ORDERS, False),  # longer name
         (f"{_ORDERS}/x", _ORDERS, False),  # path below
