@@ -32,7 +32,7 @@ _SUPPORT = re.compile(
 _MISSING = re.compile(
     r"The Resource 'Microsoft\.EventGrid/"
     r"(?P<path>(?:(?:namespaces|topics|systemTopics|eventSubscriptions)/[^/']+/?)+)'"
-    r" under resource group '[^']*' was not found\."
+    r" under resource group '[^']*' was not found(?:\.|; did you mean '(?P<near>[^']*)'\?)"
 )
 _HANDSHAKE = re.compile(r"Webhook validation handshake failed for (?P<url>\S+)\. (?P<why>.*)")
 _NO_ANSWER = re.compile(
@@ -100,7 +100,9 @@ def _in_short(message: object) -> str:
     """Return a message of the API without Azure's support: the cause, then what to do."""
     text = _SUPPORT.sub("", str(message))
     if missing := _MISSING.fullmatch(text):
-        return _not_there(missing["path"].split("/"))
+        there_is_no, lists = _not_there(missing["path"].split("/"))
+        near = missing["near"]
+        return f"{there_is_no}; did you mean '{near}'?" if near else f"{there_is_no}: see '{lists}'"
     if not (found := _HANDSHAKE.fullmatch(text)):
         return text
     url, why = found["url"], found["why"]
@@ -110,16 +112,16 @@ def _in_short(message: object) -> str:
     return f"handshake with {url}: {why} ({hint})"
 
 
-def _not_there(path: Sequence[str]) -> str:
-    """Return that there is no such resource, and which command lists those there are."""
+def _not_there(path: Sequence[str]) -> tuple[str, str]:
+    """Return that there is no such resource, and the command that lists those there are."""
     names = [unquote(each) for each in path[1::2]]
     if path[-2] == "eventSubscriptions":
         what = f"event subscription '{names[-1]}' of '{'.'.join(names[:-1])}'"
-        return f"there is no {what}: see 'pushgrid subscription list'"
+        return f"there is no {what}", "pushgrid subscription list"
     if path[-2] == "systemTopics":
-        return f"there is no system topic '{names[-1]}': see 'pushgrid topic list'"
+        return f"there is no system topic '{names[-1]}'", "pushgrid topic list"
     kind = path[-2].removesuffix("s")
-    return f"there is no {kind} '{'.'.join(names)}': see 'pushgrid {kind} list'"
+    return f"there is no {kind} '{'.'.join(names)}'", f"pushgrid {kind} list"
 
 
 def _beginning(answer: requests.Response) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import quote, urlencode
@@ -41,10 +41,17 @@ class Call:
         return arm_id.casefold().startswith(scope.casefold())
 
 
-def not_found(call: Call, arm_id: str) -> NotFound:
-    """Build ARM's error for a resource that is not there."""
+def not_found(call: Call, arm_id: str, hint: str = ".") -> NotFound:
+    """Build ARM's error for a resource that is not there; *hint*: of ``did_you_mean``."""
     what, group = arm_id.partition("/providers/")[2], call.names["group"]
-    return NotFound(f"The Resource '{what}' under resource group '{group}' was not found.")
+    return NotFound(f"The Resource '{what}' under resource group '{group}' was not found{hint}")
+
+
+def names_of(rows: Iterable[Resource]) -> Iterator[str]:
+    """Yield the names of stored resources, those of namespaces' topics with the namespace."""
+    for row in rows:
+        name, namespace = row.document.get("name", row.name), row.document.get("namespace")
+        yield f"{namespace}.{name}" if namespace else str(name)
 
 
 def answer_page(

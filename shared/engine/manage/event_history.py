@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -14,7 +12,13 @@ from shared.clock import timestamp
 from shared.deadletter.paths import dead_letter_folder
 from shared.deadletter.reader import UnreadableBlob
 from shared.delivery.attempt_record import KEPT_FOR
-from shared.engine.manage.call import Call, next_link, read_time, read_top
+from shared.engine.manage.call import (
+    Call,
+    names_of,
+    next_link,
+    read_time,
+    read_top,
+)
 from shared.engine.manage.subscriptions import Subscriptions
 from shared.engine.operations import event_timeline, subscription_state
 from shared.engine.operations.dead_letter_blobs import (
@@ -31,12 +35,12 @@ from shared.engine.ports import (
     DeadLetterReader,
     Document,
     HealthStore,
-    Resource,
     StoredBlob,
     Table,
 )
 from shared.errors import InvalidDocument, NotFound
 from shared.http import HttpAnswer
+from shared.nearest import did_you_mean
 from shared.subscriptions.subscription import SubscriptionKey
 
 _MAX_TOP = 1000
@@ -150,20 +154,14 @@ class EventHistory:
         topics, (topic, name) = self.subscriptions.topics, self._key(call)
         if topics.find(call) is None:
             known = self.subscriptions.resources.list(Table.TOPICS, topics.partition)
-            raise NotFound(f"There is no topic '{topic}'{_nearest(topic, known)}.")
+            near = did_you_mean(topic, names_of(known))
+            raise NotFound(f"There is no topic '{topic}'{near}")
         found = self._find(SubscriptionKey(topic, name))
         if found is not None:
             return found
         known = self.subscriptions.resources.list(Table.EVENT_SUBSCRIPTIONS, topic)
         where = f"event subscription '{name}' of topic '{topic}'"
-        raise NotFound(f"There is no {where}{_nearest(name, known)}.")
-
-
-def _nearest(name: str, known: Iterable[Resource]) -> str:
-    names = [str(each.document.get("name", each.name)) for each in known]
-    by_key = {each.lower(): each for each in names}
-    nearest = difflib.get_close_matches(name.lower(), by_key, 1)
-    return f"; the nearest is '{by_key[nearest[0]]}'" if nearest else ""
+        raise NotFound(f"There is no {where}{did_you_mean(name, names_of(known))}")
 
 
 def _after(token: str | None, blobs: DeadLetterBlobs) -> StoredBlob | None:

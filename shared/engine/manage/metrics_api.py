@@ -15,7 +15,7 @@ from shared.arm.system_topic_codec import TYPE as SYSTEM_TOPIC_TYPE
 from shared.arm.topic_codec import TYPE as TOPIC_TYPE
 from shared.arm.topic_subscription_codec import EXTENSION_TYPE, SYSTEM_TYPE
 from shared.clock import Clock
-from shared.engine.manage.call import Call, not_found
+from shared.engine.manage.call import Call, names_of, not_found
 from shared.engine.manage.kinds import NamespaceTopics, TopicKind
 from shared.engine.operations.metric_names import (
     NAMESPACE_METRICS,
@@ -38,6 +38,7 @@ from shared.engine.ports import CountReader, Document, ResourceStore, Table
 from shared.engine.timers.housekeeping import COUNTS_KEPT_FOR
 from shared.http import HttpAnswer
 from shared.metrics import Counts
+from shared.nearest import did_you_mean
 
 _DEFINITIONS: Mapping[str, Sequence[MetricDefinition]] = {
     TOPIC_TYPE: TOPIC_METRICS,
@@ -101,7 +102,9 @@ class MonitoredResources:
         if name is not None:
             (topic,) = self._topics(found)
             if self.resources.get(Table.EVENT_SUBSCRIPTIONS, topic.key, name) is None:
-                raise not_found(call, f"{found['id']}/eventSubscriptions/{name}")
+                known = self.resources.list(Table.EVENT_SUBSCRIPTIONS, topic.key)
+                near = did_you_mean(name, names_of(known))
+                raise not_found(call, f"{found['id']}/eventSubscriptions/{name}", near)
         return found
 
     def _topics(self, found: Document) -> Sequence[MonitoredTopic]:

@@ -15,7 +15,7 @@ from shared.clock import Clock
 from shared.deadletter.paths import MAX_PATH, dead_letter_folder
 from shared.deadletter.selection import Selection
 from shared.delivery.attempt_record import KEPT_FOR
-from shared.engine.manage.call import Call
+from shared.engine.manage.call import Call, names_of
 from shared.engine.ports import (
     CUSTOM_TOPICS,
     NAMESPACE_TOPICS,
@@ -30,6 +30,7 @@ from shared.engine.replaying.jobs import ReplayJobs
 from shared.errors import UNREADABLE, InvalidDocument, NotFound, UnreadableDocument
 from shared.events.topic import SourceTopic
 from shared.http import HttpAnswer
+from shared.nearest import did_you_mean
 from shared.subscriptions.subscription import (
     DeadLetterDestination,
     EventSubscription,
@@ -85,7 +86,9 @@ class Replays:
         raise_faults(body.faults)
         if job.to and self.resources.get(Table.EVENT_SUBSCRIPTIONS, *job.to) is None:
             topic, name = job.to
-            raise NotFound(f"There is no event subscription '{name}' of '{topic}'.")
+            known = self.resources.list(Table.EVENT_SUBSCRIPTIONS, topic)
+            near = did_you_mean(name, names_of(known))
+            raise NotFound(f"There is no event subscription '{name}' of '{topic}'{near}")
         sources, faults = self._sources(call, where)
         job = replace(job, sources=tuple(sources)).with_faults(*faults)
         return answer(202, self._followed(call, self.jobs.start(job)))
@@ -168,11 +171,13 @@ class Replays:
         partition = NAMESPACE_TOPICS if "." in topic else CUSTOM_TOPICS
         has_row = topic and not SourceTopic.parse(topic)
         if has_row and self.resources.get(Table.TOPICS, partition, topic) is None:
-            return f"There is no topic '{topic}'."
+            known = self.resources.list(Table.TOPICS, partition)
+            return f"There is no topic '{topic}'{did_you_mean(topic, names_of(known))}"
         what = "event subscription" + (f" '{name}'" if name else "")
         what += f" of topic '{topic}'" if topic else ""
         if not are_found:
-            return f"There is no {what}."
+            known = self.resources.list(Table.EVENT_SUBSCRIPTIONS, topic) if topic and name else ()
+            return f"There is no {what}{did_you_mean(name, names_of(known))}"
         lacks = f"The {what} has no" if name else f"No {what} has a"
         return f"{lacks} dead-letter destination: events that are given up are dropped."
 

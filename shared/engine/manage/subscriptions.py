@@ -26,7 +26,7 @@ from shared.arm.subscription_codec import (
     to_subscription_in_force,
 )
 from shared.clock import Clock
-from shared.engine.manage.call import Call, answer_page, not_found
+from shared.engine.manage.call import Call, answer_page, names_of, not_found
 from shared.engine.manage.deletion import Deletion
 from shared.engine.manage.endpoint_validation import Consents, Handshakes, check_assumption
 from shared.engine.manage.kinds import TopicKind
@@ -35,6 +35,7 @@ from shared.engine.manage.writing import DocumentKey, write
 from shared.engine.ports import Document, Resource, ResourceStore, Table
 from shared.errors import UNREADABLE, Conflict, InvalidDocument, UnreadableDocument
 from shared.http import HttpAnswer
+from shared.nearest import did_you_mean
 from shared.races import Backoff
 from shared.subscriptions.destination import EndpointType, host_addresses
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
@@ -260,7 +261,8 @@ class Subscriptions:
     def _readable(self, call: Call, found: Resource | None) -> Resource:
         if found is None:
             name = call.names["name"]
-            raise not_found(call, f"{self.topics.arm_id(call)}/eventSubscriptions/{name}")
+            near = did_you_mean(name, names_of(self.listed(self.topic(call))))
+            raise not_found(call, f"{self.topics.arm_id(call)}/eventSubscriptions/{name}", near)
         if not is_readable(found.document):
             raise UnreadableDocument
         return found

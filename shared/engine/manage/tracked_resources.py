@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,6 +18,7 @@ from shared.engine.manage.writing import DocumentKey, write
 from shared.engine.ports import Document, Resource, ResourceStore, Table
 from shared.errors import UNREADABLE, Conflict, NotFound, UnreadableDocument
 from shared.http import HttpAnswer
+from shared.nearest import did_you_mean
 from shared.races import Backoff
 
 KEY_NAMES = ("key1", "key2")
@@ -120,11 +121,14 @@ class TrackedResources(ABC):
     def list(self, call: Call) -> HttpAnswer:
         """List the resources of a parent, a resource group or a subscription."""
         self._check_parent(call)
+        found = self._listed(call)
+        return answer_page(call, found, lambda stored: self.render(stored, call.public_url))
+
+    def _listed(self, call: Call) -> Sequence[Resource]:
         known = self.resources.list(Table.TOPICS, self.partition)
         # An unreadable document has no known scope.
         readable = filter(self.is_readable, known)
-        found = [each for each in readable if self.covers(call, each.document)]
-        return answer_page(call, found, lambda stored: self.render(stored, call.public_url))
+        return [each for each in readable if self.covers(call, each.document)]
 
     def list_keys(self, call: Call) -> HttpAnswer:
         stored = self.named(call).document
@@ -187,7 +191,14 @@ class TrackedResources(ABC):
         return str((self.parent or self).named(call).document["location"])
 
     def not_found(self, call: Call) -> NotFound:
-        return not_found(call, self.arm_id(call))
+        return not_found(call, self.arm_id(call), self._near(call))
+
+    def _near(self, call: Call) -> str:
+        """Return what may be meant by the name that is wrong: the path's, or its parent's."""
+        if self.parent and self.parent.find(call) is None:
+            return self.parent._near(call)  # noqa: SLF001 - the same class
+        known = [str(each.document["name"]) for each in self._listed(call)]
+        return did_you_mean(call.names[self.segment], known)
 
     def topic_name(self, call: Call) -> str:
         """Return the name on the data plane of the topic of a path; it may not be there."""

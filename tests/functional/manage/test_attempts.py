@@ -73,9 +73,9 @@ def test_events_with_attempts_come_with_the_oldest_first(crm: ArmApi) -> None:
 @pytest.mark.parametrize(
     ("target", "status", "words"),
     [
-        (ATTEMPTS.replace("orders", "orderz"), 404, "no topic 'orderz'; the nearest is 'orders'"),
+        (ATTEMPTS.replace("orders", "orderz"), 404, "no topic 'orderz'; did you mean 'orders'?"),
         (ATTEMPTS.replace("orders", "xyz"), 404, "There is no topic 'xyz'."),
-        (ATTEMPTS.replace("crm", "crn"), 404, "'crn' of topic 'orders'; the nearest is 'crm'"),
+        (ATTEMPTS.replace("crm", "crn"), 404, "'crn' of topic 'orders'; did you mean 'crm'?"),
         (f"{ATTEMPTS}?since=yesterday", 400, "'yesterday' is not a time"),
         (f"{ATTEMPTS}?$top=0", 400, "$top must be a whole number between 1 and 1000"),
         (f"{ATTEMPTS}?$top=1001", 400, "$top must be a whole number between 1 and 1000"),

@@ -149,6 +149,11 @@ NOBODY = "handshake: connection failed at http://a.test:9000/: is the endpoint r
             "there is no topic 'a/b': see 'pushgrid topic list'",
         ),
         (
+            f"{MISSING}topics/ordres' under resource group 'local' was not found; did you mean"
+            " 'orders'?",
+            "there is no topic 'ordres'; did you mean 'orders'?",
+        ),
+        (
             f"{MISSING}{IN_SHOP}' under resource group 'local' was not found.",
             "there is no event subscription 'crm' of 'shop.a': see 'pushgrid subscription list'",
         ),
