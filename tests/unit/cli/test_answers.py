@@ -149,9 +149,8 @@ NOBODY = "handshake: connection failed at http://a.test:9000/: is the endpoint r
             "there is no topic 'a/b': see 'pushgrid topic list'",
         ),
         (
-            f"{MISSING}topics/ordres' under resource group 'local' was not found; did you mean"
-            " 'orders'?",
-            "there is no topic 'ordres'; did you mean 'orders'?",
+            f"{MISSING}topics/as' under resource group 'rg' was not found; did you mean 'a-s'?",
+            "there is no topic 'as'; did you mean 'a-s'?",
         ),
         (
             f"{MISSING}{IN_SHOP}' under resource group 'local' was not found.",
