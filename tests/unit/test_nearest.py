@@ -16,7 +16,7 @@ _NAMES = ("orders", "Orders-2026", "crm", "shop.invoices", "returns")
         ("orderss", "orders"),
         ("ordres", "orders"),  # two exchanged
         ("oredrs", "orders"),
-        ("ODERS", "orders"),
+        ("ORDES", "orders"),
         ("orders-2025", "Orders-2026"),
         ("cmr", "crm"),
         ("shop.invoce", "shop.invoices"),

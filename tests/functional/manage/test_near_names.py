@@ -72,7 +72,7 @@ def test_a_near_name_is_told(api: ArmApi, method: str, path: str, near: str) -> 
     "path",
     [
         f"{GROUP}/topics/invoices",  # like none
-        f"{GROUP}/topics/retrns",  # like one of another resource group
+        f"{GROUP}/topics/returnz",  # like one of another resource group
         f"{GROUP}/topics/returns",  # which exists there
     ],
 )
