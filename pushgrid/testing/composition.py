@@ -217,10 +217,12 @@ class InMemoryApp:
         self.operators = Operators(admin_key=self.admin_key, reader_key=self.reader_key)
         self.status = Status(
             counts=self.counts,
-            snapshot=lambda: take_snapshot(self.queues, resources, clock),
-            held=lambda: held_subscriptions(resources, clock.now()),
-            topics=lambda seen: topic_states(resources, clock.now(), (ACCOUNT, DEPLOYMENT), seen),
-            activities=lambda: read_activities(self.counts, self.attempts, resources, clock.now()),
+            snapshot=lambda: take_snapshot(self.queues, resources, watched),
+            held=lambda: held_subscriptions(resources, watched.now()),
+            topics=lambda seen: topic_states(resources, watched.now(), (ACCOUNT, DEPLOYMENT), seen),
+            activities=lambda: read_activities(
+                self.counts, self.attempts, resources, watched.now()
+            ),
             replays=self.replays.list,
             operators=self.operators,
         )

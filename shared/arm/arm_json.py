@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from http import HTTPStatus
 
 from shared.arm.sections import Document
 from shared.errors import AppError, InvalidDocument, InvalidEvents, TooLarge, Unauthenticated
@@ -10,7 +11,6 @@ from shared.events import literals, strict_json
 from shared.http import HttpAnswer
 
 MAX_BODY = 1_048_576
-_ERROR_HEADERS = {503: {"Retry-After": "5"}}
 
 
 def read_json(body: bytes) -> object:
@@ -54,7 +54,9 @@ def error_answer(error: AppError) -> HttpAnswer:
     details = [asdict(fault) for fault in error.faults] if more else []
     document = {"error": {**shown, "details": details, "additionalInfo": []}}
     plain = answer(error.status, document)
-    headers = {**plain.headers, **_ERROR_HEADERS.get(error.status, {})}
+    headers = dict(plain.headers)
+    if error.status == HTTPStatus.SERVICE_UNAVAILABLE:
+        headers["Retry-After"] = "5"
     if isinstance(error, Unauthenticated):
         headers["WWW-Authenticate"] = error.challenge
     return replace(plain, headers=headers)

@@ -39,8 +39,7 @@ class SubscriptionActions:
     health: HealthStore
     metrics: Metrics
     terms: DeploymentTerms
-    # For which processes go by a subscription as they have read it; if need be, twice as long.
-    cache_for: timedelta
+    known_for: timedelta  # for which processes go, at most, by a subscription as they have read it
 
     def pause(self, call: Call) -> HttpAnswer:
         """Pause a subscription: its events wait until it is resumed."""
@@ -119,7 +118,7 @@ class SubscriptionActions:
     def _effective_in(self, call: Call) -> timedelta:
         """Return after what time no request arrives that was made before a change."""
         profile = self.terms.of(self.subscriptions.in_force(call)).profile
-        return 2 * self.cache_for + LONGEST_IN_LINE + profile.acknowledgement_timeout
+        return self.known_for + LONGEST_IN_LINE + profile.acknowledgement_timeout
 
     def _release(self, subscription: EventSubscription) -> Hold | None:
         """End the hold in the row that all processes share; return it, if there was one."""
