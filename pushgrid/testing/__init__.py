@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pushgrid.testing.deployment import Pushgrid
-    from pushgrid.testing.driven_app import Endless, Refused
+    from pushgrid.testing.driven_app import Refused, Unsettled
     from pushgrid.testing.subscriber import Answer, Attempt, Handler, Request
     from pushgrid.testing.topic import StorageAccount, Subscriber, Topic
 
 _HOMES = {
     "Answer": "subscriber",
     "Attempt": "subscriber",
-    "Endless": "driven_app",
     "Handler": "subscriber",
     "Pushgrid": "deployment",
     "Refused": "driven_app",
@@ -22,11 +21,11 @@ _HOMES = {
     "StorageAccount": "topic",
     "Subscriber": "topic",
     "Topic": "topic",
+    "Unsettled": "driven_app",
 }
 __all__ = [
     "Answer",
     "Attempt",
-    "Endless",
     "Handler",
     "Pushgrid",
     "Refused",
@@ -34,6 +33,7 @@ __all__ = [
     "StorageAccount",
     "Subscriber",
     "Topic",
+    "Unsettled",
 ]
 
 

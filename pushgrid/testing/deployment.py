@@ -105,7 +105,7 @@ class Pushgrid:
         Raises:
             AssertionError: the first that a handler raised.
             TypeError: that is no time.
-            Endless: at some moment there was no end to what was due.
+            Unsettled: at some moment there was no end to what was due.
             ValueError: it is in the past.
         """
         self._app.advance(_span(by, units))

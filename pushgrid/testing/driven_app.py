@@ -57,7 +57,7 @@ class Refused(Exception):
         self.status = answer.status
 
 
-class Endless(Exception):
+class Unsettled(Exception):
     """There is no end to what is due at one moment."""
 
 
@@ -241,7 +241,7 @@ class DrivenApp(InMemoryApp):
         if steps[at] > self.max_steps:
             stored = self.queues.stored
             left = ", ".join(f"{len(stored[each])} on '{each}'" for each in Queue if stored[each])
-            raise Endless(
+            raise Unsettled(
                 f"After {self.max_steps} deliveries at {at} more are due at this moment ({left}). "
                 "Does a handler publish the events that it gets?"
             )
