@@ -16,6 +16,7 @@ from shared.clock import timestamp
 from shared.deadletter.paths import dead_letter_folder
 from shared.delivery.delivery_profile import DeliveryProfile, Feature
 from shared.delivery.profiles import PROFILES
+from shared.events.eventgrid_schema import add_missing
 from shared.events.notices import APIS, WrittenBlob
 from shared.events.topic import InputSchema, SourceTopic, TopicName
 from shared.subscriptions.destination import StorageQueue
@@ -184,8 +185,8 @@ class Topic(_Source):
         new_id, now = self._app.new_id(), timestamp(self._app.now)
         if self._input_schema is InputSchema.CLOUD_EVENTS:
             return {"specversion": "1.0", "id": new_id, "source": "/test", "time": now, **event}
-        envelope = {"id": new_id, "subject": "", "eventTime": now, "dataVersion": ""}
-        return {**envelope, "data": None, **event}
+        envelope = {"id": new_id, "subject": "", "eventTime": now, "dataVersion": "", "data": None}
+        return add_missing(event, envelope)
 
 
 class StorageAccount(_Source):

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from shared.errors import Fault, InvalidDocument
-from shared.events.iso_8601 import is_iso_8601
+from shared.events.iso_8601 import parse_iso_8601
 
 TLS_VERSIONS = ("1.0", "1.1", "1.2")  # of minimumTlsVersionAllowed
 Document = Mapping[str, Any]  # a JSON object in the form of ARM
@@ -104,8 +104,7 @@ class Section(NamedTuple):
         if text is None:
             return None
         try:
-            if is_iso_8601(text):
-                moment = datetime.fromisoformat(text.upper())
+            if moment := parse_iso_8601(text):
                 return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
         except OverflowError:  # in UTC it would be after the year 9999
             pass

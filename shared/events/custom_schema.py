@@ -9,7 +9,7 @@ from shared.clock import timestamp
 from shared.events.event import Event
 from shared.events.iso_8601 import is_iso_8601
 from shared.events.literals import dumps
-from shared.events.schema_rules import Arrival, property_error, read_array
+from shared.events.schema_rules import Arrival, property_error, read_array, text_of
 from shared.events.topic import FieldMapping, InputSchema, Topic
 from shared.http import HttpRequest
 
@@ -68,11 +68,7 @@ def _text(event: dict[str, Any], field: FieldMapping | None, name: str) -> str |
     if field is None:
         return None
     value = _find(event, field.source) if field.source else None
-    if value is None:
-        return field.default
-    if isinstance(value, dict | list | bool):
-        raise property_error(_SCHEMA, name, "to be a string")
-    return value if isinstance(value, str) else dumps(value)
+    return field.default if value is None else text_of(_SCHEMA, name, value)
 
 
 def _find(event: dict[str, Any], source: str) -> Any:

@@ -35,6 +35,8 @@ CLOUD = "CloudEventSchemaV1_0"
         ("labels", "x", "a list of strings"),
         ("expirationTimeUtc", "2026-02-09T12:00:00Z", "2026-02-09T12:00:00Z is over: a time in"),
         ("expirationTimeUtc", "2030-01-01", "ISO 8601"),
+        ("expirationTimeUtc", "2016-12-31T23:59:60Z", "2017-01-01T00:00:00Z is over: a time in"),
+        ("expirationTimeUtc", "9999-12-31T23:59:60Z", "ISO 8601"),
         ("expirationTimeUtc", "9999-12-31T23:59:59-01:00", "ISO 8601"),
         ("eventDeliverySchema", "Xml", "it can be"),
         ("deadLetterWithResourceIdentity.identity.type", None, "is missing"),
