@@ -80,6 +80,19 @@ def test_a_publication_says_how_many_subscriptions_matched(
     assert told == [{"ids": ["e-1"], "matched": 1}, {"ids": ["e-1"], "matched": None}]
 
 
+def test_a_file_s_events_may_have_other_spellings(pushgrid: Pushgrid, run: Run):
+    """What is there in any spelling is not added."""
+    crm = pushgrid.topic("orders").subscribe("crm")
+    given = '{"ID": 48213, "EVENTTYPE": "Placed", "Subject": "/a", "Data": 1, "dataversion": "2"}'
+
+    plain, told = (run("publish", "orders", "-", *more, given=given) for more in ((), ("--json",)))
+
+    assert plain.out == "published event 48213 to orders; 1 event subscription matched\n", plain.err
+    assert json.loads(told.out) == {"ids": ["48213"], "matched": 1}
+    names = ("id", "eventType", "subject", "data", "dataVersion")
+    assert [crm.received[1][each] for each in names] == ["48213", "Placed", "/a", 1, "2"]
+
+
 ON_ARRAYS = "the event has an array, which needs enableAdvancedFilteringOnArrays"
 
 
