@@ -34,8 +34,9 @@ def parse(request: HttpRequest, topic: Topic, _arrival: Arrival) -> tuple[Event,
     Read an array of events, or a single one, regardless of the content type.
 
     All events are accepted or none. Names of members may have any case, and numbers, except in
-    ``data``, become text. Members that are ``null`` count as missing, except ``data``. A missing
-    ``topic`` becomes the topic's id, ``dataVersion`` an empty string and ``metadataVersion`` ``1``.
+    ``data``, become text. Members that are ``null`` count as missing, except ``data``. A missing or
+    empty ``topic`` becomes the topic's id and ``metadataVersion`` ``1``; a missing ``dataVersion``
+    becomes empty.
 
     Raises:
         InvalidEvents: the first fault of the events.
@@ -66,7 +67,7 @@ def build_event(event: dict[str, Any], topic: Topic) -> Event:
         ("dataVersion", ""),
         ("metadataVersion", _METADATA_VERSION),
     ):
-        if event.get(name) is None:
+        if not event.get(name):
             event[name] = stamp
     return Event(schema=_SCHEMA, members=event, text=dumps(event))
 
@@ -121,7 +122,7 @@ def _check_optional(event: dict[str, Any]) -> None:
         value = event.get(name)
         if value is not None and not isinstance(value, str):
             event[name] = text_of(_SCHEMA, name, value)
-    if event.get("metadataVersion") not in {_METADATA_VERSION, None}:
+    if event.get("metadataVersion") not in {_METADATA_VERSION, "", None}:
         raise property_error(_SCHEMA, "metadataVersion", f"to be absent or '{_METADATA_VERSION}'")
 
 
