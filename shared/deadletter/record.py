@@ -39,7 +39,7 @@ def record(delivery: Delivery, text: str, note: DeadLetterNote) -> str:
     delivered. The time of the last attempt is left out where there was none.
     """
     schema = _WRITTEN_AS.get(note.delivery_schema, note.delivery_schema)
-    event: dict[str, Any] = loads(convert(text, note.input_schema, schema))
+    event: dict[str, Any] = {**loads(convert(text, note.input_schema, schema))}
     last = delivery.last
     added: dict[str, Any] = {
         "deadLetterReason": note.reason,
