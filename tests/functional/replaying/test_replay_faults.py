@@ -28,7 +28,9 @@ def test_bad_blobs_are_named(pushgrid: Pushgrid, crm: Subscriber):
     first, second = sorted(pushgrid._app.dead_letters.blobs)
     (letter,) = json.loads(pushgrid._app.dead_letters.blobs[second])
     pushgrid._app.dead_letters.blobs[first] = b"oops"
-    pushgrid._app.dead_letters.blobs[second] = json.dumps([{}, letter | {"id": []}, letter]).encode()
+    pushgrid._app.dead_letters.blobs[second] = json.dumps(
+        [{}, letter | {"id": []}, letter]
+    ).encode()
 
     job = replayed(pushgrid)
 
