@@ -24,6 +24,7 @@ from tests.unit.events.publishing import (
 _expected = partial(expected, "EventGridEvent")
 _needs = partial(requires, "EventGridEvent")
 _unexpected = partial(unexpected, "EventGridEvent")
+_NO_TEXTS: tuple[object, ...] = (True, {}, [], ["1"])
 _ONCE = "to be set once, in one spelling"
 _STAMPS = {"topic": TOPIC_ID, "dataVersion": "", "metadataVersion": "1"}
 
@@ -149,7 +150,7 @@ def test_a_single_event_is_accepted_with_any_content_type(content_type):
         *(
             ([members(**{name: value})], _needs(name, "to be a string"))
             for name in ("id", "subject", "eventType", "eventTime", "dataVersion", "topic")
-            for value in (True, {}, [], ["1"])
+            for value in _NO_TEXTS
         ),
         ([members(metadataVersion=False)], _needs("metadataVersion", "to be a string")),
         ([members(metadataVersion="2")], _needs("metadataVersion", "to be absent or '1'")),
