@@ -98,7 +98,7 @@ def _parse_advanced(section: Section, schema: InputSchema) -> dict[str, Any]:
         return stored
     member = _member(operand)
     try:
-        stored[member] = _READERS[operand](section.members.get(member))
+        stored[member] = _READERS[operand](_operand_of(section, member))
     except (TypeError, ValueError, OverflowError):
         section.refuse(member, f"{section.target(member)} of {kind} must be {operand}.")
     return stored
@@ -106,6 +106,14 @@ def _parse_advanced(section: Section, schema: InputSchema) -> dict[str, Any]:
 
 def _member(operand: Operand) -> str:
     return "value" if operand in (Operand.NUMBER, Operand.FLAG) else "values"
+
+
+def _operand_of(section: Section, member: str) -> Any:
+    """Return what a filter compares with; Event Grid takes a single one as ``values``, too."""
+    given = section.members.get(member)
+    if given is None and member == "value":
+        return section.members.get("values")
+    return given
 
 
 def _parse_key(section: Section, schema: InputSchema) -> str | None:

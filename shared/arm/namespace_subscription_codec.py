@@ -7,6 +7,7 @@ from typing import Any
 
 from shared.arm.deployment_capabilities import ParentTopic, SubscriptionRequest
 from shared.arm.destination_codec import render_destination
+from shared.arm.document_names import NAMESPACE_SUBSCRIPTION
 from shared.arm.filter_codec import parse_filter
 from shared.arm.identity_codec import DELIVERY, Wrapper, replace_wrapped, wrap
 from shared.arm.namespace_codec import to_namespace_parent_topic
@@ -98,7 +99,7 @@ def _parse_retry_policy(push: Section, topic: ParentTopic) -> dict[str, Any]:
     if limits.attempts:
         _, fewest, most = limits.attempts
         attempts = push.number("maxDeliveryCount", fewest, most)
-    text = push.text("eventTimeToLive")
+    text = push.text("eventTimeToLive") or None
     if text is not None:
         duration = parse_duration(text)
         longest = topic.retention or limits.time_to_live[2]
@@ -122,6 +123,8 @@ OF_NAMESPACE_TOPIC = SubscriptionForm(
     _read_form,
     _patched,
     _render,
+    NAMESPACE_SUBSCRIPTION,
+    NAMESPACE_SUBSCRIPTION,
     TYPE,
     patch_status=200,
     has_links=False,

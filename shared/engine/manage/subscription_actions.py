@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from shared.arm.arm_json import answer, read_json
 from shared.arm.delivery_attributes_codec import parse_rotation, with_new_secret
+from shared.arm.document_names import ROTATE_SECRET
 from shared.arm.subscription_codec import to_pause, with_pause, without_pause
 from shared.clock import in_words, timestamp
 from shared.delivery.furthest import LONGEST_IN_LINE, LONGEST_REQUEUE, Bounds
@@ -103,7 +104,7 @@ class SubscriptionActions:
 
         The body may have the ``secret``. The answer is the only one that shows it.
         """
-        given = parse_rotation(read_json(call.body or b"{}"))
+        given = parse_rotation(read_json(call.body or b"{}", ROTATE_SECRET))
         secret = given or to_secret(self.subscriptions.new_key())
         self.subscriptions.change(
             call, "rotateSecret", lambda stored: with_new_secret(stored, secret)

@@ -60,12 +60,12 @@ class Subscriptions:
 
     def put(self, call: Call) -> HttpAnswer:
         """Create or replace a subscription, once its endpoint is validated."""
-        body = read_json(call.body)
+        body = read_json(call.body, self.form.names)
         return self._write(call, "put", 201, lambda _: body)
 
     def patch(self, call: Call) -> HttpAnswer:
         """Change the members that the body names; a concurrent change is merged."""
-        patch = read_json(call.body)
+        patch = read_json(call.body, self.form.patch_names)
 
         def merged(existing: Resource | None) -> object:
             return self.form.patched(self._readable(call, existing).document, patch)
@@ -115,7 +115,7 @@ class Subscriptions:
         """Answer what a PUT of the body would change; ask no endpoint, and store nothing."""
         topic = self.topic(call)
         existing = self._stored(topic, call)
-        request = self._request(call, topic, read_json(call.body), existing)
+        request = self._request(call, topic, read_json(call.body, self.form.names), existing)
         wanted = self.form.parse(request)
         if call.assumes_consent:
             check_assumption(to_subscription(wanted).destination)
