@@ -114,7 +114,7 @@ def _misspelt(document: object, names: Names) -> list[Fault]:
     """Return the faults of unknown members in a document with documented names."""
     faults = []
     for target, name, known in islice(unknown_names(document, names), _MOST_COMPARED):
-        if near := nearest(name, known):
+        if near := nearest(name, known, MISSPELT):
             message = f"{target} is unknown; did you mean {near}?"
             faults.append(Fault(code=InvalidDocument.code, message=message, target=target))
     return faults
@@ -145,14 +145,15 @@ def unknown_names(value: Any, shape: Shape, path: str = "") -> Iterator[UnknownN
                 yield from unknown_names(each, _known(name, shape)[1], target)
 
 
-def nearest(name: str, known: Collection[str], most: int = MISSPELT) -> str | None:
+def nearest(name: str, known: Collection[str], most: int | None = None) -> str | None:
     """
-    Return that of the *known* names which an unknown *name* was probably meant to be.
+    Return that of the *known* names which an unknown *name* is like.
 
-    At most *most* letters differ, and less than half of the name; case does not count.
+    Less than half of its letters differ, and at most *most*, if that is given; case does not count.
     """
     letters = fold_case(name.strip())
-    found, least = None, min(most, (len(letters) - 1) // 2) + 1
+    half = (len(letters) - 1) // 2
+    found, least = None, (half if most is None else min(most, half)) + 1
     for each in known:
         distance = _distance(letters, fold_case(each), least)
         if distance < least:

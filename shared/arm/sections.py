@@ -16,8 +16,8 @@ from shared.errors import Fault, InvalidDocument
 from shared.events.iso_8601 import parse_iso_8601
 
 TLS_VERSIONS = ("1.0", "1.1", "1.2")  # of minimumTlsVersionAllowed
-_FLAGS = {"true": True, "false": False}  # by the text that means it, in small letters
-_WHOLE = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+FLAGS = {"true": True, "false": False}  # by the text that means it, in small letters
+WHOLE = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 Document = Mapping[str, Any]  # a JSON object in the form of ARM
 Merge = Callable[[Any, Any], Any]
 
@@ -87,7 +87,7 @@ class Section(NamedTuple):
 
     def flag(self, name: str) -> bool | None:
         given = self.members.get(name)
-        value = _FLAGS.get(given.lower(), given) if isinstance(given, str) else given
+        value = FLAGS.get(given.lower(), given) if isinstance(given, str) else given
         return self._of_type(name, value, bool, "true or false")  # type: ignore[no-any-return]
 
     def number(self, name: str, low: int, high: int, context: str = "") -> int | None:
@@ -104,7 +104,7 @@ class Section(NamedTuple):
     def whole(self, name: str) -> Any:
         """Return a member as it is, a whole number that is written as text as a number."""
         value = self.members.get(name)
-        if isinstance(value, str) and _WHOLE.fullmatch(value):
+        if isinstance(value, str) and WHOLE.fullmatch(value):
             return int(value)
         return None if value == "" else value
 
