@@ -128,6 +128,13 @@ _DEAD_LETTER = Names("endpointType", properties=Names("resourceId", "blobContain
 _DELIVERY_WITH_IDENTITY = Names(identity=_IDENTITY_USED, destination=_DESTINATION)
 _DEAD_LETTER_WITH_IDENTITY = Names(identity=_IDENTITY_USED, deadLetterDestination=_DEAD_LETTER)
 _ADVANCED = Names("operatorType", "key", "value", "values")
+_FILTER = Names(
+    "subjectBeginsWith",
+    "subjectEndsWith",
+    "includedEventTypes",
+    "isSubjectCaseSensitive",
+    "enableAdvancedFilteringOnArrays",
+)
 _SUBSCRIPTION_PROPERTIES = Names(
     "topic",
     "provisioningState",
@@ -136,14 +143,7 @@ _SUBSCRIPTION_PROPERTIES = Names(
     "eventDeliverySchema",
     destination=_DESTINATION,
     deliveryWithResourceIdentity=_DELIVERY_WITH_IDENTITY,
-    filter=Names(
-        "subjectBeginsWith",
-        "subjectEndsWith",
-        "includedEventTypes",
-        "isSubjectCaseSensitive",
-        "enableAdvancedFilteringOnArrays",
-        advancedFilters=_ADVANCED,
-    ),
+    filter=_FILTER.also(advancedFilters=_ADVANCED),
     retryPolicy=Names("maxDeliveryAttempts", "eventTimeToLiveInMinutes"),
     deadLetterDestination=_DEAD_LETTER,
     deadLetterWithResourceIdentity=_DEAD_LETTER_WITH_IDENTITY,
@@ -173,7 +173,7 @@ NAMESPACE_SUBSCRIPTION = _RESOURCE.also(
                 deadLetterDestinationWithResourceIdentity=_DEAD_LETTER_WITH_IDENTITY,
             ),
         ),
-        filtersConfiguration=Names("includedEventTypes", filters=_ADVANCED),
+        filtersConfiguration=_FILTER.also(filters=_ADVANCED),
     )
 )
 

@@ -20,6 +20,12 @@ from shared.events.iso_8601 import parse_duration
 TYPE = f"{PROVIDER}/namespaces/topics/eventsubscriptions"
 _DEAD_LETTER = Wrapper("deadLetterDestination", "deadLetterDestinationWithResourceIdentity")
 _DELIVERY, _FILTERS, _PUSH = "deliveryConfiguration", "filtersConfiguration", "push"
+_OF_CUSTOM_TOPICS = (
+    "subjectBeginsWith",
+    "subjectEndsWith",
+    "isSubjectCaseSensitive",
+    "enableAdvancedFilteringOnArrays",
+)
 _MINUTE = timedelta(minutes=1)
 
 
@@ -88,6 +94,8 @@ def _members(stored: Document, destination: object) -> dict[str, Any]:
         _FILTERS: {
             "includedEventTypes": kept.get("includedEventTypes"),
             "filters": kept.get("advancedFilters", []),
+            # Event Grid has these for custom topics only.
+            **{name: kept[name] for name in _OF_CUSTOM_TOPICS if kept.get(name)},
         },
         "eventDeliverySchema": properties["eventDeliverySchema"],
         "expirationTimeUtc": properties["expirationTimeUtc"],
