@@ -190,9 +190,9 @@ REPLAY = Names(
     "until",
     "reason",
     "event",
-    "to",
     "rate",
     "dryRun",
     "again",
     "unproven",
+    to=Names("topic", "subscription"),
 )
