@@ -167,7 +167,7 @@ def act(api: ArmApi, spelling: Spelling) -> list[Any]:
         (f"{ORDERS}/regenerateKey", {"keyName": "KEY2", "keyValue": key}, REGENERATE_KEY, 200),
         (f"{CRM}/rotateSecret", {"secret": secret}, ROTATE_SECRET, 200),
         (f"{GROUP}/replays", {**dead, **time, **how}, REPLAY, 202),
-        (f"{GROUP}/replays", of_crm, REPLAY, 202),
+        (f"{GROUP}/replays", of_crm, REPLAY, 409),  # read, and refused while the other one runs
     ]
     return [
         api.json("POST", path, respelt(body, names, spelling), status=status)
