@@ -74,12 +74,11 @@ class Pushgrid:
             document = {"location": "testing", "tags": tags, "properties": properties}
             made = self.arm("PUT", f"topics/{name}", document)
         refuse_unknown_members("a topic", properties, made["properties"])
-        default = InputSchema.CLOUD_EVENTS if namespace else InputSchema.EVENT_GRID
         return Topic(
             self._app,
             name,
             namespace,
-            input_schema=InputSchema(properties.get("inputSchema", default)),
+            input_schema=InputSchema(made["properties"]["inputSchema"]),
             profile=PROFILES[profile or ("ns" if namespace else "latest")],
         )
 

@@ -95,7 +95,7 @@ class _Source:
         destination = _holder(push, "destination").setdefault("destination", {})
         destination.setdefault("endpointType", "WebHook")
         target = destination.setdefault("properties", {})
-        if destination["endpointType"] != "StorageQueue":
+        if str(destination["endpointType"]).lower() != "storagequeue":
             url = f"https://{name}.{self._data_plane_name}.example/".lower()
             target.setdefault("endpointUrl", url)
         if Feature.DEAD_LETTERS in self._profile.features:
