@@ -344,9 +344,9 @@ def test_actions_read_any_case(spelling: str):
         (
             "PUT",
             CRM,
-            hook(fliter={"subjectBeginsWith": "/a"}),
-            "properties.fliter",
-            "properties.fliter is unknown; did you mean filter?",
+            hook(iflter={"subjectBeginsWith": "/a"}),
+            "properties.iflter",
+            "properties.iflter is unknown; did you mean filter?",
         ),
         (
             "PUT",
@@ -383,18 +383,18 @@ def test_names_that_cannot_be_meant_are_refused(
 
 
 def test_all_such_names_are_reported_together(full: ArmApi):
-    body = hook(fliter={}, lables=[], Labels=[], labels=[])
+    body = hook(iflter={}, lebals=[], Labels=[], labels=[])
 
     error = full.error("PUT", CRM, body, status=400)
 
     assert [each["target"] for each in error["details"]] == [
-        *("properties.labels", "properties.fliter", "properties.lables"),
+        *("properties.labels", "properties.iflter", "properties.lebals"),
     ]
 
 
 def test_other_unknown_members_are_ignored(full: ArmApi):
-    unused = {"encryption": {"keySource": "x"}, "somethingElse": {"fliter": 1}, "x": 1}
-    body = {"location": "x", "plan": {"nam": "x"}, "properties": unused, "etag": "1"}
+    unused = {"encryption": {"keySource": "x"}, "somethingElse": {"iflter": 1}, "x": 1}
+    body = {"location": "x", "plan": {"nameX": "x"}, "properties": unused, "etag": "1"}
     before = full.json("GET", ORDERS)
 
     assert full.json("PUT", ORDERS, body, status=201) == before

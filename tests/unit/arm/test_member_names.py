@@ -20,7 +20,7 @@ FIELDS = Names("filter", "labels", "retryPolicy", "endpointType", "id", "key", "
     ("name", "meant"),
     [
         ("filters", "filter"),
-        ("fliter", "filter"),
+        ("iflter", "filter"),
         ("FILTR", "filter"),
         ("retrypolci", "retryPolicy"),
         ("retryPolicies", None),

@@ -173,7 +173,7 @@ def test_values_are_read_as_a_deployment_reads_them(tmp_path: Path) -> None:
         ({"retryPolicy": {"maxDeliveryAttempts": "many"}}, "this must be a whole number"),
         ({"eventDeliverySchema": "Xml"}, '"Xml" is none of: EventGridSchema'),
         ({"LABELS": [1]}, ".labels[0]: this must be text"),
-        ({"lables": []}, ".lables: there is no such member; did you mean labels?"),
+        ({"lebals": []}, ".lebals: there is no such member; did you mean labels?"),
     ],
 )
 def test_other_values_are_faults(tmp_path: Path, properties: dict[str, Any], words: str) -> None:
