@@ -266,6 +266,40 @@ def test_a_patch_as_a_report_has_it(crm: ArmApi):
     ]
 
 
+def test_a_document_as_microsofts_page_has_it(orders: ArmApi):
+    """Source: "Azure Event Grid subscription schema", with its blank."""
+    filters = {
+        "includedEventTypes": ["Microsoft.Storage.BlobCreated"],
+        "subjectBeginsWith": "/blobServices/default/containers/mycontainer/log",
+        "subjectEndsWith": ".jpg",
+    }
+    body = hook(filter=filters | {"isSubjectCaseSensitive ": "true"})
+    body["properties"]["destination"]["endpointType"] = "webhook"
+
+    found = orders.json("PUT", CRM, body, status=201)["properties"]
+
+    assert found["destination"]["endpointType"] == "WebHook"
+    assert found["filter"] == filters | {"isSubjectCaseSensitive": True}
+
+
+def test_a_document_as_microsofts_bicep_module_sends_it(orders: ArmApi):
+    """Source: the module event-grid/topic/event-subscription, with its defaults."""
+    without = {
+        "deadLetterDestination": None,
+        "deadLetterWithResourceIdentity": None,
+        "deliveryWithResourceIdentity": None,
+        "eventDeliverySchema": "EventGridSchema",
+        "expirationTimeUtc": "",
+        "filter": {},
+        "labels": [],
+        "retryPolicy": None,
+    }
+
+    found = orders.json("PUT", CRM, hook(**without), status=201)["properties"]
+
+    assert found["expirationTimeUtc"] is None
+
+
 @pytest.mark.parametrize(
     "form", [CRM, f"{ORDERS}/providers/Microsoft.EventGrid/eventSubscriptions/crm"]
 )
