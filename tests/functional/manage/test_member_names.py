@@ -284,7 +284,7 @@ def test_a_document_as_microsofts_page_has_it(orders: ArmApi):
 
 def test_a_document_as_microsofts_bicep_module_sends_it(orders: ArmApi):
     """Source: the module event-grid/topic/event-subscription, with its defaults."""
-    without = {
+    without: dict[str, Any] = {
         "deadLetterDestination": None,
         "deadLetterWithResourceIdentity": None,
         "deliveryWithResourceIdentity": None,
