@@ -7,9 +7,10 @@ from math import isfinite
 from typing import Any
 
 from shared.arm.sections import Document, Section
+from shared.events.paths import fold_case
 from shared.events.topic import InputSchema
 from shared.subscriptions.advanced_filter import AdvancedFilter, FilterOperator, Operand, operand_of
-from shared.subscriptions.event_values import fold_case, key_fault
+from shared.subscriptions.event_values import key_fault
 from shared.subscriptions.filters import EventFilter
 
 MAX_FILTERS = 25
@@ -57,7 +58,6 @@ def to_filter(stored: Document) -> EventFilter:
 
 
 def _to_advanced_filter(stored: Document, *, on_arrays: bool) -> AdvancedFilter:
-    first, *names = stored["key"].split(".")
     operator = FilterOperator(stored["operatorType"])
     values: Any = []
     if (operand := operand_of(operator)) is not Operand.NOTHING:
@@ -66,7 +66,7 @@ def _to_advanced_filter(stored: Document, *, on_arrays: bool) -> AdvancedFilter:
         values = [values]
     return AdvancedFilter(
         operator=operator,
-        key=(fold_case(first), *names),
+        key=tuple(stored["key"].split(".")),
         values=tuple(tuple(each) if isinstance(each, list) else each for each in values),
         on_arrays=on_arrays,
     )
