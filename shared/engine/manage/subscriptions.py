@@ -25,12 +25,13 @@ from shared.arm.subscription_codec import (
     to_subscription,
     to_subscription_in_force,
 )
+from shared.arm.subscription_warnings import subscription_warnings
 from shared.clock import Clock
 from shared.engine.manage.call import Call, answer_page, not_found
 from shared.engine.manage.deletion import Deletion
 from shared.engine.manage.endpoint_validation import Consents, Handshakes, check_assumption
 from shared.engine.manage.kinds import TopicKind
-from shared.engine.manage.tracked_resources import Body, answer_what_if
+from shared.engine.manage.tracked_resources import Body, what_if
 from shared.engine.manage.writing import DocumentKey, write
 from shared.engine.ports import Document, Resource, ResourceStore, Table
 from shared.errors import UNREADABLE, Conflict, InvalidDocument, UnreadableDocument
@@ -126,7 +127,8 @@ class Subscriptions:
             is_same = leaves_unchanged(
                 request.existing, wanted, request.now, assumes_consent=call.assumes_consent
             )
-        return answer_what_if(before, self._shown(wanted, topic), is_same=is_same)
+        found = what_if(before, self._shown(wanted, topic), is_same=is_same)
+        return answer(200, {**found, **_warnings(wanted)})
 
     def change(self, call: Call, action: str, changed: Callable[[Document], Document]) -> bool:
         """Store what an action makes of a subscription; return whether that is a change."""
@@ -180,7 +182,7 @@ class Subscriptions:
         written = write(self.resources, key, decide, self.backoff, may_stay)
         self._check_topic(call, written.document)
         _log_change(topic, written, action, call)
-        return self._answer(status, written.document, topic)
+        return self._answer(status, written.document, topic, warns=True)
 
     def _request(
         self, call: Call, topic: ParentTopic, body: object, existing: Resource | None
@@ -208,9 +210,12 @@ class Subscriptions:
             damaged=found if is_damaged else None,
         )
 
-    def _answer(self, status: int, stored: Document, topic: ParentTopic) -> HttpAnswer:
+    def _answer(
+        self, status: int, stored: Document, topic: ParentTopic, *, warns: bool = False
+    ) -> HttpAnswer:
         """Answer with a subscription; clients poll soon while validation is pending."""
-        shown = answer(status, self._shown(stored, topic))
+        warnings = _warnings(stored) if warns else {}
+        shown = answer(status, {**self._shown(stored, topic), **warnings})
         if is_awaiting(stored, self.clock.now()):
             return replace(shown, headers={**shown.headers, "Retry-After": _POLL_SECONDS})
         return shown
@@ -268,6 +273,12 @@ class Subscriptions:
 
 def _named_only(row: Resource, topic: ParentTopic) -> Resource:
     return replace(row, document={"id": topic.subscription_id(row.name), "name": row.name})
+
+
+def _warnings(stored: Document) -> Document:
+    """Return the member that Event Grid's answers lack, where there is something to warn of."""
+    warnings = subscription_warnings(stored)
+    return {"warnings": warnings} if warnings else {}
 
 
 def _key(topic: ParentTopic, call: Call) -> DocumentKey:

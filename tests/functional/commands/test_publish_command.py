@@ -199,6 +199,12 @@ def test_explain_says_which_condition_refuses_an_event(
     assert not all_of_them.received
     assert run("explain", "--event", str(file)).code == 2
 
+    orders.subscribe("blank", filter={"includedEventTypes": ["Placed "]})
+    blank = run(*asked, "-s", "blank").out.splitlines()
+    assert blank[0] == "blank: no match: event types: 'placed '; the event has 'placed'"
+    assert blank[1].startswith("    warning: includedEventTypes has 'Placed ', with a blank")
+    assert blank[1].endswith("write 'Placed'.")
+
     totals = [30] + [3] * 5000  # more than a request may have
     file.write_text("\n".join(f'{{"type": "a", "data": {{"total": {each}}}}}' for each in totals))
     assert json.loads(run(*asked, "-s", "large", "--json").out)[0]["matched"] == 1

@@ -77,6 +77,17 @@ def test_a_consent_that_is_still_pending_is_told_each_time(
     assert second == (0, [f"= {crm}", warning, nothing], "")
 
 
+def test_a_filter_that_hardly_matches_is_told_each_time(apply: Apply, write: Write) -> None:
+    crm = hook(filter={"includedEventTypes": ["Placed "]})
+    file = write({"topics": {"orders": {"eventSubscriptions": {"crm": crm}}}})
+
+    runs = [apply(file, "--dry-run"), apply(file), apply(file)]
+
+    warning = "    warning: includedEventTypes has 'Placed ', with a blank around it"
+    told = [[each for each in lines if each.startswith(warning)] for _, lines, _ in runs]
+    assert list(map(len, told)) == [0, 1, 1]  # its topic does not exist before
+
+
 LOST: Any = {"deadLetterDestination": dead_letter()}
 OF_TOPIC = {"topics": {"orders": {"eventSubscriptions": {"crm": hook(**LOST)}}}}
 OF_NAMESPACE = {
