@@ -46,7 +46,7 @@ def test_a_patch_warns_and_a_client_of_arm_is_not_disturbed(orders: ArmApi) -> N
 
     assert patched["warnings"][0].startswith(TYPE)
     assert "warnings" not in quiet
-    read = EventSubscription.deserialize(patched)
+    read: Any = EventSubscription.deserialize(patched)
     assert (read.name, read.filter.included_event_types) == ("crm", [" Placed"])
 
 

@@ -56,7 +56,12 @@ def test_names_are_folded_once_and_only_where_an_exact_one_is_missing(
 ) -> None:
     """An object with 100,000 members costs 12,500 paths what it costs one."""
     folded: list[str] = []
-    monkeypatch.setattr(paths, "fold_case", lambda name: folded.append(name) or fold_case(name))
+
+    def fold(name: str) -> str:
+        folded.append(name)
+        return fold_case(name)
+
+    monkeypatch.setattr(paths, "fold_case", fold)
     lookup = PathLookup({"data": {"One": {"inner": 1}, "two": 2}})
 
     assert lookup.find(("data", "One", "inner")) == 1
