@@ -23,7 +23,7 @@ from cli.subscription.stored import consent_text
 from cli.subscription.stored import warnings_of as subscription_warnings
 
 CONSENT = {"pushgrid-consent": "assumed"}
-_NOT_COMPARED = {"provisioningState", "systemData"}
+_NOT_COMPARED = {"provisioningState", "systemData", "warnings"}
 _HANDSHAKE = "handshake"  # what its failure says
 _NO_CONSENT = "(The deployment does not assume consent: PUSHGRID_LOCAL_SHORTCUTS is not set.)"
 _HIDDEN = "a value that is not shown, such as a secret"
@@ -181,9 +181,9 @@ def _compared(deployment: Deployment, resource: WantedResource) -> Change:
     try:
         answer = deployment.post(f"{resource.id.path}/whatIf", resource.document, headers)
         action = _ACTIONS[answer["changeType"]]
-        own = tuple(answer.get("warnings", ()))
+        own = answer["after"].get("warnings", ())
         if action is Action.CREATE:
-            return replace(_creation(resource), warnings=own)
+            return replace(_creation(resource), warnings=tuple(own))
         found = () if action is Action.UNCHANGED else differences(answer["before"], answer["after"])
         keys = _differing_keys(deployment, resource)
     except CommandFailed as error:
@@ -196,7 +196,7 @@ def _compared(deployment: Deployment, resource: WantedResource) -> Change:
         differences=(*found, *(f"keys.{name}: the one in the file" for name in keys)),
         resource=resource,
         keys=keys,
-        warnings=(*warnings_of(deployment, resource.id, answer["before"]), *own),
+        warnings=warnings_of(deployment, resource.id, {**answer["before"], "warnings": own}),
     )
 
 

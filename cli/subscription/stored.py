@@ -30,7 +30,7 @@ def warnings_of(deployment: Deployment, path: str, answer: Mapping[str, Any]) ->
     """
     Yield what people should know about the event subscription at *path*.
 
-    *answer* is that to a PUT or PATCH, with the deployment's own warnings.
+    *answer* shows it, with the deployment's own warnings.
     """
     if missing := _missing_container(deployment, path, answer):
         yield missing

@@ -31,7 +31,7 @@ from shared.engine.manage.call import Call, answer_page, not_found
 from shared.engine.manage.deletion import Deletion
 from shared.engine.manage.endpoint_validation import Consents, Handshakes, check_assumption
 from shared.engine.manage.kinds import TopicKind
-from shared.engine.manage.tracked_resources import Body, what_if
+from shared.engine.manage.tracked_resources import Body, answer_what_if
 from shared.engine.manage.writing import DocumentKey, write
 from shared.engine.ports import Document, Resource, ResourceStore, Table
 from shared.errors import UNREADABLE, Conflict, InvalidDocument, UnreadableDocument
@@ -127,8 +127,7 @@ class Subscriptions:
             is_same = leaves_unchanged(
                 request.existing, wanted, request.now, assumes_consent=call.assumes_consent
             )
-        found = what_if(before, self._shown(wanted, topic), is_same=is_same)
-        return answer(200, {**found, **_warnings(wanted)})
+        return answer_what_if(before, self._shown(wanted, topic), is_same=is_same)
 
     def change(self, call: Call, action: str, changed: Callable[[Document], Document]) -> bool:
         """Store what an action makes of a subscription; return whether that is a change."""
@@ -182,7 +181,7 @@ class Subscriptions:
         written = write(self.resources, key, decide, self.backoff, may_stay)
         self._check_topic(call, written.document)
         _log_change(topic, written, action, call)
-        return self._answer(status, written.document, topic, warns=True)
+        return self._answer(status, written.document, topic)
 
     def _request(
         self, call: Call, topic: ParentTopic, body: object, existing: Resource | None
@@ -210,18 +209,17 @@ class Subscriptions:
             damaged=found if is_damaged else None,
         )
 
-    def _answer(
-        self, status: int, stored: Document, topic: ParentTopic, *, warns: bool = False
-    ) -> HttpAnswer:
+    def _answer(self, status: int, stored: Document, topic: ParentTopic) -> HttpAnswer:
         """Answer with a subscription; clients poll soon while validation is pending."""
-        warnings = _warnings(stored) if warns else {}
-        shown = answer(status, {**self._shown(stored, topic), **warnings})
+        shown = answer(status, self._shown(stored, topic))
         if is_awaiting(stored, self.clock.now()):
             return replace(shown, headers={**shown.headers, "Retry-After": _POLL_SECONDS})
         return shown
 
     def _shown(self, stored: Document, topic: ParentTopic) -> Document:
-        return with_provisioning_state(self.form.render(stored, topic), stored, self.clock.now())
+        shown = with_provisioning_state(self.form.render(stored, topic), stored, self.clock.now())
+        warnings = subscription_warnings(stored)
+        return {**shown, "warnings": warnings} if warnings else shown
 
     def _check_topic(self, call: Call, stored: Document) -> None:
         """Delete the subscription again if its topic was deleted during the handshake."""
@@ -273,12 +271,6 @@ class Subscriptions:
 
 def _named_only(row: Resource, topic: ParentTopic) -> Resource:
     return replace(row, document={"id": topic.subscription_id(row.name), "name": row.name})
-
-
-def _warnings(stored: Document) -> Document:
-    """Return the member that Event Grid's answers lack, where there is something to warn of."""
-    warnings = subscription_warnings(stored)
-    return {"warnings": warnings} if warnings else {}
 
 
 def _key(topic: ParentTopic, call: Call) -> DocumentKey:

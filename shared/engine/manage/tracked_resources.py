@@ -158,9 +158,7 @@ class TrackedResources(ABC):
         if existing and self.is_readable(existing):
             before = self.render(existing.document, call.public_url)
         after = self.render(wanted, call.public_url)
-        return answer(
-            200, what_if(before, after, is_same=bool(existing and existing.document == wanted))
-        )
+        return answer_what_if(before, after, is_same=bool(existing and existing.document == wanted))
 
     def named(self, call: Call) -> Resource:
         """Return the resource of the path; `UnreadableDocument`: its row can't be read."""
@@ -260,9 +258,9 @@ def _answer_keys(stored: Document) -> HttpAnswer:
     return answer(200, {name: stored["keys"][name] for name in KEY_NAMES})
 
 
-def what_if(before: Document | None, after: Document, *, is_same: bool) -> Document:
+def answer_what_if(before: Document | None, after: Document, *, is_same: bool) -> HttpAnswer:
     """
-    Describe a change: the resource *before* as a GET shows it, and *after* the PUT.
+    Answer a change: the resource *before* as a GET shows it, and *after* the PUT.
 
     *before* is ``None`` if there is no resource, and empty if it can't be read. *is_same* compares
     what is stored, including what an answer hides.
@@ -270,4 +268,4 @@ def what_if(before: Document | None, after: Document, *, is_same: bool) -> Docum
     Source: "Deployments - What If" of Azure Resource Manager, ``WhatIfChange``.
     """
     kind = "Create" if before is None else "NoChange" if is_same else "Modify"
-    return {"changeType": kind, "before": before, "after": after}
+    return answer(200, {"changeType": kind, "before": before, "after": after})

@@ -25,17 +25,17 @@ def of_namespace() -> dict[str, Any]:
     ("path", "body", "expected"),
     [(CRM, hook(filter=BLANK), TYPE), (SHOP_CRM, of_namespace(), KEY)],
 )
-def test_writes_and_what_if_warn(full: ArmApi, path: str, body: Any, expected: str) -> None:
+def test_all_answers_that_show_it_warn(full: ArmApi, path: str, body: Any, expected: str) -> None:
     asked = full.json("POST", f"{path}/whatIf", body)
     made = full.json("PUT", path, body, status=201)
     again = full.json("POST", f"{path}/whatIf", body)
     shown = full.json("GET", path)
 
-    (warning,) = asked["warnings"]
+    (warning,) = asked["after"]["warnings"]
     assert warning.startswith(expected)
-    assert made["warnings"] == again["warnings"] == [warning]
-    assert again["changeType"] == "NoChange"
-    assert made == shown | {"warnings": [warning]}
+    assert made["warnings"] == [warning]
+    assert again == {"changeType": "NoChange", "before": shown, "after": shown}
+    assert made == shown
 
 
 def test_a_patch_warns_and_a_client_of_arm_is_not_disturbed(orders: ArmApi) -> None:
