@@ -97,7 +97,7 @@ def _of_path(path: str) -> Iterator[str]:
         yield (
             f"The path '{_shown(path)}' hardly leads to a value: each full stop separates two "
             "names, and nothing leads to a name that has one, nor to an element of an array. "
-            "Write a path of names without full stops; have the publisher add such a member."
+            "Use a member whose name has no full stop; the publisher may have to add one."
         )
 
 
