@@ -17,7 +17,7 @@ from cli.failure import CommandFailed
 from cli.terminal import printable, say
 from shared.arm.member_names import Names, in_documented_case
 from shared.clip import LONGEST, clip
-from shared.subscriptions.event_values import fold_case
+from shared.events.paths import fold_case
 
 Member = str | int
 Members = tuple[Member, ...]  # the names and indexes that lead to a value

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from shared.arm.sections import raise_faults
 from shared.errors import Fault, InvalidDocument
-from shared.subscriptions.event_values import fold_case
+from shared.events.paths import fold_case
 
 MISSPELT = 2  # letters in which an unknown name differs from the known one that was meant
 _TWICE = 2
