@@ -100,7 +100,7 @@ class HttpPusher:
             if connection is not None:
                 return await self._reuse(connection, call)
             if opening is None:
-                opening = await self._openings.turn(server, call.timeout)
+                opening = await self._openings.turn(server)
                 begun = awake_seconds()
             if request.examines_peer:
                 return await self._examine(call, opening)
@@ -140,7 +140,7 @@ class HttpPusher:
             if stale.failure not in _STALE or connection.received:
                 raise
         left = started + call.timeout - awake_seconds()
-        opening = await self._openings.turn(call.server, call.timeout)
+        opening = await self._openings.turn(call.server)
         started = awake_seconds() + left - call.timeout
         connection = await self._dialer.dial(call.server, min(_CONNECT_SECONDS, left), opening)
         return await self._converse(connection, call, started)
@@ -157,7 +157,7 @@ class HttpPusher:
             seconds = awake_seconds() - begun
             if none.failure is Failure.TLS and peer is None:
                 with suppress(NoAnswer):  # What it presents explains why it was refused.
-                    opening = await self._openings.turn(call.server, limit)
+                    opening = await self._openings.turn(call.server)
                     connection = await self._dialer.dial(
                         call.server, limit, opening, verifies=False
                     )

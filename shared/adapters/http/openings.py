@@ -15,6 +15,8 @@ from shared.http import Failure
 
 MOST_HOSTS = 4096  # that are remembered
 _REMEMBERED = 60.0  # seconds of idleness: as long as idle connections are kept
+_EARLY = 0.001  # seconds by which a timer of the loop may come before its time
+_PATIENCE = 30.0  # seconds of a request that waits for its turn
 
 Again = Callable[[], None]
 
@@ -104,7 +106,7 @@ class Opening:
         """Learn what time tells; timers count the time in which the process was stopped."""
         self._timer = None
         now, host = self._openings.clock(), self._host
-        if now - self._began_at < after:
+        if now - self._began_at < after - _EARLY:
             self._look_again(after)
         elif after == REPEATED_SYN:
             host.bound = host.bound.delayed(self._began_at, now)
@@ -166,12 +168,12 @@ class Openings:
             return None
         return opening
 
-    async def turn(self, server: Server, seconds: float) -> Opening:
+    async def turn(self, server: Server) -> Opening:
         """
         Wait in line for the permission to open a connection.
 
         Raises:
-            NoAnswer: a shortage: there was none in *seconds*, or the app stops.
+            NoAnswer: a shortage: there was none in half a minute, or the app stops.
         """
         host, loop = self._host(server), asyncio.get_running_loop()
         turn: asyncio.Future[Opening] = loop.create_future()
@@ -189,7 +191,7 @@ class Openings:
         ask()
         self._turns.add(turn)
         try:
-            if await is_done(turn, self.clock() + seconds):
+            if await is_done(turn, awake_seconds() + _PATIENCE):
                 return turn.result()
         finally:
             turn.cancel()
