@@ -95,6 +95,24 @@ def test_a_silent_connection_counts_for_250_ms_only(line: Line, *, is_connected:
     assert permitted == (2 * FIRST if is_connected else FIRST)
 
 
+def test_300_that_wait_for_a_peer_that_answers_late_are_open_in_the_sixth_round(line: Line) -> None:
+    """As long as some wait, more are wanted: it goes on to double after a second."""
+    opened: list[float] = []
+    began = line.clock.monotonic()
+
+    async def connect() -> None:
+        opening = await line.openings.turn(SERVER)
+        opening.connecting()
+        opening.connected()
+        opened.append(line.clock.monotonic() - began)
+
+    tasks = [line.loop.create_task(connect()) for _ in range(300)]
+    line.passes(2.0)
+
+    assert all(each.done() for each in tasks)
+    assert max(opened) == pytest.approx(5 * COUNTED, abs=0.01)
+
+
 def test_time_in_which_a_name_is_resolved_does_not_count(line: Line) -> None:
     (opening,) = [line.call(line.openings.turn(SERVER))]
     line.passes(5.0)

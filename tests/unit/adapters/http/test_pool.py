@@ -9,6 +9,7 @@ import pytest
 from pushgrid.testing.memory import Seconds
 from shared.adapters.http import pool
 from shared.adapters.http.connection import Server
+from shared.adapters.http.openings import Again, Openings
 from shared.adapters.http.pool import Pool
 from shared.engine.delivering.budget import PUSHES
 
@@ -22,6 +23,10 @@ class FakeConnection:
         self.expires = 0.0
         self.closed = False
         self.is_quiet = True
+
+    @property
+    def is_closed(self) -> bool:
+        return self.closed
 
     def close(self) -> None:
         self.closed = True
@@ -115,3 +120,24 @@ def test_closing_closes_all() -> None:
 
     assert all(each.closed for each in connections)
     assert pool.take(server(0)) is None
+
+
+def test_connections_that_are_over_are_not_promised(time: Seconds) -> None:
+    """A burst after a minute, or after the server's restart, opens new ones in their turn."""
+    promised: list[int] = []
+
+    class Noted(Openings):
+        def promise(self, server: Server, idle: int, again: Again) -> bool:
+            promised.append(idle)
+            return True
+
+    pool, connections = Pool(openings=Noted(time)), made(3)
+    for each in connections:
+        pool.keep(each, None)
+    pool.promise(server(0), print)
+    connections[0].close()
+    pool.promise(server(0), print)
+    time.seconds += 61
+    pool.promise(server(0), print)
+
+    assert promised == [3, 2, 0]
