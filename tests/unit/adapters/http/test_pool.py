@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,7 +10,6 @@ import pytest
 from pushgrid.testing.memory import Seconds
 from shared.adapters.http import pool
 from shared.adapters.http.connection import Server
-from shared.adapters.http.openings import Again, Openings
 from shared.adapters.http.pool import Pool
 from shared.engine.delivering.budget import PUSHES
 
@@ -125,13 +125,8 @@ def test_closing_closes_all() -> None:
 def test_connections_that_are_over_are_not_promised(time: Seconds) -> None:
     """A burst after a minute, or after the server's restart, opens new ones in their turn."""
     promised: list[int] = []
-
-    class Noted(Openings):
-        def promise(self, server: Server, idle: int, again: Again) -> bool:
-            promised.append(idle)
-            return True
-
-    pool, connections = Pool(openings=Noted(time)), made(3)
+    openings: Any = SimpleNamespace(promise=lambda _server, idle, _again: promised.append(idle))
+    pool, connections = Pool(openings=openings), made(3)
     for each in connections:
         pool.keep(each, None)
     pool.promise(server(0), print)
