@@ -8,16 +8,21 @@ the same burst again. The rate counts from the first request to the last answer.
 from __future__ import annotations
 
 import argparse
+import select
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from bench.load import Case, deployment, publish, running_sink, subscribed
 from bench.report import Measure, PhaseResult, run
 
 _PUBLISHERS = 16
 _WARM = 200  # events for another endpoint: what is measured is no start of the app
+_SMALL = {"seconds": 5.0}
 _REST = 2.0  # seconds between the bursts
 
 
@@ -84,8 +89,31 @@ def paced(*, is_quick: bool) -> Iterator[PhaseResult]:
         yield PhaseResult(figures=figures, wanted=wanted)
 
 
+def small_server(*, is_quick: bool) -> Iterator[PhaseResult]:
+    """Measure events that come at once for many subscriptions on one small server."""
+    events, subscriptions, within = 24, 19, 20.0 if is_quick else 60.0
+    command = [sys.executable, "-m", "bench.small_sink", str(events * subscriptions)]
+    serving = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[1],
+    )
+    with deployment() as host, serving as sink:
+        assert sink.stdout  # noqa: S101 - it was asked for
+        url = f"http://127.0.0.1:{int(sink.stdout.readline())}"
+        topic = subscribed(host, "small", [f"{url}/{each}" for each in range(subscriptions)])
+        published = publish(*topic, Case(events, events, 1, subscriptions))
+        ready, _, _ = select.select([sink.stdout], [], [], within)
+        took = float(sink.stdout.readline()) - published.began if ready else within
+        sink.communicate()
+        yield PhaseResult(figures={"of": events * subscriptions, "seconds": took}, wanted=_SMALL)
+
+
 CASES: dict[str, Measure] = {name: partial(burst, each) for name, each in BURSTS.items()} | {
-    "paced at 30/s": paced
+    "19 on a small server": small_server,
+    "paced at 30/s": paced,
 }
 
 

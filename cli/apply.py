@@ -13,6 +13,7 @@ import click
 from rich.text import Text
 
 from cli.configuration import Action, Change, Configuration, carry_out, plan, read_configuration
+from cli.configuration.file_names import PARAMETER_FILE
 from cli.configuration.schema import SCHEMA
 from cli.configuration.source import FileFaults, read_source
 from cli.deployment import Deployment
@@ -108,7 +109,7 @@ def schema() -> None:
 def _read_parameters(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
-    source = read_source(path)
+    source = read_source(path).in_documented_case(PARAMETER_FILE)
     try:
         members = source.value["parameters"].items()
         for name, member in members:

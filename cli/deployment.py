@@ -184,14 +184,18 @@ class Deployment:
         """Send a request with the operator's credential."""
         self._check_scheme()  # before there is a token
         sent = {"Authorization": f"Bearer {self.token()}", **(headers or {})}
-        return self._request(method, url, headers=sent, **options)
+        return self._send(method, url, headers=sent, **options)
+
+    def _request(self, method: str, url: str, **options: Any) -> requests.Response:
+        """Send a request without the operator's credential."""
+        self._check_scheme()
+        return self._send(method, url, **options)
 
     def _check_scheme(self) -> None:
         if not self.allows_http:
             refuse_plain_http(self.url)
 
-    def _request(self, method: str, url: str, **options: Any) -> requests.Response:
-        self._check_scheme()
+    def _send(self, method: str, url: str, **options: Any) -> requests.Response:
         options |= {"verify": self.authorities or True, "timeout": _SECONDS}
         try:
             with self.while_waiting():

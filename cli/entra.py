@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
-from cli.local.known_locally import is_local
+from cli.sending import is_private
 from devhost.origin import host_name
 
 _RESOURCE = re.compile(r'\bresource="([A-Za-z0-9:/._-]+)"')  # as Azure Key Vault names it
@@ -43,7 +43,7 @@ def claimed_scope(deployment: Deployment) -> str:
         CommandFailed: it asks for none, or for one that is good elsewhere, or over plain http.
     """
     url = deployment.url
-    if not url.lower().startswith("https://") and not is_local(url):
+    if not is_private(url):
         raise CommandFailed(
             "over http anybody on the way can answer for the deployment: with --entra and "
             "--insecure, give --entra-scope"
@@ -51,8 +51,8 @@ def claimed_scope(deployment: Deployment) -> str:
     found = _RESOURCE.search(deployment.challenge())
     if not found:
         raise CommandFailed(
-            f"{url} does not say for what it takes tokens of Entra ID: give --entra-scope, or the "
-            "admin key instead of --entra"
+            f"{url} names no audience: unless PUSHGRID_ENTRA_TENANT is set there, give the admin "
+            "key instead of --entra; if it is, add --entra-scope"
         )
     audience = found[1].rstrip("/")
     parts, own = urlsplit(audience), host_name(urlsplit(url).netloc)

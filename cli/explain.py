@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, TextIO
@@ -88,7 +88,10 @@ def explain(
         if answers or not topic:
             raise click.UsageError("--event needs --topic, and no --answers.")
         found = _read_matches(deployment, topic, event, subscription)
-        lines = "\n".join(map(_line, found)) or f"{topic} has no event subscription"
+        lines = (
+            "\n".join(line for each in found for line in _lines(each))
+            or f"{topic} has no event subscription"
+        )
         return Found(found, lines, 0 if any(each["matched"] for each in found) else REFUSED)
     if not answers:
         raise click.UsageError("Give --answers, or --event and --topic.")
@@ -191,9 +194,12 @@ def _read_matches(
     return wanted
 
 
-def _line(match: Match) -> str:
+def _lines(match: Match) -> Iterator[str]:
     name = match["subscription"]
     if match["matched"]:
         limits = match.get("limits")
-        return f"{name}: matches; it gets {limits['text']}" if limits else f"{name}: matches"
-    return f"{name}: no match: {printable(match['why'])}"
+        yield f"{name}: matches; it gets {limits['text']}" if limits else f"{name}: matches"
+    else:
+        yield f"{name}: no match: {printable(match['why'])}"
+    for warning in match.get("warnings", ()):
+        yield f"    warning: {printable(warning)}"

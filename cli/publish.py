@@ -18,6 +18,7 @@ from cli.output import Console
 from cli.terminal import Found, counted, printable, say
 from shared.clip import clip
 from shared.events.data_plane import CUSTOM, NAMESPACE
+from shared.events.eventgrid_schema import add_missing
 
 Match = Mapping[str, Any]  # as ``…/matches`` answers it
 _CUSTOM = "CustomEventSchema"
@@ -99,11 +100,12 @@ def publish(
         closest = max(matched, key=lambda each: each["passed"])
         why = printable(f"{closest['subscription']}: {closest['why']}")
         say(f"warning: no event subscription matched; {why}", err=True, colour="yellow")
-    is_named = len(events) == 1 and "id" in events[0]
-    what = f"event {clip(str(events[0]['id']))}" if is_named else counted(len(events), "event")
+    ids = [_id(each, target.schema) for each in events]
+    is_named = len(events) == 1 and ids[0] is not None
+    what = f"event {clip(str(ids[0]))}" if is_named else counted(len(events), "event")
     count = sum(bool(each["matched"]) for each in matched) if matched else None
     found = f"; {counted(count, 'event subscription')} matched" if count is not None else ""
-    document = {"ids": [each.get("id") for each in events], "matched": count}  # None: not known
+    document = {"ids": ids, "matched": count}  # None: not known
     return Found(document, f"published {what} to {topic}{found}")
 
 
@@ -236,7 +238,7 @@ def _completed(given: dict[str, Any], schema: str, source: str) -> dict[str, Any
 
 
 def _event_grid_event(given: dict[str, Any]) -> dict[str, Any]:
-    event = {
+    defaults = {
         "id": str(uuid.uuid4()),
         "eventType": given.get("type"),
         "subject": "",
@@ -245,7 +247,15 @@ def _event_grid_event(given: dict[str, Any]) -> dict[str, Any]:
         "dataVersion": "",
     }
     given = {name: value for name, value in given.items() if name != "type" and value is not None}
-    return event | given
+    return add_missing(given, defaults)
+
+
+def _id(event: Mapping[str, Any], schema: str) -> Any:
+    """Return the id under which an event is delivered; ``None``: the topic gives it one."""
+    if schema != EVENT_GRID:
+        return event.get("id")
+    found = next((value for name, value in event.items() if name.lower() == "id"), None)
+    return json.dumps(found) if isinstance(found, int | float) else found
 
 
 def _cloud_event(given: dict[str, Any], source: str) -> dict[str, Any]:

@@ -20,14 +20,19 @@ from cli.local.known_locally import is_local
 _NO_PROXIES = {"http": "", "https": ""}  # overrides the environment's, `all_proxy` as well
 
 
+def is_private(url: str) -> bool:
+    """Tell whether what is sent to *url* is encrypted, or stays on this machine."""
+    return url.lower().startswith("https://") or is_local(url)
+
+
 def refuse_plain_http(url: str) -> None:
     """
-    Return if what is sent to *url* is encrypted, or stays on this machine.
+    Return if what is sent to *url* is private.
 
     Raises:
         CommandFailed: it goes over http to another machine.
     """
-    if not url.lower().startswith("https://") and not is_local(url):
+    if not is_private(url):
         raise _unencrypted(url)
 
 
@@ -76,6 +81,6 @@ class _ToThisMachine(HTTPAdapter):
 
 def _unencrypted(url: str) -> CommandFailed:
     return CommandFailed(
-        f"{url} is another machine, and http shows the key to everybody on the way: "
+        f"{url} is another machine, and http shows the key or token to everybody on the way: "
         "use https, or add --insecure (or PUSHGRID_INSECURE=true)"
     )

@@ -153,7 +153,8 @@ def update(
     if not body:
         raise CommandFailed("nothing to change: give --tag or --set")
     changed = deployment.patch(topic_path(name), body)
-    if unknown := [key for key, _ in members if key not in changed["properties"]]:
+    known = {each.casefold() for each in changed["properties"]}
+    if unknown := [key for key, _ in members if key.casefold() not in known]:
         raise CommandFailed(f"{', '.join(unknown)}: a topic has no such property", REFUSED)
     return Found(changed, f"updated topic {name}")
 

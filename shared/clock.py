@@ -30,10 +30,10 @@ class SystemClock:
 
 
 class Deadline:
-    """A moment, *seconds* from now by *monotonic*: no clock that is set brings it nearer."""
+    """The moment *wait* from now by *monotonic*, in seconds: setting a clock changes nothing."""
 
-    def __init__(self, seconds: float, monotonic: Callable[[], float]) -> None:
-        self._at = monotonic() + seconds
+    def __init__(self, wait: timedelta, monotonic: Callable[[], float]) -> None:
+        self._at = monotonic() + wait.total_seconds()
         self._monotonic = monotonic
 
     @property
@@ -41,17 +41,17 @@ class Deadline:
         return self._monotonic() >= self._at
 
     @property
-    def seconds_left(self) -> float:
-        """How many seconds from now it is; negative if it has passed."""
-        return self._at - self._monotonic()
+    def time_left(self) -> timedelta:
+        """How long it is until then; negative if it has passed."""
+        return timedelta(seconds=self._at - self._monotonic())
 
-    def within(self, seconds: float) -> Deadline:
-        """Return this moment, or one so many seconds from now if that is sooner."""
-        return Deadline(min(self.seconds_left, seconds), self._monotonic)
+    def within(self, wait: timedelta) -> Deadline:
+        """Return this moment, or the one *wait* from now if that is sooner."""
+        return Deadline(min(self.time_left, wait), self._monotonic)
 
-    def later(self, seconds: float) -> Deadline:
-        """Return the moment so many seconds after this one."""
-        return Deadline(self.seconds_left + seconds, self._monotonic)
+    def later(self, by: timedelta) -> Deadline:
+        """Return the moment *by* after this one."""
+        return Deadline(self.time_left + by, self._monotonic)
 
 
 class Jump(NamedTuple):

@@ -229,6 +229,17 @@ def is_shortage(error: BaseException) -> bool:
     return False
 
 
+def is_transient(error: BaseException) -> bool:
+    """
+    Tell whether a later try of the same can succeed: storage or this process was at fault.
+
+    What is too large for storage stays so.
+    """
+    if isinstance(error, Unstorable):
+        return False
+    return isinstance(error, (StorageUnavailable, OSError)) or is_shortage(error)
+
+
 _SHORTAGES = {EMFILE, ENFILE, ENOBUFS, ENOMEM}
 _NO_THREAD = "can't start new thread"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 MISSPELT = 2  # letters in which a name differs from the one that was meant
 
@@ -14,22 +14,24 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
     Only those who may list the names get to hear one.
     """
-    near = nearest(name, known)
+    # A name that is there already is elsewhere, and not meant.
+    others = [each for each in known if each.casefold() != name.casefold()]
+    near = nearest(name, others, MISSPELT)
     return f"; did you mean '{near}'?" if near else "."
 
 
-def nearest(name: str, known: Iterable[str], most: int = MISSPELT) -> str | None:
+def nearest(name: str, known: Collection[str], most: int | None = None) -> str | None:
     """
     Return that of the *known* names which an unknown *name* is like.
 
-    Less than half of its letters differ, and at most *most*; case does not count. A name without
-    any difference is there already, elsewhere: it is not meant.
+    Less than half of its letters differ, and at most *most*, if that is given; case does not count.
     """
-    letters = name.casefold()
-    found, least = None, min(most, (len(letters) - 1) // 2) + 1
+    letters = name.strip().casefold()
+    half = (len(letters) - 1) // 2
+    found, least = None, (half if most is None else min(most, half)) + 1
     for each in known:
         distance = _distance(letters, each.casefold(), least)
-        if 0 < distance < least:
+        if distance < least:
             found, least = each, distance
     return found
 

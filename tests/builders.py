@@ -38,7 +38,7 @@ KEY = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 URL = "https://crm.example/hook?code=s3cret"
 CRM = SubscriptionKey("orders", "crm")
 DEAD = DeadLetterDestination(container="dead")
-NEVER = Deadline(1.0, Seconds())  # it never passes
+NEVER = Deadline(timedelta(seconds=1), Seconds())  # it never passes
 ORIGIN = Origin(uuid.UUID(int=1).hex, START, None)
 TRACE = TraceContext(f"00-{'4bf92f35' * 4}-00f067aa0ba902b7-01", "vendor=a1,other=b2")
 LONGEST_TRACE = TRACE._replace(state="k=" + "v" * 510)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from cli.configuration.file_names import CONFIGURATION
 from cli.configuration.resources import (
     SENT,
     SOURCES,
@@ -46,6 +47,7 @@ def _read(path: Path, parameters: Mapping[str, Any], scope: str) -> Configuratio
         return read_template(source, parameters, group_of(scope))
     if parameters:
         raise FileFaults(f"{path}: only templates have parameters")
+    source = source.in_documented_case(CONFIGURATION)
     check_schema(source)
     return ordered(list(_resources(source.value, source.root)))
 
@@ -66,7 +68,7 @@ def _resource(
         place=place,
         document={name: document[name] for name in SENT if name in document},
         keys=document.get("keys") or {},
-        is_consent_assumed=document.get("consent") == "assumed",
+        is_consent_assumed=bool(document.get("consent")),
     )
     yield from _contents(own, document, place)
 

@@ -19,10 +19,11 @@ from cli.configuration.resources import (
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
 from cli.subscription.document import source_of
-from cli.subscription.stored import consent_text, missing_container
+from cli.subscription.stored import consent_text
+from cli.subscription.stored import warnings_of as subscription_warnings
 
 CONSENT = {"pushgrid-consent": "assumed"}
-_NOT_COMPARED = {"provisioningState", "systemData"}
+_NOT_COMPARED = {"provisioningState", "systemData", "warnings"}
 _HANDSHAKE = "handshake"  # what its failure says
 _NO_CONSENT = "(The deployment does not assume consent: PUSHGRID_LOCAL_SHORTCUTS is not set.)"
 _HIDDEN = "a value that is not shown, such as a secret"
@@ -107,10 +108,10 @@ def warnings_of(
     deployment: Deployment, own: ResourceId, answer: Mapping[str, Any]
 ) -> tuple[str, ...]:
     """Return what people should know about a resource that is stored."""
-    missing = None
-    if own.types[-1] == SUBSCRIPTIONS:
-        missing = missing_container(deployment, own.path, answer)
-    return tuple(each for each in (consent_text(answer), missing) if each)
+    if own.types[-1] != SUBSCRIPTIONS:
+        return ()
+    consent = consent_text(answer)
+    return (*([consent] if consent else []), *subscription_warnings(deployment, own.path, answer))
 
 
 def _differences(before: Any, after: Any, path: str) -> Iterator[str]:
@@ -180,8 +181,9 @@ def _compared(deployment: Deployment, resource: WantedResource) -> Change:
     try:
         answer = deployment.post(f"{resource.id.path}/whatIf", resource.document, headers)
         action = _ACTIONS[answer["changeType"]]
+        own = answer["after"].get("warnings", ())
         if action is Action.CREATE:
-            return _creation(resource)
+            return replace(_creation(resource), warnings=tuple(own))
         found = () if action is Action.UNCHANGED else differences(answer["before"], answer["after"])
         keys = _differing_keys(deployment, resource)
     except CommandFailed as error:
@@ -194,7 +196,7 @@ def _compared(deployment: Deployment, resource: WantedResource) -> Change:
         differences=(*found, *(f"keys.{name}: the one in the file" for name in keys)),
         resource=resource,
         keys=keys,
-        warnings=warnings_of(deployment, resource.id, answer["before"]),
+        warnings=warnings_of(deployment, resource.id, {**answer["before"], "warnings": own}),
     )
 
 

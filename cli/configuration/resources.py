@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from cli.configuration.source import FileFaults, Place
+from shared.arm import document_names as documents
+from shared.arm.member_names import Names
 
 # The members of an ARM document that a PUT sends; what identifies the resource is its path.
 SENT = ("location", "tags", "identity", "sku", "kind", "properties")
@@ -27,6 +29,14 @@ _KINDS = {
 }
 
 
+_NAMES = {
+    "topic": documents.TOPIC,
+    "system topic": documents.SYSTEM_TOPIC,
+    "namespace": documents.NAMESPACE,
+    "namespace topic": documents.NAMESPACE_TOPIC,
+}
+
+
 class ResourceId(NamedTuple):
     """
     Identifies a resource of Microsoft.EventGrid: ``("topics", "eventSubscriptions")``, names.
@@ -40,6 +50,13 @@ class ResourceId(NamedTuple):
     @property
     def kind(self) -> str:
         return _KINDS[self.types]
+
+    @property
+    def member_names(self) -> Names:
+        """What the members of its document are called."""
+        of_namespace = self.types[0] == _NAMESPACES
+        subscription = documents.NAMESPACE_SUBSCRIPTION if of_namespace else documents.SUBSCRIPTION
+        return _NAMES.get(self.kind, subscription)
 
     @property
     def name(self) -> str:

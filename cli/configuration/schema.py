@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from jsonschema import Draft7Validator, ValidationError
+from jsonschema import Draft7Validator, TypeChecker, ValidationError, validators
 
 from cli.configuration.source import MAX_FAULTS, FileFaults, Place, SourceFile
 from shared.arm.not_included import DESTINATIONS
+from shared.arm.sections import FLAGS, WHOLE
+from shared.nearest import nearest
 
 SCHEMA = Path(__file__).parents[1] / "data" / "pushgrid.schema.json"
+_EXCLUDED = {kind.casefold(): feature for kind, feature in DESTINATIONS.items()}
 _TYPES = {
     "array": "a list",
     "boolean": "true or false",
@@ -45,7 +47,41 @@ def check_schema(source: SourceFile) -> None:
 
 @cache
 def _validator() -> Draft7Validator:
-    return Draft7Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
+    return _Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
+
+
+def _is_flag(_: TypeChecker, value: Any) -> bool:
+    return isinstance(value, bool) or (isinstance(value, str) and value.lower() in FLAGS)
+
+
+def _is_whole(_: TypeChecker, value: Any) -> bool:
+    is_text = isinstance(value, str) and bool(WHOLE.fullmatch(value))
+    return is_text or Draft7Validator.TYPE_CHECKER.is_type(value, "integer")
+
+
+def _is_none(_: TypeChecker, value: Any) -> bool:
+    return value is None or value == ""
+
+
+def _one_of(
+    validator: Any, allowed: list[Any], found: Any, schema: Mapping[str, Any]
+) -> Iterator[ValidationError]:
+    """Check a value of a list, whose texts have any case; an empty one is null."""
+    del validator, schema
+    texts = {each.casefold() for each in allowed if isinstance(each, str)}
+    is_one = found.casefold() in texts if isinstance(found, str) and found else False
+    if not is_one and not (found in (None, "") and None in allowed):
+        yield ValidationError("")
+
+
+# What a deployment reads from a text: see `Section` of shared/arm/sections.py.
+_Validator: type[Draft7Validator] = validators.extend(  # type: ignore[no-untyped-call]
+    Draft7Validator,
+    {"enum": _one_of},
+    type_checker=Draft7Validator.TYPE_CHECKER.redefine_many(
+        {"boolean": _is_flag, "integer": _is_whole, "null": _is_none}
+    ),
+)
 
 
 def _faults(place: Place, error: ValidationError) -> Iterator[tuple[Place, str]]:
@@ -58,21 +94,17 @@ def _faults(place: Place, error: ValidationError) -> Iterator[tuple[Place, str]]
         known = list(schema["properties"])
         for name in found:
             if name not in known:
-                near = " or ".join(get_close_matches(name, known, 2, cutoff=0.7))
+                near = nearest(name, known)
                 suggestion = f"; did you mean {near}?" if near else ""
                 yield place.below(name), f"there is no such member{suggestion}"
     elif error.validator == "required":
         known = schema.get("properties", {})
-        misspelt = {_nearest(name, wanted) for name in found if name not in known}
+        misspelt = {nearest(name, wanted) for name in found if name not in known}
         for name in wanted:
             if name not in found and name not in misspelt:
                 yield place, f"{name} is missing"
     else:
         yield place, _fault(str(error.validator), schema, found)
-
-
-def _nearest(name: str, known: list[str]) -> str | None:
-    return next(iter(get_close_matches(name, known, 1)), None)
 
 
 def _fault(rule: str, schema: Mapping[str, Any], found: Any) -> str:
@@ -83,7 +115,7 @@ def _fault(rule: str, schema: Mapping[str, Any], found: Any) -> str:
             return f"this must be {' or '.join(_TYPES[each] for each in kinds if each != 'null')}"
         case "enum":
             known = ", ".join(map(str, filter(None, schema["enum"])))
-            excluded = DESTINATIONS.get(found) if isinstance(found, str) else None
+            excluded = _EXCLUDED.get(found.casefold()) if isinstance(found, str) else None
             instead = f". {excluded.sentence}" if excluded else ""
             return f"{json.dumps(found)} is none of: {known}{instead}"
         case "minimum" | "maximum":

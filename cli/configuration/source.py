@@ -6,7 +6,8 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -14,7 +15,9 @@ import yaml
 
 from cli.failure import CommandFailed
 from cli.terminal import printable, say
+from shared.arm.member_names import Names, in_documented_case
 from shared.clip import LONGEST, clip
+from shared.events.paths import fold_case
 
 Member = str | int
 Members = tuple[Member, ...]  # the names and indexes that lead to a value
@@ -108,13 +111,35 @@ class FileFaults(CommandFailed):
         say(self.message, err=True, colour="red")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class SourceFile:
     """A file."""
 
     path: Path
     value: Any
-    lines: Mapping[Members, int]  # of each member, from 1
+    lines: Mapping[Members, int]  # of each member as it is written, from 1
+
+    def in_documented_case(self, names: Names) -> SourceFile:
+        """
+        Return the file with the documented *names* of its members.
+
+        Raises:
+            FileFaults: a member is there in two spellings.
+        """
+        value, repeated = in_documented_case(self.value, names)
+        if repeated:
+            raise FileFaults(
+                *(self.root.at_target(each.target).fault(each.message) for each in repeated)
+            )
+        return replace(self, value=value)
+
+    def line(self, members: Members) -> int | None:
+        """Return the line of a member, however its name is written; ``None``: it is missing."""
+        return self.lines.get(members) or self._folded_lines.get(_folded(members))
+
+    @cached_property
+    def _folded_lines(self) -> Mapping[Members, int]:
+        return {_folded(members): line for members, line in self.lines.items()}
 
     @property
     def root(self) -> Place:
@@ -139,9 +164,9 @@ class Place(NamedTuple):
     def line(self) -> int:
         """The line of the member or, if it is missing, of the nearest one around it."""
         members = self.members
-        while members not in self.source.lines:
+        while (line := self.source.line(members)) is None:
             members = members[:-1]
-        return self.source.lines[members]
+        return line
 
     def fault(self, message: str) -> str:
         """Return *message* with file, line and path."""
@@ -151,6 +176,10 @@ class Place(NamedTuple):
     def __str__(self) -> str:
         parts = (f"[{each}]" if isinstance(each, int) else f".{each}" for each in self.members)
         return "".join(parts).removeprefix(".")
+
+
+def _folded(members: Members) -> Members:
+    return tuple(fold_case(each.strip()) if isinstance(each, str) else each for each in members)
 
 
 def read_source(path: Path) -> SourceFile:

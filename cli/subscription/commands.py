@@ -25,8 +25,8 @@ from cli.subscription.document import (
     topic_of,
 )
 from cli.subscription.options import FILTERS, describes_subscription, told_by_options
-from cli.subscription.stored import consent_text, missing_container, new_secret
-from cli.terminal import Found, say
+from cli.subscription.stored import consent_text, new_secret, warnings_of
+from cli.terminal import Found, printable, say
 
 
 @click.group("subscription", cls=CommandGroup)
@@ -123,7 +123,7 @@ def create(
         )
     with told_by_options(body):
         made = deployment.put(path, body)
-    _tell_secret_and_warning(deployment, path, before, body, made)
+    _tell_secret_and_warnings(deployment, path, before, body, made)
     state = made["properties"].get("provisioningState")
     verb = "created" if before is None else "replaced"
     lines = [f"{verb} event subscription {name} of {topic}: {state}"]
@@ -158,7 +158,7 @@ def update(deployment: Deployment, topic: str, name: str, show_json: bool, **giv
         return Found(body)
     with told_by_options(body):
         changed = deployment.patch(path, body)
-    _tell_secret_and_warning(deployment, path, {"properties": before}, wanted, changed)
+    _tell_secret_and_warnings(deployment, path, {"properties": before}, wanted, changed)
     lines = [f"updated event subscription {name} of {topic}"]
     lines += _differences(before, changed["properties"])
     lines += filter(None, [_queue_text(topic, name, given)])
@@ -199,7 +199,7 @@ def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Sequenc
     return differences(before, after) if before != after else ()
 
 
-def _tell_secret_and_warning(
+def _tell_secret_and_warnings(
     deployment: Deployment,
     path: str,
     before: Mapping[str, Any] | None,
@@ -208,8 +208,8 @@ def _tell_secret_and_warning(
 ) -> None:
     if gets_secret(before, wanted):
         say(new_secret(deployment, path), err=True)
-    if warning := missing_container(deployment, path, stored):
-        say(f"warning: {warning}", err=True, colour="yellow")
+    for warning in warnings_of(deployment, path, stored):
+        say(f"warning: {printable(warning)}", err=True, colour="yellow")
 
 
 def _document(

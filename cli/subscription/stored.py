@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
@@ -26,7 +26,20 @@ def new_secret(deployment: Deployment, path: str) -> str:
     return f"signing secret, which is not shown again: {secrets_of(listed)}"
 
 
-def missing_container(deployment: Deployment, path: str, document: Mapping[str, Any]) -> str | None:
+def warnings_of(deployment: Deployment, path: str, answer: Mapping[str, Any]) -> Iterator[str]:
+    """
+    Yield what people should know about the event subscription at *path*.
+
+    *answer* shows it, with the deployment's own warnings.
+    """
+    if missing := _missing_container(deployment, path, answer):
+        yield missing
+    yield from answer.get("warnings", ())
+
+
+def _missing_container(
+    deployment: Deployment, path: str, document: Mapping[str, Any]
+) -> str | None:
     """Return a warning if the event subscription at *path* has dead letters, but no container."""
     properties = document.get("properties") or {}
     destination = destination_of(properties, "deadLetterDestination") if properties else None

@@ -34,12 +34,12 @@ class QueueLease:
 
     async def delete(self) -> None:
         """Delete the message."""
-        await self._settle()
+        await self._await_renewal()
         await self._queue.delete(self._id, self._receipt)
 
     async def release(self, hidden: timedelta) -> None:
         """Make the message visible again after *hidden*."""
-        await self._settle()
+        await self._await_renewal()
         await self._queue.hide(self._id, self._receipt, hidden)
 
     @contextlib.contextmanager
@@ -61,7 +61,7 @@ class QueueLease:
     def _start_renewal(self) -> None:
         self._renewal = asyncio.create_task(self._renew())
 
-    async def _settle(self) -> None:
+    async def _await_renewal(self) -> None:
         # A renewal in progress changes the receipt, so it is awaited and not cancelled.
         if self._renewal is not None:
             await asyncio.wait([self._renewal])

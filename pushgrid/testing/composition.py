@@ -46,7 +46,7 @@ from shared.engine.operations.status import Status, take_snapshot
 from shared.engine.operations.subscription_state import held_subscriptions
 from shared.engine.operations.topic_states import topic_states
 from shared.engine.operations.trouble_notices import TroubleNotices
-from shared.engine.ports import Pusher, Queue, SubscriptionReader, TopicReader
+from shared.engine.ports import MaySend, Pusher, Queue, SubscriptionReader, TopicReader
 from shared.engine.publishing.commit import Commit
 from shared.engine.publishing.publish import Publish, PublisherAuthorization
 from shared.engine.publishing.publish_report import PublishReport
@@ -85,6 +85,7 @@ class InMemoryApp:
         resources: MemoryResources,
     ) -> None:
         self.pusher = pusher
+        self.may_send: MaySend = _always
         self.clock = clock
         self.loop = DrivenLoop(clock)
         self.resources = resources
@@ -217,10 +218,12 @@ class InMemoryApp:
         self.operators = Operators(admin_key=self.admin_key, reader_key=self.reader_key)
         self.status = Status(
             counts=self.counts,
-            snapshot=lambda: take_snapshot(self.queues, resources, clock),
-            held=lambda: held_subscriptions(resources, clock.now()),
-            topics=lambda seen: topic_states(resources, clock.now(), (ACCOUNT, DEPLOYMENT), seen),
-            activities=lambda: read_activities(self.counts, self.attempts, resources, clock.now()),
+            snapshot=lambda: take_snapshot(self.queues, resources, watched),
+            held=lambda: held_subscriptions(resources, watched.now()),
+            topics=lambda seen: topic_states(resources, watched.now(), (ACCOUNT, DEPLOYMENT), seen),
+            activities=lambda: read_activities(
+                self.counts, self.attempts, resources, watched.now()
+            ),
             replays=self.replays.list,
             operators=self.operators,
         )
@@ -252,6 +255,7 @@ class InMemoryApp:
         return Endpoints(
             budget=Budget(),
             push=self._push,
+            may_send=self._may_send,
             as_cached=partial(parts.as_cached, off_loop=off_loop),
             clock=self.watched,
             limit=limit or Limit(),
@@ -269,6 +273,9 @@ class InMemoryApp:
     async def _push(self, request: InFlightRequest) -> Attempted | Shortage:
         return await self.push(request)
 
+    def _may_send(self, url: str, again: Callable[[], None]) -> bool:
+        return self.may_send(url, again)
+
     def _accept(self, topic: Topic, events: Sequence[Event], publish_id: str) -> None:
         self.loop.run(self.publish.accept(topic, events, publish_id))
 
@@ -282,6 +289,11 @@ class InMemoryApp:
 
 def _places() -> dict[Queue, Places]:
     return {queue: Places() for queue in (Queue.DELIVERIES, Queue.RETRIES)}
+
+
+def _always(_url: str, _again: Callable[[], None]) -> bool:
+    """Implement the port ``MaySend``: in memory there are no connections."""
+    return True
 
 
 async def off_loop(call: Callable[[], T]) -> T:

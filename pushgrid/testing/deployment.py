@@ -10,7 +10,8 @@ from typing import Any
 
 from pushgrid.testing.composition import ACCOUNT
 from pushgrid.testing.driven_app import ACCOUNT_ID, DrivenApp
-from pushgrid.testing.topic import StorageAccount, Topic, refuse_unknown_members
+from pushgrid.testing.topic import StorageAccount, Topic, checked_properties, refuse_unknown_members
+from shared.arm.document_names import NAMESPACE_TOPIC, TOPIC
 from shared.delivery.profiles import PROFILES
 from shared.events.topic import InputSchema
 
@@ -62,6 +63,8 @@ class Pushgrid:
             Refused: the document is not valid.
             TypeError: a topic has no such property.
         """
+        names = NAMESPACE_TOPIC if namespace else TOPIC
+        properties = checked_properties("a topic", properties, names)
         tags = {"deliveryProfile": profile} if profile else {}
         if namespace:
             self.arm("PUT", f"namespaces/{namespace}", {"location": "testing"})
@@ -71,12 +74,11 @@ class Pushgrid:
             document = {"location": "testing", "tags": tags, "properties": properties}
             made = self.arm("PUT", f"topics/{name}", document)
         refuse_unknown_members("a topic", properties, made["properties"])
-        default = InputSchema.CLOUD_EVENTS if namespace else InputSchema.EVENT_GRID
         return Topic(
             self._app,
             name,
             namespace,
-            input_schema=InputSchema(properties.get("inputSchema", default)),
+            input_schema=InputSchema(made["properties"]["inputSchema"]),
             profile=PROFILES[profile or ("ns" if namespace else "latest")],
         )
 

@@ -20,6 +20,7 @@ from pushgrid.testing.composition import ACCOUNT, InMemoryApp, off_loop
 from pushgrid.testing.memory import FakeClock, MemoryResources, StoredMessage
 from pushgrid.testing.subscriber import WebhookPusher
 from shared.adapters.bridge import OnLoopPusher
+from shared.adapters.cache import PERIODS
 from shared.adapters.http.notifier import ParallelNotifier
 from shared.adapters.resource_cache import InvalidatingStore, ResourceCache
 from shared.adapters.storage.health_table import TableHealth
@@ -111,7 +112,7 @@ class DrivenApp(InMemoryApp):
                 allow_http=True,
             ),
             terms=self.deliver.parts.terms,
-            cache_for=cache_for,
+            known_for=PERIODS * cache_for,
             metrics=self.metrics,
             replays=self.replays,
             new_key=lambda: uuid.UUID(self.new_id()).hex,
@@ -262,7 +263,7 @@ class DrivenApp(InMemoryApp):
         return min(due, key=lambda each: each.at, default=None)
 
     def _deadline(self) -> Deadline:
-        return Deadline(_WAKE_EVERY.total_seconds(), self.clock.monotonic)
+        return Deadline(_WAKE_EVERY, self.clock.monotonic)
 
     def _not_before_now(self, found: tuple[Queue, StoredMessage]) -> datetime:
         return max(found[1].visible_at, self.now)

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from datetime import timedelta
-from difflib import get_close_matches
 from typing import Any
 from urllib.parse import quote
 
 from pushgrid.testing.driven_app import DrivenApp, Refused
 from pushgrid.testing.subscriber import Answer, Attempt, Handler, SubscriberWebhook, checked
+from shared.arm.document_names import NAMESPACE_SUBSCRIPTION, SUBSCRIPTION
+from shared.arm.member_names import Names, Shape, in_documented_case, unknown_names
 from shared.clock import timestamp
 from shared.deadletter.paths import dead_letter_folder
 from shared.delivery.delivery_profile import DeliveryProfile, Feature
 from shared.delivery.profiles import PROFILES
+from shared.events.eventgrid_schema import add_missing
 from shared.events.notices import APIS, WrittenBlob
 from shared.events.topic import InputSchema, SourceTopic, TopicName
+from shared.nearest import nearest
 from shared.subscriptions.destination import StorageQueue
 
 _NAMESPACE_API = "api-version=2024-06-01"
@@ -29,8 +32,9 @@ _WITH_IDENTITY = {
         "deadLetterDestinationWithResourceIdentity",  # of a namespace topic
     ),
 }
-# A namespace's event subscription has tags, and a secret a value: answers have neither.
-_NEVER_ANSWERED = frozenset({"endpointUrl", "tags", "value"})
+# A namespace's event subscription has tags, a secret a value, and a filter one as values: answers
+# have none of them.
+_NEVER_ANSWERED = frozenset({"endpointUrl", "tags", "value", "values"})
 
 
 class _Source:
@@ -71,6 +75,7 @@ class _Source:
                 answers, or *handler* is no function that can be called.
             ValueError: *answers* are none.
         """
+        properties = self._checked(properties)
         subscriber = Subscriber(self._app, self, name)
         endpoint = SubscriberWebhook(answers, handler, is_asked_to_consent=answers_handshake)
         subscriber._endpoint = endpoint  # noqa: SLF001 - the same
@@ -91,13 +96,17 @@ class _Source:
         destination = _holder(push, "destination").setdefault("destination", {})
         destination.setdefault("endpointType", "WebHook")
         target = destination.setdefault("properties", {})
-        if destination["endpointType"] != "StorageQueue":
+        if str(destination["endpointType"]).lower() != "storagequeue":
             url = f"https://{name}.{self._data_plane_name}.example/".lower()
             target.setdefault("endpointUrl", url)
         if Feature.DEAD_LETTERS in self._profile.features:
             holder = _holder(push, "deadLetterDestination")
             holder.setdefault("deadLetterDestination", self._app.new_container())
         return properties
+
+    def _checked(self, properties: Mapping[str, Any]) -> dict[str, Any]:
+        names = NAMESPACE_SUBSCRIPTION if self._is_of_namespace else SUBSCRIPTION
+        return checked_properties("an event subscription", properties, names)
 
     def _push_section(self, properties: dict[str, Any]) -> dict[str, Any]:
         """Return the part of the properties that has the destinations."""
@@ -184,8 +193,8 @@ class Topic(_Source):
         new_id, now = self._app.new_id(), timestamp(self._app.now)
         if self._input_schema is InputSchema.CLOUD_EVENTS:
             return {"specversion": "1.0", "id": new_id, "source": "/test", "time": now, **event}
-        envelope = {"id": new_id, "subject": "", "eventTime": now, "dataVersion": ""}
-        return {**envelope, "data": None, **event}
+        envelope = {"id": new_id, "subject": "", "eventTime": now, "dataVersion": "", "data": None}
+        return add_missing(event, envelope)
 
 
 class StorageAccount(_Source):
@@ -288,6 +297,7 @@ class Subscriber:
             Refused: they are not valid.
             TypeError: an event subscription has no such property.
         """
+        properties = self._source._checked(properties)  # noqa: SLF001 - the same
         body = {"properties": properties} if self._source._is_of_namespace else properties  # noqa: SLF001 - the same
         kept = self._app.arm("PATCH", self.path, body)["properties"]
         refuse_unknown_members("an event subscription", properties, kept)
@@ -315,6 +325,25 @@ def _address(target: Mapping[str, Any]) -> str:
     ).url
 
 
+def checked_properties(kind: str, given: Mapping[str, Any], names: Names) -> dict[str, Any]:
+    """
+    Return the properties that a test has given for a document with these *names*, as documented.
+
+    Raises:
+        TypeError: there is no such property, or one is there in two spellings.
+    """
+    shape: Shape = names.below["properties"]
+    found: dict[str, Any]
+    found, repeated = in_documented_case(dict(given), shape)
+    if repeated:
+        raise TypeError(f"{kind}: {repeated[0].message}")
+    unknown = (
+        f"{each.target}{_nearest(each.name, each.known)}" for each in unknown_names(found, shape)
+    )
+    _refuse(kind, unknown)
+    return found
+
+
 def refuse_unknown_members(kind: str, given: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
     """
     Compare the properties that a test has given with those of the deployment's answer.
@@ -322,15 +351,18 @@ def refuse_unknown_members(kind: str, given: Mapping[str, Any], kept: Mapping[st
     Raises:
         TypeError: the answer lacks one.
     """
-    if unknown := sorted(_unknown(given, kept, "")):
-        raise TypeError(f"{kind} has no property {', '.join(unknown)}")
+    _refuse(kind, _unknown(given, kept, ""))
 
 
-def _nearest(name: str, names: Iterable[str]) -> str:
+def _refuse(kind: str, unknown: Iterable[str]) -> None:
+    if names := ", ".join(sorted(unknown)):
+        raise TypeError(f"{kind} has no property {names}")
+
+
+def _nearest(name: str, names: Collection[str]) -> str:
     """Return the hint at a property that is spelt like *name*."""
-    by_letters = {each.lower(): each for each in names}
-    near = get_close_matches(name.replace("_", "").lower(), by_letters, 1)
-    return f" (did you mean {by_letters[near[0]]}?)" if near else ""
+    near = nearest(name.replace("_", ""), names)
+    return f" (did you mean {near}?)" if near else ""
 
 
 def _unknown(given: Any, kept: Any, path: str) -> Iterator[str]:

@@ -235,7 +235,7 @@ class Cache(Generic[V]):
             self._held -= self._size(entry.value)
 
 
-class RareErrors:
+class OncePerMinute:
     """Logs errors, each once a minute by *monotonic*."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:

@@ -22,7 +22,7 @@ class _Waiter:
         self.publication = publication
         self.result = result
 
-    def settle(self, result: _Result) -> None:
+    def answer(self, result: _Result) -> None:
         if self.result.done():  # It has given up.
             return
         if result is None:
@@ -104,7 +104,7 @@ class GroupCommit:
 
     def _finish(self, group: CommitGroup[_Waiter], results: Sequence[_Result]) -> None:
         for waiter, result in zip(group.requests, results, strict=True):
-            waiter.settle(result)
+            waiter.answer(result)
         self._gathering.finish(group)
         self._begin_soon()
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import cached_property, partial
 from typing import TypeVar
 
-from shared.adapters.cache import Cache, RareErrors
+from shared.adapters.cache import Cache, OncePerMinute
 from shared.arm.namespace_codec import to_absent_topic, to_namespace_topic
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.arm.system_topic_codec import to_source_topic, to_system_topic
@@ -77,7 +77,7 @@ class ResourceCache:
         )
         self._absent = Cache[Topic](clock, lambda _: missing_seconds)
         self._subscriptions = Cache[_ByName](clock, lambda _: seconds)
-        self._errors = RareErrors(clock)
+        self._errors = OncePerMinute(clock)
 
     async def ready(self, name: str) -> None:
         key = name.lower()

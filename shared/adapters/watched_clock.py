@@ -19,12 +19,12 @@ class _Doubt(NamedTuple):
     """The wall clock may be wrong: there is another time."""
 
     since: float  # by the monotonic clock, in seconds
-    other: float = 0.0  # seconds by which the other time is ahead of the wall clock's
-    is_storages: bool = False  # else the other time is as before a jump; it counts for a while
-    is_first: bool = False  # there was no answer of storage yet
+    ahead: float = 0.0  # seconds by which the other time is ahead of the wall clock's
+    is_from_storage: bool = False  # else the other time is as before a jump; it counts for a while
+    awaits_storage: bool = False  # there was no answer of storage yet
 
-    def is_over(self, seconds: float) -> bool:
-        return not self.is_storages and seconds - self.since >= SETTLES_IN.total_seconds()
+    def is_over(self, at: float) -> bool:
+        return not self.is_from_storage and at - self.since >= SETTLES_IN.total_seconds()
 
 
 class WatchedClock:
@@ -54,17 +54,17 @@ class WatchedClock:
         self._date: str | None = None  # the latest that was compared
         self._ahead = 0.0  # seconds to add to the wall clock's time
         self._offset = wall().timestamp() - monotonic()
-        self._doubt = _Doubt(monotonic(), is_first=True) if awaits_storage else None
+        self._doubt = _Doubt(monotonic(), awaits_storage=True) if awaits_storage else None
 
     def now(self) -> datetime:
-        wall, seconds = self._wall(), self._monotonic()
-        offset = wall.timestamp() - seconds
+        wall, at = self._wall(), self._monotonic()
+        offset = wall.timestamp() - at
         if abs(offset - self._offset) > _JUMP:
-            self._notice_jump(offset, seconds, wall)
+            self._notice_jump(offset, at, wall)
         self._offset = offset
         ahead, doubt = self._ahead, self._doubt
-        if doubt and not doubt.is_over(seconds):
-            ahead = max(ahead, doubt.other)
+        if doubt and not doubt.is_over(at):
+            ahead = max(ahead, doubt.ahead)
         return wall + timedelta(seconds=ahead) if ahead else wall
 
     @property
@@ -72,9 +72,9 @@ class WatchedClock:
         doubt = self._doubt
         return doubt is None or doubt.is_over(self._monotonic())
 
-    def storage_answered(self, date: str | None, seconds: float) -> None:
+    def storage_answered(self, date: str | None, took: float) -> None:
         """
-        Compare with an answer of storage: its header ``Date``, and how long the exchange has taken.
+        Compare with an answer of storage: its header ``Date``; the exchange took *took* seconds.
 
         Each second of storage is compared once. What is no such time says nothing.
         """
@@ -86,44 +86,44 @@ class WatchedClock:
             self.now()
             received, wall = self._monotonic(), self._wall()
             doubt = self._doubt
-            if doubt and not doubt.is_storages and doubt.since > received - seconds:
+            if doubt and not doubt.is_from_storage and doubt.since > received - took:
                 return  # The clock has jumped meanwhile.
             # The answer was made while the request was under way, within the second that it names.
             least = (said - wall).total_seconds()
-            self._compare(least, least + seconds + 1, received, wall)
+            self._compare(least, least + took + 1, received, wall)
 
-    def _notice_jump(self, offset: float, seconds: float, wall: datetime) -> None:
+    def _notice_jump(self, offset: float, at: float, wall: datetime) -> None:
         with self._changes:
             by, self._offset = offset - self._offset, offset
             if abs(by) <= _JUMP:
                 return  # Another thread was first.
             doubt, before = self._doubt, self._ahead
-            if doubt and doubt.is_storages:
-                before = doubt.other
-            elif doubt and not doubt.is_over(seconds):
-                before = max(before, doubt.other)
-            other = before - by
+            if doubt and doubt.is_from_storage:
+                before = doubt.ahead
+            elif doubt and not doubt.is_over(at):
+                before = max(before, doubt.ahead)
+            ahead = before - by
             self._ahead = 0.0
-            self._doubt = _Doubt(seconds, other if abs(other) > _JUMP else 0.0)
+            self._doubt = _Doubt(at, ahead if abs(ahead) > _JUMP else 0.0)
         self._jumped(Jump(timedelta(seconds=by), wall))
 
-    def _compare(self, least: float, most: float, seconds: float, wall: datetime) -> None:
-        """Learn that storage's time is ahead of the wall clock's by so many seconds."""
+    def _compare(self, least: float, most: float, at: float, wall: datetime) -> None:
+        """Learn that storage's time is ahead of the wall clock's by *least* to *most* seconds."""
 
         def agree(ahead: float) -> bool:
             return least - _JUMP <= ahead <= most + _JUMP
 
         doubt, middle = self._doubt, (least + most) / 2
-        if doubt and doubt.is_over(seconds):
+        if doubt and doubt.is_over(at):
             doubt = self._doubt = None
         if agree(self._ahead):
             if doubt:
-                self._doubt = None if doubt.is_first else _Doubt(doubt.since)
-        elif doubt and doubt.other and agree(doubt.other):
-            self._doubt = doubt._replace(is_storages=True)
-            if seconds - doubt.since >= SETTLES_IN.total_seconds():
-                self._ahead, self._doubt = doubt.other, None
+                self._doubt = None if doubt.awaits_storage else _Doubt(doubt.since)
+        elif doubt and doubt.ahead and agree(doubt.ahead):
+            self._doubt = doubt._replace(is_from_storage=True)
+            if at - doubt.since >= SETTLES_IN.total_seconds():
+                self._ahead, self._doubt = doubt.ahead, None
         elif abs(middle) <= _FURTHEST:
-            by, at = self._ahead - middle, wall + timedelta(seconds=middle)
-            self._doubt = _Doubt(seconds, middle, is_storages=True)
-            self._jumped(Jump(timedelta(seconds=by), at, is_from_storage=True))
+            by, storages = self._ahead - middle, wall + timedelta(seconds=middle)
+            self._doubt = _Doubt(at, middle, is_from_storage=True)
+            self._jumped(Jump(timedelta(seconds=by), storages, is_from_storage=True))

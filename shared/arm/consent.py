@@ -114,8 +114,8 @@ def leaves_unchanged(
 ) -> bool:
     """Tell whether *stored*, replaced by *wanted*, stays as it is, with its consent."""
     kept = {name: stored[name] for name in stored if name not in (_VALIDATION, _RATE)}
-    is_settled = _VALIDATION not in stored or (is_awaiting(stored, now) and not assumes_consent)
-    return kept == wanted and is_settled
+    is_current = _VALIDATION not in stored or (is_awaiting(stored, now) and not assumes_consent)
+    return kept == wanted and is_current
 
 
 def with_provisioning_state(shown: Document, stored: Document, now: datetime) -> Document:

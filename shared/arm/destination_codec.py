@@ -153,7 +153,7 @@ def _parse_queue(section: Section, deployment: DeploymentCapabilities) -> dict[s
             queue.refuse("queueName", f"The queue '{name}' is reserved for the app.")
         else:
             check_storage_name(queue, "queueName", name, queue.target("queueName"))
-    keep = queue.members.get(_KEEP)
+    keep = queue.whole(_KEEP)
     if keep is not None and not (type(keep) is int and (keep == -1 or 1 <= keep <= _LONGEST_KEPT)):
         message = "must be a whole number of seconds from 1 on, or -1, for ever"
         queue.refuse(_KEEP, f"{queue.target(_KEEP)} {message}.")

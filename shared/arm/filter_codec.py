@@ -7,9 +7,10 @@ from math import isfinite
 from typing import Any
 
 from shared.arm.sections import Document, Section
+from shared.events.paths import fold_case
 from shared.events.topic import InputSchema
 from shared.subscriptions.advanced_filter import AdvancedFilter, FilterOperator, Operand, operand_of
-from shared.subscriptions.event_values import fold_case, key_fault
+from shared.subscriptions.event_values import key_fault
 from shared.subscriptions.filters import EventFilter
 
 MAX_FILTERS = 25
@@ -57,7 +58,6 @@ def to_filter(stored: Document) -> EventFilter:
 
 
 def _to_advanced_filter(stored: Document, *, on_arrays: bool) -> AdvancedFilter:
-    first, *names = stored["key"].split(".")
     operator = FilterOperator(stored["operatorType"])
     values: Any = []
     if (operand := operand_of(operator)) is not Operand.NOTHING:
@@ -66,7 +66,7 @@ def _to_advanced_filter(stored: Document, *, on_arrays: bool) -> AdvancedFilter:
         values = [values]
     return AdvancedFilter(
         operator=operator,
-        key=(fold_case(first), *names),
+        key=tuple(stored["key"].split(".")),
         values=tuple(tuple(each) if isinstance(each, list) else each for each in values),
         on_arrays=on_arrays,
     )
@@ -98,7 +98,7 @@ def _parse_advanced(section: Section, schema: InputSchema) -> dict[str, Any]:
         return stored
     member = _member(operand)
     try:
-        stored[member] = _READERS[operand](section.members.get(member))
+        stored[member] = _READERS[operand](_operand_of(section, member))
     except (TypeError, ValueError, OverflowError):
         section.refuse(member, f"{section.target(member)} of {kind} must be {operand}.")
     return stored
@@ -106,6 +106,14 @@ def _parse_advanced(section: Section, schema: InputSchema) -> dict[str, Any]:
 
 def _member(operand: Operand) -> str:
     return "value" if operand in (Operand.NUMBER, Operand.FLAG) else "values"
+
+
+def _operand_of(section: Section, member: str) -> Any:
+    """Return what a filter compares with; Event Grid takes a single one as ``values``, too."""
+    given = section.members.get(member)
+    if given is None and member == "value":
+        return section.members.get("values")
+    return given
 
 
 def _parse_key(section: Section, schema: InputSchema) -> str | None:

@@ -53,6 +53,6 @@ def replace_wrapped(
     """Return *members* updated from *patch*, which replaces a member in either of its forms."""
     kept = dict(members)
     for plain, wrapped in wrappers:
-        if patch.get(plain) is not None or patch.get(wrapped) is not None:
+        if any(patch.get(each) not in (None, "") for each in (plain, wrapped)):
             kept = {name: value for name, value in kept.items() if name not in (plain, wrapped)}
     return kept | dict(patch)

@@ -7,6 +7,7 @@ from typing import Any
 
 from shared.arm.deployment_capabilities import ParentTopic, SubscriptionRequest
 from shared.arm.destination_codec import render_destination
+from shared.arm.document_names import NAMESPACE_SUBSCRIPTION
 from shared.arm.filter_codec import parse_filter
 from shared.arm.identity_codec import DELIVERY, Wrapper, replace_wrapped, wrap
 from shared.arm.namespace_codec import to_namespace_parent_topic
@@ -19,6 +20,12 @@ from shared.events.iso_8601 import parse_duration
 TYPE = f"{PROVIDER}/namespaces/topics/eventsubscriptions"
 _DEAD_LETTER = Wrapper("deadLetterDestination", "deadLetterDestinationWithResourceIdentity")
 _DELIVERY, _FILTERS, _PUSH = "deliveryConfiguration", "filtersConfiguration", "push"
+_OF_CUSTOM_TOPICS = (
+    "subjectBeginsWith",
+    "subjectEndsWith",
+    "isSubjectCaseSensitive",
+    "enableAdvancedFilteringOnArrays",
+)
 _MINUTE = timedelta(minutes=1)
 
 
@@ -87,6 +94,8 @@ def _members(stored: Document, destination: object) -> dict[str, Any]:
         _FILTERS: {
             "includedEventTypes": kept.get("includedEventTypes"),
             "filters": kept.get("advancedFilters", []),
+            # Event Grid has these for custom topics only.
+            **{name: kept[name] for name in _OF_CUSTOM_TOPICS if kept.get(name)},
         },
         "eventDeliverySchema": properties["eventDeliverySchema"],
         "expirationTimeUtc": properties["expirationTimeUtc"],
@@ -98,7 +107,7 @@ def _parse_retry_policy(push: Section, topic: ParentTopic) -> dict[str, Any]:
     if limits.attempts:
         _, fewest, most = limits.attempts
         attempts = push.number("maxDeliveryCount", fewest, most)
-    text = push.text("eventTimeToLive")
+    text = push.text("eventTimeToLive") or None
     if text is not None:
         duration = parse_duration(text)
         longest = topic.retention or limits.time_to_live[2]
@@ -122,6 +131,8 @@ OF_NAMESPACE_TOPIC = SubscriptionForm(
     _read_form,
     _patched,
     _render,
+    NAMESPACE_SUBSCRIPTION,
+    NAMESPACE_SUBSCRIPTION,
     TYPE,
     patch_status=200,
     has_links=False,

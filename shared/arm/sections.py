@@ -7,14 +7,17 @@ Readers add faults to their section; who has read a document raises all of them,
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from shared.errors import Fault, InvalidDocument
-from shared.events.iso_8601 import is_iso_8601
+from shared.events.iso_8601 import parse_iso_8601
 
 TLS_VERSIONS = ("1.0", "1.1", "1.2")  # of minimumTlsVersionAllowed
+FLAGS = {"true": True, "false": False}  # by the text that means it, in small letters
+WHOLE = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 Document = Mapping[str, Any]  # a JSON object in the form of ARM
 Merge = Callable[[Any, Any], Any]
 
@@ -23,7 +26,8 @@ class Section(NamedTuple):
     """
     One JSON object of a document.
 
-    A reader returns ``None`` for a member that is missing, null or invalid.
+    A reader returns ``None`` for a member that is missing, null or invalid. So it does for an empty
+    text where another type is wanted; there, ``"true"`` and ``"5"`` are true and 5.
     """
 
     members: Document
@@ -52,7 +56,8 @@ class Section(NamedTuple):
             )
 
     def has(self, name: str) -> bool:
-        return self.members.get(name) is not None
+        """Tell whether a member is given; null and an empty text mean that there is none."""
+        return self.members.get(name) not in (None, "")
 
     def section(self, name: str) -> Section:
         """Return the object *name*; an empty section if it is missing."""
@@ -76,16 +81,18 @@ class Section(NamedTuple):
         return value
 
     def required_text(self, name: str) -> str | None:
-        self._require(name)
+        if self.members.get(name) is None:
+            self._refuse_missing(name)
         return self.text(name)
 
     def flag(self, name: str) -> bool | None:
-        value: bool | None = self._typed(name, bool, "true or false")
-        return value
+        given = self.members.get(name)
+        value = FLAGS.get(given.lower(), given) if isinstance(given, str) else given
+        return self._of_type(name, value, bool, "true or false")  # type: ignore[no-any-return]
 
     def number(self, name: str, low: int, high: int, context: str = "") -> int | None:
         """Return an integer from *low* to *high*, inclusive; *context* is appended to the fault."""
-        value = self.members.get(name)
+        value = self.whole(name)
         if value is None:
             return None
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
@@ -94,6 +101,13 @@ class Section(NamedTuple):
             return None
         return value
 
+    def whole(self, name: str) -> Any:
+        """Return a member as it is, a whole number that is written as text as a number."""
+        value = self.members.get(name)
+        if isinstance(value, str) and WHOLE.fullmatch(value):
+            return int(value)
+        return None if value == "" else value
+
     def texts(self, name: str) -> tuple[str, ...] | None:
         found = self._list(name, str, "a list of strings")
         return None if found is None else tuple(found)
@@ -101,11 +115,10 @@ class Section(NamedTuple):
     def moment(self, name: str) -> datetime | None:
         """Return a date and time in UTC; a value without offset is UTC."""
         text = self.text(name)
-        if text is None:
+        if not text:
             return None
         try:
-            if is_iso_8601(text):
-                moment = datetime.fromisoformat(text.upper())
+            if moment := parse_iso_8601(text):
                 return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
         except OverflowError:  # in UTC it would be after the year 9999
             pass
@@ -121,7 +134,7 @@ class Section(NamedTuple):
         *refused* has the faults of what Event Grid allows and Pushgrid does not.
         """
         value = self.text(name)
-        if value is None:
+        if not value:
             return None
         for option in allowed:
             if option.casefold() == value.casefold():
@@ -135,17 +148,21 @@ class Section(NamedTuple):
     def required_choice(
         self, name: str, allowed: Sequence[str], refused: Mapping[str, str] | None = None
     ) -> str | None:
-        self._require(name)
+        if not self.has(name):
+            self._refuse_missing(name)
         return self.choice(name, allowed, refused)
 
-    def _require(self, name: str) -> None:
-        if not self.has(name):
-            self.refuse(name, f"{self.target(name)} is missing.")
+    def _refuse_missing(self, name: str) -> None:
+        self.refuse(name, f"{self.target(name)} is missing.")
 
     def _typed(self, name: str, kind: type, wanted: str) -> Any:
-        value = self.members.get(name)
+        return self._of_type(name, self.members.get(name), kind, wanted)
+
+    def _of_type(self, name: str, value: Any, kind: type, wanted: str) -> Any:
         if value is None or isinstance(value, kind):
             return value
+        if value == "":
+            return None
         self.refuse(name, f"{self.target(name)} must be {wanted}.")
         return None
 
@@ -193,4 +210,4 @@ def patched_properties(
     given = patch.get("properties")
     if isinstance(given, dict):
         given = merge(known, given)
-    return {"properties": known if given is None else given}
+    return {"properties": known if given in (None, "") else given}

@@ -35,6 +35,7 @@ from shared.arm.destination_codec import (
 )
 from shared.arm.filter_codec import to_filter
 from shared.arm.identity_codec import DELIVERY, Wrapper, unwrap
+from shared.arm.member_names import Names
 from shared.arm.sections import Document, Section, raise_faults, root_section
 from shared.arm.stored_types import checked
 from shared.clock import moment_of, timestamp
@@ -70,6 +71,8 @@ class SubscriptionForm(NamedTuple):
     read: Callable[[Section, SubscriptionRequest], dict[str, Any]]  # the form's own members
     patched: Callable[[Document, object], object]  # the body of the PUT with a PATCH's effect
     render: Callable[[Document, ParentTopic], Document]
+    names: Names  # of the members of its documents
+    patch_names: Names  # of those of a PATCH
     monitored_type: str  # as Azure Monitor names these subscriptions
     patch_status: int  # that clients expect
     has_links: bool = True  # by which an endpoint can be validated later

@@ -8,6 +8,7 @@ from typing import Any
 
 from shared.arm.deployment_capabilities import ParentTopic, SubscriptionRequest, under
 from shared.arm.destination_codec import render_destination
+from shared.arm.document_names import SUBSCRIPTION, SUBSCRIPTION_PATCH
 from shared.arm.filter_codec import parse_filter
 from shared.arm.identity_codec import DEAD_LETTER, DELIVERY, replace_wrapped, wrap
 from shared.arm.sections import Document, Section, read_patch
@@ -118,7 +119,14 @@ def _render_retry_policy(
 
 
 NESTED = SubscriptionForm(
-    to_parent_topic, _read_form, _patched, _render, EXTENSION_TYPE, patch_status=201
+    to_parent_topic,
+    _read_form,
+    _patched,
+    _render,
+    SUBSCRIPTION,
+    SUBSCRIPTION_PATCH,
+    EXTENSION_TYPE,
+    patch_status=201,
 )
 EXTENSION = NESTED._replace(render=_render_extension)
 OF_SOURCE = EXTENSION._replace(parent_of=to_source_parent)

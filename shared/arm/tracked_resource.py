@@ -186,7 +186,8 @@ Reader = Callable[[Section, str], Any]  # reads the member of that name
 
 def _parse(section: Section, readers: Mapping[str, Reader]) -> dict[str, Any]:
     """Read those of the members that *section* has, without what is invalid or empty."""
-    found = {name: read(section, name) for name, read in readers.items() if section.has(name)}
+    given = [name for name in readers if section.members.get(name) is not None]
+    found = {name: readers[name](section, name) for name in given}
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -195,7 +196,9 @@ def _choice(*allowed: str, refused: Mapping[str, str] | None = None) -> Reader:
 
 
 def _object(**readers: Reader) -> Reader:
-    return lambda section, name: _parse(section.section(name), readers)
+    return lambda section, name: (
+        _parse(section.section(name), readers) if section.has(name) else None
+    )
 
 
 def _objects_by_name(*texts: str) -> Reader:

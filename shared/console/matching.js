@@ -26,13 +26,13 @@ export function matching(topic, subscription, examples) {
   );
 }
 
-function verdict({ matched, why, passed }) {
-  if (matched) return h("p", null, h("span", { class: "badge good" }, "matches"), " This subscription would get it.");
-  return h(
-    "p",
-    null,
-    h("span", { class: "badge warn" }, "no match"),
-    ` ${why}`,
-    passed > 0 && h("span", { class: "quiet" }, ` (conditions that held before: ${passed})`),
-  );
+function verdict({ matched, why, passed, warnings }) {
+  const said = matched
+    ? [h("span", { class: "badge good" }, "matches"), " This subscription would get it."]
+    : [
+        h("span", { class: "badge warn" }, "no match"),
+        ` ${why}`,
+        passed > 0 && h("span", { class: "quiet" }, ` (conditions that held before: ${passed})`),
+      ];
+  return [h("p", null, said), warnings.map((each) => h("p", { class: "quiet" }, `Warning: ${each}`))];
 }

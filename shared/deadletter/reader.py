@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from shared.deadletter.blob_summary import BlobSummary
 from shared.errors import InvalidEvents
 from shared.events import strict_json
+from shared.events.eventgrid_schema import documented_names
 from shared.events.schema_rules import MAX_EVENT_SIZE
 from shared.events.topic import InputSchema, SourceTopic, Topic, TopicName
 
@@ -182,9 +183,10 @@ def _read(record: object) -> Record:
     reason = record.get(names[_REASON])
     if not isinstance(reason, str):
         return UnreadableRecord(fault=f"it has no {names[_REASON]}")
+    event = {name: value for name, value in record.items() if name not in names.values()}
     return DeadLetter(
         form=form,
-        event={name: value for name, value in record.items() if name not in names.values()},
+        event=documented_names(event) if form is RecordForm.EVENT_GRID else event,
         reason=reason,
         attempts=_whole(record.get(names[_ATTEMPTS])),
         last_outcome=_text(record.get(names[_OUTCOME])),

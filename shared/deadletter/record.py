@@ -39,7 +39,7 @@ def record(delivery: Delivery, text: str, note: DeadLetterNote) -> str:
     delivered. The time of the last attempt is left out where there was none.
     """
     schema = _WRITTEN_AS.get(note.delivery_schema, note.delivery_schema)
-    event: dict[str, Any] = loads(convert(text, note.input_schema, schema))
+    event: dict[str, Any] = {**loads(convert(text, note.input_schema, schema))}
     last = delivery.last
     added: dict[str, Any] = {
         "deadLetterReason": note.reason,
@@ -52,8 +52,9 @@ def record(delivery: Delivery, text: str, note: DeadLetterNote) -> str:
     if note.delivery_schema is DeliverySchema.CLOUD_EVENTS:
         del added["lastHttpStatusCode"]  # documented for the Event Grid schema only
         added = {name.lower(): value for name, value in added.items()}
-    event |= {name: value for name, value in added.items() if value is not None}
-    return dumps(event)
+    # A CloudEvent that was a dead letter before may have members of that one.
+    event = {name: value for name, value in event.items() if name not in added}
+    return dumps(event | {name: value for name, value in added.items() if value is not None})
 
 
 def namespace_reason(reason: EndReason) -> str:

@@ -13,7 +13,7 @@ from shared.subscriptions.request_limits import RequestLimits
 
 FIRST = 16  # requests to an endpoint of which nothing is known
 MOST = 256  # to any endpoint, unless a setting says otherwise
-_REMEMBERED = 8  # halvings of a limit: so many make one of `MOST`
+_REMEMBERED = 8  # halvings: 256 halved eight times is 1; earlier ones are forgotten
 
 _QUICK = 1.0  # seconds: a push that takes more is slow
 _BRIEF = 0.25  # seconds of a push after which a place is soon free

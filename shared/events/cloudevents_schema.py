@@ -36,7 +36,10 @@ _NAMES_IN_ERRORS = {"type": "eventType"}  # Event Grid reports CloudEvents' type
 _OPTIONAL = ("time", "subject", "datacontenttype", "dataschema", "data_base64")
 _NEVER_EMPTY = ("subject", "datacontenttype", "dataschema")
 _KNOWN = frozenset({*_REQUIRED, *_OPTIONAL, "data"})
-_EXTENSION = re.compile(r"[a-z0-9]{1,20}", re.ASCII)
+_BY_LETTERS = {name.replace("_", ""): name for name in _KNOWN}
+_BY_LETTERS |= {"eventtype": "type", "eventtime": "time"}  # Event Grid's names
+_EXTENSION = re.compile("[a-z0-9]+")
+_NO_LETTER = re.compile("[^a-z0-9]")
 _SPEC_VERSION = "1.0"
 
 _PREFIX = "ce-"
@@ -50,8 +53,9 @@ def parse(request: HttpRequest, _topic: Topic, _arrival: Arrival) -> tuple[Event
     Read the events of a request in structured, batch or binary mode.
 
     ``application/json`` is one structured event, or a binary one if there are ``ce-`` headers. All
-    events are accepted or none. Attributes that are ``null`` count as missing and are removed.
-    Nothing is added: ``source`` stays as published.
+    events are accepted or none. Names are exact: the refusal of another spelling tells the right
+    one. Attributes that are ``null`` count as missing and are removed. Nothing is added: ``source``
+    stays as published.
 
     Raises:
         UnsupportedMediaType: no mode has the content type.
@@ -109,9 +113,16 @@ def _check_extensions(members: dict[str, Any]) -> None:
         if name in _KNOWN:
             continue
         if not _EXTENSION.fullmatch(name):
-            raise unexpected_property_error(_SCHEMA, name)
+            raise unexpected_property_error(_SCHEMA, name, _right_name(name))
         if isinstance(value, dict | list):
             raise property_error(_SCHEMA, name, "to be a string, a number or a boolean")
+
+
+def _right_name(name: str) -> str:
+    """Say what CloudEvents calls a member that is misspelt. Source: v1.0.2, 3.1."""
+    if known := _BY_LETTERS.get(_NO_LETTER.sub("", name.lower())):
+        return f"CloudEvents calls it '{known}'."
+    return "Names of extensions have only small letters and digits."
 
 
 def _check_attributes(members: dict[str, Any]) -> None:

@@ -9,7 +9,8 @@ from shared.clock import timestamp
 from shared.events.event import Event
 from shared.events.iso_8601 import is_iso_8601
 from shared.events.literals import dumps
-from shared.events.schema_rules import Arrival, property_error, read_array
+from shared.events.paths import MISSING, PathLookup
+from shared.events.schema_rules import Arrival, property_error, read_array, text_of
 from shared.events.topic import FieldMapping, InputSchema, Topic
 from shared.http import HttpRequest
 
@@ -25,7 +26,7 @@ def parse(request: HttpRequest, topic: Topic, arrival: Arrival) -> tuple[Event, 
     The result has the whole object as ``data``. A mapped field takes precedence over its default.
     Without both, ``id`` is generated, and the same if the publisher repeats its request,
     ``eventTime`` is the time of the request and ``topic`` the topic's id. The other fields are
-    required; ``eventType`` can't be empty.
+    required; ``eventType`` can't be empty. Case doesn't count in the names of mapped fields.
 
     Raises:
         InvalidEvents: the first fault of the events.
@@ -38,48 +39,44 @@ def parse(request: HttpRequest, topic: Topic, arrival: Arrival) -> tuple[Event, 
 
 
 def _map_event(event: dict[str, Any], position: int, topic: Topic, arrival: Arrival) -> Event:
-    mapping = topic.mapping
-    event_time = _text(event, mapping.get("eventTime"), "eventTime") or timestamp(arrival.at)
+    mapping, values = topic.mapping, PathLookup(event)
+    event_time = _text(values, mapping.get("eventTime"), "eventTime") or timestamp(arrival.at)
     if not is_iso_8601(event_time):
         raise property_error(_SCHEMA, "eventTime", "to be a date and time in ISO 8601 form")
     generated_id = uuid.uuid5(_EVENT_IDS, f"{arrival.publish_id}/{position}")
     envelope = {
-        "id": _text(event, mapping.get("id"), "id") or str(generated_id),
-        "topic": _text(event, mapping.get("topic"), "topic") or topic.arm_id,
-        "subject": _required(event, mapping.get("subject"), "subject"),
-        "eventType": _required(event, mapping.get("eventType"), "eventType"),
+        "id": _text(values, mapping.get("id"), "id") or str(generated_id),
+        "topic": _text(values, mapping.get("topic"), "topic") or topic.arm_id,
+        "subject": _required(values, mapping.get("subject"), "subject"),
+        "eventType": _required(values, mapping.get("eventType"), "eventType"),
         "eventTime": event_time,
         "data": event,
-        "dataVersion": _required(event, mapping.get("dataVersion"), "dataVersion"),
+        "dataVersion": _required(values, mapping.get("dataVersion"), "dataVersion"),
         "metadataVersion": "1",
     }
     return Event(schema=_SCHEMA, members=envelope, text=dumps(envelope))
 
 
-def _required(event: dict[str, Any], field: FieldMapping | None, name: str) -> str:
+def _required(event: PathLookup, field: FieldMapping | None, name: str) -> str:
     text = _text(event, field, name)
     if text is None or (text == "" and name not in _MAY_BE_EMPTY):
         raise property_error(_SCHEMA, name)
     return text
 
 
-def _text(event: dict[str, Any], field: FieldMapping | None, name: str) -> str | None:
+def _text(event: PathLookup, field: FieldMapping | None, name: str) -> str | None:
     """Return the value of a mapped field, else its default; ``None`` without both."""
     if field is None:
         return None
     value = _find(event, field.source) if field.source else None
-    if value is None:
-        return field.default
-    if isinstance(value, dict | list | bool):
-        raise property_error(_SCHEMA, name, "to be a string")
-    return value if isinstance(value, str) else dumps(value)
+    return field.default if value is None else text_of(_SCHEMA, name, value)
 
 
-def _find(event: dict[str, Any], source: str) -> Any:
+def _find(event: PathLookup, source: str) -> Any:
     """Return the member named *source* or, if there is none, the value at that dotted path."""
-    if source in event:
-        return event[source]
-    value: Any = event
-    for name in source.split("."):
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
+    if source in event.root:
+        return event.root[source]
+    value = event.find(source.split("."))
+    if value is MISSING and "." in source:
+        value = event.find((source,))  # the member in another case
+    return None if value is MISSING else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from shared.clip import clip
@@ -13,6 +14,7 @@ from shared.events.schema_rules import (
     Arrival,
     property_error,
     read_array,
+    text_of,
     unexpected_property_error,
 )
 from shared.events.topic import InputSchema, Topic
@@ -23,6 +25,7 @@ _REQUIRED = ("subject", "id", "eventType", "eventTime")  # in the order of the c
 _MAY_BE_EMPTY = frozenset({"subject"})
 _OPTIONAL = ("topic", "dataVersion", "metadataVersion")
 _KNOWN = frozenset({*_REQUIRED, *_OPTIONAL, "data"})
+_BY_LETTERS = {name.lower(): name for name in _KNOWN}
 _METADATA_VERSION = "1"
 
 
@@ -30,9 +33,10 @@ def parse(request: HttpRequest, topic: Topic, _arrival: Arrival) -> tuple[Event,
     """
     Read an array of events, or a single one, regardless of the content type.
 
-    All events are accepted or none. Members that are ``null`` count as missing, except ``data``.
-    A missing ``topic`` becomes the topic's id, ``dataVersion`` an empty string and
-    ``metadataVersion`` ``1``.
+    All events are accepted or none. Names of members may have any case, and numbers, except in
+    ``data``, become text. Members that are ``null`` count as missing, except ``data``. A missing or
+    empty ``topic`` becomes the topic's id and ``metadataVersion`` ``1``; a missing ``dataVersion``
+    becomes empty.
 
     Raises:
         InvalidEvents: the first fault of the events.
@@ -54,27 +58,60 @@ def build_event(event: dict[str, Any], topic: Topic) -> Event:
     Raises:
         InvalidEvents: its first fault.
     """
-    _check(event)
+    if not event.keys() <= _KNOWN:
+        event = _known_members(event)
     # Nobody else has the parsed members, so they are changed in place.
+    _check(event)
     for name, stamp in (
         ("topic", topic.arm_id),
         ("dataVersion", ""),
         ("metadataVersion", _METADATA_VERSION),
     ):
-        if event.get(name) is None:
+        if not event.get(name):
             event[name] = stamp
     return Event(schema=_SCHEMA, members=event, text=dumps(event))
 
 
+def documented_names(event: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return the members of an event under their documented names, and unknown ones as they are.
+
+    Raises:
+        InvalidEvents: a member occurs in two spellings.
+
+    Source: contract §1.2.
+    """
+    members: dict[str, Any] = {}
+    for given, value in event.items():
+        name = _BY_LETTERS.get(given.lower(), given)
+        if name in members:
+            raise property_error(_SCHEMA, name, "to be set once, in one spelling")
+        members[name] = value
+    return members
+
+
+def add_missing(event: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an event with those of the *defaults* that it does not have in any spelling."""
+    spelt = {name.lower() for name in event}
+    missing = {name: value for name, value in defaults.items() if name.lower() not in spelt}
+    return {**missing, **event}
+
+
+def _known_members(event: Mapping[str, Any]) -> dict[str, Any]:
+    members = documented_names(event)
+    if not members.keys() <= _KNOWN:
+        unknown = next(name for name in members if name not in _KNOWN)
+        raise unexpected_property_error(_SCHEMA, unknown)
+    return members
+
+
 def _check(event: dict[str, Any]) -> None:
-    if not event.keys() <= _KNOWN:
-        raise unexpected_property_error(_SCHEMA, next(name for name in event if name not in _KNOWN))
     for name in _REQUIRED:
         value = event.get(name)
         if value is None or (value == "" and name not in _MAY_BE_EMPTY):
             raise property_error(_SCHEMA, name)
         if not isinstance(value, str):
-            raise property_error(_SCHEMA, name, "to be a string")
+            event[name] = text_of(_SCHEMA, name, value)
     if not is_iso_8601(event["eventTime"]):
         raise property_error(_SCHEMA, "eventTime", "to be a date and time in ISO 8601 form")
     _check_optional(event)
@@ -84,8 +121,8 @@ def _check_optional(event: dict[str, Any]) -> None:
     for name in _OPTIONAL:
         value = event.get(name)
         if value is not None and not isinstance(value, str):
-            raise property_error(_SCHEMA, name, "to be a string")
-    if event.get("metadataVersion") not in {_METADATA_VERSION, None}:
+            event[name] = text_of(_SCHEMA, name, value)
+    if event.get("metadataVersion") not in {_METADATA_VERSION, "", None}:
         raise property_error(_SCHEMA, "metadataVersion", f"to be absent or '{_METADATA_VERSION}'")
 
 

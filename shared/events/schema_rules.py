@@ -10,7 +10,7 @@ from shared.clip import clip
 from shared.errors import InvalidEvents, TooLarge
 from shared.events import strict_json
 from shared.events.data_plane import data_plane
-from shared.events.literals import Number
+from shared.events.literals import Number, dumps
 from shared.events.topic import InputSchema
 from shared.http import HttpRequest
 
@@ -98,11 +98,12 @@ def wrong_token_error(schema: InputSchema, expected: str, actual: str) -> Invali
     )
 
 
-def unexpected_property_error(schema: InputSchema, name: str) -> InvalidEvents:
-    """Build the error about a property that the schema does not have."""
+def unexpected_property_error(schema: InputSchema, name: str, remedy: str = "") -> InvalidEvents:
+    """Build the error about a property that the schema does not have; *remedy* is a sentence."""
     return InvalidEvents(
         f"This resource is configured for '{SCHEMA_NAMES[schema]}' schema. Received unexpected"
         f" property '{clip(name)}' in JSON which does not conform to the expected schema."
+        f"{remedy and ' '}{remedy}"
     )
 
 
@@ -112,3 +113,17 @@ def property_error(schema: InputSchema, name: str, what: str = "to be set") -> I
         f"This resource is configured for '{SCHEMA_NAMES[schema]}' schema"
         f" and requires '{clip(name)}' property {what}."
     )
+
+
+def text_of(schema: InputSchema, name: str, value: object) -> str:
+    """
+    Return the value of a property as text: a number as it is spelt.
+
+    Raises:
+        InvalidEvents: it is a boolean, an object or an array.
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict | list | bool):
+        raise property_error(schema, name, "to be a string")
+    return dumps(value)

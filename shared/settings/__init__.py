@@ -155,7 +155,7 @@ def from_environ(environ: Mapping[str, str], profiles: frozenset[str]) -> Settin
     _complete_entra(values, faults)
     if values.get("az_login") and values["entra_jwks_url"]:
         name = NAMES["az_login"]
-        message = f"{name} and Entra ID exclude each other: unset one"
+        message = f"{name} and Entra ID exclude each other: set {name}=false, or leave out Entra ID"
         faults.append(Fault(code="InvalidSetting", message=message, target=name))
     if values.get("reader_key") in {values.get("admin_key"), values.get("admin_key_2")} - {None}:
         name = NAMES["reader_key"]

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from shared.subscriptions.event_values import MISSING, EventValues, fold_case
+from shared.events.paths import MISSING, fold_case
+from shared.subscriptions.event_values import EventValues
 
 Check = Callable[[Any], bool]  # tests one value; False for another type
 Real = int | float

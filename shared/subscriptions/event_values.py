@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from string import ascii_lowercase, ascii_uppercase
-from typing import Any, Final
+from collections.abc import Collection
+from typing import Any
 
 from shared.events.event import Event
 from shared.events.literals import to_python_number
+from shared.events.paths import PathLookup, fold_case
 from shared.events.topic import InputSchema
 
-MISSING: Final = object()  # the value of a key that an event doesn't have
-_LIKE_ASCII = frozenset("\u0131\u017f")  # dotless i, long s: their upper case is ASCII
-_SMALL_ASCII = str.maketrans(ascii_uppercase, ascii_lowercase)
 _MAX_EXACT = 2**53  # every integer up to here is a double
 _MAX_DOUBLE = 2**1023  # some larger integers overflow a double
 _ENVELOPE_KEYS = ("id", "topic", "subject", "eventtype", "dataversion")
@@ -24,37 +21,26 @@ class EventValues:
     """
     The values of one event: case-folded strings, and arrays as tuples.
 
-    The first name of a path is a member of the event, in any case; the others are names within
-    ``data``. No path leads into an array. Each value is looked up once, for any number of filters.
+    A path begins at the event: ``data`` and the names within it, or another member. Each value is
+    looked up once, for any number of filters.
     """
 
-    __slots__ = ("_envelope", "_members", "_values", "event_type", "folded_subject", "subject")
+    __slots__ = ("_lookup", "_values", "event_type", "folded_subject", "subject")
 
     def __init__(self, event: Event) -> None:
-        self._envelope = event.members
-        self._members: Mapping[str, Any] | None = None  # by case-folded name; built on first use
+        self._lookup = PathLookup(event.members)
         self._values: dict[tuple[str, ...], Any] = {}
         self.subject = event.subject
         self.folded_subject = fold_case(event.subject)
         self.event_type = fold_case(event.event_type)
 
     def value(self, path: tuple[str, ...]) -> Any:
-        """Return the value at *path*, whose first name is case-folded; ``MISSING`` if none."""
+        """Return the value at *path*, whatever the case of its names; ``MISSING`` if none."""
         try:
             return self._values[path]
         except KeyError:
-            found = self._values[path] = _comparable_value(self._find(path))
+            found = self._values[path] = _comparable_value(self._lookup.find(path))
             return found
-
-    def _find(self, path: tuple[str, ...]) -> Any:
-        if self._members is None:
-            self._members = {fold_case(name): value for name, value in self._envelope.items()}
-        value: Any = self._members
-        for name in path:
-            if not isinstance(value, Mapping) or name not in value:
-                return MISSING
-            value = value[name]
-        return value
 
 
 def key_fault(key: str, schema: InputSchema, also: Collection[str] = ()) -> str | None:
@@ -75,28 +61,6 @@ def key_fault(key: str, schema: InputSchema, also: Collection[str] = ()) -> str 
         return None
     members = ", ".join(known) if known else "an attribute of the event"
     return f"The key '{key[:256]}' is not a key of an event; use {members} or data.…."
-
-
-def fold_case(text: str) -> str:
-    """
-    Return *text* in the form for case-insensitive comparison, character by character.
-
-    Like .NET's OrdinalIgnoreCase: no character becomes two (``ß`` is not ``SS``), and no character
-    outside ASCII becomes ASCII (dotless i, long s).
-    """
-    if text.isascii():
-        return text.lower()
-    capitals = text.upper()
-    if len(capitals) != len(text) or not _LIKE_ASCII.isdisjoint(text):
-        capitals = "".join(map(_upper, text))
-    return capitals.translate(_SMALL_ASCII)
-
-
-def _upper(character: str) -> str:
-    if character in _LIKE_ASCII:
-        return character
-    forms = (character.upper(), character.title(), character)
-    return next(form for form in forms if len(form) == 1)
 
 
 def _comparable_value(value: Any) -> Any:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from shared.clip import clip
+from shared.events.paths import MISSING
 from shared.subscriptions.advanced_filter import AdvancedFilter, Operand, operand_of
-from shared.subscriptions.event_values import MISSING, EventValues
+from shared.subscriptions.event_values import EventValues
 
 
 class Refusal(NamedTuple):

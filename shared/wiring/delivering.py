@@ -24,7 +24,7 @@ from shared.engine.delivering.push import Push
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Queue
 from shared.wiring import local_host, storage
-from shared.wiring.outbound import pusher
+from shared.wiring.outbound import http_pusher, pusher
 from shared.wiring.process import CLOCK, descriptors, once, spare_what_lasts
 from shared.wiring.settings import settings
 from shared.wiring.tracing import spans
@@ -50,6 +50,7 @@ def deliver() -> Deliver:
     endpoints = Endpoints(
         budget=Budget(pushes=min(PUSHES, descriptors() // 2)),
         push=_push(),
+        may_send=http_pusher().may_send,
         as_cached=partial(parts.as_cached, off_loop=off_loop),
         clock=CLOCK,
         limit=Limit.up_to(settings().endpoint_limit),
@@ -61,6 +62,7 @@ def deliver() -> Deliver:
         clock_records=storage.clock_records(),
     )
     local_host.at_stop(endpoints.stop)
+    local_host.at_stop(http_pusher().stop)
     history = AttemptHistory(
         log=storage.attempts(),
         off_loop=Threads(ROW_THREADS, "attempts"),

@@ -7,6 +7,7 @@ import secrets
 import time
 from typing import TYPE_CHECKING
 
+from shared.adapters.cache import PERIODS
 from shared.adapters.resource_cache import InvalidatingStore
 from shared.engine.manage.endpoint_validation import Validate
 from shared.wiring import storage
@@ -67,7 +68,7 @@ def manage() -> Manage:
             app_addresses=app_addresses(),
         ),
         terms=storage.deployment_terms(),
-        cache_for=settings().cache_for,
+        known_for=PERIODS * settings().cache_for,
         metrics=storage.metrics(),
         replays=storage.replay_jobs(),
         new_key=_new_key,

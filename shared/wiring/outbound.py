@@ -12,8 +12,9 @@ import certifi
 from shared.adapters.bridge import OnLoopPusher
 from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens, credential_for
 from shared.adapters.http.http_pusher import HttpPusher
+from shared.adapters.http.openings import Openings
 from shared.adapters.http.outbound_guard import OutboundGuard
-from shared.adapters.http.pool import MAX_IDLE
+from shared.adapters.http.pool import MAX_IDLE, Pool
 from shared.adapters.http.resolver import NameServers
 from shared.adapters.http.tls import TlsMaterial, client_tls
 from shared.adapters.off_loop import Threads
@@ -66,7 +67,7 @@ def http_pusher() -> HttpPusher:
         tls=client_tls(_tls_material()),
         lookup=NameServers(servers) if servers else None,
         proxy=settings().egress_proxy,
-        most_idle=min(MAX_IDLE, descriptors() // 4),
+        pool=Pool(min(MAX_IDLE, descriptors() // 4)),
     )
 
 
@@ -77,7 +78,8 @@ def storage_pusher() -> HttpPusher:
     trusted = client_tls()
     bundle = os.environ.get("REQUESTS_CA_BUNDLE") or certifi.where()
     trusted.load_verify_locations(**{"capath" if Path(bundle).is_dir() else "cafile": bundle})
-    return HttpPusher(guard, tls=trusted)
+    # A request to storage has a time of its own, and no wait outside it.
+    return HttpPusher(guard, tls=trusted, pool=Pool(openings=Openings(is_bounded=False)))
 
 
 def _tls_material() -> TlsMaterial:

@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     from shared.engine.replaying.jobs import ReplayJobs
 
 
+# Topics that are read at once, each by a thread that begins when it is needed: partitions that hang
+# delay publishers and deliveries of other topics only if there are so many.
+_TOPICS_READ_AT_ONCE = 16
+
+
 @once
 def account() -> StorageClients:
     return StorageClients(settings().storage, answered=CLOCK.storage_answered)
@@ -149,7 +154,7 @@ def resource_cache() -> ResourceCache:
         resources(),
         cache_for=settings().cache_for,
         clock=time.monotonic,
-        off_loop=Threads(4, "topics"),
+        off_loop=Threads(_TOPICS_READ_AT_ONCE, "topics"),
     )
 
 

@@ -81,7 +81,7 @@ def test_the_condition_that_says_no_is_told_for_an_event(
         "crm",
         subscriber(answers(400)).url,
         filter={
-            "includedEventTypes": ["Shop.Placed"],
+            "includedEventTypes": ["Shop.Placed", "Shop.Paid "],
             "subjectBeginsWith": "/orders/",
             "advancedFilters": FILTERS[:1],
         },
@@ -96,7 +96,7 @@ def test_the_condition_that_says_no_is_told_for_an_event(
     console.says("It matches.")
     event = json.loads(field.input_value())
     for member, why in {
-        "eventType": "event types: 'shop.placed'; the event has 'shop.no'",
+        "eventType": "event types: 'shop.paid ', 'shop.placed'; the event has 'shop.no'",
         "subject": "subject begins with '/orders/'; the event has 'shop.no'",
     }.items():
         field.fill(json.dumps({**event, member: "Shop.No"}))
@@ -105,6 +105,10 @@ def test_the_condition_that_says_no_is_told_for_an_event(
     field.fill(json.dumps({**event, "data": {}}))
     ask.click()
     console.shows("data.total NumberLessThan 1000; the event has no data.total")
+    console.shows("Warning: includedEventTypes has 'Shop.Paid '", "write 'Shop.Paid'.")
+    field.fill(json.dumps({**event, "data": {"Total": 5}}))
+    ask.click()
+    console.says("It matches.")
     field.fill("{")
     ask.click()
     console.says("is not valid JSON")

@@ -238,7 +238,7 @@ def test_nothing_is_dropped_after_the_deadline_or_that_is_not_ours(
     for name in others:
         log._account.table(name).create_table()
 
-    late = log.delete_before(date(2030, 1, 1), Deadline(0, Seconds()))
+    late = log.delete_before(date(2030, 1, 1), Deadline(timedelta(), Seconds()))
     dropped = log.delete_before(date(2030, 1, 1), NEVER)
 
     left = {table.name for table in log._account._tables().list_tables()}

@@ -169,7 +169,7 @@ def test_a_row_that_cannot_be_read_keeps_no_other_from_being_added_up(
 def test_nothing_is_added_up_after_the_deadline(store: StorageMetrics) -> None:
     store.write([an_hour()])
 
-    assert store.roll_up(START + HOUR, START - DAY, Deadline(0, Seconds())) == 0
+    assert store.roll_up(START + HOUR, START - DAY, Deadline(timedelta(), Seconds())) == 0
 
 
 def test_very_many_hours_are_added_up_in_steps(store: Any) -> None:

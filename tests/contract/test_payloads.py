@@ -28,7 +28,7 @@ class Subject(NamedTuple):
     clock: FakeClock
 
     def expire(self, now: datetime) -> int:
-        return self.store.delete_expired(now, Deadline(3600, self.clock.monotonic))
+        return self.store.delete_expired(now, Deadline(timedelta(hours=1), self.clock.monotonic))
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_only_expired_payloads_are_deleted(
 def test_nothing_is_deleted_after_the_deadline(subject: Subject) -> None:
     name = subject.store.write("publish-1", START, ["a"])
 
-    deleted = subject.store.delete_expired(LATER, Deadline(0, subject.clock.monotonic))
+    deleted = subject.store.delete_expired(LATER, Deadline(timedelta(), subject.clock.monotonic))
 
     assert (deleted, subject.store.read(name)) == (0, ("a",))
 
@@ -111,7 +111,7 @@ def test_deleting_ends_at_the_deadline(
         store.write(f"p-{number:02}", START, ["a"])
 
     looks = iter([0.0, 1.0, 2.0, 3.0])  # an hour passes whenever somebody looks
-    first = store.delete_expired(LATER, Deadline(2.5, looks.__next__))
+    first = store.delete_expired(LATER, Deadline(timedelta(seconds=2.5), looks.__next__))
 
     assert (first, store.delete_expired(LATER, NEVER)) == (14, 6)
 

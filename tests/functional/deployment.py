@@ -211,7 +211,7 @@ class Deployment(InMemoryApp):
         return {queue: len(texts) for queue in Queue if (texts := self.queues.texts(queue))}
 
     def in_a_minute(self) -> Deadline:
-        return Deadline(60, self.clock.monotonic)
+        return Deadline(timedelta(minutes=1), self.clock.monotonic)
 
 
 Logged = Callable[[str], list[dict[str, Any]]]

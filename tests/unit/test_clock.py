@@ -1,18 +1,15 @@
-"""A clock that notices when it jumps: by the wall clock and the monotonic one, two readings."""
+"""Times as text, deadlines, and what a clock can wait for."""
 
 from __future__ import annotations
 
-import threading
 from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 
 import pytest
 
 from pushgrid.testing.memory import START, FakeClock
-from shared.adapters.watched_clock import WatchedClock
-from shared.clock import Deadline, Jump, format_us_datetime, is_pending, timestamp
+from shared.clock import Deadline, format_us_datetime, is_pending, timestamp
 
-SECOND, MINUTE, HOUR, DAY = (timedelta(seconds=n) for n in (1, 60, 3600, 86400))
+SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)
 
 
 def test_a_timestamp_has_a_fixed_width_in_every_year():
@@ -30,242 +27,10 @@ def test_times_have_us_format(hour: int, written: str) -> None:
     assert format_us_datetime(moment) == f"11/30/2025 {written}"
 
 
-class Jumps(list[tuple[timedelta, datetime]]):
-    """What was told of jumps, and apart from it of storage's time."""
-
-    def __init__(self) -> None:
-        self.from_storage: list[tuple[timedelta, datetime]] = []
-
-    def add(self, jump: Jump) -> None:
-        told = (timedelta(seconds=round(jump.by.total_seconds())), jump.at)
-        (self.from_storage if jump.is_from_storage else self).append(told)
-
-
-@pytest.fixture
-def jumps() -> Jumps:
-    return Jumps()
-
-
-@pytest.fixture
-def wall() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
-def clock(wall: FakeClock, jumps: Jumps) -> WatchedClock:
-    return WatchedClock(wall.now, wall.monotonic, jumps.add)
-
-
-def started(wall: FakeClock, jumps: Jumps) -> WatchedClock:
-    """Return the clock of a process that has had no answer of storage."""
-    return WatchedClock(wall.now, wall.monotonic, jumps.add, awaits_storage=True)
-
-
-def answer(clock: WatchedClock, at: datetime, seconds: float = 0.0) -> None:
-    clock.storage_answered(format_datetime(at, usegmt=True), seconds)
-
-
-@pytest.mark.parametrize("by", [6 * HOUR, -6 * HOUR, 30 * HOUR, 11 * SECOND])
-def test_a_jump_is_told_once_and_the_clock_settles_after_ten_minutes(
-    wall: FakeClock, clock: WatchedClock, jumps: Jumps, by: timedelta
-) -> None:
-    """Until then it reads the later time: what is stored will not look older than it is."""
-    assert clock.is_settled
-    wall.advance(HOUR)
-    wall.jump(by)
-
-    assert clock.now() == clock.now() == START + HOUR + max(by, 0 * HOUR)
-    assert jumps == [(by, START + HOUR + by)]
-    wall.advance(10 * MINUTE - SECOND)
-    assert not clock.is_settled
-    wall.advance(SECOND)
-    assert clock.is_settled
-    assert clock.now() == wall.now()
-
-
-def test_a_jump_back_is_a_jump_as_well(wall: FakeClock, clock: WatchedClock, jumps: Jumps) -> None:
-    for by in (6 * HOUR, -6 * HOUR):
-        wall.jump(by)
-        clock.now()
-
-    assert [by for by, _ in jumps] == [6 * HOUR, -6 * HOUR]
-
-
-@pytest.mark.parametrize("step", [9 * SECOND, -9 * SECOND])
-def test_a_clock_that_is_corrected_little_by_little_does_not_jump(
-    wall: FakeClock, clock: WatchedClock, jumps: Jumps, step: timedelta
-) -> None:
-    for _ in range(100):
-        wall.advance(HOUR)
-        wall.jump(step)
-        clock.now()
-
-    assert jumps == []
-    assert clock.is_settled
-
-
-@pytest.mark.parametrize("by", [30 * HOUR, -30 * HOUR, 12 * SECOND, -12 * SECOND, -20_000 * DAY])
-def test_a_process_that_starts_with_a_wrong_clock_goes_by_storage_after_ten_minutes(
-    wall: FakeClock, jumps: Jumps, by: timedelta
-) -> None:
-    wall.jump(by)
-    clock = started(wall, jumps)
-    told: list[bool] = []
-
-    for _ in range(600):
-        answer(clock, wall.elsewhere.now())
-        told.append(clock.is_settled)
-        assert clock.now() >= max(wall.now(), wall.elsewhere.now())
-        wall.advance(SECOND)
-    answer(clock, wall.elsewhere.now())
-
-    assert not any(told)
-    assert clock.is_settled
-    assert abs(clock.now() - wall.elsewhere.now()) <= SECOND
-    assert (jumps, len(jumps.from_storage)) == ([], 1)
-    [(told_by, at)] = jumps.from_storage
-    assert abs(told_by - by) <= SECOND
-    assert abs(at - START) <= SECOND
-
-
-def test_before_the_first_answer_nothing_is_known(wall: FakeClock, jumps: Jumps) -> None:
-    clock = started(wall, jumps)
-    assert not clock.is_settled
-
-    answer(clock, START)
-
-    assert clock.is_settled
-    assert jumps == jumps.from_storage == []
-
-
-@pytest.mark.parametrize(
-    "date", [None, "", "yesterday", "0", "Mon, 09 Feb 9999 12:00:00 GMT", "Mon, 99 Feb 2026"]
-)
-def test_what_is_no_time_says_nothing(wall: FakeClock, jumps: Jumps, date: str | None) -> None:
-    """Storage without a time: after ten minutes the wall clock counts."""
-    clock = started(wall, jumps)
-    for number in range(10):
-        clock.storage_answered(date, number)
-        assert not clock.is_settled
-        wall.advance(MINUTE)
-
-    assert clock.is_settled
-    assert clock.now() == wall.now()
-    assert jumps == jumps.from_storage == []
-
-
-@pytest.mark.parametrize("took", [0.0, 1.0, 16.0])
-@pytest.mark.parametrize("made_after", [0.0, 0.5, 1.0])  # a share of the exchange
-@pytest.mark.parametrize("off", [9.9, -9.9])
-def test_a_slow_answer_is_no_jump(
-    wall: FakeClock, clock: WatchedClock, jumps: Jumps, took: float, made_after: float, off: float
-) -> None:
-    """A date is whole seconds, and of some moment between request and answer."""
-    for _ in range(40):
-        wall.advance(0.37 * SECOND)
-        made = wall.now() + took * made_after * SECOND
-        wall.advance(took * SECOND)
-        answer(clock, made + off * SECOND, took)
-
-    assert (clock.is_settled, jumps.from_storage) == (True, [])
-
-
-def test_an_answer_during_which_the_clock_was_set_says_nothing(
-    wall: FakeClock, clock: WatchedClock, jumps: Jumps
-) -> None:
-    """A machine that slept while it waited: the answer was made before."""
-    wall.jump(8 * HOUR)
-    answer(clock, START, 3.0)
-    assert len(jumps) == 1
-
-    wall.advance(5 * SECOND)
-    answer(clock, wall.now())
-    wall.advance(10 * MINUTE)
-
-    assert (clock.is_settled, jumps.from_storage) == (True, [])
-    assert clock.now() == wall.now()
-
-
-def test_one_jump_is_told_once_though_storage_says_it_too(
-    wall: FakeClock, clock: WatchedClock, jumps: Jumps
-) -> None:
-    answer(clock, START)
-    wall.jump(30 * HOUR)
-    clock.now()
-    for _ in range(11):
-        wall.advance(MINUTE)
-        answer(clock, wall.elsewhere.now())
-
-    assert (len(jumps), jumps.from_storage) == (1, [])
-    assert clock.is_settled
-    assert abs(clock.now() - wall.elsewhere.now()) <= SECOND
-
-
-@pytest.mark.parametrize("by", [30 * HOUR, -30 * HOUR])
-def test_a_clock_that_is_set_right_is_followed_at_once(
-    wall: FakeClock, jumps: Jumps, by: timedelta
-) -> None:
-    """Before it has settled, and long after."""
-    wall.jump(by)
-    clock = started(wall, jumps)
-    answer(clock, START)
-    wall.jump(-by)
-    assert clock.now() == wall.now()
-
-    wall.advance(10 * MINUTE)
-    wall.jump(by)
-    for _ in range(11):
-        wall.advance(MINUTE)
-        answer(clock, wall.elsewhere.now())
-    wall.jump(-by)
-
-    assert abs(clock.now() - wall.now()) <= SECOND
-
-
-def test_other_times_of_storage_begin_the_ten_minutes_anew(
-    wall: FakeClock, clock: WatchedClock
-) -> None:
-    """Its clock stands still, or there are two: neither counts, and the later time is read."""
-    for _ in range(30):
-        wall.advance(MINUTE)
-        answer(clock, START - HOUR)
-        answer(clock, START - 2 * HOUR)
-        assert (clock.is_settled, clock.now()) == (False, wall.now())
-
-
-def test_one_strange_answer_is_over_after_ten_minutes(wall: FakeClock, clock: WatchedClock) -> None:
-    answer(clock, START + 30 * HOUR)
-    wall.advance(SECOND)
-    answer(clock, wall.now())
-    assert (clock.is_settled, clock.now()) == (False, wall.now())
-
-    wall.advance(10 * MINUTE)
-
-    assert (clock.is_settled, clock.now()) == (True, wall.now())
-
-
-def test_threads_that_see_one_jump_tell_it_once(wall: FakeClock, jumps: Jumps) -> None:
-    clock = WatchedClock(wall.now, wall.monotonic, jumps.add)
-    wall.jump(-30 * HOUR)
-    begin = threading.Barrier(8)
-
-    def read() -> None:
-        begin.wait()
-        clock.now()
-
-    threads = [threading.Thread(target=read) for _ in range(8)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-
-    assert len(jumps) == 1
-    assert clock.now() == START
-
-
-def test_no_clock_that_is_set_brings_a_deadline_nearer(wall: FakeClock) -> None:
-    deadline = Deadline(60, wall.monotonic)
-    within = deadline.within(30)
+def test_no_clock_that_is_set_brings_a_deadline_nearer() -> None:
+    wall = FakeClock()
+    deadline = Deadline(60 * SECOND, wall.monotonic)
+    within = deadline.within(30 * SECOND)
     wall.jump(7 * HOUR)
     assert (deadline.has_passed, within.has_passed) == (False, False)
     wall.jump(-14 * HOUR)

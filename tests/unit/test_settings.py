@@ -76,7 +76,7 @@ def test_another_issuer_can_be_named() -> None:
         ({"ENTRA_ISSUER": "https://a"}, "PUSHGRID_ENTRA_JWKS_URL is not set, but PUSHGRID_ENTRA_I"),
         ({"ENTRA_JWKS_URL": "https://a"}, "PUSHGRID_ENTRA_ISSUER is not set, but PUSHGRID_ENTRA_J"),
         ({"ENTRA_JWKS_URL": "ftp://a", "ENTRA_ISSUER": "x"}, "not an http or https URL"),
-        ({"AZ_LOGIN": "true", "ENTRA_TENANT": _TENANT}, "PUSHGRID_AZ_LOGIN and Entra ID exclude"),
+        ({"AZ_LOGIN": "true", "ENTRA_TENANT": _TENANT}, "set PUSHGRID_AZ_LOGIN=false, or leave"),
         (
             {"AZ_LOGIN": "1", "ENTRA_ISSUER": "https://a", "ENTRA_JWKS_URL": "https://a/keys"},
             "PUSHGRID_AZ_LOGIN and Entra ID exclude",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from cli.configuration.file_names import COPY
 from cli.configuration.source import BeyondLimits, Place, names_size, size_of
 from cli.configuration.template.expressions import (
     Constant,
@@ -18,6 +19,7 @@ from cli.configuration.template.expressions import (
 )
 from cli.configuration.template.functions import FUNCTIONS, GROUP_FUNCTIONS, call, lookup
 from cli.configuration.template.resource_ids import ResourceGroup
+from shared.arm.member_names import in_documented_case
 
 _MAX_COPIES = 800  # as Azure
 MAX_STEPS = 500_000  # seconds; 800 event subscriptions need a quarter of it
@@ -165,8 +167,9 @@ class Scope:
     def _object(self, value: Mapping[str, Any], place: Place) -> dict[str, Any]:
         resolved = {}
         for name, member in value.items():
-            if name == "copy" and isinstance(member, list):
-                for index, copy in enumerate(member):
+            if name.lower() == "copy" and isinstance(member, list):
+                copies, _ = in_documented_case(member, COPY)
+                for index, copy in enumerate(copies):
                     at = place.below("copy", index)
                     resolved[copy["name"]] = [
                         each.resolve_part(copy["input"], at.below("input"))

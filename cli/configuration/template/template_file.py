@@ -10,6 +10,7 @@ from functools import partial
 from operator import gt, lt
 from typing import Any, NamedTuple
 
+from cli.configuration.file_names import TEMPLATE
 from cli.configuration.resources import (
     SENT,
     Configuration,
@@ -29,7 +30,9 @@ from cli.configuration.source import (
 from cli.configuration.template.expressions import ExpressionFault, parse
 from cli.configuration.template.resource_ids import ResourceGroup
 from cli.configuration.template.scope import EvaluationBudget, Scope, TemplateFault
+from shared.arm.member_names import Names, in_documented_case
 
+_MARKS = Names("$schema", "resources")
 _SCHEMA = "deploymenttemplate.json"
 _PROVIDER = "microsoft.eventgrid"
 _SOURCES = (["microsoft.storage", "storageaccounts"], ["pushgrid", "deployments"])  # of extensions
@@ -41,8 +44,10 @@ _BOUNDS = {"minLength": lt, "minValue": lt, "maxLength": gt, "maxValue": gt}  # 
 
 def is_template(value: Any) -> bool:
     """Tell whether the value of a file is a template, compiled from Bicep or written by hand."""
-    named = isinstance(value, Mapping) and str(value.get("$schema")).lower()
-    return bool(named and _SCHEMA in named and "resources" in value)
+    if not isinstance(value, Mapping):
+        return False
+    known, _ = in_documented_case(value, _MARKS)
+    return _SCHEMA in str(known.get("$schema")).lower() and "resources" in known
 
 
 def read_template(
@@ -54,6 +59,7 @@ def read_template(
     Raises:
         FileFaults: all faults, each with its line.
     """
+    source = source.in_documented_case(TEMPLATE)
     budget = EvaluationBudget()
     reader = _Reader(budget)
     parse.cache_clear()  # a process may read one version of a file after the other
@@ -202,6 +208,9 @@ class _Reader:
                 if name in declared.definition
             }
             self._budget.hold(document)
+            document, repeated = in_documented_case(document, own.member_names)
+            for fault in repeated:
+                raise TemplateFault(place.at_target(fault.target).fault(fault.message))
             self.resources.append(WantedResource(id=own, place=place, document=document))
             inner = declared.definition.get("resources")
             self.read(turn, inner, place.below("resources"), own)

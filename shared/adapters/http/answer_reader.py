@@ -64,6 +64,11 @@ class AnswerReader:
         return float(said[1]) if said else None
 
     @property
+    def keeps(self) -> bool:
+        """Whether the peer keeps the connection open, as far as its head says."""
+        return self.is_reusable if self.is_over else self._keeps
+
+    @property
     def begun_status(self) -> int:
         """The final status as far as the head has come; 0: not so far."""
         status: int = self._parser.get_status_code()

@@ -6,12 +6,15 @@ import asyncio
 import socket
 import ssl
 from contextlib import suppress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.http.answer_reader import AnswerReader
 from shared.adapters.http.no_answer import NoAnswer, failed
 from shared.http import Failure
+
+if TYPE_CHECKING:
+    from shared.adapters.http.openings import Opening
 
 # At least one TLS record: a rest would stay inside OpenSSL, where the loop can't see it.
 _READ_SIZE = 16 * 1024
@@ -52,6 +55,7 @@ class HttpConnection:
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.answer: AnswerReader
+        self.opening: Opening | None = None  # until the first answer
         self.server = server
         self.born = awake_seconds()
         self.expires = 0.0
@@ -104,6 +108,10 @@ class HttpConnection:
         return str(self._socket.getpeername()[0])
 
     @property
+    def is_closed(self) -> bool:
+        return self._socket.fileno() < 0
+
+    @property
     def is_all_sent(self) -> bool:
         """Whether the whole request was sent; an answer that came before ended the sending."""
         return not self._rest
@@ -149,9 +157,18 @@ class HttpConnection:
             while not (self.answer.is_over or self._ended):
                 await self._wait(deadline)
 
+    def end_opening(self) -> None:
+        """Note that the first answer has come, if it is the first."""
+        if self.opening:
+            self.opening.answered(kept=self.answer.keeps)
+            self.opening = None
+
     def close(self) -> None:
         """Close the socket, without a word to the peer."""
-        if self._socket.fileno() >= 0:
+        if self.opening:
+            self.opening.end()
+            self.opening = None
+        if not self.is_closed:
             self._unwatch()
             self._socket.close()
         self._ended = None  # which refers to those who wait

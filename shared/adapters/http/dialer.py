@@ -19,6 +19,7 @@ from aiohappyeyeballs.types import AddrInfoType
 from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.http.connection import HttpConnection, Server
 from shared.adapters.http.no_answer import NoAnswer, before, failed
+from shared.adapters.http.openings import Opening
 from shared.adapters.http.outbound_guard import Address, OutboundGuard
 from shared.adapters.http.resolver import Lookup, NameServers, Resolver
 from shared.adapters.http.tls import Tls, parse_certificate
@@ -212,28 +213,31 @@ class Dialer:
         self._make_room = make_room
 
     async def dial(
-        self, server: Server, seconds: float, *, resumes: bool = True, verifies: bool = True
+        self,
+        server: Server,
+        seconds: float,
+        opening: Opening,
+        *,
+        resumes: bool = True,
+        verifies: bool = True,
     ) -> HttpConnection:
         """
         Open a connection within *seconds*, by the latest TLS session if it *resumes* one.
+
+        *opening*, its permission, ends if that fails.
 
         If it does not verify the certificate (*verifies*), nothing may be sent on it.
 
         Raises:
             NoAnswer: there is none.
         """
-        scheme, host, port = server
-        if refused := self._guard.refuse_server(*server):
-            raise NoAnswer(Failure.NOT_ALLOWED, refused)
         deadline = awake_seconds() + seconds
-        allowed = self._allowed(await self._addresses(host, deadline), port)
-        if self._proxy:
-            proxy = await self._through(self._proxy, deadline)
-            connection = await proxy.connect(allowed, server, deadline)
-        else:
-            connected = await connect(allowed, port, deadline, self._make_room)
-            connection = HttpConnection(connected, server)
-        if scheme == "https":
+        try:
+            connection = await self._connect(server, deadline, opening)
+        except BaseException:
+            opening.end()
+            raise
+        if server.scheme == "https":
             try:
                 await self._tls.start(connection, deadline, resumes=resumes, verifies=verifies)
             except BaseException:
@@ -254,6 +258,22 @@ class Dialer:
 
     async def close(self) -> None:
         await self._name_servers.close()
+
+    async def _connect(self, server: Server, deadline: float, opening: Opening) -> HttpConnection:
+        if refused := self._guard.refuse_server(*server):
+            raise NoAnswer(Failure.NOT_ALLOWED, refused)
+        allowed = self._allowed(await self._addresses(server.host, deadline), server.port)
+        if self._proxy:
+            proxy = await self._through(self._proxy, deadline)
+            opening.connecting()
+            connection = await proxy.connect(allowed, server, deadline)
+        else:
+            opening.connecting()
+            connected = await connect(allowed, server.port, deadline, self._make_room)
+            connection = HttpConnection(connected, server)
+        opening.connected()
+        connection.opening = opening
+        return connection
 
     async def _through(self, proxy: EgressProxy, deadline: float) -> Proxy:
         try:

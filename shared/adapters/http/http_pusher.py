@@ -19,8 +19,9 @@ from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.http.connection import HttpConnection, Server
 from shared.adapters.http.dialer import Dialer
 from shared.adapters.http.no_answer import NoAnswer, failed
+from shared.adapters.http.openings import Again, Opening
 from shared.adapters.http.outbound_guard import OutboundGuard
-from shared.adapters.http.pool import MAX_IDLE, Pool
+from shared.adapters.http.pool import Pool
 from shared.adapters.http.request_writer import parse_url, write_request
 from shared.adapters.http.resolver import Lookup
 from shared.adapters.http.tls import client_tls
@@ -42,6 +43,10 @@ class _WrittenRequest(NamedTuple):
     late: LateAnswerHandler | None
     wants_body: bool  # the time is for the body, too
 
+    @property
+    def connect_seconds(self) -> float:
+        return min(_CONNECT_SECONDS, self.timeout)
+
 
 class HttpPusher:
     """
@@ -58,6 +63,9 @@ class HttpPusher:
     better than a failure that the endpoint has not caused.
 
     With *late* the connection of a request that was sent whole, and not answered in time, waits on.
+
+    A request that needs a new connection first waits until it may be opened; no timeout runs
+    meanwhile. ``may_send`` promises it one before it is sent.
     """
 
     def __init__(
@@ -67,9 +75,10 @@ class HttpPusher:
         tls: ssl.SSLContext | None = None,
         lookup: Lookup | None = None,
         proxy: EgressProxy | None = None,
-        most_idle: int = MAX_IDLE,
+        pool: Pool | None = None,
     ) -> None:
-        self._pool = Pool(most_idle)
+        self._pool = pool or Pool()
+        self._openings = self._pool.openings
         self._dialer = Dialer(guard, tls or client_tls(), proxy, lookup, self._pool.close)
         self._late: dict[HttpConnection, asyncio.Task[None]] = {}  # the oldest first
 
@@ -86,13 +95,34 @@ class HttpPusher:
             data = write_request(request, target)
             server = Server(target.scheme, target.host, target.port)
             call = _WrittenRequest(server, data, timeout.total_seconds(), late, request.wants_body)
+            connection = None if request.examines_peer else self._pool.take(server)
+            opening = self._openings.claim(server, reuses=connection is not None)
+            if connection is not None:
+                return await self._reuse(connection, call)
+            if opening is None:
+                opening = await self._openings.turn(server)
+                begun = awake_seconds()
             if request.examines_peer:
-                return await self._examine(call)
-            return await self._exchange(call)
+                return await self._examine(call, opening)
+            connection = await self._dialer.dial(server, call.connect_seconds, opening)
+            return await self._converse(connection, call, awake_seconds())
         except (NoAnswer, OSError, MemoryError) as error:
             none = error if isinstance(error, NoAnswer) else failed(error)
             seconds = awake_seconds() - begun
             return NotAnswered(none.failure, none.detail, seconds, status=none.status)
+
+    def may_send(self, url: str, again: Again) -> bool:
+        """Implement the port ``MaySend``."""
+        try:
+            target = parse_url(url)
+        except NoAnswer:
+            return True  # It needs no connection: `send` tells why, or it is for a queue.
+        server = Server(target.scheme, target.host, target.port)
+        return self._pool.promise(server, again)
+
+    def stop(self) -> None:
+        """Let no request wait for a connection any more: the app stops."""
+        self._openings.stop()
 
     async def close(self) -> None:
         """Close the connections that are idle or wait for a late answer, and end lookups."""
@@ -101,25 +131,25 @@ class HttpPusher:
             self._give_up(connection)
         await self._dialer.close()
 
-    async def _exchange(self, call: _WrittenRequest) -> Answered:
-        connection = self._pool.take(call.server)
+    async def _reuse(self, connection: HttpConnection, call: _WrittenRequest) -> Answered:
+        """Send over a used connection or, if the peer has given it up, over a new one."""
         started = awake_seconds()
-        if connection is not None:
-            try:
-                return await self._converse(connection, call, started)
-            except NoAnswer as stale:
-                if stale.failure not in _STALE or connection.received:
-                    raise
-            limit = min(_CONNECT_SECONDS, started + call.timeout - awake_seconds())
-            return await self._converse(await self._dialer.dial(call.server, limit), call, started)
-        connection = await self._dialer.dial(call.server, min(_CONNECT_SECONDS, call.timeout))
-        return await self._converse(connection, call, awake_seconds())
-
-    async def _examine(self, call: _WrittenRequest) -> Exchange:
-        """Send over a new connection, and tell who is at its other end."""
-        begun, limit, peer = awake_seconds(), min(_CONNECT_SECONDS, call.timeout), None
         try:
-            connection = await self._dialer.dial(call.server, limit, resumes=False)
+            return await self._converse(connection, call, started)
+        except NoAnswer as stale:
+            if stale.failure not in _STALE or connection.received:
+                raise
+        left = started + call.timeout - awake_seconds()
+        opening = await self._openings.turn(call.server)
+        started = awake_seconds() + left - call.timeout
+        connection = await self._dialer.dial(call.server, min(_CONNECT_SECONDS, left), opening)
+        return await self._converse(connection, call, started)
+
+    async def _examine(self, call: _WrittenRequest, opening: Opening) -> Exchange:
+        """Send over a new connection, and tell who is at its other end."""
+        begun, limit, peer = awake_seconds(), call.connect_seconds, None
+        try:
+            connection = await self._dialer.dial(call.server, limit, opening, resumes=False)
             peer = await self._dialer.peer(connection)
             answered = await self._converse(connection, call, awake_seconds())
             return answered._replace(peer=peer)
@@ -127,7 +157,10 @@ class HttpPusher:
             seconds = awake_seconds() - begun
             if none.failure is Failure.TLS and peer is None:
                 with suppress(NoAnswer):  # What it presents explains why it was refused.
-                    connection = await self._dialer.dial(call.server, limit, verifies=False)
+                    opening = await self._openings.turn(call.server)
+                    connection = await self._dialer.dial(
+                        call.server, limit, opening, verifies=False
+                    )
                     peer = await self._dialer.peer(connection)
                     connection.close()
             return NotAnswered(none.failure, none.detail, seconds, peer)
@@ -147,6 +180,7 @@ class HttpPusher:
                 raise
             answer = connection.answer
             seconds = awake_seconds() - started
+            connection.end_opening()
             if not answer.is_over:
                 body_until = awake_seconds() + _BODY_SECONDS
                 if call.wants_body:

@@ -1,9 +1,10 @@
-"""Keeps idle connections for the next request to the same server."""
+"""Keeps idle connections for the next request to the same server, and promises them."""
 
 from __future__ import annotations
 
 from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.http.connection import HttpConnection, Server
+from shared.adapters.http.openings import Again, Openings
 
 _IDLE_SECONDS = 60.0
 _MAX_SECONDS = 600.0  # then a new one, so that a moved name is noticed
@@ -19,12 +20,22 @@ class Pool:
     the pool or one request.
     """
 
-    def __init__(self, most: int = MAX_IDLE) -> None:
+    def __init__(self, most: int = MAX_IDLE, openings: Openings | None = None) -> None:
         # The endpoint used last comes last.
         self._idle: dict[Server, list[HttpConnection]] = {}
         self._count = 0
         self._most = most
         self._next_sweep = 0.0
+        self.openings = openings or Openings()
+
+    def promise(self, server: Server, again: Again) -> bool:
+        """Promise an idle connection, or a new one, as `Openings.promise` does."""
+        now = awake_seconds()
+        while stack := self._idle.get(server):
+            if stack[0].expires > now and not stack[0].is_closed:
+                break
+            self._drop(stack[0])
+        return self.openings.promise(server, len(stack or ()), again)
 
     def take(self, server: Server) -> HttpConnection | None:
         while True:

@@ -8,7 +8,7 @@ from contextvars import Context
 from datetime import timedelta
 from functools import partial
 
-from shared.adapters.cache import Cache, RareErrors
+from shared.adapters.cache import Cache, OncePerMinute
 from shared.arm.stored_types import checked
 from shared.delivery.health.endpoint_health import Health
 from shared.delivery.health.health_document import document_of, health_of
@@ -32,7 +32,7 @@ class TableHealth:
     def __init__(self, store: ResourceStore, clock: Callable[[], float]) -> None:
         self._store = store
         self._topics = Cache[_Rows](clock, lambda _: CACHE_FOR.total_seconds())
-        self._errors = RareErrors(clock)
+        self._errors = OncePerMinute(clock)
 
     def is_cached(self, topic: str) -> bool:
         """Tell whether `cached` returns the rows of *topic* without a read."""

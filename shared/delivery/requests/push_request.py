@@ -11,6 +11,7 @@ from shared.delivery.delivery import Delivery
 from shared.delivery.policy import DeliveryTerms
 from shared.events.iso_8601 import as_rfc_3339
 from shared.events.literals import Number, dumps, dumps_unicode, loads
+from shared.events.paths import MISSING, PathLookup, fold_case
 from shared.events.topic import InputSchema, TopicName
 from shared.http import OutboundRequest, QueueAddress
 from shared.subscriptions.destination import StorageQueue
@@ -194,10 +195,9 @@ def custom_headers(headers: Sequence[DeliveryHeader], text: str) -> dict[str, st
     values = static_headers(headers)
     dynamic = [each for each in headers if isinstance(each, DynamicHeader)]
     if dynamic:
-        event = loads(text)
-        top = {name.casefold(): value for name, value in event.items()}
+        event = PathLookup(loads(text))
         for each in dynamic:
-            value = _to_text(_find(each.path, top))
+            value = _to_text(_find(each.path, event))
             if value is not None and is_header_value(value, MAX_VALUE):
                 values[each.name] = value
     return values
@@ -225,14 +225,11 @@ def header_texts(headers: Sequence[DeliveryHeader]) -> list[list[Any]]:
     ]
 
 
-def _find(path: Sequence[str], top: Mapping[str, Any]) -> object:
-    """Return the value at *path*; only its first name is case-insensitive."""
-    first = path[0].casefold()
-    value: object = top.get(first, top.get(_OTHER_NAMES.get(first, "")))
-    for name in path[1:]:
-        if not isinstance(value, dict):
-            return None
-        value = value.get(name)
+def _find(path: Sequence[str], event: PathLookup) -> object:
+    """Return the value at *path*; a member that only the other schema has is found as well."""
+    value = event.find(path)
+    if value is MISSING and (other := _OTHER_NAMES.get(fold_case(path[0]))):
+        return event.find((other, *path[1:]))
     return value
 
 

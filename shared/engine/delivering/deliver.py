@@ -181,7 +181,7 @@ class Deliver:
         try:
             judged = self.parts.from_cache(part)
             if judged is None:
-                await self.parts.terms.topics.ready(part.topic)
+                await self.parts.ready(part)
                 judged = await self.off_loop(partial(self.parts.from_storage, part))
         except StorageUnavailable:
             judged = self.parts.later(part)

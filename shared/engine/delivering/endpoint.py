@@ -62,6 +62,7 @@ class Endpoint:
     _requests: dict[InFlightRequest, None] = field(default_factory=dict)  # under way, in order
     _pumps_at: float = 0.0  # seconds: when the limit a second allows the next request
     _is_probing: bool = False
+    _awaits_connection: bool = False
     _is_ticking: bool = False
     _is_refreshing: bool = False
 
@@ -77,7 +78,8 @@ class Endpoint:
     @property
     def is_prompt(self) -> bool:
         """Whether the place of what waits for it is soon free, as far as is known."""
-        if self.line and self.subscription.is_shared:
+        is_new = self.speed is Speed.UNKNOWN
+        if self.line and (self.subscription.is_shared or (is_new and self._awaits_connection)):
             return False
         is_soon = self.times.free_soon(len(self.parts), self.limit.value, self._hangs_for())
         return is_soon and not self.endpoints.budget.keeps_from_first(self)
@@ -102,8 +104,9 @@ class Endpoint:
         Begin the requests that may begin now.
 
         The line waits while a probe is under way or no more requests are allowed: by the endpoint's
-        limit, this process's share of the subscription's limits, or the budget. It is requeued if
-        the endpoint is held or paused, or the host stops; a request, if over the allowed rate.
+        limit, this process's share of the subscription's limits, the budget, or the connections
+        that are being opened to its host. It is requeued if the endpoint is held or paused, or the
+        host stops; a request, if over the allowed rate.
         """
         if self.endpoints.budget.is_stopping:
             self._requeue_line(NotNow(self.endpoints.clock.now(), "the host stops"))
@@ -121,8 +124,8 @@ class Endpoint:
                 self._is_probing = True
                 spawn(self._probe(terms))
                 break
-            if request := self._take():
-                self._begin(request)
+            if not self._begin_next():
+                break
         self.endpoints.budget.leave(self)
 
     def requeue_unless_prompt(self, *parts: InFlightPart) -> None:
@@ -174,6 +177,17 @@ class Endpoint:
                 asyncio.get_running_loop().call_at(self._pumps_at, self.pump)
             return False
         return self.pacing.has_room(self.under_way)
+
+    def _begin_next(self) -> bool:
+        """Begin the next request, or requeue it; ``False``: there is no connection for it yet."""
+        _, again_at = self.pacing.ask(self.endpoints.clock.now())
+        url = self.subscription.destination.url
+        self._awaits_connection = not again_at and not self.endpoints.may_send(url, self.pump)
+        if self._awaits_connection:
+            return False
+        if request := self._take():
+            self._begin(request)
+        return True
 
     def _take(self) -> InFlightRequest | None:
         """Take the next request; requeue it if it exceeds the rate that the endpoint allows."""

@@ -88,6 +88,15 @@ class PartJudge:
             return None
         return None if judged is None or judged.ended else judged
 
+    async def ready(self, part: MessagePart) -> None:
+        """
+        Have topic and subscriptions of a part read for `from_storage`, with others that wait.
+
+        Raises:
+            StorageUnavailable: they can't be read.
+        """
+        await self.terms.topics.ready(part.topic)
+
     def from_storage(self, part: MessagePart) -> JudgedPart | ToRequeue | None:
         """
         Return what `from_cache` could not; ``None``: it is dropped, or recorded.

@@ -21,7 +21,7 @@ from shared.http import HttpAnswer, HttpRequest
 CONSENT, ASSUMED = "pushgrid-consent", "assumed"  # a header of local use
 READS_ONCE = "2025-02-15"  # the first api-version whose clients read an answer once
 _STATES = {"PUT": "Creating", "PATCH": "Updating"}
-_SETTLED = "Succeeded"
+_SUCCEEDED = "Succeeded"
 _API_VERSION = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(-preview)?", re.ASCII)
 _NO_PARENT = re.compile(r"(/providers/Microsoft\.EventGrid)//", re.IGNORECASE)
 
@@ -116,7 +116,7 @@ def with_pending_state(answer: HttpAnswer, method: str, api_version: str) -> Htt
 
     Such a client parses the answer to a write twice, and the first pass removes the types of
     destinations, filters and mappings. Azure answers ``Creating`` or ``Updating``; so does this,
-    and the client then gets the resource at once and finds it settled.
+    and the client then gets the resource at once and finds it ready.
 
     Only Event Grid's own resources are read back so.
 
@@ -127,7 +127,7 @@ def with_pending_state(answer: HttpAnswer, method: str, api_version: str) -> Htt
     document = json.loads(answer.body)
     properties = document.get("properties", {})
     is_ours = str(document.get("type")).startswith("Microsoft.EventGrid/")
-    if not is_ours or properties.get("provisioningState") != _SETTLED:
+    if not is_ours or properties.get("provisioningState") != _SUCCEEDED:
         return answer
     properties["provisioningState"] = _STATES[method]
     return replace(answer, body=literals.dumps(document).encode())

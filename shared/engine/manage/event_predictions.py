@@ -9,7 +9,9 @@ from functools import cache
 from typing import Any
 
 from shared.arm.arm_json import answer
+from shared.arm.consent import in_force
 from shared.arm.subscription_codec import to_subscription_in_force
+from shared.arm.subscription_warnings import subscription_warnings
 from shared.delivery.forecast import forecast
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.manage.call import Call
@@ -36,7 +38,7 @@ def match_events(
 
     Each subscription has ``matched``, how many of them it would get now, and else ``why`` not: of
     the event that came closest; ``passed`` is how many conditions held. ``limits`` are those of its
-    requests.
+    requests, and ``warnings`` say what in it hardly matches any event.
     """
     now, stored = subscriptions.clock.now(), subscriptions.resources
     topic = read(subscriptions.topics.named(call).document)
@@ -72,11 +74,13 @@ def _match(
         "passed": 0,
         "why": None,
         "limits": {},
+        "warnings": [],
     }
     try:
         subscription = to_subscription_in_force(document)
     except UNREADABLE:
         return {**found, "why": "its row can't be read"}
+    found["warnings"] = subscription_warnings(in_force(document) or document)
     if why := _inactive(subscription, now):
         return {**found, "why": why}
     found["limits"] = limits_document(subscription.limits, subscription.rate, processes)

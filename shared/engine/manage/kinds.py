@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from shared.arm import document_names
 from shared.arm import namespace_codec as namespaces
 from shared.arm import system_topic_codec as system_topics
 from shared.arm import topic_codec as topics
@@ -39,6 +40,7 @@ class CustomTopics(TrackedResources):
 
     noun = "topic"
     kind = topics.KIND
+    names = document_names.TOPIC
     monitored_type = topics.TYPE
     partition = CUSTOM_TOPICS
 
@@ -58,6 +60,7 @@ class Namespaces(TrackedResources):
 
     noun = segment = "namespace"
     kind = namespaces.KIND
+    names = document_names.NAMESPACE
     monitored_type = namespaces.TYPE
     partition = NAMESPACES
 
@@ -83,6 +86,7 @@ class NamespaceTopics(TrackedResources):
 
     noun = "topic"
     monitored_type = namespaces.TOPIC_TYPE
+    names = document_names.NAMESPACE_TOPIC
     partition = NAMESPACE_TOPICS
 
     parent: Namespaces
@@ -133,6 +137,7 @@ class SystemTopics(TrackedResources):
 
     noun = "system_topic"
     kind = system_topics.KIND
+    names = document_names.SYSTEM_TOPIC
     monitored_type = system_topics.TYPE
     partition = SYSTEM_TOPICS
     has_keys = False

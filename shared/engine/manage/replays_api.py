@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from shared.arm.arm_json import answer, read_json
 from shared.arm.dead_letter_codec import check_container
 from shared.arm.deployment_capabilities import DeploymentCapabilities
+from shared.arm.document_names import REPLAY
 from shared.arm.sections import Section, raise_faults, root_section
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.clock import Clock
@@ -66,7 +67,7 @@ class Replays:
 
     def start(self, call: Call) -> HttpAnswer:
         """Store a replay, and answer with it; the app carries it out."""
-        body = root_section(read_json(call.body or b"{}"))
+        body = root_section(read_json(call.body or b"{}", REPLAY))
         body.refuse_others(*_Where._fields, *_WHICH, *_HOW)
         where = _Where(*(body.text(each) or "" for each in _Where._fields))
         now = self.clock.now()

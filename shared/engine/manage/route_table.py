@@ -77,7 +77,7 @@ class RouteTable:
     clock: Clock
     deployment: DeploymentCapabilities
     terms: DeploymentTerms
-    cache_for: timedelta  # for which processes go by what they have read
+    known_for: timedelta  # for which processes go, at most, by what they have read
     metrics: Metrics
     replays: ReplayJobs
     new_key: Callable[[], str]
@@ -160,7 +160,7 @@ class RouteTable:
             health=self.health,
             metrics=self.metrics,
             terms=self.terms,
-            cache_for=self.cache_for,
+            known_for=self.known_for,
         )
         test = partial(send_test_event, subscriptions, self.pusher, self.terms, self.test_rate)
         one = f"{path}/{{name}}"

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from shared.arm.arm_json import answer, read_json
 from shared.arm.delivery_attributes_codec import parse_rotation, with_new_secret
+from shared.arm.document_names import ROTATE_SECRET
 from shared.arm.subscription_codec import to_pause, with_pause, without_pause
 from shared.clock import in_words, timestamp
 from shared.delivery.furthest import LONGEST_IN_LINE, LONGEST_REQUEUE, Bounds
@@ -39,8 +40,7 @@ class SubscriptionActions:
     health: HealthStore
     metrics: Metrics
     terms: DeploymentTerms
-    # For which processes go by a subscription as they have read it; if need be, twice as long.
-    cache_for: timedelta
+    known_for: timedelta  # for which processes go, at most, by a subscription as they have read it
 
     def pause(self, call: Call) -> HttpAnswer:
         """Pause a subscription: its events wait until it is resumed."""
@@ -104,7 +104,7 @@ class SubscriptionActions:
 
         The body may have the ``secret``. The answer is the only one that shows it.
         """
-        given = parse_rotation(read_json(call.body or b"{}"))
+        given = parse_rotation(read_json(call.body or b"{}", ROTATE_SECRET))
         secret = given or to_secret(self.subscriptions.new_key())
         self.subscriptions.change(
             call, "rotateSecret", lambda stored: with_new_secret(stored, secret)
@@ -119,7 +119,7 @@ class SubscriptionActions:
     def _effective_in(self, call: Call) -> timedelta:
         """Return after what time no request arrives that was made before a change."""
         profile = self.terms.of(self.subscriptions.in_force(call)).profile
-        return 2 * self.cache_for + LONGEST_IN_LINE + profile.acknowledgement_timeout
+        return self.known_for + LONGEST_IN_LINE + profile.acknowledgement_timeout
 
     def _release(self, subscription: EventSubscription) -> Hold | None:
         """End the hold in the row that all processes share; return it, if there was one."""

@@ -25,6 +25,7 @@ from shared.arm.subscription_codec import (
     to_subscription,
     to_subscription_in_force,
 )
+from shared.arm.subscription_warnings import subscription_warnings
 from shared.clock import Clock
 from shared.engine.manage.call import Call, answer_page, names_of, not_found
 from shared.engine.manage.deletion import Deletion
@@ -61,12 +62,12 @@ class Subscriptions:
 
     def put(self, call: Call) -> HttpAnswer:
         """Create or replace a subscription, once its endpoint is validated."""
-        body = read_json(call.body)
+        body = read_json(call.body, self.form.names)
         return self._write(call, "put", 201, lambda _: body)
 
     def patch(self, call: Call) -> HttpAnswer:
         """Change the members that the body names; a concurrent change is merged."""
-        patch = read_json(call.body)
+        patch = read_json(call.body, self.form.patch_names)
 
         def merged(existing: Resource | None) -> object:
             return self.form.patched(self._readable(call, existing).document, patch)
@@ -116,7 +117,7 @@ class Subscriptions:
         """Answer what a PUT of the body would change; ask no endpoint, and store nothing."""
         topic = self.topic(call)
         existing = self._stored(topic, call)
-        request = self._request(call, topic, read_json(call.body), existing)
+        request = self._request(call, topic, read_json(call.body, self.form.names), existing)
         wanted = self.form.parse(request)
         if call.assumes_consent:
             check_assumption(to_subscription(wanted).destination)
@@ -217,7 +218,9 @@ class Subscriptions:
         return shown
 
     def _shown(self, stored: Document, topic: ParentTopic) -> Document:
-        return with_provisioning_state(self.form.render(stored, topic), stored, self.clock.now())
+        shown = with_provisioning_state(self.form.render(stored, topic), stored, self.clock.now())
+        warnings = subscription_warnings(stored)
+        return {**shown, "warnings": warnings} if warnings else shown
 
     def _check_topic(self, call: Call, stored: Document) -> None:
         """Delete the subscription again if its topic was deleted during the handshake."""

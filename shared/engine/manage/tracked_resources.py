@@ -10,6 +10,8 @@ from typing import ClassVar
 from shared import telemetry
 from shared.arm.arm_json import answer, read_json
 from shared.arm.deployment_capabilities import DeploymentCapabilities
+from shared.arm.document_names import REGENERATE_KEY
+from shared.arm.member_names import Names
 from shared.arm.sections import raise_faults, root_section
 from shared.arm.tracked_resource import PATCHED, ArmPath, patched_resource, read_key
 from shared.engine.manage.call import Call, answer_page, not_found
@@ -33,6 +35,7 @@ class TrackedResources(ABC):
     noun: ClassVar[str]  # in the log
     kind: ClassVar[str]  # in ARM ids; one with a parent has none, and writes its own `arm_id`
     monitored_type: ClassVar[str]  # as Azure Monitor names it
+    names: ClassVar[Names]  # of the members of its documents
     segment: ClassVar[str] = "topic"  # of a route, which has the name
     partition: ClassVar[str]  # where its documents are stored
     has_keys: ClassVar[bool] = True  # without them only the app publishes to it
@@ -85,12 +88,12 @@ class TrackedResources(ABC):
 
     def put(self, call: Call) -> HttpAnswer:
         """Create or replace. Event Grid's clients expect 201 in both cases."""
-        body = read_json(call.body)
+        body = read_json(call.body, self.names)
         return self._write(call, "put", 201, lambda _: body)
 
     def patch(self, call: Call) -> HttpAnswer:
         """Change the members that the body names; a concurrent change is merged."""
-        patch = read_json(call.body)
+        patch = read_json(call.body, self.names)
         self._check_parent(call)
 
         def changed(existing: Resource | None) -> object:
@@ -137,7 +140,7 @@ class TrackedResources(ABC):
 
     def regenerate_key(self, call: Call) -> HttpAnswer:
         """Replace one access key; the other stays valid, so that publishers can switch."""
-        root = root_section(read_json(call.body))
+        root = root_section(read_json(call.body, REGENERATE_KEY))
         name = root.required_choice("keyName", KEY_NAMES)
         given = read_key(root, "keyValue", is_allowed=call.may_choose_keys)
         raise_faults(root.faults)
@@ -154,7 +157,7 @@ class TrackedResources(ABC):
     def what_if(self, call: Call) -> HttpAnswer:
         """Answer what a PUT of the body would change; store nothing."""
         existing = self.resources.get(*self.key(call))
-        wanted = self._parsed(call, read_json(call.body), existing)
+        wanted = self._parsed(call, read_json(call.body, self.names), existing)
         before: Document | None = {} if existing else None
         if existing and self.is_readable(existing):
             before = self.render(existing.document, call.public_url)

@@ -97,7 +97,7 @@ def _health(snapshot: Snapshot | None) -> HttpAnswer:
     if snapshot is None:
         why = ["storage does not answer"]
         return answer(503, {"status": "unhealthy", "reasons": why, "storage": "unreachable"})
-    found = reasons(snapshot)
+    found = _reasons(snapshot)
     document: dict[str, Any] = {
         "status": "degraded" if found else "healthy",
         "reasons": found,
@@ -116,7 +116,7 @@ def _health(snapshot: Snapshot | None) -> HttpAnswer:
     return answer(200, document)
 
 
-def reasons(snapshot: Snapshot) -> list[str]:
+def _reasons(snapshot: Snapshot) -> list[str]:
     """Return why the deployment is degraded, if it is."""
     late = [
         f"the oldest message in {queue} is late"

@@ -38,7 +38,7 @@ from shared.events.topic import DEPLOYMENT, SourceTopic
 from shared.metrics import Counts, Metric
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
-SETTLED_AFTER = timedelta(minutes=1)  # by then processes have stored their counts of a minute
+COUNTED_AFTER = timedelta(minutes=1)  # by then processes have stored their counts of a minute
 LOOKED_BACK = timedelta(minutes=15)  # at most, after a time without runs
 MOST_REPORTED = 500  # subscriptions in a run
 MOST_CAUSES = 50  # subscriptions of whose attempts the latest is read
@@ -82,7 +82,7 @@ class TroubleNotices:
 
     def run(self, deadline: Deadline) -> None:
         """Report each minute once; a run that is repeated sends the same events again."""
-        until = (self.clock.now() - SETTLED_AFTER).replace(second=0, microsecond=0)
+        until = (self.clock.now() - COUNTED_AFTER).replace(second=0, microsecond=0)
         is_reported = self._until is not None and until <= self._until <= until + SKEW
         if deadline.has_passed or is_reported or not self.clock.is_settled:
             return

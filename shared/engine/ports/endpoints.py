@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import NamedTuple, Protocol
 
@@ -24,6 +24,18 @@ class Pusher(Protocol):
         With *late* a request that was sent but not answered in time is ``TIMED_OUT`` as well, but
         its connection is kept, and a later answer is reported. That is best effort: there is a
         limit to the connections that wait.
+        """
+
+
+class MaySend(Protocol):
+    """Tells, on the app's event loop, whether an endpoint can take one more request now."""
+
+    def __call__(self, url: str, again: Callable[[], None], /) -> bool:
+        """
+        Promise a connection to a request that is sent to *url* next.
+
+        ``False``: too many are being opened to its host and port. *again*, which may be called at
+        any time, is called when it is worth asking again.
         """
 
 

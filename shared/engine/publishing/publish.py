@@ -36,7 +36,7 @@ ANSWERED_WITHIN = 20.0  # seconds of the loop's clock, from a request's arrival 
 QUICK_BODY = 16 * 1024  # bytes of a request that is read at once, in about a tenth of a millisecond
 QUICK_MATCH = 256 * 1024  # bytes times subscriptions: so much is matched at once
 
-_Checked = Publication | HttpAnswer | AppError  # what is to be stored, an answer, or a refusal
+_Outcome = Publication | HttpAnswer | AppError  # what is to be stored, an answer, or a refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +89,7 @@ class Publish:
         Answer one request; a refusal has Event Grid's form, and nothing is stored.
 
         Reading topic and subscriptions and storing the events take `ANSWERED_WITHIN` together, or
-        it is refused: what waits for its commit by then is in none; of what is in one, nobody knows
-        whether it will be stored.
+        it is refused. Events still waiting for a commit are not stored; events in one may be.
 
         What is small and needs no storage is done at once; all else runs off the event loop, so
         that no other request waits for it.
@@ -103,7 +102,7 @@ class Publish:
         topic: Topic | None = None
         try:
             async with asyncio.timeout(ANSWERED_WITHIN):
-                topic, found = await self._checked(request, name, request_id)
+                topic, found = await self._check_when_ready(request, name, request_id)
                 if isinstance(found, HttpAnswer):
                     return found
                 if isinstance(found, AppError):
@@ -146,9 +145,9 @@ class Publish:
             and self.topics.knows(name, QUICK_MATCH // max(size, 1))
         )
 
-    async def _checked(
+    async def _check_when_ready(
         self, request: HttpRequest, name: str, request_id: str
-    ) -> tuple[Topic | None, _Checked]:
+    ) -> tuple[Topic | None, _Outcome]:
         check = partial(self._check, request, name, request_id)
         if not self._is_quick(request, name):
             await self.topics.ready(name)
@@ -158,7 +157,7 @@ class Publish:
 
     def _check(
         self, request: HttpRequest, name: str, request_id: str
-    ) -> tuple[Topic | None, _Checked]:
+    ) -> tuple[Topic | None, _Outcome]:
         """Check a request; it may have been refused by the time this ends, so it tells nobody."""
         topic = None
         try:

@@ -42,7 +42,7 @@ from shared.engine.replaying.job import FINISHED, JobState, Position, ReplayFaul
 from shared.engine.replaying.jobs import JobEnded, ReplayJobs, StoredJob, log_job
 from shared.engine.replaying.marks import Mark
 from shared.engine.replaying.walk import SourceEnded, Walk
-from shared.errors import Conflict, StorageUnavailable, is_shortage
+from shared.errors import Conflict, is_transient
 from shared.events.topic import Topic
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
@@ -103,16 +103,11 @@ class RunSteps:
             )
             self.requeue.put(Queue.RETRIES, encode_step(message), AGAIN_IN)
         except Exception as error:
-            if not _passes(error):
+            if not is_transient(error):
                 raise
             detail = str(error) or repr(error)
             telemetry.error("replay.delayed", job=message.job, number=message.number, detail=detail)
             self.requeue.put(Queue.RETRIES, encode_step(message), AGAIN_IN)
-
-
-def _passes(error: Exception) -> bool:
-    """Tell whether a later try of the same step can succeed."""
-    return isinstance(error, StorageUnavailable) or is_shortage(error)
 
 
 class _StepRun:
@@ -131,7 +126,7 @@ class _StepRun:
         try:
             self._run()
         except Exception as error:
-            if isinstance(error, (JobEnded, Conflict)) or _passes(error):
+            if isinstance(error, (JobEnded, Conflict)) or is_transient(error):
                 raise
             self._end_by(error)
 
@@ -143,7 +138,7 @@ class _StepRun:
             except (SourceEnded, NoContainer) as error:
                 self._leave(source, str(error))
             except Exception as error:
-                if not _passes(error):
+                if not is_transient(error):
                     raise
                 self._is_over, wait = True, self._wait(source, str(error) or repr(error))
         if self._job.source is None:

@@ -90,30 +90,38 @@ class WriteDeadLetters:
         Before that, too, the notice for subscribers of the blob's account is stored.
         """
         fault, away = None, set[str]()
+        leave_at = deadline.later(TIME_TO_DEFER)
         topic_of = cache(self.notices.topic)  # It reads subscriptions: once a run.
         while taken := self.intake.take(Queue.DEADLETTERS, deadline):
             groups: dict[BlobTarget, list[ReadMessage]] = defaultdict(list)
             for each in taken:
                 groups[BlobTarget.of(each.message).folded].append(each)
-            write = partial(self._write_group, deadline, topic_of, away)
+            write = partial(self._write_group, deadline, leave_at, topic_of, away)
             # Accounts that did not answer come last, and are asked once a run: each takes seconds.
             ordered = sorted(groups.values(), key=lambda group: _account_of(group) in self._away)
-            groups_in_time = self.intake.in_time(
-                ordered, deadline.later(TIME_TO_DEFER.total_seconds())
-            )
+            groups_in_time = self.intake.in_time(ordered, leave_at)
             failed = self.intake.for_each(Queue.DEADLETTERS, groups_in_time, write, deadline)
             fault = fault or failed
         if fault:
             raise fault
 
     def _write_group(
-        self, deadline: Deadline, topic_of: _TopicOf, away: set[str], group: list[ReadMessage]
+        self,
+        deadline: Deadline,
+        leave_at: Deadline,
+        topic_of: _TopicOf,
+        away: set[str],
+        group: list[ReadMessage],
     ) -> None:
-        """Write one subscription's blobs; what fails or is not reached stays for the next run."""
+        """
+        Write one subscription's blobs until *deadline*.
+
+        What fails or is not reached is deferred until *leave_at*, for the next run.
+        """
         target, account = BlobTarget.of(group[0].message), _account_of(group)
-        until = deadline.within(TIME_PER_TARGET.total_seconds())
+        until = deadline.within(TIME_PER_TARGET)
         if account in away:
-            self._defer(group, self._keep_or_drop, deadline)
+            self._defer(group, self._keep_or_drop, leave_at)
             return
         left = dict(enumerate(group))
         defer = self._hide  # Not reached in time is not a failure.
@@ -131,13 +139,12 @@ class WriteDeadLetters:
             telemetry.error("deadletter.failed", **target.log_fields, detail=str(error))
         finally:
             group[:] = left.values()  # A fault concerns only these.
-        self._defer(group, defer, deadline)
+        self._defer(group, defer, leave_at)
 
     def _defer(
-        self, group: list[ReadMessage], defer: Callable[[ReadMessage], None], deadline: Deadline
+        self, group: list[ReadMessage], defer: Callable[[ReadMessage], None], leave_at: Deadline
     ) -> None:
         """Defer messages; those that are not reached in time become visible again by themselves."""
-        leave_at = deadline.later(TIME_TO_DEFER.total_seconds())
         for each in group:
             if leave_at.has_passed:
                 break

@@ -16,7 +16,7 @@ from shared.engine.delivering.parts import texts_of
 from shared.engine.delivering.poison_records import PoisonRecords
 from shared.engine.delivering.requeue import OTHER_VERSION_AGAIN_IN
 from shared.engine.ports import PayloadStore, Queue, Received, Receiver
-from shared.errors import FirstFault, MalformedMessage, StorageUnavailable, Unstorable
+from shared.errors import FirstFault, MalformedMessage, StorageUnavailable, is_transient
 
 POISON_QUEUES = (Queue.DELIVERIES_POISON, Queue.RETRIES_POISON)
 HIDDEN_FOR = timedelta(minutes=5)  # longer than any run of a timer
@@ -64,7 +64,7 @@ class Intake:
         """
         taken: list[ReadMessage] = []
         events = size = 0
-        until = deadline.within(deadline.seconds_left / 2)
+        until = deadline.within(deadline.time_left / 2)
         while (
             len(taken) < MAX_INTAKE_MESSAGES
             and events < MAX_INTAKE_EVENTS
@@ -134,9 +134,9 @@ class Intake:
         """
         Act on each group of messages on its own; return the first fault.
 
-        What *act* leaves in a group that fails becomes visible again, and after *deadline* no other
-        is begun. Of several messages with a fault of their own, each is tried alone; one that was
-        received `MAX_RECEIVES` times is recorded.
+        What *act* leaves in a group that fails becomes visible again; once one has failed, no other
+        is begun after *deadline*. Of several messages with a fault of their own, each is tried
+        alone; one that was received `MAX_RECEIVES` times is recorded.
         """
         first: Exception | None = None
         for group in groups:
@@ -145,7 +145,7 @@ class Intake:
             try:
                 act(group)
             except Exception as fault:  # noqa: BLE001 - the others go on
-                if len(group) > 1 and not _is_transient(fault):
+                if len(group) > 1 and not is_transient(fault):
                     left = self.for_each(queue, [[each] for each in group], act, deadline)
                 else:
                     left = self._unhandled(queue, group, fault)
@@ -170,7 +170,7 @@ class Intake:
     ) -> Exception | None:
         """Leave messages for a later run, or record what has a fault of its own too often."""
         telemetry.error("message.unhandled", queue=queue, detail=repr(fault))
-        if _is_transient(fault) or any(each.received.count < MAX_RECEIVES for each in group):
+        if is_transient(fault) or any(each.received.count < MAX_RECEIVES for each in group):
             return fault
         try:
             for each in group:
@@ -205,13 +205,6 @@ class Intake:
             self._quarantine(queue, received, str(error))
             return ()
         return self.clock_records.as_read(parts, self.clock)
-
-
-def _is_transient(fault: Exception) -> bool:
-    """Tell whether a fault says nothing about the message, which may succeed later."""
-    if isinstance(fault, Unstorable):
-        return False
-    return isinstance(fault, (StorageUnavailable, MemoryError, OSError))
 
 
 def _deliveries(

@@ -71,7 +71,7 @@ class Timer:
         failed = []
         for name, job in self.jobs.items():
             try:
-                share = self.run_for.total_seconds() / len(self.jobs)
+                share = self.run_for / len(self.jobs)
                 job.run(Deadline(share, self.monotonic))
             except Exception as error:  # noqa: BLE001 - an internal error must not stop the others
                 failed.append(name)

@@ -85,13 +85,13 @@ class WatchWaiting:
             return
         totals = self.counts.totals()
         if self.queues.is_empty:
-            self._settle(tallies(totals), looked)
+            self._correct(tallies(totals), looked)
         else:
             self._seen.clear()
             self._log(waiting_events(totals, read_offsets(self.state)))
         self._looked_at = looked
 
-    def _settle(self, found: Mapping[SubscriptionKey, Tally], now: datetime) -> None:
+    def _correct(self, found: Mapping[SubscriptionKey, Tally], now: datetime) -> None:
         before = {key: each for key, each in self._seen.items() if each[1] <= now}
         self._seen = {
             key: before[key] if key in before and before[key][0] == tally else (tally, now)

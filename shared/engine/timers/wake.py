@@ -63,7 +63,7 @@ class Wake:
         due = max(_due(each, now) for each in group)
         if parts := _merged(group):
             # Not all of the time that is left: what follows may be stored though this can't be.
-            patience = min(PATIENCE, timedelta(seconds=max(deadline.seconds_left, 0) / 2))
+            patience = min(PATIENCE, max(deadline.time_left, timedelta()) / 2)
             self.requeue.at_due(*[replace(each, due=due) for each in parts], patience=patience)
         moved += group
         self.intake.delete_all(Queue.WAITING, group)

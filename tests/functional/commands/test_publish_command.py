@@ -80,6 +80,19 @@ def test_a_publication_says_how_many_subscriptions_matched(
     assert told == [{"ids": ["e-1"], "matched": 1}, {"ids": ["e-1"], "matched": None}]
 
 
+def test_a_file_s_events_may_have_other_spellings(pushgrid: Pushgrid, run: Run):
+    """What is there in any spelling is not added."""
+    crm = pushgrid.topic("orders").subscribe("crm")
+    given = '{"ID": 48213, "EVENTTYPE": "Placed", "Subject": "/a", "Data": 1, "dataversion": "2"}'
+
+    plain, told = (run("publish", "orders", "-", *more, given=given) for more in ((), ("--json",)))
+
+    assert plain.out == "published event 48213 to orders; 1 event subscription matched\n", plain.err
+    assert json.loads(told.out) == {"ids": ["48213"], "matched": 1}
+    names = ("id", "eventType", "subject", "data", "dataVersion")
+    assert [crm.received[1][each] for each in names] == ["48213", "Placed", "/a", 1, "2"]
+
+
 ON_ARRAYS = "the event has an array, which needs enableAdvancedFilteringOnArrays"
 
 
@@ -185,6 +198,12 @@ def test_explain_says_which_condition_refuses_an_event(
     assert "has no event subscription 'small'; it has all, large" in unknown.err
     assert not all_of_them.received
     assert run("explain", "--event", str(file)).code == 2
+
+    orders.subscribe("blank", filter={"includedEventTypes": ["Placed "]})
+    blank = run(*asked, "-s", "blank").out.splitlines()
+    assert blank[0] == "blank: no match: event types: 'placed '; the event has 'placed'"
+    assert blank[1].startswith("    warning: includedEventTypes has 'Placed ', with a blank")
+    assert blank[1].endswith("write 'Placed'.")
 
     totals = [30] + [3] * 5000  # more than a request may have
     file.write_text("\n".join(f'{{"type": "a", "data": {{"total": {each}}}}}' for each in totals))

@@ -285,6 +285,20 @@ def test_a_missing_container_is_reported(pushgrid: Pushgrid, run: Run, action: s
     assert missing.err == f"{warning}events that are given up are dropped\n"
 
 
+@pytest.mark.parametrize("action", ["create --replace", "update"])
+def test_a_filter_that_hardly_matches_is_reported(pushgrid: Pushgrid, run: Run, action: str):
+    pushgrid.topic("clouds", inputSchema="CloudEventSchemaV1_0").subscribe("crm")
+
+    given = ("-t", "clouds", "--endpoint", "https://new.example/", "--filter")
+    done = run("subscription", *action.split(), "crm", *given, "eventtype = Placed")
+    right = run("subscription", *action.split(), "crm", *given, "type = Placed")
+
+    assert (done.code, right.code, right.err) == (0, 0, "")
+    (warning,) = done.err.splitlines()
+    assert warning.startswith("warning: The key 'eventtype' is an extension in CloudEvents")
+    assert warning.endswith("write 'type'.")
+
+
 def test_a_queue_receives_the_events(pushgrid: Pushgrid, run: Run):
     """Its account is the deployment's own, unless it is named; a webhook's options are left."""
     orders = pushgrid.topic("orders")

@@ -121,6 +121,14 @@ def test_a_property_is_set(run: Run, topic: str, member: str, value: object):
     assert done.document["properties"][member.partition("=")[0]] == value
 
 
+def test_a_property_is_set_in_any_case(run: Run):
+    run("topic", "create", "orders")
+
+    done = run("topic", "update", "orders", "--set", "disablelocalauth=True", "--json")
+
+    assert done.document["properties"]["disableLocalAuth"] is True
+
+
 def test_every_command_prints_json_for_programs(run: Run):
     run("topic", "create", "orders")
     run("namespace", "create", "shop")

@@ -30,7 +30,8 @@ topic create shop.inv --tag x=y|2|only custom topics have these
 topic create new --profile 1999|1|There is no delivery profile '1999'
 topic create shop.inv --retention-days 9|2|is not a whole number from 1 to 7
 topic update orders|2|nothing to change
-topic update orders --set disableLocalAuht=true|1|disableLocalAuht: a topic has no such property
+topic update orders --set disableLocalAuht=true|1|disableLocalAuht is unknown; did you mean
+topic update orders --set colour=red|1|colour: a topic has no such property
 topic update orders --set disableLocalAuth=perhaps|1|must be true or false
 topic delete nix|1|there is no topic 'nix'
 topic delete orders|2|add --yes

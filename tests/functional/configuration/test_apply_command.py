@@ -77,6 +77,25 @@ def test_a_consent_that_is_still_pending_is_told_each_time(
     assert second == (0, [f"= {crm}", warning, nothing], "")
 
 
+def test_a_filter_that_hardly_matches_is_told_each_time(apply: Apply, write: Write) -> None:
+    crm = hook(filter={"includedEventTypes": ["Placed "]})
+    wrong = {"topics": {"orders": {"eventSubscriptions": {"crm": crm}}}}
+
+    apply(write(ONE))
+    file = write(wrong)
+    _, planned, _ = apply(file, "--dry-run")
+    _, done, _ = apply(file)
+    _, again, _ = apply(file)
+
+    warning = "    warning: includedEventTypes has 'Placed ', with a blank around it"
+    for lines in (planned, done, again):
+        assert sum(each.startswith(warning) for each in lines) == 1
+    assert [each for each in planned if each.startswith("    ")] == [
+        '    properties.filter.includedEventTypes: nothing → ["Placed "]',
+        planned[2],
+    ]
+
+
 LOST: Any = {"deadLetterDestination": dead_letter()}
 OF_TOPIC = {"topics": {"orders": {"eventSubscriptions": {"crm": hook(**LOST)}}}}
 OF_NAMESPACE = {

@@ -17,7 +17,6 @@ import pytest
 from pushgrid.testing.memory import START, FakeClock, answered
 from shared.delivery.delivery import Delivery
 from shared.delivery.health.availability import Held, Open
-from shared.engine.operations.status import reasons, take_snapshot
 from shared.engine.ports import Queue, Table
 from shared.errors import StorageUnavailable
 from shared.subscriptions.subscription import (
@@ -352,15 +351,14 @@ def test_a_host_that_starts_with_a_wrong_clock_drops_nothing_that_waits(
     app.start_at(by)
 
     app.run(waiting)
-    snapshot = take_snapshot(app.queues, app.resources, app.watched)
+    found = health(app)
     play(app, 23 * HOUR - MINUTE)
 
     assert (logged("delivery.ended"), logged("delivery.dropped")) == ([], [])
     assert len(pushed(app)) == (0 if is_paused else 2)
     [line] = logged("clock.jumped")
     assert (line["against"], round(line["seconds"], -1)) == ("storage", by.total_seconds())
-    assert snapshot
-    differs = [each for each in reasons(snapshot) if "differs from storage's by" in each]
+    differs = [each for each in found["reasons"] if "differs from storage's by" in each]
     assert len(differs) == 1
     play(app, 2 * HOUR)
     assert len(logged("delivery.dropped")) == (2 if is_paused else 0)

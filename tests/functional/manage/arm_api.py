@@ -167,7 +167,7 @@ class ArmApi:
                 backoff=self.backoffs.append,
             ),
             terms=DeploymentTerms(topics=stored_now, default_profile="latest", time_scale=1),
-            cache_for=timedelta(seconds=5),
+            known_for=timedelta(seconds=10),
             new_key=lambda: next(keys),
             new_id=lambda: next(ids),
             sleep=self.slept.append,

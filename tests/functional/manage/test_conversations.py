@@ -31,6 +31,12 @@ def log_in(method: str, target: str, body: bytes) -> HttpAnswer:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_answers_are_as_recorded(api: ArmApi, path: Path):
+    converse(api, path)
+
+
+def converse(api: ArmApi, path: Path) -> None:
+    """Hold the conversation of a file; the answers must be as recorded."""
+
     def send(method: str, target: str, body: bytes) -> Answer:
         is_login = target.startswith(("/adfs/", "/metadata/"))
         answer = (

@@ -86,7 +86,8 @@ def test_there_is_a_limit_of_subscriptions(
         ({"rate": 1001}, "rate must be"),
         ({"since": "yesterday"}, "since must be"),
         ({"dryRun": 1}, "dryRun must be"),
-        ({"dryrun": True}, "dryrun is unknown; the members are topic, .*, again, unproven"),
+        ({"tries": 5}, "tries is unknown; the members are topic, .*, again, unproven"),
+        ({"drRun": True}, r"drRun is unknown; did you mean dryRun\?"),
         ({"to": {**CRM, "name": "crm"}}, "to.name is unknown"),
         (
             {"since": "2026-02-10T00:00:00Z", "until": "2026-02-09T23:59:59Z"},

@@ -284,7 +284,7 @@ def test_what_a_slow_destination_leaves_is_kept_however_old_it_is(
 
     monkeypatch.setattr(app.dead_letters, "write", slow)
 
-    app.write_dead_letters.run(Deadline(run_for.total_seconds(), app.clock.monotonic))
+    app.write_dead_letters.run(Deadline(run_for, app.clock.monotonic))
 
     assert [path.split("/")[1] for path, _ in written(app)] == first
     assert len(app.on(Queue.DEADLETTERS)) == 20 + (2 - len(first))

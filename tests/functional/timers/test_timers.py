@@ -179,7 +179,7 @@ def test_nothing_is_received_after_the_deadline_and_a_failure_is_reported(app: D
     app.put(Queue.WAITING, a_message())
     app.queues.fail_next("receive")
 
-    app.wake.run(Deadline(0, app.clock.monotonic))
+    app.wake.run(Deadline(timedelta(), app.clock.monotonic))
     assert app.all_stored() == {Queue.WAITING: 1}
     with pytest.raises(StorageUnavailable):
         app.intake.take(Queue.WAITING, app.in_a_minute())

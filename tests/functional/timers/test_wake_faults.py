@@ -223,7 +223,7 @@ def test_nothing_is_moved_in_the_second_half_of_the_time_for_which_it_is_hidden(
         app.put(Queue.WAITING, a_message([a_delivery(number)], subscription=f"s-{number}"))
     sent = slow(app, monkeypatch, 5, "put", "delete")
 
-    app.wake.run(Deadline(3 * HIDDEN_FOR.total_seconds(), app.clock.monotonic))
+    app.wake.run(Deadline(3 * HIDDEN_FOR, app.clock.monotonic))
 
     puts = [at - START for verb, at in sent if verb == "put"]
     assert max(each for each in puts if each < HIDDEN_FOR) >= HIDDEN_FOR / 2 - 10 * SECOND

@@ -31,10 +31,13 @@ CLOUD = "CloudEventSchemaV1_0"
     [
         ("filter.includedEventTypes", ["a", 1], "a list of strings"),
         ("filter.subjectBeginsWith", 1, "a string"),
-        ("filter.isSubjectCaseSensitive", "true", "true or false"),
+        ("filter.isSubjectCaseSensitive", "yes", "true or false"),
+        ("filter.isSubjectCaseSensitive", 1, "true or false"),
         ("labels", "x", "a list of strings"),
         ("expirationTimeUtc", "2026-02-09T12:00:00Z", "2026-02-09T12:00:00Z is over: a time in"),
         ("expirationTimeUtc", "2030-01-01", "ISO 8601"),
+        ("expirationTimeUtc", "2016-12-31T23:59:60Z", "2017-01-01T00:00:00Z is over: a time in"),
+        ("expirationTimeUtc", "9999-12-31T23:59:60Z", "ISO 8601"),
         ("expirationTimeUtc", "9999-12-31T23:59:59-01:00", "ISO 8601"),
         ("eventDeliverySchema", "Xml", "it can be"),
         ("deadLetterWithResourceIdentity.identity.type", None, "is missing"),
@@ -96,7 +99,7 @@ CLOUD = "CloudEventSchemaV1_0"
         *(
             (f"retryPolicy.{name}", value, f"must be a whole number between 1 and {most}")
             for name, most in {"maxDeliveryAttempts": 30, "eventTimeToLiveInMinutes": 1440}.items()
-            for value in (0, most + 1, "5", 5.0, True)
+            for value in (0, most + 1, "99999", " 5", "5 x", "\u0665", "9" * 5000, 5.0, True)
         ),
     ],
 )

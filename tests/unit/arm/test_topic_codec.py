@@ -188,7 +188,7 @@ def test_a_body_must_be_an_object(body: object) -> None:
         ("identity.type", "Sometimes", "it can be: None, SystemAssigned"),
         ("identity.userAssignedIdentities.u", 1, "must be an object"),
         ("sku.name", {}, "must be a string"),
-        ("sku.capacity", "1", "between 1 and 40"),
+        ("sku.capacity", "41", "between 1 and 40"),
         ("kind", "AWS", "it can be: Azure"),
         ("tags.a", None, "must be a string"),
         ("tags.a", "x" * 257, "256 characters"),
@@ -244,7 +244,7 @@ def test_all_faults_are_reported_at_once() -> None:
     body = {
         "location": 1,
         "tags": {"a": 1},
-        "sku": {"name": {}, "capacity": "1"},
+        "sku": {"name": {}, "capacity": "x"},
         "properties": {"inputSchema": "x", "disableLocalAuth": 1},
     }
 

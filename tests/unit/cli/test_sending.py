@@ -22,8 +22,8 @@ from tests.serving import serving
 
 EMPTY = b'{"value": []}'
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
-REFUSED = "is another machine, and http shows the key to everybody on the way: use https, or add "
-REFUSED += "--insecure (or PUSHGRID_INSECURE=true)\n"
+REFUSED = "is another machine, and http shows the key or token to everybody on the way: "
+REFUSED += "use https, or add --insecure (or PUSHGRID_INSECURE=true)\n"
 
 
 def empty(*_: str) -> Answer:
@@ -383,7 +383,10 @@ def test_what_is_no_audience_is_none(
     found = pushgrid("topic", "list", "--url", server.url, "--entra")
 
     assert (found.code, scopes) == (2, [])
-    assert "does not say for what it takes tokens of Entra ID: give --entra-scope" in found.err
+    assert (
+        "names no audience: unless PUSHGRID_ENTRA_TENANT is set there, give the admin key"
+        in found.err
+    )
 
 
 @pytest.mark.usefixtures("lookups")

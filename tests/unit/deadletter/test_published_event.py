@@ -27,6 +27,7 @@ GRID, NATIVE = EVENT | ADDED, CLOUD_EVENT | CLOUD_ADDED
         (GRID | {"topic": OWN.upper()}, EVENT_GRID, None, True),
         (GRID | {"topic": OTHER}, EVENT_GRID, None, False),
         (GRID | {"topic": None}, EVENT_GRID, None, None),
+        ({"id": "1", "Topic": OWN} | ADDED, EVENT_GRID, None, True),
         (GRID | {"topic": OTHER}, CLOUD, None, False),
         (NATIVE | {"source": OWN}, EVENT_GRID, None, True),
         (NATIVE | {"source": OWN}, CUSTOM, None, True),
@@ -90,6 +91,9 @@ def replayed(letter: dict[str, Any], schema: InputSchema) -> Any:
         (GRID, EVENT_GRID, EVENT),
         (GRID, CUSTOM, EVENT),
         (GRID, CLOUD, CONVERTED),
+        ({name.lower(): value for name, value in EVENT.items()} | ADDED, EVENT_GRID, EVENT),
+        ({name.upper(): value for name, value in EVENT.items()} | ADDED, CLOUD, CONVERTED),
+        (GRID | {"id": 5}, EVENT_GRID, EVENT | {"id": "5"}),
         (NATIVE, CLOUD, CLOUD_EVENT),
         (NAMESPACE, CLOUD, CLOUD_EVENT),
         (CONVERTED | CLOUD_ADDED, EVENT_GRID, EVENT),
@@ -105,7 +109,7 @@ def test_a_dead_letter_becomes_the_event_that_was_published(
 @pytest.mark.parametrize(
     ("letter", "schema", "why"),
     [
-        (GRID | {"id": 5}, EVENT_GRID, "'id'"),
+        (GRID | {"id": False}, EVENT_GRID, "'id'"),
         (GRID | {"more": 5}, EVENT_GRID, "'more'"),
         (GRID | {"data": "x" * 1_100_000}, EVENT_GRID, "maximum size"),
         (NATIVE | {"type": ""}, CLOUD, "'eventType'"),

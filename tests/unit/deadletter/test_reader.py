@@ -32,6 +32,7 @@ from shared.subscriptions.subscription import DeliverySchema, StaticHeader
 from tests.azure_dead_letters import NAMESPACE
 from tests.builders import a_delivery, a_note, compact, members, read_blob, text
 from tests.strategies import json_values
+from tests.unit.events.publishing import requires
 
 LATER = START + timedelta(minutes=5, microseconds=765432)
 TRIED = a_delivery(attempts=5, last=LastAttempt(Outcome.TIMED_OUT, 408, LATER))
@@ -199,6 +200,10 @@ def test_azure_s_own_record_of_a_namespace(wrapper: str):
         (
             {"deadLetterProperties": [], "event": {}},
             "its event or its properties are not JSON objects",
+        ),
+        (
+            BY_AZURE | {"Subject": "/a"},
+            requires("EventGridEvent", "subject", "to be set once, in one spelling"),
         ),
     ],
 )

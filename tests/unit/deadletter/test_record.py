@@ -18,6 +18,15 @@ from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import DeliverySchema
 from tests.builders import TOPIC_ID, a_delivery, a_note, compact, text
 from tests.strategies import json_values
+from tests.unit.events.publishing import (
+    bad_json,
+    body_of,
+    cloud_members,
+    read_cloud,
+    read_grid,
+    refusal,
+    unexpected,
+)
 
 TIMED_OUT = LastAttempt(Outcome.TIMED_OUT, 408, START + timedelta(minutes=5, microseconds=765432))
 TRIED = a_delivery(attempts=5, last=TIMED_OUT)
@@ -40,6 +49,34 @@ def test_a_converted_event_has_extension_names() -> None:
         "publishtime": "2026-02-09T12:00:00.0000000Z",
         "lastdeliveryattempttime": "2026-02-09T12:05:00.7654320Z",
     }
+
+
+NATIVE = a_note(input_schema=InputSchema.CLOUD_EVENTS, delivery_schema=DeliverySchema.CLOUD_EVENTS)
+
+
+@pytest.mark.parametrize(
+    ("event", "note"), [(text(), TO_CLOUD), (compact(cloud_members()), NATIVE)]
+)
+def test_a_cloud_event_s_record_can_be_published_as_it_is(event: str, note: Any) -> None:
+    """Where it ends again, nothing is left of its first end."""
+    first = record(TRIED, event, note)
+
+    (published,) = read_cloud(f"[{first}]".encode())
+    again = json.loads(record(a_delivery(), published.text, NATIVE))
+
+    assert published.text == first
+    assert again == json.loads(record(a_delivery(), event, note))
+
+
+def test_records_of_other_forms_are_no_events() -> None:
+    """Of a namespace the member ``event`` is one. Source: contract §4.2."""
+    of_namespace = json.loads(namespace_record(TRIED, compact(cloud_members()), NATIVE))
+
+    assert refusal(read_grid, f"[{record(TRIED, text(), a_note())}]".encode()) == bad_json(
+        unexpected("EventGridEvent", "deadLetterReason")
+    )
+    assert "'deadLetterProperties'" in refusal(read_cloud, body_of([of_namespace]))[3]
+    assert read_cloud(body_of([of_namespace["event"]]))
 
 
 @pytest.mark.parametrize("note", [a_note(), TO_CLOUD], ids=["event grid", "cloud events"])

@@ -39,7 +39,8 @@ _EVERYTHING = cloud_members(
     tenant="a",
     partition=3,
     urgent=True,
-    a2345678901234567890=0.5,
+    lastdeliveryattempttime="2025-01-02T03:04:06Z",  # longer than the 20 characters advised
+    **{"a1" * 100: 0.5},
 )
 
 
@@ -109,6 +110,13 @@ def test_the_shape_must_be_that_of_the_mode(content_type, value, message):
     assert refusal(read_cloud, body_of(value), content_type) == bad_json(message)
 
 
+_EXTENSIONS = "Names of extensions have only small letters and digits."
+
+
+def _misnamed(name: str, right: str) -> str:
+    return f"{_unexpected(name)} CloudEvents calls it '{right}'."
+
+
 def _refused() -> list[tuple[dict[str, Any], str]]:
     changes: dict[str, list[dict[str, Any]]] = {
         _requires("id", "to be set"): [{"id": ...}, {"id": ""}],
@@ -130,14 +138,14 @@ def _refused() -> list[tuple[dict[str, Any], str]]:
         ],
         _requires("data_base64", "to be a string"): [{"data_base64": 1}],
         _requires("tenant", "to be a string, a number or a boolean"): [{"tenant": {}}],
-        _unexpected("tenantId"): [{"tenantId": "a"}],
-        _unexpected("a-b"): [{"a-b": 1, "c-d": 1}],
-        _unexpected(""): [{"": 1}],
-        _unexpected("a" * 21): [{"a" * 21: 1}],
+        f"{_unexpected('tenantId')} {_EXTENSIONS}": [{"tenantId": "a"}],
+        f"{_unexpected('a-b')} {_EXTENSIONS}": [{"a-b": 1, "c-d": 1}],
+        f"{_unexpected('')} {_EXTENSIONS}": [{"": 1}],
     }
     return [
         ({}, _requires("id", "to be set")),
-        ({"eventType": "a", "id": "1"}, _unexpected("eventType")),
+        ({"eventType": "a", "id": "1"}, _misnamed("eventType", "type")),
+        ({"eventTime": "a", "id": "1"}, _misnamed("eventTime", "time")),
         *((cloud_members(**each), text) for text, rows in changes.items() for each in rows),
     ]
 
@@ -145,6 +153,28 @@ def _refused() -> list[tuple[dict[str, Any], str]]:
 @pytest.mark.parametrize(("event", "message"), _refused())
 def test_an_event_that_does_not_conform_is_refused(event, message):
     assert refusal(read_cloud, body_of([cloud_members(), event])) == bad_json(message)
+
+
+_ATTRIBUTE_NAMES = [
+    *("specversion", "id", "source", "type", "time", "subject", "datacontenttype", "dataschema"),
+    *("data", "data_base64"),
+]
+
+
+@pytest.mark.parametrize("content_type", [BATCH, STRUCTURED, "application/json"])
+@pytest.mark.parametrize("name", _ATTRIBUTE_NAMES)
+@pytest.mark.parametrize(
+    "spelling",
+    [str.upper, str.capitalize, lambda name: f"{name[:2]}-{name[2:]}"],
+    ids=["upper", "capitalized", "hyphen"],
+)
+def test_the_refusal_of_a_name_tells_the_right_one(content_type, name, spelling):
+    """CloudEvents v1.0.2, 3.1: names have small letters; beside the right one as well."""
+    for event in (cloud_members(**{name: ...}), cloud_members()):
+        event[spelling(name)] = "1.0"
+        body = body_of([event] if content_type == BATCH else event)
+
+        assert refusal(read_cloud, body, content_type) == bad_json(_misnamed(spelling(name), name))
 
 
 # --- binary mode: attributes in headers, the body as it is
@@ -218,6 +248,16 @@ def test_bad_headers_are_refused(content_type, headers, message):
 def test_attributes_in_headers_are_validated():
     assert refusal(read_cloud, b"", "text/plain", ce_id="1", ce_source="/shop") == bad_json(
         _requires("eventType", "to be set")
+    )
+
+
+@pytest.mark.parametrize("name", ["spec-version", "spec.version", "data-schema"])
+def test_the_refusal_of_a_header_tells_the_right_name(name):
+    """In another case it is the same header: HttpRequest has small letters."""
+    right = name.replace("-", "").replace(".", "")
+
+    assert refusal(read_cloud, b"", "", **_ATTRIBUTES, **{f"ce_{name}": "1.0"}) == bad_json(
+        _misnamed(name, right)
     )
 
 

@@ -74,6 +74,21 @@ def test_a_field_of_that_very_name_wins_over_a_path() -> None:
     assert event.subject == "/dotted"
 
 
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"Order": {"PATH": "/a"}}, "/a"),
+        ({"Order": {"PATH": "/a"}, "order": {"path": "/b"}}, "/b"),  # exact
+        ({"Order.Path": "/dotted"}, "/dotted"),
+        ({"Order.Path": "/dotted", "order": {"path": "/b"}}, "/b"),  # exact
+    ],
+)
+def test_case_does_not_count_in_the_names_of_fields(fields: dict[str, Any], expected: str) -> None:
+    (event,) = read({"KEY": "o-1", "Kind": "Shop.X", **fields})
+
+    assert (event.members["id"], event.event_type, event.subject) == ("o-1", "Shop.X", expected)
+
+
 def test_numbers_are_written_as_text() -> None:
     (event,) = read(ORDER | {"key": 12345678901234567890})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -27,6 +28,18 @@ from shared.events.iso_8601 import as_rfc_3339, is_iso_8601, is_rfc_3339, parse_
         ("٢٠٢٥-01-02T03:04:05Z", False, False),
         ("2025-01-02T03:04:05.\u0665Z", False, False),
         ("2025-01-02T03:04:05Z\n", False, False),
+        ("2016-12-31T23:59:60Z", True, True),  # a leap second
+        ("2015-06-30t23:59:60.999z", True, True),
+        ("2017-01-01T05:29:60.5+05:30", True, True),  # the same elsewhere
+        ("2016-12-31T23:59:60", True, False),
+        ("2016-12-31T23:59:61Z", False, False),
+        ("2016-12-31T23:59:60+01:00", False, False),
+        ("2016-12-30T23:59:60Z", False, False),
+        ("2016-12-31T22:59:60Z", False, False),
+        ("2016-12-31T23:58:60Z", False, False),
+        ("2016-12-32T23:59:60Z", False, False),
+        ("9999-12-31T23:59:60Z", False, False),
+        ("0001-01-01T00:59:60+14:00", False, False),
         ("yesterday", False, False),
         ("", False, False),
     ],
@@ -38,7 +51,11 @@ def test_times(text, is_iso, is_rfc):
 @pytest.mark.parametrize(
     ("text", "written"),
     [
-        ("2025-01-02t03:04:05.5z", "2025-01-02t03:04:05.5z"),
+        ("2025-01-02t03:04:05.5z", "2025-01-02T03:04:05.5Z"),
+        ("2025-01-02 03:04:05Z", "2025-01-02T03:04:05Z"),
+        ("2025-01-02 03:04:05.5z", "2025-01-02T03:04:05.5Z"),
+        ("2025-01-02 03:04:05+02:00", "2025-01-02T03:04:05+02:00"),
+        ("2016-12-31 23:59:60", "2016-12-31T23:59:60Z"),
         ("2025-01-02T03:04:05.1234567-08:00", "2025-01-02T03:04:05.1234567-08:00"),
         ("2025-01-02T03:04:05", "2025-01-02T03:04:05Z"),
         ("2025-01-02 03:04", "2025-01-02T03:04:00Z"),
@@ -49,6 +66,24 @@ def test_times(text, is_iso, is_rfc):
 def test_missing_parts_of_a_time_are_added(text, written):
     assert as_rfc_3339(text) == written
     assert is_rfc_3339(written)
+
+
+_blanks, _seconds = st.sampled_from("Tt "), st.sampled_from(["", ":05", ":05.5", ":05,123456789"])
+_offsets = st.sampled_from(["", "Z", "z", "+02", "-0830", "+02:00"])
+
+
+@given(
+    st.builds(
+        "{:%Y-%m-%d}{}{:%H:%M}{}{}".format, st.dates(), _blanks, st.times(), _seconds, _offsets
+    )
+)
+def test_every_accepted_time_is_written_in_one_form(text: str) -> None:
+    text = text.rjust(len(text) - text.index("-") + 4, "0")  # strftime pads no year
+    written = as_rfc_3339(text)
+
+    assert is_iso_8601(text)
+    assert re.fullmatch(r"[0-9-]{10}T[0-9:]{8}(\.\d+)?(Z|[+-]\d\d:\d\d)", written)
+    assert as_rfc_3339(written) == written
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,21 @@ def test_events_survive_unchanged(events, escaped):
     assert read == read_grid(f"[{','.join(event.text for event in read)}]".encode())
 
 
+@given(
+    event=st.fixed_dictionaries({"data": json_values, "subject": any_text, "ID": st.just("1")}),
+    capitals=st.lists(st.booleans(), min_size=20),
+)
+def test_the_case_of_names_changes_nothing(event, capitals):
+    def spelt(name: str) -> str:
+        letters = zip(name, capitals, strict=False)
+        return "".join(letter.upper() if capital else letter.lower() for letter, capital in letters)
+
+    documented = members(**{name.lower(): value for name, value in event.items()})
+    published = {spelt(name): value for name, value in documented.items()}
+
+    assert read_grid(body_of(published)) == read_grid(body_of(documented))
+
+
 @given(data=json_values, extension=st.booleans() | st.integers() | any_text, escaped=st.booleans())
 def test_cloud_events_survive_unchanged(data, extension, escaped):
     sent = [cloud_members(data=data, tenant=extension)]

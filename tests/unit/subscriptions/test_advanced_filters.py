@@ -67,8 +67,23 @@ def test_keys_lead_to_their_values(key: str, expected: str) -> None:
     )
 
 
-def test_names_within_data_are_case_sensitive() -> None:
-    assert not wants({"data": {"kind": 1}}, {"operatorType": "IsNotNull", "key": "data.Kind"})
+@pytest.mark.parametrize("key", ["data.Kind", "Data.KIND", "data.kind"])
+@pytest.mark.parametrize(
+    ("operator", "given", "expected"),
+    [
+        ("StringIn", {"values": ["a"]}, True),
+        ("StringNotIn", {"values": ["a"]}, False),
+        ("IsNullOrUndefined", {}, False),
+        ("IsNotNull", {}, True),
+    ],
+)
+def test_case_does_not_count_in_names(
+    key: str, operator: str, given: dict[str, Any], *, expected: bool
+) -> None:
+    """A look-up that misses would turn round those with ``Not`` and ``Null``."""
+    members = {"data": {"kinD": "a"}}
+
+    assert wants(members, {"operatorType": operator, "key": key, **given}) is expected
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from shared.engine.delivering.budget import MESSAGES
 from shared.engine.delivering.push import Push
 from shared.engine.ports import Queue
-from shared.wiring import delivering, local_host, process, storage
+from shared.wiring import delivering, local_host, outbound, process, storage
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +59,7 @@ def test_it_hears_of_puts_and_says_when_it_stops(monkeypatch: pytest.MonkeyPatch
     deliver = delivering.deliver()
 
     assert puts == ["deliveries"]
-    assert at_stop == [deliver.endpoints.stop]
+    assert at_stop == [deliver.endpoints.stop, outbound.http_pusher().stop]
     assert at_end == [deliver.history.write_all]
 
 

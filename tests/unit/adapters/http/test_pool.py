@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +23,10 @@ class FakeConnection:
         self.expires = 0.0
         self.closed = False
         self.is_quiet = True
+
+    @property
+    def is_closed(self) -> bool:
+        return self.closed
 
     def close(self) -> None:
         self.closed = True
@@ -115,3 +120,19 @@ def test_closing_closes_all() -> None:
 
     assert all(each.closed for each in connections)
     assert pool.take(server(0)) is None
+
+
+def test_connections_that_are_over_are_not_promised(time: Seconds) -> None:
+    """A burst after a minute, or after the server's restart, opens new ones in their turn."""
+    promised: list[int] = []
+    openings: Any = SimpleNamespace(promise=lambda _server, idle, _again: promised.append(idle))
+    pool, connections = Pool(openings=openings), made(3)
+    for each in connections:
+        pool.keep(each, None)
+    pool.promise(server(0), print)
+    connections[0].close()
+    pool.promise(server(0), print)
+    time.seconds += 61
+    pool.promise(server(0), print)
+
+    assert promised == [3, 2, 0]

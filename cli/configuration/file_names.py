@@ -1,0 +1,81 @@
+"""Names the members of `pushgrid.json`, of ARM templates and of their parameter files."""
+
+from __future__ import annotations
+
+from shared.arm import document_names as documents
+from shared.arm.member_names import FreeNames, Names
+
+_SUBSCRIPTIONS = FreeNames(documents.SUBSCRIPTION.also("consent"))
+_OF_NAMESPACES = FreeNames(documents.NAMESPACE_SUBSCRIPTION.also("consent"))
+_KEYS = Names("key1", "key2")
+_SOURCES = FreeNames(Names(eventSubscriptions=_SUBSCRIPTIONS))
+CONFIGURATION = Names(
+    "$schema",
+    topics=FreeNames(documents.TOPIC.also(keys=_KEYS, eventSubscriptions=_SUBSCRIPTIONS)),
+    systemTopics=FreeNames(documents.SYSTEM_TOPIC.also(eventSubscriptions=_SUBSCRIPTIONS)),
+    storageAccounts=_SOURCES,
+    deployments=_SOURCES,
+    namespaces=FreeNames(
+        documents.NAMESPACE.also(
+            keys=_KEYS,
+            topics=FreeNames(
+                documents.NAMESPACE_TOPIC.also(keys=_KEYS, eventSubscriptions=_OF_NAMESPACES)
+            ),
+        )
+    ),
+)
+
+_GIVEN = FreeNames(Names("value", "reference"))
+PARAMETER_FILE = Names("$schema", "contentVersion", parameters=_GIVEN)
+
+COPY = Names("name", "count", "input", "mode", "batchSize")
+_DEFINITIONS = FreeNames(
+    Names(
+        "$ref",
+        "type",
+        "defaultValue",
+        "allowedValues",
+        "minLength",
+        "maxLength",
+        "minValue",
+        "maxValue",
+        "nullable",
+    )
+)
+_MODULE = Names(  # the properties of a nested deployment; those of other resources have none of it
+    "template",
+    parameters=_GIVEN,
+    expressionEvaluationOptions=Names("scope"),
+)
+_RESOURCE = Names(
+    "type",
+    "name",
+    "location",
+    "tags",
+    "identity",
+    "sku",
+    "kind",
+    "condition",
+    "scope",
+    "existing",
+    "resources",
+    copy=COPY,
+    properties=_MODULE,
+)
+TEMPLATE = Names(
+    "$schema",
+    definitions=_DEFINITIONS,
+    parameters=_DEFINITIONS,
+    variables=Names(copy=COPY),
+    functions=Names(
+        "namespace",
+        members=FreeNames(
+            Names(parameters=Names("name", "type"), output=Names("type", "value")),
+        ),
+    ),
+    resources=FreeNames(_RESOURCE),
+    outputs=FreeNames(Names("type", "value")),
+)
+# Both nest in themselves.
+_RESOURCE.below["resources"] = TEMPLATE.below["resources"]
+_MODULE.below["template"] = TEMPLATE
