@@ -176,7 +176,7 @@ def _parse_ours(
         value = known or to_secret(new_key())
     elif value is not None:
         try:
-            _ = parse_secrets(value) if is_secret else parse_limit(value)
+            value = " ".join(parse_secrets(value)) if is_secret else str(parse_limit(value))
         except ValueError as error:
             properties.refuse("value", f"{properties.target('value')} {error}.")
     return {"value": value, "isSecret": is_secret}
@@ -206,7 +206,7 @@ def parse_rotation(body: object) -> str | None:
     secret = root.text(_SECRET)
     if secret is not None:
         try:
-            rotated((), secret)
+            secret = rotated((), secret)
         except ValueError as error:
             root.refuse(_SECRET, f"{_SECRET} {error}.")
     raise_faults(root.faults)

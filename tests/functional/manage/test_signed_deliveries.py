@@ -74,6 +74,13 @@ def test_a_profile_without_custom_headers_has_signatures(orders: ArmApi) -> None
     assert "Custom delivery headers are not available" in error["message"]
 
 
+def test_the_line_break_at_the_end_of_a_secrets_file_is_not_stored(orders: ArmApi) -> None:
+    orders.json("PUT", CRM, signed(mapping(f"{OLD}\n")), status=201)
+    given = orders.json("POST", ROTATE, {"secret": f"{NEW}\r\n"})
+
+    assert (given["secret"], secrets(orders)) == (NEW, [NEW, OLD])
+
+
 def test_a_rotation_signs_with_the_secret_before_until_the_next_one(
     orders: ArmApi, logged: Logged, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -207,7 +214,7 @@ def test_wrong_input_is_refused_and_nothing_is_stored(
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        pytest.param({"secret": "hunter2"}, "must be a secret", id="no secret"),
+        pytest.param({"secret": "hunter2"}, "must begin with 'whsec_'", id="no secret"),
         pytest.param({"secret": f"{NEW} {FOREIGN}"}, "must be one secret", id="two"),
         pytest.param({"secret": OLD}, "the same secret twice", id="the one it has"),
         pytest.param({"secrte": NEW}, "secrte is unknown", id="typing error"),
