@@ -19,7 +19,7 @@ SIGNATURE = "webhook-signature"  # in ARM documents a delivery attribute, whose 
 MOST_SECRETS = 2  # the one that receivers move to, and the one before
 PREFIX = "whsec_"
 _SHORTEST, _LONGEST = 24, 64  # bytes of a secret
-# What is wrong with a text of secrets, and with one of them; the first pattern that matches says it.
+# What is wrong with a text of secrets, and with one of them: the first pattern that matches says.
 _FAULTS_OF_TEXT = (
     (r"\Z", f"is empty: give '{PREFIX}' and {_SHORTEST} to {_LONGEST} bytes in Base64"),
     (r".*[\"'`]", "has quotation marks: leave them out"),
