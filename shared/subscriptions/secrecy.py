@@ -15,6 +15,8 @@ from shared.subscriptions.subscription import EventSubscription, StaticHeader
 
 WITHHELD = "Withheld: it repeats a secret of the event subscription."
 _RUN = 8  # characters of a secret that tell too much of it
+_LOCATIONS = ("location", "content-location")
+_QUERY = re.compile(r"[?#].*", re.DOTALL)  # which may be secret, of whoever is redirected to
 _LAYERS = 8  # of escapes: more would cost more than they can mean
 _SHORTEST = 4  # characters: a shorter secret can't be told from other text
 
@@ -53,6 +55,10 @@ class Secrecy:
         """Return the clipped *text*, or `WITHHELD`; what clipping takes away is no matter."""
         clipped = clip(text, longest)
         return WITHHELD if any(map(self._is_telling, _layers(clipped))) else clipped
+
+    def header(self, name: str, value: str, longest: int = LONGEST) -> str:
+        """Return what is shown of a header with a small *name*: of a location no query."""
+        return self.shown(_QUERY.sub("", value) if name in _LOCATIONS else value, longest)
 
     def _is_telling(self, text: str) -> bool:
         folded = _folded(text)

@@ -38,7 +38,8 @@ def test_a_subscription_from_its_handshake_to_its_end(
 ) -> None:
     app.keep_attempts(AttemptLogging.ALL)
     product = a_product(app)
-    product.api.pusher.script(URL, answered(500), answered(200), answered(400))
+    moved = answered(307, b"", {"location": "https://new.example/hook?sig=1"})
+    product.api.pusher.script(URL, moved, answered(200), answered(400))
 
     product.publish(1)
     product.deliver()
@@ -52,7 +53,7 @@ def test_a_subscription_from_its_handshake_to_its_end(
     assert [(each.kind, each.about, each.text.partition(";")[0]) for each in told()] == [
         ("handshake", "orders/crm", "accepted"),
         ("published", "orders", "1 event: stored 1 delivery in 1 message, then answered 200"),
-        ("retry", "orders/crm", "attempt 1: 500 GenericError"),
+        ("retry", "orders/crm", "attempt 1: 307 GenericError: Location: https://new.example/hook"),
         ("delivered", "orders/crm", "attempt 2: 200 in 100 ms"),
         ("published", "orders", "1 event: stored 1 delivery in 1 message, then answered 200"),
         ("given up", "orders/crm", "attempt 1: 400 BadRequest"),

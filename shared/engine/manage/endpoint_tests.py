@@ -151,7 +151,9 @@ def _answer_document(exchange: Exchange, secrecy: Secrecy) -> dict[str, Any]:
     body = as_text(exchange.body)
     answered = {
         "status": exchange.status,
-        "headers": {shown(name): shown(value) for name, value in exchange.headers.items()},
+        "headers": {
+            shown(name): secrecy.header(name, value) for name, value in exchange.headers.items()
+        },
         "body": shown(body),
         "isTruncated": len(body) > LONGEST,
     }

@@ -12,7 +12,7 @@ from typing import Any
 from shared.clip import first_line
 from shared.clock import optional_timestamp
 from shared.delivery.health.availability import Availability, Held, Open
-from shared.delivery.outcome import MOST_WORDS, Outcome
+from shared.delivery.outcome import MOST_WORDS, Outcome, answer_words
 from shared.delivery.policy import EndReason
 from shared.engine.operations.activity import NOTHING, Activity, GivenUp
 from shared.subscriptions.destination import StorageQueue
@@ -53,6 +53,7 @@ REMEDIES = {
 _OF_ENDPOINT = {Kind.FAILING, Kind.HELD, Kind.DROPPING, Kind.DEAD_LETTERING}
 _NO_QUEUE = f"404 {Outcome.NOT_FOUND}"  # the cause of a put into a queue that is missing
 _TOO_LARGE = f"413 {Outcome.PAYLOAD_TOO_LARGE}"
+_REDIRECTED = re.compile(r"30[12378] ")
 _RAISE_LIMIT = "raise the limit of request bodies of the endpoint or its proxy"
 _SMALLER = f"{_RAISE_LIMIT}, or send smaller batches: {_UPDATE} --batch-kilobytes {{kilobytes}}"
 OPEN = Open()
@@ -180,6 +181,8 @@ def _remedy_of_cause(facts: Facts, known: EventSubscription) -> str | None:
     if isinstance(queue, StorageQueue):
         create = f"create the queue '{queue.name}' in the storage account '{queue.account}'"
         return create if cause == _NO_QUEUE else None
+    if _REDIRECTED.match(cause or ""):
+        return f"{_UPDATE.format(**_named(facts))} --endpoint URL"  # Redirects are not followed.
     if cause != _TOO_LARGE:
         return None
     remedy = _SMALLER if batching.max_events > 1 and half else _RAISE_LIMIT
@@ -264,5 +267,5 @@ def words_of(failure: Mapping[str, Any] | None) -> str:
     if failure is None:
         return ""
     answer = failure["answer"]
-    said = first_line((answer and answer["body"]) or "", MOST_WORDS)
+    said = answer_words(answer["headers"], answer["body"]) if answer else ""
     return said or first_line(failure["detail"] or "", MOST_WORDS)

@@ -43,7 +43,8 @@ DESTINATION = {"endpointType": "WebHook", "properties": {"deliveryAttributeMappi
 
 def deploy(pushgrid: Pushgrid) -> str:
     """Let events fail in all ways, and replay them; return the job's id."""
-    answers = [(400, {"server": SAID}, SAID.encode()), (503, {}, SAID.encode())]
+    moved = {"location": f"https://new.example/{SAID}"}
+    answers = [(400, {"server": SAID}, SAID.encode()), (503, {}, SAID.encode()), (307, moved, b"")]
     orders, of_shop = pushgrid.topic("orders"), pushgrid.topic("orders", namespace="shop")
     crm = orders.subscribe("crm", answers=answers, destination=DESTINATION)
     of_shop.subscribe("crm", answers=answers)

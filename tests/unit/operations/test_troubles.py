@@ -29,9 +29,9 @@ REFUSED = {
     "at": timestamp(START - SECOND),
     "cause": "400 BadRequest",
     "detail": None,
-    "answer": {"body": "\n  no such customer\nsecond line"},
+    "answer": {"headers": {}, "body": "\n  no such customer\nsecond line"},
 }
-NO_QUEUE = {**REFUSED, "cause": "404 NotFound", "answer": {"body": "QueueNotFound"}}
+NO_QUEUE = {**REFUSED, "cause": "404 NotFound", "answer": {"headers": {}, "body": "QueueNotFound"}}
 LOST = GivenUp({"UndeliverableDueToHttpBadRequest": 3}, START - MINUTE)
 FAILING: dict[str, Any] = {"failing_since": START - MINUTE, "failure": REFUSED}
 SLOW: dict[str, Any] = {
@@ -97,11 +97,21 @@ UPDATE = "pushgrid subscription update crm --topic orders"
 LIST = "pushgrid dead-letters list --topic orders --subscription crm"
 UNREAD: dict[str, Any] = {"failing_since": START, "failed_at": START, "error": "Busy"}
 NO_CONTAINER = GivenUp({"DeadLetterContainerNotFound": 2}, START)
-ECHO = {**REFUSED, "answer": {"body": "503 busy"}}
+ECHO = {**REFUSED, "answer": {"headers": {}, "body": "503 busy"}}
 TOO_LARGE = "413 PayloadTooLarge at 11:59:59Z: nginx"
 REFUSED_LARGE: dict[str, Any] = {
     "dead_lettered": LOST,
-    "failure": {**REFUSED, "cause": "413 PayloadTooLarge", "answer": {"body": "nginx"}},
+    "failure": {
+        **REFUSED,
+        "cause": "413 PayloadTooLarge",
+        "answer": {"headers": {}, "body": "nginx"},
+    },
+}
+REDIRECTED = {
+    "at": timestamp(START - SECOND),
+    "cause": "308 GenericError",
+    "detail": None,
+    "answer": {"headers": {"location": "https://new.example/hook"}, "body": ""},
 }
 RAISE = "raise the limit of request bodies of the endpoint or its proxy"
 INBOX = {"destination": StorageQueue(account_id="/a/acct", name="inbox")}
@@ -116,6 +126,12 @@ def written_to(container: str, account: str = "") -> dict[str, Any]:
     [
         (facts(FAILING), EARLIER, SAID, TIMELINE),
         (facts(UNREAD), START, "Busy at 12:00Z", TIMELINE),
+        (
+            facts({**FAILING, "failure": REDIRECTED}),
+            EARLIER,
+            "308 GenericError at 11:59:59Z: Location: https://new.example/hook",
+            f"{UPDATE} --endpoint URL",
+        ),
         (
             facts({"failure": REFUSED}, **HELD),
             START,
