@@ -165,6 +165,11 @@ def _handshake_failed(entry: Entry) -> str:
     return f"failed: {entry['failure']}" + (f" ({entry['detail']})" if entry["detail"] else "")
 
 
+def _unsigned(entry: Entry) -> str:
+    command = f"pushgrid subscription update {entry['subscription']} --topic {entry['topic']}"
+    return f"was signed until an update by {entry['by']}; to sign again: {command} --sign"
+
+
 def _replay_started(entry: Entry) -> str:
     to = f" to {entry['to']}" if entry.get("to") else ""
     what = "dry run of a replay" if entry.get("dry_run") else "replay"
@@ -212,6 +217,7 @@ _NARRATED: dict[str, tuple[str, Callable[[Entry], str | None]]] = {
     "handshake.granted": ("handshake", lambda _: "accepted"),
     "handshake.awaited": ("handshake", lambda _: "awaits a visit to its validation link"),
     "handshake.failed": ("handshake", _handshake_failed),
+    "subscription.unsigned": ("unsigned", _unsigned),
     "settings.invalid": ("settings", lambda entry: str(entry["detail"])),
     "setting.unresolved": ("settings", lambda entry: f"{entry['setting']}: {entry['detail']}"),
     "setting.unknown": ("settings", _unknown_setting),

@@ -38,7 +38,7 @@ class Outcome(StrEnum):
 
 
 def answer_words(headers: Mapping[str, str], body: str | None) -> str:
-    """Return what an endpoint answered, in one line: where it redirects to, and its body's first."""
+    """Return in one line what an endpoint answered: where it redirects to, its body's first."""
     location = headers.get("location")
     said = (f"Location: {location}" if location else "", first_line(body or "", MOST_WORDS))
     return clip("; ".join(filter(None, said)), MOST_WORDS)

@@ -97,6 +97,13 @@ class Pause(NamedTuple):
     by: str  # who began it
 
 
+class SigningEnd(NamedTuple):
+    """The update that left signed deliveries without signing secrets."""
+
+    at: datetime
+    by: str  # whose update it was
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventSubscription:
     """One subscription as deliveries use it; `DeliveryTerms` leave out what the profile lacks."""
@@ -116,6 +123,7 @@ class EventSubscription:
     headers: tuple[DeliveryHeader, ...] = ()
     # Secrets, the newest first; requests are signed with each.
     signing: tuple[str, ...] = field(default=(), repr=False)
+    signing_end: SigningEnd | None = None  # of an unsigned one that was signed
     expires_at: datetime | None = None  # from then on it gets no events
     # The most requests a minute that the endpoint allows; ``None``: no limit.
     rate: int | None = None

@@ -19,7 +19,7 @@ from shared.telemetry import LOGGER
 from tests.builders import a_delivery, a_message, a_note, a_replay
 from tests.functional.delivering.product import a_product
 from tests.functional.deployment import Deployment
-from tests.functional.manage.arm_api import CRM, URL, hook
+from tests.functional.manage.arm_api import CRM, URL, header, hook
 
 
 @pytest.fixture
@@ -46,6 +46,9 @@ def test_a_subscription_from_its_handshake_to_its_end(
     product.deliver()
     product.publish(2)
     product.deliver()
+    secret = f"whsec_{'k' * 32}"
+    for attributes in ([header(secret, "webhook-signature")], []):
+        product.api.call("PUT", CRM, hook(URL, *attributes))
     product.api.call("POST", f"{CRM}/pause")
     product.api.pusher.script(URL, answered(404))
     product.api.call("PUT", f"{CRM}2", hook())
@@ -58,6 +61,11 @@ def test_a_subscription_from_its_handshake_to_its_end(
         ("published", "orders", "1 event: stored 1 delivery in 1 message, then answered 200"),
         ("given up", "orders/crm", "attempt 1: 400 BadRequest"),
         ("dropped", "orders/crm", "1 event: UndeliverableDueToHttpBadRequest"),
+        (
+            "unsigned",
+            "orders/crm",
+            "was signed until an update by the admin key",
+        ),
         (
             "held",
             "orders/crm",

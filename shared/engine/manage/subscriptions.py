@@ -22,6 +22,7 @@ from shared.arm.deployment_capabilities import (
 from shared.arm.subscription_codec import (
     SubscriptionForm,
     is_readable,
+    to_signing_end,
     to_subscription,
     to_subscription_in_force,
 )
@@ -165,8 +166,10 @@ class Subscriptions:
             is_assumed=call.assumes_consent,
         )
 
+        before: Document | None = None
+
         def decide(existing: Resource | None) -> Document:
-            nonlocal topic
+            nonlocal topic, before
             topic = self.topic(call)
             request = self._request(call, topic, body(existing), existing)
             stored = self.form.parse(replace(request, keeps_url=keeps_url))
@@ -181,6 +184,7 @@ class Subscriptions:
         written = write(self.resources, key, decide, self.backoff, may_stay)
         self._check_topic(call, written.document)
         _log_change(topic, written, action, call)
+        _log_signing_end(topic, written, before)
         return self._answer(status, written.document, topic)
 
     def _request(
@@ -205,6 +209,7 @@ class Subscriptions:
             new_id=self.new_id,
             new_key=self.new_key,
             now=self.clock.now(),
+            by=call.by,
             existing=None if is_damaged else found,
             damaged=found if is_damaged else None,
         )
@@ -291,3 +296,11 @@ def log_change(key: SubscriptionKey, generation: object, action: str, call: Call
 def _log_change(topic: ParentTopic, row: Resource, action: str, call: Call) -> None:
     key = SubscriptionKey(topic.name, str(row.document.get("name", row.name)))
     log_change(key, row.document.get("generation"), action, call)
+
+
+def _log_signing_end(topic: ParentTopic, row: Resource, before: Document | None) -> None:
+    """Log that an update has left signed deliveries without secrets, if it has."""
+    end = to_signing_end(row.document)
+    if end and before and end != to_signing_end(before):
+        key = SubscriptionKey(topic.name, str(row.document["name"]))
+        telemetry.warning("subscription.unsigned", **key._asdict(), by=end.by)

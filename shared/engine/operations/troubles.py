@@ -18,6 +18,7 @@ from shared.engine.operations.activity import NOTHING, Activity, GivenUp
 from shared.subscriptions.destination import StorageQueue
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
+UNSIGNED_FOR = timedelta(days=1)  # as long it is told that deliveries were signed before
 AT_ONCE = timedelta(seconds=30)  # an event that is older has not been delivered at once
 
 
@@ -33,6 +34,7 @@ class Kind(StrEnum):
     SLOW = "slow"  # more waits than it takes in two minutes
     DROPPING = "dropping"
     DEAD_LETTERING = "deadLettering"
+    UNSIGNED = "unsigned"  # an update of the last day has ended its signatures
 
 
 _TIMELINE = "pushgrid timeline --topic {topic} --subscription {subscription}"
@@ -49,6 +51,7 @@ REMEDIES = {
     Kind.SLOW: f"{_UPDATE} --batch 100",
     Kind.DROPPING: f"{_UPDATE} --dead-letter-container NAME",
     Kind.DEAD_LETTERING: "pushgrid dead-letters list --topic {topic} --subscription {subscription}",
+    Kind.UNSIGNED: f"{_UPDATE} --sign",
 }
 _OF_ENDPOINT = {Kind.FAILING, Kind.HELD, Kind.DROPPING, Kind.DEAD_LETTERING}
 _NO_QUEUE = f"404 {Outcome.NOT_FOUND}"  # the cause of a put into a queue that is missing
@@ -108,6 +111,7 @@ def kinds_of(facts: Facts, now: datetime) -> tuple[Kind, ...]:
         Kind.SLOW: is_called and not activity.failing_since and _is_slow(activity),
         Kind.DROPPING: activity.dropped,
         Kind.DEAD_LETTERING: activity.dead_lettered,
+        Kind.UNSIGNED: (end := subscription.signing_end) and now < end.at + UNSIGNED_FOR,
     }
     return tuple(kind for kind in Kind if found.get(kind))
 
@@ -207,20 +211,27 @@ def _explained(kind: Kind, facts: Facts, now: datetime) -> tuple[datetime | None
         return lost.since, _given_up_why(lost, activity)
     match kind:
         case Kind.FAILING:
-            since, why = activity.failing_since, _cause(activity)
-        case Kind.PAUSED if known.pause:
-            since, why = known.pause.since, f"paused by {known.pause.by}"
-        case Kind.EXPIRED:
-            since, why = known.expires_at, "its expiration time is over: it gets no more events"
-        case Kind.AWAITING_VALIDATION:
-            since = None
-            why = "the endpoint has not completed the validation handshake: it gets no events"
+            return activity.failing_since, _cause(activity)
         case Kind.SLOW:
-            since, why = now - (activity.oldest_seen or timedelta()), _slow_why(activity)
+            return now - (activity.oldest_seen or timedelta()), _slow_why(activity)
+        case Kind.HELD:
+            return facts.held_since, held_why(facts.availability, words_of(activity.failure))
         case _:
-            since = facts.held_since
-            why = held_why(facts.availability, words_of(activity.failure))
-    return since, why
+            return _explained_by_document(kind, known)
+
+
+def _explained_by_document(kind: Kind, known: EventSubscription) -> tuple[datetime | None, str]:
+    """Return since when an operator's document makes it so, and why."""
+    match kind:
+        case Kind.PAUSED if known.pause:
+            return known.pause.since, f"paused by {known.pause.by}"
+        case Kind.UNSIGNED if end := known.signing_end:
+            return end.at, f"was signed until an update by {end.by}: its secrets are gone"
+        case Kind.EXPIRED:
+            return known.expires_at, "its expiration time is over: it gets no more events"
+        case _:
+            why = "the endpoint has not completed the validation handshake: it gets no events"
+            return None, why
 
 
 def _slow_why(activity: Activity) -> str:

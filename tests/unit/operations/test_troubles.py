@@ -18,6 +18,7 @@ from shared.subscriptions.subscription import (
     Batching,
     DeadLetterDestination,
     Pause,
+    SigningEnd,
     SubscriptionKey,
 )
 from tests.builders import TOPIC_ID, a_subscription, sums
@@ -79,6 +80,9 @@ def facts(
         (facts({**FAILING, "dropped": LOST}, {"expires_at": START}), ["expired", "dropping"]),
         (facts(state={"expires_at": START + SECOND}), []),
         (facts(state={"has_consented": False}), ["awaitingValidation"]),
+        (facts(state={"signing_end": SigningEnd(START, "ada")}), ["unsigned"]),
+        (facts(FAILING, {"signing_end": SigningEnd(START, "ada")}), ["failing", "unsigned"]),
+        (facts(state={"signing_end": SigningEnd(START - 24 * 60 * MINUTE, "ada")}), []),
         (facts(subscription=None), ["damaged"]),
     ],
 )
@@ -125,6 +129,12 @@ def written_to(container: str, account: str = "") -> dict[str, Any]:
     ("found", "since", "why", "remedy"),
     [
         (facts(FAILING), EARLIER, SAID, TIMELINE),
+        (
+            facts(state={"signing_end": SigningEnd(EARLIER, "ada")}),
+            EARLIER,
+            "was signed until an update by ada: its secrets are gone",
+            f"{UPDATE} --sign",
+        ),
         (facts(UNREAD), START, "Busy at 12:00Z", TIMELINE),
         (
             facts({**FAILING, "failure": REDIRECTED}),
@@ -196,6 +206,7 @@ def test_the_order_is_that_of_harm_then_of_what_waits() -> None:
         "damaged": facts(subscription=None),
         "more": facts({**FAILING, "waiting": 9}),
         "paused": facts(state={"pause": PAUSE}),
+        "unsigned": facts(state={"signing_end": SigningEnd(START, "ada")}),
         "dropping": facts({"dropped": LOST}),
     }
     found = [trouble_of(each, START) for each in known.values()]
@@ -204,7 +215,7 @@ def test_the_order_is_that_of_harm_then_of_what_waits() -> None:
 
     assert [each["kind"] for each in ordered] == [
         "damaged", "failing", "failing", "held", "paused", "expired", "awaitingValidation",
-        "slow", "dropping", "deadLettering",
+        "slow", "dropping", "deadLettering", "unsigned",
     ]  # fmt: skip
     assert [each["waiting"] for each in ordered if each["kind"] == "failing"] == [9, 0]
 
