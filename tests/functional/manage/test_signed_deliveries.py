@@ -77,6 +77,8 @@ def test_a_profile_without_custom_headers_has_signatures(orders: ArmApi) -> None
 
 def test_the_line_break_at_the_end_of_a_secrets_file_is_not_stored(orders: ArmApi) -> None:
     orders.json("PUT", CRM, signed(mapping(f"{OLD}\n")), status=201)
+    assert secrets(orders) == [OLD]
+
     given = orders.json("POST", ROTATE, {"secret": f"{NEW}\r\n"})
 
     assert (given["secret"], secrets(orders)) == (NEW, [NEW, OLD])
