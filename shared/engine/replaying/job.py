@@ -252,9 +252,7 @@ def to_job(document: Mapping[str, Any]) -> ReplayJob:
     return checked(ReplayJob(**members))
 
 
-def shown(
-    job: ReplayJob, failed_again: int | None = None, *, is_reader: bool = False
-) -> dict[str, Any]:
+def shown(job: ReplayJob, *, is_reader: bool, failed_again: int | None = None) -> dict[str, Any]:
     """
     Return a job as the API shows it; *failed_again* ``None``: that was not read.
 
