@@ -219,6 +219,8 @@ def test_a_key_is_that_of_the_nearest_settings(folder: Path) -> None:
         ({}, "true"),
         ({"PUSHGRID_AZ_LOGIN": "false"}, "false"),
         ({"PUSHGRID_ENTRA_TENANT": "t"}, None),
+        ({"PUSHGRID_ENTRA_JWKS_URL": "https://h/keys"}, None),
+        ({"PUSHGRID_ENTRA_MANAGEMENT_AUDIENCE": "api://h"}, "true"),
     ],
 )
 def test_azure_cli_can_sign_in_unless_entra_id_is_on(
