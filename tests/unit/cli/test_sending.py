@@ -410,7 +410,7 @@ def test_a_url_whose_host_is_unreadable_gets_no_token_for_an_audience_without_on
 ) -> None:
     monkeypatch.setattr(Deployment, "challenge", lambda _: f'Bearer resource="{audience}"')
 
-    found = pushgrid("topic", "list", "--url", "https://me@events.example", "--entra")
+    found = pushgrid("topic", "list", "--url", "https://bücher.example", "--entra")
 
     assert (found.code, scopes) == (2, [])
     assert "which may be good elsewhere, too" in found.err
