@@ -36,9 +36,7 @@ _MISSING = re.compile(
     r" under resource group '[^']*' was not found\."
 )
 _HANDSHAKE = re.compile(r"Webhook validation handshake failed for (?P<url>\S+)\. (?P<why>.*)")
-_NO_ANSWER = re.compile(
-    r"code Unknown \((?P<failure>connection failed|timed out|name not resolved)\)"
-)
+_NO_ANSWER = re.compile(r"Http \w+ request failed with response code Unknown \(([^)]+)\)")
 _STRANGE = "this is no answer of Pushgrid, or of another version"
 
 
@@ -104,11 +102,8 @@ def _in_short(message: object) -> str:
         return _not_there(missing["path"].split("/"))
     if not (found := _HANDSHAKE.fullmatch(text)):
         return text
-    url, why = found["url"], found["why"]
-    hint = "'pushgrid listen' runs one that answers"
-    if failed := _NO_ANSWER.search(why):
-        return f"handshake: {failed['failure']} at {url}: is the endpoint running? {hint}"
-    return f"handshake with {url}: {why} ({hint})"
+    why = _NO_ANSWER.sub(r"\1", found["why"])
+    return f"handshake with {found['url']}: {why}"
 
 
 def _not_there(path: Sequence[str]) -> str:

@@ -154,8 +154,9 @@ def _obstacles(state: Mapping[str, Any], now: datetime) -> list[str]:
     if expired := state.get("expiredAt"):
         then = moment(expired)
         lines.append(f"Expired at {then}: it gets no more events, and those that wait are dropped.")
-    if not state["hasConsented"]:
-        lines.append("Not delivering: the endpoint has not completed the validation handshake.")
+    if pending := state.get("validation"):
+        lead = "" if state["hasConsented"] else "Not delivering: "
+        lines.append(printable(f"{lead}{pending['why']} {pending['remedy']}"))
     if paused := state.get("paused"):
         since_then = moment(paused["since"])
         by = printable(paused["by"])

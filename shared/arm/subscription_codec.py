@@ -16,7 +16,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from shared.arm.consent import allowed_rate, in_force
+from shared.arm.consent import (
+    allowed_rate,
+    has_expired,
+    in_force,
+    is_pending,
+    pending_reason,
+)
 from shared.arm.dead_letter_codec import parse_dead_letter, to_dead_letter
 from shared.arm.delivery_attributes_codec import (
     attribute_mappings,
@@ -42,6 +48,7 @@ from shared.arm.stored_types import checked
 from shared.clock import moment_of, timestamp
 from shared.errors import UNREADABLE
 from shared.events.topic import InputSchema
+from shared.subscriptions.diagnosis import Diagnosis, while_awaited
 from shared.subscriptions.subscription import (
     UNMATCHED,
     DeliverySchema,
@@ -197,6 +204,23 @@ def to_subscription_in_force(stored: Document) -> EventSubscription:
     if document is None:
         return replace(to_subscription(stored), has_consented=False)
     return to_subscription(document)
+
+
+def pending_consent(stored: Document, now: datetime) -> Diagnosis | None:
+    """
+    Return why the endpoint written last has not consented; ``None``: it has.
+
+    Raises:
+        UNREADABLE: the document has another form.
+    """
+    if not is_pending(stored):
+        return None
+    return while_awaited(
+        pending_reason(stored),
+        to_subscription(stored),
+        is_over=has_expired(stored, now),
+        has_former=in_force(stored) is not None,
+    )
 
 
 def is_readable(stored: Any) -> bool:

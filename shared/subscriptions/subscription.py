@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -17,6 +18,7 @@ from shared.subscriptions.request_limits import NO_LIMITS, RequestLimits
 UNMATCHED = ""
 # The origin that CloudEvents endpoints allow; the Functions trigger answers exactly this text.
 WEBHOOK_ORIGIN = "eventgrid.azure.net"
+_SYSTEM_TOPIC = re.compile(r"/(systemTopics/[^/]+)/eventSubscriptions/", re.IGNORECASE)
 
 
 class DeliverySchema(StrEnum):
@@ -136,6 +138,12 @@ class EventSubscription:
     @property
     def key(self) -> SubscriptionKey:
         return SubscriptionKey(self.topic, self.name)
+
+    @property
+    def addressed_topic(self) -> str:
+        """The topic that leads a command to it: the name of a system topic's account does not."""
+        found = _SYSTEM_TOPIC.search(self.arm_id)
+        return found[1] if found else self.topic
 
     @property
     def endpoint_url(self) -> str:

@@ -13,10 +13,10 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from httptools.parser.errors import HttpParserInvalidStatusError
 
 from shared.adapters.http.no_answer import NoAnswer
+from shared.http import MAX_ANSWER as MAX_BODY
 from shared.http import Failure
 
 MAX_HEAD = 64 * 1024
-MAX_BODY = 64 * 1024
 _MAX_RAW_BODY = 4 * MAX_BODY  # tiny chunks cost more than they carry
 _BEGINNING = b"HTTP/1."
 _KEEP_FOR = re.compile(r"timeout\s*=\s*([0-9]{1,6})")

@@ -22,6 +22,7 @@ from shared.arm.deployment_capabilities import (
 from shared.arm.subscription_codec import (
     SubscriptionForm,
     is_readable,
+    pending_consent,
     to_signing_end,
     to_subscription,
     to_subscription_in_force,
@@ -43,6 +44,7 @@ from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
 MAX_SUBSCRIPTIONS = 500  # of a topic
 _POLL_SECONDS = "1"
+PENDING = "pushgridValidation"  # a property of ours: why the endpoint has not consented
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +224,10 @@ class Subscriptions:
         return shown
 
     def _shown(self, stored: Document, topic: ParentTopic) -> Document:
-        shown = with_provisioning_state(self.form.render(stored, topic), stored, self.clock.now())
+        now = self.clock.now()
+        shown = with_provisioning_state(self.form.render(stored, topic), stored, now)
+        if pending := pending_consent(stored, now):
+            shown = {**shown, "properties": {**shown["properties"], PENDING: pending.document}}
         warnings = subscription_warnings(stored)
         return {**shown, "warnings": warnings} if warnings else shown
 
@@ -256,6 +261,14 @@ class Subscriptions:
     def in_force(self, call: Call) -> EventSubscription:
         """Return the subscription that *call* names, as deliveries see it; raises as ``named``."""
         return to_subscription_in_force(self.named(call, self.topic(call)).document)
+
+    def consented(self, call: Call) -> EventSubscription:
+        """Return the subscription in force; `Conflict`: no endpoint of it has consented."""
+        stored = self.named(call, self.topic(call)).document
+        found, pending = to_subscription_in_force(stored), pending_consent(stored, self.clock.now())
+        if pending and not found.has_consented:
+            raise Conflict(f"{pending.why} {pending.remedy}")
+        return found
 
     def _stored(self, topic: ParentTopic, call: Call) -> Resource | None:
         """Return the row of the subscription that a path names, unless it is of another form."""

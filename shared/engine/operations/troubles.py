@@ -16,6 +16,7 @@ from shared.delivery.outcome import MOST_WORDS, Outcome, answer_words
 from shared.delivery.policy import EndReason
 from shared.engine.operations.activity import NOTHING, Activity, GivenUp
 from shared.subscriptions.destination import StorageQueue
+from shared.subscriptions.diagnosis import Diagnosis
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
 UNSIGNED_FOR = timedelta(days=1)  # as long it is told that deliveries were signed before
@@ -45,9 +46,6 @@ REMEDIES = {
     Kind.HELD: "pushgrid subscription test {subscription} --topic {topic}",
     Kind.PAUSED: "pushgrid subscription resume {subscription} --topic {topic}",
     Kind.EXPIRED: f"{_UPDATE} --expires TIME",
-    Kind.AWAITING_VALIDATION: (
-        "open the validation link that the endpoint was sent, or create it again with --replace"
-    ),
     Kind.SLOW: f"{_UPDATE} --batch 100",
     Kind.DROPPING: f"{_UPDATE} --dead-letter-container NAME",
     Kind.DEAD_LETTERING: "pushgrid dead-letters list --topic {topic} --subscription {subscription}",
@@ -60,7 +58,6 @@ _REDIRECTED = re.compile(r"30[12378] ")
 _RAISE_LIMIT = "raise the limit of request bodies of the endpoint or its proxy"
 _SMALLER = f"{_RAISE_LIMIT}, or send smaller batches: {_UPDATE} --batch-kilobytes {{kilobytes}}"
 OPEN = Open()
-_SYSTEM_TOPIC = re.compile(r"/(systemTopics/[^/]+)/eventSubscriptions/", re.IGNORECASE)
 _ORDER = {kind: number for number, kind in enumerate(Kind)}
 
 
@@ -73,6 +70,7 @@ class Facts:
     availability: Availability = OPEN
     held_since: datetime | None = None
     activity: Activity = NOTHING
+    pending_consent: Diagnosis | None = None  # why its endpoint, or its new one, has not consented
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +105,7 @@ def kinds_of(facts: Facts, now: datetime) -> tuple[Kind, ...]:
         Kind.HELD: is_held,
         Kind.PAUSED: subscription.pause,
         Kind.EXPIRED: subscription.is_expired(now),
-        Kind.AWAITING_VALIDATION: not subscription.has_consented,
+        Kind.AWAITING_VALIDATION: facts.pending_consent,
         Kind.SLOW: is_called and not activity.failing_since and _is_slow(activity),
         Kind.DROPPING: activity.dropped,
         Kind.DEAD_LETTERING: activity.dead_lettered,
@@ -167,6 +165,8 @@ def waiting_document(activity: Activity) -> dict[str, Any]:
 def remedy_of(kind: Kind, facts: Facts) -> str:
     """Return what to do about a subscription: a command, or a sentence."""
     activity, known = facts.activity, facts.subscription
+    if kind is Kind.AWAITING_VALIDATION and facts.pending_consent:
+        return facts.pending_consent.remedy
     if kind in _OF_ENDPOINT and known and (remedy := _remedy_of_cause(facts, known)):
         return remedy
     destination = known and known.dead_letter
@@ -196,8 +196,8 @@ def _remedy_of_cause(facts: Facts, known: EventSubscription) -> str | None:
 def _named(facts: Facts) -> dict[str, str]:
     """Return the topic and subscription that lead a command to it."""
     named = facts.key._asdict()
-    if facts.subscription and (found := _SYSTEM_TOPIC.search(facts.subscription.arm_id)):
-        named["topic"] = found[1]  # Its account's name does not lead to it.
+    if facts.subscription:
+        named["topic"] = facts.subscription.addressed_topic
     return named
 
 
@@ -217,10 +217,12 @@ def _explained(kind: Kind, facts: Facts, now: datetime) -> tuple[datetime | None
         case Kind.HELD:
             return facts.held_since, held_why(facts.availability, words_of(activity.failure))
         case _:
-            return _explained_by_document(kind, known)
+            return _explained_by_document(kind, known, facts.pending_consent)
 
 
-def _explained_by_document(kind: Kind, known: EventSubscription) -> tuple[datetime | None, str]:
+def _explained_by_document(
+    kind: Kind, known: EventSubscription, pending: Diagnosis | None
+) -> tuple[datetime | None, str]:
     """Return since when an operator's document makes it so, and why."""
     match kind:
         case Kind.PAUSED if known.pause:
@@ -230,8 +232,7 @@ def _explained_by_document(kind: Kind, known: EventSubscription) -> tuple[dateti
         case Kind.EXPIRED:
             return known.expires_at, "its expiration time is over: it gets no more events"
         case _:
-            why = "the endpoint has not completed the validation handshake: it gets no events"
-            return None, why
+            return None, pending.why if pending else ""
 
 
 def _slow_why(activity: Activity) -> str:
