@@ -15,6 +15,8 @@ from shared.engine.ports import Queue
 from shared.engine.replaying.job import JobState, Progress
 from shared.engine.replaying.jobs import log_job
 from shared.settings import AttemptLogging
+from shared.subscriptions.destination import base_url
+from shared.subscriptions.diagnosis import of_status
 from shared.telemetry import LOGGER
 from tests.builders import a_delivery, a_message, a_note, a_replay
 from tests.functional.delivering.product import a_product
@@ -53,7 +55,9 @@ def test_a_subscription_from_its_handshake_to_its_end(
     product.api.pusher.script(URL, answered(404))
     product.api.call("PUT", f"{CRM}2", hook())
 
+    refused = of_status("POST", "NotFound")
     assert [(each.kind, each.about, each.text.partition(";")[0]) for each in told()] == [
+        ("handshake", "orders/crm", f"asking {base_url(URL)} for consent (up to 100 s)"),
         ("handshake", "orders/crm", "accepted"),
         ("published", "orders", "1 event: stored 1 delivery in 1 message, then answered 200"),
         ("retry", "orders/crm", "attempt 1: 307 GenericError: Location: https://new.example/hook"),
@@ -71,7 +75,8 @@ def test_a_subscription_from_its_handshake_to_its_end(
             "orders/crm",
             "paused by the admin key: its events wait until it is resumed",
         ),
-        ("handshake", "orders/crm2", "refused: the endpoint answered 404"),
+        ("handshake", "orders/crm2", f"asking {base_url(URL)} for consent (up to 100 s)"),
+        ("handshake", "orders/crm2", f"failed: {refused.why} {refused.remedy}"),
     ]
 
 

@@ -14,6 +14,7 @@ from shared.engine.operations.activity import Activity, GivenUp, activity_of
 from shared.engine.operations.troubles import Facts, document, in_order, kinds_of, trouble_of
 from shared.metrics import Metric, Series
 from shared.subscriptions.destination import StorageQueue
+from shared.subscriptions.diagnosis import Reason, diagnosis
 from shared.subscriptions.subscription import (
     Batching,
     DeadLetterDestination,
@@ -50,6 +51,8 @@ PROBED: dict[str, Any] = {
     "held_since": START,
 }
 
+UNPROVED = diagnosis(Reason.NO_CODE)
+
 
 def facts(
     activity: dict[str, Any] | None = None, state: dict[str, Any] | None = None, **changes: Any
@@ -79,7 +82,7 @@ def facts(
         (facts(FAILING, {"pause": PAUSE}, **HELD), ["paused"]),
         (facts({**FAILING, "dropped": LOST}, {"expires_at": START}), ["expired", "dropping"]),
         (facts(state={"expires_at": START + SECOND}), []),
-        (facts(state={"has_consented": False}), ["awaitingValidation"]),
+        (facts(pending_consent=UNPROVED), ["awaitingValidation"]),
         (facts(state={"signing_end": SigningEnd(START, "ada")}), ["unsigned"]),
         (facts(FAILING, {"signing_end": SigningEnd(START, "ada")}), ["failing", "unsigned"]),
         (facts(state={"signing_end": SigningEnd(START - 24 * 60 * MINUTE, "ada")}), []),
@@ -176,6 +179,7 @@ def written_to(container: str, account: str = "") -> dict[str, Any]:
             "create the queue 'inbox' in the storage account 'acct'",
         ),
         (facts({"dead_lettered": LOST}), EARLIER, GIVEN_UP, LIST),
+        (facts(pending_consent=UNPROVED), None, UNPROVED.why, UNPROVED.remedy),
         (facts(REFUSED_LARGE), EARLIER, f"{GIVEN_UP}; {TOO_LARGE}", RAISE),
         (
             facts(REFUSED_LARGE, {"batching": Batching(max_events=100)}),
@@ -199,7 +203,7 @@ def test_the_order_is_that_of_harm_then_of_what_waits() -> None:
     known = {
         "deadLettering": facts({"dead_lettered": LOST}),
         "slow": facts(SLOW),
-        "awaitingValidation": facts(state={"has_consented": False}),
+        "awaitingValidation": facts(pending_consent=UNPROVED),
         "expired": facts(state={"expires_at": START}),
         "held": facts(**HELD),
         "failing": facts(FAILING),
