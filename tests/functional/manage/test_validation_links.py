@@ -315,7 +315,8 @@ def test_every_surface_says_why_the_endpoint_has_not_consented(
     """With one text, of which only the reason is stored: nothing that the endpoint has said."""
     caplog.set_level(logging.INFO, LOGGER)
     properties, exchange, words = bodies()[reason]
-    orders.reconfigure(new_id=lambda: "id-1")  # so the code is ID-1
+    orders.table = replace(orders.table, new_id=lambda: "id-1")  # so the code is ID-1
+    orders.reconfigure()
     orders.pusher.script(URL, exchange)
 
     created = orders.json("PUT", CRM, hook(**properties), status=201)
