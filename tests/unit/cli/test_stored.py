@@ -32,7 +32,7 @@ def test_a_wait_for_consent_is_told_without_the_secrets_of_the_url(
     assert told == ["asking http://a.test/hook for consent (up to 100 s)"]
 
 
-@pytest.mark.parametrize(("endpoint", "seconds"), [("http://a.test/", 60.0), (None, 0.0)])
+@pytest.mark.parametrize(("endpoint", "seconds"), [("http://a.test/", 100 * PATIENCE), (None, 0.0)])
 def test_nothing_is_told_of_a_quick_answer_or_of_no_endpoint(
     monkeypatch: pytest.MonkeyPatch, endpoint: str | None, seconds: float
 ) -> None:
