@@ -35,9 +35,7 @@ _MISSING = re.compile(
     r" under resource group '[^']*' was not found(?:\.|; did you mean '(?P<near>[^']*)'\?)"
 )
 _HANDSHAKE = re.compile(r"Webhook validation handshake failed for (?P<url>\S+)\. (?P<why>.*)")
-_NO_ANSWER = re.compile(
-    r"code Unknown \((?P<failure>connection failed|timed out|name not resolved)\)"
-)
+_NO_ANSWER = re.compile(r"Http \w+ request failed with response code Unknown \(([^)]+)\)")
 _STRANGE = "this is no answer of Pushgrid, or of another version"
 
 
@@ -105,11 +103,8 @@ def _in_short(message: object) -> str:
         return f"{there_is_no}; did you mean '{near}'?" if near else f"{there_is_no}: see '{lists}'"
     if not (found := _HANDSHAKE.fullmatch(text)):
         return text
-    url, why = found["url"], found["why"]
-    hint = "'pushgrid listen' runs one that answers"
-    if failed := _NO_ANSWER.search(why):
-        return f"handshake: {failed['failure']} at {url}: is the endpoint running? {hint}"
-    return f"handshake with {url}: {why} ({hint})"
+    why = _NO_ANSWER.sub(r"\1", found["why"])
+    return f"handshake with {found['url']}: {why}"
 
 
 def _not_there(path: Sequence[str]) -> tuple[str, str]:

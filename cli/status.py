@@ -28,8 +28,8 @@ def status(deployment: Deployment) -> Found:
     Show what is wrong, how many events wait, queues and timers.
 
     Each event subscription that is failing, held, paused, expired, awaiting validation, slow,
-    dropping or dead-lettering events is named, the most harmful first: since when, why, and what to
-    do. The exit code is 1 if something is wrong.
+    dropping or dead-lettering events, or no longer signed, is named, the most harmful first: since
+    when, why, and what to do. The exit code is 1 if something is wrong.
     """
     found = deployment.status("health")
     if found.get("storage") == "reachable":

@@ -14,6 +14,8 @@ from cli.option_types import SINCE, WholeNumber
 from cli.options import of_topic, prints_found, shows_most
 from cli.output import moment
 from cli.terminal import Found, counted, printable
+from shared.clip import first_line
+from shared.delivery.outcome import MOST_WORDS, answer_words
 
 _HEADER = (
     f"{'when':>12}  {'UTC':<19}  {'#':>3}  {'answer':<24}  {'took':>8}  {'next':>12}  because of"
@@ -114,8 +116,8 @@ def answer_lines(answer: Mapping[str, Any] | None) -> list[str]:
 def said(failure: Mapping[str, Any]) -> str:
     """Return in one line what an endpoint said to a failed attempt, or why it said nothing."""
     answer = failure.get("answer")
-    lines = [*((answer and answer["body"]) or "").split("\n"), failure["detail"] or ""]
-    return next((printable(line.strip()) for line in lines if line.strip()), "")
+    words = answer_words(answer["headers"], answer["body"]) if answer else ""
+    return printable(words or first_line(failure["detail"] or "", MOST_WORDS))
 
 
 def state_text(
@@ -152,8 +154,9 @@ def _obstacles(state: Mapping[str, Any], now: datetime) -> list[str]:
     if expired := state.get("expiredAt"):
         then = moment(expired)
         lines.append(f"Expired at {then}: it gets no more events, and those that wait are dropped.")
-    if not state["hasConsented"]:
-        lines.append("Not delivering: the endpoint has not completed the validation handshake.")
+    if pending := state.get("validation"):
+        lead = "" if state["hasConsented"] else "Not delivering: "
+        lines.append(printable(f"{lead}{pending['why']} {pending['remedy']}"))
     if paused := state.get("paused"):
         since_then = moment(paused["since"])
         by = printable(paused["by"])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from itertools import accumulate, takewhile
+
 LONGEST = 512  # characters
 
 
@@ -12,6 +15,18 @@ def clip(text: str, longest: int = LONGEST) -> str:
     Both together have *longest* characters, so that clipping again changes nothing.
     """
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def clip_ascii(text: str, longest: int) -> str:
+    """Clip *text* so that it has at most *longest* characters in ASCII JSON, as rows have it."""
+    if _ascii_size(text) <= longest:
+        return text
+    room, sizes = longest - _ascii_size("…"), accumulate(map(_ascii_size, text))
+    return f"{text[: sum(1 for _ in takewhile(lambda size: size <= room, sizes))]}…"
+
+
+def _ascii_size(text: str) -> int:
+    return len(json.dumps(text)) - len('""')
 
 
 def first_line(text: str, longest: int) -> str:

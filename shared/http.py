@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
+MAX_ANSWER = 64 * 1024  # bytes of an endpoint's answer that are read
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
@@ -86,7 +88,7 @@ class Answered(NamedTuple):
 
     status: int
     headers: Mapping[str, str]  # names in lower case
-    body: bytes  # at most the first 64 KiB, and only what came promptly
+    body: bytes  # at most the first `MAX_ANSWER` bytes, and only what came promptly
     seconds: float  # from the start of the send to the end of the response headers
     peer: Peer | None = None
 

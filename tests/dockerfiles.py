@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,12 +42,19 @@ def stages(dockerfile: Path) -> list[Stage]:
 def context(dockerfile: Path, root: Path = ROOT) -> set[Path]:
     """Return the files below *root* that a build of this Dockerfile can copy."""
     lines = Path(f"{dockerfile}.dockerignore").read_text().splitlines()
-    first, *others, last = [line for line in lines if not line.startswith("#")]
-    assert (first, last) == ("*", "**/.?*")
-    assert all(line.startswith("!") for line in others)  # no other pattern takes anything back
-    found = (path for line in others for path in root.glob(line.removeprefix("!")))
-    files = (path.relative_to(root) for path in found if path.is_file())
-    return {path for path in files if not any(part.startswith(".") for part in path.parts)}
+    first, *others = [line for line in lines if not line.startswith("#")]
+    assert first == "*"
+    found = set[Path]()
+    for line in others:  # The last that names a file decides.
+        if line.startswith("!"):
+            paths = root.glob(line.removeprefix("!"))
+            found |= {path.relative_to(root) for path in paths if path.is_file()}
+        else:
+            name = line.removeprefix("**/")
+            found = {
+                each for each in found if not any(fnmatchcase(part, name) for part in each.parts)
+            }
+    return found
 
 
 def copy_context(dockerfile: Path, target: Path) -> Path:

@@ -22,6 +22,8 @@ def _left_beside(path: str) -> list[str]:
     folder, _, name = path.rpartition("/")
     hidden = [f".{name}", f".#{name}", f"._{name}", f".{name}.swp", f".ipynb_checkpoints/{name}"]
     backups = [f"#{name}#", *(f"{name}{each}" for each in ("~", ".bak", ".orig", ".swp"))]
+    stem, _, kind = name.rpartition(".")
+    backups += [f"{stem}{each}.{kind}" for each in (".bak", " copy", " - Copy", " (1)")]
     return [f".{path}", *(f"{folder}/{each}" for each in (*hidden, *backups))]
 
 

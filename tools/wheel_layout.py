@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from pathspec import GitIgnoreSpec
 
 LIBRARY = re.compile(r"^( *(?:from|import) )shared\b", re.MULTILINE)
 
@@ -30,7 +31,8 @@ class WheelLayout(BuildHookInterface):  # type: ignore[type-arg] # its parameter
         root = Path(self.root)
         self._folder = tempfile.mkdtemp()
         source = self.build_config.builder.metadata.hatch.build_targets["sdist"]
-        for number, path in enumerate(_selected(root, source["include"])):
+        selected = _selected(root, source["include"], source["exclude"])
+        for number, path in enumerate(selected):
             copy = Path(self._folder, str(number))
             copy.write_text(_in_the_wheel(path))
             build_data["force_include"][str(copy)] = str(_place(path.relative_to(root)))
@@ -42,13 +44,11 @@ class WheelLayout(BuildHookInterface):  # type: ignore[type-arg] # its parameter
             shutil.rmtree(self._folder)
 
 
-def _selected(root: Path, patterns: list[str]) -> list[Path]:
-    found = {path for pattern in patterns for path in root.glob(pattern.removeprefix("/"))}
-    return sorted(path for path in found if path.is_file() and not _is_hidden(path, root))
-
-
-def _is_hidden(path: Path, root: Path) -> bool:
-    return any(part.startswith(".") for part in path.relative_to(root).parts)
+def _selected(root: Path, include: list[str], exclude: list[str]) -> list[Path]:
+    left_out = GitIgnoreSpec.from_lines(exclude)
+    found = {path for pattern in include for path in root.glob(pattern.removeprefix("/"))}
+    files = (path for path in found if path.is_file())
+    return sorted(path for path in files if not left_out.match_file(path.relative_to(root)))
 
 
 def _in_the_wheel(path: Path) -> str:

@@ -19,11 +19,11 @@ from cli.configuration.resources import (
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
 from cli.subscription.document import source_of
-from cli.subscription.stored import consent_text
+from cli.subscription.stored import PENDING, consent_text
 from cli.subscription.stored import warnings_of as subscription_warnings
 
 CONSENT = {"pushgrid-consent": "assumed"}
-_NOT_COMPARED = {"provisioningState", "systemData", "warnings"}
+_NOT_COMPARED = {"provisioningState", "systemData", "warnings", PENDING}
 _HANDSHAKE = "handshake"  # what its failure says
 _NO_CONSENT = "(The deployment does not assume consent: PUSHGRID_LOCAL_SHORTCUTS is not set.)"
 _HIDDEN = "a value that is not shown, such as a secret"

@@ -159,10 +159,25 @@ def _dropped(entry: Entry) -> str:
     return f"{counted(entry['count'], 'event')}: {entry['reason']}"
 
 
+def _handshake_asked(entry: Entry) -> str:
+    text = f"asking {entry['url']} for consent"
+    if entry["attempt"] == 1:
+        return f"{text} (up to {entry['longest_seconds']:g} s)"
+    return f"{text}, try {entry['attempt']} of {entry['attempts']}, after: {entry['failure']}"
+
+
+def _handshake_pending(entry: Entry) -> str:
+    return f"{entry['why']} {entry['remedy']}"
+
+
 def _handshake_failed(entry: Entry) -> str:
-    if "status" in entry:
-        return f"refused: the endpoint answered {entry['status']}"
-    return f"failed: {entry['failure']}" + (f" ({entry['detail']})" if entry["detail"] else "")
+    detail = f" ({entry['detail']})" if entry.get("detail") else ""
+    return f"failed: {_handshake_pending(entry)}{detail}"
+
+
+def _unsigned(entry: Entry) -> str:
+    command = f"pushgrid subscription update {entry['subscription']} --topic {entry['topic']}"
+    return f"was signed until an update by {entry['by']}; to sign again: {command} --sign"
 
 
 def _replay_started(entry: Entry) -> str:
@@ -210,8 +225,10 @@ _NARRATED: dict[str, tuple[str, Callable[[Entry], str | None]]] = {
     "replay.started": ("replay", _replay_started),
     "replay.ended": ("replay", _replay_ended),
     "handshake.granted": ("handshake", lambda _: "accepted"),
-    "handshake.awaited": ("handshake", lambda _: "awaits a visit to its validation link"),
+    "handshake.asked": ("handshake", _handshake_asked),
+    "handshake.awaited": ("handshake", _handshake_pending),
     "handshake.failed": ("handshake", _handshake_failed),
+    "subscription.unsigned": ("unsigned", _unsigned),
     "settings.invalid": ("settings", lambda entry: str(entry["detail"])),
     "setting.unresolved": ("settings", lambda entry: f"{entry['setting']}: {entry['detail']}"),
     "setting.unknown": ("settings", _unknown_setting),

@@ -30,6 +30,7 @@ _STYLES = {
     "replay": "cyan",
     "retry": "yellow",
     "settings": "bold red",
+    "unsigned": "bold red",
     "warning": "yellow",
 }
 _HOLD = "hold"

@@ -25,7 +25,7 @@ from cli.subscription.document import (
     topic_of,
 )
 from cli.subscription.options import FILTERS, describes_subscription, told_by_options
-from cli.subscription.stored import consent_text, new_secret, warnings_of
+from cli.subscription.stored import asking, consent_text, new_secret, warnings_of
 from cli.terminal import Found, printable, say
 
 
@@ -76,11 +76,13 @@ def show(deployment: Deployment, topic: str, name: str) -> Found:
     """
     Show the ARM document of an event subscription.
 
-    A pause or a hold is reported on standard error.
+    A pause, a hold, or a consent that is missing is reported on standard error.
     """
     document = deployment.get(subscription_path(topic, name))
     if hold := _hold(document, _read_holds(deployment), deployment.system_topics()):
         say(hold_text(hold), err=True)
+    if pending := consent_text(document):
+        say(pending, err=True)
     return Found(document)
 
 
@@ -121,8 +123,8 @@ def create(
             "'pushgrid subscription update', or add --replace",
             REFUSED,
         )
-    with told_by_options(body):
-        made = deployment.put(path, body)
+    with told_by_options(body), asking(deployment, given["endpoint"]) as asked:
+        made = asked.put(path, body)
     _tell_secret_and_warnings(deployment, path, before, body, made)
     state = made["properties"].get("provisioningState")
     verb = "created" if before is None else "replaced"
@@ -156,12 +158,12 @@ def update(deployment: Deployment, topic: str, name: str, show_json: bool, **giv
         body = {"properties": body}
     if show_json:
         return Found(body)
-    with told_by_options(body):
-        changed = deployment.patch(path, body)
+    with told_by_options(body), asking(deployment, given["endpoint"]) as asked:
+        changed = asked.patch(path, body)
     _tell_secret_and_warnings(deployment, path, {"properties": before}, wanted, changed)
     lines = [f"updated event subscription {name} of {topic}"]
     lines += _differences(before, changed["properties"])
-    lines += filter(None, [_queue_text(topic, name, given)])
+    lines += filter(None, [consent_text(changed), _queue_text(topic, name, given)])
     return Found(changed, "\n  ".join(lines))
 
 

@@ -3,21 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from http import HTTPStatus
+from threading import Timer
 from typing import Any
 
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
 from cli.subscription.document import destination_of, secrets_of
+from cli.terminal import say
 
-_AWAITING = "the endpoint has to open the validation link that it was sent, within ten minutes"
+PENDING = "pushgridValidation"  # a property: why the endpoint has not consented
+_SILENT_SECONDS = 1.0
 
 
 def consent_text(document: Mapping[str, Any]) -> str | None:
-    """Return what the consent to an event subscription awaits, if anything."""
-    state = (document.get("properties") or {}).get("provisioningState")
-    return _AWAITING if state == "AwaitingManualAction" else None
+    """Return why the endpoint of an event subscription has not consented, and what to do."""
+    pending = (document.get("properties") or {}).get(PENDING)
+    return f"{pending['why']} {pending['remedy']}" if pending else None
+
+
+@contextmanager
+def asking(deployment: Deployment, endpoint: str | None) -> Iterator[Deployment]:
+    """
+    Say on standard error that *endpoint* is asked for its consent, if that takes a second.
+
+    Give the deployment to call: one that says nothing else meanwhile.
+    """
+
+    def tell() -> None:
+        from shared.subscriptions.handshake import LONGEST  # which takes long to load
+
+        seconds = f"{LONGEST.total_seconds():g} s"
+        say(f"asking {str(endpoint).partition('?')[0]} for consent (up to {seconds})", err=True)
+
+    if not endpoint:
+        yield deployment
+        return
+    timer = Timer(_SILENT_SECONDS, tell)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield deployment.quiet
+    finally:
+        timer.cancel()
 
 
 def new_secret(deployment: Deployment, path: str) -> str:

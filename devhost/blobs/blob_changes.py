@@ -95,7 +95,7 @@ def _api(method: str, query: Mapping[str, str], headers: Mapping[str, str]) -> s
         case "PUT", comp if found := headers.keys() & _WHOLE.keys():
             if comp:  # Azurite takes most for a whole blob.
                 raise RefusedRequest(
-                    f"with --blob-events, comp={comp!r} and {min(found)} are refused"
+                    f"with --blob-events, comp={comp!r:.160} and {min(found)} are refused"
                 )
             return _WHOLE[min(found)]
         case "DELETE", _:

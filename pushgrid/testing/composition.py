@@ -108,6 +108,13 @@ class InMemoryApp:
         requeue = Requeue(sender=sender, clock=watched, sleep=self._sleep)
         blocking_requeue = BlockingRequeue(requeue=requeue, on_loop=self.loop.run)
         records = PoisonRecords(store=self.dead_letters, clock=watched, new_id=self.new_id)
+        self.replays = ReplayJobs(
+            rows=self.resources,
+            sender=sender,
+            on_loop=self.loop.run,
+            clock=watched,
+            backoff=lambda _: None,
+        )
         self.intake = Intake(
             receiver=self.queues,
             records=records,
@@ -115,6 +122,7 @@ class InMemoryApp:
             clock=watched,
             monotonic=clock.monotonic,
             clock_records=self.clock_records,
+            end_replay=self.replays.fail,
         )
         report = PublishReport(metrics=self.metrics, clock=watched)
         commit = Commit(
@@ -156,13 +164,6 @@ class InMemoryApp:
             clock_records=self.clock_records,
             off_loop=off_loop,
             replay=self._replay,
-        )
-        self.replays = ReplayJobs(
-            rows=self.resources,
-            sender=sender,
-            on_loop=self.loop.run,
-            clock=watched,
-            backoff=lambda _: None,
         )
         self.replay = RunSteps(
             jobs=self.replays,

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from shared.arm.sections import Document
 from shared.clock import timestamp
+from shared.subscriptions.diagnosis import Reason
 from shared.subscriptions.handshake import Granted
 
 VALID_FOR = timedelta(minutes=10)  # five in documentation before 2024-09
@@ -23,6 +24,7 @@ class Awaited(NamedTuple):
 
     until: datetime
     secret: str  # the last part of the link
+    reason: Reason  # why the endpoint has not consented yet
 
 
 Consent = Granted | Awaited
@@ -58,6 +60,7 @@ def with_consent(wanted: Document, consent: Consent, before: Document | None) ->
     validation = {
         "until": timestamp(consent.until),
         "proof": _hash(consent.secret),
+        "reason": str(consent.reason),
         "inForce": kept and {name: kept.get(name) for name in ("properties", _RATE)},
     }
     return {**wanted, _VALIDATION: validation}
@@ -102,6 +105,16 @@ def allowed_rate(stored: Document) -> int | None:
 def has_expired(stored: Document, now: datetime) -> bool:
     """Tell whether the time to consent has passed."""
     return now >= datetime.fromisoformat(stored[_VALIDATION]["until"])
+
+
+def is_pending(stored: Document) -> bool:
+    """Tell whether the version written last has no consent: it is awaited, or was in vain."""
+    return _VALIDATION in stored
+
+
+def pending_reason(stored: Document) -> object:
+    """Return why the consent is pending; ``None``: an earlier version kept no reason."""
+    return stored[_VALIDATION].get("reason")
 
 
 def is_awaiting(stored: Document, now: datetime) -> bool:

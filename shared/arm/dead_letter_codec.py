@@ -9,11 +9,23 @@ from shared.arm.deployment_capabilities import DeploymentCapabilities, Subscript
 from shared.arm.sections import Document, Section
 from shared.arm.tracked_resource import ACCOUNT_ID, account_of
 from shared.delivery.delivery_profile import Feature
+from shared.events.base64_text import Faults, first_fault
 from shared.subscriptions.subscription import DeadLetterDestination
 
 _STORAGE_NAME = re.compile(r"(?=.{3,63}\Z)[a-z0-9]+(-[a-z0-9]+)*")
 # Containers of the app and its host in the app's own account.
 _OWN_CONTAINER = re.compile(r"payloads|poison|azure-webjobs-.*|app-package.*")
+_WRONG_IDS: Faults = (
+    (r"\s|.*\s\Z", "it has a blank or a line break before or after it"),
+    (r"https?:", "it is a URL; 'az storage account show --query id' prints the id"),
+    (r"[a-z0-9]{3,24}\Z", "it is a name; 'az storage account show --query id' prints the id"),
+    (r"(?i:subscriptions/)", "it has no '/' before it"),
+    (r"(?i:/subscriptions/.*/storageAccounts/)[a-z0-9]{3,24}/", "it goes on after the account"),
+    (
+        r"(?i:/subscriptions/.*/storageAccounts/)[^/]*\Z",
+        "the name of an account is 3-24 small letters and digits",
+    ),
+)
 _SYSTEM_CONTAINERS = ("$logs", "$blobchangefeed")
 
 
@@ -58,10 +70,12 @@ def check_account(
     """Refuse a *resource_id* that names no account to which *what* can go."""
     account = account_of(resource_id)
     if not ACCOUNT_ID.fullmatch(resource_id):
+        why = first_fault(_WRONG_IDS, resource_id)
         blob.refuse(
             "resourceId",
             "resourceId must be the ARM id of a storage account, /subscriptions/ID/resourceGroups/"
-            "GROUP/providers/Microsoft.Storage/storageAccounts/NAME.",
+            "GROUP/providers/Microsoft.Storage/storageAccounts/NAME"
+            + (f" ({why})." if why else "."),
         )
     elif account not in deployment.known_accounts:
         blob.refuse(

@@ -10,7 +10,7 @@ from shared.arm.sections import Document, Section, raise_faults, root_section
 from shared.errors import InvalidDocument
 from shared.events.topic import InputSchema
 from shared.subscriptions.event_values import key_fault
-from shared.subscriptions.header_rules import MAX_VALUE, header_name_fault, is_header_value
+from shared.subscriptions.header_rules import header_name_fault, header_value_fault
 from shared.subscriptions.request_limits import (
     A_SECOND,
     AT_ONCE,
@@ -148,15 +148,10 @@ def _parse_static(properties: Section, secret: str | None) -> dict[str, Any]:
     """Read a static header; *secret* is its stored value if that is secret."""
     value = properties.required_text("value")
     is_secret = properties.flag("isSecret") or False
-    target = properties.target("value")
     if is_secret and value == HIDDEN:
         value = _kept(properties, secret)
-    if value is not None and value != value.strip(" "):
-        properties.refuse("value", f"{target} must not begin or end with a space.")
-    if value is not None and not is_header_value(value, MAX_VALUE):
-        properties.refuse(
-            "value", f"{target} must be at most {MAX_VALUE} printable characters of ASCII."
-        )
+    if value is not None and (fault := header_value_fault(value)):
+        properties.refuse("value", f"{properties.target('value')} {fault}.")
     return {"value": value, "isSecret": is_secret}
 
 
@@ -176,7 +171,7 @@ def _parse_ours(
         value = known or to_secret(new_key())
     elif value is not None:
         try:
-            _ = parse_secrets(value) if is_secret else parse_limit(value)
+            value = " ".join(parse_secrets(value)) if is_secret else str(parse_limit(value))
         except ValueError as error:
             properties.refuse("value", f"{properties.target('value')} {error}.")
     return {"value": value, "isSecret": is_secret}
@@ -206,7 +201,7 @@ def parse_rotation(body: object) -> str | None:
     secret = root.text(_SECRET)
     if secret is not None:
         try:
-            rotated((), secret)
+            secret = rotated((), secret)
         except ValueError as error:
             root.refuse(_SECRET, f"{_SECRET} {error}.")
     raise_faults(root.faults)

@@ -72,6 +72,7 @@ class SubscriptionRequest:
     new_id: Callable[[], str]
     new_key: Callable[[], str]  # Base64 of 24 to 64 random bytes
     now: datetime
+    by: str  # whose request it is
     existing: Document | None = None  # the stored document that it replaces
     keeps_url: bool = False  # a destination without a URL keeps the existing one's
     damaged: Document | None = None  # a stored document that can't be read

@@ -4,7 +4,8 @@ Turns requests for event subscriptions into stored documents, and stored documen
 A request has one of the forms that ``topic_subscription_codec`` and
 ``namespace_subscription_codec`` define; the stored document is the same for all.
 
-A pause is recorded in the stored document: since when, and by whom.
+A pause, and that deliveries are no longer signed, are recorded in the stored document: since when,
+and by whom.
 """
 
 from __future__ import annotations
@@ -15,7 +16,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from shared.arm.consent import allowed_rate, in_force
+from shared.arm.consent import (
+    allowed_rate,
+    has_expired,
+    in_force,
+    is_pending,
+    pending_reason,
+)
 from shared.arm.dead_letter_codec import parse_dead_letter, to_dead_letter
 from shared.arm.delivery_attributes_codec import (
     attribute_mappings,
@@ -41,12 +48,14 @@ from shared.arm.stored_types import checked
 from shared.clock import moment_of, timestamp
 from shared.errors import UNREADABLE
 from shared.events.topic import InputSchema
+from shared.subscriptions.diagnosis import Diagnosis, while_awaited
 from shared.subscriptions.subscription import (
     UNMATCHED,
     DeliverySchema,
     EventSubscription,
     Pause,
     RetryPolicy,
+    SigningEnd,
 )
 
 # The delivery schemas that each input schema allows; the first is the default.
@@ -61,7 +70,8 @@ DELIVERY_SCHEMAS = {
 }
 _RESTORED = "restored"  # a member, where the generation of the replaced document was lost
 _NAME = re.compile(r"[A-Za-z0-9-]{3,64}")
-_PAUSE = "pause"  # beside the properties: it is the operator's, and no part of the ARM document
+# Beside the properties: they are no part of the ARM document.
+_PAUSE, _SIGNING_END = "pause", "signingEnd"
 
 
 class SubscriptionForm(NamedTuple):
@@ -105,6 +115,7 @@ class SubscriptionForm(NamedTuple):
             "properties": properties,
             **_generation(request),
             **({_PAUSE: existing[_PAUSE]} if existing and _PAUSE in existing else {}),
+            **_signing_end(request, properties["destination"]),
         }
 
 
@@ -117,6 +128,20 @@ def _generation(request: SubscriptionRequest) -> dict[str, Any]:
     if not isinstance(generation, str) or generation == UNMATCHED:
         return {"generation": request.new_id(), _RESTORED: True}
     return {"generation": generation} | ({_RESTORED: True} if replaced.get(_RESTORED) else {})
+
+
+def _signing_end(request: SubscriptionRequest, wanted: Document) -> dict[str, Any]:
+    """Return the member that tells who left a webhook without signing secrets, if somebody did."""
+    existing = request.existing
+    if existing is None or wanted["endpointType"] != "WebHook" or _signing_of(wanted):
+        return {}
+    if _signing_of(existing["properties"]["destination"]):
+        return {_SIGNING_END: {"at": timestamp(request.now), "by": request.by}}
+    return {_SIGNING_END: existing[_SIGNING_END]} if _SIGNING_END in existing else {}
+
+
+def _signing_of(destination: Document) -> tuple[str, ...]:
+    return to_signing(attribute_mappings(destination))
 
 
 def parse_destinations(
@@ -162,7 +187,8 @@ def to_subscription(stored: Document) -> EventSubscription:
         dead_letter=to_dead_letter(properties["deadLetterDestination"]),
         batching=to_batching(destination),
         headers=to_headers(mappings),
-        signing=to_signing(mappings),
+        signing=(signing := to_signing(mappings)),
+        signing_end=None if signing else to_signing_end(stored),
         limits=to_limits(mappings),
         expires_at=expires and datetime.fromisoformat(expires),
         rate=allowed_rate(stored),
@@ -178,6 +204,23 @@ def to_subscription_in_force(stored: Document) -> EventSubscription:
     if document is None:
         return replace(to_subscription(stored), has_consented=False)
     return to_subscription(document)
+
+
+def pending_consent(stored: Document, now: datetime) -> Diagnosis | None:
+    """
+    Return why the endpoint written last has not consented; ``None``: it has.
+
+    Raises:
+        UNREADABLE: the document has another form.
+    """
+    if not is_pending(stored):
+        return None
+    return while_awaited(
+        pending_reason(stored),
+        to_subscription(stored),
+        is_over=has_expired(stored, now),
+        has_former=in_force(stored) is not None,
+    )
 
 
 def is_readable(stored: Any) -> bool:
@@ -240,6 +283,11 @@ def to_pause(stored: Document) -> Pause | None:
     if pause is None:
         return None
     return Pause(moment_of(pause["since"]), str(pause["by"]))
+
+
+def to_signing_end(stored: Document) -> SigningEnd | None:
+    end = stored.get(_SIGNING_END)
+    return SigningEnd(moment_of(end["at"]), str(end["by"])) if end else None
 
 
 def with_pause(stored: Document, pause: Pause) -> Document:

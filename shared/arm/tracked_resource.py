@@ -13,15 +13,14 @@ from typing import Any, NamedTuple
 
 from shared.arm.deployment_capabilities import DeploymentCapabilities
 from shared.arm.sections import Document, Section, patched_properties, read_patch
+from shared.events.base64_text import base64_fault
 from shared.events.topic import DEPLOYMENT
 
 PROVIDER = "Microsoft.EventGrid"
 PROFILE_TAG = "deliveryProfile".casefold()  # tags have no case
 _SUBSCRIPTION = re.compile(r"[A-Za-z0-9-]{1,64}")
 _GROUP = re.compile(r"[A-Za-z0-9_.()-]{0,89}[A-Za-z0-9_()-]")  # no trailing full stop
-_KEY = re.compile(
-    r"(?=.{8,128}\Z)([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", re.ASCII
-)
+_SHORTEST_KEY, _LONGEST_KEY = 8, 128  # characters
 _NAME = re.compile(r"[A-Za-z0-9-]+")
 _SHORTEST, _LONGEST = 3, 50  # characters of a name
 _RESERVED = ("microsoft", "eventgrid", "system")
@@ -87,9 +86,15 @@ def read_key(root: Section, name: str, *, is_allowed: bool) -> str | None:
         root.refuse(
             name, f"{name} needs the app's setting PUSHGRID_LOCAL_SHORTCUTS, for local use."
         )
-    elif not _KEY.fullmatch(key):
-        root.refuse(name, f"{name} must be Base64 of 8 to 128 characters, without line breaks.")
+    elif fault := _key_fault(key):
+        what = f"must be Base64 of {_SHORTEST_KEY} to {_LONGEST_KEY} characters"
+        root.refuse(name, f"{name} {what}; this {fault}.")
     return key
+
+
+def _key_fault(key: str) -> str | None:
+    is_long_enough = _SHORTEST_KEY <= len(key) <= _LONGEST_KEY
+    return base64_fault(key) if is_long_enough else f"has {len(key)}"
 
 
 def render_tracked(stored: Document, kind: str, properties: Document) -> dict[str, Any]:

@@ -11,7 +11,7 @@ const ROWS = 50; // of a page
  * Of several it is the most harmful, in the order of `Kind` in troubles.py. What the subscription
  * itself says counts before its trouble, which may have been read earlier.
  */
-export function stateOf({ isReadable, isExpired, hasConsented, paused, held, trouble }) {
+export function stateOf({ isReadable, isExpired, hasConsented, validation, paused, held, trouble }) {
   if (!isReadable) return { ...troubleState("damaged"), why: "its row can't be read" };
   const isCalled = !paused && !held && !isExpired;
   if (isCalled && trouble?.kind === "failing") return { ...troubleState("failing"), why: trouble.why };
@@ -20,7 +20,7 @@ export function stateOf({ isReadable, isExpired, hasConsented, paused, held, tro
     return { ...troubleState("paused"), why: ["since ", moment(paused.since), ` by ${paused.by}`] };
   }
   if (isExpired) return { ...troubleState("expired"), why: "it gets no more events" };
-  if (!hasConsented) return { ...troubleState("awaitingValidation"), why: "the endpoint has not consented" };
+  if (!hasConsented) return { ...troubleState("awaitingValidation"), why: validation?.why ?? trouble?.why };
   if (trouble) return { ...troubleState(trouble.kind), why: trouble.why };
   return { word: "delivering", look: "good", why: "" };
 }

@@ -93,6 +93,7 @@ function now(path, listed, { topic, subscription }) {
   const found = stateOf(latest);
   return [
     h("p", null, badge(found), " ", h("span", { class: "why" }, found.why)),
+    latest.validation && h("p", { class: "quiet" }, latest.validation.remedy),
     path && isOperator() && buttons(path, latest),
     testResult(),
     h(

@@ -5,7 +5,7 @@ import { h } from "./preact.mjs";
 import { endpointRates } from "./rates.js";
 import { state } from "./store.js";
 
-const STATES = ["delivering", "paused", "held", "failing", "slow", "dropping", "dead-lettering", "awaiting validation", "damaged", "expired"];
+const STATES = ["delivering", "paused", "held", "failing", "slow", "dropping", "dead-lettering", "unsigned", "awaiting validation", "damaged", "expired"];
 
 /** Return [topic, subscription] of all. */
 export function everySubscription(topics) {

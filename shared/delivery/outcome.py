@@ -37,6 +37,13 @@ class Outcome(StrEnum):
     PROBATION = "Probation"
 
 
+def answer_words(headers: Mapping[str, str], body: str | None) -> str:
+    """Return in one line what an endpoint answered: where it redirects to, its body's first."""
+    location = headers.get("location")
+    said = (f"Location: {location}" if location else "", first_line(body or "", MOST_WORDS))
+    return clip("; ".join(filter(None, said)), MOST_WORDS)
+
+
 class EndpointAnswer(NamedTuple):
     """What an endpoint answered to a request that failed, without our secrets; bounded."""
 
@@ -48,7 +55,7 @@ class EndpointAnswer(NamedTuple):
     @property
     def words(self) -> str:
         """What the endpoint said, in one line."""
-        return first_line(self.body or "", MOST_WORDS)
+        return answer_words(self.headers, self.body)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

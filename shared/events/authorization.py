@@ -21,6 +21,11 @@ KEY = "aeg-sas-key"
 TOKEN = "aeg-sas-token"  # noqa: S105 - a name
 Address = IPv4Address | IPv6Address
 
+_UNREADABLE_EXPIRY = (
+    "The expiry of the signature (e=) can't be read. Write it in UTC, like 2030-01-31T23:59:59Z or "
+    "1/31/2030 11:59:59 PM, and percent-encode it before you sign."
+)
+
 # An address with or without a port; with a port, an IPv6 address is in brackets.
 _HOP = re.compile(r"\[([^\[\]]+)\](?::\d{1,5})?|([^:]+)(?::\d{1,5})?|([^\[\]]+)", re.ASCII)
 
@@ -154,7 +159,10 @@ def _check_key(request: HttpRequest, topic: Topic, key: str, carrier: str = KEY)
     given = key.encode("utf-8", "surrogatepass")
     matches = [hmac.compare_digest(given, valid.encode()) for valid in topic.keys]
     if not any(matches):
-        owner = data_plane(request).key_owner
+        plane = data_plane(request)
+        if TOKEN in plane.carriers and Signature.parse(key.strip()):
+            raise _refusal(request, f"It is a signature, not a key: send it as {TOKEN}.")
+        owner = plane.key_owner
         raise _refusal(request, f"The key is not one of the {owner}'s, or there is no such topic.")
 
 
@@ -191,6 +199,8 @@ def _check_token(
             " :r=UrlEncodedResource&e=UrlEncodedUtcExpiration&s=UrlEncodedSignature."
             f" Input sas string: {clip(token)}"
         )
+    if signature.expires is None:  # whoever has signed it: the answer tells nothing about keys
+        raise _refusal(request, _UNREADABLE_EXPIRY)
     signed = [signature.is_by(key) for key in topic.keys]  # every key, for constant time
     if not any(signed):
         raise _refusal(
@@ -198,8 +208,11 @@ def _check_token(
         )
     if signature.expires <= now:
         raise _refusal(request, "The signature has expired.")
-    if not any(signature.covers(url) for url in _accepted_urls(request, public_url)):
-        raise _refusal(request, "The signature is for another resource.")
+    accepted = _accepted_urls(request, public_url)
+    if not any(map(signature.covers, accepted)):
+        wanted = clip(accepted[-1].partition("?")[0])
+        reason = f"The signature is for another resource: sign {wanted} or a path above it."
+        raise _refusal(request, reason)
 
 
 def _accepted_urls(request: HttpRequest, public_url: str | None) -> Sequence[str]:

@@ -25,7 +25,7 @@ class Signature:
     """A token ``r=…&e=…&s=…``."""
 
     resource: str
-    expires: datetime
+    expires: datetime | None  # ``None``: it can't be read
     signed: str  # exactly as received: clients encode it in different ways
     value: str  # base64
 
@@ -36,11 +36,11 @@ class Signature:
         if match is None:
             return None
         signed, resource, expiry, value = match.groups()
-        expires = _parse_expiry(unquote_plus(expiry))
-        if expires is None:
-            return None
         return cls(
-            resource=unquote_plus(resource), expires=expires, signed=signed, value=unquote(value)
+            resource=unquote_plus(resource),
+            expires=_parse_expiry(unquote_plus(expiry)),
+            signed=signed,
+            value=unquote(value),
         )
 
     def is_by(self, key: str) -> bool:

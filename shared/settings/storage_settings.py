@@ -108,9 +108,13 @@ def _endpoint_fault(name: str, text: str) -> str | None:
     if url.scheme != "https":
         return "has an endpoint that is no https URL: tokens need https"
     host, path = url.netloc, url.path.rstrip("/")
-    is_of_account = (host.startswith(f"{name}.") and not path) or path == f"/{name}"
-    is_alone = _HOST.fullmatch(host) and not url.query and not url.fragment
-    return None if is_alone and is_of_account else alone
+    if url.query or url.fragment:
+        return f"{alone}: leave out what follows '?' or '#'"
+    if _HOST.fullmatch(host) and path == f"/{name}":
+        return None
+    if not _HOST.fullmatch(host) or not host.startswith(f"{name}."):
+        return f"{alone}: its host is not one of the account before '='"
+    return f"{alone}: leave out its path" if path else None
 
 
 def with_own_account(own: str, others: Iterable[str]) -> tuple[str, ...]:

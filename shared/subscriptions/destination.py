@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import ClassVar
 from urllib.parse import urlsplit
 
+from shared.events.base64_text import Faults, first_fault
 from shared.http import Audience
 
 KEPT_SECONDS = 7 * 24 * 3600  # a message that nobody receives, by default: what a queue does itself
@@ -19,12 +20,20 @@ INVALID_URL = (
 )
 MAX_URL = 2048
 _WEB_PORTS = (80, 443)
-_PRINTABLE = re.compile(r"[!-~]+")  # printable ASCII without space, as in a request line
-_ILLEGAL = re.compile(r'["<>\\^`{|}]')  # not allowed by RFC 3986
-_USER = re.compile(r"[^/]*//[^/?]*@")
+_FAULTS: Faults = (
+    (r"\s|.*\s\Z", "it has a blank or a line break before or after it"),
+    (r"[^/]*//[^/?#]*[^\x00-\x7f]", "its host is not in ASCII: write it as xn--…"),
+    # Neither in a request line, nor allowed by RFC 3986.
+    (r".*([^!-~]|[\"<>\\^`{|}])", "it has characters that must be percent-encoded"),
+    (r".*#", "it has a fragment"),
+    (r"[^/]*//[^/?]*@", "it has a user name or password"),
+)
+_ILLEGAL_HOST = "its host is not legal"
 _LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
-_NAME = rf"(?=[^:]{{1,253}}\.?(:|\Z)){_LABEL}(\.{_LABEL})*\.?"
-_AUTHORITY = re.compile(rf"(\[(?P<v6>[0-9a-f:.]+)\]|{_NAME})(:[0-9]{{1,5}})?", re.IGNORECASE)
+_NAME = rf"(?=.{{1,253}}\.?\Z){_LABEL}(\.{_LABEL})*\.?"
+_HOST = re.compile(rf"\[(?P<v6>[0-9a-f:.]+)\]|{_NAME}", re.IGNORECASE)
+_AUTHORITY = re.compile(r"(?P<host>\[[^\]]*\]|[^:\[\]]*)(:(?P<port>.*))?")
+_MOST_PORT = 65535
 
 
 class EndpointType(StrEnum):
@@ -124,7 +133,7 @@ def _url_reason(url: str, *, allow_http: bool) -> str | None:
         return "its scheme is http, which only the app's setting PUSHGRID_ALLOW_HTTP allows"
     if not start.startswith(("https://", "http://")):
         return "it does not begin with https://"
-    return None if _has_legal_authority(url) else "its host or port is not legal"
+    return _authority_reason(url)
 
 
 def _text_reason(url: str) -> str | None:
@@ -132,20 +141,26 @@ def _text_reason(url: str) -> str | None:
         return "it is missing or empty"
     if len(url) > MAX_URL:
         return f"it is longer than {MAX_URL} characters"
-    if not _PRINTABLE.fullmatch(url) or _ILLEGAL.search(url):
-        return "it has characters that must be percent-encoded"
-    if "#" in url:
-        return "it has a fragment"
-    return "it has a user name or password" if _USER.match(url) else None
+    return first_fault(_FAULTS, url)
 
 
-def _has_legal_authority(url: str) -> bool:
+def _authority_reason(url: str) -> str | None:
     try:
-        parts = urlsplit(url)
-        authority = _AUTHORITY.fullmatch(parts.netloc)
-        if authority is None or parts.port == 0:
-            return False
-        ipaddress.IPv6Address(authority["v6"] or "::")
+        authority = _AUTHORITY.fullmatch(urlsplit(url).netloc)
+        if authority is None:
+            return _ILLEGAL_HOST
+        if not authority["host"]:
+            return "it has no host"
+        host = _HOST.fullmatch(authority["host"])
+        if host is None:
+            return _ILLEGAL_HOST
+        ipaddress.IPv6Address(host["v6"] or "::")
     except ValueError:
-        return False
-    return True
+        return _ILLEGAL_HOST
+    return None if _is_port(authority["port"]) else f"its port is not one of 1 to {_MOST_PORT}"
+
+
+def _is_port(text: str | None) -> bool:
+    return text is None or (
+        re.fullmatch("[0-9]{1,5}", text) is not None and 0 < int(text) <= _MOST_PORT
+    )

@@ -11,6 +11,16 @@ from shared.events.paths import MISSING
 from shared.subscriptions.advanced_filter import AdvancedFilter, Operand, operand_of
 from shared.subscriptions.event_values import EventValues
 
+_NO_OBJECTS = {
+    str: "text",
+    tuple: "an array",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    type(None): "null",
+}
+_JSON_TEXT = "; it seems to be JSON in a string: publish the object itself"
+
 
 class Refusal(NamedTuple):
     """The number of conditions that held before the first that did not, and what that one says."""
@@ -85,11 +95,26 @@ class EventFilter:
 def _described(advanced: AdvancedFilter, values: EventValues) -> str:
     key, value = ".".join(advanced.key), values.value(advanced.key)
     wanted = ", ".join(repr(each).removesuffix(".0") for each in advanced.values)
-    has = f"the event has no {key}" if value is MISSING else f"the event has {value!r}"
+    has = _missing(advanced.key, values) if value is MISSING else f"the event has {value!r}"
     has_operand = operand_of(advanced.operator) is not Operand.NOTHING
     if isinstance(value, tuple) and has_operand and not advanced.on_arrays:
         has = "the event has an array, which needs enableAdvancedFilteringOnArrays"
     return f"{key} {advanced.operator} {wanted}".rstrip() + f"; {has}"
+
+
+def _missing(path: tuple[str, ...], values: EventValues) -> str:
+    """Say why no value is at *path*: whatever is above it may be no object."""
+    for length in range(1, len(path)):
+        value, above = values.value(path[:length]), ".".join(path[:length])
+        if kind := _NO_OBJECTS.get(type(value)):
+            return f"{above} is {kind}, not an object" + _JSON_TEXT * _begins_as_object(value)
+    if path[0] == "data" and values.value(("data_base64",)) is not MISSING:
+        return "the event has data_base64 instead of data, and no key leads into it"
+    return f"the event has no {'.'.join(path)}"
+
+
+def _begins_as_object(value: object) -> bool:
+    return isinstance(value, str) and value.lstrip().startswith("{")
 
 
 MATCH_ALL = EventFilter()

@@ -10,8 +10,17 @@ from typing import NamedTuple
 
 from shared.clock import format_us_datetime, timestamp
 from shared.errors import HandshakeFailed
-from shared.http import Answered, Exchange, Failure, NotAnswered, OutboundRequest
+from shared.http import MAX_ANSWER, Answered, Exchange, Failure, NotAnswered, OutboundRequest
 from shared.subscriptions.destination import base_url
+from shared.subscriptions.diagnosis import (
+    ALLOWED_ORIGIN,
+    AWAITED,
+    Diagnosis,
+    Reason,
+    diagnosis,
+    of_failure,
+    of_status,
+)
 from shared.subscriptions.header_rules import static_headers
 from shared.subscriptions.subscription import WEBHOOK_ORIGIN, DeliverySchema, EventSubscription
 from shared.subscriptions.system_event import event_grid_request
@@ -19,13 +28,10 @@ from shared.subscriptions.system_event import event_grid_request
 TIME_LIMIT = timedelta(seconds=30)
 RETRY_DELAY = timedelta(seconds=5)
 MAX_ATTEMPTS = 3  # the real number is not published
+LONGEST = MAX_ATTEMPTS * TIME_LIMIT + (MAX_ATTEMPTS - 1) * RETRY_DELAY
 _RATE = re.compile(r"0*[1-9][0-9]{0,8}", re.ASCII)
-_NO_TOKEN = frozenset({Failure.UNAUTHORIZED, Failure.NO_AUTHORITY})
-_HOW_TO_ALLOW = (
-    "The app's settings PUSHGRID_ALLOWED_NETWORKS and PUSHGRID_ALLOW_HTTP allow addresses that are "
-    "not public and endpoints without TLS. No setting allows the platform's own addresses, such as "
-    "169.254.0.0/16 and 168.63.129.16."
-)
+_GZIP = b"\x1f\x8b"  # how it begins, whatever the header says
+_OF_CORS = "access-control-"
 
 
 class Challenge(NamedTuple):
@@ -87,27 +93,28 @@ def should_retry(exchange: Exchange) -> bool:
     return isinstance(exchange, NotAnswered) and exchange.failure in retried
 
 
-def judge_answer(
-    asked: Challenge, exchange: Exchange, now: datetime, activity_id: str
-) -> Granted | None:
-    """
-    Return the consent in the answer to *asked*; ``None``: it can still come through the link.
+def judge_answer(asked: Challenge, exchange: Exchange) -> Granted | Diagnosis:
+    """Return the consent in the answer to *asked*, or why there is none."""
+    if asked.request.method == "OPTIONS":
+        return _judge_options(exchange)
+    return _judge_post(asked.code, exchange)
 
-    By *now* and *activity_id* the operator finds a failure in the log.
 
-    Raises:
-        HandshakeFailed: the endpoint does not consent, or could not be reached.
+def may_follow(asked: Challenge, found: Diagnosis) -> bool:
+    """Tell whether the consent can still come through the link, after what was *found*."""
+    return asked.has_link and found.reason in AWAITED
+
+
+def refusal(asked: Challenge, found: Diagnosis, now: datetime, activity_id: str) -> HandshakeFailed:
     """
-    is_options = asked.request.method == "OPTIONS"
-    judged = _judge_options(exchange) if is_options else _judge_post(asked.code, exchange)
-    if judged is None and not asked.has_link:
-        judged = "The endpoint answered without consenting."
-    if not isinstance(judged, str):
-        return judged
-    help_page = "esvalidationcloudevent" if is_options else "esvalidation"
-    raise HandshakeFailed(
-        f"Webhook validation handshake failed for {base_url(asked.request.url)}. {judged} "
-        f"For troubleshooting, visit https://aka.ms/{help_page}. "
+    Return the error that tells whoever subscribes that there is no consent.
+
+    By *now* and *activity_id* the operator finds it in the log.
+    """
+    help_page = "esvalidationcloudevent" if asked.request.method == "OPTIONS" else "esvalidation"
+    return HandshakeFailed(
+        f"Webhook validation handshake failed for {base_url(asked.request.url)}. {found.why} "
+        f"{found.remedy} For troubleshooting, visit https://aka.ms/{help_page}. "
         f"Activity id:{activity_id}, timestamp: {format_us_datetime(now)} (UTC)."
     )
 
@@ -122,45 +129,37 @@ def parse_allowed_rate(header: str | None) -> int | None:
     return int(text) if _RATE.fullmatch(text) else None
 
 
-def _judge_post(code: str, exchange: Exchange) -> Granted | str | None:
-    """Judge the answer to POST: consent, the reason of a refusal, or ``None`` for neither."""
+def _judge_post(code: str, exchange: Exchange) -> Granted | Diagnosis:
     # Other successes prove nothing: many servers accept every request.
     if isinstance(exchange, NotAnswered) or exchange.status != HTTPStatus.OK:
-        return _refusal_reason("POST", exchange)
-    returned = _validation_response(exchange.body)
+        return _not_granted("POST", exchange)
+    answer = _json(exchange.body)
+    returned = _validation_response(answer)
     if returned is None:
-        return None
-    if returned.casefold() != code.casefold():
-        return "The endpoint returned a validationResponse that is not the validationCode."
-    return Granted()
+        return diagnosis(_where_the_code_is(code, answer, exchange))
+    is_ours = returned.casefold() == code.casefold()
+    return Granted() if is_ours else diagnosis(Reason.OTHER_CODE)
 
 
-def _judge_options(exchange: Exchange) -> Granted | str | None:
-    """Judge the answer to OPTIONS in the same way."""
+def _judge_options(exchange: Exchange) -> Granted | Diagnosis:
     if isinstance(exchange, NotAnswered):
-        return _refusal_reason("OPTIONS", exchange)
+        return _not_granted("OPTIONS", exchange)
     # The header alone expresses consent, whatever the status.
-    allowed = exchange.headers.get("webhook-allowed-origin", "").strip()
+    allowed = exchange.headers.get(ALLOWED_ORIGIN.lower(), "").strip()
     if allowed == "*" or allowed.casefold() == WEBHOOK_ORIGIN:
         return Granted(parse_allowed_rate(exchange.headers.get("webhook-allowed-rate")))
     if allowed:
-        return f"The answer's WebHook-Allowed-Origin is neither {WEBHOOK_ORIGIN} nor *."
+        return diagnosis(Reason.OTHER_ORIGIN)
     if exchange.status >= HTTPStatus.MULTIPLE_CHOICES:
-        return _refusal_reason("OPTIONS", exchange)
-    return None
+        return _not_granted("OPTIONS", exchange)
+    is_of_cors = any(name.startswith(_OF_CORS) for name in exchange.headers)
+    return diagnosis(Reason.CORS if is_of_cors else Reason.NO_ORIGIN)
 
 
-def _refusal_reason(method: str, exchange: Exchange) -> str:
+def _not_granted(method: str, exchange: Exchange) -> Diagnosis:
     if isinstance(exchange, Answered):
-        code = _status_name(exchange.status)
-    else:
-        code = f"Unknown ({exchange.failure})"
-    reason = f"Http {method} request failed with response code {code}."
-    if isinstance(exchange, NotAnswered) and exchange.failure is Failure.NOT_ALLOWED:
-        return f"{reason} {_HOW_TO_ALLOW}"
-    if isinstance(exchange, NotAnswered) and exchange.failure in _NO_TOKEN:
-        return f"{reason} The app's log has the answer of Entra ID."
-    return reason
+        return of_status(method, _status_name(exchange.status))
+    return of_failure(method, exchange.failure)
 
 
 def _status_name(status: int) -> str:
@@ -172,14 +171,32 @@ def _status_name(status: int) -> str:
     return "".join(filter(str.isalpha, phrase))
 
 
-def _validation_response(body: bytes) -> str | None:
+def _json(body: bytes) -> object:
+    """Return what is in *body*; ``None``: no JSON."""
     try:
-        answer = json.loads(body.decode("utf-8-sig"))
+        return json.loads(body.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         return None
+
+
+def _validation_response(answer: object) -> str | None:
     members = answer.items() if isinstance(answer, dict) else ()
     for name, value in members:
         # An early sample of the documentation wrote ValidationResponse.
         if name.casefold() == "validationresponse" and isinstance(value, str):
             return value
     return None
+
+
+def _where_the_code_is(code: str, answer: object, exchange: Answered) -> Reason:
+    """Return why no ``validationResponse`` was read in the *answer*, a body of 200."""
+    coding = exchange.headers.get("content-encoding", "identity").strip().lower()
+    if answer is None and (coding != "identity" or exchange.body.startswith(_GZIP)):
+        return Reason.COMPRESSED
+    if answer is None and len(exchange.body) >= MAX_ANSWER:
+        return Reason.TOO_LARGE
+    if code.casefold() not in exchange.body.decode(errors="replace").casefold():
+        return Reason.NO_CODE
+    if isinstance(answer, list):
+        return Reason.IN_ARRAY
+    return Reason.OTHER_MEMBER if isinstance(answer, dict) else Reason.BARE

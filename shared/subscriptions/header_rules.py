@@ -5,11 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from shared.events.base64_text import Faults, first_fault
 from shared.subscriptions.subscription import DeliveryHeader, StaticHeader
 
 MAX_VALUE = 4096  # bytes
 
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
+MAX_NAME = 256  # characters
+_TOKEN = re.compile(rf"[!#$%&'*+.^_`|~0-9A-Za-z-]{{1,{MAX_NAME}}}")
+_WRONG_VALUES: Faults = (
+    (r".*[\r\n]\Z", "must not end with a line break: leave it out"),
+    (r".*[\r\n]", "must not have a line break"),
+    (r" |.* \Z", "must not begin or end with a space"),
+    (r".*[^ -~]", "must have printable characters of ASCII alone"),
+)
 _REFUSED = {
     "it is reserved for Event Grid and CloudEvents": r"(aeg|ce|webhook)-.*",
     "it belongs to HTTP and is set by the sender or a proxy": (
@@ -40,11 +48,25 @@ def header_name_fault(name: str) -> str | None:
     ``Authorization``; RFC 3875, 4.1.18 for the underscore; the other rules are our own.
     """
     if not _TOKEN.fullmatch(name):
-        return f"'{name[:64]}' is not a valid header name."
+        return f"'{name[:64]}' is not a valid header name: {_name_reason(name)}."
     for why, names in _RULES:
         if names.fullmatch(_HYPHENS.sub("-", name)):
             return f"The header {name} can't be set: {why}."
     return None
+
+
+def _name_reason(name: str) -> str:
+    if not name:
+        return "it is empty"
+    illegal = next((each for each in name if not _TOKEN.fullmatch(each)), None)
+    return f"it is longer than {MAX_NAME} characters" if illegal is None else f"it has {illegal!a}"
+
+
+def header_value_fault(value: str) -> str | None:
+    """Return what is wrong with the value of a header, without quoting it; ``None``: nothing."""
+    if fault := first_fault(_WRONG_VALUES, value):
+        return fault
+    return f"must have at most {MAX_VALUE} characters" if len(value) > MAX_VALUE else None
 
 
 def static_headers(headers: Sequence[DeliveryHeader]) -> dict[str, str]:

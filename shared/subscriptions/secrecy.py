@@ -15,6 +15,8 @@ from shared.subscriptions.subscription import EventSubscription, StaticHeader
 
 WITHHELD = "Withheld: it repeats a secret of the event subscription."
 _RUN = 8  # characters of a secret that tell too much of it
+_LOCATIONS = ("location", "content-location")
+_QUERY = re.compile(r"[?#].*", re.DOTALL)  # which may be secret, of whoever is redirected to
 _LAYERS = 8  # of escapes: more would cost more than they can mean
 _SHORTEST = 4  # characters: a shorter secret can't be told from other text
 
@@ -27,6 +29,8 @@ _ESCAPE = re.compile(
 # Base64 in either alphabet is one, and so are the spaces of forms; case is no difference.
 _FOLDED = str.maketrans({"-": "+", "_": "/", " ": "+", "\\": None})
 _STANDARD = str.maketrans("-_", "+/")  # Base64 for URLs in the other alphabet
+# Signs between two bytes in hexadecimal: `97-98` of .NET, `<Buffer 97 98>` of Node, `0x97, 0x98`.
+_BETWEEN_BYTES = re.compile(r"(?<=[0-9a-f]{2})[^0-9a-z]*(?:0x)?(?=[0-9a-f]{2})")
 # Tokens of Entra ID, which are not known here, begin so; a challenge names its parameters.
 _JWT_HEAD = "eyJ0eXAiOiJKV1QiLCJhbGciOi"
 _TOKEN = re.compile(r"eyj[\w+/]{5}|bearer\++(?![a-z/]+=)[\w.~+/=]{8}")
@@ -40,8 +44,9 @@ class Secrecy:
     requests, and tokens for it. A text is withheld if it has a run of 8 characters of one, or a
     secret of 4 to 7 characters as a whole: as it is, or below up to 8 layers of percent-encoding
     and of HTML's and JSON's escapes, which need not be complete, and in up to two of Base64 or one
-    of hexadecimal digits. The 8 or more bytes of which a secret is the Base64 or the hexadecimal
-    digits are secret as well: those of a key, and what ``Basic`` encodes.
+    of hexadecimal digits, whatever signs are between their pairs. A list of decimal numbers is not
+    recognized. The 8 or more bytes of which a secret is the Base64 or the hexadecimal digits are
+    secret as well: those of a key, and what ``Basic`` encodes.
     """
 
     def __init__(self, subscription: EventSubscription) -> None:
@@ -54,11 +59,20 @@ class Secrecy:
         clipped = clip(text, longest)
         return WITHHELD if any(map(self._is_telling, _layers(clipped))) else clipped
 
+    def header(self, name: str, value: str, longest: int = LONGEST) -> str:
+        """Return what is shown of a header with a small *name*: of a location no query."""
+        return self.shown(_QUERY.sub("", value) if name in _LOCATIONS else value, longest)
+
     def _is_telling(self, text: str) -> bool:
         folded = _folded(text)
         if self._has_token and _TOKEN.search(folded):
             return True
-        return any(not self._runs.isdisjoint(_windows(folded, size)) for size in self._sizes)
+        forms = (folded, _BETWEEN_BYTES.sub("", folded))
+        return any(
+            not self._runs.isdisjoint(_windows(each, size))
+            for each in forms
+            for size in self._sizes
+        )
 
 
 def _secrets(subscription: EventSubscription) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -17,6 +18,7 @@ from shared.subscriptions.request_limits import NO_LIMITS, RequestLimits
 UNMATCHED = ""
 # The origin that CloudEvents endpoints allow; the Functions trigger answers exactly this text.
 WEBHOOK_ORIGIN = "eventgrid.azure.net"
+_SYSTEM_TOPIC = re.compile(r"/(systemTopics/[^/]+)/eventSubscriptions/", re.IGNORECASE)
 
 
 class DeliverySchema(StrEnum):
@@ -97,6 +99,13 @@ class Pause(NamedTuple):
     by: str  # who began it
 
 
+class SigningEnd(NamedTuple):
+    """The update that left signed deliveries without signing secrets."""
+
+    at: datetime
+    by: str  # whose update it was
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventSubscription:
     """One subscription as deliveries use it; `DeliveryTerms` leave out what the profile lacks."""
@@ -116,6 +125,7 @@ class EventSubscription:
     headers: tuple[DeliveryHeader, ...] = ()
     # Secrets, the newest first; requests are signed with each.
     signing: tuple[str, ...] = field(default=(), repr=False)
+    signing_end: SigningEnd | None = None  # of an unsigned one that was signed
     expires_at: datetime | None = None  # from then on it gets no events
     # The most requests a minute that the endpoint allows; ``None``: no limit.
     rate: int | None = None
@@ -128,6 +138,12 @@ class EventSubscription:
     @property
     def key(self) -> SubscriptionKey:
         return SubscriptionKey(self.topic, self.name)
+
+    @property
+    def addressed_topic(self) -> str:
+        """The topic that leads a command to it: the name of a system topic's account does not."""
+        found = _SYSTEM_TOPIC.search(self.arm_id)
+        return found[1] if found else self.topic
 
     @property
     def endpoint_url(self) -> str:

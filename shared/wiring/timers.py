@@ -128,4 +128,5 @@ def _intake() -> Intake:
         clock=CLOCK,
         monotonic=time.monotonic,
         clock_records=storage.clock_records(),
+        end_replay=lambda step: storage.replay_jobs().fail(step),
     )

@@ -19,6 +19,7 @@ from shared.clock import timestamp
 from shared.delivery.health.availability import Held, Open
 from shared.engine.operations.activity import Activity
 from shared.engine.operations.troubles import Facts, trouble_of
+from shared.subscriptions.diagnosis import while_awaited
 from shared.subscriptions.subscription import Pause
 from testbed.arm import Arm
 from testbed.host_settings import host_settings
@@ -190,6 +191,7 @@ def both(
         subscription=known,
         availability=Held(until, "busy") if is_held else Open(),
         activity=Activity(failing_since=START if fails else None),
+        pending_consent=while_awaited(None, known) if awaits else None,
     )
     trouble = trouble_of(facts, START)
     read = {

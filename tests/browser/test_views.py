@@ -8,7 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from testbed.arm import Arm
+from testbed.subscriber import Reply
 from tests.browser.conftest import READER_KEY, Console, Start
+from tests.browser.test_usability import suits_everybody
 
 AT = "2026-02-09T12:00:00Z"
 NEWEST = re.compile(r"/deadLetters\?.*top=20$")
@@ -205,3 +207,21 @@ def test_a_reader_sees_no_button_that_would_be_refused(
     expected = ["Pause", "Release", "Send a test event to the endpoint", "Replay all …"]
     assert {*expected} <= {*page.get_by_role("button").all_inner_texts()}
     assert console.faults == []
+
+
+def test_a_subscription_without_consent_says_why_and_what_to_do(
+    console: Console, arm: Arm, subscriber: Start, name: str
+) -> None:
+    """To a reader as well: the texts are ours, and hold nothing that the endpoint has said."""
+    arm.create_topic(name)
+    says_secret = subscriber(consent=lambda _: Reply(200, b'["s3cret"]'))
+    told = arm.create_subscription(name, "crm", says_secret.url)["properties"]["pushgridValidation"]
+
+    console.sign_in(f"#/topics/{name}/crm", READER_KEY)
+    console.shows("awaiting validation", told["why"], told["remedy"])
+    suits_everybody(console)
+    console.page.goto(f"{console.url}/console#/")
+    console.shows(told["why"], f"Remedy: {told['remedy']}")
+    suits_everybody(console)
+
+    assert "s3cret" not in console.page.content()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import threading
 import time
@@ -18,6 +19,7 @@ from azure.mgmt.eventgrid import models as m
 from devhost.process import RunningHost
 from testbed.arm import Arm
 from testbed.subscriber import PATIENCE, Consent, Push, Reply, Subscriber, consents
+from tests.commands import Run
 from tests.e2e.managing import GROUP, webhook
 from tests.e2e.publishing import an_event, ids, send
 
@@ -114,6 +116,33 @@ def test_each_handshake_ends_as_documented(
         assert ids(endpoints[name].pushes) == events
     for name in set(endpoints) - served - awaited:
         assert endpoints[name].pushes == []
+
+
+def compressed(asked: Push) -> Reply:
+    reply = consents(asked)
+    return Reply(reply.status, gzip.compress(reply.body), {"Content-Encoding": "gzip"})
+
+
+def test_the_commands_say_why_there_is_no_consent_and_how_to_ask_again(
+    pushgrid: Run, subscriber: Callable[..., Subscriber], topic: str
+):
+    endpoint = subscriber(consent=compressed)
+    named = ("crm", "--topic", topic)
+
+    created = pushgrid("subscription", "create", *named, "--endpoint", endpoint.url)
+    shown = pushgrid("subscription", "show", *named)
+    status = pushgrid("status")
+    endpoint.consent = consents
+    updated = pushgrid("subscription", "update", *named, "--endpoint", endpoint.url, "--json")
+
+    why = "The endpoint answered 200 with a compressed body (Content-Encoding), which is not read."
+    again = f"'pushgrid subscription update crm --topic {topic} --endpoint URL' asks it again"
+    for text in (created.out, shown.err, status.out):
+        assert why in text
+        assert again in text
+    assert (created.code, f"{topic}/crm is awaiting validation" in status.out) == (0, True)
+    assert updated.document["properties"]["provisioningState"] == "Succeeded"
+    assert f"{topic}/crm" not in pushgrid("status").out
 
 
 def test_the_official_client_waits_for_the_link(

@@ -15,11 +15,13 @@ from shared.engine.ports import Queue
 from shared.engine.replaying.job import JobState, Progress
 from shared.engine.replaying.jobs import log_job
 from shared.settings import AttemptLogging
+from shared.subscriptions.destination import base_url
+from shared.subscriptions.diagnosis import of_status
 from shared.telemetry import LOGGER
 from tests.builders import a_delivery, a_message, a_note, a_replay
 from tests.functional.delivering.product import a_product
 from tests.functional.deployment import Deployment
-from tests.functional.manage.arm_api import CRM, URL, hook
+from tests.functional.manage.arm_api import CRM, URL, header, hook
 
 
 @pytest.fixture
@@ -38,31 +40,43 @@ def test_a_subscription_from_its_handshake_to_its_end(
 ) -> None:
     app.keep_attempts(AttemptLogging.ALL)
     product = a_product(app)
-    product.api.pusher.script(URL, answered(500), answered(200), answered(400))
+    moved = answered(307, b"", {"location": "https://new.example/hook?sig=1"})
+    product.api.pusher.script(URL, moved, answered(200), answered(400))
 
     product.publish(1)
     product.deliver()
     product.deliver()
     product.publish(2)
     product.deliver()
+    secret = f"whsec_{'k' * 32}"
+    for attributes in ([header(secret, "webhook-signature")], []):
+        product.api.call("PUT", CRM, hook(URL, *attributes))
     product.api.call("POST", f"{CRM}/pause")
     product.api.pusher.script(URL, answered(404))
     product.api.call("PUT", f"{CRM}2", hook())
 
+    refused = of_status("POST", "NotFound")
     assert [(each.kind, each.about, each.text.partition(";")[0]) for each in told()] == [
+        ("handshake", "orders/crm", f"asking {base_url(URL)} for consent (up to 100 s)"),
         ("handshake", "orders/crm", "accepted"),
         ("published", "orders", "1 event: stored 1 delivery in 1 message, then answered 200"),
-        ("retry", "orders/crm", "attempt 1: 500 GenericError"),
+        ("retry", "orders/crm", "attempt 1: 307 GenericError: Location: https://new.example/hook"),
         ("delivered", "orders/crm", "attempt 2: 200 in 100 ms"),
         ("published", "orders", "1 event: stored 1 delivery in 1 message, then answered 200"),
         ("given up", "orders/crm", "attempt 1: 400 BadRequest"),
         ("dropped", "orders/crm", "1 event: UndeliverableDueToHttpBadRequest"),
         (
+            "unsigned",
+            "orders/crm",
+            "was signed until an update by the admin key",
+        ),
+        (
             "held",
             "orders/crm",
             "paused by the admin key: its events wait until it is resumed",
         ),
-        ("handshake", "orders/crm2", "refused: the endpoint answered 404"),
+        ("handshake", "orders/crm2", f"asking {base_url(URL)} for consent (up to 100 s)"),
+        ("handshake", "orders/crm2", f"failed: {refused.why} {refused.remedy}"),
     ]
 
 

@@ -18,8 +18,9 @@ from typing import NamedTuple
 
 import h11
 
-from shared.adapters.http.answer_reader import MAX_BODY, AnswerReader
+from shared.adapters.http.answer_reader import AnswerReader
 from shared.adapters.http.no_answer import NoAnswer
+from shared.http import MAX_ANSWER
 from tests.fuzz.answer_draws import Draw
 
 
@@ -46,7 +47,7 @@ def read_ours(data: bytes, cuts: Random) -> Read:
 
 def read_theirs(data: bytes) -> Read:
     """Read *data* with h11, up to the end of the connection."""
-    client = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_BODY)
+    client = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_ANSWER)
     client.send(h11.Request(method="POST", target="/", headers=_HEADERS))
     client.send(h11.EndOfMessage())
     client.receive_data(data)
@@ -62,7 +63,7 @@ def read_theirs(data: bytes) -> Read:
             elif not isinstance(event, h11.InformationalResponse):
                 break
     is_done = client.their_state is h11.DONE and client.trailing_data == (b"", False)
-    return Read(status, body[:MAX_BODY], is_done)
+    return Read(status, body[:MAX_ANSWER], is_done)
 
 
 _HEADERS = [("Host", "a"), ("Content-Length", "0")]

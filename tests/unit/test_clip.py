@@ -7,7 +7,7 @@ import json
 import pytest
 
 from shared import telemetry
-from shared.clip import as_text, clip, first_line
+from shared.clip import as_text, clip, clip_ascii, first_line
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,20 @@ def test_no_text_of_a_log_line_is_longer(caplog: pytest.LogCaptureFixture) -> No
         "event_ids": [clip(longest), "a"],
         "count": 7,
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "clipped"),
+    [
+        ("", ""),
+        ("x" * 24, "x" * 24),
+        ("x" * 25, "x" * 18 + "…"),
+        ("ж" * 4, "ж" * 4),
+        ("ж" * 5, "ж" * 3 + "…"),
+        ("😀" * 3, "😀" + "…"),
+        ('"' * 13, '"' * 9 + "…"),
+        ("\ud800" * 5, "\ud800" * 3 + "…"),
+    ],
+)
+def test_a_text_is_clipped_by_its_size_in_a_row(text: str, clipped: str) -> None:
+    assert clip_ascii(text, 24) == clip_ascii(clipped, 24) == clipped

@@ -80,9 +80,9 @@ def test_a_connection_says_where_the_queues_are(
         (f"archive1={ENDPOINT},archive1=ARCHIVE2", "entry 2 names an account again"),
         ("archive1=ARCHIVE1", "entry 1 names a setting that is not set"),
         ("archive1=http://archive1.blob.core.windows.net", "tokens need https"),
-        (f"archive1={ENDPOINT}/dead", "entry 1 needs the account's blob endpoint, like https"),
-        (f"archive1={ENDPOINT}?sv=1&sig=x", "entry 1 needs the account's blob endpoint, like ht"),
-        (f"archive2={ENDPOINT}", "entry 1 needs the account's blob endpoint, like https"),
+        (f"archive1={ENDPOINT}/dead", "like https://NAME.blob.…, alone: leave out its path"),
+        (f"archive1={ENDPOINT}?sv=1&sig=x", "alone: leave out what follows '?' or '#'"),
+        (f"archive2={ENDPOINT}", "alone: its host is not one of the account before '='"),
         (
             "archive1=https://archive1@evil.example/archive1",
             "entry 1 needs the account's blob endpoint, like https",

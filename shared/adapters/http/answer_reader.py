@@ -13,11 +13,10 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from httptools.parser.errors import HttpParserInvalidStatusError
 
 from shared.adapters.http.no_answer import NoAnswer
-from shared.http import Failure
+from shared.http import MAX_ANSWER, Failure
 
 MAX_HEAD = 64 * 1024
-MAX_BODY = 64 * 1024
-_MAX_RAW_BODY = 4 * MAX_BODY  # tiny chunks cost more than they carry
+_MAX_RAW_BODY = 4 * MAX_ANSWER  # tiny chunks cost more than they carry
 _BEGINNING = b"HTTP/1."
 _KEEP_FOR = re.compile(r"timeout\s*=\s*([0-9]{1,6})")
 _FIRST_STATUS = 100
@@ -173,7 +172,7 @@ class AnswerReader:
         if self.is_over:
             return
         self.body += data
-        most = MAX_BODY if self._length is None else min(self._length, MAX_BODY)
+        most = MAX_ANSWER if self._length is None else min(self._length, MAX_ANSWER)
         if len(self.body) > most:
             del self.body[most:]
             self.is_over, self._keeps = True, False

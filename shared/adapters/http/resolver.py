@@ -29,16 +29,13 @@ _MAX_ADDRESSES = 8  # of a name: its owner may list thousands, and each is tried
 
 
 class _Channel:
-    """A channel of c-ares: the answers that it keeps, and how many lookups are under way on it."""
+    """A channel of c-ares, which keeps answers, and how many lookups are under way on it."""
 
     def __init__(self, resolver: DNSResolver, made_at: float) -> None:
         self._resolver = resolver
-        self._made_at = made_at
-        self._kept_seconds = _KEPT_SECONDS
+        self.made_at = made_at
+        self.without_address: set[str] = set()  # hosts, as it keeps the answers
         self.lookups = 0
-
-    def is_outdated(self, now: float) -> bool:
-        return now - self._made_at >= self._kept_seconds
 
     async def ask(self, host: str) -> AddrInfoResult:
         from aiodns import error
@@ -48,7 +45,7 @@ class _Channel:
             return await self._resolver.getaddrinfo(host, type=socket.SOCK_STREAM)
         except error.DNSError as fault:
             if fault.args[0] in (error.ARES_ENODATA, error.ARES_ENOTFOUND):
-                self._kept_seconds = _KEPT_SECONDS_WITHOUT_ADDRESS
+                self.without_address.add(host)
             raise
         finally:
             self.lookups -= 1
@@ -62,9 +59,11 @@ class NameServers:
     Asks the hosts file and *servers*, or the system's, by c-ares.
 
     Names whose servers are silent keep no other waiting. Answers are kept as long as their servers
-    say, but for a minute at most, and for five seconds after one without an address. c-ares keeps
+    say, but for a minute at most, and for five seconds those without an address. c-ares keeps
     ``NOERROR`` without records for an hour, even if one family has some, and has nothing to forget
-    it with; so its channel is replaced. *clock* is in seconds.
+    it with; so its channel is replaced. A new one has to learn which name server is dead: until the
+    minute is over, names without an address are asked on a channel of their own. *clock* is in
+    seconds.
     """
 
     def __init__(
@@ -72,7 +71,8 @@ class NameServers:
     ) -> None:
         self._servers = servers
         self._clock = clock
-        self._channels: list[_Channel] = []  # The last is asked; others have lookups under way.
+        self._channels: dict[float, _Channel] = {}  # by the seconds after which each is replaced
+        self._replaced: list[_Channel] = []  # with lookups under way
 
     async def __call__(self, host: str) -> Sequence[Address]:
         """
@@ -86,7 +86,7 @@ class NameServers:
         from pycares import AresError
 
         try:
-            found = await self._channel().ask(host)
+            found = await self._channel(host).ask(host)
         except aiodns.error.DNSError as error:
             code, reason = error.args
             if code == aiodns.error.ARES_ETIMEOUT:
@@ -99,22 +99,33 @@ class NameServers:
         return [_address(node.addr[0]) for node in found.nodes]
 
     async def close(self) -> None:
-        channels, self._channels = self._channels, []
+        channels = [*self._channels.values(), *self._replaced]
+        self._channels, self._replaced = {}, []
         for each in channels:
             await each.close()
 
-    def _channel(self) -> _Channel:
+    def _channel(self, host: str) -> _Channel:
+        channel = self._latest(_KEPT_SECONDS)
+        if host in channel.without_address:
+            return self._latest(_KEPT_SECONDS_WITHOUT_ADDRESS)
+        return channel
+
+    def _latest(self, kept_seconds: float) -> _Channel:
+        """Return the channel that is replaced after *kept_seconds*."""
         from aiodns import DNSResolver
 
-        now = self._clock()
-        if not self._channels or self._channels[-1].is_outdated(now):
-            resolver = DNSResolver(self._servers, timeout=_TIMEOUT, tries=_TRIES)
-            self._channels.append(_Channel(resolver, now))
-        return self._channels[-1]
+        now, known = self._clock(), self._channels.get(kept_seconds)
+        if known and now - known.made_at < kept_seconds:
+            return known
+        resolver = DNSResolver(self._servers, timeout=_TIMEOUT, tries=_TRIES)
+        made = self._channels[kept_seconds] = _Channel(resolver, now)
+        if known:
+            self._replaced.append(known)
+        return made
 
     async def _close_replaced(self) -> None:
-        for each in [each for each in self._channels[:-1] if not each.lookups]:
-            self._channels.remove(each)
+        for each in [each for each in self._replaced if not each.lookups]:
+            self._replaced.remove(each)
             await each.close()
 
 

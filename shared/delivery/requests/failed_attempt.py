@@ -99,13 +99,14 @@ def endpoint_answer(
     """
     Return what is kept with the attempt of *system_id*.
 
-    A header or body that repeats a secret of the subscription is withheld (`Secrecy`).
+    A header or body that repeats a secret of the subscription is withheld, and so is the query of
+    a location (`Secrecy`).
     """
     secrecy = _secrecy(subscription)
     return EndpointAnswer(
         of=system_id,
         headers={
-            name: secrecy.shown(answered.headers[name], MOST_HEADER)
+            name: secrecy.header(name, answered.headers[name], MOST_HEADER)
             for name in HEADERS
             if name in answered.headers
         },

@@ -21,7 +21,7 @@ from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.manage.call import Call
 from shared.engine.manage.subscriptions import Subscriptions
 from shared.engine.ports import BlockingPusher
-from shared.errors import Conflict, TooManyRequests
+from shared.errors import TooManyRequests
 from shared.events.literals import dumps
 from shared.events.topic import InputSchema
 from shared.http import Answered, Exchange, Failure, HttpAnswer, OutboundRequest, Peer
@@ -63,9 +63,7 @@ def send_test_event(
 
     It passes no queue and counts nowhere: not in health, metrics or attempts.
     """
-    subscription, now = subscriptions.in_force(call), subscriptions.clock.now()
-    if not subscription.has_consented:
-        raise Conflict("The endpoint has not completed the validation handshake.")
+    subscription, now = subscriptions.consented(call), subscriptions.clock.now()
     rate = min(TESTS_A_MINUTE, subscription.rate or TESTS_A_MINUTE)
     if seconds := latest.wait(subscription.key, rate, now):
         return _too_many(rate, seconds)
@@ -151,7 +149,9 @@ def _answer_document(exchange: Exchange, secrecy: Secrecy) -> dict[str, Any]:
     body = as_text(exchange.body)
     answered = {
         "status": exchange.status,
-        "headers": {shown(name): shown(value) for name, value in exchange.headers.items()},
+        "headers": {
+            shown(name): secrecy.header(name, value) for name, value in exchange.headers.items()
+        },
         "body": shown(body),
         "isTruncated": len(body) > LONGEST,
     }

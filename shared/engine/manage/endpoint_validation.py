@@ -7,7 +7,7 @@ that link itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from urllib.parse import urlsplit
@@ -32,7 +32,6 @@ from shared.engine.ports import BlockingPusher, Document, Resource, ResourceStor
 from shared.errors import (
     AppError,
     Conflict,
-    HandshakeFailed,
     InvalidDocument,
     NotFound,
     StorageUnavailable,
@@ -40,18 +39,29 @@ from shared.errors import (
 )
 from shared.http import Answered, Exchange, HttpAnswer, HttpRequest
 from shared.races import Backoff
-from shared.subscriptions.destination import Destination, EndpointType, is_on_loopback
+from shared.subscriptions.destination import (
+    Destination,
+    EndpointType,
+    base_url,
+    is_on_loopback,
+)
+from shared.subscriptions.diagnosis import while_awaited
 from shared.subscriptions.handshake import (
+    LONGEST,
     MAX_ATTEMPTS,
     RETRY_DELAY,
     TIME_LIMIT,
+    Challenge,
     Granted,
     build_challenge,
     judge_answer,
+    may_follow,
     parse_allowed_rate,
+    refusal,
     should_retry,
 )
-from shared.subscriptions.subscription import EventSubscription
+from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
+from shared.telemetry import Field
 
 _URL_SAFE = str.maketrans("+/", "-_", "=")
 _UNKNOWN = (
@@ -85,25 +95,45 @@ class Handshakes:
             now=self.clock.now(),
             link=link_base and f"{link_base}/validate/{link}",
         )
-        exchange = self.pusher.send(asked.request, TIME_LIMIT)
-        for _ in range(MAX_ATTEMPTS - 1):
+        exchange = self._ask(asked, subscription.key)
+        found, now = judge_answer(asked, exchange), self.clock.now()
+        named = subscription.key._asdict()
+        if isinstance(found, Granted):
+            telemetry.info("handshake.granted", **named)
+            return found if link_base else Granted()
+        if may_follow(asked, found):
+            told = while_awaited(found.reason, subscription).document
+            telemetry.info("handshake.awaited", **named, **told)
+            return Awaited(now + VALID_FOR, secret, found.reason)
+        activity_id = self.new_id()
+        outcome = {"activity_id": activity_id, **_outcome(exchange)}
+        telemetry.info("handshake.failed", **named, **found.document, **outcome)
+        raise refusal(asked, found, now, activity_id)
+
+    def _ask(self, asked: Challenge, key: SubscriptionKey) -> Exchange:
+        """Send the challenge, again while there is no answer."""
+        exchange = self._try(1, asked, key, {})
+        for number in range(2, MAX_ATTEMPTS + 1):
             if not should_retry(exchange):
                 break
             self.sleep(RETRY_DELAY.total_seconds())
-            exchange = self.pusher.send(asked.request, TIME_LIMIT)
-        activity_id = self.new_id()
-        named = {"topic": subscription.topic, "subscription": subscription.name}
-        try:
-            granted = judge_answer(asked, exchange, self.clock.now(), activity_id)
-        except HandshakeFailed:
-            outcome = _outcome(exchange)
-            telemetry.info("handshake.failed", **named, activity_id=activity_id, **outcome)
-            raise
-        if granted is not None:
-            telemetry.info("handshake.granted", **named)
-            return granted if link_base else Granted()
-        telemetry.info("handshake.awaited", **named)
-        return Awaited(self.clock.now() + VALID_FOR, secret)
+            exchange = self._try(number, asked, key, _outcome(exchange))
+        return exchange
+
+    def _try(
+        self, number: int, asked: Challenge, key: SubscriptionKey, before: Mapping[str, Field]
+    ) -> Exchange:
+        """Send the challenge once; log that it begins, and what came of the try *before*."""
+        telemetry.info(
+            "handshake.asked",
+            **key._asdict(),
+            url=base_url(asked.request.url),
+            attempt=number,
+            attempts=MAX_ATTEMPTS,
+            longest_seconds=LONGEST.total_seconds(),
+            **before,
+        )
+        return self.pusher.send(asked.request, TIME_LIMIT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +224,7 @@ class Validate:
         )
 
 
-def _outcome(exchange: Exchange) -> dict[str, telemetry.Field]:
+def _outcome(exchange: Exchange) -> dict[str, Field]:
     if isinstance(exchange, Answered):
         return {"status": exchange.status}
     return {"failure": exchange.failure, "detail": exchange.detail}

@@ -10,7 +10,7 @@ from typing import Any
 
 from shared.arm.arm_json import answer
 from shared.arm.consent import in_force
-from shared.arm.subscription_codec import to_subscription_in_force
+from shared.arm.subscription_codec import pending_consent, to_subscription_in_force
 from shared.arm.subscription_warnings import subscription_warnings
 from shared.delivery.forecast import forecast
 from shared.engine.delivering.deployment_terms import DeploymentTerms
@@ -24,7 +24,6 @@ from shared.events.topic import InputSchema, Topic
 from shared.http import HttpAnswer, HttpRequest
 from shared.subscriptions.event_values import EventValues
 from shared.subscriptions.request_limits import limits_document
-from shared.subscriptions.subscription import EventSubscription
 
 _MOST_ANSWERS = 100
 _LONGEST_ANSWER = 86400  # seconds: a day, longer than any timeout
@@ -78,11 +77,14 @@ def _match(
     }
     try:
         subscription = to_subscription_in_force(document)
+        pending = pending_consent(document, now)
     except UNREADABLE:
         return {**found, "why": "its row can't be read"}
     found["warnings"] = subscription_warnings(in_force(document) or document)
-    if why := _inactive(subscription, now):
-        return {**found, "why": why}
+    if pending and not subscription.has_consented:
+        return {**found, "why": pending.why.removesuffix(".")}
+    if subscription.is_expired(now):
+        return {**found, "why": "it has expired"}
     found["limits"] = limits_document(subscription.limits, subscription.rate, processes)
     refusals = [each for one in values if (each := subscription.filter.refusal(one))]
     matched = len(values) - len(refusals)
@@ -90,12 +92,6 @@ def _match(
     if matched or closest is None:
         return {**found, "matched": matched}
     return {**found, "passed": closest.passed, "why": closest.why}
-
-
-def _inactive(subscription: EventSubscription, now: datetime) -> str | None:
-    if not subscription.has_consented:
-        return "its endpoint has not completed the validation handshake"
-    return "it has expired" if subscription.is_expired(now) else None
 
 
 def forecast_event(

@@ -213,8 +213,9 @@ def _selection(body: Section) -> Selection:
     )
     if any(each < " " for each in selection.prefix):
         body.refuse("prefix", "prefix can't have control characters.")
-    if len(selection.prefix) > MAX_PATH:
-        body.refuse("prefix", f"prefix can't have more than {MAX_PATH} characters.")
+    for name in ("prefix", "reason", "event"):  # The row of the job must have room for them.
+        if len(getattr(selection, name) or "") > MAX_PATH:
+            body.refuse(name, f"{name} can't have more than {MAX_PATH} characters.")
     if selection.since and selection.until and selection.since > selection.until:
         body.refuse("until", "until must not be before since.")
     return selection

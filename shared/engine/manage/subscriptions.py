@@ -22,6 +22,8 @@ from shared.arm.deployment_capabilities import (
 from shared.arm.subscription_codec import (
     SubscriptionForm,
     is_readable,
+    pending_consent,
+    to_signing_end,
     to_subscription,
     to_subscription_in_force,
 )
@@ -43,6 +45,7 @@ from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
 MAX_SUBSCRIPTIONS = 500  # of a topic
 _POLL_SECONDS = "1"
+PENDING = "pushgridValidation"  # a property of ours: why the endpoint has not consented
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,8 +169,10 @@ class Subscriptions:
             is_assumed=call.assumes_consent,
         )
 
+        before: Document | None = None
+
         def decide(existing: Resource | None) -> Document:
-            nonlocal topic
+            nonlocal topic, before
             topic = self.topic(call)
             request = self._request(call, topic, body(existing), existing)
             stored = self.form.parse(replace(request, keeps_url=keeps_url))
@@ -182,6 +187,7 @@ class Subscriptions:
         written = write(self.resources, key, decide, self.backoff, may_stay)
         self._check_topic(call, written.document)
         _log_change(topic, written, action, call)
+        _log_signing_end(topic, written, before)
         return self._answer(status, written.document, topic)
 
     def _request(
@@ -206,6 +212,7 @@ class Subscriptions:
             new_id=self.new_id,
             new_key=self.new_key,
             now=self.clock.now(),
+            by=call.by,
             existing=None if is_damaged else found,
             damaged=found if is_damaged else None,
         )
@@ -218,7 +225,10 @@ class Subscriptions:
         return shown
 
     def _shown(self, stored: Document, topic: ParentTopic) -> Document:
-        shown = with_provisioning_state(self.form.render(stored, topic), stored, self.clock.now())
+        now = self.clock.now()
+        shown = with_provisioning_state(self.form.render(stored, topic), stored, now)
+        if pending := pending_consent(stored, now):
+            shown = {**shown, "properties": {**shown["properties"], PENDING: pending.document}}
         warnings = subscription_warnings(stored)
         return {**shown, "warnings": warnings} if warnings else shown
 
@@ -252,6 +262,14 @@ class Subscriptions:
     def in_force(self, call: Call) -> EventSubscription:
         """Return the subscription that *call* names, as deliveries see it; raises as ``named``."""
         return to_subscription_in_force(self.named(call, self.topic(call)).document)
+
+    def consented(self, call: Call) -> EventSubscription:
+        """Return the subscription in force; `Conflict`: no endpoint of it has consented."""
+        stored = self.named(call, self.topic(call)).document
+        found, pending = to_subscription_in_force(stored), pending_consent(stored, self.clock.now())
+        if pending and not found.has_consented:
+            raise Conflict(f"{pending.why} {pending.remedy}")
+        return found
 
     def _stored(self, topic: ParentTopic, call: Call) -> Resource | None:
         """Return the row of the subscription that a path names, unless it is of another form."""
@@ -293,3 +311,11 @@ def log_change(key: SubscriptionKey, generation: object, action: str, call: Call
 def _log_change(topic: ParentTopic, row: Resource, action: str, call: Call) -> None:
     key = SubscriptionKey(topic.name, str(row.document.get("name", row.name)))
     log_change(key, row.document.get("generation"), action, call)
+
+
+def _log_signing_end(topic: ParentTopic, row: Resource, before: Document | None) -> None:
+    """Log that an update has left signed deliveries without secrets, if it has."""
+    end = to_signing_end(row.document)
+    if end and before and end != to_signing_end(before):
+        key = SubscriptionKey(topic.name, str(row.document["name"]))
+        telemetry.warning("subscription.unsigned", **key._asdict(), by=end.by)

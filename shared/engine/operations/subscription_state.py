@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from shared.arm.subscription_codec import to_pause, to_subscription_in_force
+from shared.arm.subscription_codec import pending_consent, to_pause, to_subscription_in_force
 from shared.clock import optional_timestamp, timestamp
 from shared.delivery.furthest import Bounds
 from shared.delivery.health.availability import Availability, Held, NeedsProbe, Open, availability
@@ -44,6 +44,7 @@ def state_document(
     span_of_time = (max(since, now - COUNTS_KEPT_FOR), now)
     try:
         subscription = to_subscription_in_force(stored)
+        pending = pending_consent(stored, now)
     except UNREADABLE as error:
         raise UnreadableDocument from error
     topic, name = subscription.key
@@ -53,6 +54,7 @@ def state_document(
     is_expired = subscription.is_expired(now)
     return {
         "hasConsented": subscription.has_consented,
+        "validation": pending and pending.document,
         "expiredAt": optional_timestamp(subscription.expires_at) if is_expired else None,
         **holds_document(subscription.pause, read_availability(subscription, health, now)),
         "deadLetter": dead and {"account": dead.account, "container": dead.container},

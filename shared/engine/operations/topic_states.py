@@ -9,7 +9,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from shared.arm.subscription_codec import to_subscription_in_force
+from shared.arm.subscription_codec import pending_consent, to_subscription_in_force
 from shared.clock import timestamp
 from shared.delivery.health.endpoint_health import Health
 from shared.engine.operations.activity import NOTHING, Activities, Activity
@@ -121,6 +121,7 @@ class _States:
     def _read(self, topic: str, row: Resource) -> dict[str, Any]:
         try:
             found = to_subscription_in_force(row.document)
+            pending = pending_consent(row.document, self.now)
         except UNREADABLE:
             self._judge(Facts(key=SubscriptionKey(topic, row.name), subscription=None))
             return {"name": row.name, "isReadable": False}
@@ -134,6 +135,7 @@ class _States:
                 availability=hold.availability,
                 held_since=hold.since,
                 activity=activity,
+                pending_consent=pending,
             )
         )
         return {
@@ -142,6 +144,7 @@ class _States:
             "isReadable": True,
             "endpoint": base_url(found.endpoint_url),
             "hasConsented": found.has_consented,
+            "validation": pending and pending.document,
             "isExpired": found.is_expired(self.now),
             "limits": limits_document(found.limits, found.rate, self.processes),
             **holds_document(found.pause, hold.availability),

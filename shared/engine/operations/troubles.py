@@ -12,12 +12,14 @@ from typing import Any
 from shared.clip import first_line
 from shared.clock import optional_timestamp
 from shared.delivery.health.availability import Availability, Held, Open
-from shared.delivery.outcome import MOST_WORDS, Outcome
+from shared.delivery.outcome import MOST_WORDS, Outcome, answer_words
 from shared.delivery.policy import EndReason
 from shared.engine.operations.activity import NOTHING, Activity, GivenUp
 from shared.subscriptions.destination import StorageQueue
+from shared.subscriptions.diagnosis import Diagnosis
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
+UNSIGNED_FOR = timedelta(days=1)  # as long it is told that deliveries were signed before
 AT_ONCE = timedelta(seconds=30)  # an event that is older has not been delivered at once
 
 
@@ -33,6 +35,7 @@ class Kind(StrEnum):
     SLOW = "slow"  # more waits than it takes in two minutes
     DROPPING = "dropping"
     DEAD_LETTERING = "deadLettering"
+    UNSIGNED = "unsigned"  # an update of the last day has ended its signatures
 
 
 _TIMELINE = "pushgrid timeline --topic {topic} --subscription {subscription}"
@@ -43,20 +46,18 @@ REMEDIES = {
     Kind.HELD: "pushgrid subscription test {subscription} --topic {topic}",
     Kind.PAUSED: "pushgrid subscription resume {subscription} --topic {topic}",
     Kind.EXPIRED: f"{_UPDATE} --expires TIME",
-    Kind.AWAITING_VALIDATION: (
-        "open the validation link that the endpoint was sent, or create it again with --replace"
-    ),
     Kind.SLOW: f"{_UPDATE} --batch 100",
     Kind.DROPPING: f"{_UPDATE} --dead-letter-container NAME",
     Kind.DEAD_LETTERING: "pushgrid dead-letters list --topic {topic} --subscription {subscription}",
+    Kind.UNSIGNED: f"{_UPDATE} --sign",
 }
 _OF_ENDPOINT = {Kind.FAILING, Kind.HELD, Kind.DROPPING, Kind.DEAD_LETTERING}
 _NO_QUEUE = f"404 {Outcome.NOT_FOUND}"  # the cause of a put into a queue that is missing
 _TOO_LARGE = f"413 {Outcome.PAYLOAD_TOO_LARGE}"
+_REDIRECTED = re.compile(r"30[12378] ")
 _RAISE_LIMIT = "raise the limit of request bodies of the endpoint or its proxy"
 _SMALLER = f"{_RAISE_LIMIT}, or send smaller batches: {_UPDATE} --batch-kilobytes {{kilobytes}}"
 OPEN = Open()
-_SYSTEM_TOPIC = re.compile(r"/(systemTopics/[^/]+)/eventSubscriptions/", re.IGNORECASE)
 _ORDER = {kind: number for number, kind in enumerate(Kind)}
 
 
@@ -69,6 +70,7 @@ class Facts:
     availability: Availability = OPEN
     held_since: datetime | None = None
     activity: Activity = NOTHING
+    pending_consent: Diagnosis | None = None  # why its endpoint, or its new one, has not consented
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,10 +105,11 @@ def kinds_of(facts: Facts, now: datetime) -> tuple[Kind, ...]:
         Kind.HELD: is_held,
         Kind.PAUSED: subscription.pause,
         Kind.EXPIRED: subscription.is_expired(now),
-        Kind.AWAITING_VALIDATION: not subscription.has_consented,
+        Kind.AWAITING_VALIDATION: facts.pending_consent,
         Kind.SLOW: is_called and not activity.failing_since and _is_slow(activity),
         Kind.DROPPING: activity.dropped,
         Kind.DEAD_LETTERING: activity.dead_lettered,
+        Kind.UNSIGNED: (end := subscription.signing_end) and now < end.at + UNSIGNED_FOR,
     }
     return tuple(kind for kind in Kind if found.get(kind))
 
@@ -162,6 +165,8 @@ def waiting_document(activity: Activity) -> dict[str, Any]:
 def remedy_of(kind: Kind, facts: Facts) -> str:
     """Return what to do about a subscription: a command, or a sentence."""
     activity, known = facts.activity, facts.subscription
+    if kind is Kind.AWAITING_VALIDATION and facts.pending_consent:
+        return facts.pending_consent.remedy
     if kind in _OF_ENDPOINT and known and (remedy := _remedy_of_cause(facts, known)):
         return remedy
     destination = known and known.dead_letter
@@ -180,6 +185,8 @@ def _remedy_of_cause(facts: Facts, known: EventSubscription) -> str | None:
     if isinstance(queue, StorageQueue):
         create = f"create the queue '{queue.name}' in the storage account '{queue.account}'"
         return create if cause == _NO_QUEUE else None
+    if _REDIRECTED.match(cause or ""):
+        return f"{_UPDATE.format(**_named(facts))} --endpoint URL"  # Redirects are not followed.
     if cause != _TOO_LARGE:
         return None
     remedy = _SMALLER if batching.max_events > 1 and half else _RAISE_LIMIT
@@ -189,8 +196,8 @@ def _remedy_of_cause(facts: Facts, known: EventSubscription) -> str | None:
 def _named(facts: Facts) -> dict[str, str]:
     """Return the topic and subscription that lead a command to it."""
     named = facts.key._asdict()
-    if facts.subscription and (found := _SYSTEM_TOPIC.search(facts.subscription.arm_id)):
-        named["topic"] = found[1]  # Its account's name does not lead to it.
+    if facts.subscription:
+        named["topic"] = facts.subscription.addressed_topic
     return named
 
 
@@ -204,20 +211,28 @@ def _explained(kind: Kind, facts: Facts, now: datetime) -> tuple[datetime | None
         return lost.since, _given_up_why(lost, activity)
     match kind:
         case Kind.FAILING:
-            since, why = activity.failing_since, _cause(activity)
-        case Kind.PAUSED if known.pause:
-            since, why = known.pause.since, f"paused by {known.pause.by}"
-        case Kind.EXPIRED:
-            since, why = known.expires_at, "its expiration time is over: it gets no more events"
-        case Kind.AWAITING_VALIDATION:
-            since = None
-            why = "the endpoint has not completed the validation handshake: it gets no events"
+            return activity.failing_since, _cause(activity)
         case Kind.SLOW:
-            since, why = now - (activity.oldest_seen or timedelta()), _slow_why(activity)
+            return now - (activity.oldest_seen or timedelta()), _slow_why(activity)
+        case Kind.HELD:
+            return facts.held_since, held_why(facts.availability, words_of(activity.failure))
         case _:
-            since = facts.held_since
-            why = held_why(facts.availability, words_of(activity.failure))
-    return since, why
+            return _explained_by_document(kind, known, facts.pending_consent)
+
+
+def _explained_by_document(
+    kind: Kind, known: EventSubscription, pending: Diagnosis | None
+) -> tuple[datetime | None, str]:
+    """Return since when an operator's document makes it so, and why."""
+    match kind:
+        case Kind.PAUSED if known.pause:
+            return known.pause.since, f"paused by {known.pause.by}"
+        case Kind.UNSIGNED if end := known.signing_end:
+            return end.at, f"was signed until an update by {end.by}: its secrets are gone"
+        case Kind.EXPIRED:
+            return known.expires_at, "its expiration time is over: it gets no more events"
+        case _:
+            return None, pending.why if pending else ""
 
 
 def _slow_why(activity: Activity) -> str:
@@ -264,5 +279,5 @@ def words_of(failure: Mapping[str, Any] | None) -> str:
     if failure is None:
         return ""
     answer = failure["answer"]
-    said = first_line((answer and answer["body"]) or "", MOST_WORDS)
+    said = answer_words(answer["headers"], answer["body"]) if answer else ""
     return said or first_line(failure["detail"] or "", MOST_WORDS)

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from shared.arm.stored_types import checked
-from shared.clip import clip
+from shared.clip import clip, clip_ascii
 from shared.clock import optional_timestamp
 from shared.deadletter.reader import MAX_RECORDS
 from shared.deadletter.selection import Selection
@@ -23,6 +23,7 @@ from shared.delivery.messages.run_length import positions_of, spans_of
 from shared.subscriptions.subscription import DeadLetterDestination, SubscriptionKey
 
 MAX_FAULTS = 50  # that a job names
+MAX_ASCII = 3000  # characters of each text of a fault in a row, where an emoji takes 12
 MAX_PUT_ONCE = 1000  # events that a job remembers: the latest, of up to 200 subscriptions
 _TIMES = ("started_at", "updated_at", "ended_at", "away_since")
 _STORED_AS = {"step": "number", "latest_batch": "batches"}  # members that rows name otherwise
@@ -99,6 +100,11 @@ class ReplayFault(NamedTuple):
     where: str
     why: str
 
+    def clipped(self) -> ReplayFault:
+        """Return the fault in a size of which a job's row has room for `MAX_FAULTS`."""
+        where, why = clip_ascii(self.where, MAX_ASCII), clip_ascii(clip(self.why), MAX_ASCII)
+        return ReplayFault(where, why)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
@@ -162,7 +168,7 @@ class ReplayJob:
     def with_faults(self, *faults: ReplayFault) -> ReplayJob:
         room = max(MAX_FAULTS - len(self.faults), 0)
         more = self.more_faults + len(faults[room:])
-        named = tuple(each._replace(why=clip(each.why)) for each in faults[:room])
+        named = tuple(each.clipped() for each in faults[:room])
         return replace(self, faults=self.faults + named, more_faults=more)
 
     def has_under_way(self, path: str, records: tuple[int, ...]) -> bool:
@@ -228,7 +234,7 @@ def to_job(document: Mapping[str, Any]) -> ReplayJob:
     members = {named.get(stored, stored): value for stored, value in document.items()} | {
         "state": JobState(document["state"]),
         "sources": tuple(ReplaySource(*each) for each in document["sources"]),
-        "faults": tuple(ReplayFault(*each) for each in document["faults"]),
+        "faults": tuple(ReplayFault(*each).clipped() for each in document["faults"]),
         "position": Position(*document["position"]),
         "progress": Progress(**document["progress"]),
         "to": SubscriptionKey(*to) if to else None,
@@ -246,9 +252,7 @@ def to_job(document: Mapping[str, Any]) -> ReplayJob:
     return checked(ReplayJob(**members))
 
 
-def shown(
-    job: ReplayJob, failed_again: int | None = None, *, is_reader: bool = False
-) -> dict[str, Any]:
+def shown(job: ReplayJob, *, is_reader: bool, failed_again: int | None = None) -> dict[str, Any]:
     """
     Return a job as the API shows it; *failed_again* ``None``: that was not read.
 

@@ -143,6 +143,27 @@ class ReplayJobs:
                 return cancelled
         raise Conflict
 
+    def fail(self, step: ReplayStep) -> None:
+        """
+        End the job of a step that the host has given up; no effect if a later step goes on.
+
+        Raises:
+            Conflict: every try lost its race.
+        """
+        for _ in tries(self.backoff):
+            stored = self.find(step.job)
+            if stored is None or stored.job.state is not JobState.RUNNING:
+                return
+            if step.number < stored.job.step:
+                return
+            failed = stored.job.ended(JobState.FAILED, self.clock.now())
+            failed = replace(failed, why=f"Its step {step.number} failed again and again.")
+            with suppress(Conflict):
+                self._put(failed, stored.etag)
+                log_job("replay.ended", failed)
+                return
+        raise Conflict
+
     def _put(self, job: ReplayJob, etag: str | None) -> Resource:
         return self.rows.put(Table.REPLAYS, _JOBS, job.id, to_document(job), etag)
 

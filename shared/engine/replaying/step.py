@@ -17,6 +17,7 @@ from traceback import extract_tb
 from typing import NamedTuple
 
 from shared import telemetry
+from shared.clip import clip
 from shared.clock import Clock
 from shared.deadletter.reader import MAX_BLOB, TOO_LARGE, Element, UnreadableBlob, elements
 from shared.delivery.delivery import Origin
@@ -115,7 +116,7 @@ class _StepRun:
 
     def __init__(self, use_case: RunSteps, stored: StoredJob) -> None:
         self._use_case = use_case
-        self._job, self._etag = stored
+        self._job, self._stored = stored.job, stored
         self._began_at = use_case.monotonic()
         self._put_count = self._blob_count = 0
         self._is_over = False
@@ -156,7 +157,10 @@ class _StepRun:
         raised = extract_tb(error.__traceback__)[-1]
         line = f"{raised.filename}:{raised.lineno}"
         telemetry.error("replay.failed", job=self._job.id, blob=place, detail=fault, line=line)
-        job = self._job.with_faults(ReplayFault(place, fault))
+        # Faults that were not saved yet may be what can't be saved.
+        job, saved = self._job, self._stored.job.faults
+        more = job.more_faults + len(job.faults) - len(saved)
+        job = replace(job, faults=saved, more_faults=more).with_faults(ReplayFault(place, fault))
         self._job = replace(job, why=f"An internal error ended it at '{place}'; the log has it.")
         self._end(JobState.FAILED)
 
@@ -166,7 +170,8 @@ class _StepRun:
         log_job("replay.ended", self._job)
 
     def _save(self) -> None:
-        self._job, self._etag = self._use_case.jobs.save(self._job, self._etag)
+        self._stored = self._use_case.jobs.save(self._job, self._stored.etag)
+        self._job = self._stored.job
 
     def _pace(self) -> timedelta:
         """Return how long the next step has to wait, so that the job keeps its rate."""
@@ -188,7 +193,7 @@ class _StepRun:
 
     def _leave(self, source: ReplaySource, why: str) -> None:
         job = self._job.with_faults(ReplayFault(source.title, why))
-        self._job = replace(job.at_next_source(), why=job.why or why)
+        self._job = replace(job.at_next_source(), why=job.why or clip(why))
 
     def _replay_source(self, source: ReplaySource) -> None:
         self._place = source.title

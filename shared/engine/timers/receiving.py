@@ -16,7 +16,14 @@ from shared.engine.delivering.parts import texts_of
 from shared.engine.delivering.poison_records import PoisonRecords
 from shared.engine.delivering.requeue import OTHER_VERSION_AGAIN_IN
 from shared.engine.ports import PayloadStore, Queue, Received, Receiver
-from shared.errors import FirstFault, MalformedMessage, StorageUnavailable, is_transient
+from shared.errors import (
+    Conflict,
+    FirstFault,
+    MalformedMessage,
+    StorageUnavailable,
+    UnreadableDocument,
+    is_transient,
+)
 
 POISON_QUEUES = (Queue.DELIVERIES_POISON, Queue.RETRIES_POISON)
 HIDDEN_FOR = timedelta(minutes=5)  # longer than any run of a timer
@@ -52,6 +59,7 @@ class Intake:
     clock: Clock
     monotonic: Callable[[], float]
     clock_records: ClockRecords
+    end_replay: Callable[[ReplayStep], None]  # whose step the host has given up
 
     def take(self, queue: Queue, deadline: Deadline) -> list[ReadMessage]:
         """
@@ -189,7 +197,7 @@ class Intake:
         """Return the parts of a message; none if it is left where it is, or was recorded."""
         try:
             return self._decode(queue, received)
-        except StorageUnavailable as error:  # It comes again; the others go on.
+        except (Conflict, StorageUnavailable) as error:  # It comes again; the others go on.
             telemetry.error("message.unhandled", queue=queue, detail=str(error))
             return ()
 
@@ -200,20 +208,26 @@ class Intake:
                 telemetry.warning("message.other_version", queue=queue, version=found.version)
                 self.receiver.hide(queue, received, OTHER_VERSION_AGAIN_IN)
                 return ()
-            parts = _deliveries(queue, found)
+            parts = self._deliveries(queue, found)
         except MalformedMessage as error:
             self._quarantine(queue, received, str(error))
             return ()
         return self.clock_records.as_read(parts, self.clock)
 
+    def _deliveries(
+        self, queue: Queue, found: tuple[MessagePart, ...] | ReplayStep
+    ) -> tuple[MessagePart, ...]:
+        """
+        Return the parts of a message; a step of a replay failed too often, so it ends its job.
 
-def _deliveries(
-    queue: Queue, parts: tuple[MessagePart, ...] | ReplayStep
-) -> tuple[MessagePart, ...]:
-    """Return *parts*; MalformedMessage if the queue never gets such: its timer can't handle it."""
-    if isinstance(parts, ReplayStep):
-        raise MalformedMessage(f"a step of the replay '{parts.job}', which failed too often")
-    is_dead_letter = parts[0].dead_letter is not None
-    if is_dead_letter is not (queue is Queue.DEADLETTERS):
-        raise MalformedMessage(f"not a message for the queue '{queue}'")
-    return parts
+        Raises:
+            MalformedMessage: the queue never gets such; its timer can't handle it.
+        """
+        if isinstance(found, ReplayStep):
+            with suppress(UnreadableDocument):  # Such a job makes no steps and blocks no other.
+                self.end_replay(found)
+            raise MalformedMessage(f"a step of the replay '{found.job}', which failed too often")
+        is_dead_letter = found[0].dead_letter is not None
+        if is_dead_letter is not (queue is Queue.DEADLETTERS):
+            raise MalformedMessage(f"not a message for the queue '{queue}'")
+        return found

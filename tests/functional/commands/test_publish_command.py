@@ -133,6 +133,24 @@ def test_where_nothing_matches_the_failed_condition_is_named(
     assert found.err == f"warning: no event subscription matched; crm: {why}\n"
 
 
+def test_data_that_is_text_is_said_to_be_no_object(pushgrid: Pushgrid, run: Run):
+    pushgrid.topic("orders").subscribe("crm", filter={"advancedFilters": [over(1)]})
+    event = {
+        "id": "1",
+        "subject": "/",
+        "eventType": "T",
+        "data": '{"total": 3}',
+        "dataVersion": "1",
+    }
+
+    asked = run("explain", "--topic", "orders", "--event", "-", given=json.dumps(event))
+
+    assert asked.out == (
+        "crm: no match: data.total NumberGreaterThan 1; data is text, not an object; it seems to "
+        "be JSON in a string: publish the object itself\n"
+    )
+
+
 def test_the_subscription_that_came_closest_is_named(pushgrid: Pushgrid, run: Run):
     orders = pushgrid.topic("orders")
     nobody = run("publish", "orders", *PUBLISH, "1")

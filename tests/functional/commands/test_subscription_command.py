@@ -358,6 +358,21 @@ def signing(pushgrid: Pushgrid, topic: Topic) -> str | None:
     return signature.get("value")
 
 
+def test_status_names_for_a_day_what_is_no_longer_signed(pushgrid: Pushgrid, run: Run):
+    crm = f"{pushgrid.topic('orders').path}/eventSubscriptions/crm"
+    of = ("crm", "-t", "orders")
+    run("subscription", "create", *of, "--endpoint", "https://new.example/", "--sign")
+    webhook = {"endpointType": "WebHook", "properties": {"endpointUrl": "https://new.example/"}}
+
+    pushgrid.arm("PATCH", crm, {"destination": webhook})
+    told = run("status")
+    pushgrid.advance(hours=25)
+
+    assert "was signed until an update by the admin key" in told.out
+    assert "pushgrid subscription update crm --topic orders --sign" in told.out
+    assert "signed" not in run("status").out
+
+
 def test_a_signing_secret_is_printed_once(pushgrid: Pushgrid, run: Run):
     topic = pushgrid.topic("orders")
     of = ("crm", "-t", "orders")

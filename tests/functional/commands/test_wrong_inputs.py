@@ -45,14 +45,14 @@ subscription create crm -t orders --endpoint https://a.example/|1|add --replace
 subscription create new -t nix --endpoint https://a.example/|1|there is no topic 'nix'
 subscription create new -t orders --endpoint localhost:9000|2|write http://localhost:9000
 subscription create new -t orders --endpoint ftp://a.example/|1|it does not begin with https://
-subscription create new -t orders --endpoint https://nobody.example/|1|is the endpoint running?
+subscription create new -t orders --endpoint https://nobody.example/|1|Is the endpoint running?
 NEW --filter 'total over 3'|2|Write it like
 NEW --event-types ,|2|an event type is missing
 NEW --max-attempts 99|2|'99' is not a whole number from 1 to 30
 NEW --time-to-live soon|2|write 90m, 6h or 2d
 NEW --time-to-live 9999999999d|2|write 90m, 6h or 2d
 NEW --time-to-live 3d|1|--time-to-live, in minutes, must be a whole number between 1 and 1440
-NEW --signing-secret bad|1|InvalidRequest: --signing-secret must be a secret
+NEW --signing-secret bad|1|InvalidRequest: --signing-secret must begin with 'whsec_'
 NEW --expires 2020-01-01T00:00:00Z|1|--expires: Invalid expiration time
 NEW --header 'X Y=1'|1|--header: 'X Y' is not a valid header name
 NEW --secret-header aeg-x=1|1|--secret-header: The header aeg-x can't be set
@@ -78,12 +78,12 @@ subscription create new -t shop.invoices --endpoint https://a.example/ --label x
 subscription create new -t shop.a --endpoint https://a.example/ --subject-ends-with y|2|use --filter
 subscription update crm -t orders|2|nothing to change
 subscription update crm -t orders --endpoint ''|2|needs one of them
-subscription update crm -t orders --signing-secret whsec_x|1|a secret, or 2 with a space between
+subscription update crm -t orders --signing-secret whsec_x|1|has a character too few or too many
 subscription update crm -t orders --signing-secret Hidden|1|is 'Hidden', but no secret is stored
 subscription update crm -t orders --no-sign --signing-secret x|2|only one of them can be given
 subscription create new -t orders --queue q-in --sign|2|--sign: messages in a storage queue
 subscription rotate crm -t orders|1|Sign them first: 'pushgrid subscription update NAME --topic
-subscription rotate crm -t orders --secret x|1|secret must be a secret
+subscription rotate crm -t orders --secret x|1|secret must begin with 'whsec_'
 subscription rotate nobody -t orders|1|there is no event subscription
 subscription create new -t orders --queue q-in --max-rate 5|2|a storage queue needs no limit
 subscription update crm -t orders --max-rate 0|2|'0' must be a whole number between 1 and 100000

@@ -156,7 +156,7 @@ def test_an_endpoint_without_consent_is_sent_nothing(orders: ArmApi) -> None:
     orders.pusher.script(URL, answered(200))
     orders.json("PUT", CRM, hook(), status=201)
 
-    assert printed(orders).startswith("Not delivering: the endpoint has not")
+    assert printed(orders).startswith("Not delivering: The endpoint answered 200 without")
 
 
 def test_the_latest_failed_attempts_come_first(crm: ArmApi) -> None:

@@ -49,6 +49,13 @@ def sent(api: ArmApi) -> Any:
     return json.loads(request.request.body)
 
 
+def test_a_redirect_is_shown_without_its_query(api: ArmApi) -> None:
+    subscribe(api)
+    api.pusher.script(URL, answered(302, b"", {"location": "https://login.example/in?sig=1"}))
+
+    assert api.json("POST", TEST)["answer"]["headers"] == {"location": "https://login.example/in"}
+
+
 def test_the_answer_has_the_request_the_answer_the_time_and_the_peer(
     api: ArmApi, logged: Logged
 ) -> None:
@@ -191,7 +198,9 @@ def test_an_endpoint_that_has_not_consented_is_sent_nothing(api: ArmApi) -> None
     api.pusher.sent.clear()
 
     assert api.call("POST", TEST.replace("crm/", "other/")).status == 404
-    assert "validation handshake" in api.error("POST", TEST, status=409)["message"]
+    assert (
+        "answered 200 without the validation code" in api.error("POST", TEST, status=409)["message"]
+    )
     assert api.pusher.sent == []
 
 

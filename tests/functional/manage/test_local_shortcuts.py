@@ -54,14 +54,28 @@ def test_a_key_can_be_chosen(local: ArmApi, path: str) -> None:
     assert local.json("POST", f"{path}/listKeys") == answer
 
 
-@pytest.mark.parametrize("value", ["short", "a" * 9, "a" * 132, "=" * 8, f"{CHOSEN}\n", "ünïcödé!"])
-def test_a_key_must_be_one_that_signatures_can_be_made_with(local: ArmApi, value: str) -> None:
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        ("short", "has 5."),
+        ("a" * 9, "has a character too few or too many"),
+        ("a" * 132, "has 132."),
+        ("=" * 8, "has '=' before its end"),
+        (f"{CHOSEN}\n", "has a blank or a line break: leave it out"),
+        ("ünïcödé!", "has a character that is not of Base64"),
+        (f"{CHOSEN}ab", "has wrong padding: its Base64 must end with '=='"),
+        ("local-key___", "is Base64 for URLs"),
+    ],
+)
+def test_a_key_must_be_one_that_signatures_can_be_made_with(
+    local: ArmApi, value: str, fault: str
+) -> None:
     error = local.error(
         "POST", f"{ORDERS}/regenerateKey", {"keyName": "key1", "keyValue": value}, status=400
     )
 
     assert error["target"] == "keyValue"
-    assert "Base64 of 8 to 128 characters" in error["message"]
+    assert f"must be Base64 of 8 to 128 characters; this {fault}" in error["message"]
 
 
 @pytest.mark.parametrize("url", LOOPBACK)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pushgrid.testing.composition import ACCOUNT
 from pushgrid.testing.deployment import Pushgrid
 from pushgrid.testing.driven_app import GROUP
+from shared.engine.manage.replays_api import MOST_FOLLOWED
 from shared.subscriptions.subscription import DeadLetterDestination
 from tests.azure_dead_letters import ADDED, CLOUD_ADDED, CLOUD_EVENT, EVENT, NAMESPACE
 
@@ -28,6 +29,7 @@ CLOUD_PLACED = {
     SAID: SAID,
     "data": {SAID: SAID},
 }
+REPLAYS = f"{GROUP}/providers/Microsoft.EventGrid/replays"
 TOPIC = f"{GROUP}/providers/Microsoft.EventGrid/topics/orders"
 GRID, CLOUD = EVENT | ADDED | {"topic": TOPIC}, CLOUD_EVENT | CLOUD_ADDED | {"source": TOPIC}
 ODD = (
@@ -43,7 +45,8 @@ DESTINATION = {"endpointType": "WebHook", "properties": {"deliveryAttributeMappi
 
 def deploy(pushgrid: Pushgrid) -> str:
     """Let events fail in all ways, and replay them; return the job's id."""
-    answers = [(400, {"server": SAID}, SAID.encode()), (503, {}, SAID.encode())]
+    moved = {"location": f"https://new.example/{SAID}"}
+    answers = [(400, {"server": SAID}, SAID.encode()), (503, {}, SAID.encode()), (307, moved, b"")]
     orders, of_shop = pushgrid.topic("orders"), pushgrid.topic("orders", namespace="shop")
     crm = orders.subscribe("crm", answers=answers, destination=DESTINATION)
     of_shop.subscribe("crm", answers=answers)
@@ -100,3 +103,24 @@ def test_a_reader_sees_no_word_of_an_event(pushgrid: Pushgrid) -> None:
         *("attempts", "failures", "deadLetters", "replays", job)
     }
     assert sum(status == 200 for _, status, _ in seen) > len(seen) / 2
+
+
+def test_a_reader_sees_no_fault_of_jobs_whose_events_are_not_followed(pushgrid: Pushgrid) -> None:
+    """Beyond the latest five of a list, and once the attempts are gone."""
+    deploy(pushgrid)
+    for _ in range(MOST_FOLLOWED):
+        pushgrid.arm("POST", "replays", {"unproven": True})
+        pushgrid.advance(minutes=1)
+    pushgrid.advance(days=8)
+
+    listed, by_operator = (
+        pushgrid._app.http(
+            "GET", f"{REPLAYS}?api-version=2025-02-15", {"Authorization": f"Bearer {key}"}
+        )
+        for key in (pushgrid._app.reader_key, pushgrid._app.admin_key)
+    )
+    jobs, all_jobs = (json.loads(each.body)["value"] for each in (listed, by_operator))
+
+    assert len(jobs) == MOST_FOLLOWED + 1
+    assert [SAID in json.dumps(each) for each in jobs] == [False] * len(jobs)
+    assert [SAID in json.dumps(each) for each in all_jobs] == [True] * len(jobs)

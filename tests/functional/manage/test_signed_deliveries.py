@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from pushgrid.testing.memory import answered
+from pushgrid.testing.memory import START, answered
 from shared.arm.subscription_codec import to_subscription, to_subscription_in_force
 from shared.engine.ports import Table
 from shared.http import OutboundRequest
@@ -22,6 +22,7 @@ from tests.functional.manage.arm_api import CRM, ORDERS, SHOP_CRM, URL, ArmApi, 
 from tests.unit.subscriptions.test_signing import FOREIGN, NEW, OLD
 
 ROTATE = f"{CRM}/rotateSecret"
+OTHER = "https://other.example/"
 MEMBER = "deliveryAttributeMappings"
 
 
@@ -74,6 +75,15 @@ def test_a_profile_without_custom_headers_has_signatures(orders: ArmApi) -> None
     assert "Custom delivery headers are not available" in error["message"]
 
 
+def test_the_line_break_at_the_end_of_a_secrets_file_is_not_stored(orders: ArmApi) -> None:
+    orders.json("PUT", CRM, signed(mapping(f"{OLD}\n")), status=201)
+    assert secrets(orders) == [OLD]
+
+    given = orders.json("POST", ROTATE, {"secret": f"{NEW}\r\n"})
+
+    assert (given["secret"], secrets(orders)) == (NEW, [NEW, OLD])
+
+
 def test_a_rotation_signs_with_the_secret_before_until_the_next_one(
     orders: ArmApi, logged: Logged, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -97,15 +107,59 @@ def test_a_rotation_signs_with_the_secret_before_until_the_next_one(
     assert not any(each[6:] in caplog.text for each in (OLD, NEW, made["secret"]))
 
 
+@pytest.mark.parametrize("method", ["PATCH", "PUT"])
+def test_an_update_without_the_attributes_ends_signing_and_is_logged_once(
+    orders: ArmApi, logged: Logged, method: str
+) -> None:
+    """As Azure ends headers; 201 stays the answer."""
+    body = hook() if method == "PUT" else hook()["properties"]
+    orders.json("PUT", CRM, signed(), status=201)
+
+    for _ in range(2):
+        orders.json(method, CRM, body, status=201)
+
+    ended = to_subscription(orders.stored()).signing_end
+    assert ended == (START, "the admin key")
+    [line] = logged("subscription.unsigned")
+    assert [line[each] for each in ("topic", "subscription", "by")] == ["orders", "crm", ended.by]
+    assert "signingEnd" not in json.dumps(orders.json("GET", CRM))
+
+    orders.json("PUT", CRM, signed(), status=201)
+    assert to_subscription(orders.stored()).signing_end is None
+
+
+def test_what_was_never_signed_or_goes_to_a_queue_has_no_end_of_signing(
+    orders: ArmApi, logged: Logged
+) -> None:
+    orders.json("PUT", CRM, hook(), status=201)
+    orders.json("PATCH", CRM, hook(OTHER)["properties"], status=201)
+    orders.json("PATCH", CRM, signed(url=OTHER)["properties"], status=201)
+    orders.json("PATCH", CRM, {"labels": ["a"]}, status=201)
+    orders.json("PUT", CRM, of_queue({}), status=201)
+
+    assert to_subscription(orders.stored()).signing_end is None
+    assert not logged("subscription.unsigned")
+
+
+def test_while_consent_is_awaited_the_version_in_force_is_still_signed(orders: ArmApi) -> None:
+    orders.json("PUT", CRM, signed(), status=201)
+    orders.pusher.script(OTHER, answered(200))
+
+    orders.json("PUT", CRM, hook(OTHER), status=201)
+
+    in_force, wanted = orders.in_force(), to_subscription(orders.stored())
+    assert (bool(in_force.signing), in_force.signing_end) == (True, None)
+    assert wanted.signing_end
+
+
 def test_a_rotation_and_a_change_at_the_same_time_are_both_kept(orders: ArmApi) -> None:
     orders.json("PUT", CRM, signed(mapping(OLD)), status=201)
-    other = "https://other.example/"
     orders.pusher.during_handshakes.append(lambda: orders.json("POST", ROTATE, {"secret": NEW}))
 
-    orders.json("PUT", CRM, signed(mapping("Hidden"), url=other), status=201)
+    orders.json("PUT", CRM, signed(mapping("Hidden"), url=OTHER), status=201)
 
     assert secrets(orders) == [NEW, OLD]
-    assert to_subscription(orders.stored()).endpoint_url == other
+    assert to_subscription(orders.stored()).endpoint_url == OTHER
 
 
 def test_what_is_in_force_while_consent_is_awaited_is_rotated_too(orders: ArmApi) -> None:
@@ -207,7 +261,7 @@ def test_wrong_input_is_refused_and_nothing_is_stored(
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        pytest.param({"secret": "hunter2"}, "must be a secret", id="no secret"),
+        pytest.param({"secret": "hunter2"}, "must begin with 'whsec_'", id="no secret"),
         pytest.param({"secret": f"{NEW} {FOREIGN}"}, "must be one secret", id="two"),
         pytest.param({"secret": OLD}, "the same secret twice", id="the one it has"),
         pytest.param({"secrte": NEW}, "secrte is unknown", id="typing error"),

@@ -45,6 +45,7 @@ def test_there_is_one_state_for_each_subscription(orders: ArmApi) -> None:
         "isReadable": True,
         "endpoint": "https://crm.example/hook",
         "hasConsented": True,
+        "validation": None,
         "isExpired": False,
         "limits": {},
         "paused": None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from dataclasses import replace
 from datetime import timedelta
@@ -11,9 +12,12 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import answered
+from shared.clock import timestamp
+from shared.engine.operations.topic_states import topic_states
 from shared.engine.ports import Table
 from shared.errors import Conflict, StorageUnavailable
-from shared.http import Audience
+from shared.http import MAX_ANSWER, Audience, Exchange, Failure, NotAnswered
+from shared.telemetry import LOGGER
 from tests.functional.manage.arm_api import CRM, HOST, ORDERS, SHOP_CRM, URL, ArmApi, hook, push
 
 NEW_URL = "https://new.example/hook"
@@ -283,3 +287,140 @@ def test_another_audience_of_its_tokens_makes_it_another_endpoint(orders: ArmApi
     assert [sent.request.audience for sent in orders.pusher.sent] == [None, audience]
     orders.call("DELETE", CRM)
     assert orders.pusher.sent[-1].request.audience == audience
+
+
+# --- why an endpoint has not consented
+
+
+def bodies() -> dict[str, tuple[dict[str, Any], Exchange, str]]:
+    """Answers without consent that can still come, their schema, and words of the diagnosis."""
+    cors = {"access-control-allow-origin": "*", "vary": "s3cret"}
+    coded = {"content-encoding": "gzip"}
+    return {
+        "noCode": ({}, answered(200, body=b"it is s3cret"), "200 without the validation code"),
+        "compressed": ({}, answered(200, body=b"\x1f\x8b", headers=coded), "Content-Encoding"),
+        "tooLarge": ({}, answered(200, body=b"x" * MAX_ANSWER), "64 KiB or more"),
+        "inArray": ({}, answered(200, body=b'["ID-1"]'), "in an array"),
+        "bare": ({}, answered(200, body=b"id-1"), "as bare text"),
+        "otherMember": ({}, answered(200, body=b'{"code":"ID-1"}'), "member validationResponse"),
+        "noOrigin": (CLOUD, answered(204), "OPTIONS without the header WebHook-Allowed-Origin"),
+        "cors": (CLOUD, answered(204, headers=cors), "CORS"),
+    }
+
+
+@pytest.mark.parametrize("reason", bodies())
+def test_every_surface_says_why_the_endpoint_has_not_consented(
+    orders: ArmApi, caplog: pytest.LogCaptureFixture, reason: str
+) -> None:
+    """With one text, of which only the reason is stored: nothing that the endpoint has said."""
+    caplog.set_level(logging.INFO, LOGGER)
+    properties, exchange, words = bodies()[reason]
+    orders.table = replace(orders.table, new_id=lambda: "id-1")  # so the code is ID-1
+    orders.reconfigure()
+    orders.pusher.script(URL, exchange)
+
+    created = orders.json("PUT", CRM, hook(**properties), status=201)
+
+    told = created["properties"]["pushgridValidation"]
+    assert (told["reason"], words in told["why"]) == (reason, True)
+    assert created["properties"]["provisioningState"] == "AwaitingManualAction"
+    (log,) = [json.loads(each) for each in caplog.messages if "handshake.awaited" in each]
+    (listed,) = orders.json("GET", LIST)["value"]
+    (trouble,) = topic_states(orders.resources, orders.clock.now())["troubles"]
+    surfaces = [
+        log,
+        orders.json("GET", CRM)["properties"]["pushgridValidation"],
+        listed["properties"]["pushgridValidation"],
+        orders.json("GET", f"{CRM}/attempts")["state"]["validation"],
+        trouble,
+    ]
+    assert [(each["why"], each["remedy"]) for each in surfaces] == [
+        (told["why"], told["remedy"])
+    ] * len(surfaces)
+    assert (
+        f"{told['why']} {told['remedy']}"
+        == orders.error("POST", f"{CRM}/test", status=409)["message"]
+    )
+    stored = orders.stored()["validation"]
+    assert {name: stored[name] for name in stored if name != "proof"} == {
+        "until": timestamp(orders.clock.now() + TEN_MINUTES),
+        "reason": reason,
+        "inForce": None,
+    }
+    assert "s3cret" not in json.dumps([told, log, stored])
+
+
+def test_when_the_link_is_over_the_way_on_is_to_create_it_anew(silent: ArmApi) -> None:
+    silent.json("PUT", CRM, hook(), status=201)
+    awaited = silent.json("GET", CRM)["properties"]["pushgridValidation"]
+    silent.clock.advance(TEN_MINUTES)
+    over = silent.json("GET", CRM)["properties"]["pushgridValidation"]
+
+    (trouble,) = topic_states(silent.resources, silent.clock.now())["troubles"]
+    assert "open the validation link" in awaited["remedy"]
+    assert "open the validation link" not in over["remedy"]
+    assert "create the event subscription anew" in over["remedy"]
+    assert (trouble["why"], trouble["remedy"]) == (over["why"], over["remedy"])
+
+    silent.pusher.script(URL)
+    silent.json("PATCH", CRM, {"destination": hook()["properties"]["destination"]}, status=201)
+    assert silent.state() == "Succeeded"  # the handshake was repeated
+    assert "pushgridValidation" not in silent.json("GET", CRM)["properties"]
+
+
+def test_a_row_of_a_version_that_kept_no_reason_is_served(silent: ArmApi) -> None:
+    silent.json("PUT", CRM, hook(), status=201)
+    stored = silent.stored()
+    del stored["validation"]["reason"]
+    silent.resources.damage(Table.EVENT_SUBSCRIPTIONS, "orders", "crm", stored)
+
+    told = silent.json("GET", CRM)["properties"]["pushgridValidation"]
+
+    assert told["reason"] == "notKnown"
+    assert told["why"] == "The endpoint has not completed the validation handshake."
+    assert silent.open_link(silent.validation_link()).status == 200
+
+
+def test_while_an_update_awaits_consent_status_names_it_and_who_gets_the_events(
+    pending: ArmApi,
+) -> None:
+    found = topic_states(pending.resources, pending.clock.now())
+
+    (trouble,) = found["troubles"]
+    assert trouble["kind"] == "awaitingValidation"
+    assert trouble["why"].endswith("Until it consents, the former endpoint gets the events.")
+    assert found["value"][0]["subscriptions"][0]["hasConsented"]
+
+
+def test_what_is_read_can_be_written_back(silent: ArmApi) -> None:
+    """The property is the answer's alone: clients write back what they have read."""
+    body = silent.json("PUT", CRM, hook(), status=201)
+    body["properties"]["destination"] = hook()["properties"]["destination"]
+
+    silent.json("PUT", CRM, body, status=201)
+
+    assert "pushgridValidation" not in silent.stored()["properties"]
+
+
+def test_an_endpoint_that_hangs_is_asked_three_times_and_each_try_is_logged_as_it_begins(
+    orders: ArmApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, LOGGER)
+    seen: list[int] = []
+
+    def count() -> None:
+        seen.append(sum("handshake.asked" in each for each in caplog.messages))
+
+    orders.pusher.during_handshakes += [count] * 3
+    orders.pusher.script(URL, *[NotAnswered(Failure.TIMED_OUT, "no answer", 30.0)] * 3)
+
+    error = orders.error("PUT", CRM, hook(), status=400)
+
+    logged = [json.loads(each) for each in caplog.messages if "handshake" in each]
+    tries = [(each["attempt"], each.get("failure")) for each in logged[:3]]
+    assert seen == [1, 2, 3]
+    assert tries == [(1, None), (2, "timed out"), (3, "timed out")]
+    assert (logged[0]["attempts"], logged[0]["longest_seconds"]) == (3, 100.0)
+    assert (logged[3]["event"], logged[3]["reason"]) == ("handshake.failed", "unreached")
+    assert f"{logged[3]['why']} {logged[3]['remedy']}" in error["message"]
+    assert "s3cret" not in json.dumps(logged)

@@ -17,7 +17,7 @@ from shared.deadletter.reader import MAX_BLOB, TOO_LARGE, UnreadableBlob
 from shared.delivery.messages.message import ReplayStep
 from shared.engine.ports import Table
 from shared.engine.replaying import step, walk
-from shared.errors import StorageUnavailable
+from shared.errors import InvalidDocument, StorageUnavailable
 from shared.subscriptions.subscription import DeadLetterDestination
 from tests.azure_dead_letters import ADDED, CLOUD_ADDED, CLOUD_EVENT, EVENT
 from tests.functional.deployment import Logged
@@ -270,3 +270,37 @@ def test_what_never_passes_ends_the_job_after_an_hour(
 
     job = pushgrid.arm("GET", f"replays/{job['id']}")
     assert (job["state"], job["why"]) == ("Failed", str(error) or repr(error))
+
+
+def test_faults_that_take_most_characters_fit_into_the_row(pushgrid: Pushgrid, crm: Subscriber):
+    """In the row's JSON a letter may take 6 characters, and an emoji 12."""
+    path = "ж" * 1000 + ".json"
+    letters = [CLOUD_EVENT | CLOUD_ADDED | {"😀" * 600 + str(each): 1} for each in range(60)]
+    pushgrid._app.dead_letters.write(AZURE, path, json.dumps(letters).encode())
+    pushgrid._app.dead_letters.write(AZURE, "я.json", json.dumps([EVENT | ADDED]).encode())
+    pushgrid.advance(minutes=1)
+
+    job = replayed(pushgrid, container="azure", to=CRM)
+
+    assert (job["state"], job["skipped"], ids(crm)) == ("Done", {"NotReplayable": 60}, ["a-1"])
+    assert (len(job["faults"]), job["moreFaults"]) == (50, 10)
+    assert all(path.startswith(each["where"].rstrip("…")) for each in job["faults"])
+
+
+def test_a_job_that_can_not_be_saved_ends_without_what_it_has_noted_since(
+    pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch
+):
+    first, _ = sorted(pushgrid._app.dead_letters.blobs)
+    pushgrid._app.dead_letters.blobs[first] = b"oops"
+
+    def refuse(_: object, __: str, ___: str, document: dict[str, Any], ____: object) -> None:
+        if any(where == first[1] for where, _ in document.get("faults", ())):
+            raise InvalidDocument
+
+    with monkeypatch.context() as patch:
+        before(patch, pushgrid._app.resources, "put", refuse)
+        job = replayed(pushgrid)
+
+    assert (job["state"], job["moreFaults"], ids(crm)) == ("Failed", 1, [])
+    assert [each["why"][:15] for each in job["faults"]] == ["InvalidDocument"]
+    assert (replayed(pushgrid)["replayed"], ids(crm)) == (1, ["e-3"])

@@ -9,8 +9,17 @@ import pytest
 from pushgrid.testing.deployment import Pushgrid
 from pushgrid.testing.driven_app import Refused
 from pushgrid.testing.topic import Subscriber
+from shared.deadletter.paths import MAX_PATH, dead_letter_folder
+from shared.deadletter.selection import Selection
 from shared.engine.manage import replays_api
 from shared.engine.ports import Table
+from shared.engine.replaying.job import (
+    MAX_PUT_ONCE,
+    Position,
+    ReplayFault,
+    ReplayJob,
+    ReplaySource,
+)
 from tests.functional.deployment import Logged
 from tests.functional.replaying.replays import CRM, ids, replayed
 
@@ -118,3 +127,37 @@ def test_what_can_t_be_started_is_refused(pushgrid: Pushgrid, members: dict[str,
     with pytest.raises(Refused, match=why):
         pushgrid.arm("POST", "replays", members)
     assert pushgrid.arm("GET", "replays")["value"] == []
+
+
+@pytest.mark.usefixtures("crm")
+@pytest.mark.parametrize("member", ["prefix", "reason", "event"])
+def test_what_selects_is_bounded(pushgrid: Pushgrid, member: str):
+    with pytest.raises(Refused, match=f"{member} can't have more than 1024 characters") as refused:
+        pushgrid.arm("POST", "replays", {member: "x" * 1025})
+    assert refused.value.status == 400
+    assert replayed(pushgrid, **{member: "x" * 1024})["state"] == "Done"
+
+
+def test_the_largest_job_has_room_in_its_row(pushgrid: Pushgrid):
+    moment = pushgrid._app.clock.now()
+    name, text = "n" * 64, "😀" * MAX_PATH
+    folder = dead_letter_folder(f"{name}.{name}", name)
+    source = ReplaySource(f"{name}.{name}", name, name, name[:24], folder)
+    job = ReplayJob(
+        id=name,
+        by=text,
+        started_at=moment,
+        sources=(source,) * replays_api.MAX_SOURCES,
+        selection=Selection(prefix=text, reason=text, event=text),
+        to=source.key,
+        rate=1000,
+        is_dry_run=False,
+        again=False,
+        position=Position(199, text, 10_000),
+        put_once=(name[:20],) * MAX_PUT_ONCE,
+    )
+    job = job.with_batch(text, tuple(range(0, 128, 2)))
+    job = job.with_faults(*[ReplayFault(text, text)] * 60)
+
+    saved = pushgrid._app.replays.save(job, None)
+    pushgrid._app.replays.cancel(saved.job.id, text)

@@ -21,6 +21,7 @@ from azure.storage.blob import (
     BlobClient,
     BlobServiceClient,
     ContainerClient,
+    generate_account_sas,
     generate_blob_sas,
 )
 
@@ -296,6 +297,34 @@ def test_a_refused_request_is_logged_without_its_signature(
     assert len(refused) == 3
     assert all(f"blob request '/{ACCOUNT}" in each for each in refused)
     assert "secret" not in caplog.text
+
+
+def test_of_two_content_types_a_batch_has_the_first(
+    proxy: Proxy, container: ContainerClient
+) -> None:
+    """So has Azurite: it must not change what the proxy does not see."""
+    container.upload_blob("x", b"1")
+    proxy.told.changes.clear()
+    sas = generate_account_sas(
+        ACCOUNT,
+        account_key=KEY,
+        resource_types="sco",
+        permission="rwdl",
+        expiry="2099-01-01",
+    )
+    target = f"/{ACCOUNT}/{container.container_name}/x?{sas}"
+    batch = f"--b\r\nContent-ID: 0\r\n\r\nDELETE {target} HTTP/1.1\r\n\r\n--b--\r\n".encode()
+    client = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=60)
+    with contextlib.closing(client):
+        client.putrequest("POST", f"/{ACCOUNT}?comp=batch&{sas}")
+        client.putheader("Content-Length", str(len(batch)))
+        for boundary in "bc":
+            client.putheader("Content-Type", f"multipart/mixed; boundary={boundary}")
+        client.endheaders(batch)
+        assert client.getresponse().status == 202
+
+    assert proxy.told.apis == [("DeleteBlob", "x")]
+    assert not list(container.list_blobs())
 
 
 def test_others_are_answered_while_a_batch_is_read(

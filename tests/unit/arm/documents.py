@@ -93,6 +93,7 @@ def subscription(
             new_key=lambda: "x" * 32,
             new_id=lambda: next(ids),
             now=START,
+            by="ada",
             existing=existing,
         )
     )

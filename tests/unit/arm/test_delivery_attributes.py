@@ -82,10 +82,22 @@ def test_some_names_are_refused_with_the_reason(names: str, reason: str) -> None
 
 
 @pytest.mark.parametrize(
-    "name", ["", " x", "x y", "x:", "x\r\ny", "h\u00e4", "(x)", "x\x00", "x" * 257], ids=ascii
+    ("name", "why"),
+    [
+        ("", "it is empty"),
+        (" x", "it has ' '"),
+        ("x y", "it has ' '"),
+        ("x:", "it has ':'"),
+        ("x\r\ny", r"it has '\r'"),
+        ("h\u00e4", r"it has '\xe4'"),
+        ("(x)", "it has '('"),
+        ("x\x00", r"it has '\x00'"),
+        ("x" * 257, "it is longer than 256 characters"),
+    ],
+    ids=ascii,
 )
-def test_an_illegal_name_is_refused(name: str) -> None:
-    message = f"'{name[:64]}' is not a valid header name."
+def test_an_illegal_name_is_refused(name: str, why: str) -> None:
+    message = f"'{name[:64]}' is not a valid header name: {why}."
 
     assert refusal(with_mappings, static(name)) == (f"{MAPPINGS}[0].name", message)
 
@@ -102,17 +114,25 @@ def test_a_legal_name_is_accepted(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value",
+    ("value", "why"),
     [
-        *("a\rb", "a\nb", "a\x00b", "gr\u00fcn", "\u20ac", "\x7f", "x" * 4097),
-        *(" ", " k3y", "k3y "),  # endpoints would trim them
+        *((value, "must not have a line break.") for value in ("a\rb", "a\nb")),
+        *(
+            (value, "must not end with a line break: leave it out.")
+            for value in ("k3y\n", "k3y\r\n")
+        ),
+        *((value, "must have printable") for value in ("a\x00b", "gr\u00fcn", "\u20ac", "\x7f")),
+        ("x" * 4097, "must have at most 4096 characters."),
+        # Endpoints would trim them.
+        *((value, "must not begin or end with a space.") for value in (" ", " k3y", "k3y ")),
     ],
 )
-def test_an_illegal_value_is_refused_without_quoting_it(value: str) -> None:
+def test_an_illegal_value_is_refused_without_quoting_it(value: str, why: str) -> None:
     target, message = refusal(with_mappings, static(value=value))
 
     assert target == f"{MAPPINGS}[0].properties.value"
-    assert value == " " or value.strip() not in message
+    assert f"{target} {why}".removeprefix("properties.") in message
+    assert len(value) < 3 or value.strip() not in message
 
 
 @pytest.mark.parametrize("value", ["", "a b", 'a, b;c="d"', "x" * 4096])

@@ -116,6 +116,27 @@ def queue(**members: object) -> dict[str, Any]:
     return {"endpointType": "storagequeue", "properties": given}
 
 
+@pytest.mark.parametrize(
+    ("resource_id", "why"),
+    [
+        ("acct", "it is a name; 'az storage account show --query id' prints the id"),
+        ("https://acct.blob.core.windows.net", "it is a URL; 'az storage account show --query id'"),
+        (ACCOUNT_ID.format(account="acct/"), "it goes on after the account"),
+        (
+            ACCOUNT_ID.format(account="acct/blobServices/default/containers/dead"),
+            "it goes on after the account",
+        ),
+        (ACCOUNT_ID.format(account="acct\n"), "it has a blank or a line break before or after it"),
+        (ACCOUNT_ID.format(account="acct")[1:], "it has no '/' before it"),
+        (ACCOUNT_ID.format(account="Acct"), "the name of an account is 3-24 small letters"),
+    ],
+)
+def test_what_is_no_account_id_is_told_by_its_form(resource_id: str, why: str) -> None:
+    properties = with_member(f"{DEAD}.properties.resourceId", resource_id)
+
+    assert f"/NAME ({why}" in refusal(subscription, **properties)[1]
+
+
 OTHERS = replace(DEPLOYMENT, dead_letter_accounts={"acct2", "acct3"}, queue_accounts={"acct2"})
 
 

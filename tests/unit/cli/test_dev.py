@@ -7,16 +7,22 @@ import os
 import socket
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from cli.local import dev
+from cli.local import dev, local_deployment
 from cli.local.known_locally import LocalDeployment, find_local, local_key, recorded
 from cli.local.local_deployment import ADMIN_KEY, HOME
 from cli.local.narration import NarratedLine
 from cli.local.screen import Screen
+from devhost.process import RunningHost
+from tests.answering import AnsweringServer
 from tests.commands import Run
+from tests.serving import serving
 
 DELIVERED = NarratedLine(
     "delivered", "orders/crm", "attempt 1: 200 in 12 ms", "e-1", {"event": "x"}
@@ -219,6 +225,8 @@ def test_a_key_is_that_of_the_nearest_settings(folder: Path) -> None:
         ({}, "true"),
         ({"PUSHGRID_AZ_LOGIN": "false"}, "false"),
         ({"PUSHGRID_ENTRA_TENANT": "t"}, None),
+        ({"PUSHGRID_ENTRA_JWKS_URL": "https://h/keys"}, None),
+        ({"PUSHGRID_ENTRA_MANAGEMENT_AUDIENCE": "api://h"}, "true"),
     ],
 )
 def test_azure_cli_can_sign_in_unless_entra_id_is_on(
@@ -233,3 +241,24 @@ def test_azure_cli_can_sign_in_unless_entra_id_is_on(
     settings = example | dev._settings(given)
 
     assert settings.get("PUSHGRID_AZ_LOGIN") == found
+
+
+def test_it_asks_its_own_deployment_over_http_at_any_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`--host` may be an address that is not loopback; here the name alone says so."""
+    real = socket.getaddrinfo
+
+    def look_up(_: str, *arguments: Any, **options: Any) -> Any:
+        return real("127.0.0.1", *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    azurite = Mock(connection_string="x")
+    monkeypatch.setattr(local_deployment, "running_azurite", lambda **_: nullcontext(azurite))
+    with serving(AnsweringServer()) as server:
+        host = RunningHost(process=Mock(), url=f"http://events.example:{server.port}")
+        monkeypatch.setattr(local_deployment, "running_host", lambda *_, **__: nullcontext(host))
+
+        with local_deployment.running_deployment({}, port=0, on_line=print) as run:
+            server.answer = lambda *_: (200, {}, b'{"value": []}')
+            assert run.api.list("topics") == []

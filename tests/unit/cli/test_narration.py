@@ -38,6 +38,11 @@ REPLAYED = {"job": "j-1", "replayed": 1, "skipped": 0, "faults": 1}
 
 
 ATTEMPTED, ENDED = "delivery.attempted", "replay.ended"
+ASKED = {"url": "http://a/", "attempt": 1, "attempts": 3, "longest_seconds": 100.0}
+NO_ANSWER = {"failure": "timed out", "detail": "y"}
+ASKED_AGAIN = {**ASKED, "attempt": 2, **NO_ANSWER}
+TRIED_AGAIN = "asking http://a/ for consent, try 2 of 3, after: timed out"
+REFUSED = {"reason": "status", "why": "It did not.", "remedy": "Make it."}
 LATE = {"status": 200, "seconds": 31.5, "cancelled": False}
 LARGE = {"status": 413, "code": "PayloadTooLarge", "detail": "at most 9"}
 UNKNOWN = {"status": 400, "code": "InvalidSas", "unknown_topic": True}
@@ -69,7 +74,16 @@ PAUSED = HELD | {"held_because": "paused since 12:00"}
         (ENDED, FAILED, "replay", f"Done in part: {DONE} (no container): j-1"),
         ("publish.refused", LARGE, "refused", "413 PayloadTooLarge: at most 9"),
         ("publish.refused", UNKNOWN, "refused", "400 InvalidSas: there is no such topic"),
-        ("handshake.failed", {"failure": "x", "detail": "y"}, "handshake", "failed: x (y)"),
+        ("handshake.asked", ASKED, "handshake", "asking http://a/ for consent (up to 100 s)"),
+        ("handshake.asked", ASKED_AGAIN, "handshake", TRIED_AGAIN),
+        ("handshake.awaited", REFUSED, "handshake", "It did not. Make it."),
+        (
+            "handshake.failed",
+            REFUSED | {"status": 404},
+            "handshake",
+            "failed: It did not. Make it.",
+        ),
+        ("handshake.failed", REFUSED | NO_ANSWER, "handshake", "failed: It did not. Make it. (y)"),
         (
             "setting.unknown",
             MISSPELT,

@@ -13,6 +13,7 @@ import pytest
 from urllib3.util import connection
 
 from cli import options
+from cli.deployment import Deployment
 from cli.local.listen import _forward
 from cli.sending import refuse_plain_http
 from testbed.subscriber import Push
@@ -350,6 +351,7 @@ def test_a_token_is_for_the_audience_of_the_deployment_s_own_host(
         "api://6f1c1f1e-0000-0000-0000-000000000000",
         "6f1c1f1e-0000-0000-0000-000000000000",
         "api://127.0.0.1.example",
+        "api://x.127.0.0.1",
         "api://127.0.0.1:x",
         "urn://127.0.0.1",
     ],
@@ -400,3 +402,15 @@ def test_over_http_from_another_machine_no_audience_is_believed(
 
     assert (found.code, scopes, server.requests) == (2, [], [])
     assert "with --entra and --insecure, give --entra-scope" in found.err
+
+
+@pytest.mark.parametrize("audience", ["api://", "api:///x", "https://:443/x"])
+def test_a_url_whose_host_is_unreadable_gets_no_token_for_an_audience_without_one(
+    pushgrid: Run, scopes: list[str], monkeypatch: pytest.MonkeyPatch, audience: str
+) -> None:
+    monkeypatch.setattr(Deployment, "challenge", lambda _: f'Bearer resource="{audience}"')
+
+    found = pushgrid("topic", "list", "--url", "https://bücher.example", "--entra")
+
+    assert (found.code, scopes) == (2, [])
+    assert "which may be good elsewhere, too" in found.err

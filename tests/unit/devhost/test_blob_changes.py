@@ -142,6 +142,7 @@ def nested(depth: int) -> bytes:
         (part(0, "DELETE /a/c/ü HTTP/1.1".encode()), "multipart/mixed; boundary=b"),
         (part(0, b"DELETE http://h/a/c/b HTTP/1.1"), "multipart/mixed; boundary=b"),
         (part(0, b"DELETE /a/c/b HTTP/1.1\r\nx-ms-date"), "multipart/mixed; boundary=b"),
+        (part(0, b"DELETE /a/c/b HTTP/1.1\r\nx-ms-date: \xff"), "multipart/mixed; boundary=b"),
         (part(0, nested(2).replace(b"--0", b"--c")), "multipart/mixed; boundary=b"),
         (nested(3000), "multipart/mixed; boundary=0"),
         (nested(3000), "multipart/mixed; boundary=2999"),
@@ -174,3 +175,12 @@ def test_a_path_that_is_not_encoded_is_refused(path: str) -> None:
 
 def test_an_answer_of_anything_else_has_no_outcomes() -> None:
     assert not outcomes_in(b"<Error/>", "application/xml")
+
+
+@pytest.mark.parametrize("sign", ["x", "%D0%B6", "%00"])
+def test_a_refusal_repeats_only_the_beginning_of_what_was_sent(sign: str) -> None:
+    """It is logged and answered."""
+    with pytest.raises(RefusedRequest, match="comp='") as caught:
+        change_of("PUT", f"{BLOB}?comp={sign * 1_000_000}", PUT)
+
+    assert len(str(caught.value)) < 300

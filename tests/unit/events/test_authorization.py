@@ -32,7 +32,11 @@ _REFUSED = (
 _KEY = f"{_REFUSED}The key is not one of the topic's, or there is no such topic."
 _SIGNER = f"{_REFUSED}The signature is not by one of the topic's keys, or there is no such topic."
 _EXPIRED = f"{_REFUSED}The signature has expired."
-_RESOURCE = f"{_REFUSED}The signature is for another resource."
+_RESOURCE = f"{_REFUSED}The signature is for another resource: sign {URL} or a path above it."
+_EXPIRY = (
+    f"{_REFUSED}The expiry of the signature (e=) can't be read. Write it in UTC, like "
+    "2030-01-31T23:59:59Z or 1/31/2030 11:59:59 PM, and percent-encode it before you sign."
+)
 
 _CARRIERS = {
     "header": lambda token: a_request(headers={"aeg-sas-token": token}),
@@ -74,7 +78,7 @@ def test_a_signature_may_be_for_the_public_address(carrier):
     assert refusal(authorize, request, a_topic(), NOW) == _unauthorized(_RESOURCE)
     elsewhere = _CARRIERS[carrier](sign(f"{public}/api/other"))
     found = refusal(authorize, elsewhere, a_topic(), NOW, public_url=public)
-    assert found == _unauthorized(_RESOURCE)
+    assert found == _unauthorized(_RESOURCE.replace(URL, f"{public}/api/events"))
 
 
 @pytest.mark.parametrize("key", [KEY, KEY2], ids=["key1", "key2"])
@@ -113,11 +117,47 @@ _EARLIER = sign(expiry="2020-01-01", key="AAAA")
         ({"aeg-sas-token": _EARLIER}, {}, _SIGNER),  # before the expiry
         ({"aeg-sas-token": sign("https://a", "2020-01-01")}, {}, _EXPIRED),  # before the resource
         ({}, {"aeg-sas-token": sign(URL + "2")}, _RESOURCE),
+        (
+            {"aeg-sas-key": sign()},
+            {},
+            f"{_REFUSED}It is a signature, not a key: send it as aeg-sas-token.",
+        ),
     ],
     ids=map(str, count()),  # one key is too long
 )
 def test_an_invalid_credential_is_not_authorized(headers, query, message):
     assert refusal(_authorize, headers, query) == _unauthorized(message)
+
+
+@pytest.mark.parametrize("key", [KEY, "AAAA"], ids=["by a key of the topic", "by another"])
+@pytest.mark.parametrize("keys", [(KEY, KEY2), ()], ids=["a topic", "no such topic"])
+@pytest.mark.parametrize(
+    "expiry",
+    [
+        "soon",
+        "1893456000",  # Unix time, as Service Bus has it
+        "1/1/2030 13:00:00 AM",
+        "1/1/2030 0:00:00 AM",
+        "1/1/2030 1:00:00",  # 24 hours, or AM and PM forgotten
+        "2/30/2030 1:00:00 AM",
+        "31.01.2030 23:59:59",  # of another culture
+        "31/01/2030 11:59:59 PM",
+        "Tue, 01 Jan 2030 00:00:00 GMT",
+        "2030-01-01T00:00:00%2B00:00",  # encoded twice
+        "2030-13-01T00:00:00Z",
+        "2030-01-01T00:00:00." + "0" * 99 + "Z",
+        "\u0662\u0660\u0663\u0660-01-01",  # digits of another script
+    ],
+)
+def test_an_expiry_that_cant_be_read_is_named_whoever_signed(
+    expiry: str, keys: tuple[str, ...], key: str
+) -> None:
+    """The answer depends on what the client has sent alone: it tells nothing about keys."""
+    request = a_request(headers={"aeg-sas-token": sign(expiry=expiry, key=key)})
+
+    found = refusal(authorize, request, builders.a_topic(keys=keys), NOW)
+
+    assert found == _unauthorized(_EXPIRY)
 
 
 @pytest.mark.parametrize(

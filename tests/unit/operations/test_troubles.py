@@ -14,10 +14,12 @@ from shared.engine.operations.activity import Activity, GivenUp, activity_of
 from shared.engine.operations.troubles import Facts, document, in_order, kinds_of, trouble_of
 from shared.metrics import Metric, Series
 from shared.subscriptions.destination import StorageQueue
+from shared.subscriptions.diagnosis import Reason, diagnosis
 from shared.subscriptions.subscription import (
     Batching,
     DeadLetterDestination,
     Pause,
+    SigningEnd,
     SubscriptionKey,
 )
 from tests.builders import TOPIC_ID, a_subscription, sums
@@ -29,9 +31,9 @@ REFUSED = {
     "at": timestamp(START - SECOND),
     "cause": "400 BadRequest",
     "detail": None,
-    "answer": {"body": "\n  no such customer\nsecond line"},
+    "answer": {"headers": {}, "body": "\n  no such customer\nsecond line"},
 }
-NO_QUEUE = {**REFUSED, "cause": "404 NotFound", "answer": {"body": "QueueNotFound"}}
+NO_QUEUE = {**REFUSED, "cause": "404 NotFound", "answer": {"headers": {}, "body": "QueueNotFound"}}
 LOST = GivenUp({"UndeliverableDueToHttpBadRequest": 3}, START - MINUTE)
 FAILING: dict[str, Any] = {"failing_since": START - MINUTE, "failure": REFUSED}
 SLOW: dict[str, Any] = {
@@ -48,6 +50,8 @@ PROBED: dict[str, Any] = {
     "availability": NeedsProbe("503 busy at 12:00:03Z"),
     "held_since": START,
 }
+
+UNPROVED = diagnosis(Reason.NO_CODE)
 
 
 def facts(
@@ -78,7 +82,10 @@ def facts(
         (facts(FAILING, {"pause": PAUSE}, **HELD), ["paused"]),
         (facts({**FAILING, "dropped": LOST}, {"expires_at": START}), ["expired", "dropping"]),
         (facts(state={"expires_at": START + SECOND}), []),
-        (facts(state={"has_consented": False}), ["awaitingValidation"]),
+        (facts(pending_consent=UNPROVED), ["awaitingValidation"]),
+        (facts(state={"signing_end": SigningEnd(START, "ada")}), ["unsigned"]),
+        (facts(FAILING, {"signing_end": SigningEnd(START, "ada")}), ["failing", "unsigned"]),
+        (facts(state={"signing_end": SigningEnd(START - 24 * 60 * MINUTE, "ada")}), []),
         (facts(subscription=None), ["damaged"]),
     ],
 )
@@ -97,11 +104,21 @@ UPDATE = "pushgrid subscription update crm --topic orders"
 LIST = "pushgrid dead-letters list --topic orders --subscription crm"
 UNREAD: dict[str, Any] = {"failing_since": START, "failed_at": START, "error": "Busy"}
 NO_CONTAINER = GivenUp({"DeadLetterContainerNotFound": 2}, START)
-ECHO = {**REFUSED, "answer": {"body": "503 busy"}}
+ECHO = {**REFUSED, "answer": {"headers": {}, "body": "503 busy"}}
 TOO_LARGE = "413 PayloadTooLarge at 11:59:59Z: nginx"
 REFUSED_LARGE: dict[str, Any] = {
     "dead_lettered": LOST,
-    "failure": {**REFUSED, "cause": "413 PayloadTooLarge", "answer": {"body": "nginx"}},
+    "failure": {
+        **REFUSED,
+        "cause": "413 PayloadTooLarge",
+        "answer": {"headers": {}, "body": "nginx"},
+    },
+}
+REDIRECTED = {
+    "at": timestamp(START - SECOND),
+    "cause": "308 GenericError",
+    "detail": None,
+    "answer": {"headers": {"location": "https://new.example/hook"}, "body": ""},
 }
 RAISE = "raise the limit of request bodies of the endpoint or its proxy"
 INBOX = {"destination": StorageQueue(account_id="/a/acct", name="inbox")}
@@ -115,7 +132,19 @@ def written_to(container: str, account: str = "") -> dict[str, Any]:
     ("found", "since", "why", "remedy"),
     [
         (facts(FAILING), EARLIER, SAID, TIMELINE),
+        (
+            facts(state={"signing_end": SigningEnd(EARLIER, "ada")}),
+            EARLIER,
+            "was signed until an update by ada: its secrets are gone",
+            f"{UPDATE} --sign",
+        ),
         (facts(UNREAD), START, "Busy at 12:00Z", TIMELINE),
+        (
+            facts({**FAILING, "failure": REDIRECTED}),
+            EARLIER,
+            "308 GenericError at 11:59:59Z: Location: https://new.example/hook",
+            f"{UPDATE} --endpoint URL",
+        ),
         (
             facts({"failure": REFUSED}, **HELD),
             START,
@@ -150,6 +179,7 @@ def written_to(container: str, account: str = "") -> dict[str, Any]:
             "create the queue 'inbox' in the storage account 'acct'",
         ),
         (facts({"dead_lettered": LOST}), EARLIER, GIVEN_UP, LIST),
+        (facts(pending_consent=UNPROVED), None, UNPROVED.why, UNPROVED.remedy),
         (facts(REFUSED_LARGE), EARLIER, f"{GIVEN_UP}; {TOO_LARGE}", RAISE),
         (
             facts(REFUSED_LARGE, {"batching": Batching(max_events=100)}),
@@ -173,13 +203,14 @@ def test_the_order_is_that_of_harm_then_of_what_waits() -> None:
     known = {
         "deadLettering": facts({"dead_lettered": LOST}),
         "slow": facts(SLOW),
-        "awaitingValidation": facts(state={"has_consented": False}),
+        "awaitingValidation": facts(pending_consent=UNPROVED),
         "expired": facts(state={"expires_at": START}),
         "held": facts(**HELD),
         "failing": facts(FAILING),
         "damaged": facts(subscription=None),
         "more": facts({**FAILING, "waiting": 9}),
         "paused": facts(state={"pause": PAUSE}),
+        "unsigned": facts(state={"signing_end": SigningEnd(START, "ada")}),
         "dropping": facts({"dropped": LOST}),
     }
     found = [trouble_of(each, START) for each in known.values()]
@@ -188,7 +219,7 @@ def test_the_order_is_that_of_harm_then_of_what_waits() -> None:
 
     assert [each["kind"] for each in ordered] == [
         "damaged", "failing", "failing", "held", "paused", "expired", "awaitingValidation",
-        "slow", "dropping", "deadLettering",
+        "slow", "dropping", "deadLettering", "unsigned",
     ]  # fmt: skip
     assert [each["waiting"] for each in ordered if each["kind"] == "failing"] == [9, 0]
 

@@ -135,6 +135,45 @@ def test_an_array_is_refused_for_want_of_the_switch_only_where_the_switch_helps(
     assert (refusal and refusal.why) == refused
 
 
+JSON_TEXT = "; it seems to be JSON in a string: publish the object itself"
+
+
+@pytest.mark.parametrize(
+    ("members", "has"),
+    [
+        ({"data": "x"}, "data is text, not an object"),
+        ({"data": ""}, "data is text, not an object"),
+        (
+            {"data": ' {"a": {"b": 1}}'},
+            "data is text, not an object" + JSON_TEXT,
+        ),
+        ({"data": {"a": "x"}}, "data.a is text, not an object"),
+        ({"data": {"a": {"b": "x"}}}, None),
+        ({"data": [{"a": 1}]}, "data is an array, not an object"),
+        ({"data": 1.5}, "data is a number, not an object"),
+        ({"data": True}, "data is true or false, not an object"),
+        ({"data": None}, "data is null, not an object"),
+        ({"data": {"a": {}}}, "the event has no data.a.b"),
+        ({"data": {}}, "the event has no data.a.b"),
+        ({}, "the event has no data.a.b"),
+        (
+            {"data_base64": "eA=="},
+            "the event has data_base64 instead of data, and no key leads into it",
+        ),
+    ],
+)
+def test_a_value_that_is_missing_below_what_is_no_object_is_explained(
+    members: dict[str, Any], has: str | None
+) -> None:
+    wanted = {"operatorType": "StringContains", "key": "data.a.b", "values": ["x"]}
+    stored = subscription(filter={"advancedFilters": [wanted]})
+    event = Event(schema=InputSchema.CLOUD_EVENTS, members={"type": "t", **members}, text="")
+
+    refusal = to_subscription(stored).filter.refusal(EventValues(event))
+
+    assert (refusal and refusal.why) == (has and f"data.a.b StringContains 'x'; {has}")
+
+
 # --- a reference, slow and written from the documents alone
 # Source: "Understand event filtering" (2022-09-09)
 

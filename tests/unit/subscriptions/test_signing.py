@@ -60,35 +60,60 @@ def test_a_rotation_keeps_the_newest_secret_and_no_older_one() -> None:
     assert rotated((NEW, OLD), FOREIGN) == f"{FOREIGN} {NEW}"
 
 
-FORM = "must be a secret, or 2 with a space between them; each is 'whsec_' and 24 to 64 bytes in"
+def secret_of(size: int) -> str:
+    return f"whsec_{b64encode(b'x' * size).decode()}"
 
 
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        pytest.param("", FORM, id="empty"),
-        pytest.param("whsec_", FORM, id="nothing after the prefix"),
-        pytest.param(OLD.removeprefix("whsec_"), FORM, id="no prefix"),
-        pytest.param(OLD.replace("whsec_", "WHSEC_"), FORM, id="prefix in upper case"),
-        pytest.param(OLD.replace("whsec_", "whsk_"), FORM, id="another kind of key"),
-        pytest.param(f"whsec_{b64encode(b'x' * 23).decode()}", FORM, id="too short"),
-        pytest.param(f"whsec_{b64encode(b'x' * 65).decode()}", FORM, id="too long"),
-        pytest.param(OLD.rstrip("="), FORM, id="no padding"),
-        pytest.param(OLD.replace("q", "_"), FORM, id="Base64 for URLs"),
-        pytest.param(f"{OLD}\n", FORM, id="line break"),
-        pytest.param(f"{OLD}  {NEW}", FORM, id="two spaces"),
-        pytest.param(f"{OLD},{NEW}", FORM, id="comma"),
-        pytest.param(f"whsec_{'é' * 32}", FORM, id="no ASCII"),
+        pytest.param("", "is empty: give 'whsec_' and 24 to 64 bytes", id="empty"),
+        pytest.param("whsec_", "has nothing after 'whsec_'", id="nothing after the prefix"),
+        pytest.param(OLD.removeprefix("whsec_"), "must begin with 'whsec_': write", id="no prefix"),
+        pytest.param(OLD.upper(), "must begin with 'whsec_' in small letters", id="upper case"),
+        pytest.param(f"v1,{OLD}", "begins with 'v1,': leave that out", id="prefix of a scheme"),
+        pytest.param("v1,g0hM9SsE+OTP", "begins with 'v1,', so it is a signature", id="signature"),
+        pytest.param(OLD.replace("whsec", "whsk"), "is a key for signatures of", id="another kind"),
+        pytest.param(secret_of(23), "has 23 bytes in Base64: there must be 24 to 64", id="short"),
+        pytest.param(secret_of(65), "has 65 bytes in Base64: there must be 24 to 64", id="long"),
+        pytest.param(OLD.rstrip("="), "has wrong padding: its Base64 must end with '='", id="bare"),
+        pytest.param(secret_of(24) + "=", "has wrong padding: its Base64 must end with no '='"),
+        pytest.param(OLD[:-3], "has a character too few or too many", id="cut"),
+        pytest.param(OLD.replace("q", "_"), "is Base64 for URLs: write '+'", id="for URLs"),
+        pytest.param(OLD + NEW, "has another secret inside", id="two in one"),
+        pytest.param(OLD + "abcd", "has '=' before its end", id="text behind the padding"),
+        pytest.param("whsec_====", "has '=' before its end", id="padding alone"),
+        pytest.param(f"{OLD[:40]}\n{OLD[40:]}", "has a line break or a tab inside", id="broken"),
+        pytest.param(f'"{OLD}"', "has quotation marks: leave them out", id="quoted"),
+        pytest.param(f"{OLD}  {NEW}", "has a space too many", id="two spaces"),
+        pytest.param(f" {OLD}", "has a space too many", id="space before it"),
+        pytest.param(f"{OLD} ", "has a space too many", id="space after it"),
+        pytest.param(f"{OLD},{NEW}", "has a comma or semicolon: write a space", id="comma"),
+        pytest.param(f"whsec_{'é' * 32}", "has a character that is not of Base64", id="no ASCII"),
         pytest.param(f"{OLD} {NEW} {FOREIGN}", "must have at most 2 secrets", id="three"),
         pytest.param(f"{OLD} {OLD}", "must not have the same secret twice", id="the same twice"),
+        pytest.param(
+            f"{OLD} {NEW[:-1]}",
+            "is wrong in secret 2 of 2, which has wrong padding",
+            id="the second",
+        ),
     ],
 )
-def test_what_is_no_secret_is_refused_without_quoting_it(text: str, fault: str) -> None:
-    with pytest.raises(ValueError, match=r"^must") as refused:
+def test_what_is_no_secret_is_refused_by_what_is_wrong_without_quoting_it(
+    text: str, fault: str
+) -> None:
+    with pytest.raises(ValueError, match=r"^(is|has|begins|must) ") as refused:
         parse_secrets(text)
 
     assert str(refused.value).startswith(fault)
-    assert len(text) < 10 or text[6:] not in str(refused.value)
+    assert len(text) < 11 or text[6:16] not in str(refused.value)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_line_break_at_the_end_of_a_file_is_no_part_of_its_secret(end: str) -> None:
+    assert parse_secrets(OLD + end) == (OLD,)
+    assert parse_secrets(f"{OLD} {NEW}{end}") == (OLD, NEW)
+    assert rotated((OLD,), NEW + end) == f"{NEW} {OLD}"
 
 
 @pytest.mark.parametrize("new", [f"{OLD} {NEW}", OLD, "x"], ids=["two", "the same", "none"])

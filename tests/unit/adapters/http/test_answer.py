@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.adapters.http.answer_reader import MAX_BODY, MAX_HEAD, AnswerReader
+from shared.adapters.http.answer_reader import MAX_HEAD, AnswerReader
 from shared.adapters.http.no_answer import NoAnswer
-from shared.http import Failure
+from shared.http import MAX_ANSWER, Failure
 from tests.fuzz.answers import DIFFERENCES, compare, main
 
 _PARTS = [b"HTTP/1.1 200 OK", b"HTTP/1.1 100 Continue", b"HTTP/1.0 503 Busy", b"\r\n", b"\n", b"\r"]
@@ -141,9 +141,9 @@ def empty(*lines: bytes) -> bytes:
         (IN_CHUNKS + b"2  \r\nok\r\n0\r\n\r\n", 200, b"ok"),
         (many(1000), 200, b""),
         (
-            b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % MAX_BODY + b"x" * MAX_BODY,
+            b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % MAX_ANSWER + b"x" * MAX_ANSWER,
             200,
-            b"x" * MAX_BODY,
+            b"x" * MAX_ANSWER,
         ),
         (GZIP % len(PACKED) + PACKED, 200, PACKED),  # it is not inflated
     ],
@@ -298,13 +298,13 @@ def test_a_head_has_at_most_64_kib(size: int, cuts: list[int] | None) -> None:
 
 
 @pytest.mark.parametrize("cuts", [None, [16 * 1024] * 5])
-@pytest.mark.parametrize("size", [MAX_BODY, MAX_BODY + 1])
+@pytest.mark.parametrize("size", [MAX_ANSWER, MAX_ANSWER + 1])
 @pytest.mark.parametrize("framing", [LENGTH, CHUNKED])
 def test_a_body_has_at_most_64_kib(framing: bytes, size: int, cuts: list[int] | None) -> None:
     result = read(b"HTTP/1.1 200 OK\r\n" + framing % (size, b"x" * size), cuts)
 
-    assert result.body == b"x" * MAX_BODY
-    assert (result.is_over, result.is_reusable) == (True, size == MAX_BODY)
+    assert result.body == b"x" * MAX_ANSWER
+    assert (result.is_over, result.is_reusable) == (True, size == MAX_ANSWER)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from cloudevents.core.formats.json import JSONFormat
 from hypothesis import given
 
 from pushgrid.testing.memory import answered
+from shared.clip import clip
 from shared.delivery.requests.failed_attempt import MOST_BODY, MOST_HEADER, endpoint_answer
 from shared.delivery.requests.push_request import Loaded, PushBatch, convert, push_request
 from shared.events.publish_request import read_events
@@ -285,6 +286,26 @@ def test_selected_headers_and_the_beginning_of_the_body_are_kept() -> None:
     assert [*kept.headers] == ["content-type", "retry-after"]
     assert len(kept.headers["retry-after"]) == MOST_HEADER
     assert (kept.body, kept.is_truncated) == ("ü" * (MOST_BODY // 2), True)
+
+
+@pytest.mark.parametrize(
+    ("location", "kept"),
+    [
+        ("https://new.example/hook?sig=of-another#x", "https://new.example/hook"),
+        ("/login?next=%2F", "/login"),
+        ("https://new.example/#access_token=1", "https://new.example/"),
+        ("https://new.example/" + "x" * 999, "https://new.example/" + "x" * 235 + "…"),
+        ("https://new.example/s3cret-of-the-url", WITHHELD),
+    ],
+)
+def test_where_an_endpoint_redirects_to_is_kept_without_its_query(location: str, kept: str) -> None:
+    """And it is the first that is said of the answer, in one line of a bounded length."""
+    subscription = a_subscription(endpoint_url="https://crm.example/hook?code=s3cret-of-the-url")
+
+    found = endpoint_answer(answered(301, b"<html>", {"location": location}), subscription, "s-1")
+
+    assert found.headers == {"location": kept}
+    assert found.words == clip(f"Location: {kept}; <html>", 200)
 
 
 @pytest.mark.parametrize(

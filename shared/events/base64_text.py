@@ -1,0 +1,38 @@
+"""Says what is wrong with a text that should be Base64."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+Faults = Sequence[tuple[str, str]]  # patterns, and what is said of a text that begins so
+
+_FAULTS: Faults = (
+    (r".*\s", "has a blank or a line break: leave it out"),
+    (r"[A-Za-z0-9+/=_-]*[_-]", "is Base64 for URLs: write '+' for '-' and '/' for '_'"),
+    (
+        r".*[^A-Za-z0-9+/=]",
+        "has a character that is not of Base64: it may have A-Z, a-z, 0-9, '+', '/', then '='",
+    ),
+    (r"=|.*=[^=]", "has '=' before its end: it ends Base64, so copy the text anew"),
+)
+_GROUP, _MOST_PADDING = 4, 2  # characters
+
+
+def base64_fault(text: str) -> str | None:
+    """Return what is wrong with a *text* and what to do, without quoting it; ``None``: nothing."""
+    if fault := first_fault(_FAULTS, text):
+        return fault
+    content = text.rstrip("=")
+    padding = "=" * (-len(content) % _GROUP)
+    if len(padding) > _MOST_PADDING:
+        return "has a character too few or too many: copy the text anew"
+    if text != content + padding:
+        wanted = f"'{padding}'" if padding else "no '='"
+        return f"has wrong padding: its Base64 must end with {wanted}"
+    return None
+
+
+def first_fault(faults: Faults, text: str) -> str | None:
+    """Return what the first pattern says that *text* begins with; ``None`` if there is none."""
+    return next((says for pattern, says in faults if re.match(pattern, text, re.DOTALL)), None)

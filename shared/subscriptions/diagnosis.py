@@ -1,0 +1,181 @@
+"""Says why an endpoint has not consented, and what to do: the one place for every surface."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from shared.http import Failure
+from shared.subscriptions.subscription import WEBHOOK_ORIGIN, DeliverySchema, EventSubscription
+
+ALLOWED_ORIGIN = "WebHook-Allowed-Origin"
+_PAGE = "https://aka.ms/esvalidation"
+_LISTEN = "Behind 'pushgrid listen --forward-to URL' it needs no answer of its own."
+_RETURN_CODE = (
+    f'It has to answer 200 with {{"validationResponse": "<data.validationCode>"}} ({_PAGE}). '
+    f"{_LISTEN}"
+)
+_ALLOW_ORIGIN = (
+    f"It has to answer OPTIONS with {ALLOWED_ORIGIN}: {WEBHOOK_ORIGIN} ({_PAGE}cloudevent). "
+    f"{_LISTEN}"
+)
+_ALLOW_ADDRESS = (
+    "The app's settings PUSHGRID_ALLOWED_NETWORKS and PUSHGRID_ALLOW_HTTP allow addresses that are "
+    "not public and endpoints without TLS. No setting allows the platform's own addresses, such as "
+    "169.254.0.0/16 and 168.63.129.16."
+)
+_IN_LOG = "The app's log has the details (handshake.failed)."
+_ENTRA_LOG = "The app's log has the answer of Entra ID."
+_ASK_AGAIN = (
+    "'pushgrid subscription update {subscription} --topic {topic} --endpoint URL' asks it again"
+)
+_OPEN_LINK = (
+    f"{_ASK_AGAIN}. Or open the validation link that it was sent, within ten minutes: it is known "
+    "only while it is sent."
+)
+_LINK_IS_OVER = (
+    f"Its validation link is over: create the event subscription anew with --replace, or "
+    f"{_ASK_AGAIN}."
+)
+
+_FORMER = "Until it consents, the former endpoint gets the events."
+
+
+class Reason(StrEnum):
+    """Why an endpoint has not consented; the values are stored."""
+
+    NOT_KNOWN = "notKnown"  # stored by a version that kept no reason, or by a later one
+    # It answered 200.
+    NO_CODE = "noCode"
+    COMPRESSED = "compressed"
+    TOO_LARGE = "tooLarge"
+    IN_ARRAY = "inArray"
+    BARE = "bare"
+    OTHER_MEMBER = "otherMember"
+    NO_ORIGIN = "noOrigin"
+    CORS = "cors"
+    # It refused, or was not reached; nothing is stored.
+    OTHER_CODE = "otherCode"
+    OTHER_ORIGIN = "otherOrigin"
+    STATUS = "status"
+    UNREACHED = "unreached"
+
+
+# After these the consent can still come through the validation link.
+AWAITED = frozenset(
+    {
+        Reason.NO_CODE,
+        Reason.COMPRESSED,
+        Reason.TOO_LARGE,
+        Reason.IN_ARRAY,
+        Reason.BARE,
+        Reason.OTHER_MEMBER,
+        Reason.NO_ORIGIN,
+        Reason.CORS,
+    }
+)
+
+
+class Diagnosis(NamedTuple):
+    """Why an endpoint has not consented, and what to do: sentences without its own words."""
+
+    reason: Reason
+    why: str
+    remedy: str
+
+    @property
+    def document(self) -> dict[str, str]:
+        """Its JSON members: ``{"reason": "noCode", "why": …, "remedy": …}``."""
+        return {name: str(value) for name, value in self._asdict().items()}
+
+
+_ANSWERED = "The endpoint answered 200"
+_NO_ORIGIN = f"without the header {ALLOWED_ORIGIN}."
+_KNOWN = {
+    Reason.NOT_KNOWN: ("The endpoint has not completed the validation handshake.", _RETURN_CODE),
+    Reason.NO_CODE: (f"{_ANSWERED} without the validation code.", _RETURN_CODE),
+    Reason.COMPRESSED: (
+        f"{_ANSWERED} with a compressed body (Content-Encoding), which is not read.",
+        f"Answer the handshake without compression. {_RETURN_CODE}",
+    ),
+    Reason.TOO_LARGE: (f"{_ANSWERED} with 64 KiB or more, and no code was read.", _RETURN_CODE),
+    Reason.IN_ARRAY: (
+        f"{_ANSWERED} with the validation code in an array, not in an object.",
+        _RETURN_CODE,
+    ),
+    Reason.BARE: (
+        f"{_ANSWERED} with the validation code as bare text, not in a JSON object.",
+        _RETURN_CODE,
+    ),
+    Reason.OTHER_MEMBER: (
+        f"{_ANSWERED} with the validation code, but not as the member validationResponse.",
+        _RETURN_CODE,
+    ),
+    Reason.NO_ORIGIN: (f"The endpoint answered OPTIONS {_NO_ORIGIN}", _ALLOW_ORIGIN),
+    Reason.CORS: (
+        f"The endpoint's CORS handling answered OPTIONS, {_NO_ORIGIN}",
+        f"Let OPTIONS with WebHook-Request-Origin reach the endpoint. {_ALLOW_ORIGIN}",
+    ),
+    Reason.OTHER_CODE: (
+        "The endpoint returned a validationResponse that is not the validationCode.",
+        _RETURN_CODE,
+    ),
+    Reason.OTHER_ORIGIN: (
+        f"The answer's {ALLOWED_ORIGIN} is neither {WEBHOOK_ORIGIN} nor *.",
+        _ALLOW_ORIGIN,
+    ),
+}
+_IS_IT_RUNNING = "Is the endpoint running? 'pushgrid listen' runs one that answers."
+_OF_FAILURE = {
+    Failure.TIMED_OUT: _IS_IT_RUNNING,
+    Failure.RESOLUTION: _IS_IT_RUNNING,
+    Failure.SOCKET: _IS_IT_RUNNING,
+    Failure.NOT_ALLOWED: _ALLOW_ADDRESS,
+    Failure.UNAUTHORIZED: _ENTRA_LOG,
+    Failure.NO_AUTHORITY: _ENTRA_LOG,
+}
+
+
+def diagnosis(reason: Reason) -> Diagnosis:
+    """Return the diagnosis of a *reason* that says all by itself: not of a status or failure."""
+    return Diagnosis(reason, *_KNOWN[reason])
+
+
+def of_status(method: str, name: str) -> Diagnosis:
+    """Return the diagnosis of another status, by its *name* in Event Grid's messages."""
+    remedy = _ALLOW_ORIGIN if method == "OPTIONS" else _RETURN_CODE
+    return Diagnosis(Reason.STATUS, _request_failed(method, name), remedy)
+
+
+def of_failure(method: str, failure: Failure) -> Diagnosis:
+    """Return the diagnosis of an endpoint that gave no answer."""
+    why = _request_failed(method, f"Unknown ({failure})")
+    return Diagnosis(Reason.UNREACHED, why, _OF_FAILURE.get(failure, _IN_LOG))
+
+
+def while_awaited(
+    stored_reason: object,
+    subscription: EventSubscription,
+    *,
+    is_over: bool = False,
+    has_former: bool = False,
+) -> Diagnosis:
+    """
+    Return the diagnosis of a *subscription* whose consent is awaited.
+
+    *stored_reason* is what its document holds: ``None`` if an earlier version wrote it. *is_over*:
+    its link has ended. *has_former*: the version before is in force until then.
+    """
+    awaited = stored_reason in AWAITED
+    found = diagnosis(Reason(str(stored_reason)) if awaited else Reason.NOT_KNOWN)
+    if not awaited and subscription.delivery_schema is DeliverySchema.CLOUD_EVENTS:
+        found = found._replace(remedy=_ALLOW_ORIGIN)
+    next_step = (_LINK_IS_OVER if is_over else _OPEN_LINK).format(
+        subscription=subscription.name, topic=subscription.addressed_topic
+    )
+    why = f"{found.why} {_FORMER}" if has_former else found.why
+    return found._replace(why=why, remedy=f"{found.remedy} {next_step}")
+
+
+def _request_failed(method: str, name: str) -> str:
+    return f"Http {method} request failed with response code {name}."
