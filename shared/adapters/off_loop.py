@@ -15,9 +15,15 @@ T = TypeVar("T")
 
 
 class Threads:
-    """Implements the port ``OffLoop`` with at most *most* threads, which begin when needed."""
+    """
+    Implements the port ``OffLoop`` with at most *most* threads, which begin when needed.
 
-    def __init__(self, most: int, name: str) -> None:
+    *withdraws*: a call that has not begun is not made if its caller is cancelled. Else an overload
+    would never end: all threads would work for callers that have given up.
+    """
+
+    def __init__(self, most: int, name: str, *, withdraws: bool = False) -> None:
+        self._withdraws = withdraws
         self._pool = _PatientPool(most, thread_name_prefix=name)
 
     async def __call__(self, call: Callable[[], T]) -> T:
@@ -29,7 +35,8 @@ class Threads:
             # The pool queues work before it starts a thread: what is refused must not run later.
             if work.cancel():
                 raise StorageUnavailable from error
-        return await asyncio.shield(asyncio.wrap_future(work))
+        made = asyncio.wrap_future(work)  # Cancelling it has no effect on what has begun.
+        return await (made if self._withdraws else asyncio.shield(made))
 
 
 class _PatientPool(ThreadPoolExecutor):

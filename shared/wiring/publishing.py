@@ -66,5 +66,5 @@ def publish() -> Publish:
         new_id=new_request_id,
         report=report,
         payloads_kept_for=storage.deployment_terms().payloads_kept_for,
-        off_loop=Threads(THREADS, "publish"),
+        off_loop=Threads(THREADS, "publish", withdraws=True),
     )

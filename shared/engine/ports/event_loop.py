@@ -15,7 +15,8 @@ class OffLoop(Protocol):
         """
         Return what *call* returns, or raise what it raises; it has the caller's context.
 
-        A cancelled caller does not wait any more, but what it asked for is done.
+        A cancelled caller does not wait any more. What it asked for is done all the same, but not
+        by threads that withdraw what has not begun.
 
         Raises:
             StorageUnavailable: no thread can be had, and *call* is not made.

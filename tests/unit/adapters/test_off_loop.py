@@ -7,6 +7,7 @@ import contextvars
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
@@ -60,6 +61,33 @@ def test_a_cancelled_caller_has_its_call_made() -> None:
 
     assert [type(each) for each in ended] == [asyncio.CancelledError] * 2
     assert made.wait(PATIENCE)
+
+
+@pytest.mark.parametrize("cancelled", [0, 1], ids=["while it runs", "while it is queued"])
+def test_threads_that_withdraw_make_no_call_whose_caller_is_cancelled_before_it_begins(
+    cancelled: int,
+) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+    made: list[int] = []
+
+    def hold(number: int) -> None:
+        begun.set()
+        assert may_end.wait(PATIENCE)
+        made.append(number)
+
+    async def cancel() -> list[object]:
+        off_loop = Threads(1, "test", withdraws=True)
+        calls = [asyncio.create_task(off_loop(partial(hold, number))) for number in range(3)]
+        assert await asyncio.to_thread(begun.wait, PATIENCE)
+        calls[cancelled].cancel()
+        await asyncio.wait([calls[cancelled]], timeout=PATIENCE)
+        may_end.set()
+        return list(await asyncio.gather(*calls, return_exceptions=True))
+
+    ended = asyncio.run(cancel())
+
+    assert [each is None for each in ended] == [number != cancelled for number in range(3)]
+    assert made == ([0, 1, 2] if cancelled == 0 else [0, 2])
 
 
 def test_work_waits_for_a_thread_that_there_is() -> None:
