@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import Context
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property, partial
 from typing import TypeVar
@@ -49,6 +51,26 @@ class _ByName(dict[str, EventSubscription]):
         return sum(each.filter.weight for each in self.values())
 
 
+class _Claim:
+    """Whether a reading begins or is withdrawn; one that has begun is never withdrawn."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def take(self) -> bool:
+        """Return ``True`` to whoever comes first: its thread, or the last who waits for it."""
+        return self._lock.acquire(blocking=False)
+
+
+@dataclass(slots=True, eq=False)
+class _Reading:
+    """A reading that all who wait for a topic share."""
+
+    task: asyncio.Task[None]
+    claim: _Claim
+    waiting: int = 0
+
+
 class ResourceCache:
     """
     TopicReader and SubscriptionReader over a ResourceStore.
@@ -56,7 +78,8 @@ class ResourceCache:
     What was read lives for *cache_for* by *clock* (monotonic, in seconds); while it is read again
     or storage does not answer, it serves for as long again. Nothing older is returned: then
     `StorageUnavailable` is raised, and logged once a minute. A row that can't be read is logged; it
-    is not taken for missing. `ready` is for the event loop, and reads by *off_loop*.
+    is not taken for missing. `ready` is for the event loop, and reads by *off_loop*; a reading that
+    has not begun when the last who waits for it is cancelled is withdrawn.
     """
 
     def __init__(
@@ -69,7 +92,7 @@ class ResourceCache:
     ) -> None:
         self._store = store
         self._off_loop = off_loop
-        self._reading: dict[str, asyncio.Task[None]] = {}
+        self._readings: dict[str, _Reading] = {}
         seconds = cache_for.total_seconds()
         missing_seconds = min(cache_for, MISSING_FOR).total_seconds()
         self._topics = Cache[Topic | None](
@@ -83,15 +106,19 @@ class ResourceCache:
         key = name.lower()
         if self._is_current(key):
             return
-        reading = self._reading.get(key)
+        reading = self._readings.get(key)
         if reading is None:
-            work = self._off_loop(partial(self._read, name))
-            reading = asyncio.get_running_loop().create_task(work, context=Context())
-            self._reading[key] = reading
-            reading.add_done_callback(partial(self._has_read, key))
+            reading = self._begin(key, name)
         elif None not in (self._topics.known(key), self._subscriptions.known(key)):
             return  # What has expired serves while one reads.
-        await asyncio.shield(reading)
+        reading.waiting += 1
+        try:
+            await asyncio.shield(reading.task)
+        finally:
+            reading.waiting -= 1
+            if reading.waiting == 0 and reading.claim.take():
+                self._drop(key, reading.task)
+                reading.task.cancel()
 
     def topic(self, name: str) -> Topic | None:
         return self._get(
@@ -138,14 +165,27 @@ class ResourceCache:
         is_missing = self._topics.known(key) is None
         return self._topics.has(key) and (is_missing or self._subscriptions.has(key))
 
-    def _read(self, name: str) -> None:
-        if self.topic(name):
+    def _begin(self, key: str, name: str) -> _Reading:
+        claim = _Claim()
+        work = self._off_loop(partial(self._read, name, claim))
+        task = asyncio.get_running_loop().create_task(work, context=Context())
+        task.add_done_callback(partial(self._has_read, key))
+        reading = self._readings[key] = _Reading(task, claim)
+        return reading
+
+    def _read(self, name: str, claim: _Claim) -> None:
+        if claim.take() and self.topic(name):
             self._of_topic(name)
 
-    def _has_read(self, key: str, reading: asyncio.Task[None]) -> None:
-        del self._reading[key]
-        if not reading.cancelled():
-            reading.exception()  # There may be nobody left who waits for it.
+    def _has_read(self, key: str, task: asyncio.Task[None]) -> None:
+        self._drop(key, task)
+        if not task.cancelled():
+            task.exception()  # There may be nobody left who waits for it.
+
+    def _drop(self, key: str, task: asyncio.Task[None]) -> None:
+        reading = self._readings.get(key)
+        if reading and reading.task is task:  # else the next has begun
+            del self._readings[key]
 
     def _of_topic(self, topic: str) -> _ByName:
         return self._get(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -13,6 +14,7 @@ import pytest
 
 from pushgrid.testing.composition import off_loop
 from pushgrid.testing.memory import FakeClock, MemoryResources
+from shared.adapters.off_loop import Threads
 from shared.adapters.resource_cache import InvalidatingStore, ResourceCache
 from shared.arm.namespace_codec import parse_namespace_topic
 from shared.engine.ports import (
@@ -20,6 +22,7 @@ from shared.engine.ports import (
     NAMESPACE_TOPICS,
     NAMESPACES,
     SYSTEM_TOPICS,
+    OffLoop,
     Resource,
     Table,
 )
@@ -31,6 +34,7 @@ from tests.unit.arm.documents import namespace, subscription, topic
 
 SECOND = timedelta(seconds=1)
 CACHE_FOR = SECOND * 5
+PATIENCE = 60  # seconds after which a test that hangs fails
 
 
 def a_topic(name: str = "orders", key: str = "k") -> dict[str, Any]:
@@ -331,25 +335,103 @@ def test_who_may_be_served_by_what_has_expired_does_not_wait(
     assert len(readings.begun) == 1
 
 
-def test_a_failed_reading_that_nobody_waits_for_is_no_fault_of_the_loop(
-    on_loop: ResourceCache, store: CountingResources, readings: Readings
-) -> None:
+class HeldResources(CountingResources):
+    """Each get waits until all may end, and is noted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.begun = threading.Event()
+        self.may_end = threading.Event()
+
+    def get(self, table: Table, partition: str, name: str) -> Resource | None:
+        self.names.append(name)
+        self.begun.set()
+        assert self.may_end.wait(PATIENCE)
+        return super().get(table, partition, name)
+
+
+def on_threads(store: HeldResources, off_loop: OffLoop) -> ResourceCache:
+    clock = FakeClock()  # which stands still: nothing expires
+    return ResourceCache(store, cache_for=CACHE_FOR, clock=clock.monotonic, off_loop=off_loop)
+
+
+def test_a_failed_reading_that_nobody_waits_for_is_no_fault_of_the_loop() -> None:
+    store = HeldResources()
     store.fail_next("get")
+    on_loop = on_threads(store, off_loop := Threads(1, "topics"))
     faults: list[Any] = []
 
     async def leave() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
         task = asyncio.create_task(on_loop.ready("orders"))
-        await a_few_turns()
+        assert await asyncio.to_thread(store.begun.wait, PATIENCE)
         task.cancel()
         await a_few_turns()
-        readings.begun[0][0].set_result(None)
+        store.may_end.set()
+        await off_loop(lambda: None)
         await a_few_turns()
 
     asyncio.run(leave())
     gc.collect()
 
     assert faults == []
+    assert store.reads == 1
+
+
+def test_a_reading_is_withdrawn_when_the_last_leaves_before_it_begins() -> None:
+    """Else threads read what nobody waits for, and who does wait comes last."""
+    store = HeldResources()
+    cache = on_threads(store, off_loop := Threads(1, "topics"))
+
+    async def leave() -> list[object]:
+        held = asyncio.create_task(cache.ready("held"))
+        assert await asyncio.to_thread(store.begun.wait, PATIENCE)
+        shared = [asyncio.create_task(cache.ready("shared")) for _ in range(2)]
+        left = [asyncio.create_task(cache.ready("left")) for _ in range(2)]
+        await a_few_turns()
+        for each in (held, shared[0], *left):
+            each.cancel()
+        await a_few_turns()
+        # One that has begun goes on, and who comes now waits for it.
+        again = asyncio.create_task(cache.ready("held"))
+        await a_few_turns()
+        store.may_end.set()
+        await asyncio.wait_for(asyncio.gather(again, shared[1]), PATIENCE)
+        await off_loop(lambda: None)
+        return [each.cancelled() for each in (held, *shared, *left)]
+
+    assert asyncio.run(leave()) == [True, True, False, True, True]
+    assert store.names == ["held", "shared"]
+
+
+def test_those_who_come_after_a_reading_was_withdrawn_share_another() -> None:
+    store = HeldResources()
+    threads = Threads(1, "topics")
+    asked: list[object] = []
+
+    async def counted(call: Callable[[], Any]) -> Any:
+        asked.append(call)
+        return await threads(call)
+
+    cache = on_threads(store, counted)
+
+    async def come_again() -> None:
+        held = asyncio.create_task(cache.ready("held"))
+        assert await asyncio.to_thread(store.begun.wait, PATIENCE)
+        left = asyncio.create_task(cache.ready("orders"))
+        await a_few_turns()
+        left.cancel()
+        again = [asyncio.create_task(cache.ready("orders"))]  # in the turn in which it leaves
+        await a_few_turns()
+        again.append(asyncio.create_task(cache.ready("orders")))
+        await a_few_turns()
+        store.may_end.set()
+        await asyncio.wait_for(asyncio.gather(held, *again), PATIENCE)
+
+    asyncio.run(come_again())
+    assert store.names == ["held", "orders"]
+    assert len(asked) == 3
 
 
 @pytest.mark.parametrize("damage", [None, [1], {"name": "broken"}])

@@ -23,7 +23,7 @@ def test_a_topic_does_not_wait_for_the_reads_of_15_others(monkeypatch: pytest.Mo
     """With four threads a fifth topic waited for four whose reads hung."""
     cache = storage.resource_cache()
     all_read = threading.Barrier(16)
-    monkeypatch.setattr(cache, "_read", lambda _: all_read.wait(20))
+    monkeypatch.setattr(cache, "_read", lambda *_: all_read.wait(20))
 
     async def ready() -> None:
         await asyncio.gather(*(cache.ready(f"topic-{number}") for number in range(16)))
