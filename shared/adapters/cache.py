@@ -19,6 +19,7 @@ PERIODS = 2  # for which a value serves at most: the time for which it is kept, 
 FAILED_FOR = 2.0  # seconds in which a read that failed is not repeated
 LOG_ONCE_PER = 60.0  # seconds: what can't be read
 MOMENT = 0.1  # seconds
+AFTER_READ = 1.0  # seconds for which a value is kept after its read, so that who waited may use it
 
 V = TypeVar("V")
 
@@ -56,7 +57,9 @@ class _Failure(NamedTuple):
 class Cache(Generic[V]):
     """
     The latest values, by key. *keep_seconds* returns how long a value is kept, *serve_seconds* how
-    long it may serve at all: `PERIODS` times as long. *monotonic* is a clock in seconds.
+    long it may serve at all: `PERIODS` times as long. *monotonic* is a clock in seconds. Both count
+    from the beginning of the read, since storage may have changed just after; a read that takes so
+    long that less is left gives its value `AFTER_READ`, or its whole time if that is shorter.
 
     While one thread reads a key, the others get its expired value if they accept it and it may
     still serve; else they wait and share the outcome. The same value serves, as long as it may,
@@ -205,10 +208,13 @@ class Cache(Generic[V]):
             self._end(key, reading, error)
             reading.set_exception(error)
             return
-        now = self._monotonic()
-        due, ends = now + self._keep_seconds(value), now + self._serve_seconds(value)
+        due = self._since(reading, self._keep_seconds(value))
+        ends = self._since(reading, self._serve_seconds(value))
         self._end(key, reading, _Entry(value, due, ends))
         reading.set_result(value)
+
+    def _since(self, reading: _Reading[V], seconds: float) -> float:
+        return max(reading.began + seconds, self._monotonic() + min(seconds, AFTER_READ))
 
     def _end(self, key: str, reading: _Reading[V], outcome: _Entry[V] | BaseException) -> None:
         with self._lock:

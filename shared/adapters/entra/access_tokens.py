@@ -44,7 +44,7 @@ class _KeySet(NamedTuple):
     """The keys by id."""
 
     keys: dict[str, PyJWK]
-    fetched_at: float
+    fetched_at: float  # when the fetch began
     failed: bool  # the latest fetch
 
     @property
@@ -99,6 +99,7 @@ class SigningKeys:
         return found
 
     def _fetch(self) -> _KeySet:
+        began = self._monotonic()
         exchange = self._pusher().send(
             OutboundRequest("GET", self._url, {"Accept": "application/json"}, b""), _TIMEOUT
         )
@@ -106,7 +107,7 @@ class SigningKeys:
         if isinstance(exchange, Answered) and exchange.status == _OK:
             keys = _read(exchange.body)
         if keys:
-            self._latest = _KeySet(keys, self._monotonic(), failed=False)
+            self._latest = _KeySet(keys, began, failed=False)
         else:
             url = base_url(self._url)
             telemetry.warning("signing_keys.unavailable", url=url, detail=_fault(exchange))

@@ -278,6 +278,52 @@ def test_how_long_a_value_serves_may_be_another_time(clock: FakeClock) -> None:
     assert (found, cache.known("a")) == ("old", None)
 
 
+@pytest.mark.parametrize(
+    ("took", "kept", "served"),
+    [(2.0, KEEP - 2, 2 * KEEP - 2), (4.5, 1.0, 2 * KEEP - 4.5), (16.0, 1.0, 1.0)],
+)
+@pytest.mark.parametrize("how", ASK)
+def test_a_value_is_as_old_as_the_beginning_of_its_read(
+    cache: Cache[str], clock: FakeClock, how: str, took: float, kept: float, served: float
+) -> None:
+    """What was changed meanwhile may not be in it; those who waited can use it for a second."""
+
+    def read() -> str:
+        later(clock, took)
+        return "old"
+
+    assert ASK[how](cache, "a", read) == "old"
+    later(clock, kept - 0.001)
+    found: list[str | None] = [cache.get("a", lambda: "new")]
+    later(clock, served - kept)
+    found.append(cache.known("a"))
+    later(clock, 0.001)
+    found.append(cache.known("a"))
+    assert found == ["old", "old", None]
+
+    cache.forget("a")
+    ASK[how](cache, "a", read)
+    later(clock, kept)
+    assert cache.get("a", lambda: "new") == "new"
+
+
+def test_what_is_kept_for_less_than_a_second_is_kept_no_longer_after_a_slow_read(
+    clock: FakeClock,
+) -> None:
+    cache = Cache[str](clock.monotonic, lambda value: 0.5 if value else 0)
+
+    def read(value: str) -> str:
+        later(clock, 16)
+        return value
+
+    assert cache.get("a", lambda: read("")) == ""
+    assert cache.get("a", lambda: read("old")) == "old"
+    later(clock, 0.499)
+    assert cache.get("a", lambda: "new") == "old"
+    later(clock, 0.001)
+    assert cache.get("a", lambda: "new") == "new"
+
+
 def test_a_change_makes_a_value_no_younger(cache: Cache[str], clock: FakeClock) -> None:
     cache.update("a", lambda _: "nothing to change")
     cache.get("a", lambda: "old")

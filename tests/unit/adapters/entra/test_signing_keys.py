@@ -87,6 +87,24 @@ def test_an_unknown_key_is_asked_for_once_a_minute() -> None:
     assert world.fetched == 2
 
 
+def test_keys_are_as_old_as_the_beginning_of_their_fetch() -> None:
+    """A process that was frozen meanwhile would take a withdrawn key for another hour."""
+    world = World(_serving("k1"), _serving("k2"))
+    send = world.pusher.send
+
+    async def frozen(*request: Any) -> Exchange:
+        exchange = await send(*request)
+        world.after(hours=1)
+        return exchange
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(world.pusher, "send", frozen)
+        assert world.keys.key("k1")
+
+    assert world.after(seconds=1).key("k1") is None
+    assert world.fetched == 2
+
+
 def test_keys_are_renewed_after_an_hour_and_withdrawn_ones_forgotten() -> None:
     world = World(_serving("k1", "k2"), _serving("k2"))
     assert world.keys.key("k1")
