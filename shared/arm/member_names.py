@@ -18,6 +18,7 @@ from shared.events.paths import fold_case
 from shared.nearest import MISSPELT, nearest
 
 _TWICE = 2
+_MOST_REPEATED = 25  # faults of members in two spellings that are told: each repeats its path
 _MOST_COMPARED = 1_000  # unknown names of a document: it is compared with all known ones
 
 
@@ -91,7 +92,7 @@ def _renamed(value: Any, shape: Shape, path: str, repeated: list[Fault]) -> Any:
         target = f"{path}.{own}" if path else own
         spellings = written.setdefault(own, [])
         spellings.append(name)
-        if len(spellings) == _TWICE:
+        if len(spellings) == _TWICE and len(repeated) < _MOST_REPEATED:
             message = f"{target} is there twice, as '{spellings[0]}' and as '{name}'."
             repeated.append(Fault(code=InvalidDocument.code, message=message, target=target))
         found[own] = _renamed(each, inner, target, repeated)

@@ -43,6 +43,9 @@ def _warnings(stored: Document) -> Iterator[str]:
     properties = stored["properties"]
     kept = properties["filter"]
     for name in kept.get("includedEventTypes", ()):
+        if not name.strip():
+            yield "includedEventTypes has an empty text, which no event has: leave it out."
+            continue
         yield from _of_text("includedEventTypes", name, name.strip())
         yield from _of_wildcard("includedEventTypes", name, "each type in full")
     prefix, suffix = kept["subjectBeginsWith"], kept["subjectEndsWith"]

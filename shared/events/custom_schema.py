@@ -7,7 +7,7 @@ from typing import Any
 
 from shared.clock import timestamp
 from shared.events.event import Event
-from shared.events.iso_8601 import is_iso_8601
+from shared.events.iso_8601 import as_rfc_3339, is_iso_8601
 from shared.events.literals import dumps
 from shared.events.paths import MISSING, PathLookup
 from shared.events.schema_rules import Arrival, property_error, read_array, text_of
@@ -49,7 +49,7 @@ def _map_event(event: dict[str, Any], position: int, topic: Topic, arrival: Arri
         "topic": _text(values, mapping.get("topic"), "topic") or topic.arm_id,
         "subject": _required(values, mapping.get("subject"), "subject"),
         "eventType": _required(values, mapping.get("eventType"), "eventType"),
-        "eventTime": event_time,
+        "eventTime": as_rfc_3339(event_time),
         "data": event,
         "dataVersion": _required(values, mapping.get("dataVersion"), "dataVersion"),
         "metadataVersion": "1",

@@ -16,7 +16,8 @@ from shared.subscriptions.subscription import EventSubscription, StaticHeader
 WITHHELD = "Withheld: it repeats a secret of the event subscription."
 _RUN = 8  # characters of a secret that tell too much of it
 _LOCATIONS = ("location", "content-location")
-_QUERY = re.compile(r"[?#].*", re.DOTALL)  # which may be secret, of whoever is redirected to
+# The query, also an encoded one, and the user: secrets of whoever is redirected to.
+_SECRET_OF_LOCATION = re.compile(r"(?:[?#]|%3f|%23).*|(?<=//)[^/?#]*@", re.DOTALL | re.IGNORECASE)
 _LAYERS = 8  # of escapes: more would cost more than they can mean
 _SHORTEST = 4  # characters: a shorter secret can't be told from other text
 
@@ -60,8 +61,10 @@ class Secrecy:
         return WITHHELD if any(map(self._is_telling, _layers(clipped))) else clipped
 
     def header(self, name: str, value: str, longest: int = LONGEST) -> str:
-        """Return what is shown of a header with a small *name*: of a location no query."""
-        return self.shown(_QUERY.sub("", value) if name in _LOCATIONS else value, longest)
+        """Return what is shown of a header with a small *name*: no query, no user of a location."""
+        return self.shown(
+            _SECRET_OF_LOCATION.sub("", value) if name in _LOCATIONS else value, longest
+        )
 
     def _is_telling(self, text: str) -> bool:
         folded = _folded(text)

@@ -110,23 +110,33 @@ def test_no_syn_to_a_small_server_is_lost(bounded: HttpPusher, lost: list[int]) 
     assert lost == [0] * 456
 
     unbounded = HttpPusher(LOCAL, pool=Pool(openings=Openings(is_bounded=False)))
-    with small_server() as url, unbounded:
-        sends = [begin(send(unbounded, f"{url}/{number}")) for number in range(24 * 19)]
-        assert eventually(lambda: any(lost))
-        for each in sends:
-            each.cancel()
+    with unbounded:
+        with small_server() as url:
+            sends = [begin(send(unbounded, f"{url}/{number}")) for number in range(24 * 19)]
+            assert eventually(lambda: any(lost))
+        for each in sends:  # Nobody listens any more.
+            each.result(PATIENCE)
 
 
 class Held:
-    """A server that answers what is sent to ``/quick``, and the rest when the test says so."""
+    """
+    A server that answers what is sent to ``/quick``, and the rest when the test says so.
+
+    The second request to ``/gone`` on a connection ends it.
+    """
 
     def __init__(self) -> None:
         self.open = 0
         self.answer = Event()
 
     def __call__(self, peer: Peer) -> None:
+        was_gone = False
         while request := peer.read():
-            if b" /quick" not in request:
+            is_gone = b" /gone" in request
+            if is_gone and was_gone:
+                return
+            was_gone = is_gone
+            if b" /quick" not in request and not is_gone:
                 self.open += 1
                 self.answer.wait(PATIENCE)
             peer.send(OK)
@@ -147,6 +157,25 @@ def test_who_waits_for_a_connection_waits_outside_the_timeout(bounded: HttpPushe
         with pytest.raises(TimeoutError):
             waiting.result(1.2 * BRIEF.total_seconds())
         assert server.connections == FIRST
+        held.answer.set()
+
+        assert answer_of(waiting.result(PATIENCE)).status == 200
+        assert all(isinstance(each.result(PATIENCE), Answered) for each in sends)
+
+
+def test_who_meets_a_stale_connection_waits_for_another_outside_the_timeout(
+    bounded: HttpPusher,
+) -> None:
+    held = Held()
+    with Server(held) as server:
+        url = server.at("127.0.0.1")
+        bounded.answer(f"{url}gone")
+        anew = OutboundRequest("POST", url, {}, b"[]", examines_peer=True)  # reuses none
+        sends = [begin(bounded.real.send(anew, PATIENT)) for _ in range(FIRST)]
+        assert eventually(lambda: held.open == FIRST)
+        waiting = begin(send(bounded, f"{url}gone", BRIEF))
+        with pytest.raises(TimeoutError):
+            waiting.result(1.2 * BRIEF.total_seconds())
         held.answer.set()
 
         assert answer_of(waiting.result(PATIENCE)).status == 200

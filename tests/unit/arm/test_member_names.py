@@ -62,6 +62,13 @@ def test_a_member_of_many_spellings_is_one_fault() -> None:
     assert fault.message == "filter is there twice, as 'filter' and as 'Filter'."
 
 
+def test_some_of_many_repeated_members_are_told() -> None:
+    with pytest.raises(InvalidDocument) as caught:
+        read_names({"filters": [{"key": 1, "Key": 2}] * 5_000}, Names(filters=FIELDS))
+
+    assert len(caught.value.faults) == 25
+
+
 @pytest.mark.parametrize("document", [None, 5, "x", [], [[{"Filter": 1}]], {}])
 def test_whatever_is_no_object_stays_as_it_is(document: object) -> None:
     assert read_names(document, FIELDS) == document

@@ -29,6 +29,7 @@ def of_key(key: str, schema: str = "EventGridSchema") -> list[str]:
     [
         ({"includedEventTypes": ["a", " Shop.X"]}, "' Shop.X', with a blank", "write 'Shop.X'."),
         ({"includedEventTypes": ["Shop.X\u00a0"]}, "with a blank", "write 'Shop.X'."),
+        ({"includedEventTypes": ["a", ""]}, "an empty text, which no event has", "leave it out."),
         ({"includedEventTypes": ["Shop.*"]}, "'Shop.*', but there are no wild", "type in full."),
         ({"subjectBeginsWith": " /a"}, "subjectBeginsWith has ' /a'", "write '/a'."),
         ({"subjectBeginsWith": "/a/*"}, "'/a/*', but there are no wildcards", "write '/a/'."),

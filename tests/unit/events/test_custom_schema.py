@@ -33,6 +33,13 @@ def read(*events: Any, topic: Topic | None = None, arrival: Arrival = ARRIVAL) -
     return read_events(a_request(body_of(list(events))), topic or a_topic(), arrival)
 
 
+def test_a_mapped_time_is_written_in_one_form() -> None:
+    (event,) = read(ORDER | {"at": "2026-01-01 10:00"})
+
+    assert event.members["eventTime"] == "2026-01-01T10:00:00Z"
+    assert event.members["data"]["at"] == "2026-01-01 10:00"
+
+
 def test_an_event_is_mapped_and_kept_whole() -> None:
     (event,) = read(ORDER)
 

@@ -145,6 +145,8 @@ PADDED = f'{{"validationResponse":"{CODE}","more":"{"x" * MAX_ANSWER}"}}'[:MAX_A
         (answered(body='{"validationResponse":1}'), Reason.NO_CODE, "200 without the"),
         (answered(body=f'["{CODE}"]'), Reason.IN_ARRAY, "in an array"),
         (answered(body=f"[{RESPONSE}]"), Reason.IN_ARRAY, "in an array"),
+        # the request itself
+        (answered(body=f'[{{"data": {{"validationCode": "{CODE}"}}}}]'), Reason.NO_CODE, "without"),
         (answered(body=f'"{CODE}"'), Reason.BARE, "as bare text"),
         (answered(body=CODE.lower()), Reason.BARE, "as bare text"),
         (answered(body=f"{{validationResponse: '{CODE}'}}"), Reason.BARE, "as bare text"),

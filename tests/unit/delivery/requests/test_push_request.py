@@ -291,6 +291,12 @@ def test_selected_headers_and_the_beginning_of_the_body_are_kept() -> None:
 @pytest.mark.parametrize(
     ("location", "kept"),
     [
+        ("https://me:pass@new.example/a;s=1?code=x", "https://new.example/a;s=1"),
+        ("https://me@new.example?u=a@b", "https://new.example"),
+        ("//me:pass@new.example/", "//new.example/"),
+        ("/login%3Fcode=secret?x=1", "/login"),
+        ("/a%23state@x", "/a"),
+        ("/a/me@home", "/a/me@home"),
         ("https://new.example/hook?sig=of-another#x", "https://new.example/hook"),
         ("/login?next=%2F", "/login"),
         ("https://new.example/#access_token=1", "https://new.example/"),
