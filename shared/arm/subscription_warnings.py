@@ -1,4 +1,4 @@
-"""Warns of what an event subscription may have, but what hardly any event has."""
+"""Warns about valid filters and header paths that match almost no event."""
 
 from __future__ import annotations
 
@@ -87,7 +87,8 @@ def _of_attribute(key: str) -> Iterator[str]:
     elif not name.startswith("data.") and not _ATTRIBUTE.fullmatch(name):
         yield (
             f"The key '{_shown(key)}' can't be in a CloudEvent: names of attributes have only "
-            f"letters and digits. What is in data is written 'data.{_shown(key.strip())}'."
+            "letters and digits. Write the attribute's name alone or, for a value in data, "
+            "'data.NAME'."
         )
 
 

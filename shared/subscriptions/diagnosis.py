@@ -30,8 +30,8 @@ _ASK_AGAIN = (
     "'pushgrid subscription update {subscription} --topic {topic} --endpoint URL' asks it again"
 )
 _OPEN_LINK = (
-    f"{_ASK_AGAIN}. Or open the validation link that it was sent, within ten minutes: it is known "
-    "only while it is sent."
+    f"{_ASK_AGAIN}. Or open, within ten minutes, the validation link in the request that the "
+    "endpoint received; Pushgrid does not keep it."
 )
 _LINK_IS_OVER = (
     f"Its validation link is over: create the event subscription anew with --replace, or "
@@ -41,8 +41,13 @@ _LINK_IS_OVER = (
 _FORMER = "Until it consents, the former endpoint gets the events."
 
 
+def help_page(method: str) -> str:
+    """Return Microsoft's page about the handshake that asks with *method*."""
+    return f"{_PAGE}cloudevent" if method == "OPTIONS" else _PAGE
+
+
 class Reason(StrEnum):
-    """Why an endpoint has not consented; the values are stored."""
+    """Why an endpoint has not consented; the values of `AWAITED` are stored."""
 
     NOT_KNOWN = "notKnown"  # stored by a version that kept no reason, or by a later one
     # It answered 200.
@@ -91,7 +96,7 @@ class Diagnosis(NamedTuple):
 
 _ANSWERED = "The endpoint answered 200"
 _NO_ORIGIN = f"without the header {ALLOWED_ORIGIN}."
-_KNOWN = {
+_SENTENCES = {
     Reason.NOT_KNOWN: ("The endpoint has not completed the validation handshake.", _RETURN_CODE),
     Reason.NO_CODE: (f"{_ANSWERED} without the validation code.", _RETURN_CODE),
     Reason.COMPRESSED: (
@@ -126,9 +131,10 @@ _KNOWN = {
     ),
 }
 _IS_IT_RUNNING = "Is the endpoint running? 'pushgrid listen' runs one that answers."
+_CHECK_HOST = "Check the host's name in the URL."
 _OF_FAILURE = {
     Failure.TIMED_OUT: _IS_IT_RUNNING,
-    Failure.RESOLUTION: _IS_IT_RUNNING,
+    Failure.RESOLUTION: _CHECK_HOST,
     Failure.SOCKET: _IS_IT_RUNNING,
     Failure.NOT_ALLOWED: _ALLOW_ADDRESS,
     Failure.UNAUTHORIZED: _ENTRA_LOG,
@@ -138,7 +144,7 @@ _OF_FAILURE = {
 
 def diagnosis(reason: Reason) -> Diagnosis:
     """Return the diagnosis of a *reason* that says all by itself: not of a status or failure."""
-    return Diagnosis(reason, *_KNOWN[reason])
+    return Diagnosis(reason, *_SENTENCES[reason])
 
 
 def of_status(method: str, name: str) -> Diagnosis:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from shared.clip import clip
 from shared.events.event import Event
 from shared.events.literals import to_python_number
 from shared.events.paths import PathLookup, fold_case
 from shared.events.topic import InputSchema
 
 _MAX_EXACT = 2**53  # every integer up to here is a double
+_SHOWN = 256  # characters of a key that is at fault
 _MAX_DOUBLE = 2**1023  # some larger integers overflow a double
 _ENVELOPE_KEYS = ("id", "topic", "subject", "eventtype", "dataversion")
 # Publishing refuses events with other members in these schemas.
@@ -60,7 +62,10 @@ def key_fault(key: str, schema: InputSchema, also: Collection[str] = ()) -> str 
     if first and not names and (known is None or first in known or first in also):
         return None
     members = ", ".join(known) if known else "an attribute of the event"
-    return f"The key '{key[:256]}' is not a key of an event; use {members} or data.…."
+    return (
+        f"The key '{clip(key, _SHOWN)}' is not a key of an event; use {members}, or 'data.NAME' for "
+        "a value in data."
+    )
 
 
 def _comparable_value(value: Any) -> Any:

@@ -357,8 +357,8 @@ def test_when_the_link_is_over_the_way_on_is_to_create_it_anew(silent: ArmApi) -
     over = silent.json("GET", CRM)["properties"]["pushgridValidation"]
 
     (trouble,) = topic_states(silent.resources, silent.clock.now())["troubles"]
-    assert "open the validation link" in awaited["remedy"]
-    assert "open the validation link" not in over["remedy"]
+    assert "the validation link in the request" in awaited["remedy"]
+    assert "the validation link in the request" not in over["remedy"]
     assert "create the event subscription anew" in over["remedy"]
     assert (trouble["why"], trouble["remedy"]) == (over["why"], over["remedy"])
 

@@ -54,8 +54,13 @@ def test_a_filter_that_hardly_matches_is_warned_of(
         ("eventId", "is an extension", "write 'id'."),
         ("topic", "is an extension", "write 'source'."),
         ("dataVersion", "is an extension", "write 'dataschema'."),
-        ("my_kind", "'my_kind' can't be in a CloudEvent", "written 'data.my_kind'."),
-        (" type", "' type' can't be in a CloudEvent", "written 'data.type'."),
+        ("my_kind", "'my_kind' can't be in a CloudEvent", "in data, 'data.NAME'."),
+        (" type", "' type' can't be in a CloudEvent", "in data, 'data.NAME'."),
+        (
+            "data['total'] > 10",
+            "names of attributes have only letters and digits. Write the attribute's name alone",
+            "or, for a value in data, 'data.NAME'.",
+        ),
     ],
 )
 def test_a_key_that_hardly_any_cloud_event_has_is_warned_of(
