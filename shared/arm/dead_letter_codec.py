@@ -9,7 +9,7 @@ from shared.arm.deployment_capabilities import DeploymentCapabilities, Subscript
 from shared.arm.sections import Document, Section
 from shared.arm.tracked_resource import ACCOUNT_ID, account_of
 from shared.delivery.delivery_profile import Feature
-from shared.events.base64_text import Faults, first_fault
+from shared.first_fault import Faults, first_fault
 from shared.subscriptions.subscription import DeadLetterDestination
 
 _STORAGE_NAME = re.compile(r"(?=.{3,63}\Z)[a-z0-9]+(-[a-z0-9]+)*")

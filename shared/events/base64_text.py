@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-
-Faults = Sequence[tuple[str, str]]  # patterns, and what is said of a text that begins so
+from shared.first_fault import Faults, first_fault
 
 _FAULTS: Faults = (
     (r".*\s", "has a blank or a line break: leave it out"),
@@ -31,8 +28,3 @@ def base64_fault(text: str) -> str | None:
         wanted = f"'{padding}'" if padding else "no '='"
         return f"has wrong padding: its Base64 must end with {wanted}"
     return None
-
-
-def first_fault(faults: Faults, text: str) -> str | None:
-    """Return what the first pattern says that *text* begins with; ``None`` if there is none."""
-    return next((says for pattern, says in faults if re.match(pattern, text, re.DOTALL)), None)

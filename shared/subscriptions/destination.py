@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import ClassVar
 from urllib.parse import urlsplit
 
-from shared.events.base64_text import Faults, first_fault
+from shared.first_fault import Faults, first_fault
 from shared.http import Audience
 
 KEPT_SECONDS = 7 * 24 * 3600  # a message that nobody receives, by default: what a queue does itself

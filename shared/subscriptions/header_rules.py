@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from shared.events.base64_text import Faults, first_fault
+from shared.first_fault import Faults, first_fault
 from shared.subscriptions.subscription import DeliveryHeader, StaticHeader
 
 MAX_VALUE = 4096  # bytes

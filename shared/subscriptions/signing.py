@@ -12,7 +12,8 @@ from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from datetime import datetime
 
-from shared.events.base64_text import Faults, base64_fault, first_fault
+from shared.events.base64_text import base64_fault
+from shared.first_fault import Faults, first_fault
 from shared.http import OutboundRequest
 
 SIGNATURE = "webhook-signature"  # in ARM documents a delivery attribute, whose value is the secrets
