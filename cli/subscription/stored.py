@@ -14,12 +14,13 @@ from cli.failure import CommandFailed
 from cli.subscription.document import destination_of, secrets_of
 from cli.terminal import say
 
-PENDING = "pushgridValidation"  # a property: why the endpoint has not consented
 _SILENT_SECONDS = 1.0
 
 
 def consent_text(document: Mapping[str, Any]) -> str | None:
     """Return why the endpoint of an event subscription has not consented, and what to do."""
+    from shared.subscriptions.diagnosis import PENDING  # which takes long to load
+
     pending = (document.get("properties") or {}).get(PENDING)
     return f"{pending['why']} {pending['remedy']}" if pending else None
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from shared.http import Failure
 from shared.subscriptions.subscription import WEBHOOK_ORIGIN, DeliverySchema, EventSubscription
 
+PENDING = "pushgridValidation"  # a property of ours: why the endpoint has not consented
 ALLOWED_ORIGIN = "WebHook-Allowed-Origin"
 _PAGE = "https://aka.ms/esvalidation"
 _LISTEN = "Behind 'pushgrid listen --forward-to URL' it needs no answer of its own."

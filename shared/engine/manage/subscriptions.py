@@ -41,11 +41,11 @@ from shared.http import HttpAnswer
 from shared.nearest import did_you_mean
 from shared.races import Backoff
 from shared.subscriptions.destination import EndpointType, host_addresses
+from shared.subscriptions.diagnosis import PENDING
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
 MAX_SUBSCRIPTIONS = 500  # of a topic
 _POLL_SECONDS = "1"
-PENDING = "pushgridValidation"  # a property of ours: why the endpoint has not consented
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
