@@ -19,8 +19,9 @@ from cli.configuration.resources import (
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
 from cli.subscription.document import source_of
-from cli.subscription.stored import PENDING, consent_text
+from cli.subscription.stored import consent_text
 from cli.subscription.stored import warnings_of as subscription_warnings
+from shared.subscriptions.diagnosis import PENDING
 
 CONSENT = {"pushgrid-consent": "assumed"}
 _NOT_COMPARED = {"provisioningState", "systemData", "warnings", PENDING}
@@ -99,9 +100,7 @@ def faults_of(error: CommandFailed, resource: WantedResource) -> tuple[str, ...]
         return (resource.place.fault(f"{error.message} {_NO_CONSENT}"),)
     if not error.faults:
         return (resource.place.fault(error.message),)
-    return tuple(
-        resource.place.at_target(fault.target).fault(fault.message) for fault in error.faults
-    )
+    return tuple(resource.place.fault_at(fault.target, fault.message) for fault in error.faults)
 
 
 def warnings_of(

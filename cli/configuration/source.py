@@ -128,9 +128,7 @@ class SourceFile:
         """
         value, repeated = in_documented_case(self.value, names)
         if repeated:
-            raise FileFaults(
-                *(self.root.at_target(each.target).fault(each.message) for each in repeated)
-            )
+            raise FileFaults(*(self.root.fault_at(each.target, each.message) for each in repeated))
         return replace(self, value=value)
 
     def line(self, members: Members) -> int | None:
@@ -172,6 +170,10 @@ class Place(NamedTuple):
         """Return *message* with file, line and path."""
         where = f"{self.source.path}:{self.line}: "
         return f"{where}{self}: {message}" if self.members else f"{where}{message}"
+
+    def fault_at(self, target: str | None, message: str) -> str:
+        """Return an ARM error's *message* with file, line and path, which names *target* once."""
+        return self.at_target(target).fault(message.removeprefix(f"{target} "))
 
     def __str__(self) -> str:
         parts = (f"[{each}]" if isinstance(each, int) else f".{each}" for each in self.members)

@@ -210,7 +210,7 @@ class _Reader:
             self._budget.hold(document)
             document, repeated = in_documented_case(document, own.member_names)
             for fault in repeated:
-                raise TemplateFault(place.at_target(fault.target).fault(fault.message))
+                raise TemplateFault(place.fault_at(fault.target, fault.message))
             self.resources.append(WantedResource(id=own, place=place, document=document))
             inner = declared.definition.get("resources")
             self.read(turn, inner, place.below("resources"), own)

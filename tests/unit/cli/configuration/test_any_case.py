@@ -117,7 +117,7 @@ def test_a_parameter_file_is_read_in_any_case(tmp_path: Path) -> None:
 def test_two_spellings_of_a_member_are_a_fault(tmp_path: Path) -> None:
     own = "topics.orders.eventSubscriptions.crm.properties.labels"
     wrong = JSON.replace('"labels": [', '"Labels": [],\n            "labels": [')
-    message = f"{own} is there twice, as 'Labels' and as 'labels'."
+    message = "is there twice, as 'Labels' and as 'labels'."
     assert faults(tmp_path, wrong) == [f"pushgrid.json:16: {own}: {message}"]
     resource = {
         "type": "Microsoft.EventGrid/topics",
@@ -129,8 +129,8 @@ def test_two_spellings_of_a_member_are_a_fault(tmp_path: Path) -> None:
 
     (found,) = faults(tmp_path, template, "main.json")
 
-    assert "is there twice, as 'disableLocalAuth' and as 'DisableLocalAuth'." in found
-    assert found.startswith("main.json:8: resources[0].properties.disableLocalAuth: ")
+    message = "is there twice, as 'disableLocalAuth' and as 'DisableLocalAuth'."
+    assert found == f"main.json:8: resources[0].properties.disableLocalAuth: {message}"
 
 
 def test_topics_keep_their_case(tmp_path: Path) -> None:
