@@ -18,7 +18,7 @@ from cli.output import Console
 from cli.terminal import Found, counted, printable, say
 from shared.clip import clip
 from shared.events.data_plane import CUSTOM, NAMESPACE
-from shared.events.eventgrid_schema import add_missing
+from shared.events.eventgrid_schema import add_missing, documented_names
 
 Match = Mapping[str, Any]  # as ``…/matches`` answers it
 _CUSTOM = "CustomEventSchema"
@@ -254,7 +254,7 @@ def _id(event: Mapping[str, Any], schema: str) -> Any:
     """Return the id under which an event is delivered; ``None``: the topic gives it one."""
     if schema != EVENT_GRID:
         return event.get("id")
-    found = next((value for name, value in event.items() if name.lower() == "id"), None)
+    found = documented_names(event).get("id")
     return json.dumps(found) if isinstance(found, int | float) else found
 
 

@@ -10,6 +10,7 @@ from shared.errors import Unauthenticated
 from shared.events.event import Event
 from shared.events.iso_8601 import is_iso_8601
 from shared.events.literals import dumps
+from shared.events.paths import fold_case
 from shared.events.schema_rules import (
     Arrival,
     property_error,
@@ -19,13 +20,14 @@ from shared.events.schema_rules import (
 )
 from shared.events.topic import InputSchema, Topic
 from shared.http import HttpRequest
+from shared.nearest import MISSPELT, nearest
 
 _SCHEMA = InputSchema.EVENT_GRID
 _REQUIRED = ("subject", "id", "eventType", "eventTime")  # in the order of the checks
 _MAY_BE_EMPTY = frozenset({"subject"})
 _OPTIONAL = ("topic", "dataVersion", "metadataVersion")
 _KNOWN = frozenset({*_REQUIRED, *_OPTIONAL, "data"})
-_BY_LETTERS = {name.lower(): name for name in _KNOWN}
+_BY_LETTERS = {fold_case(name): name for name in _KNOWN}
 _METADATA_VERSION = "1"
 
 
@@ -83,7 +85,7 @@ def documented_names(event: Mapping[str, Any]) -> dict[str, Any]:
     """
     members: dict[str, Any] = {}
     for given, value in event.items():
-        name = _BY_LETTERS.get(given.lower(), given)
+        name = _BY_LETTERS.get(fold_case(given), given)
         if name in members:
             raise property_error(_SCHEMA, name, "to be set once, in one spelling")
         members[name] = value
@@ -92,8 +94,8 @@ def documented_names(event: Mapping[str, Any]) -> dict[str, Any]:
 
 def add_missing(event: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
     """Return an event with those of the *defaults* that it does not have in any spelling."""
-    spelt = {name.lower() for name in event}
-    missing = {name: value for name, value in defaults.items() if name.lower() not in spelt}
+    spelt = set(map(fold_case, event))
+    missing = {name: value for name, value in defaults.items() if fold_case(name) not in spelt}
     return {**missing, **event}
 
 
@@ -101,8 +103,16 @@ def _known_members(event: Mapping[str, Any]) -> dict[str, Any]:
     members = documented_names(event)
     if not members.keys() <= _KNOWN:
         unknown = next(name for name in members if name not in _KNOWN)
-        raise unexpected_property_error(_SCHEMA, unknown)
+        raise unexpected_property_error(_SCHEMA, unknown, _remedy(unknown, members))
     return members
+
+
+def _remedy(unknown: str, members: Mapping[str, Any]) -> str:
+    """Say what was meant by *members* of which one is *unknown*, if that can be told."""
+    if "specversion" in members:
+        return "The topic takes Event Grid's schema, not CloudEvents."
+    near = nearest(unknown, _KNOWN, MISSPELT)
+    return f"Event Grid's schema calls it '{near}'." if near else ""
 
 
 def _check(event: dict[str, Any]) -> None:

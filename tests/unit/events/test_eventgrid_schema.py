@@ -25,6 +25,7 @@ _expected = partial(expected, "EventGridEvent")
 _needs = partial(requires, "EventGridEvent")
 _unexpected = partial(unexpected, "EventGridEvent")
 _NO_TEXTS: tuple[object, ...] = (True, {}, [], ["1"])
+_NO_CLOUD_EVENTS = "The topic takes Event Grid's schema, not CloudEvents."
 _ONCE = "to be set once, in one spelling"
 _STAMPS = {"topic": TOPIC_ID, "dataVersion": "", "metadataVersion": "1"}
 
@@ -158,7 +159,16 @@ def test_a_single_event_is_accepted_with_any_content_type(content_type):
         ([members(eventTime=5)], _needs("eventTime", "to be a date and time in ISO 8601 form")),
         ([members(eventTime="now")], _needs("eventTime", "to be a date and time in ISO 8601 form")),
         ([members(a=1, b=2)], _unexpected("a")),
-        ([{"specversion": "1.0"}], _unexpected("specversion")),
+        ([{"specversion": "1.0"}], f"{_unexpected('specversion')} {_NO_CLOUD_EVENTS}"),
+        (
+            [{"source": "/a", "id": "1", "specversion": "1.0"}],
+            f"{_unexpected('source')} {_NO_CLOUD_EVENTS}",
+        ),
+        (
+            [{"Eventtyp": "a"}],
+            f"{_unexpected('Eventtyp')} Event Grid's schema calls it 'eventType'.",
+        ),
+        ([{"subjct": "a"}], f"{_unexpected('subjct')} Event Grid's schema calls it 'subject'."),
         ([{"ID": "1", "Tenant": 1}], _unexpected("Tenant")),
         ([members() | {"": 1}], _unexpected("")),
         ([{"deadLetterReason": "x"} | members()], _unexpected("deadLetterReason")),  # a dead letter
