@@ -46,7 +46,7 @@ from shared.engine.operations.status import Status, take_snapshot
 from shared.engine.operations.subscription_state import held_subscriptions
 from shared.engine.operations.topic_states import topic_states
 from shared.engine.operations.trouble_notices import TroubleNotices
-from shared.engine.ports import MaySend, Pusher, Queue, SubscriptionReader, TopicReader
+from shared.engine.ports import Pusher, Queue, ReserveConnection, SubscriptionReader, TopicReader
 from shared.engine.publishing.commit import Commit
 from shared.engine.publishing.publish import Publish, PublisherAuthorization
 from shared.engine.publishing.publish_report import PublishReport
@@ -85,7 +85,7 @@ class InMemoryApp:
         resources: MemoryResources,
     ) -> None:
         self.pusher = pusher
-        self.may_send: MaySend = _always
+        self.reserve_connection: ReserveConnection = _always
         self.clock = clock
         self.loop = DrivenLoop(clock)
         self.resources = resources
@@ -256,7 +256,7 @@ class InMemoryApp:
         return Endpoints(
             budget=Budget(),
             push=self._push,
-            may_send=self._may_send,
+            reserve_connection=self._reserve_connection,
             as_cached=partial(parts.as_cached, off_loop=off_loop),
             clock=self.watched,
             limit=limit or Limit(),
@@ -274,8 +274,8 @@ class InMemoryApp:
     async def _push(self, request: InFlightRequest) -> Attempted | Shortage:
         return await self.push(request)
 
-    def _may_send(self, url: str, again: Callable[[], None]) -> bool:
-        return self.may_send(url, again)
+    def _reserve_connection(self, url: str, again: Callable[[], None]) -> bool:
+        return self.reserve_connection(url, again)
 
     def _accept(self, topic: Topic, events: Sequence[Event], publish_id: str) -> None:
         self.loop.run(self.publish.accept(topic, events, publish_id))
@@ -293,7 +293,7 @@ def _places() -> dict[Queue, Places]:
 
 
 def _always(_url: str, _again: Callable[[], None]) -> bool:
-    """Implement the port ``MaySend``: in memory there are no connections."""
+    """Implement the port ``ReserveConnection``: in memory there are no connections."""
     return True
 
 

@@ -39,12 +39,16 @@ class OpeningBound(NamedTuple):
     def ask(self, now: float) -> tuple[OpeningBound, bool]:
         """Ask for one more connection; return the new state, and whether it may be opened."""
         if self.has_room:
-            return self.recounted(), True
-        since = self.wanted_since if self._is_wanted(now) else now
-        return self._replace(refused_at=now, wanted_since=since), False
+            return self.counted(), True
+        return self.refused(now), False
 
-    def recounted(self) -> OpeningBound:
-        """Count one more connection: one that was permitted, and counted no longer."""
+    def refused(self, now: float) -> OpeningBound:
+        """Learn that one more is wanted than may be opened."""
+        since = self.wanted_since if self._is_wanted(now) else now
+        return self._replace(refused_at=now, wanted_since=since)
+
+    def counted(self) -> OpeningBound:
+        """Count one more connection."""
         return self._replace(opening=self.opening + 1)
 
     def released(self) -> OpeningBound:

@@ -63,8 +63,8 @@ def key_fault(key: str, schema: InputSchema, also: Collection[str] = ()) -> str 
         return None
     members = ", ".join(known) if known else "an attribute of the event"
     return (
-        f"The key '{clip(key, _SHOWN)}' is not a key of an event; use {members}, or 'data.NAME' for "
-        "a value in data."
+        f"The key '{clip(key, _SHOWN)}' is not a key of an event; use {members}, or 'data.NAME' "
+        "for a value in data."
     )
 
 

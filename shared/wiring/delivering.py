@@ -50,7 +50,7 @@ def deliver() -> Deliver:
     endpoints = Endpoints(
         budget=Budget(pushes=min(PUSHES, descriptors() // 2)),
         push=_push(),
-        may_send=http_pusher().may_send,
+        reserve_connection=http_pusher().reserve_connection,
         as_cached=partial(parts.as_cached, off_loop=off_loop),
         clock=CLOCK,
         limit=Limit.up_to(settings().endpoint_limit),

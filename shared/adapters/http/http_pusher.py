@@ -65,7 +65,7 @@ class HttpPusher:
     With *late* the connection of a request that was sent whole, and not answered in time, waits on.
 
     A request that needs a new connection first waits until it may be opened; no timeout runs
-    meanwhile. ``may_send`` promises it one before it is sent.
+    meanwhile. ``reserve_connection`` promises it one before it is sent.
     """
 
     def __init__(
@@ -111,8 +111,8 @@ class HttpPusher:
             seconds = awake_seconds() - begun
             return NotAnswered(none.failure, none.detail, seconds, status=none.status)
 
-    def may_send(self, url: str, again: Again) -> bool:
-        """Implement the port ``MaySend``."""
+    def reserve_connection(self, url: str, again: Again) -> bool:
+        """Implement the port ``ReserveConnection``."""
         try:
             target = parse_url(url)
         except NoAnswer:

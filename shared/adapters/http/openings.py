@@ -30,9 +30,9 @@ class _Host:
     # How those that were refused ask again: each once, in order.
     waiting: dict[Again, None] = field(default_factory=dict)
     # Promises to requests that are about to be sent: of new connections, and of idle ones.
-    new: deque[Opening] = field(default_factory=deque)
-    idle: int = 0
-    idle_until: float = 0.0  # then these promises are over
+    promised_new: deque[Opening] = field(default_factory=deque)
+    promised_idle: int = 0
+    promised_idle_until: float = 0.0  # then these promises are over
 
     @property
     def is_idle(self) -> bool:
@@ -40,10 +40,10 @@ class _Host:
 
     def drop_outdated(self, now: float) -> None:
         """Drop the promises of requests that were not sent."""
-        while self.new and not self.new[0].counts:
-            self.new.popleft()
-        if now >= self.idle_until:
-            self.idle = 0
+        while self.promised_new and not self.promised_new[0].counts:
+            self.promised_new.popleft()
+        if now >= self.promised_idle_until:
+            self.promised_idle = 0
 
 
 class Opening:
@@ -64,7 +64,7 @@ class Opening:
         self._began_at = self._openings.clock()
         if not self.counts:
             self.counts = True
-            self._host.bound = self._host.bound.recounted()
+            self._host.bound = self._host.bound.counted()
         self._look_again(COUNTED)
 
     def connected(self) -> None:
@@ -145,12 +145,12 @@ class Openings:
         """
         host, now = self._host(server), self.clock()
         host.drop_outdated(now)
-        if host.idle < idle:
-            host.idle += 1
-            host.idle_until = now + COUNTED
+        if host.promised_idle < idle:
+            host.promised_idle += 1
+            host.promised_idle_until = now + COUNTED
             return True
         if opening := self._open(host):
-            host.new.append(opening)
+            host.promised_new.append(opening)
             return True
         host.waiting[again] = None
         return False
@@ -159,10 +159,10 @@ class Openings:
         """Redeem a promise, if there is one; a request that *reuses* a connection opens none."""
         host = self._host(server)
         host.drop_outdated(self.clock())
-        if host.idle and (reuses or not host.new):
-            host.idle -= 1
+        if host.promised_idle and (reuses or not host.promised_new):
+            host.promised_idle -= 1
             return None
-        opening = host.new.popleft() if host.new else None
+        opening = host.promised_new.popleft() if host.promised_new else None
         if opening and reuses:
             opening.end()
             return None
@@ -217,7 +217,7 @@ class Openings:
             del host.waiting[again]
             again()
         if host.waiting:
-            host.bound, _ = host.bound.ask(self.clock())  # More are wanted still.
+            host.bound = host.bound.refused(self.clock())
 
     def _open(self, host: _Host) -> Opening | None:
         host.bound, may_open = host.bound.ask(self.clock())

@@ -182,7 +182,8 @@ class Endpoint:
         """Begin the next request, or requeue it; ``False``: there is no connection for it yet."""
         _, again_at = self.pacing.ask(self.endpoints.clock.now())
         url = self.subscription.destination.url
-        self._awaits_connection = not again_at and not self.endpoints.may_send(url, self.pump)
+        reserve = self.endpoints.reserve_connection
+        self._awaits_connection = not again_at and not reserve(url, self.pump)
         if self._awaits_connection:
             return False
         if request := self._take():

@@ -20,7 +20,7 @@ from shared.engine.delivering.in_flight import InFlightRequest
 from shared.engine.delivering.processes import Processes
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.delivering.shared_health import SharedHealth
-from shared.engine.ports import AsyncHealthStore, MaySend, Metrics
+from shared.engine.ports import AsyncHealthStore, Metrics, ReserveConnection
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
 MOST = 10_000  # remembered while idle
@@ -33,7 +33,7 @@ class Endpoints:
 
     budget: Budget
     push: Callable[[InFlightRequest], Coroutine[Any, Any, Attempted | Shortage]]
-    may_send: MaySend
+    reserve_connection: ReserveConnection
     # Reads a subscription again.
     as_cached: Callable[[EventSubscription], Coroutine[Any, Any, EventSubscription]]
     clock: Clock

@@ -27,8 +27,8 @@ class Pusher(Protocol):
         """
 
 
-class MaySend(Protocol):
-    """Tells, on the app's event loop, whether an endpoint can take one more request now."""
+class ReserveConnection(Protocol):
+    """Reserves, on the app's event loop, a connection for the next request to an endpoint."""
 
     def __call__(self, url: str, again: Callable[[], None], /) -> bool:
         """

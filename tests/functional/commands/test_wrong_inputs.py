@@ -45,7 +45,7 @@ subscription create crm -t orders --endpoint https://a.example/|1|add --replace
 subscription create new -t nix --endpoint https://a.example/|1|there is no topic 'nix'
 subscription create new -t orders --endpoint localhost:9000|2|write http://localhost:9000
 subscription create new -t orders --endpoint ftp://a.example/|1|it does not begin with https://
-subscription create new -t orders --endpoint https://nobody.example/|1|Check the host's name in the URL.
+subscription create new -t orders --endpoint https://nobody.example/|1|Check the host's name
 NEW --filter 'total over 3'|2|Write it like
 NEW --event-types ,|2|an event type is missing
 NEW --max-attempts 99|2|'99' is not a whole number from 1 to 30

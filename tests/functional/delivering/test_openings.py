@@ -15,14 +15,14 @@ from tests.functional.deployment import SECOND, Deployment
 
 
 class Openings:
-    """Implements the port ``MaySend``: so many connections, and more when the test says so."""
+    """Implements the port ``ReserveConnection``: so many, and more when the test says so."""
 
     def __init__(self, app: Deployment, permitted: int) -> None:
         self.permitted = permitted
         self.asked: list[str] = []
         self._app = app
         self._again: list[Callable[[], None]] = []
-        app.may_send = self
+        app.reserve_connection = self
 
     def __call__(self, url: str, again: Callable[[], None], /) -> bool:
         self.asked.append(url)

@@ -237,7 +237,7 @@ def test_a_promise_is_kept_and_who_is_refused_hears_of_room(bounded: HttpPusher)
         url = server.at("127.0.0.1")
 
         async def promise(again: Callable[[], None]) -> bool:
-            return bounded.real.may_send(url, again)
+            return bounded.real.reserve_connection(url, again)
 
         promised = [run(promise(heard.set)) for _ in range(FIRST + 1)]
         assert promised == [True] * FIRST + [False]
