@@ -9,10 +9,10 @@ MISSPELT = 2  # letters in which a name differs from the one that was meant
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """
-    Return how a sentence ends which says that there is no *name*: with the *known* name which it is
-    like, if any.
+    Return the end of a sentence that says *name* does not exist: the nearest *known* name, or a
+    full stop.
 
-    Only those who may list the names get to hear one.
+    Use it only for callers who may list the names.
     """
     # A name that is there already is elsewhere, and not meant.
     others = [each for each in known if each.casefold() != name.casefold()]

@@ -19,7 +19,7 @@ from shared.nearest import MISSPELT, nearest
 
 _TWICE = 2
 _MOST_REPEATED = 25  # faults of members in two spellings that are told: each repeats its path
-_MOST_COMPARED = 1_000  # unknown names of a document: it is compared with all known ones
+_MOST_COMPARED = 1_000  # unknown names per document that are checked for misspelling
 
 
 class Names:

@@ -30,7 +30,7 @@ _TORN = re.compile(r"[@:/]")  # before a full stop: "@odata.type", "http://schem
 
 def subscription_warnings(stored: Document) -> list[str]:
     """
-    Return what hardly matches in a version of an event subscription, and what to write instead.
+    Return what matches almost no event in an event subscription's version, and what to write.
 
     Event Grid accepts all of it, so it stays accepted.
 

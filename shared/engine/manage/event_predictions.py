@@ -37,7 +37,7 @@ def match_events(
 
     Each subscription has ``matched``, how many of them it would get now, and else ``why`` not: of
     the event that came closest; ``passed`` is how many conditions held. ``limits`` are those of its
-    requests, and ``warnings`` say what in it hardly matches any event.
+    requests, and ``warnings`` name parts of it that match almost no event.
     """
     now, stored = subscriptions.clock.now(), subscriptions.resources
     topic = read(subscriptions.topics.named(call).document)
