@@ -42,11 +42,6 @@ _LINK_IS_OVER = (
 _FORMER = "Until it consents, the former endpoint gets the events."
 
 
-def help_page(method: str) -> str:
-    """Return Microsoft's page about the handshake that asks with *method*."""
-    return f"{_PAGE}cloudevent" if method == "OPTIONS" else _PAGE
-
-
 class Reason(StrEnum):
     """Why an endpoint has not consented; the values of `AWAITED` are stored."""
 

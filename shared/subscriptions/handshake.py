@@ -18,7 +18,6 @@ from shared.subscriptions.diagnosis import (
     Diagnosis,
     Reason,
     diagnosis,
-    help_page,
     of_failure,
     of_status,
 )
@@ -112,11 +111,10 @@ def refusal(asked: Challenge, found: Diagnosis, now: datetime, activity_id: str)
 
     By *now* and *activity_id* the operator finds it in the log.
     """
-    page = help_page(asked.request.method)
-    remedy = found.remedy.replace(f" ({page})", "")  # the page is named once
+    help_page = "esvalidationcloudevent" if asked.request.method == "OPTIONS" else "esvalidation"
     return HandshakeFailed(
         f"Webhook validation handshake failed for {base_url(asked.request.url)}. {found.why} "
-        f"{remedy} For troubleshooting, visit {page}. "
+        f"{found.remedy} For troubleshooting, visit https://aka.ms/{help_page}. "
         f"Activity id:{activity_id}, timestamp: {format_us_datetime(now)} (UTC)."
     )
 

@@ -201,7 +201,6 @@ def test_other_answers_are_refused_with_the_reason(exchange: Exchange, reason: s
         "Activity id:activity-1, timestamp: 1/2/2025 3:04:05 AM (UTC)."
     )
     assert "s3cret" not in message
-    assert message.count("aka.ms") == 1
     assert "secret detail" not in message
     assert CODE not in message
 
@@ -304,7 +303,6 @@ def test_another_origin_is_refused_with_the_reason(exchange: Exchange, reason: s
 
     assert reason in message
     assert "visit https://aka.ms/esvalidationcloudevent." in message
-    assert message.count("aka.ms") == 1
 
 
 def test_only_a_timeout_and_a_shortage_of_ours_are_retried() -> None:
