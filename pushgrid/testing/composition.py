@@ -102,6 +102,8 @@ class InMemoryApp:
         )
         watched = WatchedClock(clock.now, clock.monotonic, self.clock_records.jumped)
         self.watched = watched
+        for port in (self.queues, resources, self.dead_letters):
+            port.answered = lambda: watched.storage_answered(None, 0.0)  # without a time
         self.push = Push(pusher=pusher, clock=watched, new_span_id=lambda: f"{next(spans):016x}")
         terms = DeploymentTerms(topics=directory, default_profile="latest", time_scale=1)
         sender = MemorySender(self.queues, off_loop)

@@ -20,11 +20,11 @@ class _Doubt(NamedTuple):
 
     since: float  # by the monotonic clock, in seconds
     ahead: float = 0.0  # seconds by which the other time is ahead of the wall clock's
-    is_from_storage: bool = False  # else the other time is as before a jump; it counts for a while
-    awaits_storage: bool = False  # there was no answer of storage yet
+    is_from_storage: bool = False  # else the other time is as before a jump
+    awaits_storage: bool = False  # storage has not told its time yet
 
-    def is_over(self, at: float) -> bool:
-        return not self.is_from_storage and at - self.since >= SETTLES_IN.total_seconds()
+    def has_lasted(self, at: float) -> bool:
+        return at - self.since >= SETTLES_IN.total_seconds()
 
 
 class WatchedClock:
@@ -34,9 +34,10 @@ class WatchedClock:
     It compares each reading with the one before, by *monotonic* (seconds), and each answer of
     storage with its time. A difference of over ten seconds is told to *jumped*. Then the clock is
     not settled, and reads the later of both times: so nothing that is stored will look older than
-    it is. It settles after ten minutes: by storage's time, once storage has said so for that long,
-    or else by the wall clock. If *awaits_storage*, it is not settled either before the first
-    answer, ten minutes at most. Thread-safe.
+    it is. Only an answer of storage settles it, the first that comes after ten minutes: by
+    storage's time if that is still the other one, or else by the wall clock. If *awaits_storage*,
+    it is not settled from the start; then the first answer with a time settles it, if both agree.
+    Thread-safe.
     """
 
     def __init__(
@@ -63,34 +64,36 @@ class WatchedClock:
             self._notice_jump(offset, at, wall)
         self._offset = offset
         ahead, doubt = self._ahead, self._doubt
-        if doubt and not doubt.is_over(at):
+        if doubt:
             ahead = max(ahead, doubt.ahead)
         return wall + timedelta(seconds=ahead) if ahead else wall
 
     @property
     def is_settled(self) -> bool:
-        doubt = self._doubt
-        return doubt is None or doubt.is_over(self._monotonic())
+        return self._doubt is None
 
     def storage_answered(self, date: str | None, took: float) -> None:
         """
         Compare with an answer of storage: its header ``Date``; the exchange took *took* seconds.
 
-        Each second of storage is compared once. What is no such time says nothing.
+        Each second of storage is compared once. What has no such time only settles the clock after
+        ten minutes: nothing contradicts it.
         """
-        if date == self._date:
+        if date and date == self._date:
             return
-        self._date = date
-        with suppress(ValueError), self._changes:
-            said = datetime.strptime(date or "", _DATE).replace(tzinfo=UTC)
+        with self._changes:
             self.now()
             received, wall = self._monotonic(), self._wall()
             doubt = self._doubt
             if doubt and not doubt.is_from_storage and doubt.since > received - took:
                 return  # The clock has jumped meanwhile.
-            # The answer was made while the request was under way, within the second that it names.
-            least = (said - wall).total_seconds()
-            self._compare(least, least + took + 1, received, wall)
+            least = _seconds_ahead(date, wall)
+            if least is not None:
+                self._date = date
+                # The answer was made while the request was under way, in the second that it names.
+                self._compare(least, least + took + 1, received, wall)
+            elif doubt and not doubt.is_from_storage and doubt.has_lasted(received):
+                self._doubt = None
 
     def _notice_jump(self, offset: float, at: float, wall: datetime) -> None:
         with self._changes:
@@ -100,7 +103,7 @@ class WatchedClock:
             doubt, before = self._doubt, self._ahead
             if doubt and doubt.is_from_storage:
                 before = doubt.ahead
-            elif doubt and not doubt.is_over(at):
+            elif doubt:
                 before = max(before, doubt.ahead)
             ahead = before - by
             self._ahead = 0.0
@@ -114,16 +117,25 @@ class WatchedClock:
             return least - _JUMP <= ahead <= most + _JUMP
 
         doubt, middle = self._doubt, (least + most) / 2
-        if doubt and doubt.is_over(at):
-            doubt = self._doubt = None
+        is_over = doubt is not None and doubt.has_lasted(at)
         if agree(self._ahead):
             if doubt:
-                self._doubt = None if doubt.awaits_storage else _Doubt(doubt.since)
+                ends = doubt.awaits_storage or is_over
+                self._doubt = None if ends else _Doubt(doubt.since)
         elif doubt and doubt.ahead and agree(doubt.ahead):
             self._doubt = doubt._replace(is_from_storage=True)
-            if at - doubt.since >= SETTLES_IN.total_seconds():
+            if is_over:
                 self._ahead, self._doubt = doubt.ahead, None
-        elif abs(middle) <= _FURTHEST:
+        else:
             by, storages = self._ahead - middle, wall + timedelta(seconds=middle)
             self._doubt = _Doubt(at, middle, is_from_storage=True)
             self._jumped(Jump(timedelta(seconds=by), storages, is_from_storage=True))
+
+
+def _seconds_ahead(date: str | None, wall: datetime) -> float | None:
+    """Return by how much a ``Date`` is ahead of *wall*; ``None``: it is none, or impossible."""
+    with suppress(ValueError):
+        said = datetime.strptime(date or "", _DATE).replace(tzinfo=UTC)
+        ahead = (said - wall).total_seconds()
+        return ahead if abs(ahead) <= _FURTHEST else None
+    return None

@@ -219,7 +219,9 @@ def test_30_hours_ahead_and_back_an_event_is_as_old_as_it_can_be(app: Deployment
     play(app, MINUTE)
 
     assert published_at(app) == [back_at + 30 * HOUR]
-    play(app, 30 * MINUTE)
+    play(app, 10 * MINUTE)
+    app.wake.run(app.in_a_minute())  # as every minute: storage answers
+    play(app, 19 * MINUTE)
     [corrected] = published_at(app)
     assert back_at + 10 * MINUTE <= corrected <= back_at + 30 * MINUTE
     play(app, 36 * HOUR)
@@ -396,6 +398,33 @@ def test_a_process_without_an_answer_of_storage_ends_nothing(
 
     assert pushed(app) == ["e-0"]
     assert logged("delivery.dropped") == []
+
+
+@pytest.mark.parametrize("go_wrong", BEHIND)
+def test_a_process_that_is_behind_and_idle_cuts_no_time_of_publication(
+    app: Deployment, go_wrong: Callable[[Deployment], None]
+) -> None:
+    """What came after ten minutes without an answer of storage was stored as two hours older."""
+    app.subscribe()
+    go_wrong(app)
+    app.watched.now()
+    app.clock.advance(11 * MINUTE)
+    published = app.clock.elsewhere.now()
+    app.pusher.script(URL, answered(503))
+
+    app.run(a_message([a_delivery(origin=ORIGIN._replace(published_at=published))]))
+
+    assert published_at(app) == [published]
+
+
+def test_an_expiration_is_not_judged_by_a_clock_that_has_jumped(app: Deployment) -> None:
+    """What was answered with 200 was delivered to nobody."""
+    app.subscribe(expires_at=app.clock.now() + 24 * HOUR)
+    app.clock.jump(30 * HOUR)
+
+    assert publish_events(app, event()).status == 200
+
+    assert app.all_stored() == {Queue.DELIVERIES: 1}
 
 
 def test_the_read_before_an_end_tells_of_a_clock_that_went_wrong_unseen(

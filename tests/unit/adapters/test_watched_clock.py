@@ -51,7 +51,7 @@ def answer(clock: WatchedClock, at: datetime, took: float = 0.0) -> None:
 
 
 @pytest.mark.parametrize("by", [6 * HOUR, -6 * HOUR, 30 * HOUR, 11 * SECOND])
-def test_a_jump_is_told_once_and_the_clock_settles_after_ten_minutes(
+def test_a_jump_is_told_once_and_the_first_answer_after_ten_minutes_settles_the_clock(
     wall: FakeClock, clock: WatchedClock, jumps: Jumps, by: timedelta
 ) -> None:
     """Until then it reads the later time: what is stored will not look older than it is."""
@@ -62,10 +62,29 @@ def test_a_jump_is_told_once_and_the_clock_settles_after_ten_minutes(
     assert clock.now() == clock.now() == START + HOUR + max(by, 0 * HOUR)
     assert jumps == [(by, START + HOUR + by)]
     wall.advance(10 * MINUTE - SECOND)
+    answer(clock, wall.now())
     assert not clock.is_settled
-    wall.advance(SECOND)
+    wall.advance(HOUR)
+    assert not clock.is_settled
+    answer(clock, wall.now())
     assert clock.is_settled
     assert clock.now() == wall.now()
+
+
+@pytest.mark.parametrize("by", [30 * HOUR, -30 * HOUR])
+def test_after_a_jump_and_an_idle_hour_storages_time_counts(
+    wall: FakeClock, clock: WatchedClock, jumps: Jumps, by: timedelta
+) -> None:
+    wall.jump(by)
+    assert clock.now() == max(wall.now(), wall.elsewhere.now())
+    wall.advance(HOUR)
+    assert clock.now() == max(wall.now(), wall.elsewhere.now())
+
+    answer(clock, wall.elsewhere.now())
+
+    assert clock.is_settled
+    assert abs(clock.now() - wall.elsewhere.now()) <= SECOND
+    assert (len(jumps), jumps.from_storage) == (1, [])
 
 
 def test_a_jump_back_is_a_jump_as_well(wall: FakeClock, clock: WatchedClock, jumps: Jumps) -> None:
@@ -113,30 +132,62 @@ def test_a_process_that_starts_with_a_wrong_clock_goes_by_storage_after_ten_minu
     assert abs(at - START) <= SECOND
 
 
-def test_before_the_first_answer_nothing_is_known(wall: FakeClock, jumps: Jumps) -> None:
+@pytest.mark.parametrize("idle", [0 * MINUTE, 11 * MINUTE, 30 * HOUR])
+def test_before_the_first_answer_nothing_is_known(
+    wall: FakeClock, jumps: Jumps, idle: timedelta
+) -> None:
+    """However long that takes: a process of many that has nothing to do."""
     clock = started(wall, jumps)
+    wall.advance(idle)
     assert not clock.is_settled
 
-    answer(clock, START)
+    answer(clock, wall.now())
 
     assert clock.is_settled
     assert jumps == jumps.from_storage == []
+
+
+def test_the_first_answer_tells_of_a_wrong_clock_however_late_it_comes(
+    wall: FakeClock, jumps: Jumps
+) -> None:
+    wall.jump(-2 * HOUR)
+    clock = started(wall, jumps)
+    wall.advance(11 * MINUTE)
+
+    answer(clock, wall.elsewhere.now())
+
+    assert not clock.is_settled
+    assert abs(clock.now() - wall.elsewhere.now()) <= SECOND
+    assert len(jumps.from_storage) == 1
 
 
 @pytest.mark.parametrize(
     "date", [None, "", "yesterday", "0", "Mon, 09 Feb 9999 12:00:00 GMT", "Mon, 99 Feb 2026"]
 )
 def test_what_is_no_time_says_nothing(wall: FakeClock, jumps: Jumps, date: str | None) -> None:
-    """Storage without a time: after ten minutes the wall clock counts."""
+    """Storage without a time: its answers settle the clock after ten minutes."""
     clock = started(wall, jumps)
     for number in range(10):
         clock.storage_answered(date, number)
-        assert not clock.is_settled
         wall.advance(MINUTE)
+        assert not clock.is_settled
+
+    clock.storage_answered(date, 1.0)
 
     assert clock.is_settled
     assert clock.now() == wall.now()
     assert jumps == jumps.from_storage == []
+
+
+def test_an_answer_without_a_time_contradicts_none_that_has_one(
+    wall: FakeClock, clock: WatchedClock
+) -> None:
+    answer(clock, START + 30 * HOUR)
+    wall.advance(HOUR)
+
+    clock.storage_answered(None, 0.0)
+
+    assert (clock.is_settled, clock.now()) == (False, wall.now() + 30 * HOUR + SECOND / 2)
 
 
 @pytest.mark.parametrize("took", [0.0, 1.0, 16.0])
@@ -158,14 +209,18 @@ def test_a_slow_answer_is_no_jump(
 def test_an_answer_during_which_the_clock_was_set_says_nothing(
     wall: FakeClock, clock: WatchedClock, jumps: Jumps
 ) -> None:
-    """A machine that slept while it waited: the answer was made before."""
-    wall.jump(8 * HOUR)
+    """A machine that slept twice while it waited: the answer was made before."""
+    for _ in range(2):
+        wall.jump(8 * HOUR)
+        clock.now()
     answer(clock, START, 3.0)
-    assert len(jumps) == 1
+    assert len(jumps) == 2
 
-    wall.advance(5 * SECOND)
-    answer(clock, wall.now())
-    wall.advance(10 * MINUTE)
+    assert jumps.from_storage == []
+
+    for _ in range(2):
+        wall.advance(10 * MINUTE)
+        answer(clock, wall.now())
 
     assert (clock.is_settled, jumps.from_storage) == (True, [])
     assert clock.now() == wall.now()
@@ -225,6 +280,7 @@ def test_one_strange_answer_is_over_after_ten_minutes(wall: FakeClock, clock: Wa
     assert (clock.is_settled, clock.now()) == (False, wall.now())
 
     wall.advance(10 * MINUTE)
+    answer(clock, wall.now())
 
     assert (clock.is_settled, clock.now()) == (True, wall.now())
 
