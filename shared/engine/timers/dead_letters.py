@@ -99,8 +99,7 @@ class WriteDeadLetters:
             write = partial(self._write_group, deadline, leave_at, topic_of, away)
             # Accounts that did not answer come last, and are asked once a run: each takes seconds.
             ordered = sorted(groups.values(), key=lambda group: _account_of(group) in self._away)
-            groups_in_time = self.intake.in_time(ordered, leave_at)
-            failed = self.intake.for_each(Queue.DEADLETTERS, groups_in_time, write, deadline)
+            failed = self.intake.for_each(Queue.DEADLETTERS, ordered, write, leave_at)
             fault = fault or failed
         if fault:
             raise fault

@@ -27,8 +27,7 @@ class ReturnPoison:
         """Return readable messages to ``retries``; record those that failed too often."""
         fault = None
         for queue in POISON_QUEUES:
-            taken = [[each] for each in self.intake.take(queue, deadline)]
-            alone = self.intake.in_time(taken, deadline)
+            alone = [[each] for each in self.intake.take(queue, deadline)]
             failed = self.intake.for_each(queue, alone, partial(self._handle, queue), deadline)
             fault = fault or failed
         if fault:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -96,22 +96,6 @@ class Intake:
                     size += sum(len(each.text or "") for each in deliveries)
         return taken
 
-    def in_time(
-        self, groups: Iterable[list[ReadMessage]], deadline: Deadline
-    ) -> Iterator[list[ReadMessage]]:
-        """
-        Yield *groups* until *deadline*; what is left becomes visible again, untouched.
-
-        Nor is a group yielded later than `BEGUN_WITHIN`: another run must not receive what this one
-        is about to store anew.
-        """
-        for group in groups:
-            oldest = min(each.hidden_at for each in group)
-            is_late = self.monotonic() - oldest >= BEGUN_WITHIN.total_seconds()
-            if is_late or deadline.has_passed:
-                return
-            yield group
-
     def delete_all(self, queue: Queue, messages: Sequence[ReadMessage]) -> None:
         """
         Delete messages that were replaced; one that can't be deleted keeps no other.
@@ -138,23 +122,29 @@ class Intake:
         groups: Iterable[list[ReadMessage]],
         act: Callable[[list[ReadMessage]], object],
         deadline: Deadline,
+        cause: Exception | None = None,
     ) -> Exception | None:
         """
-        Act on each group of messages on its own; return the first fault.
+        Act on each group of messages on its own until *deadline*; return the first fault.
 
-        What *act* leaves in a group that fails becomes visible again; once one has failed, no other
-        is begun after *deadline*. Of several messages with a fault of their own, each is tried
-        alone; one that was received `MAX_RECEIVES` times is recorded.
+        What is left then, or by *act* in a group that fails, becomes visible again. Nor is a group
+        begun later than `BEGUN_WITHIN`: another run must not receive what this one is about to
+        store anew. Of several messages with a fault of their own, each is tried alone in that time;
+        one that was received `MAX_RECEIVES` times is recorded. *cause* is the fault of all of them:
+        it is returned if one is left.
         """
         first: Exception | None = None
         for group in groups:
-            if first and deadline.has_passed:
-                break
+            oldest = min(each.hidden_at for each in group)
+            is_late = self.monotonic() - oldest >= BEGUN_WITHIN.total_seconds()
+            if is_late or deadline.has_passed:
+                return first or cause
             try:
                 act(group)
             except Exception as fault:  # noqa: BLE001 - the others go on
                 if len(group) > 1 and not is_transient(fault):
-                    left = self.for_each(queue, [[each] for each in group], act, deadline)
+                    alone = [[each] for each in group]
+                    left = self.for_each(queue, alone, act, deadline, fault)
                 else:
                     left = self._unhandled(queue, group, fault)
                 first = first or left

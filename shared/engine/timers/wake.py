@@ -39,7 +39,7 @@ class Wake:
         fault = None
         move = partial(self._move, deadline, moved)
         while taken := self.intake.take(Queue.WAITING, deadline):
-            groups = self.intake.in_time(self._replaceable(taken), deadline)
+            groups = self._replaceable(taken)
             failed = self.intake.for_each(Queue.WAITING, groups, move, deadline)
             fault = fault or failed
         if moved:

@@ -244,6 +244,31 @@ def test_deletions_end_when_their_messages_are_visible_again(
     assert len(app.on(Queue.WAITING)) == MOST - 19
 
 
+@pytest.mark.parametrize("seconds", [1.5, 5])
+def test_messages_that_are_tried_alone_keep_the_time_of_the_run(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """The run took five minutes, until another received what it was about to store."""
+    app.put(Queue.WAITING, *singles(MOST))
+    put = app.queues.put
+
+    def failing(queue: Queue, text: str, *args: Any) -> Receipt:
+        if MOST - 1 in deliveries(read_parts(text)):
+            raise ValueError("a bug")
+        return put(queue, text, *args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(app.queues, "put", failing)
+        slow(app, patched, seconds, "put", "delete")
+        with pytest.raises(ValueError, match="a bug"):
+            app.wake.run(app.in_a_minute())
+
+    moved, left = deliveries(app.on(Queue.RETRIES)), deliveries(app.on(Queue.WAITING))
+    assert app.clock.now() - START <= MINUTE + 2 * seconds * SECOND
+    assert moved
+    assert moved + left == Counter(range(MOST))
+
+
 def test_copies_that_meet_become_one(app: Deployment) -> None:
     """Each fault keeps a message that was stored anew; its deliveries fail, and wait again."""
     app.put(Queue.WAITING, *singles(128))
