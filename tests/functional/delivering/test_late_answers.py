@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -118,6 +118,22 @@ def test_late_successes_make_a_failure_beside_them_good(
 
     (endpoint,) = known(app.deliver.endpoints)
     assert endpoint.limit.value == limit
+
+
+def test_late_successes_count_as_what_the_endpoint_takes(app: Deployment) -> None:
+    """What is requeued comes back at that pace, not one event in each 30 s that a push has taken."""
+    app.pusher.takes = 30 * SECOND
+    time_out(app, events=FIRST)
+    for event in range(FIRST):
+        answer_late(app, event)
+    (endpoint,) = known(app.deliver.endpoints)
+
+    async def book() -> datetime:
+        return endpoint.book_return([None])
+
+    first, second = (app.loop.run(book()) for _ in range(2))
+
+    assert second - first < SECOND
 
 
 def test_a_late_success_whose_retry_has_begun_gives_nothing_back(app: Deployment) -> None:

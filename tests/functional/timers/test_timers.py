@@ -67,6 +67,17 @@ def test_messages_of_a_subscription_are_merged(app: Deployment) -> None:
     assert app.queues.texts(Queue.WAITING) == []
 
 
+def test_what_is_merged_is_due_with_the_last_of_it(app: Deployment) -> None:
+    """No retry comes before its time."""
+    for number, due in enumerate((30, 32, 31)):
+        app.put(Queue.WAITING, a_message([a_delivery(number)], due=START + due * SECOND))
+
+    app.wake.run(app.in_a_minute())
+
+    assert app.waiting(Queue.RETRIES) == [(32 * SECOND, [0, 2, 1])]
+    assert [part.due for part in app.on(Queue.RETRIES)] == [START + 32 * SECOND]
+
+
 def test_what_was_held_together_stays_together(app: Deployment) -> None:
     """Messages of the same subscriptions are merged, others are not mixed."""
     due = START + 5 * SECOND

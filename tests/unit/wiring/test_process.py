@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import resource
+import runpy
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -90,6 +91,12 @@ def test_each_part_is_built_once_and_waited_for_by_those_who_need_it(
             may_end.set()
 
     assert ([each.result() for each in both], built) == (["slow"] * 2, ["slow"])
+
+
+def test_the_clock_of_a_process_is_not_settled_before_storage_answers() -> None:
+    loaded = runpy.run_path(process.__file__)
+
+    assert not loaded["CLOCK"].is_settled
 
 
 def _collections_of_a_burst() -> int:
