@@ -121,7 +121,7 @@ def test_late_successes_make_a_failure_beside_them_good(
 
 
 def test_late_successes_count_as_what_the_endpoint_takes(app: Deployment) -> None:
-    """What is requeued comes back at that pace, not one event in each 30 s that a push has taken."""
+    """What is requeued comes back at that pace, not one event in each 30 s of a push."""
     app.pusher.takes = 30 * SECOND
     time_out(app, events=FIRST)
     for event in range(FIRST):

@@ -163,7 +163,7 @@ def test_a_timer_whose_last_run_is_still_to_come_is_not_healthy(app: Deployment)
     wake = timer(app, "wake")
     app.clock.jump(6 * HOUR)
     wake.record([])
-    app.clock.jump(-6 * HOUR)
+    app.start_at(-6 * HOUR)  # another process, whose clock is right
 
     assert health(app)["reasons"] == ["the timer wake has run 21600 s ahead of the clock"]
 
