@@ -9,13 +9,13 @@ from shared.arm.deployment_capabilities import DeploymentCapabilities, Subscript
 from shared.arm.sections import Document, Section
 from shared.arm.tracked_resource import ACCOUNT_ID, account_of
 from shared.delivery.delivery_profile import Feature
-from shared.first_fault import Faults, first_fault
 from shared.subscriptions.subscription import DeadLetterDestination
+from shared.text_faults import TextFaults, text_fault
 
 _STORAGE_NAME = re.compile(r"(?=.{3,63}\Z)[a-z0-9]+(-[a-z0-9]+)*")
 # Containers of the app and its host in the app's own account.
 _OWN_CONTAINER = re.compile(r"payloads|poison|azure-webjobs-.*|app-package.*")
-_WRONG_IDS: Faults = (
+_WRONG_IDS: TextFaults = (
     (r"\s|.*\s\Z", "it has a blank or a line break before or after it"),
     (r"https?:", "it is a URL; 'az storage account show --query id' prints the id"),
     (r"[a-z0-9]{3,24}\Z", "it is a name; 'az storage account show --query id' prints the id"),
@@ -70,7 +70,7 @@ def check_account(
     """Refuse a *resource_id* that names no account to which *what* can go."""
     account = account_of(resource_id)
     if not ACCOUNT_ID.fullmatch(resource_id):
-        why = first_fault(_WRONG_IDS, resource_id)
+        why = text_fault(_WRONG_IDS, resource_id)
         blob.refuse(
             "resourceId",
             "resourceId must be the ARM id of a storage account, /subscriptions/ID/resourceGroups/"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from shared.first_fault import Faults, first_fault
+from shared.text_faults import TextFaults, text_fault
 
-_FAULTS: Faults = (
+_FAULTS: TextFaults = (
     (r".*\s", "has a blank or a line break: leave it out"),
     (r"[A-Za-z0-9+/=_-]*[_-]", "is Base64 for URLs: write '+' for '-' and '/' for '_'"),
     (
@@ -18,7 +18,7 @@ _GROUP, _MOST_PADDING = 4, 2  # characters
 
 def base64_fault(text: str) -> str | None:
     """Return what is wrong with a *text* and what to do, without quoting it; ``None``: nothing."""
-    if fault := first_fault(_FAULTS, text):
+    if fault := text_fault(_FAULTS, text):
         return fault
     content = text.rstrip("=")
     padding = "=" * (-len(content) % _GROUP)

@@ -10,8 +10,8 @@ from enum import StrEnum
 from typing import ClassVar
 from urllib.parse import urlsplit
 
-from shared.first_fault import Faults, first_fault
 from shared.http import Audience
+from shared.text_faults import TextFaults, text_fault
 
 KEPT_SECONDS = 7 * 24 * 3600  # a message that nobody receives, by default: what a queue does itself
 INVALID_URL = (
@@ -20,7 +20,7 @@ INVALID_URL = (
 )
 MAX_URL = 2048
 _WEB_PORTS = (80, 443)
-_FAULTS: Faults = (
+_FAULTS: TextFaults = (
     (r"\s|.*\s\Z", "it has a blank or a line break before or after it"),
     (r"[^/]*//[^/?#]*[^\x00-\x7f]", "its host is not in ASCII: write it as xn--…"),
     # Neither in a request line, nor allowed by RFC 3986.
@@ -141,7 +141,7 @@ def _text_reason(url: str) -> str | None:
         return "it is missing or empty"
     if len(url) > MAX_URL:
         return f"it is longer than {MAX_URL} characters"
-    return first_fault(_FAULTS, url)
+    return text_fault(_FAULTS, url)
 
 
 def _authority_reason(url: str) -> str | None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from shared.first_fault import Faults, first_fault
 from shared.subscriptions.subscription import DeliveryHeader, StaticHeader
+from shared.text_faults import TextFaults, text_fault
 
 MAX_VALUE = 4096  # bytes
 
 MAX_NAME = 256  # characters
 _TOKEN = re.compile(rf"[!#$%&'*+.^_`|~0-9A-Za-z-]{{1,{MAX_NAME}}}")
-_WRONG_VALUES: Faults = (
+_WRONG_VALUES: TextFaults = (
     (r".*[\r\n]\Z", "must not end with a line break: leave it out"),
     (r".*[\r\n]", "must not have a line break"),
     (r" |.* \Z", "must not begin or end with a space"),
@@ -64,7 +64,7 @@ def _name_reason(name: str) -> str:
 
 def header_value_fault(value: str) -> str | None:
     """Return what is wrong with the value of a header, without quoting it; ``None``: nothing."""
-    if fault := first_fault(_WRONG_VALUES, value):
+    if fault := text_fault(_WRONG_VALUES, value):
         return fault
     return f"must have at most {MAX_VALUE} characters" if len(value) > MAX_VALUE else None
 

@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from shared.events.base64_text import base64_fault
-from shared.first_fault import Faults, first_fault
 from shared.http import OutboundRequest
+from shared.text_faults import TextFaults, text_fault
 
 SIGNATURE = "webhook-signature"  # in ARM documents a delivery attribute, whose value is the secrets
 MOST_SECRETS = 2  # the one that receivers move to, and the one before
 PREFIX = "whsec_"
 _SHORTEST, _LONGEST = 24, 64  # bytes of a secret
 # What is wrong with a text of secrets, and with one of them: the first pattern that matches says.
-_FAULTS_OF_TEXT: Faults = (
+_FAULTS_OF_TEXT: TextFaults = (
     (r"\Z", f"is empty: give '{PREFIX}' and {_SHORTEST} to {_LONGEST} bytes in Base64"),
     (r".*[\"'`]", "has quotation marks: leave them out"),
     (
@@ -31,7 +31,7 @@ _FAULTS_OF_TEXT: Faults = (
     (r" |.* (?: |\Z)", "has a space too many: only one, between two secrets, is allowed"),
     (r"(?!v1a?,).*[,;]", "has a comma or semicolon: write a space between two secrets"),
 )
-_FAULTS_OF_ONE: Faults = (
+_FAULTS_OF_ONE: TextFaults = (
     (rf"v1a?,{PREFIX}", f"begins with 'v1,': leave that out, a secret begins with '{PREFIX}'"),
     (
         r"v1a?,",
@@ -66,7 +66,7 @@ def parse_secrets(text: str) -> tuple[str, ...]:
         ValueError: what is wrong with it and what to do, without quoting it; a verb comes first.
     """
     text = text.rstrip("\r\n")
-    if fault := first_fault(_FAULTS_OF_TEXT, text):
+    if fault := text_fault(_FAULTS_OF_TEXT, text):
         raise ValueError(fault)
     secrets = tuple(text.split(" "))
     if len(secrets) > MOST_SECRETS:
@@ -115,7 +115,7 @@ def _signature(secret: str, signed: bytes) -> str:
 
 def _fault(secret: str) -> str | None:
     """Return what is wrong with one secret; ``None`` if nothing is."""
-    if fault := first_fault(_FAULTS_OF_ONE, secret):
+    if fault := text_fault(_FAULTS_OF_ONE, secret):
         return fault
     encoded = secret.removeprefix(PREFIX)
     if fault := base64_fault(encoded):
