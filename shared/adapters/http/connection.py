@@ -6,15 +6,13 @@ import asyncio
 import socket
 import ssl
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
 
 from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.http.answer_reader import AnswerReader
 from shared.adapters.http.no_answer import NoAnswer, failed
+from shared.adapters.http.openings import Opening
+from shared.adapters.http.request_writer import Server
 from shared.http import Failure
-
-if TYPE_CHECKING:
-    from shared.adapters.http.openings import Opening
 
 # At least one TLS record: a rest would stay inside OpenSSL, where the loop can't see it.
 _READ_SIZE = 16 * 1024
@@ -23,14 +21,6 @@ _WRITES = 16  # at once: a record of TLS each
 _READS = 64  # of an answer at once, then one each pause: single bytes cost next to nothing
 _PAUSE_SECONDS = 0.02
 _BLOCKED = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
-
-
-class Server(NamedTuple):
-    """Where requests of some URLs go; connections to it are used for all of them."""
-
-    scheme: str
-    host: str
-    port: int
 
 
 class HttpConnection:

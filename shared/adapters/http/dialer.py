@@ -17,10 +17,11 @@ from aiohappyeyeballs import start_connection
 from aiohappyeyeballs.types import AddrInfoType
 
 from shared.adapters.awake_clock import awake_seconds
-from shared.adapters.http.connection import HttpConnection, Server
+from shared.adapters.http.connection import HttpConnection
 from shared.adapters.http.no_answer import NoAnswer, before, failed
 from shared.adapters.http.openings import Opening
 from shared.adapters.http.outbound_guard import Address, OutboundGuard
+from shared.adapters.http.request_writer import Server
 from shared.adapters.http.resolver import Lookup, NameServers, Resolver
 from shared.adapters.http.tls import Tls, parse_certificate
 from shared.errors import is_shortage

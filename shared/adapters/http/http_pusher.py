@@ -16,13 +16,13 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from shared.adapters.awake_clock import awake_seconds
-from shared.adapters.http.connection import HttpConnection, Server
+from shared.adapters.http.connection import HttpConnection
 from shared.adapters.http.dialer import Dialer
 from shared.adapters.http.no_answer import NoAnswer, failed
 from shared.adapters.http.openings import Again, Opening
 from shared.adapters.http.outbound_guard import OutboundGuard
 from shared.adapters.http.pool import Pool
-from shared.adapters.http.request_writer import parse_url, write_request
+from shared.adapters.http.request_writer import Server, parse_url, write_request
 from shared.adapters.http.resolver import Lookup
 from shared.adapters.http.tls import client_tls
 from shared.http import Answered, Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
@@ -93,7 +93,7 @@ class HttpPusher:
         try:
             target = parse_url(request.url)
             data = write_request(request, target)
-            server = Server(target.scheme, target.host, target.port)
+            server = target.server
             call = _WrittenRequest(server, data, timeout.total_seconds(), late, request.wants_body)
             connection = None if request.examines_peer else self._pool.take(server)
             opening = self._openings.claim(server, reuses=connection is not None)
@@ -117,8 +117,7 @@ class HttpPusher:
             target = parse_url(url)
         except NoAnswer:
             return True  # It needs no connection: `send` tells why, or it is for a queue.
-        server = Server(target.scheme, target.host, target.port)
-        return self._pool.promise(server, again)
+        return self._pool.promise(target.server, again)
 
     def stop(self) -> None:
         """Let no request wait for a connection any more: the app stops."""

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from shared.adapters.awake_clock import awake_seconds
-from shared.adapters.http.connection import Server
 from shared.adapters.http.no_answer import NoAnswer, is_done
+from shared.adapters.http.request_writer import Server
 from shared.delivery.opening_bound import COUNTED, REPEATED_SYN, OpeningBound
 from shared.http import Failure
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from shared.adapters.awake_clock import awake_seconds
-from shared.adapters.http.connection import HttpConnection, Server
+from shared.adapters.http.connection import HttpConnection
 from shared.adapters.http.openings import Again, Openings
+from shared.adapters.http.request_writer import Server
 
 _IDLE_SECONDS = 60.0
 _MAX_SECONDS = 600.0  # then a new one, so that a moved name is noticed

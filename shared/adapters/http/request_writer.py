@@ -24,13 +24,19 @@ _PORTS = {"http": 80, "https": 443}
 _MAX_PORT = 65535
 
 
-class ParsedUrl(NamedTuple):
-    """Where a URL points to."""
+class Server(NamedTuple):
+    """Where requests of some URLs go; connections to it are used for all of them."""
 
     scheme: str
     host: str  # in lower case
     port: int
-    authority: str  # the same for the Host header
+
+
+class ParsedUrl(NamedTuple):
+    """Where a URL points to."""
+
+    server: Server
+    authority: str  # its host and port for the Host header
     path: str  # and query, exactly as given
 
 
@@ -60,9 +66,7 @@ def parse_url(url: str) -> ParsedUrl:
     _check_host(parts[1])
     name = parts[1].lower()
     return ParsedUrl(
-        scheme=scheme,
-        host=name.strip("[]"),
-        port=port,
+        server=Server(scheme, name.strip("[]"), port),
         authority=name if port == _PORTS[scheme] else f"{name}:{port}",
         path=path if path.startswith("/") else f"/{path}",
     )

@@ -9,8 +9,9 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, NamedTuple
 
 from shared.adapters.awake_clock import awake_seconds
-from shared.adapters.http.connection import HttpConnection, Server
+from shared.adapters.http.connection import HttpConnection
 from shared.adapters.http.no_answer import NoAnswer
+from shared.adapters.http.request_writer import Server
 from shared.adapters.http.resolver import as_literal
 from shared.http import Certificate
 

@@ -12,9 +12,9 @@ import pytest
 from pushgrid.testing.memory import FakeClock
 from pushgrid.testing.memory.driven_loop import DrivenLoop
 from shared.adapters.http import openings as module
-from shared.adapters.http.connection import Server
 from shared.adapters.http.no_answer import NoAnswer
 from shared.adapters.http.openings import Opening, Openings
+from shared.adapters.http.request_writer import Server
 from shared.delivery.opening_bound import COUNTED, FIRST, LEAST, REPEATED_SYN
 from shared.http import Failure
 

@@ -9,8 +9,8 @@ import pytest
 
 from pushgrid.testing.memory import Seconds
 from shared.adapters.http import pool
-from shared.adapters.http.connection import Server
 from shared.adapters.http.pool import Pool
+from shared.adapters.http.request_writer import Server
 from shared.engine.delivering.budget import PUSHES
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shared import VERSION
 from shared.adapters.http.no_answer import NoAnswer
-from shared.adapters.http.request_writer import ParsedUrl, parse_url, write_request
+from shared.adapters.http.request_writer import ParsedUrl, Server, parse_url, write_request
 from shared.adapters.http.resolver import as_literal
 from shared.http import Failure, OutboundRequest
 from shared.subscriptions.destination import url_fault
@@ -42,7 +42,7 @@ AGENT = b"User-Agent: pushgrid/%s\r\n" % VERSION.encode()
 def test_urls_are_taken_apart(url: str, host: str, port: int, authority: str, path: str) -> None:
     target = parse_url(url)
 
-    assert target == ParsedUrl(target.scheme, host, port, authority, path)
+    assert target == ParsedUrl(Server(target.server.scheme, host, port), authority, path)
 
 
 @pytest.mark.parametrize(
