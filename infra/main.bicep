@@ -172,9 +172,29 @@ var abbreviations = loadJsonContent('abbreviations.json')
 var token = uniqueString(subscription().id, environmentName, location)
 var suffix = 'pushgrid-${token}'
 var deadletterIds = filter(map(split(deadletterAccountIds, ','), text => trim(text)), id => !empty(id))
-var deadletterAccounts = map(deadletterIds, id => '${last(split(id, '/'))}=https://${last(split(id, '/'))}.blob.${environment().suffixes.storage}')
+var deadletterAccounts = map(
+  deadletterIds,
+  id => '${last(split(id, '/'))}=https://${last(split(id, '/'))}.blob.${environment().suffixes.storage}'
+)
 var tags = {
   'azd-env-name': environmentName
+}
+
+// Every name that more than one module needs is made here: what comes from here is known before anything is deployed.
+var names = {
+  identity: '${abbreviations.identity}${suffix}'
+  packageIdentity: '${abbreviations.identity}package-${suffix}'
+  workspace: '${abbreviations.logWorkspace}${suffix}'
+  insights: '${abbreviations.appInsights}${suffix}'
+  storageAccount: '${abbreviations.storageAccount}pushgrid${token}'
+  packageContainer: 'app-package'
+  vault: '${abbreviations.keyVault}${token}'
+  adminKeySecret: 'pushgrid-admin-key'
+  network: '${abbreviations.virtualNetwork}${suffix}'
+  appSubnet: 'app'
+  plan: '${abbreviations.flexPlan}${suffix}'
+  app: '${abbreviations.functionApp}${suffix}'
+  actionGroup: '${abbreviations.actionGroup}${suffix}'
 }
 
 resource group 'Microsoft.Resources/resourceGroups@2025-04-01' = {
@@ -186,7 +206,7 @@ resource group 'Microsoft.Resources/resourceGroups@2025-04-01' = {
 module identity 'modules/identity.bicep' = {
   scope: group
   params: {
-    name: '${abbreviations.identity}${suffix}'
+    name: names.identity
     location: location
     tags: tags
   }
@@ -195,7 +215,7 @@ module identity 'modules/identity.bicep' = {
 module packageIdentity 'modules/identity.bicep' = {
   scope: group
   params: {
-    name: '${abbreviations.identity}package-${suffix}'
+    name: names.packageIdentity
     location: location
     tags: tags
   }
@@ -204,8 +224,7 @@ module packageIdentity 'modules/identity.bicep' = {
 module monitoring 'modules/monitoring.bicep' = {
   scope: group
   params: {
-    workspaceName: '${abbreviations.logWorkspace}${suffix}'
-    insightsName: '${abbreviations.appInsights}${suffix}'
+    names: names
     location: location
     tags: tags
     retentionDays: logRetentionDays
@@ -216,20 +235,22 @@ module monitoring 'modules/monitoring.bicep' = {
 module storage 'modules/storage.bicep' = {
   scope: group
   params: {
-    name: '${abbreviations.storageAccount}pushgrid${token}'
+    names: names
     location: location
     tags: tags
     sku: storageSku
     publicAccess: !vnetEnabled
     payloadRetentionDays: payloadRetentionDays
-    workspaceId: monitoring.outputs.workspaceId
   }
+  dependsOn: [
+    monitoring
+  ]
 }
 
 module keyVault 'modules/keyvault.bicep' = {
   scope: group
   params: {
-    name: '${abbreviations.keyVault}${token}'
+    names: names
     location: location
     tags: tags
     publicAccess: !vnetEnabled
@@ -240,35 +261,37 @@ module keyVault 'modules/keyvault.bicep' = {
 module network 'modules/network.bicep' = if (vnetEnabled) {
   scope: group
   params: {
-    name: '${abbreviations.virtualNetwork}${suffix}'
+    names: names
     location: location
     tags: tags
-    storageAccountId: storage.outputs.id
-    storageAccountName: storage.outputs.name
-    vaultId: keyVault.outputs.id
-    vaultName: keyVault.outputs.name
   }
+  dependsOn: [
+    storage
+    keyVault
+  ]
 }
 
 module rbac 'modules/rbac.bicep' = {
   scope: group
   params: {
-    appPrincipalId: identity.outputs.identity.principalId
-    packagePrincipalId: packageIdentity.outputs.identity.principalId
+    names: names
+    appPrincipalId: identity.outputs.principalId
+    packagePrincipalId: packageIdentity.outputs.principalId
     deployerPrincipalId: principalId
     deployerKind: principalType
-    storageAccountName: storage.outputs.name
-    packageContainerName: storage.outputs.packageContainerName
-    insightsName: monitoring.outputs.insightsName
-    vaultName: keyVault.outputs.name
   }
+  dependsOn: [
+    storage
+    monitoring
+    keyVault
+  ]
 }
 
 module deadletters 'modules/deadletters.bicep' = [
   for id in deadletterIds: {
     scope: resourceGroup(split(id, '/')[2], split(id, '/')[4])
     params: {
-      appPrincipalId: identity.outputs.identity.principalId
+      appPrincipalId: identity.outputs.principalId
       storageAccountName: last(split(id, '/'))
     }
   }
@@ -277,19 +300,11 @@ module deadletters 'modules/deadletters.bicep' = [
 module app 'modules/app.bicep' = {
   scope: group
   params: {
-    name: '${abbreviations.functionApp}${suffix}'
-    planName: '${abbreviations.flexPlan}${suffix}'
+    names: names
     serviceName: 'api'
     location: location
     tags: tags
-    identity: identity.outputs.identity
-    packageIdentityId: packageIdentity.outputs.identity.id
-    storageEndpoints: storage.outputs.endpoints
-    packageContainerUrl: storage.outputs.packageContainerUrl
-    insightsName: monitoring.outputs.insightsName
-    adminKeySecretUri: keyVault.outputs.adminKeySecretUri
-    vaultUri: keyVault.outputs.uri
-    subnetId: network.?outputs.appSubnetId ?? ''
+    vnetEnabled: vnetEnabled
     scale: {
       instanceMemoryMB: instanceMemoryMB
       maximumInstanceCount: maximumInstanceCount
@@ -325,23 +340,21 @@ module app 'modules/app.bicep' = {
       deadletterAccounts: join(deadletterAccounts, ',')
     }
   }
-  // Nothing of these is used here, yet without the roles the app cannot read its own package.
+  // Without the roles the app can't read its own package.
   dependsOn: [
     rbac
     deadletters
+    network
   ]
 }
 
 module alerts 'modules/alerts.bicep' = {
   scope: group
   params: {
-    actionGroupName: '${abbreviations.actionGroup}${suffix}'
+    names: names
     location: location
     tags: tags
     email: alertEmail
-    workspaceId: monitoring.outputs.workspaceId
-    storageAccountId: storage.outputs.id
-    appName: app.outputs.name
     limits: {
       oldestMessageMinutes: 15
       publishFailures: 5
@@ -352,6 +365,9 @@ module alerts 'modules/alerts.bicep' = {
       startDate: budgetStartDate
     }
   }
+  dependsOn: [
+    app
+  ]
 }
 
 @description('Region.')
@@ -364,13 +380,13 @@ output AZURE_TENANT_ID string = tenant().tenantId
 output AZURE_RESOURCE_GROUP string = group.name
 
 @description('Function app.')
-output AZURE_FUNCTION_NAME string = app.outputs.name
+output AZURE_FUNCTION_NAME string = names.app
 
 @description('Storage account.')
-output AZURE_STORAGE_ACCOUNT string = storage.outputs.name
+output AZURE_STORAGE_ACCOUNT string = names.storageAccount
 
 @description('Vault with the management key.')
-output AZURE_KEY_VAULT_NAME string = keyVault.outputs.name
+output AZURE_KEY_VAULT_NAME string = names.vault
 
 @description('Address of the app; topics are published to at /topics/<topic>/api/events.')
 output PUSHGRID_URL string = app.outputs.url

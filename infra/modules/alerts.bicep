@@ -1,9 +1,9 @@
 metadata description = 'Action group, alert rules and an optional budget.'
 
-import { alertLimitsType, budgetType, tagsType } from 'types.bicep'
+import { alertLimitsType, budgetType, namesType, tagsType } from 'types.bicep'
 
-@description('Name of the action group, to which every alert goes.')
-param actionGroupName string
+@description('Names of the resources.')
+param names namesType
 
 @description('Region of the log rules.')
 param location string
@@ -13,15 +13,6 @@ param tags tagsType
 
 @description('Mail address that gets the alerts; empty for none.')
 param email string
-
-@description('Log Analytics workspace that the log rules ask.')
-param workspaceId string
-
-@description('Resource id of the storage account.')
-param storageAccountId string
-
-@description('Name of the function app, by which its log lines are known.')
-param appName string
 
 @description('Limits at which alerts are raised.')
 param limits alertLimitsType
@@ -177,8 +168,21 @@ var logRules = [
   }
 ]
 
+resource workspace 'Microsoft.OperationalInsights/workspaces@2025-02-01' existing = {
+  name: names.workspace
+}
+
+resource account 'Microsoft.Storage/storageAccounts@2025-01-01' existing = {
+  name: names.storageAccount
+}
+
+resource queueService 'Microsoft.Storage/storageAccounts/queueServices@2025-01-01' existing = {
+  parent: account
+  name: 'default'
+}
+
 resource actionGroup 'Microsoft.Insights/actionGroups@2023-01-01' = {
-  name: actionGroupName
+  name: names.actionGroup
   location: 'global'
   tags: tags
   properties: {
@@ -207,13 +211,13 @@ resource logAlerts 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [
       description: rule.description
       severity: rule.severity
       enabled: true
-      scopes: [workspaceId]
+      scopes: [workspace.id]
       evaluationFrequency: 'PT15M'
       windowSize: rule.window
       criteria: {
         allOf: [
           {
-            query: format(rule.query, appName)
+            query: format(rule.query, names.app)
             metricMeasureColumn: 'Value'
             timeAggregation: rule.aggregation
             // Each value is an alert of its own, whose mail names it.
@@ -250,7 +254,7 @@ resource backlogAlert 'Microsoft.Insights/metricAlerts@2018-03-01' = {
     description: 'Too many messages wait in the queues of the account.'
     severity: 2
     enabled: true
-    scopes: ['${storageAccountId}/queueServices/default']
+    scopes: [queueService.id]
     evaluationFrequency: 'PT1H'
     windowSize: 'PT1H'
     criteria: {

@@ -1,12 +1,9 @@
 metadata description = 'Flex Consumption plan, function app and its settings.'
 
-import { identityType, scaleType, settingsType, storageEndpointsType, tagsType } from 'types.bicep'
+import { namesType, scaleType, settingsType, tagsType } from 'types.bicep'
 
-@description('Name of the function app.')
-param name string
-
-@description('Name of the plan. A Flex Consumption plan holds one app.')
-param planName string
+@description('Names of the resources.')
+param names namesType
 
 @description('Name of the service in azure.yaml; azd finds the app by this tag.')
 param serviceName string
@@ -17,42 +14,45 @@ param location string
 @description('Tags of every resource.')
 param tags tagsType
 
-@description('Identity under which the app runs.')
-param identity identityType
-
-@description('Resource id of the identity under which the platform writes and reads the package.')
-param packageIdentityId string
-
-@description('Service addresses of the storage account.')
-param storageEndpoints storageEndpointsType
-
-@description('Address of the container that holds the deployed package.')
-param packageContainerUrl string
-
-@description('Name of the Application Insights component.')
-param insightsName string
-
-@description('Address of the Key Vault secret with the key of the management API.')
-param adminKeySecretUri string
-
-@description('Address of the vault, ending in a slash.')
-param vaultUri string
-
 @description('How far, and in what size, the app scales.')
 param scale scaleType
 
 @description('Settings of the app.')
 param settings settingsType
 
-@description('Resource id of the delegated subnet; empty when the app is in no network.')
-param subnetId string
+@description('Whether the app is in the virtual network.')
+param vnetEnabled bool
+
+// Addresses of Key Vault secrets, without a version, so that a new version is picked up.
+var secrets = 'https://${names.vault}${environment().suffixes.keyvaultDns}/secrets'
+
+resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' existing = {
+  name: names.identity
+}
+
+resource packageIdentity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' existing = {
+  name: names.packageIdentity
+}
+
+resource account 'Microsoft.Storage/storageAccounts@2025-01-01' existing = {
+  name: names.storageAccount
+}
+
+resource network 'Microsoft.Network/virtualNetworks@2024-07-01' existing = {
+  name: names.network
+}
+
+resource appSubnet 'Microsoft.Network/virtualNetworks/subnets@2024-07-01' existing = {
+  parent: network
+  name: names.appSubnet
+}
 
 resource insights 'Microsoft.Insights/components@2020-02-02' existing = {
-  name: insightsName
+  name: names.insights
 }
 
 resource plan 'Microsoft.Web/serverfarms@2024-11-01' = {
-  name: planName
+  name: names.plan
   location: location
   tags: tags
   kind: 'functionapp'
@@ -66,7 +66,7 @@ resource plan 'Microsoft.Web/serverfarms@2024-11-01' = {
 }
 
 resource site 'Microsoft.Web/sites@2024-11-01' = {
-  name: name
+  name: names.app
   location: location
   tags: union(tags, {
     'azd-service-name': serviceName
@@ -76,7 +76,7 @@ resource site 'Microsoft.Web/sites@2024-11-01' = {
     type: 'UserAssigned'
     userAssignedIdentities: {
       '${identity.id}': {}
-      '${packageIdentityId}': {}
+      '${packageIdentity.id}': {}
     }
   }
   properties: {
@@ -85,7 +85,7 @@ resource site 'Microsoft.Web/sites@2024-11-01' = {
     publicNetworkAccess: 'Enabled'
     // Without this a Key Vault reference is resolved by the system-assigned identity, which does not exist.
     keyVaultReferenceIdentity: identity.id
-    virtualNetworkSubnetId: empty(subnetId) ? null : subnetId
+    virtualNetworkSubnetId: vnetEnabled ? appSubnet.id : null
     siteConfig: {
       minTlsVersion: '1.2'
       scmMinTlsVersion: '1.2'
@@ -95,10 +95,10 @@ resource site 'Microsoft.Web/sites@2024-11-01' = {
       deployment: {
         storage: {
           type: 'blobContainer'
-          value: packageContainerUrl
+          value: '${account.properties.primaryEndpoints.blob}${names.packageContainer}'
           authentication: {
             type: 'UserAssignedIdentity'
-            userAssignedIdentityResourceId: packageIdentityId
+            userAssignedIdentityResourceId: packageIdentity.id
           }
         }
       }
@@ -150,20 +150,26 @@ resource appSettings 'Microsoft.Web/sites/config@2024-11-01' = {
   parent: site
   name: 'appsettings'
   properties: {
-    APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${identity.clientId};Authorization=AAD'
+    APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${identity.properties.clientId};Authorization=AAD'
     APPLICATIONINSIGHTS_CONNECTION_STRING: insights.properties.ConnectionString
-    AzureWebJobsStorage__blobServiceUri: storageEndpoints.blob
-    AzureWebJobsStorage__clientId: identity.clientId
+    AzureWebJobsStorage__blobServiceUri: account.properties.primaryEndpoints.blob
+    AzureWebJobsStorage__clientId: identity.properties.clientId
     AzureWebJobsStorage__credential: 'managedidentity'
-    AzureWebJobsStorage__queueServiceUri: storageEndpoints.queue
-    AzureWebJobsStorage__tableServiceUri: storageEndpoints.table
-    PUSHGRID_ADMIN_KEY: '@Microsoft.KeyVault(SecretUri=${adminKeySecretUri})'
-    PUSHGRID_ADMIN_KEY_2: empty(settings.secondAdminKeyName) ? '' : '@Microsoft.KeyVault(SecretUri=${vaultUri}secrets/${settings.secondAdminKeyName})'
+    AzureWebJobsStorage__queueServiceUri: account.properties.primaryEndpoints.queue
+    AzureWebJobsStorage__tableServiceUri: account.properties.primaryEndpoints.table
+    PUSHGRID_ADMIN_KEY: '@Microsoft.KeyVault(SecretUri=${secrets}/${names.adminKeySecret})'
+    PUSHGRID_ADMIN_KEY_2: empty(settings.secondAdminKeyName)
+      ? ''
+      : '@Microsoft.KeyVault(SecretUri=${secrets}/${settings.secondAdminKeyName})'
     PUSHGRID_ALLOWED_NETWORKS: settings.allowedNetworks
     PUSHGRID_ALLOW_HTTP: settings.allowHttp ? 'true' : 'false'
     PUSHGRID_ATTEMPT_LOG: settings.attemptLog
-    PUSHGRID_CA_BUNDLE: empty(settings.caBundleName) ? '' : '@Microsoft.KeyVault(SecretUri=${vaultUri}secrets/${settings.caBundleName})'
-    PUSHGRID_CLIENT_CERTIFICATE: empty(settings.clientCertificateName) ? '' : '@Microsoft.KeyVault(SecretUri=${vaultUri}secrets/${settings.clientCertificateName})'
+    PUSHGRID_CA_BUNDLE: empty(settings.caBundleName)
+      ? ''
+      : '@Microsoft.KeyVault(SecretUri=${secrets}/${settings.caBundleName})'
+    PUSHGRID_CLIENT_CERTIFICATE: empty(settings.clientCertificateName)
+      ? ''
+      : '@Microsoft.KeyVault(SecretUri=${secrets}/${settings.clientCertificateName})'
     PUSHGRID_CLIENT_IP_HEADER: settings.clientIpHeader
     PUSHGRID_DEADLETTER_ACCOUNTS: settings.deadletterAccounts
     PUSHGRID_DEADLETTER_SCHEDULE: settings.deadletterSchedule
@@ -178,22 +184,25 @@ resource appSettings 'Microsoft.Web/sites/config@2024-11-01' = {
     PUSHGRID_PUBLIC_URL: empty(settings.publicUrl) ? 'https://${site.properties.defaultHostName}' : settings.publicUrl
     PUSHGRID_PUBLISH_LOG: settings.publishLog
     PUSHGRID_ENDPOINT_ANSWERS: settings.endpointAnswers ? 'true' : 'false'
-    PUSHGRID_READER_KEY: empty(settings.readerKeyName) ? '' : '@Microsoft.KeyVault(SecretUri=${vaultUri}secrets/${settings.readerKeyName})'
+    PUSHGRID_READER_KEY: empty(settings.readerKeyName)
+      ? ''
+      : '@Microsoft.KeyVault(SecretUri=${secrets}/${settings.readerKeyName})'
     PUSHGRID_REPLAY_HEADER: settings.replayHeader ? 'true' : 'false'
     PUSHGRID_TRACE_CONTEXT: settings.traceContext ? 'true' : 'false'
     PUSHGRID_WAKE_SCHEDULE: '0 * * * * *'
-    PUSHGRID_WEBHOOK_CERTIFICATE: empty(settings.webhookCertificateName) ? '' : '@Microsoft.KeyVault(SecretUri=${vaultUri}secrets/${settings.webhookCertificateName})'
+    PUSHGRID_WEBHOOK_CERTIFICATE: empty(settings.webhookCertificateName)
+      ? ''
+      : '@Microsoft.KeyVault(SecretUri=${secrets}/${settings.webhookCertificateName})'
     PUSHGRID_WEBHOOK_CLIENT_ID: settings.webhookClientId
-    PUSHGRID_WEBHOOK_CLIENT_SECRET: empty(settings.webhookSecretName) ? '' : '@Microsoft.KeyVault(SecretUri=${vaultUri}secrets/${settings.webhookSecretName})'
+    PUSHGRID_WEBHOOK_CLIENT_SECRET: empty(settings.webhookSecretName)
+      ? ''
+      : '@Microsoft.KeyVault(SecretUri=${secrets}/${settings.webhookSecretName})'
     // More than any body that the app takes. The host reads a body whole before it asks the app who sent it.
     FUNCTIONS_REQUEST_BODY_SIZE_LIMIT: '2097152'
     // Threads for the management API's requests, as many as the instance takes; the worker of a one-core instance has five otherwise.
     PYTHON_THREADPOOL_THREAD_COUNT: string(scale.httpConcurrency)
   }
 }
-
-@description('Name of the function app.')
-output name string = site.name
 
 @description('Address of the app.')
 output url string = 'https://${site.properties.defaultHostName}'

@@ -1,11 +1,9 @@
 metadata description = 'Key Vault with the key of the management API. Access by role only.'
 
-import { tagsType } from 'types.bicep'
+import { namesType, tagsType } from 'types.bicep'
 
-@description('Name of the vault: 3 to 24 letters, digits and hyphens.')
-@minLength(3)
-@maxLength(24)
-param name string
+@description('Names of the resources.')
+param names namesType
 
 @description('Region.')
 param location string
@@ -22,7 +20,7 @@ param publicAccess bool
 param adminKey string
 
 resource vault 'Microsoft.KeyVault/vaults@2024-11-01' = {
-  name: name
+  name: names.vault
   location: location
   tags: tags
   properties: {
@@ -46,21 +44,9 @@ resource vault 'Microsoft.KeyVault/vaults@2024-11-01' = {
 
 resource adminKeySecret 'Microsoft.KeyVault/vaults/secrets@2024-11-01' = {
   parent: vault
-  name: 'pushgrid-admin-key'
+  name: names.adminKeySecret
   properties: {
     value: adminKey
     contentType: 'text/plain'
   }
 }
-
-@description('Name of the vault.')
-output name string = vault.name
-
-@description('Resource id of the vault.')
-output id string = vault.id
-
-@description('Address of the management key, without a version, so that a new version is picked up.')
-output adminKeySecretUri string = adminKeySecret.properties.secretUri
-
-@description('Address of the vault, ending in a slash.')
-output uri string = vault.properties.vaultUri

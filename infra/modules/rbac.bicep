@@ -1,6 +1,6 @@
 metadata description = 'Every role assignment of the deployment, made from one table.'
 
-import { principalKindType } from 'types.bicep'
+import { namesType, principalKindType } from 'types.bicep'
 
 @description('What a role is granted on.')
 type roleTargetType = 'blob' | 'package' | 'queue' | 'table' | 'monitoring' | 'vault'
@@ -25,6 +25,9 @@ type roleType = {
   holder: roleHolderType
 }
 
+@description('Names of the resources.')
+param names namesType
+
 @description('Object id of the identity of the app.')
 param appPrincipalId string
 
@@ -36,18 +39,6 @@ param deployerPrincipalId string
 
 @description('Kind of the deploying principal.')
 param deployerKind principalKindType
-
-@description('Name of the storage account.')
-param storageAccountName string
-
-@description('Name of the container that holds the deployed package.')
-param packageContainerName string
-
-@description('Name of the Application Insights component.')
-param insightsName string
-
-@description('Name of the vault.')
-param vaultName string
 
 // The app. Its host needs the blob role (locks, keys) and the table role (diagnostic events). The app puts messages
 // back and makes a table a day, and both make what is missing: the narrower roles for queues and tables allow neither.
@@ -121,9 +112,10 @@ param roles roleType[] = [
 
 // Anything but reading needs another container: the conditions of Azure's role assignments.
 var blobs = 'Microsoft.Storage/storageAccounts/blobServices/containers'
-var packageIsReadOnly = '((ActionMatches{\'${blobs}/blobs/read\'}) OR (@Resource[${blobs}:name] StringNotEquals \'${packageContainerName}\'))'
+var packageIsReadOnly = '((ActionMatches{\'${blobs}/blobs/read\'}) OR (@Resource[${blobs}:name] StringNotEquals \'${names.packageContainer}\'))'
 
 var appGrants = map(filter(roles, row => row.holder == 'app'), row => {
+  holder: row.holder
   target: row.target
   roleId: row.id
   principalId: appPrincipalId
@@ -131,6 +123,7 @@ var appGrants = map(filter(roles, row => row.holder == 'app'), row => {
 })
 
 var platformGrants = map(filter(roles, row => row.holder == 'platform'), row => {
+  holder: row.holder
   target: row.target
   roleId: row.id
   principalId: packagePrincipalId
@@ -138,6 +131,7 @@ var platformGrants = map(filter(roles, row => row.holder == 'platform'), row => 
 })
 
 var deployerGrants = map(filter(roles, row => row.holder == 'deployer' && !empty(deployerPrincipalId)), row => {
+  holder: row.holder
   target: row.target
   roleId: row.id
   principalId: deployerPrincipalId
@@ -147,7 +141,7 @@ var deployerGrants = map(filter(roles, row => row.holder == 'deployer' && !empty
 var grants = concat(appGrants, platformGrants, deployerGrants)
 
 resource account 'Microsoft.Storage/storageAccounts@2025-01-01' existing = {
-  name: storageAccountName
+  name: names.storageAccount
 }
 
 resource blobService 'Microsoft.Storage/storageAccounts/blobServices@2025-01-01' existing = {
@@ -157,7 +151,7 @@ resource blobService 'Microsoft.Storage/storageAccounts/blobServices@2025-01-01'
 
 resource packageContainer 'Microsoft.Storage/storageAccounts/blobServices/containers@2025-01-01' existing = {
   parent: blobService
-  name: packageContainerName
+  name: names.packageContainer
 }
 
 resource queueService 'Microsoft.Storage/storageAccounts/queueServices@2025-01-01' existing = {
@@ -171,11 +165,11 @@ resource tableService 'Microsoft.Storage/storageAccounts/tableServices@2025-01-0
 }
 
 resource insights 'Microsoft.Insights/components@2020-02-02' existing = {
-  name: insightsName
+  name: names.insights
 }
 
 resource vault 'Microsoft.KeyVault/vaults@2024-11-01' existing = {
-  name: vaultName
+  name: names.vault
 }
 
 resource blobRoles 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
@@ -186,8 +180,8 @@ resource blobRoles 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
       principalId: grant.principalId
       principalType: grant.principalType
       roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', grant.roleId)
-      condition: grant.principalId == appPrincipalId ? packageIsReadOnly : null
-      conditionVersion: grant.principalId == appPrincipalId ? '2.0' : null
+      condition: grant.holder == 'app' ? packageIsReadOnly : null
+      conditionVersion: grant.holder == 'app' ? '2.0' : null
     }
   }
 ]

@@ -1,11 +1,9 @@
 metadata description = 'The storage account with everything the app and its host expect to find in it: queues, tables, containers.'
 
-import { storageEndpointsType, storageSkuType, tagsType } from 'types.bicep'
+import { namesType, storageSkuType, tagsType } from 'types.bicep'
 
-@description('Name of the account: 3 to 24 lower-case letters and digits.')
-@minLength(3)
-@maxLength(24)
-param name string
+@description('Names of the resources.')
+param names namesType
 
 @description('Region.')
 param location string
@@ -23,9 +21,6 @@ param publicAccess bool
 @minValue(16)
 @maxValue(365)
 param payloadRetentionDays int
-
-@description('Log Analytics workspace that receives the transaction metrics.')
-param workspaceId string
 
 // All names are the code's (shared/engine/ports, shared/adapters). A queue with a queue trigger has a poison queue, to
 // which the host moves a message that keeps failing; `waiting` and `deadletters` are emptied by timers.
@@ -49,17 +44,16 @@ var tableNames = [
 ]
 
 var payloadContainer = 'payloads'
-var packageContainerName = 'app-package'
 // Dead letters go to any container of this account that an event subscription names; `deadletters` is there to begin with.
 var containerNames = [
   payloadContainer
   'poison'
   'deadletters'
-  packageContainerName
+  names.packageContainer
 ]
 
 resource account 'Microsoft.Storage/storageAccounts@2025-01-01' = {
-  name: name
+  name: names.storageAccount
   location: location
   tags: tags
   kind: 'StorageV2'
@@ -160,12 +154,16 @@ resource lifecycle 'Microsoft.Storage/storageAccounts/managementPolicies@2025-01
   }
 }
 
+resource workspace 'Microsoft.OperationalInsights/workspaces@2025-02-01' existing = {
+  name: names.workspace
+}
+
 // Metrics only: the read and write logs of a queue that is polled cost more than the queue itself.
 resource blobMetrics 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = {
   scope: blobService
   name: 'transactions'
   properties: {
-    workspaceId: workspaceId
+    workspaceId: workspace.id
     metrics: [
       {
         category: 'Transaction'
@@ -179,7 +177,7 @@ resource queueMetrics 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview'
   scope: queueService
   name: 'transactions'
   properties: {
-    workspaceId: workspaceId
+    workspaceId: workspace.id
     metrics: [
       {
         category: 'Transaction'
@@ -193,7 +191,7 @@ resource tableMetrics 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview'
   scope: tableService
   name: 'transactions'
   properties: {
-    workspaceId: workspaceId
+    workspaceId: workspace.id
     metrics: [
       {
         category: 'Transaction'
@@ -202,22 +200,3 @@ resource tableMetrics 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview'
     ]
   }
 }
-
-@description('Name of the account.')
-output name string = account.name
-
-@description('Resource id of the account.')
-output id string = account.id
-
-@description('Service addresses of the account.')
-output endpoints storageEndpointsType = {
-  blob: account.properties.primaryEndpoints.blob
-  queue: account.properties.primaryEndpoints.queue
-  table: account.properties.primaryEndpoints.table
-}
-
-@description('Name of the container that holds the deployed package.')
-output packageContainerName string = packageContainerName
-
-@description('Address of the container that holds the deployed package.')
-output packageContainerUrl string = '${account.properties.primaryEndpoints.blob}${packageContainerName}'

@@ -24,29 +24,50 @@ type storageSkuType = 'Standard_LRS' | 'Standard_ZRS' | 'Standard_GRS' | 'Standa
 type principalKindType = 'User' | 'ServicePrincipal'
 
 @export()
-@description('The user-assigned identity under which the app runs.')
-type identityType = {
-  @description('Resource id.')
-  id: string
+@description('Names of the resources, made in main.bicep. Who needs the id or an address of a resource makes it from the name.')
+type namesType = {
+  @description('Identity under which the app runs.')
+  identity: string
 
-  @description('Client id, which SDKs and the host use to pick this identity.')
-  clientId: string
+  @description('Identity under which the platform writes and reads the package.')
+  packageIdentity: string
 
-  @description('Object id, to which roles are assigned.')
-  principalId: string
-}
+  @description('Log Analytics workspace.')
+  workspace: string
 
-@export()
-@description('Service addresses of the storage account, each ending in a slash.')
-type storageEndpointsType = {
-  @description('Blob service.')
-  blob: string
+  @description('Application Insights component.')
+  insights: string
 
-  @description('Queue service.')
-  queue: string
+  @description('Storage account: 3 to 24 lower-case letters and digits.')
+  @minLength(3)
+  @maxLength(24)
+  storageAccount: string
 
-  @description('Table service.')
-  table: string
+  @description('Container that holds the deployed package.')
+  packageContainer: string
+
+  @description('Vault: 3 to 24 letters, digits and hyphens.')
+  @minLength(3)
+  @maxLength(24)
+  vault: string
+
+  @description('Key Vault secret with the key of the management API.')
+  adminKeySecret: string
+
+  @description('Virtual network.')
+  network: string
+
+  @description('Subnet of the virtual network that is delegated to the app.')
+  appSubnet: string
+
+  @description('Plan. A Flex Consumption plan holds one app.')
+  plan: string
+
+  @description('Function app, by which its log lines are known.')
+  app: string
+
+  @description('Action group, to which every alert goes.')
+  actionGroup: string
 }
 
 @export()

@@ -1,0 +1,21 @@
+using '../main.bicep'
+
+param environmentName = 's'
+param location = 'westeurope'
+param adminKey = externalInput('sys.envVar', 'PUSHGRID_ADMIN_KEY')
+
+// A secret instead of the certificate of `everything`.
+param entraTenant = '00000000-0000-0000-0000-0000000000e0'
+param webhookClientId = '00000000-0000-0000-0000-0000000000e1'
+param webhookSecretName = 'webhook-secret'
+
+param instanceMemoryMB = 512
+param maximumInstanceCount = 1
+param httpConcurrency = 1
+param httpAlwaysReady = 0
+
+param storageSku = 'Standard_LRS'
+param payloadRetentionDays = 16
+param logRetentionDays = 30
+// Without a start date there is no budget.
+param budgetAmount = 1

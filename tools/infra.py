@@ -1,0 +1,273 @@
+"""
+`make infra`: what Bicep's compiler makes of the templates is what is committed.
+
+The compiler runs on copies of `infra/`. What differs is printed property by property, or written
+(`--update`). `infra/README.md` says what the files in `infra/tests/` hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+TEMPLATE = "infra/tests/main.json"
+#: Where a snapshot's resources would go. Made up: nothing is deployed.
+PLACE = (
+    *("--subscription-id", "00000000-0000-0000-0000-00000000000a"),
+    *("--tenant-id", "00000000-0000-0000-0000-00000000000b"),
+    *("--location", "westeurope"),
+)
+MODULE = "Microsoft.Resources/deployments"
+#: Members of a compiled resource that snapshots have evaluated.
+EVALUATED = {
+    *("apiVersion", "condition", "existing", "identity", "kind", "location", "name", "properties"),
+    *("resourceGroup", "scope", "sku", "subscriptionId", "tags", "type"),
+}
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+#: What may be the symbol of a resource: the whole text, or in `reference('site')`, `'zones[{0}]'`.
+SYMBOL = re.compile(r"^\w+$|(?<=')\w+(?=['\[])")
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command; exit status 0: as committed, or written; 1: not so."""
+    parser = argparse.ArgumentParser(prog="python -m tools.infra", description=__doc__)
+    parser.add_argument("--update", action="store_true", help="write what differs")
+    update = parser.parse_args(arguments).update
+    program = compiler()
+    if not program:
+        print(
+            "Skipped: formatter, linter, main.json and snapshots of infra/. There is no Bicep"
+            " compiler: set BICEP, put `bicep` on the path, or run `az bicep install`."
+        )
+        return 1 if update else 0
+    with tempfile.TemporaryDirectory() as folder:
+        texts, reports = Bicep(program, Path(folder).resolve()).generate()
+    if reports:
+        print(*reports, "infra/: repair what the compiler reports.", sep="\n")
+    if update:
+        write(texts)
+        return 1 if reports else 0
+    found = [f"{path}: {line}" for path, text in texts.items() for line in changes(path, text)]
+    if found:
+        print(*other_version(texts), *found, sep="\n")
+        print("Review these differences like code; `make infra UPDATE=1` writes them.")
+    return 1 if reports or found else 0
+
+
+def compiler() -> str | None:
+    """Return the path of the compiler, if there is one."""
+    if named := os.environ.get("BICEP"):
+        if not (program := shutil.which(named)):
+            sys.exit(f"BICEP names no program: {named}")
+        return str(Path(program).absolute())
+    return shutil.which("bicep") or shutil.which("bicep", path=Path.home() / ".azure/bin")
+
+
+class Bicep:
+    """The compiler, in a folder with two copies of `infra/`: one of them it formats."""
+
+    def __init__(self, program: str, folder: Path) -> None:
+        self.program, self.folder = program, folder
+        #: In order, and each once: every run reports what is wrong with the templates.
+        self.reports: dict[str, None] = {}
+        for copy in ("compiled", "formatted"):
+            shutil.copytree(ROOT / "infra", folder / copy / "infra")
+
+    def generate(self) -> tuple[dict[str, str], list[str]]:
+        """Return the files as they should be, by path, and what the compiler reports."""
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            formatting = pool.submit(self.run, "formatted", "format", "--pattern", "**/*.bicep*")
+            template = self.run("compiled", "build", "infra/main.bicep", "--stdout")
+            parameters = sorted((self.folder / "compiled/infra/tests").glob("*.bicepparam"))
+            snapshots = list(pool.map(self.snapshot, parameters)) if template else []
+            formatting.result()
+        sources = self.folder / "formatted"
+        texts = {
+            str(path.relative_to(sources)): path.read_text("utf-8")
+            for path in sorted(sources.rglob("*.bicep*"))
+        }
+        if template:
+            document = json.loads(template)
+            version = document["metadata"]["_generator"]["version"]
+            for output in document["outputs"].values():
+                del output["value"]  # evaluated in snapshots, other than those of modules
+            texts[TEMPLATE] = as_text({"bicep": version} | without_evaluated(document))
+        return texts | dict(filter(None, snapshots)), list(self.reports)
+
+    def snapshot(self, parameters: Path) -> tuple[str, str] | None:
+        """Return the path and the text of a snapshot; the compiler's order of outputs varies."""
+        name = parameters.relative_to(self.folder / "compiled")
+        if self.run("compiled", "snapshot", str(name), "--mode", "overwrite", *PLACE) is None:
+            return None
+        document = json.loads(parameters.with_suffix(".snapshot.json").read_text("utf-8"))
+        document["outputs"] = dict(sorted(document["outputs"].items()))
+        return str(name.with_suffix(".snapshot.json")), as_text(document)
+
+    def run(self, copy: str, *arguments: str) -> str | None:
+        """Return what the compiler writes, nothing if it fails; keep what it reports."""
+        done = subprocess.run(
+            [self.program, *arguments],
+            cwd=self.folder / copy,
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
+        report = COLOURS.sub("", done.stderr).replace(f"{self.folder / copy}{os.sep}", "")
+        if done.returncode and not report.strip():
+            report = f"bicep {' '.join(arguments)}: exit status {done.returncode}"
+        self.reports.update(dict.fromkeys(filter(str.strip, report.splitlines())))
+        return None if done.returncode else done.stdout
+
+
+def without_evaluated(template: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return what snapshots lack of a compiled template: parameters, order, and outputs of modules.
+
+    A module goes by its symbol, from which its deployment is named; any other resource by its type,
+    because its symbol is not deployed.
+    """
+    given = template["resources"]
+    pairs = list(given.items()) if isinstance(given, dict) else [("", each) for each in given]
+    names = {symbol: symbol if each["type"] == MODULE else each["type"] for symbol, each in pairs}
+    definitions = template.get("definitions", {})
+    left = [(names[symbol], unevaluated(each, names)) for symbol, each in pairs]
+    return {
+        "parameters": {
+            name: declaration(each, definitions)
+            for name, each in template.get("parameters", {}).items()
+        },
+        "resources": numbered(pair for pair in left if pair[1]),
+        "outputs": {
+            name: renamed(declaration(each, definitions), names)
+            for name, each in template.get("outputs", {}).items()
+        },
+    }
+
+
+def unevaluated(resource: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return what snapshots lack of a resource, its references renamed; of most it is nothing."""
+    if resource.get("existing"):
+        return {}
+    left = {name: each for name, each in resource.items() if name not in EVALUATED}
+    loop = left.pop("copy", {})  # unrolled in snapshots, but for how many are made at a time
+    left |= {name: each for name, each in loop.items() if name not in {"name", "count"}}
+    if "dependsOn" in left:
+        left["dependsOn"] = sorted(renamed(left["dependsOn"], names))
+    if resource["type"] == MODULE:
+        left |= without_evaluated(resource["properties"]["template"])
+    return left
+
+
+def numbered(pairs: Iterator[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+    """Return resources by name, whatever their order; a number tells those of one type apart."""
+    resources: dict[str, Any] = {}
+    for name, each in sorted(pairs, key=json.dumps):
+        same = sum(one.partition(" ")[0] == name for one in resources)
+        resources[f"{name} {same + 1}" if same else name] = each
+    return resources
+
+
+def declaration(node: Any, definitions: Mapping[str, Any]) -> Any:
+    """Return a declaration with its types in it, and without what is only for readers."""
+    if isinstance(node, list):
+        return [declaration(each, definitions) for each in node]
+    if not isinstance(node, dict):
+        return node
+    if reference := node.get("$ref"):
+        node = definitions[reference.rpartition("/")[2]] | node
+    members = {
+        name: declaration(each, definitions)
+        for name, each in node.items()
+        if name not in {"$ref", "description"} and not name.startswith("__bicep")
+    }
+    return {name: each for name, each in members.items() if (name, each) != ("metadata", {})}
+
+
+def renamed(node: Any, names: Mapping[str, str]) -> Any:
+    """Return a part of a template with its symbols as *names* has them."""
+    if isinstance(node, dict):
+        return {name: renamed(each, names) for name, each in node.items()}
+    if isinstance(node, list):
+        return [renamed(each, names) for each in node]
+    if isinstance(node, str):
+        return SYMBOL.sub(lambda found: names.get(found[0], found[0]), node)
+    return node
+
+
+def committed(path: str) -> str:
+    """Return a committed file; one that is missing is empty."""
+    file = ROOT / path
+    return file.read_text("utf-8") if file.exists() else ""
+
+
+def write(texts: Mapping[str, str]) -> None:
+    for path, text in texts.items():
+        if committed(path) != text:
+            (ROOT / path).write_text(text, "utf-8")
+            print(f"{path}: written")
+
+
+def changes(path: str, text: str) -> Iterator[str]:
+    """Yield a line for each difference between a committed file and what it should be."""
+    before = committed(path)
+    if path.endswith(".json"):
+        yield from differences(contents(before), contents(text))
+    elif before != text:
+        yield "not as Bicep's formatter writes it"
+
+
+def contents(text: str) -> dict[str, Any]:
+    """Return what is compared of a document: resources by id, as their order is free."""
+    document = json.loads(text or "{}")
+    document.pop("bicep", None)
+    resources = document.pop("predictedResources", [])
+    by_id = {each["id"].partition("/providers/")[2] or each["id"]: each for each in resources}
+    return document | by_id
+
+
+def differences(before: Any, now: Any, path: str = "") -> Iterator[str]:
+    """Yield a line for each property that differs."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        for name in before | now:
+            here = f"{path}.{name}" if path else name
+            if name not in now:
+                yield f"{here} is gone"
+            elif name not in before:
+                yield f"{here} is new: {json.dumps(now[name])}"
+            else:
+                yield from differences(before[name], now[name], here)
+    elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        for index, (old, new) in enumerate(zip(before, now, strict=True)):
+            yield from differences(old, new, f"{path}[{index}]")
+    elif json.dumps(before) != json.dumps(now):
+        yield f"{path} was {json.dumps(before)}, is {json.dumps(now)}"
+
+
+def other_version(texts: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line if another version of the compiler has made the committed files."""
+    before, now = committed(TEMPLATE), texts.get(TEMPLATE)
+    made_by, this = (json.loads(text or "{}").get("bicep") for text in (before, now))
+    if made_by and this and made_by != this:
+        yield (
+            f"Bicep {made_by} made the committed files, and this is {this}:"
+            " the differences may be the compiler's."
+        )
+
+
+def as_text(document: Any) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
