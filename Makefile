@@ -92,9 +92,9 @@ static: develop
 $(QUICK): develop
 	@$(PY) -m pytest -q $(BRIEF) $@
 
-infra: develop ## check the Bicep templates without Azure, and the checker on seeded faults
-	@$(PY) -m tools.bicepcheck infra
-	@$(PY) -m pytest -q tools
+infra: develop ## compile the Bicep templates, and compare them with their snapshots and the code (UPDATE=1: write the snapshots)
+	@$(PY) -m tools.infra $(if $(UPDATE),--update)
+	@$(PY) -m pytest -q tests/infra
 
 worker: $(WORKER)/.stamp ## install the worker library for tests/worker (part of `make test`)
 
@@ -103,7 +103,7 @@ clients: $(patsubst tests/clients/%.txt,$(OLDER)/%/.stamp,$(wildcard tests/clien
 test: develop worker clients ## run every check and test, with full property tests
 	@$(MAKE) --no-print-directory -o develop -j 4 -O $(QUICK) infra static BRIEF=
 	@$(PY) -m tests.package_list --size
-	@$(PY) -m pytest -q $(BESIDE) $(addprefix --ignore=,$(QUICK)) tests
+	@$(PY) -m pytest -q $(BESIDE) $(addprefix --ignore=,$(QUICK) tests/infra) tests
 
 az: develop $(AZ)/.stamp ## run the commands of docs/az.md with Azure CLI, and record its requests (first installs it: 733 MB, some minutes)
 	@$(PY) -m tests.az

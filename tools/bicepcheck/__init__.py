@@ -1,1 +1,0 @@
-"""Checks a folder of Bicep templates without Azure."""
