@@ -191,6 +191,8 @@ def declaration(node: Any, definitions: Mapping[str, Any]) -> Any:
         for name, each in node.items()
         if name not in {"$ref", "description"} and not name.startswith("__bicep")
     }
+    if isinstance(rows := members.get("defaultValue"), list):
+        rows.sort(key=json.dumps)  # what their order does is in the snapshots
     return {name: each for name, each in members.items() if (name, each) != ("metadata", {})}
 
 
@@ -229,7 +231,7 @@ def changes(path: str, text: str) -> Iterator[str]:
 
 def contents(text: str) -> dict[str, Any]:
     """Return what is compared of a document: resources by id, as their order is free."""
-    document = json.loads(text or "{}")
+    document: dict[str, Any] = json.loads(text or "{}")
     document.pop("bicep", None)
     resources = document.pop("predictedResources", [])
     by_id = {each["id"].partition("/providers/")[2] or each["id"]: each for each in resources}

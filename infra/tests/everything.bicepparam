@@ -31,8 +31,8 @@ param entraAudience = 'api://pushgrid,api://pushgrid-test'
 param entraManagementAudience = 'api://pushgrid-management'
 param webhookClientId = '00000000-0000-0000-0000-0000000000e1'
 param webhookCertificateName = 'webhook-certificate'
-// With a space and a comma too many, as people write lists.
-param deadletterAccountIds = '/subscriptions/00000000-0000-0000-0000-00000000000a/resourceGroups/archive/providers/Microsoft.Storage/storageAccounts/archive1, /subscriptions/00000000-0000-0000-0000-00000000000c/resourceGroups/elsewhere/providers/Microsoft.Storage/storageAccounts/archive2,'
+// With spaces and a comma too many, as people write lists.
+param deadletterAccountIds = '/subscriptions/00000000-0000-0000-0000-00000000000a/resourceGroups/archive/providers/Microsoft.Storage/storageAccounts/archive1 , /subscriptions/00000000-0000-0000-0000-00000000000c/resourceGroups/elsewhere/providers/Microsoft.Storage/storageAccounts/archive2,'
 
 param instanceMemoryMB = 4096
 param maximumInstanceCount = 100
