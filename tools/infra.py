@@ -137,11 +137,14 @@ def without_evaluated(template: Mapping[str, Any]) -> dict[str, Any]:
     A module goes by its symbol, from which its deployment is named; any other resource by its type,
     because its symbol is not deployed.
     """
-    given = template["resources"]
-    pairs = list(given.items()) if isinstance(given, dict) else [("", each) for each in given]
-    names = {symbol: symbol if each["type"] == MODULE else each["type"] for symbol, each in pairs}
+    given = template["resources"]  # a list where a template has no types of its own
+    by_symbol = given if isinstance(given, dict) else dict(enumerate(given))
+    names = {
+        symbol: symbol if each["type"] == MODULE else each["type"]
+        for symbol, each in by_symbol.items()
+    }
     definitions = template.get("definitions", {})
-    left = [(names[symbol], unevaluated(each, names)) for symbol, each in pairs]
+    left = [(names[symbol], unevaluated(each, names)) for symbol, each in by_symbol.items()]
     return {
         "parameters": {
             name: declaration(each, definitions)
@@ -246,7 +249,10 @@ def differences(before: Any, now: Any, path: str = "") -> Iterator[str]:
             if name not in now:
                 yield f"{here} is gone"
             elif name not in before:
-                yield f"{here} is new: {json.dumps(now[name])}"
+                value = now[name]
+                yield f"{here} is new" + (
+                    "" if isinstance(value, dict) else f": {json.dumps(value)}"
+                )
             else:
                 yield from differences(before[name], now[name], here)
     elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
