@@ -138,7 +138,8 @@ def without_evaluated(template: Mapping[str, Any]) -> dict[str, Any]:
     because its symbol is not deployed.
     """
     given = template["resources"]  # a list where a template has no types of its own
-    by_symbol = given if isinstance(given, dict) else dict(enumerate(given))
+    is_named = isinstance(given, dict)
+    by_symbol: dict[str, Any] = given if is_named else {f"#{at}": x for at, x in enumerate(given)}
     names = {
         symbol: symbol if each["type"] == MODULE else each["type"]
         for symbol, each in by_symbol.items()
