@@ -96,11 +96,13 @@ def test_each_property_that_differs_is_named_until_it_is_written(
 
 
 def test_the_order_of_resources_and_outputs_is_free(compiler: Compiler) -> None:
-    compiler.makes(QUEUE, TABLE, A="1", B="2")
+    compiler.makes(QUEUE, TABLE, B="2", A="1")
     infra.main(["--update"])
-    compiler.makes(TABLE, QUEUE, B="2", A="1")
+    compiler.makes(TABLE, QUEUE, A="1", B="2")
 
     assert infra.main([]) == 0
+    committed = json.loads((compiler.root / "infra/tests/default.snapshot.json").read_text())
+    assert list(committed["outputs"]) == ["A", "B"]
 
 
 def test_another_version_of_the_compiler_is_named_first(
@@ -183,10 +185,11 @@ def compiled(symbol: str = "site", **changes: Any) -> dict[str, Any]:
     return infra.without_evaluated({"resources": resources})
 
 
-def test_a_symbol_and_a_description_are_not_compared() -> None:
+def test_symbols_order_and_descriptions_are_not_compared() -> None:
     described = {"metadata": {"description": "How large."}}
 
     assert compiled("functionApp", size=described) == compiled()
+    assert compiled(dependsOn=["site", "other"]) == compiled(dependsOn=["other", "site"])
     assert compiled()["resources"]["app"]["parameters"]["size"]["allowedValues"] == [1, 2]
 
 
