@@ -9,6 +9,12 @@ param entraTenant = '00000000-0000-0000-0000-0000000000e0'
 param webhookClientId = '00000000-0000-0000-0000-0000000000e1'
 param webhookSecretName = 'webhook-secret'
 
+// `switches` has the reason.
+param honorRetryAfter = true
+param probationCountsAttempt = true
+param endpointAnswers = false
+param replayHeader = true
+
 param instanceMemoryMB = 512
 param maximumInstanceCount = 1
 param httpConcurrency = 1
