@@ -168,6 +168,8 @@ var logRules = [
   }
 ]
 
+var emails = empty(email) ? [] : [email]
+
 resource workspace 'Microsoft.OperationalInsights/workspaces@2025-02-01' existing = {
   name: names.workspace
 }
@@ -188,15 +190,11 @@ resource actionGroup 'Microsoft.Insights/actionGroups@2023-01-01' = {
   properties: {
     groupShortName: 'pushgrid'
     enabled: true
-    emailReceivers: empty(email)
-      ? []
-      : [
-          {
-            name: 'operator'
-            emailAddress: email
-            useCommonAlertSchema: true
-          }
-        ]
+    emailReceivers: map(emails, address => {
+      name: 'operator'
+      emailAddress: address
+      useCommonAlertSchema: true
+    })
   }
 }
 
@@ -295,7 +293,7 @@ resource monthlyBudget 'Microsoft.Consumption/budgets@2024-08-01' = if (budget.a
         operator: 'GreaterThan'
         threshold: 80
         thresholdType: 'Actual'
-        contactEmails: empty(email) ? [] : [email]
+        contactEmails: emails
         contactGroups: [actionGroup.id]
       }
     }

@@ -23,5 +23,5 @@ param httpAlwaysReady = 0
 param storageSku = 'Standard_LRS'
 param payloadRetentionDays = 16
 param logRetentionDays = 30
-// Without a start date there is no budget.
-param budgetAmount = 1
+// Without an amount there is no budget; in `switches`, without a start date.
+param budgetStartDate = '2027-01-01'

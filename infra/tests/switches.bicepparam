@@ -9,3 +9,6 @@ param allowHttp = true
 param probationCountsAttempt = true
 param probationEndsEvents = true
 param replayHeader = true
+
+param httpAlwaysReady = 2
+param budgetAmount = 1
