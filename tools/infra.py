@@ -250,10 +250,7 @@ def differences(before: Any, now: Any, path: str = "") -> Iterator[str]:
             if name not in now:
                 yield f"{here} is gone"
             elif name not in before:
-                value = now[name]
-                yield f"{here} is new" + (
-                    "" if isinstance(value, dict) else f": {json.dumps(value)}"
-                )
+                yield f"{here} is new: {json.dumps(now[name])}"
             else:
                 yield from differences(before[name], now[name], here)
     elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
