@@ -1,0 +1,223 @@
+"""
+Reads what the compiler has made of the templates, and what is committed beside it.
+
+A snapshot has every value that is known before a deployment, and expressions for the others. What
+public Azure makes of an expression is put together here as far as it is known.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+#: How public Azure ends the addresses of its services.
+SUFFIXES = {"storage": "core.windows.net", "keyvaultDns": ".vault.azure.net"}
+#: Types of which at most one resource is deployed, by the names that tables have for them.
+KINDS = {
+    "account": "Storage/storageAccounts",
+    "action_group": "/actionGroups",
+    "insights": "Insights/components",
+    "network": "/virtualNetworks",
+    "plan": "/serverfarms",
+    "site": "Web/sites",
+    "vault": "KeyVault/vaults",
+    "workspace": "/workspaces",
+}
+
+
+def table(name: str) -> Any:
+    """Return a table that lies beside this module."""
+    return json.loads(Path(__file__).with_name(f"{name}.json").read_text())
+
+
+def documents() -> dict[str, Any]:
+    """Return all that is committed: by name, and in `given` the parameters of each snapshot."""
+    found: dict[str, Any] = {
+        "main": json.loads((ROOT / "infra/tests/main.json").read_text()),
+        "parameters": json.loads((ROOT / "infra/main.parameters.json").read_text()),
+        "given": {},
+    }
+    for path in sorted((ROOT / "infra/tests").glob("*.snapshot.json")):
+        name = path.name.partition(".")[0]
+        found[name] = json.loads(path.read_text())
+        text = path.with_name(f"{name}.bicepparam").read_text()
+        # A literal of Bicep is one of JSON, but for its quotes.
+        given = re.findall(r"^param (\w+) = ('.*'|[\w-]+)$", text, re.MULTILINE)
+        found["given"][name] = {each: json.loads(of.replace("'", '"')) for each, of in given}
+    return found
+
+
+def evaluated(node: Any) -> Any:
+    """Return a part of a snapshot with what is known of its expressions."""
+    if isinstance(node, dict):
+        return {evaluated(name): evaluated(each) for name, each in node.items()}
+    if isinstance(node, list):
+        return [evaluated(each) for each in node]
+    if not isinstance(node, str) or not node.startswith("["):
+        return node
+    try:
+        return _value(ast.parse(node[1:-1], mode="eval").body)
+    except SyntaxError:  # a lambda, in the id of a zone's link
+        return node
+
+
+def _value(node: ast.expr) -> Any:
+    match node:
+        case ast.Constant(value=value):
+            return value
+        case ast.Attribute(value=of, attr=name):
+            base = _value(of)
+            return SUFFIXES[name] if base == "environment().suffixes" else f"{base}.{name}"
+        case ast.Call(func=ast.Name(id=name), args=args):
+            values = [_value(each) for each in args]
+            call = _CALLS.get(name)
+            return call(*values) if call else f"{name}({', '.join(map(str, values))})"
+    return ast.unparse(node)
+
+
+_CALLS: Mapping[str, Callable[..., Any]] = {
+    "createArray": lambda *values: values,
+    "extensionResourceId": lambda scope, kind, name: f"{scope}/providers/{kind}/{name}",
+    "format": str.format,
+    "join": lambda texts, between: between.join(texts),
+    "reference": lambda resource, _version: f"reference({resource})",
+    "replace": str.replace,
+    # Of a module: the symbol, from which its deployment is named.
+    "resourceId": lambda *parts: parts[-1].partition("-uniqueString(")[0],
+}
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A resource that would be deployed."""
+
+    document: Mapping[str, Any]
+
+    @property
+    def id(self) -> str:
+        return str(self.document["id"])
+
+    @property
+    def type(self) -> str:
+        return str(self.document["type"])
+
+    @property
+    def name(self) -> str:
+        """The last part of its name, without those of its parents."""
+        name = str(self.document["name"])
+        return name if name.startswith("guid(") else name.rpartition("/")[2]
+
+    @property
+    def scope(self) -> str:
+        """The id of what it extends."""
+        return self.id.partition(f"/providers/{self.type}/")[0]
+
+    def at(self, path: str) -> Any:
+        """Return the value at a path with dots, `None` if it is missing; a number is an index."""
+        node: Any = self.document
+        for step in path.split("."):
+            try:
+                node = node[int(step) if isinstance(node, list) else step]
+            except (KeyError, IndexError, TypeError):
+                return None
+        return node
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What one set of parameters deploys."""
+
+    #: The values of all parameters but the secret one.
+    given: Mapping[str, Any]
+    resources: list[Resource]
+    outputs: Mapping[str, Any]
+
+    def of(self, kind: str) -> list[Resource]:
+        """Return the resources whose type is, or ends with, *kind*."""
+        return [each for each in self.resources if each.type.endswith(kind)]
+
+    def one(self, kind: str) -> Resource:
+        (found,) = self.of(kind)
+        return found
+
+    def names(self, kind: str) -> list[str]:
+        return [each.name for each in self.of(kind)]
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        return dict(self.one("Web/sites/config").at("properties"))
+
+    @cached_property
+    def ids(self) -> dict[str, str]:
+        """The ids of resources of which there is one, or none."""
+        identities = (each.id for each in self.of("/userAssignedIdentities"))
+        app, package = sorted(identities, key=lambda each: "-package-" in each)
+        found = {name: "".join(each.id for each in self.of(kind)) for name, kind in KINDS.items()}
+        return found | {"identity": app, "package_identity": package}
+
+    @property
+    def dead_letter_accounts(self) -> list[str]:
+        ids = self.given["deadletterAccountIds"].split(",")
+        return [each.strip() for each in ids if each.strip()]
+
+    @property
+    def package_container(self) -> str:
+        """The container of the deployed package, as it must be: in the app's account."""
+        path = "properties.functionAppConfig.deployment.storage.value"
+        endpoint = f"reference({self.ids['account']}).primaryEndpoints.blob"
+        return str(self.one("Web/sites").at(path)).removeprefix(endpoint)
+
+
+class Deployment:
+    """The compiled template, and the snapshots of what it deploys."""
+
+    def __init__(self, given: dict[str, Any]) -> None:
+        self.main: Mapping[str, Any] = given["main"]
+        self.parameters: Mapping[str, Any] = self.main["parameters"]
+        self.parameters_file: Mapping[str, Any] = given["parameters"]["parameters"]
+        #: By symbol.
+        self.modules: Mapping[str, Any] = self.main["resources"]
+        defaults = {name: each.get("defaultValue") for name, each in self.parameters.items()}
+        self.snapshots = {
+            name: Snapshot(
+                given=defaults | values,
+                resources=[Resource(evaluated(each)) for each in given[name]["predictedResources"]],
+                outputs=evaluated(given[name]["outputs"]),
+            )
+            for name, values in given["given"].items()
+        }
+
+
+#: Each yields what is wrong, in words.
+RULES: dict[str, Callable[[Deployment], Iterable[str]]] = {}
+
+
+def rule(check: Callable[[Any], Iterable[str]]) -> None:
+    """Add a rule about a *deployment*, or about a *snapshot*: then each has to keep it."""
+
+    def check_all(deployment: Deployment) -> Iterator[str]:
+        for name, snapshot in deployment.snapshots.items():
+            yield from (f"{name}: {fault}" for fault in check(snapshot))
+
+    RULES[check.__name__] = check_all if "snapshot" in check.__annotations__ else check
+
+
+def differences(what: str, found: Iterable[str], wanted: Iterable[str]) -> Iterator[str]:
+    """Yield names that only one side has."""
+    found, wanted = set(found), set(wanted)
+    yield from (f"{what} {name} is missing" for name in sorted(wanted - found))
+    yield from (f"nothing uses the {what} {name}" for name in sorted(found - wanted))
+
+
+def unequal(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what has another value than it should have, or none."""
+    for name, value in wanted.items():
+        if found.get(name) != value:
+            yield f"{name} is {found.get(name)!r}, and should be {value!r}"

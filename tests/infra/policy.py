@@ -1,0 +1,193 @@
+"""Rules: what we demand of every deployment, and what Azure refuses though it compiles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from ipaddress import IPv4Network
+from typing import Any
+
+from tests.infra.agreement import FUNCTIONS
+from tests.infra.deployed import RULES, Deployment, Snapshot, differences, rule, table, unequal
+
+NAMES, BOUNDS = table("names"), table("bounds")
+#: What reveals one in a value; without its login the logs' connection string reveals none.
+SECRET = re.compile(r"externalInputs\(|\blist\w*\(|\.(ConnectionString|InstrumentationKey)\b")
+CONNECTION = "APPLICATIONINSIGHTS_CONNECTION_STRING"
+SECRET_NAME = re.compile(r"(key|secret|password|connectionString|token|sas)$", re.IGNORECASE)
+
+
+def filled(node: Any, facts: Mapping[str, Any]) -> Any:
+    """Return a value of the table with what stands for its names in braces."""
+    if isinstance(node, dict):
+        return {filled(name, facts): filled(each, facts) for name, each in node.items()}
+    if isinstance(node, list):
+        return [filled(each, facts) for each in node]
+    if not isinstance(node, str):
+        return node
+    name = node[1:-1] if node.startswith("{") else ""
+    return (facts[name] or None) if name in facts else node.format_map(facts)
+
+
+def add_rule_of_values(name: str, rows: Mapping[str, Mapping[str, list[Any]]]) -> None:
+    """Add a rule of values.json: by type and path, the values that are allowed."""
+
+    def check(deployment: Deployment) -> Iterator[str]:
+        for kind, allowed in rows.items():
+            found = [
+                (snapshot, each)
+                for snapshot in deployment.snapshots.values()
+                for each in snapshot.of(kind)
+            ]
+            if not found:
+                yield f"there is no {kind}"
+            for snapshot, each in found:
+                facts = {**snapshot.given, **snapshot.ids}
+                for path, values in allowed.items():
+                    if each.at(path) not in filled(values, facts):
+                        yield f"{kind} {each.name} has {each.at(path)!r} at {path}"
+
+    RULES[name] = check
+
+
+for _name, _rows in table("values").items():
+    add_rule_of_values(_name, _rows)
+
+
+@rule
+def what_is_there_is_what_is_asked_for(snapshot: Snapshot) -> Iterable[str]:
+    """Two policies, with their values in values.json, forbid to publish with a password."""
+    given = snapshot.given
+    budgets = ["pushgrid-monthly"] if given["budgetAmount"] and given["budgetStartDate"] else []
+    yield from differences("budget", snapshot.names("/budgets"), budgets)
+    policies = snapshot.names("/basicPublishingCredentialsPolicies")
+    yield from differences("policy", policies, ("ftp", "scm"))
+    networks = len(snapshot.of("/virtualNetworks"))
+    yield from unequal({"networks": networks}, {"networks": given["vnetEnabled"]})
+
+
+#: What a private network leads to: the service, its owner, and the zone of its public name.
+PRIVATE = [
+    ("blob", "account", "privatelink.blob.core.windows.net"),
+    ("queue", "account", "privatelink.queue.core.windows.net"),
+    ("table", "account", "privatelink.table.core.windows.net"),
+    ("vault", "vault", "privatelink.vaultcore.azure.net"),
+]
+
+
+@rule
+def a_private_network_closes_account_and_vault(snapshot: Snapshot) -> Iterable[str]:
+    """Each service has an endpoint, and its name leads there by a zone linked to the network."""
+    is_private = snapshot.given["vnetEnabled"]
+    for kind in ("Storage/storageAccounts", "KeyVault/vaults"):
+        properties = snapshot.one(kind).at("properties")
+        found = (properties.get("publicNetworkAccess"), properties["networkAcls"]["defaultAction"])
+        access = ("Disabled", "Deny") if is_private else ("Enabled", "Allow")
+        yield from unequal({kind: found}, {kind: access})
+    subnet = f"{snapshot.ids['network']}/subnets/app" if is_private else None
+    yield from unequal(
+        snapshot.one("Web/sites").at("properties"), {"virtualNetworkSubnetId": subnet}
+    )
+    groups = {
+        each.document["name"].rpartition("/")[0]: each.at(
+            "properties.privateDnsZoneConfigs.0.properties.privateDnsZoneId"
+        )
+        for each in snapshot.of("/privateDnsZoneGroups")
+    }
+    ways = []
+    for each in snapshot.of("/privateEndpoints"):
+        to = each.at("properties.privateLinkServiceConnections.0.properties")
+        ways.append(f"{to['groupIds']} of {to['privateLinkServiceId']} as {groups.get(each.name)}")
+    wanted = [f"{[service]} of {snapshot.ids[owner]} as {zone}" for service, owner, zone in PRIVATE]
+    yield from differences("endpoint", ways, wanted if is_private else ())
+    links = [each.document["name"] for each in snapshot.of("/virtualNetworkLinks")]
+    zones = [zone for _, _, zone in PRIVATE] if is_private else []
+    yield from differences("zone", snapshot.names("/privateDnsZones"), zones)
+    yield from differences("linked zone", [each.partition("/")[0] for each in links], zones)
+
+
+@rule
+def subnets_fit_into_the_network(snapshot: Snapshot) -> Iterable[str]:
+    """Flex Consumption needs a /27 at least."""
+    for network in snapshot.of("/virtualNetworks"):
+        space = IPv4Network(network.at("properties.addressSpace.addressPrefixes.0"))
+        app, endpoints = (
+            IPv4Network(each["properties"]["addressPrefix"])
+            for each in network.at("properties.subnets")
+        )
+        fit = app.subnet_of(space) and endpoints.subnet_of(space) and not app.overlaps(endpoints)
+        if not fit or app.prefixlen > 27:
+            yield f"{app} and {endpoints} do not fit into {space}, or are too small"
+
+
+@rule
+def bounds_are_azures_and_the_same_in_modules(deployment: Deployment) -> Iterable[str]:
+    """Azure refuses what is beyond its own; a module would refuse what main.bicep takes."""
+    for name, bounds in BOUNDS.items():
+        ours = deployment.parameters[name]
+        for key, limits in bounds.items():
+            allowed = limits if key == "allowedValues" else range(limits[0], limits[1] + 1)
+            found = ours.get(key)
+            if not {*(found if isinstance(found, list) else [found])} <= {*allowed}:
+                yield f"{name} has a {key} of {found}, and Azure takes {limits}"
+        inner = {key: each for key, each in ours.items() if key not in {"defaultValue", "metadata"}}
+        for module, each in deployment.modules.items():
+            yield from (
+                f"{module} declares {name} as {other}"
+                for other in _declared(name, each["parameters"])
+                if other != inner
+            )
+
+
+def _declared(name: str, node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the declarations of a name: of a parameter, or of a member of one."""
+    for key, each in node.items():
+        if key == name:
+            yield each
+        yield from _declared(name, each.get("properties", {}))
+
+
+@rule
+def all_instances_fit_into_the_quota_of_a_region(deployment: Deployment) -> Iterable[str]:
+    """250 cores of 2,048 MB: three groups that scale (http, two queues), and two timers."""
+    kinds = [each[0]["type"] for each in FUNCTIONS.values()]
+    given = deployment.snapshots["default"].given
+    most = given["maximumInstanceCount"] * (1 + kinds.count("queueTrigger"))
+    if (most + kinds.count("timerTrigger")) * given["instanceMemoryMB"] / 2048 > 250:
+        yield f"{most} instances are too many"
+
+
+@rule
+def names_are_what_azure_allows(deployment: Deployment) -> Iterable[str]:
+    """The longest name of an environment as well."""
+    for snapshot in deployment.snapshots.values():
+        for each in snapshot.resources:
+            shortest, longest, characters = NAMES.get(each.type, (0, 0, ""))
+            if not shortest <= len(each.name) <= longest or not re.fullmatch(characters, each.name):
+                yield f"{each.type} can't be named {each.name}"
+    most = deployment.parameters["environmentName"].get("maxLength")
+    if most not in [len(each.given["environmentName"]) for each in deployment.snapshots.values()]:
+        yield f"no snapshot has a name of {most} characters"
+
+
+@rule
+def no_secret_is_shown(deployment: Deployment) -> Iterable[str]:
+    """It is in the vault and in parameters that are not logged, and that have no default."""
+    for place in (deployment.main, *deployment.modules.values()):
+        for name, each in place["parameters"].items():
+            if (each["type"] == "securestring") != bool(SECRET_NAME.search(name)):
+                yield f"{name} must be @secure()"
+            if each["type"] == "securestring" and "defaultValue" in each:
+                yield f"{name} has a default, which anyone can read"
+        shown = {name: str(each.get("value")) for name, each in place["outputs"].items()}
+        yield from (f"output {name}: {each}" for name, each in shown.items() if SECRET.search(each))
+    for snapshot in deployment.snapshots.values():
+        allowed = {("pushgrid-admin-key", "value"), ("appsettings", CONNECTION)}
+        found = {
+            (each.name, name)
+            for each in snapshot.resources
+            for name, value in (each.at("properties") or {}).items()
+            if SECRET.search(str(value))
+        }
+        yield from differences("secret", map(str, found), map(str, allowed))
+        yield from (each for each in snapshot.outputs.values() if SECRET.search(each))

@@ -1,0 +1,64 @@
+"""Templates keep the rules of this folder; each mutant breaks one, and no other."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from tests.infra import agreement, alerts, policy, roles  # noqa: F401 - add their rules
+from tests.infra.deployed import RULES, Deployment, documents, table
+
+COMMITTED = documents()
+MUTANTS = table("mutants")
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_rule_is_kept(name: str) -> None:
+    assert list(RULES[name](Deployment(COMMITTED))) == []
+
+
+def test_every_rule_has_a_mutant() -> None:
+    assert MUTANTS.keys() == RULES.keys()
+
+
+def edit(given: dict[str, Any], place: str, path: list[Any], value: list[Any]) -> None:
+    """
+    Edit one document: its name, or that and a resource, `default Web/sites/config/appsettings`.
+
+    *value* is one new value, or none: then what is at the path is removed. Without a path the
+    resource is removed, or another one added that differs in the members of the value.
+    """
+    name, _, resource = place.partition(" ")
+    node = given[name]
+    if resource:
+        resources = node["predictedResources"]
+        kind, _, last = resource.rpartition("/")
+        node = next(
+            each
+            for each in resources
+            if each["type"].endswith(kind) and each["name"].rpartition("/")[2] == last
+        )
+        if not path:
+            resources[:] = [each for each in resources if each is not node]
+            resources += [node, deepcopy(node) | value[0]] if value else []
+            return
+    for step in path[:-1]:
+        node = node[step]
+    if value:
+        node[path[-1]] = value[0]
+    else:
+        del node[path[-1]]
+
+
+@pytest.mark.parametrize(
+    ("name", "edits"), [(name, edits) for name, each in MUTANTS.items() for edits in each]
+)
+def test_a_mutant_breaks_its_rule_and_no_other(name: str, edits: list[Any]) -> None:
+    mutant = deepcopy(COMMITTED)
+    for place, path, *value in edits:
+        edit(mutant, place, path, value)
+    deployment = Deployment(mutant)
+
+    assert {each for each, check in RULES.items() if list(check(deployment))} == {name}
