@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import fields
 from datetime import UTC, datetime
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -23,7 +24,16 @@ from shared.engine.ports.documents import Table
 from shared.errors import InvalidSettings
 from shared.events.data_plane import CUSTOM, NAMESPACE
 from tests.builders import a_topic
-from tests.infra.deployed import ROOT, Deployment, Snapshot, differences, rule, table, unequal
+from tests.infra.deployed import (
+    ROOT,
+    Deployment,
+    Snapshot,
+    differences,
+    rule,
+    table,
+    text_of,
+    unequal,
+)
 
 SETTINGS = table("settings")
 FUNCTIONS = {
@@ -31,6 +41,7 @@ FUNCTIONS = {
     for path in sorted(ROOT.glob("*_function/function.json"))
 }
 BINDINGS = [each for bindings in FUNCTIONS.values() for each in bindings]
+(SERVICE,) = yaml.safe_load(text_of("azure.yaml"))["services"]
 SCHEDULES = set(re.findall(r"%(\w+)%", json.dumps(BINDINGS)))
 
 
@@ -138,12 +149,14 @@ def schedules_are_a_timers(snapshot: Snapshot) -> Iterable[str]:
             yield f"{name}: {text!r} must have six fields, seconds first"
 
 
-def constants(client: str) -> Iterator[str]:
-    """Yield the names that the code gives to clients of storage as constants."""
-    for path in (ROOT / "shared/adapters/storage").glob("*.py"):
-        module = import_module(f"shared.adapters.storage.{path.stem}")
-        for name in re.findall(rf"\.{client}\(([A-Z]+)\)", path.read_text()):
-            yield getattr(module, name)
+@cache
+def constants(client: str) -> set[str]:
+    """Return the names that the code gives to clients of storage as constants."""
+    return {
+        getattr(import_module(f"shared.adapters.storage.{path.stem}"), name)
+        for path in (ROOT / "shared/adapters/storage").glob("*.py")
+        for name in re.findall(rf"\.{client}\(([A-Z]+)\)", path.read_text())
+    }
 
 
 @rule
@@ -177,11 +190,10 @@ def payloads_outlive_the_apps_own_care_for_them(deployment: Deployment) -> Itera
 
 @rule
 def azd_finds_app_and_resources_by_their_tags(snapshot: Snapshot) -> Iterable[str]:
-    (service,) = yaml.safe_load((ROOT / "azure.yaml").read_text())["services"]
     for each in snapshot.resources:
         is_app = each.type == "Microsoft.Web/sites"
         wanted = {"azd-env-name": snapshot.given["environmentName"]}
-        wanted |= {"azd-service-name": service} if is_app else {}
+        wanted |= {"azd-service-name": SERVICE} if is_app else {}
         has_tags = "location" in each.document
         if each.at("tags") != (wanted if has_tags else None):
             yield f"{each.type} {each.name} has the tags {each.at('tags')}"
@@ -190,6 +202,9 @@ def azd_finds_app_and_resources_by_their_tags(snapshot: Snapshot) -> Iterable[st
 @rule
 def the_file_of_parameters_has_each_with_its_default(deployment: Deployment) -> Iterable[str]:
     yield from differences("parameter", deployment.parameters_file, deployment.parameters)
+    guide = text_of("docs/deploy.md").partition("### Parameters")[2].partition("## ")[0]
+    ours = re.findall(r"\$\{(PUSHGRID_\w+)", str(deployment.parameters_file))
+    yield from differences("variable", re.findall(r"`(PUSHGRID_[A-Z_]+)`", guide), ours)
     for name in deployment.parameters_file.keys() & deployment.parameters.keys():
         declared = deployment.parameters[name]
         words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper()
@@ -202,29 +217,24 @@ def the_file_of_parameters_has_each_with_its_default(deployment: Deployment) -> 
 
 @rule
 def what_is_asked_of_a_deployment_is_an_output(deployment: Deployment) -> Iterable[str]:
-    hooks = (ROOT / "azure.yaml").read_text()
+    hooks = text_of("azure.yaml")
     pages = ["docs/deploy.md", ".github/workflows/deploy.yml", ".github/workflows/trial.yml"]
     asked = set(re.findall(r"\$(?:env:)?([A-Z_]{4,})", hooks))
     for page in pages:
-        asked |= set(re.findall(r"azd env get-value (\w+)", (ROOT / page).read_text()))
+        asked |= set(re.findall(r"azd env get-value (\w+)", text_of(page)))
     if unknown := asked - deployment.main["outputs"].keys():
         yield f"no output is named {unknown}"
     for snapshot in deployment.snapshots.values():
-        wanted = {
+        of_names = SETTINGS["outputs that are names"].items()
+        wanted = {name: snapshot.one(kind).name for name, kind in of_names} | {
             "AZURE_LOCATION": snapshot.given["location"],
-            "AZURE_RESOURCE_GROUP": snapshot.one("/resourceGroups").name,
-            "AZURE_FUNCTION_NAME": snapshot.one("Web/sites").name,
-            "AZURE_STORAGE_ACCOUNT": snapshot.one("/storageAccounts").name,
-            "AZURE_KEY_VAULT_NAME": snapshot.one("KeyVault/vaults").name,
             "AZURE_TENANT_ID": snapshot.one("KeyVault/vaults").at("properties.tenantId"),
             "PUSHGRID_URL": "reference(app).outputs.url.value",
         }
         yield from differences("output", snapshot.outputs, wanted)
         yield from unequal(snapshot.outputs, wanted)
-    yield from unequal(
-        deployment.modules["app"]["outputs"].get("url", {}),
-        {"value": "[format('https://{0}', reference('Microsoft.Web/sites').defaultHostName)]"},
-    )
+    url = {"value": "[format('https://{0}', reference('Microsoft.Web/sites').defaultHostName)]"}
+    yield from unequal(deployment.modules["app"]["outputs"].get("url", {}), url)
 
 
 @rule
@@ -233,7 +243,8 @@ def what_is_written_elsewhere_is_what_is_deployed(snapshot: Snapshot) -> Iterabl
     if max(CUSTOM.max_request_size, NAMESPACE.max_request_size, MAX_BODY) >= int(limit):
         yield "the host would cut a body that the app takes"
     python = snapshot.one("Web/sites").at("properties.functionAppConfig.runtime.version")
+    deployed = {limit, python, snapshot.one("vaults/secrets").name}
     for page, pattern in SETTINGS["written elsewhere"]:
-        found = re.findall(pattern, (ROOT / page).read_text())
-        if not found or set(found) - {limit, python}:
-            yield f"{page} has {found}, and {python} and {limit} are deployed"
+        found = re.findall(pattern, text_of(page))
+        if not found or set(found) - deployed:
+            yield f"{page} has {found}, and {deployed} are deployed"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from tests.functional.alert_lines import written
+from tests.functional.test_alert_lines import HAPPENINGS
 from tests.infra.agreement import FUNCTIONS
 from tests.infra.deployed import Resource, Snapshot, differences, rule, table, unequal
 from tests.unit.test_operating_page import logged
 
 MONITOR = table("monitor")
 ALERTS = MONITOR["alerts"]
+LINES = logged()
 CRITERION = "properties.criteria.allOf.0"
 
 
@@ -35,9 +36,9 @@ def queries_name_lines_and_members_that_are_written(snapshot: Snapshot) -> Itera
         found = re.search(r'tostring\(Line\.event\) (?:== ("[^"]*")|in \((.*)\))', query)
         events = set(re.findall(r'"(.+?)"', found[0] if found else ""))
         wanted = set(ALERTS[alert.name].get("events", ()))
-        if wanted - logged() or not wanted == events == set(re.findall(r'has "(.+?)"', query)):
+        if wanted - LINES or not wanted == events == set(re.findall(r'has "(.+?)"', query)):
             yield f"{alert.name} is about {events}"
-        read = {name for _, each in written() if each["event"] in wanted for name in each}
+        read = {name for _, event, each in HAPPENINGS if event in wanted for name in each}
         read |= {"event"} if wanted else set()
         yield from differences(f"{alert.name} member", re.findall(r"Line\.(\w+)", query), read)
 

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,12 @@ KINDS = {
 }
 
 
+@cache
+def text_of(path: str) -> str:
+    """Return a file of the project, such as `azure.yaml`."""
+    return (ROOT / path).read_text()
+
+
 def table(name: str) -> Any:
     """Return a table that lies beside this module."""
     return json.loads(Path(__file__).with_name(f"{name}.json").read_text())
@@ -40,8 +46,8 @@ def table(name: str) -> Any:
 def documents() -> dict[str, Any]:
     """Return all that is committed: by name, and in `given` the parameters of each snapshot."""
     found: dict[str, Any] = {
-        "main": json.loads((ROOT / "infra/tests/main.json").read_text()),
-        "parameters": json.loads((ROOT / "infra/main.parameters.json").read_text()),
+        "main": json.loads(text_of("infra/tests/main.json")),
+        "parameters": json.loads(text_of("infra/main.parameters.json")),
         "given": {},
     }
     for path in sorted((ROOT / "infra/tests").glob("*.snapshot.json")):
@@ -98,15 +104,9 @@ _CALLS: Mapping[str, Callable[..., Any]] = {
 class Resource:
     """A resource that would be deployed."""
 
+    id: str
+    type: str
     document: Mapping[str, Any]
-
-    @property
-    def id(self) -> str:
-        return str(self.document["id"])
-
-    @property
-    def type(self) -> str:
-        return str(self.document["type"])
 
     @property
     def name(self) -> str:
@@ -130,7 +130,7 @@ class Resource:
         return node
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Snapshot:
     """What one set of parameters deploys."""
 
@@ -175,6 +175,14 @@ class Snapshot:
         return str(self.one("Web/sites").at(path)).removeprefix(endpoint)
 
 
+@cache
+def snapshot(document: str, given: str) -> Snapshot:
+    """Return a snapshot of its text; the same one each time, so that a rule looks at it once."""
+    found = evaluated(json.loads(document))
+    resources = [Resource(each["id"], each["type"], each) for each in found["predictedResources"]]
+    return Snapshot(given=json.loads(given), resources=resources, outputs=found["outputs"])
+
+
 class Deployment:
     """The compiled template, and the snapshots of what it deploys."""
 
@@ -186,11 +194,7 @@ class Deployment:
         self.modules: Mapping[str, Any] = self.main["resources"]
         defaults = {name: each.get("defaultValue") for name, each in self.parameters.items()}
         self.snapshots = {
-            name: Snapshot(
-                given=defaults | values,
-                resources=[Resource(evaluated(each)) for each in given[name]["predictedResources"]],
-                outputs=evaluated(given[name]["outputs"]),
-            )
+            name: snapshot(json.dumps(given[name]), json.dumps(defaults | values))
             for name, values in given["given"].items()
         }
 
@@ -202,9 +206,11 @@ RULES: dict[str, Callable[[Deployment], Iterable[str]]] = {}
 def rule(check: Callable[[Any], Iterable[str]]) -> None:
     """Add a rule about a *deployment*, or about a *snapshot*: then each has to keep it."""
 
+    once = cache(lambda snapshot: tuple(check(snapshot)))
+
     def check_all(deployment: Deployment) -> Iterator[str]:
-        for name, snapshot in deployment.snapshots.items():
-            yield from (f"{name}: {fault}" for fault in check(snapshot))
+        for name, each in deployment.snapshots.items():
+            yield from (f"{name}: {fault}" for fault in once(each))
 
     RULES[check.__name__] = check_all if "snapshot" in check.__annotations__ else check
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv4Network
 from typing import Any
 
 from tests.infra.agreement import FUNCTIONS
-from tests.infra.deployed import RULES, Deployment, Snapshot, differences, rule, table, unequal
+from tests.infra.deployed import Deployment, Snapshot, differences, rule, table, unequal
 
-NAMES, BOUNDS = table("names"), table("bounds")
+AZURE = table("azure")
 #: What reveals one in a value; without its login the logs' connection string reveals none.
 SECRET = re.compile(r"externalInputs\(|\blist\w*\(|\.(ConnectionString|InstrumentationKey)\b")
 CONNECTION = "APPLICATIONINSIGHTS_CONNECTION_STRING"
@@ -32,22 +33,16 @@ def filled(node: Any, facts: Mapping[str, Any]) -> Any:
 def add_rule_of_values(name: str, rows: Mapping[str, Mapping[str, list[Any]]]) -> None:
     """Add a rule of values.json: by type and path, the values that are allowed."""
 
-    def check(deployment: Deployment) -> Iterator[str]:
-        for kind, allowed in rows.items():
-            found = [
-                (snapshot, each)
-                for snapshot in deployment.snapshots.values()
-                for each in snapshot.of(kind)
-            ]
-            if not found:
-                yield f"there is no {kind}"
-            for snapshot, each in found:
-                facts = {**snapshot.given, **snapshot.ids}
-                for path, values in allowed.items():
-                    if each.at(path) not in filled(values, facts):
+    def check(snapshot: Snapshot) -> Iterator[str]:
+        facts = {**snapshot.given, **snapshot.ids}
+        for kind, values in rows.items():
+            for path, allowed in filled(values, facts).items():
+                for each in snapshot.of(kind):
+                    if each.at(path) not in allowed:
                         yield f"{kind} {each.name} has {each.at(path)!r} at {path}"
 
-    RULES[name] = check
+    check.__name__ = name
+    rule(check)
 
 
 for _name, _rows in table("values").items():
@@ -62,17 +57,8 @@ def what_is_there_is_what_is_asked_for(snapshot: Snapshot) -> Iterable[str]:
     yield from differences("budget", snapshot.names("/budgets"), budgets)
     policies = snapshot.names("/basicPublishingCredentialsPolicies")
     yield from differences("policy", policies, ("ftp", "scm"))
-    networks = len(snapshot.of("/virtualNetworks"))
-    yield from unequal({"networks": networks}, {"networks": given["vnetEnabled"]})
-
-
-#: What a private network leads to: the service, its owner, and the zone of its public name.
-PRIVATE = [
-    ("blob", "account", "privatelink.blob.core.windows.net"),
-    ("queue", "account", "privatelink.queue.core.windows.net"),
-    ("table", "account", "privatelink.table.core.windows.net"),
-    ("vault", "vault", "privatelink.vaultcore.azure.net"),
-]
+    if len(snapshot.of("/virtualNetworks")) != given["vnetEnabled"]:
+        yield f"vnetEnabled is {given['vnetEnabled']}"
 
 
 @rule
@@ -84,26 +70,24 @@ def a_private_network_closes_account_and_vault(snapshot: Snapshot) -> Iterable[s
         found = (properties.get("publicNetworkAccess"), properties["networkAcls"]["defaultAction"])
         access = ("Disabled", "Deny") if is_private else ("Enabled", "Allow")
         yield from unequal({kind: found}, {kind: access})
-    subnet = f"{snapshot.ids['network']}/subnets/app" if is_private else None
-    yield from unequal(
-        snapshot.one("Web/sites").at("properties"), {"virtualNetworkSubnetId": subnet}
-    )
+    if (snapshot.one("Web/sites").at("properties.virtualNetworkSubnetId") is None) == is_private:
+        yield "the app is in no network, or in one that is not there"
     groups = {
-        each.document["name"].rpartition("/")[0]: each.at(
-            "properties.privateDnsZoneConfigs.0.properties.privateDnsZoneId"
-        )
+        each.id.split("/")[-3]: each.at("properties.privateDnsZoneConfigs.0.properties")
         for each in snapshot.of("/privateDnsZoneGroups")
     }
     ways = []
     for each in snapshot.of("/privateEndpoints"):
         to = each.at("properties.privateLinkServiceConnections.0.properties")
-        ways.append(f"{to['groupIds']} of {to['privateLinkServiceId']} as {groups.get(each.name)}")
-    wanted = [f"{[service]} of {snapshot.ids[owner]} as {zone}" for service, owner, zone in PRIVATE]
-    yield from differences("endpoint", ways, wanted if is_private else ())
-    links = [each.document["name"] for each in snapshot.of("/virtualNetworkLinks")]
-    zones = [zone for _, _, zone in PRIVATE] if is_private else []
+        zone = groups.get(each.name, {}).get("privateDnsZoneId")
+        ways.append(f"{to['groupIds']} of {to['privateLinkServiceId']} by {zone}")
+    private = AZURE["private"] if is_private else []
+    zones = [each["zone"] for each in private]
+    wanted = [f"['{e['service']}'] of {snapshot.ids[e['of']]} by {e['zone']}" for e in private]
+    yield from differences("endpoint", ways, wanted)
     yield from differences("zone", snapshot.names("/privateDnsZones"), zones)
-    yield from differences("linked zone", [each.partition("/")[0] for each in links], zones)
+    links = (each.document["name"] for each in snapshot.of("/virtualNetworkLinks"))
+    yield from differences("linked zone", (each.partition("/")[0] for each in links), zones)
 
 
 @rule
@@ -123,7 +107,7 @@ def subnets_fit_into_the_network(snapshot: Snapshot) -> Iterable[str]:
 @rule
 def bounds_are_azures_and_the_same_in_modules(deployment: Deployment) -> Iterable[str]:
     """Azure refuses what is beyond its own; a module would refuse what main.bicep takes."""
-    for name, bounds in BOUNDS.items():
+    for name, bounds in AZURE["bounds"].items():
         ours = deployment.parameters[name]
         for key, limits in bounds.items():
             allowed = limits if key == "allowedValues" else range(limits[0], limits[1] + 1)
@@ -131,20 +115,9 @@ def bounds_are_azures_and_the_same_in_modules(deployment: Deployment) -> Iterabl
             if not {*(found if isinstance(found, list) else [found])} <= {*allowed}:
                 yield f"{name} has a {key} of {found}, and Azure takes {limits}"
         inner = {key: each for key, each in ours.items() if key not in {"defaultValue", "metadata"}}
-        for module, each in deployment.modules.items():
-            yield from (
-                f"{module} declares {name} as {other}"
-                for other in _declared(name, each["parameters"])
-                if other != inner
-            )
-
-
-def _declared(name: str, node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the declarations of a name: of a parameter, or of a member of one."""
-    for key, each in node.items():
-        if key == name:
-            yield each
-        yield from _declared(name, each.get("properties", {}))
+        for other in re.findall(rf'"{name}": ({{[^{{}}]*}})', json.dumps(deployment.modules)):
+            if json.loads(other) != inner:
+                yield f"a module declares {name} as {other}"
 
 
 @rule
@@ -162,7 +135,7 @@ def names_are_what_azure_allows(deployment: Deployment) -> Iterable[str]:
     """The longest name of an environment as well."""
     for snapshot in deployment.snapshots.values():
         for each in snapshot.resources:
-            shortest, longest, characters = NAMES.get(each.type, (0, 0, ""))
+            shortest, longest, characters = AZURE["names"].get(each.type, (0, 0, ""))
             if not shortest <= len(each.name) <= longest or not re.fullmatch(characters, each.name):
                 yield f"{each.type} can't be named {each.name}"
     most = deployment.parameters["environmentName"].get("maxLength")
@@ -190,4 +163,3 @@ def no_secret_is_shown(deployment: Deployment) -> Iterable[str]:
             if SECRET.search(str(value))
         }
         yield from differences("secret", map(str, found), map(str, allowed))
-        yield from (each for each in snapshot.outputs.values() if SECRET.search(each))

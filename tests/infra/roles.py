@@ -42,18 +42,13 @@ def role_rows_name_the_role_of_their_id(deployment: Deployment) -> Iterable[str]
             yield f"{row['id']} is {NAMES.get(row['id'])}, not {row['role']}"
 
 
-def least(on: str, what: list[str]) -> str:
-    return next(
-        str(each["name"]) for each in ROLES if each["on"] == on and {*what} <= {*each["allows"]}
-    )
-
-
 @rule
 def each_may_do_what_it_does_and_no_more(snapshot: Snapshot) -> Iterable[str]:
     """The narrowest scope, and the least of the built-in roles."""
     wanted = [
-        f"{least(row['on'], row['what'])} of {holder} on {scope}"
+        f"{enough[0]} of {holder} on {scope}"
         for row in TABLE["done"]
+        if (enough := [each["name"] for each in ROLES if {*row["what"]} <= {*each["allows"]}])
         if (holder := principal(snapshot, row["by"]))
         for scope in scopes(snapshot, row["at"], row["on"])
     ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
+import json
+import re
 from typing import Any
 
 import pytest
@@ -10,13 +11,13 @@ import pytest
 from tests.infra import agreement, alerts, policy, roles  # noqa: F401 - add their rules
 from tests.infra.deployed import RULES, Deployment, documents, table
 
-COMMITTED = documents()
+COMMITTED = json.dumps(documents())
 MUTANTS = table("mutants")
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_a_rule_is_kept(name: str) -> None:
-    assert list(RULES[name](Deployment(COMMITTED))) == []
+    assert list(RULES[name](Deployment(json.loads(COMMITTED)))) == []
 
 
 def test_every_rule_has_a_mutant() -> None:
@@ -25,7 +26,7 @@ def test_every_rule_has_a_mutant() -> None:
 
 def edit(given: dict[str, Any], place: str, path: list[Any], value: list[Any]) -> None:
     """
-    Edit one document: its name, or that and a resource, `default Web/sites/config/appsettings`.
+    Edit a document, or in it a resource by type and name: `default Web/sites/config/appsettings`.
 
     *value* is one new value, or none: then what is at the path is removed. Without a path the
     resource is removed, or another one added that differs in the members of the value.
@@ -38,11 +39,11 @@ def edit(given: dict[str, Any], place: str, path: list[Any], value: list[Any]) -
         node = next(
             each
             for each in resources
-            if each["type"].endswith(kind) and each["name"].rpartition("/")[2] == last
+            if each["type"].endswith(kind) and re.search(rf"(^|\W){last}\W*$", each["name"])
         )
         if not path:
             resources[:] = [each for each in resources if each is not node]
-            resources += [node, deepcopy(node) | value[0]] if value else []
+            resources += [node, node | value[0]] if value else []
             return
     for step in path[:-1]:
         node = node[step]
@@ -56,7 +57,7 @@ def edit(given: dict[str, Any], place: str, path: list[Any], value: list[Any]) -
     ("name", "edits"), [(name, edits) for name, each in MUTANTS.items() for edits in each]
 )
 def test_a_mutant_breaks_its_rule_and_no_other(name: str, edits: list[Any]) -> None:
-    mutant = deepcopy(COMMITTED)
+    mutant = json.loads(COMMITTED)
     for place, path, *value in edits:
         edit(mutant, place, path, value)
     deployment = Deployment(mutant)

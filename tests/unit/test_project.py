@@ -172,3 +172,14 @@ def test_the_host_samples_its_telemetry_but_keeps_every_exception():
         "isEnabled": True,
         "excludedTypes": "Exception",
     }
+
+
+def test_the_host_says_nothing_of_runs_that_succeed_but_passes_on_every_line_of_ours():
+    """Its two lines a run would cost more than the run; requests are kept beside them."""
+    levels = json.loads((ROOT / "host.json").read_text())["logging"]["logLevel"]
+
+    assert levels["default"] == "Information"
+    assert levels["Function"] == "Warning"
+    passed_on = {name for name in levels if name.startswith("Function.")}
+    assert passed_on == {f"Function.{folder.name}.User" for folder in FOLDERS}
+    assert {levels[name] for name in passed_on} == {"Information"}

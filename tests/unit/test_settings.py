@@ -37,6 +37,13 @@ def test_what_is_not_set_has_the_default_of_its_member() -> None:
     assert read() == Settings(storage={"": "x"})
 
 
+def test_a_setting_that_is_written_empty_has_its_default() -> None:
+    """Templates write every setting."""
+    empty = {name: "" for name in NAMES.values() if name != STORAGE}
+
+    assert from_environ({STORAGE: "x"} | empty, frozenset({"latest"})) == read()
+
+
 def test_without_a_tenant_there_is_no_entra() -> None:
     assert not read().has_entra
     assert not read(ENTRA_AUDIENCE="https://a.example").has_entra

@@ -1,12 +1,11 @@
-"""Causes what the alerts of infra/ are about, and gives the lines that the app writes about it."""
+"""What alerts are about writes a line that has what their queries read: tests/infra/alerts.py."""
 
 from __future__ import annotations
 
-import json
-import logging
 from collections.abc import Callable
-from functools import cache
 from typing import Any
+
+import pytest
 
 from pushgrid.testing.memory import answered
 from shared.engine.ports import Queue
@@ -15,9 +14,9 @@ from shared.engine.timers.waiting_events import WatchWaiting
 from shared.metrics import Metric, Series, Span
 from tests.builders import URL, a_delivery, a_message, a_minute, a_note, an_attempt
 from tests.functional.delivering.failing import fail
-from tests.functional.deployment import MINUTE, Deployment
+from tests.functional.deployment import MINUTE, Deployment, Logged
 
-Line = dict[str, Any]
+Happens = Callable[[Deployment], None]
 
 
 def write_dead_letters(app: Deployment) -> None:
@@ -61,7 +60,7 @@ def let_a_message_grow_old(app: Deployment) -> None:
 CRM = {"topic": "orders", "subscription": "crm"}
 DELETED, REFUSED = "SubscriptionDeleted", "UndeliverableDueToHttpBadRequest"
 #: What happens, the event of its line, and what the alert reads in it.
-HAPPENINGS: list[tuple[Callable[[Deployment], None], str, Line]] = [
+HAPPENINGS: list[tuple[Happens, str, dict[str, Any]]] = [
     (write_dead_letters, "deadletter_batch", {"count": 2, "cause": "503 Busy"} | CRM),
     (
         drop_for_a_deleted_subscription,
@@ -79,29 +78,12 @@ HAPPENINGS: list[tuple[Callable[[Deployment], None], str, Line]] = [
 ]
 
 
-class _Kept(logging.Handler):
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: list[Line] = []
+@pytest.mark.parametrize(("happens", "event", "read"), HAPPENINGS)
+def test_a_line_has_what_its_alert_reads(
+    app: Deployment, logged: Logged, happens: Happens, event: str, read: dict[str, Any]
+) -> None:
+    happens(app)
 
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(json.loads(record.getMessage()))
+    [line] = logged(event)
 
-
-@cache
-def written() -> list[tuple[Line, Line]]:
-    """Return for each of `HAPPENINGS` the line that was written, and what is read in it."""
-    logger = logging.getLogger("pushgrid")
-    level, found = logger.level, []
-    for happens, event, read in HAPPENINGS:
-        kept = _Kept()
-        logger.addHandler(kept)
-        logger.setLevel(logging.INFO)
-        try:
-            happens(Deployment())
-        finally:
-            logger.removeHandler(kept)
-            logger.setLevel(level)
-        (line,) = (each for each in kept.lines if each["event"] == event)
-        found.append((line, {"event": event} | read))
-    return found
+    assert {name: line.get(name) for name in read} == read
