@@ -68,11 +68,7 @@ def queries_have_columns_and_words_that_there_are(snapshot: Snapshot) -> Iterabl
 
 @rule
 def queries_measure_what_they_are_about(snapshot: Snapshot) -> Iterable[str]:
-    """
-    Apps may share a workspace; a row stands for ItemCount lines where they are sampled.
-
-    Each value of a dimension is an alert of its own, whose mail names it.
-    """
+    """Apps share a workspace; rows stand for ItemCount lines; a dimension's values are alerts."""
     for alert, query in queries(snapshot):
         wanted = {"operator": "GreaterThan"} | ALERTS[alert.name]["criterion"]
         value = wanted.pop("value")

@@ -28,8 +28,8 @@ def edit(given: dict[str, Any], place: str, path: list[Any], value: list[Any]) -
     """
     Edit a document, or in it a resource by type and name: `default Web/sites/config/appsettings`.
 
-    *value* is one new value, or none: then what is at the path is removed. Without a path the
-    resource is removed, or another one added that differs in the members of the value.
+    *value* is a new value, a text and what replaces it, or nothing: what is there is removed.
+    Without a path that is the resource, and with a value another resource has its members.
     """
     name, _, resource = place.partition(" ")
     node = given[name]
@@ -47,10 +47,14 @@ def edit(given: dict[str, Any], place: str, path: list[Any], value: list[Any]) -
             return
     for step in path[:-1]:
         node = node[step]
-    if value:
-        node[path[-1]] = value[0]
-    else:
-        del node[path[-1]]
+    match value:
+        case [old, new]:
+            assert old in node[path[-1]]
+            node[path[-1]] = node[path[-1]].replace(old, new)
+        case [new]:
+            node[path[-1]] = new
+        case []:
+            del node[path[-1]]
 
 
 @pytest.mark.parametrize(
