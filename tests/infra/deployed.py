@@ -144,7 +144,8 @@ class Snapshot:
         return [each for each in self.resources if each.type.endswith(kind)]
 
     def one(self, kind: str) -> Resource:
-        (found,) = self.of(kind)
+        """Return the only one; if it is missing, one without members."""
+        (found,) = self.of(kind) or [Resource("", kind, {"name": ""})]
         return found
 
     def names(self, kind: str) -> list[str]:
