@@ -19,17 +19,6 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 #: How public Azure ends the addresses of its services.
 SUFFIXES = {"storage": "core.windows.net", "keyvaultDns": ".vault.azure.net"}
-#: Types of which at most one resource is deployed, by the names that tables have for them.
-KINDS = {
-    "account": "Storage/storageAccounts",
-    "action_group": "/actionGroups",
-    "insights": "Insights/components",
-    "network": "/virtualNetworks",
-    "plan": "/serverfarms",
-    "site": "Web/sites",
-    "vault": "KeyVault/vaults",
-    "workspace": "/workspaces",
-}
 
 
 @cache
@@ -40,7 +29,7 @@ def text_of(path: str) -> str:
 
 def table(name: str) -> Any:
     """Return a table that lies beside this module."""
-    return json.loads(Path(__file__).with_name(f"{name}.json").read_text())
+    return json.loads(text_of(f"tests/infra/{name}.json"))
 
 
 def documents() -> dict[str, Any]:
@@ -160,7 +149,8 @@ class Snapshot:
         """The ids of resources of which there is one, or none."""
         identities = (each.id for each in self.of("/userAssignedIdentities"))
         app, package = sorted(identities, key=lambda each: "-package-" in each)
-        found = {name: "".join(each.id for each in self.of(kind)) for name, kind in KINDS.items()}
+        kinds = table("azure")["one or none"].items()
+        found = {name: "".join(each.id for each in self.of(kind)) for name, kind in kinds}
         return found | {"identity": app, "package_identity": package}
 
     @property
