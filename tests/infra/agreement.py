@@ -170,7 +170,6 @@ def queues_and_tables_are_the_codes(snapshot: Snapshot) -> Iterable[str]:
 
 @rule
 def containers_are_the_codes_and_one_of_dead_letters(snapshot: Snapshot) -> Iterable[str]:
-    """What the app keeps for itself is no container for dead letters, so that none goes there."""
     made = snapshot.names("/containers")
     ours = {name for name in made if _OWN_CONTAINER.fullmatch(name)}
     yield from differences("container", ours, {*constants("container"), snapshot.package_container})

@@ -24,12 +24,6 @@ def queries(snapshot: Snapshot) -> Iterator[tuple[Resource, str]]:
 
 
 @rule
-def there_is_an_alert_for_everything_that_needs_somebody(snapshot: Snapshot) -> Iterable[str]:
-    names = snapshot.names("/scheduledQueryRules") + snapshot.names("/metricAlerts")
-    return differences("alert", names, {*ALERTS, "pushgrid-queue-backlog"})
-
-
-@rule
 def queries_name_lines_and_members_that_are_written(snapshot: Snapshot) -> Iterable[str]:
     """An alert about a line or a member that is not there never fires."""
     for alert, query in queries(snapshot):

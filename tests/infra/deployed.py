@@ -108,6 +108,11 @@ class Resource:
         """The id of what it extends."""
         return self.id.partition(f"/providers/{self.type}/")[0]
 
+    @property
+    def role(self) -> str:
+        """The id of the role that it assigns."""
+        return str(self.at("properties.roleDefinitionId")).rpartition("/")[2]
+
     def at(self, path: str) -> Any:
         """Return the value at a path with dots, `None` if it is missing; a number is an index."""
         node: Any = self.document

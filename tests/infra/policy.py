@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv4Network
 from typing import Any
 
+from shared.adapters.storage import clients
 from tests.infra.agreement import FUNCTIONS
 from tests.infra.deployed import Deployment, Snapshot, differences, rule, table, unequal
 
 AZURE = table("azure")
 #: What reveals one in a value; without its login the logs' connection string reveals none.
 SECRET = re.compile(r"externalInputs\(|\blist\w*\(|\.(ConnectionString|InstrumentationKey)\b")
-CONNECTION = "APPLICATIONINSIGHTS_CONNECTION_STRING"
 SECRET_NAME = re.compile(r"(key|secret|password|connectionString|token|sas)$", re.IGNORECASE)
 
 
@@ -34,7 +34,7 @@ def add_rule_of_values(name: str, rows: Mapping[str, Mapping[str, list[Any]]]) -
     """Add a rule of values.json: by type and path, the values that are allowed."""
 
     def check(snapshot: Snapshot) -> Iterator[str]:
-        facts = {**snapshot.given, **snapshot.ids}
+        facts = {**snapshot.given, **snapshot.ids, "payloads": clients.PAYLOADS}
         for kind, values in rows.items():
             for path, allowed in filled(values, facts).items():
                 for each in snapshot.of(kind):
@@ -51,12 +51,14 @@ for _name, _rows in table("values").items():
 
 @rule
 def what_is_there_is_what_is_asked_for(snapshot: Snapshot) -> Iterable[str]:
-    """Two policies, with their values in values.json, forbid to publish with a password."""
+    """Policies, with their values in values.json, forbid to publish with a password."""
     given = snapshot.given
     budgets = ["pushgrid-monthly"] if given["budgetAmount"] and given["budgetStartDate"] else []
     yield from differences("budget", snapshot.names("/budgets"), budgets)
     policies = snapshot.names("/basicPublishingCredentialsPolicies")
     yield from differences("policy", policies, ("ftp", "scm"))
+    alerts = snapshot.names("/scheduledQueryRules") + snapshot.names("/metricAlerts")
+    yield from differences("alert", alerts, {*table("monitor")["alerts"], "pushgrid-queue-backlog"})
     if len(snapshot.of("/virtualNetworks")) != given["vnetEnabled"]:
         yield f"vnetEnabled is {given['vnetEnabled']}"
 
@@ -95,10 +97,10 @@ def subnets_fit_into_the_network(snapshot: Snapshot) -> Iterable[str]:
     """Flex Consumption needs a /27 at least."""
     for network in snapshot.of("/virtualNetworks"):
         space = IPv4Network(network.at("properties.addressSpace.addressPrefixes.0"))
-        app, endpoints = (
-            IPv4Network(each["properties"]["addressPrefix"])
-            for each in network.at("properties.subnets")
-        )
+        prefixes = [
+            each["properties"]["addressPrefix"] for each in network.at("properties.subnets")
+        ]
+        app, endpoints = map(IPv4Network, prefixes)
         fit = app.subnet_of(space) and endpoints.subnet_of(space) and not app.overlaps(endpoints)
         if not fit or app.prefixlen > 27:
             yield f"{app} and {endpoints} do not fit into {space}, or are too small"
@@ -155,7 +157,10 @@ def no_secret_is_shown(deployment: Deployment) -> Iterable[str]:
         shown = {name: str(each.get("value")) for name, each in place["outputs"].items()}
         yield from (f"output {name}: {each}" for name, each in shown.items() if SECRET.search(each))
     for snapshot in deployment.snapshots.values():
-        allowed = {("pushgrid-admin-key", "value"), ("appsettings", CONNECTION)}
+        allowed = {
+            ("pushgrid-admin-key", "value"),
+            ("appsettings", "APPLICATIONINSIGHTS_CONNECTION_STRING"),
+        }
         found = {
             (each.name, name)
             for each in snapshot.resources

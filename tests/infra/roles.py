@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from uuid import UUID, uuid5
 
-from tests.infra.deployed import Deployment, Resource, Snapshot, differences, rule, table, unequal
+from tests.infra.deployed import Deployment, Snapshot, differences, rule, table, unequal
 
 TABLE = table("roles")
 ROLES = TABLE["roles"]
@@ -31,10 +31,6 @@ def principal(snapshot: Snapshot, holder: str) -> str:
     return f"reference({holder}).outputs.principalId.value"
 
 
-def role_of(assignment: Resource) -> str:
-    return str(assignment.at("properties.roleDefinitionId")).rpartition("/")[2]
-
-
 @rule
 def role_rows_name_the_role_of_their_id(deployment: Deployment) -> Iterable[str]:
     for row in deployment.modules["rbac"]["parameters"]["roles"]["defaultValue"]:
@@ -53,7 +49,7 @@ def each_may_do_what_it_does_and_no_more(snapshot: Snapshot) -> Iterable[str]:
         for scope in scopes(snapshot, row["at"], row["on"])
     ]
     found = [
-        f"{NAMES.get(role_of(each))} of {each.at('properties.principalId')} on {each.scope}"
+        f"{NAMES.get(each.role)} of {each.at('properties.principalId')} on {each.scope}"
         for each in snapshot.of("/roleAssignments")
     ]
     return differences("role", found, wanted)
@@ -68,7 +64,7 @@ def assignments_have_their_names_and_kinds(snapshot: Snapshot) -> Iterable[str]:
     """
     for each in snapshot.of("/roleAssignments"):
         holder = each.at("properties.principalId")
-        parts = (each.scope, holder, role_of(each))
+        parts = (each.scope, holder, each.role)
         is_ours = holder.startswith("reference(")
         name = f"guid({', '.join(parts)})" if is_ours else str(uuid5(GUIDS, "-".join(parts)))
         kind = "ServicePrincipal" if is_ours else snapshot.given["principalType"]

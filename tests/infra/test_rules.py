@@ -32,6 +32,13 @@ def test_every_rule_has_a_mutant() -> None:
     assert MUTANTS.keys() == RULES.keys()
 
 
+def test_every_type_of_the_table_is_deployed() -> None:
+    snapshots = Deployment(json.loads(COMMITTED)).snapshots.values()
+
+    kinds = {kind for rows in table("values").values() for kind in rows}
+    assert [kind for kind in kinds if not any(each.of(kind) for each in snapshots)] == []
+
+
 def edit(given: dict[str, Any], place: str, path: list[Any], value: list[Any]) -> None:
     """
     Edit a document, or in it a resource by type and name: `default Web/sites/config/appsettings`.
