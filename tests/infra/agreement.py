@@ -49,12 +49,11 @@ SCHEDULES = set(re.findall(r"%(\w+)%", json.dumps(BINDINGS)))
 def settings_are_those_of_the_code(snapshot: Snapshot) -> Iterable[str]:
     not_written = {each for names in SETTINGS["not written"].values() for each in names}
     connections = {settings.STORAGE} | {each.get("connection") for each in BINDINGS} - {None}
-    members = SETTINGS["members of a connection"]
     wanted = {
         *(set(settings.NAMES.values()) - not_written),
         *SCHEDULES,
         *SETTINGS["read by the host and its worker"],
-        *(f"{prefix}__{member}" for prefix in connections for member in members),
+        *(f"{prefix}__{member}" for prefix in connections for member in SETTINGS["connection"]),
     }
     return differences("setting", snapshot.settings, wanted)
 
@@ -63,18 +62,16 @@ def settings_are_those_of_the_code(snapshot: Snapshot) -> Iterable[str]:
 def settings_have_the_values_of_their_parameters(snapshot: Snapshot) -> Iterable[str]:
     given = snapshot.given
     vault = f"https://{snapshot.one('KeyVault/vaults').name}.vault.azure.net/secrets"
-    named = SETTINGS["parameters that name a secret in the vault"].items()
-    secrets = {name: given[parameter] for name, parameter in named}
+    secrets = {name: given[parameter] for name, parameter in SETTINGS["secrets"].items()}
     secrets["PUSHGRID_ADMIN_KEY"] = snapshot.one("vaults/secrets").name
-    accounts = [each.rpartition("/")[2] for each in snapshot.dead_letter_accounts]
+    names = [each.rpartition("/")[2] for each in snapshot.dead_letter_accounts]
+    accounts = ",".join(f"{each}=https://{each}.blob.core.windows.net" for each in names)
     address = given["publicUrl"] or f"https://reference({snapshot.ids['site']}).defaultHostName"
     wanted = {
         name: f"@Microsoft.KeyVault(SecretUri={vault}/{secret})" if secret else ""
         for name, secret in secrets.items()
     } | {
-        "PUSHGRID_DEADLETTER_ACCOUNTS": ",".join(
-            f"{name}=https://{name}.blob.core.windows.net" for name in accounts
-        ),
+        "PUSHGRID_DEADLETTER_ACCOUNTS": accounts,
         "PUSHGRID_PUBLIC_URL": address,
         "PYTHON_THREADPOOL_THREAD_COUNT": str(given["httpConcurrency"]),
     }
@@ -224,8 +221,7 @@ def what_is_asked_of_a_deployment_is_an_output(deployment: Deployment) -> Iterab
     if unknown := asked - deployment.main["outputs"].keys():
         yield f"no output is named {unknown}"
     for snapshot in deployment.snapshots.values():
-        of_names = SETTINGS["outputs that are names"].items()
-        wanted = {name: snapshot.one(kind).name for name, kind in of_names} | {
+        wanted = {name: snapshot.one(kind).name for name, kind in SETTINGS["outputs"].items()} | {
             "AZURE_LOCATION": snapshot.given["location"],
             "AZURE_TENANT_ID": snapshot.one("KeyVault/vaults").at("properties.tenantId"),
             "PUSHGRID_URL": "reference(app).outputs.url.value",
