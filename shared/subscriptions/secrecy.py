@@ -21,6 +21,19 @@ _SECRET_OF_LOCATION = re.compile(r"(?:[?#]|%3f|%23).*|(?<=//)[^/?#]*@", re.DOTAL
 _LAYERS = 8  # of escapes: more would cost more than they can mean
 _SHORTEST = 4  # characters: a shorter secret can't be told from other text
 
+# What is no secret in the query of an endpoint's URL, in lower case; everything else is one.
+_NO_SECRETS = frozenset(
+    {
+        # Azure Functions "Event Grid trigger": the function, which its host's errors name.
+        "functionname",
+        # Logic Apps "List Callback Url": version, and scope, version and expiry of the signature.
+        "api-version",
+        "sp",
+        "sv",
+        "se",
+    }
+)
+
 # Escapes by number of JSON, JavaScript, Python and C; what else has a backslash stands for itself.
 _ESCAPE = re.compile(
     r"\\u0000([0-9a-f]{4})|[\\%]u([0-9a-f]{4})|\\u\{([0-9a-f]{1,4})\}|\\x([0-9a-f]{2})"
@@ -41,8 +54,8 @@ class Secrecy:
     """
     Withholds texts that repeat a secret of a subscription.
 
-    Secrets are the values in the query of its URL, its secret headers, those that sign its
-    requests, and tokens for it. A text is withheld if it has a run of 8 characters of one, or a
+    Secrets are the values in the query of its URL but those of `_NO_SECRETS`, its secret headers,
+    those that sign its requests, and tokens for it. A text is withheld if it has a run of 8 characters of one, or a
     secret of 4 to 7 characters as a whole: as it is, or below up to 8 layers of percent-encoding
     and of HTML's and JSON's escapes, which need not be complete, and in up to two of Base64 or one
     of hexadecimal digits, whatever signs are between their pairs. A list of decimal numbers is not
@@ -81,7 +94,8 @@ class Secrecy:
 def _secrets(subscription: EventSubscription) -> Iterator[str]:
     for field in urlsplit(subscription.endpoint_url).query.split("&"):
         name, _, value = field.partition("=")
-        yield value or name
+        if unquote(name).lower() not in _NO_SECRETS:
+            yield value or name
     for each in subscription.headers:
         if isinstance(each, StaticHeader) and (each.is_secret or _is_authorization(each)):
             yield each.value
