@@ -16,7 +16,7 @@ from shared.delivery.outcome import MOST_WORDS, Outcome, answer_words
 from shared.delivery.policy import EndReason
 from shared.engine.operations.activity import NOTHING, Activity, GivenUp
 from shared.subscriptions.destination import StorageQueue
-from shared.subscriptions.diagnosis import Diagnosis
+from shared.subscriptions.diagnosis import Diagnosis, of_function
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
 UNSIGNED_FOR = timedelta(days=1)  # as long it is told that deliveries were signed before
@@ -181,12 +181,15 @@ def remedy_of(kind: Kind, facts: Facts) -> str:
 def _remedy_of_cause(facts: Facts, known: EventSubscription) -> str | None:
     """Return what to do about the cause of the latest failure, if that tells."""
     queue, batching = known.destination, known.batching
-    cause, half = (facts.activity.failure or {}).get("cause"), batching.preferred_kilobytes // 2
+    failure, half = facts.activity.failure or {}, batching.preferred_kilobytes // 2
+    cause = failure.get("cause")
     if isinstance(queue, StorageQueue):
         create = f"create the queue '{queue.name}' in the storage account '{queue.account}'"
         return create if cause == _NO_QUEUE else None
     if _REDIRECTED.match(cause or ""):
         return f"{_UPDATE.format(**_named(facts))} --endpoint URL"  # Redirects are not followed.
+    if means := of_function(known.endpoint_url, failure.get("status")):
+        return means
     if cause != _TOO_LARGE:
         return None
     remedy = _SMALLER if batching.max_events > 1 and half else _RAISE_LIMIT

@@ -121,6 +121,11 @@ REDIRECTED = {
     "answer": {"headers": {"location": "https://new.example/hook"}, "body": ""},
 }
 RAISE = "raise the limit of request bodies of the endpoint or its proxy"
+FUNCTION = "https://app.example/runtime/webhooks/EventGrid?functionName=Order&code=k"
+NO_KEY = (
+    "The function app got no key, or a wrong one. End the URL with &code=KEY: the app's system key "
+    "eventgrid_extension."
+)
 INBOX = {"destination": StorageQueue(account_id="/a/acct", name="inbox")}
 
 
@@ -186,6 +191,15 @@ def written_to(container: str, account: str = "") -> dict[str, Any]:
             EARLIER,
             f"{GIVEN_UP}; {TOO_LARGE}",
             f"{RAISE}, or send smaller batches: {UPDATE} --batch-kilobytes 32",
+        ),
+        (
+            facts(
+                {"dead_lettered": LOST, "failure": {**REFUSED, "status": 401}},
+                {"endpoint_url": FUNCTION},
+            ),
+            EARLIER,
+            f"{GIVEN_UP}; {SAID}",
+            NO_KEY,
         ),
         (facts(REFUSED_LARGE, INBOX), EARLIER, f"{GIVEN_UP}; {TOO_LARGE}", LIST),
     ],
