@@ -55,12 +55,12 @@ class Secrecy:
     Withholds texts that repeat a secret of a subscription.
 
     Secrets are the values in the query of its URL but those of `_NO_SECRETS`, its secret headers,
-    those that sign its requests, and tokens for it. A text is withheld if it has a run of 8 characters of one, or a
-    secret of 4 to 7 characters as a whole: as it is, or below up to 8 layers of percent-encoding
-    and of HTML's and JSON's escapes, which need not be complete, and in up to two of Base64 or one
-    of hexadecimal digits, whatever signs are between their pairs. A list of decimal numbers is not
-    recognized. The 8 or more bytes of which a secret is the Base64 or the hexadecimal digits are
-    secret as well: those of a key, and what ``Basic`` encodes.
+    those that sign its requests, and tokens for it. A text is withheld if it has a run of 8
+    characters of one, or a secret of 4 to 7 characters as a whole: as it is, or below up to 8
+    layers of percent-encoding and of HTML's and JSON's escapes, which need not be complete, and in
+    up to two of Base64 or one of hexadecimal digits, whatever signs are between their pairs. A list
+    of decimal numbers is not recognized. The 8 or more bytes of which a secret is the Base64 or the
+    hexadecimal digits are secret as well: those of a key, and what ``Basic`` encodes.
     """
 
     def __init__(self, subscription: EventSubscription) -> None:

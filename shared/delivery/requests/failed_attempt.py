@@ -97,9 +97,9 @@ def endpoint_answer(
     answered: Answered, subscription: EventSubscription, system_id: str
 ) -> EndpointAnswer:
     """
-    Return what is kept with the attempt of *system_id*: selected headers, the beginning of the body.
+    Return what is kept with the attempt of *system_id*; of HTML, its text.
 
-    HTML is kept without its tags. A header or body that repeats a secret of the subscription is withheld, and so is the query of
+    A header or body that repeats a secret of the subscription is withheld, and so is the query of
     a location (`Secrecy`).
     """
     secrecy = _secrecy(subscription)

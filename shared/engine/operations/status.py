@@ -207,6 +207,7 @@ def _ended(jobs: Iterable[ReplayJob]) -> Gauge:
 
 def _waiting(found: Activities) -> list[Gauge]:
     seen = {key: each for key, each in found.items() if each.waiting}
+    given_up = {key: each for key, each in found.items() if each.awaiting_blob}
     labels = ("topic", "subscription")
     return [
         Gauge(
@@ -220,6 +221,12 @@ def _waiting(found: Activities) -> list[Gauge]:
             "Age of the oldest waiting event that a process saw within ten minutes.",
             labels,
             {key: _seconds(each.oldest_seen) or 0.0 for key, each in seen.items()},
+        ),
+        Gauge(
+            "events_awaiting_blob",
+            "Events that are given up, until their dead-letter blob is written.",
+            labels,
+            {key: float(each.awaiting_blob) for key, each in given_up.items()},
         ),
     ]
 

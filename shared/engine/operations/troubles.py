@@ -140,6 +140,8 @@ def document(trouble: Trouble) -> dict[str, Any]:
          "why": "400 BadRequest at 11:59:41Z: no such customer", one line, with others' words
          "waiting": 12,                                         events
          "oldestSeenSeconds": 95.0,                             null: none was seen for ten minutes
+         "awaitingBlob": 3,                                     events that are given up
+         "blobsDueSeconds": 300.0,                              null: there are none
          "remedy": "pushgrid timeline --topic orders --subscription crm"}
     """
     facts, (worst, *others) = trouble.facts, trouble.kinds
@@ -156,10 +158,19 @@ def document(trouble: Trouble) -> dict[str, Any]:
 
 
 def waiting_document(activity: Activity) -> dict[str, Any]:
-    """Return how many events wait, and the age of the oldest that a process saw of late."""
+    """
+    Return how many events wait, and the age of the oldest that a process saw of late; how many are
+    given up, and within which time their blobs are due.
+    """
     age = activity.oldest_seen if activity.waiting else None
     seconds = None if age is None else round(age.total_seconds(), 1)
-    return {"waiting": activity.waiting, "oldestSeenSeconds": seconds}
+    due = activity.blobs_due.total_seconds() if activity.awaiting_blob else None
+    return {
+        "waiting": activity.waiting,
+        "oldestSeenSeconds": seconds,
+        "awaitingBlob": activity.awaiting_blob,
+        "blobsDueSeconds": due,
+    }
 
 
 def remedy_of(kind: Kind, facts: Facts) -> str:

@@ -259,11 +259,12 @@ def failed(by: str = "Busy") -> Series:
     return Series(Metric.ATTEMPT_FAIL, (("Error", by), ("ErrorType", "ServerError")))
 
 
-def judged(*minutes: tuple[int, dict[Series, float]], waiting: int = 7) -> Activity:
+def judged(
+    *minutes: tuple[int, dict[Series, float]], waiting: int = 7, awaiting_blob: int = 0
+) -> Activity:
     """Judge minutes, each so many ago."""
-    return activity_of(
-        waiting, [(START - ago * MINUTE, sums(each)) for ago, each in minutes], START
-    )
+    counts = [(START - ago * MINUTE, sums(each)) for ago, each in minutes]
+    return activity_of(Activity(waiting=waiting, awaiting_blob=awaiting_blob), counts, START)
 
 
 @pytest.mark.parametrize(
@@ -304,6 +305,8 @@ def test_an_endpoint_that_took_all_in_the_end_does_not_fail(
     minutes: list[tuple[int, dict[Series, float]]], waiting: int, since: datetime | None
 ) -> None:
     assert judged(*minutes, waiting=waiting).failing_since == since
+    if not waiting:
+        assert judged(*minutes, waiting=0, awaiting_blob=1).failing_since == (since or START)
 
 
 def test_the_oldest_event_is_that_of_the_last_ten_minutes() -> None:
