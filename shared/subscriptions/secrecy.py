@@ -24,9 +24,11 @@ _SHORTEST = 4  # characters: a shorter secret can't be told from other text
 # What is no secret in the query of an endpoint's URL, in lower case; everything else is one.
 _NO_SECRETS = frozenset(
     {
-        # Azure Functions "Event Grid trigger": the function, which its host's errors name.
+        # The function, which its host's errors name. Source: Azure Functions "How to work with Event
+        # Grid triggers and bindings", webhook endpoint URL; the extension reads it in any case.
         "functionname",
-        # Logic Apps "List Callback Url": version, and scope, version and expiry of the signature.
+        # Version of the API; permissions, version and expiry of the signature ``sig``. Source:
+        # Logic Apps REST API, "Workflow Triggers - List Callback Url", queries.
         "api-version",
         "sp",
         "sv",
