@@ -24,8 +24,8 @@ _SHORTEST = 4  # characters: a shorter secret can't be told from other text
 # What is no secret in the query of an endpoint's URL, in lower case; everything else is one.
 _NO_SECRETS = frozenset(
     {
-        # The function, which its host's errors name. Source: Azure Functions "How to work with Event
-        # Grid triggers and bindings", webhook endpoint URL; the extension reads it in any case.
+        # The function, which its host's errors name; read in any case. Source: Azure Functions
+        # "How to work with Event Grid triggers and bindings", webhook endpoint URL.
         "functionname",
         # Version of the API; permissions, version and expiry of the signature ``sig``. Source:
         # Logic Apps REST API, "Workflow Triggers - List Callback Url", queries.
