@@ -234,6 +234,7 @@ class InMemoryApp:
             ),
             replays=self.replays.list,
             operators=self.operators,
+            unset_schedules={},
         )
 
     def new_id(self) -> str:

@@ -71,6 +71,7 @@ def status() -> Status:
         ),
         replays=lambda: storage.replay_jobs().list(),
         operators=operators(),
+        unset_schedules=settings().unset_schedules,
     )
 
 

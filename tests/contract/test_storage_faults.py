@@ -223,6 +223,18 @@ def test_a_queue_that_another_process_makes_first_is_used(
     assert [request.split()[0] for request in storage.requests] == ["POST", "PUT", "POST"]
 
 
+@pytest.mark.parametrize("code", ["QueueAlreadyExists", "QueueBeingDeleted"])
+def test_a_queue_that_can_not_be_made_now_is_left_to_the_next_look(
+    storage: ScriptedStorage, queues: StorageQueues, code: str
+) -> None:
+    storage.script = [Answer(409, code)]
+
+    queues.make(Queue.WAITING)
+
+    (request,) = storage.requests
+    assert request.split()[:2] == ["PUT", "/acc/waiting"]
+
+
 @of_every_kind
 @pytest.mark.parametrize("status", [429, 503, 0], ids=["throttled", "busy", "closed"])
 def test_a_request_is_tried_three_times_however_long_storage_asks_to_wait(

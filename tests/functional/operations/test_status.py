@@ -27,6 +27,7 @@ from shared.engine.operations.status import LATE
 from shared.engine.operations.subscription_state import held_subscriptions
 from shared.engine.ports import STATE, Queue, Table
 from shared.engine.replaying.job import JobState
+from shared.engine.timers.preparation import Preparation
 from shared.engine.timers.queue_watch import WatchQueues
 from shared.engine.timers.timer_runs import (
     Job,
@@ -157,6 +158,32 @@ def test_the_timers_last_runs_are_shown(app: Deployment) -> None:
         "wake": {"lastRun": "2026-02-09T12:00:00.0000000Z", "failed": []},
     }
     assert found["reasons"] == ["the timer wake is late", "the timer deadletter has failed"]
+
+
+def test_a_schedule_that_is_unset_is_named_at_once(app: Deployment) -> None:
+    app.status = replace(app.status, unset_schedules={"wake": "PUSHGRID_WAKE_SCHEDULE"})
+
+    found = health(app)
+
+    reason = "the timer wake does not run: PUSHGRID_WAKE_SCHEDULE is not set"
+    assert (found["status"], found["reasons"]) == ("degraded", [reason])
+
+
+def test_a_timer_that_has_never_run_is_late_15_minutes_after_the_first_start(
+    app: Deployment,
+) -> None:
+    """One without a schedule is named for that alone."""
+    app.status = replace(app.status, unset_schedules={"wake": "PUSHGRID_WAKE_SCHEDULE"})
+    Preparation(watch=app.queues, state=app.resources, clock=app.clock, sleep=lambda _: None).run()
+    app.clock.advance(LATE)
+    unset, *before = health(app)["reasons"]
+    app.clock.advance(timedelta(seconds=1))
+    after = health(app)["reasons"]
+    timer(app, "deadletter").record([])
+
+    assert before == []
+    assert after == [unset, "the timer deadletter is late: it has never run"]
+    assert health(app)["reasons"] == [unset]
 
 
 def test_a_timer_whose_last_run_is_still_to_come_is_not_healthy(app: Deployment) -> None:
