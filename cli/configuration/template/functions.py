@@ -7,11 +7,9 @@ Source: "ARM template functions" (2025).
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import operator
 import re
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from itertools import takewhile
@@ -26,6 +24,7 @@ from cli.configuration.template.resource_ids import (
     resource_id,
     subscription,
 )
+from cli.configuration.template.unique_names import guid, unique_string
 
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{(\d+)(:[^{}]*)?\}")
 _MAX_RANGE = 10_000  # as in Azure
@@ -116,12 +115,6 @@ def _range(start: int, count: int) -> list[int]:
     if count > _MAX_RANGE:
         raise ValueError(f"the count is at most {_MAX_RANGE}")
     return list(range(start, start + count))
-
-
-def _unique_string(*values: str) -> str:
-    """Return 13 letters and digits that depend on the *values*; they are not Azure's."""
-    digest = hashlib.sha256("|".join(map(text_of, values)).encode()).digest()
-    return base64.b32encode(digest).decode().lower()[:13]
 
 
 def _join(values: Sequence[Any], delimiter: str) -> str:
@@ -216,7 +209,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "format": _format,
     "greater": lambda one, other: one > other,
     "greaterorequals": lambda one, other: one >= other,
-    "guid": lambda *values: str(uuid.uuid5(uuid.NAMESPACE_OID, "|".join(map(text_of, values)))),
+    "guid": guid,
     "indexof": lambda text, part: text.lower().find(part.lower()),
     "int": int,
     "items": lambda value: [{"key": name, "value": value[name]} for name in sorted(value)],
@@ -251,7 +244,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "true": lambda: True,
     "tryget": _try_get,
     "union": _union,
-    "uniquestring": _unique_string,
+    "uniquestring": unique_string,
     "uricomponent": lambda text: quote(text, safe=""),
 }
 

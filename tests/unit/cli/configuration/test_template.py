@@ -232,15 +232,6 @@ def test_an_expression_is_evaluated(tmp_path: Path, expression: str, value: obje
     assert found.document == {"properties": {"value": value}}
 
 
-def test_the_same_names_give_the_same_unique_string(tmp_path: Path) -> None:
-    made = [
-        names(read(tmp_path, template({"type": TOPIC, "name": f"[uniqueString({arguments})]"})))
-        for arguments in ("'a', 'b'", "'a', 'b'", "'ab'")
-    ]
-
-    assert made[0] == made[1] != made[2]
-
-
 _WRONG: list[tuple[str, str]] = [
     ("[environment().name]", "the function environment() is not available here"),
     ("[concat('a']", "'concat('a'' is malformed at character"),
