@@ -51,8 +51,8 @@ def test_a_compiled_template_is_applied_with_its_parameters(
 
     assert (first[0], first[2]) == (0, "")
     assert first[1][-3:] == [
-        "left out: Microsoft.Storage/storageAccounts, line 82",
-        "left out: Microsoft.EventGrid/eventSubscriptions, line 172",
+        "left out: Microsoft.Storage/storageAccounts, line 108",
+        "left out: Microsoft.EventGrid/eventSubscriptions, line 218",
         "6 created.",
     ]
     assert second[1][-1] == f"Nothing to change: the deployment is as {SHOP} says."

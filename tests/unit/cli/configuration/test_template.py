@@ -85,10 +85,10 @@ def test_a_template_that_bicep_compiled() -> None:
     audit = documents["orders-test/audit"]["properties"]["destination"]["properties"]
     assert audit == {"endpointUrl": "https://127.0.0.1:9000/shop-test"}
     assert found.left_out == (
-        "Microsoft.Storage/storageAccounts, line 82",
-        "Microsoft.EventGrid/eventSubscriptions, line 172",
+        "Microsoft.Storage/storageAccounts, line 108",
+        "Microsoft.EventGrid/eventSubscriptions, line 218",
     )
-    assert [each.place.line for each in found.resources if "audit" in each.id.name] == [157]
+    assert [each.place.line for each in found.resources if "audit" in each.id.name] == [194]
 
 
 def test_what_a_condition_turns_off_is_not_there() -> None:

@@ -1,0 +1,7 @@
+param prefix string
+param depth int
+
+module inner 'topic.bicep' = [for i in range(0, depth): {
+  name: 'inner-${i}'
+  params: { name: '${prefix}-${i}', number: depth }
+}]
