@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from cli.configuration import read_configuration
 from cli.configuration.source import MAX_SIZE, size_of
 from cli.configuration.template import scope, template_file
-from cli.configuration.template.functions import FUNCTIONS, GROUP_FUNCTIONS
 from cli.failure import CommandFailed
 
 _STEPS, _CHARACTERS = 4_000, 1_000_000  # little: much of it is spent often
-_NAMES = [*FUNCTIONS, *GROUP_FUNCTIONS, *scope._SPECIAL, *scope._CONTEXTUAL, "own.f", "lambda"]
+_NAMES = [*scope.ALL_FUNCTIONS, "own.f", "lambda"]
 _VALUES = st.sampled_from(
     ["0", "-1", "7", "9999999999", "'a'", "''", "'%9999999d'", "'{0}{0}'", "'A.B/c'"]
     + [f"variables('{name}')" for name in ("text", "list", "object", "deep", "more", "self")]

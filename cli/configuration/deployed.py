@@ -1,0 +1,87 @@
+"""Knows what a deployment has: a file can refer to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from cli.configuration.resources import ResourceId
+from cli.deployment import Deployment
+from shared.arm.member_names import Names
+
+_HIDDEN = "…"
+
+
+class MissingResource(Exception):
+    """The deployment does not have a resource that a file refers to."""
+
+
+class Answers(Protocol):
+    """What functions of a template learn about a resource."""
+
+    def document(self, own: ResourceId) -> Mapping[str, Any]:
+        """Return its ARM document; raise `MissingResource`."""
+
+    def keys(self, own: ResourceId) -> Mapping[str, Any]:
+        """Return its access keys; raise `MissingResource`."""
+
+
+class Placeholders:
+    """Answers before anything is deployed: texts such as ``<endpoint of topic orders>``."""
+
+    def document(self, own: ResourceId) -> Mapping[str, Any]:
+        """Return a document with every member that is documented."""
+        shape = own.member_names
+        identity = {"principalId": _placeholder("principalId", own)}
+        inner = shape.below.get("properties")
+        names: Iterable[str] = inner.below if isinstance(inner, Names) else ()
+        return {
+            **{name: _placeholder(name, own) for name in shape.below},
+            "name": own.names[-1],
+            "tags": {},
+            "identity": identity,
+            "properties": {name: _placeholder(name, own) for name in names},
+        }
+
+    def keys(self, own: ResourceId) -> Mapping[str, Any]:
+        """Return two keys."""
+        return {name: _placeholder(name, own) for name in ("key1", "key2")}
+
+
+def _placeholder(name: str, own: ResourceId) -> str:
+    return f"<{name} of {own.kind} {own.name}>"
+
+
+class Deployed:
+    """Answers of a deployment, which is asked once about each resource."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self._deployment = deployment
+        self._documents: dict[ResourceId, Mapping[str, Any]] = {}
+        self._keys: dict[ResourceId, Mapping[str, str]] = {}
+
+    def document(self, own: ResourceId) -> Mapping[str, Any]:
+        """Return its ARM document."""
+        if own.folded not in self._documents:
+            self._documents[own.folded] = self._found(own)
+        return self._documents[own.folded]
+
+    def keys(self, own: ResourceId) -> Mapping[str, str]:
+        """Return its access keys."""
+        if own.folded not in self._keys:
+            self._found(own)
+            self._keys[own.folded] = self._deployment.keys(own.path, None)
+        return self._keys[own.folded]
+
+    def without_keys(self, text: str) -> str:
+        """Return a text for people, without the keys that it may have."""
+        for keys in list(self._keys.values()):
+            for key in keys.values():
+                text = text.replace(key, _HIDDEN)
+        return text
+
+    def _found(self, own: ResourceId) -> Mapping[str, Any]:
+        document: Mapping[str, Any] | None = self._deployment.find(own.path)
+        if document is None:
+            raise MissingResource(f"the deployment has no {own.kind} {own.name}")
+        return document
