@@ -47,8 +47,7 @@ def _of_one_kind(name: str, values: Sequence[Any]) -> bool:
 def _union(*values: Any) -> Any:
     if _of_one_kind("union", values):
         return _merged_objects(values)
-    distinct = {identity(each): each for value in reversed(values) for each in reversed(value)}
-    return list(reversed(distinct.values()))
+    return list(_distinct(each for value in values for each in value).values())
 
 
 def _merged_objects(values: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -78,8 +77,16 @@ def _intersection(*values: Any) -> Any:
             if all(identity([name, each]) in other for other in pairs)
         }
     known = [set(map(identity, other)) for other in others]
-    distinct = {identity(each): each for each in first}
+    distinct = _distinct(first)
     return [each for key, each in distinct.items() if all(key in other for other in known)]
+
+
+def _distinct(values: Iterable[Any]) -> dict[str, Any]:
+    """Return the first of each of equal values, by its identity."""
+    found: dict[str, Any] = {}
+    for each in values:
+        found.setdefault(identity(each), each)
+    return found
 
 
 def _contains(container: Any, item: Any) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 from cli.configuration.template.expressions import ExpressionFault
 from cli.configuration.template.values import identity, kind_of, named
 
+_ENDS = 2  # of a range
 _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,19}\s*")
 
 
@@ -72,15 +73,16 @@ def _network(name: str, text: str) -> _Network:
 
 def _parse_cidr(text: str) -> dict[str, Any]:
     found = _network("parseCidr", text)
-    is_small = found.num_addresses <= 2  # noqa: PLR2004 - no address but those of the range itself
+    # All addresses can be used, but for those of the range itself in the older version.
+    is_whole = isinstance(found, IPv6Network) or found.num_addresses <= _ENDS
     own, last = found.network_address, found.broadcast_address
     answer = {"network": str(own), "netmask": str(found.netmask)}
     if isinstance(found, IPv4Network):
         answer["broadcast"] = str(last)
     return {
         **answer,
-        "firstUsable": str(own if is_small else own + 1),
-        "lastUsable": str(last if is_small or isinstance(found, IPv6Network) else last - 1),
+        "firstUsable": str(own if is_whole else own + 1),
+        "lastUsable": str(last if is_whole else last - 1),
         "cidr": found.prefixlen,
     }
 
@@ -97,7 +99,7 @@ def _cidr_subnet(text: str, prefix: int, index: int) -> str:
 
 def _cidr_host(text: str, index: int) -> str:
     found = _network("cidrHost", text)
-    if not 0 <= index < max(found.num_addresses - 2, 1):
+    if not 0 <= index < max(found.num_addresses - _ENDS, 1):
         raise ExpressionFault(f"cidrHost(): there is no address {index}")
     return str(found.network_address + index + 1)
 

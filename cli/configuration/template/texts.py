@@ -99,9 +99,12 @@ def _pad_left(text: str | int, width: int, fill: str = " ") -> str:
     return text_of(text).rjust(width, fill)
 
 
-def _upper(text: str) -> str:
-    """Return *text* in capitals, each character by itself."""
-    return "".join(each.upper() if len(each.upper()) == 1 else each for each in text)
+def _each_letter(change: Callable[[str], str]) -> Callable[[str], str]:
+    """Return *change* for letters one by one, as .NET does: what grows stays as it is."""
+    return lambda text: "".join(new if len(new := change(each)) == 1 else each for each in text)
+
+
+_lower, _upper = _each_letter(str.lower), _each_letter(str.upper)
 
 
 def _decoded(name: str) -> Callable[[str], str]:
@@ -169,12 +172,12 @@ def _build_uri(parts: Mapping[str, Any]) -> str:
 
 
 def _last_index(text: str, part: str) -> int:
-    return text.lower().rfind(part.lower()) if part else max(len(text) - 1, 0)
+    return _lower(text).rfind(_lower(part)) if part else max(len(text) - 1, 0)
 
 
 def index_of(text: str, part: str) -> int:
     """Return where the first of *part* begins in *text*, whatever its case, or -1."""
-    return units(text[: max(at, 0)]) if (at := text.lower().find(part.lower())) >= 0 else -1
+    return units(text[: max(at, 0)]) if (at := _lower(text).find(_lower(part))) >= 0 else -1
 
 
 def last_index_of(text: str, part: str) -> int:
@@ -193,7 +196,7 @@ TEXTS: Mapping[str, Callable[..., Any]] = {
     "buildUri(object)": _build_uri,
     "dataUri(any)": lambda value: f"data:text/plain;charset=utf-8;base64,{_base64(text_of(value))}",
     "dataUriToString(text)": _of_data_uri,
-    "endsWith(text, text)": lambda text, end: text.lower().endswith(end.lower()),
+    "endsWith(text, text)": lambda text, end: _lower(text).endswith(_lower(end)),
     "format(text, any...)": formatted,
     "guid(text|int|bool, text|int|bool...)": _of_texts(guid),
     "join(array, text)": _join,
@@ -202,10 +205,10 @@ TEXTS: Mapping[str, Callable[..., Any]] = {
     "parseUri(text)": _parse_uri,
     "replace(text, text, text)": _replace,
     "split(text, text|array)": _split,
-    "startsWith(text, text)": lambda text, start: text.lower().startswith(start.lower()),
+    "startsWith(text, text)": lambda text, start: _lower(text).startswith(_lower(start)),
     "string(text|int|bool|array|object)": text_of,
     "substring(text, int, int?)": _substring,
-    "toLower(text)": str.lower,
+    "toLower(text)": _lower,
     "toUpper(text)": _upper,
     "trim(text)": str.strip,
     "uniqueString(text|int|bool, text|int|bool...)": _of_texts(unique_string),
