@@ -10,8 +10,10 @@ from dataclasses import replace
 from itertools import groupby
 from threading import Thread
 
+from cli.configuration.deployed import Deployed
 from cli.configuration.planning import CONSENT, Action, Change, faults_of, warnings_of
 from cli.configuration.resources import ResourceId, WantedResource
+from cli.configuration.source import FileFaults
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
 from cli.subscription.document import gets_secret
@@ -28,29 +30,37 @@ def carry_out(
     Carry out *changes*; call *on_change* with each when it is done, in their order.
 
     A change that the deployment refuses gets faults, and the others go on: only what stands in the
-    refused resource is not tried.
+    refused resource, or refers to it, is not tried.
 
     Raises:
         CommandFailed: the deployment does not answer, or does not know the caller.
     """
-    failed: set[ResourceId] = set()
+    failed: dict[ResourceId, ResourceId] = {}
+    answers = Deployed(deployment)
 
     def carry(change: Change) -> Change:
-        parent = change.id.parent
+        resource = change.resource
         if change.faults or change.action is Action.UNCHANGED:
             return change
-        if change.resource is None:
+        if resource is None:
             return _delete(deployment, change)
-        if parent and parent.folded in failed:
-            why = f"not tried, because {parent.kind} {parent.name} has faults"
-            return replace(change, faults=(change.resource.place.fault(why),))
-        return _put(deployment, change, change.resource)
+        for each in sorted(resource.needs & failed.keys()):
+            why = f"not tried, because {failed[each].title} has faults"
+            return replace(change, faults=(resource.place.fault(why),))
+        return _put_evaluated(deployment, change, resource, answers)
 
-    for _, stage in groupby(changes, key=lambda each: (each.resource is None, each.id.types)):
+    for _, stage in groupby(changes, key=_stage):
         for done in _at_once(carry, list(stage)):
             if done.faults and done.action is Action.CREATE:
-                failed.add(done.id.folded)
+                failed[done.id.folded] = done.id
             on_change(done)
+
+
+def _stage(change: Change) -> tuple[object, ...]:
+    """Return what changes have in common that are made together; deletions come last."""
+    if change.resource is None:
+        return True, change.id.types
+    return False, change.resource.stage, change.id.types
 
 
 def _at_once(carry: Callable[[Change], Change], changes: Sequence[Change]) -> Iterator[Change]:
@@ -89,6 +99,16 @@ def _awaited(result: Future[Change]) -> Change:
     while not result.done():
         wait([result], 1.0)  # seconds: a Ctrl-C just before an endless wait would be lost
     return result.result()
+
+
+def _put_evaluated(
+    deployment: Deployment, change: Change, resource: WantedResource, answers: Deployed
+) -> Change:
+    try:
+        wanted = resource.with_answers(answers)
+    except FileFaults as error:
+        return replace(change, faults=tuple(error.message.splitlines()))
+    return _put(deployment, change, wanted)
 
 
 def _put(deployment: Deployment, change: Change, resource: WantedResource) -> Change:

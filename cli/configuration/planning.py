@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Any
 
+from cli.configuration.deployed import Deployed
 from cli.configuration.resources import (
     SUBSCRIPTIONS,
     Configuration,
     ResourceId,
     WantedResource,
 )
+from cli.configuration.source import FileFaults
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
 from cli.subscription.document import source_of
@@ -62,7 +63,7 @@ class Change:
     keys: tuple[str, ...] = ()  # to set
     faults: tuple[str, ...] = ()  # why the deployment refuses the resource
     warnings: tuple[str, ...] = ()  # what the deployment did not do
-    is_checked: bool = True  # the deployment can't check it until its parent exists
+    is_checked: bool = True  # the deployment can't check it until what it needs exists
 
     @property
     def changes_something(self) -> bool:
@@ -156,17 +157,37 @@ def plan(
     """
     changes: list[Change] = []
     missing: set[ResourceId] = set()
+    answers = Deployed(deployment)
     for each in configuration.resources:
-        if each.id.parent and each.id.parent.folded in missing:
-            change = replace(_creation(each), is_checked=False)
+        if each.needs & missing:
+            is_new = bool(each.id.parent and each.id.parent.folded in missing)
+            change = _unchecked(each, is_new or not _exists(deployment, each.id))
         else:
-            change = _compared(deployment, each)
+            change = _evaluated(deployment, each, answers)
         if change.action is Action.CREATE:
             missing.add(each.id.folded)
         changes.append(change)
     if prune:
-        changes += _deletions(deployment, _named(configuration))
+        changes += _deletions(deployment, configuration)
     return tuple(changes)
+
+
+def _unchecked(resource: WantedResource, is_new: bool) -> Change:
+    action = Action.CREATE if is_new else Action.UPDATE
+    return replace(_creation(resource), action=action, is_checked=False)
+
+
+def _evaluated(deployment: Deployment, resource: WantedResource, answers: Deployed) -> Change:
+    """Compare a resource, which may hold what the deployment answers about others."""
+    try:
+        wanted = resource.with_answers(answers)
+    except FileFaults as error:
+        action = Action.UPDATE if _exists(deployment, resource.id) else Action.CREATE
+        faults = tuple(error.message.splitlines())
+        return Change(action=action, id=resource.id, resource=resource, faults=faults)
+    change = _compared(deployment, wanted)
+    said = tuple(map(answers.without_keys, change.differences))
+    return replace(change, differences=said, resource=resource)
 
 
 def _creation(resource: WantedResource) -> Change:
@@ -215,23 +236,19 @@ def _differing_keys(deployment: Deployment, resource: WantedResource) -> tuple[s
     return tuple(name for name, key in resource.keys.items() if known.get(name) != key)
 
 
-def _named(configuration: Configuration) -> AbstractSet[ResourceId]:
-    """Return the ids of all resources, and of those that they stand in."""
-    named: set[ResourceId] = set()
-    for each in configuration.resources:
-        own: ResourceId | None = each.id.folded
-        while own:
-            named.add(own)
-            own = own.parent
-    return named
+def _deletions(deployment: Deployment, configuration: Configuration) -> list[Change]:
+    """
+    Return the deletions of what *configuration* does not name, contents first.
 
-
-def _deletions(deployment: Deployment, named: AbstractSet[ResourceId]) -> list[Change]:
-    """Return the deletions of what is not *named*, contents first."""
+    What it skips is kept, with what is in it, as is that in which something named stands.
+    """
+    named = {own.folded for each in configuration.resources for own in each.id.lineage}
+    skipped = {each.id.folded for each in configuration.skipped if each.id}
+    named |= {own.folded for each in skipped for own in each.lineage}
     return [
         Change(action=Action.DELETE, id=each)
         for each in reversed(list(_existing(deployment)))
-        if each.folded not in named
+        if each.folded not in named and skipped.isdisjoint(each.folded.lineage)
     ]
 
 

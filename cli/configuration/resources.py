@@ -133,6 +133,21 @@ class WantedResource:
     evaluated: Callable[[Answers], Mapping[str, Any]] | None = None
     stage: int = 0  # it comes after the resources of all stages before
 
+    @property
+    def needs(self) -> frozenset[ResourceId]:
+        """The ids, folded, of what must be there before it: its parent, and what it refers to."""
+        parent = self.id.folded.parent
+        return self.refers_to | {parent} if parent else self.refers_to
+
+    def with_answers(self, answers: Answers) -> WantedResource:
+        """
+        Return the same with what a deployment *answers* about the resources that it refers to.
+
+        Raises:
+            FileFaults: the deployment lacks one, or the document can't be evaluated with it.
+        """
+        return replace(self, document=self.evaluated(answers)) if self.evaluated else self
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
@@ -231,16 +246,11 @@ def _stages(resources: Mapping[ResourceId, WantedResource]) -> Mapping[ResourceI
     stages = {own: len(own.types) for own in resources}
     for _ in range(len(resources) + 1):
         later = {
-            own: max([stages[own], *(stages[each] + 1 for each in _awaited(resources, own))])
-            for own in stages
+            own: max([stages[own], *(stages.get(each, 0) + 1 for each in wanted.needs)])
+            for own, wanted in resources.items()
         }
         if later == stages:
             return stages
         stages = later
     own = max(stages, key=lambda each: stages[each])
     raise FileFaults(resources[own].place.fault("this waits for itself, by way of a reference"))
-
-
-def _awaited(resources: Mapping[ResourceId, WantedResource], own: ResourceId) -> list[ResourceId]:
-    wanted = {*resources[own].refers_to, *([own.parent] if own.parent else [])}
-    return [each for each in wanted if each in resources]

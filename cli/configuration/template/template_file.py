@@ -90,6 +90,17 @@ def read_template(
     return ordered(reader.resources, tuple(reader.left_out), skips)
 
 
+class KeyVaultSecret(NamedTuple):
+    """A parameter whose value is in a key vault: it must not be used."""
+
+    place: Place  # in the parameter file
+
+    def __call__(self) -> Any:
+        """Return nothing: raise a `TemplateFault`."""
+        name = self.place.members[-1]
+        raise TemplateFault(self.place.fault(f"key vaults are not read: use --parameter {name}=…"))
+
+
 def _given(scope: Scope, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of parameters by folded name; texts are read as their type says."""
     known = scope.template.get("parameters") or {}
@@ -102,6 +113,9 @@ def _given(scope: Scope, parameters: Mapping[str, Any]) -> dict[str, Any]:
             raise TemplateFault(scope.place.fault(f"there is no parameter '{name}'{near}"))
         own = folded[name.casefold()]
         place = scope.place.below("parameters", own)
+        if isinstance(value, KeyVaultSecret):
+            given[own.casefold()] = value
+            continue
         try:
             is_text = isinstance(value, str)
             read = value_of_text(value, known[own], definitions) if is_text else value
@@ -140,6 +154,8 @@ class _Declared(NamedTuple):
         if not self.is_module:
             return _PROVIDER in self.type
         template = self.definition["properties"].get("template") or {}
+        if isinstance(template, str):  # an expression: nobody knows
+            return True
         place = self.place.below("properties", "template", "resources")
         return any(each.is_of_event_grid for each in _declared(template.get("resources"), place))
 
@@ -166,6 +182,8 @@ class _Declared(NamedTuple):
         """Return what a module deploys, from the *scope* of its turn."""
         properties, place = self.definition["properties"], self.place.below("properties")
         template, at = properties["template"], place.below("template")
+        if isinstance(template, str):  # an expression, such as a variable with a whole file
+            template, _ = in_documented_case(scope.resolve(template, at), TEMPLATE)
         options = properties.get("expressionEvaluationOptions") or {}
         resources, resources_at = template["resources"], at.below("resources")
         if str(options.get("scope")).lower() == "inner":
@@ -267,7 +285,7 @@ def _argument(scope: Scope, given: Any, place: Place) -> Any:
     if isinstance(given, Mapping) and _VALUE in given:
         return given[_VALUE] if is_evaluated else scope.resolve(given[_VALUE], place.below(_VALUE))
     if isinstance(given, Mapping) and _REFERENCE in given:
-        raise TemplateFault(place.fault("key vaults are not read: give the module a value"))
+        raise TemplateFault(place.fault("key vaults are not read: give it a value"))
     raise TemplateFault(place.fault('this must be an object such as {"value": …}'))
 
 

@@ -196,10 +196,10 @@ def test_a_dry_run_says_what_it_can_not_check(apply: Apply, write: Write) -> Non
         "+ topic orders",
         "+ event subscription orders/crm",
         "Dry run: 2 to create.",
-        "1 not checked: their parents do not exist yet.",
+        "1 not checked: what they need does not exist yet.",
     ]
     (_, change) = json.loads("\n".join(apply(write(wrong), "--dry-run", "--json")[1]))["changes"]
-    assert change["warnings"] == ["not checked: what contains it does not exist yet"]
+    assert change["warnings"] == ["not checked: what it needs does not exist yet"]
     assert "not checked" not in "\n".join(apply(write(ONE))[1])
 
 
