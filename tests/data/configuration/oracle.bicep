@@ -10,3 +10,4 @@ module loops 'modules/loops.bicep' = { name: 'loops' }
 module modules 'modules/modules.bicep' = { name: 'modules' }
 module existing 'modules/existing.bicep' = { name: 'existing' }
 module ids 'modules/ids.bicep' = { name: 'ids' }
+module arm 'modules/arm.json' = { name: 'arm' }
