@@ -37,6 +37,9 @@ module nested 'nested.bicep' = {
 resource own 'Microsoft.EventGrid/topics@2025-02-15' = if (!isProduction) {
   name: 'modules-own'
   location: resourceGroup().location
+  properties: any({
+    outputs: [ternary.outputs.name, whole.outputs.number, whole.outputs.all, nested.outputs.names, nested.outputs.first]
+  })
 
   resource crm 'eventSubscriptions' = {
     name: 'crm'

@@ -19,3 +19,4 @@ resource topic 'Microsoft.EventGrid/topics@2025-02-15' = {
 
 output name string = topic.name
 output number int = number ?? 0
+output all object = { id: topic.id, tags: tags, labels: [name] }
