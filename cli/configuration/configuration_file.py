@@ -17,7 +17,7 @@ from cli.configuration.resources import (
     ordered,
 )
 from cli.configuration.schema import check_schema
-from cli.configuration.source import FileFaults, Place, read_source
+from cli.configuration.source import FileFaults, Place, SourceFile, read_source
 from cli.configuration.template.resource_ids import group_of
 from cli.configuration.template.template_file import is_template, read_template
 from cli.deployment import DEFAULT_SCOPE
@@ -50,6 +50,8 @@ def _read(path: Path, parameters: Mapping[str, Any], scope: str, skips: Skips) -
     source = read_source(path)
     if is_template(source.value):
         found = read_template(source, parameters, group_of(scope), skips)
+    elif fault := _fault_of_template(source):
+        raise FileFaults(fault)
     elif parameters:
         raise FileFaults(f"{path}: only templates have parameters")
     else:
@@ -59,6 +61,18 @@ def _read(path: Path, parameters: Mapping[str, Any], scope: str, skips: Skips) -
         found = ordered([each for each in every if not skips.take(each.id)], skips=skips)
     skips.check(path)
     return found
+
+
+def _fault_of_template(source: SourceFile) -> str | None:
+    """Return what is wrong with a file of ARM that is not a template, if it is one."""
+    members = source.value if isinstance(source.value, Mapping) else {}
+    folded = {name.lower(): value for name, value in members.items()}
+    if "deploymentparameters.json" in str(folded.get("$schema")).lower():
+        return source.root.fault("these are parameters: name the template, and this by --parameters")
+    if "resources" in folded:
+        place = source.root.below("$schema")
+        return place.fault("a template needs this; it ends with deploymentTemplate.json#")
+    return None
 
 
 def _resources(document: Mapping[str, Any], root: Place) -> Iterator[WantedResource]:
