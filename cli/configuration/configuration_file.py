@@ -68,7 +68,9 @@ def _fault_of_template(source: SourceFile) -> str | None:
     members = source.value if isinstance(source.value, Mapping) else {}
     folded = {name.lower(): value for name, value in members.items()}
     if "deploymentparameters.json" in str(folded.get("$schema")).lower():
-        return source.root.fault("these are parameters: name the template, and this by --parameters")
+        return source.root.fault(
+            "these are parameters: name the template, and this by --parameters"
+        )
     if "resources" in folded:
         place = source.root.below("$schema")
         return place.fault("a template needs this; it ends with deploymentTemplate.json#")

@@ -98,10 +98,14 @@ class Function:
             self.check(value, position)
         try:
             found = self.call(*context, *values)
+        except ExpressionFault:
+            raise
         except BeyondLimits as beyond:
             raise ExpressionFault(f"{self.name}(): {beyond}") from None
         except RecursionError:
             raise ExpressionFault(f"{self.name}(): the value is nested too deeply") from None
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            raise ExpressionFault(f"{self.name}(): its arguments do not fit") from None
         if isinstance(found, int) and found not in _WORD:
             raise ExpressionFault(f"{self.name}(): the number is beyond 64 bits")
         return found

@@ -168,10 +168,6 @@ def test_a_dry_run_says_what_would_happen(apply: Apply, write: Write) -> None:
         ("[]", ":1: this is not a parameter file"),
         ('{"a": 1}', ":1: this is not a parameter file"),
         ('{"parameters": {"a": {"other": 1}}}', ":1: this is not a parameter file"),
-        (
-            '{"parameters": {"key": {"reference": {"secretName": "y"}}}}',
-            ":1: parameters.key: key vaults are not read: use --parameter",
-        ),
     ],
 )
 def test_a_file_without_values_of_parameters_is_refused(
@@ -183,6 +179,26 @@ def test_a_file_without_values_of_parameters_is_refused(
 
     assert (code, lines) == (2, [])
     assert err.startswith(f"{parameters}{words}")
+
+
+def test_a_secret_of_a_key_vault_is_refused_if_it_is_used(apply: Apply, write: Write) -> None:
+    vault = {"reference": {"keyVault": {"id": "x"}, "secretName": "y"}}
+    parameters = write({"parameters": {"Label": vault, "unused": vault}}, "parameters.json")
+    topic = {
+        "type": "Microsoft.EventGrid/topics",
+        "name": "orders",
+        "tags": {"label": "[parameters('label')]"},
+    }
+    known = {name: {"type": "string"} for name in ("label", "unused")}
+    schema = "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#"
+    template = write({"$schema": schema, "parameters": known, "resources": [topic]}, "main.json")
+
+    code, lines, err = apply(template, "--parameters", parameters)
+
+    assert (code, lines) == (2, [])
+    assert err.startswith(f"{parameters}:")
+    assert "parameters.Label: key vaults are not read: use --parameter Label=…" in err
+    assert apply(template, "--parameters", parameters, "--parameter", "label=a")[0] == 0
 
 
 def test_a_dry_run_says_what_it_can_not_check(apply: Apply, write: Write) -> None:

@@ -434,14 +434,17 @@ def test_faults_of_several_resources_are_told_together(tmp_path: Path) -> None:
 
     found = faults(tmp_path, text, "main.json")
 
+    needed = "parameters.needed: this parameter has no value; use --parameter needed=…"
     assert [fault.partition(": ")[2] for fault in found] == [
-        "variables.self: this refers to itself (all but this: apply --skip 'resources[0]')",
-        "resources[1]: this is not the form of a resource "
-        "(all but this: apply --skip 'resources[1]')",
-        "parameters.needed: this parameter has no value; use --parameter needed=… "
-        "(all but this: apply --skip 'resources[2]')",
-        "resources[3].copy: count must be a number up to 800 "
-        "(all but this: apply --skip 'resources[3]')",
+        f"{words} (all but this: apply --skip 'resources[{index}]')"
+        for index, words in enumerate(
+            (
+                "variables.self: this refers to itself",
+                "resources[1]: this is not the form of a resource",
+                needed,
+                "resources[3].copy: count must be a number up to 800",
+            )
+        )
     ]
     assert [int(fault.split(":")[1]) for fault in found] == [9, 16, 4, 27]
 
