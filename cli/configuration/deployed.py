@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from cli.configuration.resources import ResourceId
 from cli.deployment import Deployment
-from shared.arm.member_names import Names
+from shared.arm.member_names import FreeNames, Names, Shape
 
 _HIDDEN = "…"
+_NO_TEXTS: Mapping[str, Any] = {  # members that expressions may compare or count
+    "disableLocalAuth": False,
+    "isZoneRedundant": False,
+    "eventRetentionInDays": 1,
+    "inboundIpRules": [],
+    "labels": [],
+    "privateEndpointConnections": [],
+}
 
 
 class MissingResource(Exception):
@@ -31,25 +39,28 @@ class Placeholders:
 
     def document(self, own: ResourceId) -> Mapping[str, Any]:
         """Return a document with every member that is documented."""
-        shape = own.member_names
-        identity = {"principalId": _placeholder("principalId", own)}
-        inner = shape.below.get("properties")
-        names: Iterable[str] = inner.below if isinstance(inner, Names) else ()
-        return {
-            **{name: _placeholder(name, own) for name in shape.below},
-            "name": own.names[-1],
-            "tags": {},
-            "identity": identity,
-            "properties": {name: _placeholder(name, own) for name in names},
-        }
+        found: dict[str, Any] = _placeholders(own.member_names, own)
+        return {**found, "name": own.names[-1]}
 
     def keys(self, own: ResourceId) -> Mapping[str, Any]:
         """Return two keys."""
         return {name: _placeholder(name, own) for name in ("key1", "key2")}
 
 
+def _placeholders(shape: Names, own: ResourceId) -> dict[str, Any]:
+    return {name: _value(name, inner, own) for name, inner in shape.below.items()}
+
+
+def _value(name: str, shape: Shape, own: ResourceId) -> Any:
+    if name in _NO_TEXTS:
+        return _NO_TEXTS[name]
+    if isinstance(shape, Names):
+        return _placeholders(shape, own)
+    return {} if isinstance(shape, FreeNames) else _placeholder(name, own)
+
+
 def _placeholder(name: str, own: ResourceId) -> str:
-    return f"<{name} of {own.kind} {own.name}>"
+    return f"<{name} of {own.title}>"
 
 
 class Deployed:

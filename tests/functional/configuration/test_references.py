@@ -89,12 +89,15 @@ def test_a_key_is_not_shown_where_a_difference_is(
     assert labels(deployment, CRM) == [key]
 
 
-def test_a_topic_that_refers_to_another_is_made_after_it(apply: Apply, write: Write) -> None:
+def test_a_topic_that_refers_to_another_is_made_after_it(
+    deployment: Deployment, apply: Apply, write: Write
+) -> None:
+    closed = "[if(reference('first').disableLocalAuth, false(), true())]"
     schema = (
         "[if(startsWith(reference('first').endpoint, '<'), 'a', reference('first').inputSchema)]"
     )
     resources = {
-        "last": topic("last", properties={"inputSchema": schema}),
+        "last": topic("last", properties={"inputSchema": schema, "disableLocalAuth": closed}),
         "first": topic("first"),
     }
     text = json.loads(template()) | {"languageVersion": "2.0", "resources": resources}
@@ -104,6 +107,7 @@ def test_a_topic_that_refers_to_another_is_made_after_it(apply: Apply, write: Wr
 
     assert (code, lines, err) == (0, ["+ topic first", "+ topic last", "2 created."], "")
     assert apply(file)[1][0].startswith("Nothing to change")
+    assert deployment.get("topics/last")["properties"]["disableLocalAuth"] is True
 
 
 def test_what_refers_to_a_refused_resource_is_not_tried(
