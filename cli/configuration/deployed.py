@@ -87,7 +87,7 @@ class Deployed:
     def without_keys(self, text: str) -> str:
         """Return a text for people, without the keys that it may have."""
         for keys in list(self._keys.values()):
-            for key in keys.values():
+            for key in filter(None, keys.values()):
                 text = text.replace(key, _HIDDEN)
         return text
 

@@ -11,9 +11,8 @@ from itertools import groupby
 from threading import Thread
 
 from cli.configuration.deployed import Deployed
-from cli.configuration.planning import CONSENT, Action, Change, faults_of, warnings_of
+from cli.configuration.planning import CONSENT, Action, Change, faults_of, masked, warnings_of
 from cli.configuration.resources import ResourceId, WantedResource
-from cli.configuration.source import FileFaults
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
 from cli.subscription.document import gets_secret
@@ -47,7 +46,7 @@ def carry_out(
         for each in sorted(resource.needs & failed.keys()):
             why = f"not tried, because {failed[each].title} has faults"
             return replace(change, faults=(resource.place.fault(why),))
-        return _put_evaluated(deployment, change, resource, answers)
+        return masked(_put(deployment, change, resource, answers), answers)
 
     for _, stage in groupby(changes, key=_stage):
         for done in _at_once(carry, list(stage)):
@@ -101,24 +100,15 @@ def _awaited(result: Future[Change]) -> Change:
     return result.result()
 
 
-def _put_evaluated(
+def _put(
     deployment: Deployment, change: Change, resource: WantedResource, answers: Deployed
 ) -> Change:
-    try:
-        wanted = resource.with_answers(answers)
-    except FileFaults as error:
-        return replace(change, faults=tuple(error.message.splitlines()))
-    return _put(deployment, change, wanted)
-
-
-def _put(deployment: Deployment, change: Change, resource: WantedResource) -> Change:
     headers = CONSENT if resource.is_consent_assumed else None
     path, said = resource.id.path, change.differences
     try:
-        has_new = gets_secret(None, resource.document) and gets_secret(
-            deployment.find(path), resource.document
-        )
-        stored = deployment.put(path, resource.document, headers)
+        wanted = resource.with_answers(answers).document
+        has_new = gets_secret(None, wanted) and gets_secret(deployment.find(path), wanted)
+        stored = deployment.put(path, wanted, headers)
         if has_new:
             said = (*said, new_secret(deployment, path))
     except CommandFailed as error:

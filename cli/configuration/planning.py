@@ -95,6 +95,8 @@ def faults_of(error: CommandFailed, resource: WantedResource) -> tuple[str, ...]
     Raises:
         CommandFailed: the *error* itself, if it is not the resource's.
     """
+    if isinstance(error, FileFaults):
+        return tuple(error.message.splitlines())
     if error.status is None or error.status in {401, 403}:
         raise error
     if resource.is_consent_assumed and _HANDSHAKE in error.message:
@@ -163,7 +165,7 @@ def plan(
             is_new = bool(each.id.parent and each.id.parent.folded in missing)
             change = _unchecked(each, is_new or not _exists(deployment, each.id))
         else:
-            change = _evaluated(deployment, each, answers)
+            change = masked(_compared(deployment, each, answers), answers)
         if change.action is Action.CREATE:
             missing.add(each.id.folded)
         changes.append(change)
@@ -177,17 +179,18 @@ def _unchecked(resource: WantedResource, is_new: bool) -> Change:
     return replace(_creation(resource), action=action, is_checked=False)
 
 
-def _evaluated(deployment: Deployment, resource: WantedResource, answers: Deployed) -> Change:
-    """Compare a resource, which may hold what the deployment answers about others."""
-    try:
-        wanted = resource.with_answers(answers)
-    except FileFaults as error:
-        action = Action.UPDATE if _exists(deployment, resource.id) else Action.CREATE
-        faults = tuple(error.message.splitlines())
-        return Change(action=action, id=resource.id, resource=resource, faults=faults)
-    change = _compared(deployment, wanted)
-    said = tuple(map(answers.without_keys, change.differences))
-    return replace(change, differences=said, resource=resource)
+def masked(change: Change, answers: Deployed) -> Change:
+    """Return *change* without the keys that its resource may hold."""
+
+    def shown(lines: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(answers.without_keys, lines))
+
+    return replace(
+        change,
+        differences=shown(change.differences),
+        faults=shown(change.faults),
+        warnings=shown(change.warnings),
+    )
 
 
 def _creation(resource: WantedResource) -> Change:
@@ -196,10 +199,11 @@ def _creation(resource: WantedResource) -> Change:
     )
 
 
-def _compared(deployment: Deployment, resource: WantedResource) -> Change:
+def _compared(deployment: Deployment, resource: WantedResource, answers: Deployed) -> Change:
     headers = CONSENT if resource.is_consent_assumed else None
     try:
-        answer = deployment.post(f"{resource.id.path}/whatIf", resource.document, headers)
+        wanted = resource.with_answers(answers).document
+        answer = deployment.post(f"{resource.id.path}/whatIf", wanted, headers)
         action = _ACTIONS[answer["changeType"]]
         own = answer["after"].get("warnings", ())
         if action is Action.CREATE:

@@ -41,6 +41,10 @@ class EvaluationBudget:
     def __init__(self) -> None:
         self._steps = self._characters = 0
 
+    def renew(self) -> None:
+        """Begin anew."""
+        self._steps = self._characters = 0
+
     @property
     def is_spent(self) -> bool:
         """Whether nothing more can be evaluated."""
@@ -82,6 +86,7 @@ class References:
 
     def __init__(self) -> None:
         self.answers: Answers = Placeholders()
+        self.uses = 0  # how often one was used
         self._used: set[ResourceId] | None = None  # ``None``: where ARM allows no reference
 
     def collected(self, evaluate: Callable[[], Any]) -> tuple[Any, frozenset[ResourceId]]:
@@ -98,6 +103,7 @@ class References:
             wrong = "only properties of a resource can depend on what is deployed"
             raise ExpressionFault(f"{name}(): {wrong}")
         self._used.add(own.folded)
+        self.uses += 1
         return self.answers
 
 
@@ -125,7 +131,8 @@ class Scope:
     deployment_name: Callable[[], str]
     # The values of its parameters, or functions that evaluate them on use.
     given: Mapping[str, Any] = field(default_factory=dict)
-    parameters: dict[str, Any] = field(default_factory=dict)  # those that were evaluated
+    # Those that were evaluated, and hold no answer.
+    parameters: dict[str, Any] = field(default_factory=dict)
     locals: Mapping[str, Any] = field(default_factory=dict)  # lambda variables
     # Indexes of the loops around an expression; that of a resource is ``""``.
     copies: Mapping[str, int] = field(default_factory=dict)
@@ -340,9 +347,13 @@ class _Outputs(Unevaluated):
 
 def _parameter(scope: Scope, name: str) -> Any:
     folded = name.casefold()
-    if folded not in scope.parameters:
-        scope.parameters[folded] = _evaluated_parameter(scope, name)
-    return scope.budget.hold(scope.parameters[folded])
+    if folded in scope.parameters:
+        return scope.budget.hold(scope.parameters[folded])
+    uses = scope.references.uses
+    value = _evaluated_parameter(scope, name)
+    if scope.references.uses == uses:
+        scope.parameters[folded] = value
+    return scope.budget.hold(value)
 
 
 def _evaluated_parameter(scope: Scope, name: str) -> Any:

@@ -374,6 +374,7 @@ class _Reader:
     def _evaluated(self, evaluate: partial[Any], answers: Answers) -> Mapping[str, Any]:
         """Return the document of a resource with the *answers* of a deployment."""
         with self._lock:
+            self.budget.renew()
             self.references.answers = answers
             try:
                 document, _ = self.references.collected(evaluate)

@@ -74,6 +74,43 @@ def test_what_a_deployment_answers_is_there_after_its_put(
     assert key not in "".join((*dry[1], *first[1], *second[1]))
 
 
+def test_answers_reach_all_that_a_module_deploys(
+    deployment: Deployment, apply: Apply, write: Write
+) -> None:
+    """By its parameters, a default value and its outputs."""
+    known = {
+        "key": {"type": "string"},
+        "default": {"type": "string", "defaultValue": "[concat(parameters('key'), '!')]"},
+    }
+    values = [f"[parameters('{name}')]" for name in known]
+    inner = {
+        "parameters": known,
+        "resources": [subscription(f"others/{name}", labels=values) for name in ("crm", "erp")],
+        "outputs": {"endpoint": {"type": "string", "value": _ENDPOINT}},
+    }
+    properties = {
+        "expressionEvaluationOptions": {"scope": "inner"},
+        "parameters": {"key": {"value": _KEY}},
+        "template": inner,
+    }
+    kind = "Microsoft.Resources/deployments"
+    output = f"[reference(resourceId('{kind}', 'inner')).outputs.endpoint.value]"
+    module = {"type": kind, "name": "inner", "properties": properties}
+    last = subscription("orders/crm", labels=[output])
+    file = write(template(topic("orders"), topic("others"), module, last), "main.json")
+
+    code, lines, err = apply(file)
+
+    assert (code, lines[-1], err) == (0, "5 created.", "")
+    key = deployment.keys("topics/orders", None)["key1"]
+    for name in ("crm", "erp"):
+        found = labels(deployment, f"topics/others/eventSubscriptions/{name}")
+        assert found == [key, f"{key}!"]
+    (endpoint,) = labels(deployment, CRM)
+    assert endpoint.endswith("/topics/orders/api/events")
+    assert apply(file)[1][0].startswith("Nothing to change")
+
+
 def test_a_key_is_not_shown_where_a_difference_is(
     deployment: Deployment, apply: Apply, write: Write
 ) -> None:
