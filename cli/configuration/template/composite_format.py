@@ -17,7 +17,7 @@ from cli.configuration.template.expressions import ExpressionFault
 from cli.configuration.template.values import text_of
 
 _PLACE = re.compile(r"\{\{|\}\}|\{([0-9]{1,7}) *(?:, *(-?[0-9]{1,7}) *)?(?::([^{}]*))?\}|[{}]")
-_STANDARD = re.compile(r"([A-Za-z])([0-9]{0,9})")
+_STANDARD = re.compile(r"([A-Za-z])([0-9]{0,2})")
 _PICTURE = re.compile(r"([^#0.,%;]*)([#0,]*)(?:\.([#0]*))?(%?)([^#0.,%;]*)")
 _WORD = 64  # bits
 _LEAST_POWER = -4  # of ten: what is smaller is written with an exponent
@@ -64,7 +64,6 @@ def _shown(value: Any, form: str) -> str:
         kind, precision = match[1].upper(), int(match[2]) if match[2] else None
         make = _FORMS.get(kind)
         if make and not (isinstance(value, float) and kind in _WHOLE):
-            check_size(precision or 0)
             return make(value, precision, match[1])
     elif not form:
         return _general(value, None, "G")

@@ -23,7 +23,7 @@ from cli.configuration.template.expressions import (
     parse,
 )
 from cli.configuration.template.functions import FUNCTIONS, find
-from cli.configuration.template.parameter_types import Definition, faults_of_value
+from cli.configuration.template.parameter_types import Definition, Types
 from cli.configuration.template.resource_ids import ResourceGroup
 from cli.configuration.template.signatures import Function, Gets, functions
 from cli.configuration.template.values import Lambda, Unevaluated, lookup, whole
@@ -286,10 +286,14 @@ class Scope:
         Raises:
             TemplateFault: it does not have the parameter's type.
         """
-        definitions = self.template.get("definitions") or {}
-        for fault in faults_of_value(value, definition, definitions, place):
+        for fault in self.types.faults(value, definition, place):
             raise TemplateFault(fault)
         return value
+
+    @property
+    def types(self) -> Types:
+        """The types that the template defines."""
+        return Types(self.template.get("definitions") or {}, self.budget.step)
 
     def _user_function(self, name: str, values: list[Any]) -> Any:
         namespace, _, member = name.partition(".")

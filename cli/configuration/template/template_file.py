@@ -23,7 +23,6 @@ from cli.configuration.resources import (
 )
 from cli.configuration.source import MAX_FAULTS, FileFaults, Place, SourceFile
 from cli.configuration.template.expressions import ExpressionFault, parse
-from cli.configuration.template.parameter_types import value_of_text
 from cli.configuration.template.resource_ids import ResourceGroup
 from cli.configuration.template.scope import (
     EvaluationBudget,
@@ -104,7 +103,6 @@ class KeyVaultSecret(NamedTuple):
 def _given(scope: Scope, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of parameters by folded name; texts are read as their type says."""
     known = scope.template.get("parameters") or {}
-    definitions = scope.template.get("definitions") or {}
     folded = {name.casefold(): name for name in known}
     given = {}
     for name, value in parameters.items():
@@ -118,7 +116,7 @@ def _given(scope: Scope, parameters: Mapping[str, Any]) -> dict[str, Any]:
             continue
         try:
             is_text = isinstance(value, str)
-            read = value_of_text(value, known[own], definitions) if is_text else value
+            read = scope.types.value_of_text(value, known[own]) if is_text else value
         except ValueError as error:
             raise TemplateFault(place.fault(str(error))) from None
         if read is not None or known[own].get("nullable"):

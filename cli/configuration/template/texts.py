@@ -74,6 +74,7 @@ def _split(text: str, delimiters: str | list[Any]) -> list[str]:
     if not all(isinstance(each, str) for each in given):
         raise ExpressionFault("split(): each delimiter must be text")
     wanted = [re.escape(each) for each in given if each]
+    check_size(len(text) * len(wanted))  # so many comparisons
     return re.split("|".join(wanted), text) if wanted else [text]
 
 
