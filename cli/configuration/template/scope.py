@@ -28,6 +28,7 @@ from cli.configuration.template.resource_ids import ResourceGroup
 from cli.configuration.template.signatures import Function, Gets, functions
 from cli.configuration.template.values import Lambda, Unevaluated, lookup, whole
 from shared.arm.member_names import in_documented_case
+from shared.nearest import did_you_mean
 
 _MAX_COPIES = 800  # as Azure
 MAX_STEPS = 500_000  # seconds; 800 event subscriptions need a quarter of it
@@ -79,6 +80,20 @@ class EvaluationBudget:
 
 class TemplateFault(Exception):
     """A value of a template can't be evaluated; the text has file, line and path."""
+
+
+def required(definition: Any, name: str, place: Place) -> Any:
+    """
+    Return a member that a part of a template must have.
+
+    Raises:
+        TemplateFault: it has not.
+    """
+    if not isinstance(definition, Mapping):
+        raise TemplateFault(place.fault("this must be an object"))
+    if name not in definition:
+        raise TemplateFault(place.fault(f"{name} is missing"))
+    return definition[name]
 
 
 class References:
@@ -193,8 +208,8 @@ class Scope:
         if copy := definition.get("copy"):
             at = place.below("copy")
             turns = self.repeated(copy, at, "")
-            return [each.resolve(copy["input"], at.below("input")) for each in turns]
-        return self.resolve(definition["value"], place.below("value"))
+            return [each.resolve(required(copy, "input", at), at.below("input")) for each in turns]
+        return self.resolve(required(definition, "value", place), place.below("value"))
 
     def evaluate(self, expression: Expression) -> Any:
         """
@@ -255,8 +270,8 @@ class Scope:
                 copies, _ = in_documented_case(member, COPY)
                 for index, copy in enumerate(copies):
                     at = place.below("copy", index)
-                    resolved[copy["name"]] = [
-                        each.resolve_part(copy["input"], at.below("input"))
+                    resolved[required(copy, "name", at)] = [
+                        each.resolve_part(required(copy, "input", at), at.below("input"))
                         for each in self.repeated(copy, at)
                     ]
             else:
@@ -395,7 +410,8 @@ def _variable(scope: Scope, name: str) -> Any:
         if copy["name"].casefold() == name.casefold():
             place = scope.place.below("variables", "copy", number)
             turns = scope.repeated(copy, place)
-            return [each.resolve(copy["input"], place.below("input")) for each in turns]
+            every = required(copy, "input", place)
+            return [each.resolve(every, place.below("input")) for each in turns]
     value = _definition(scope, known, name, "variable ")
     return scope.resolve(value, scope.place.below("variables", name))
 
@@ -405,7 +421,8 @@ def _definition(scope: Scope, known: Mapping[str, Any], name: str, kind: str) ->
         return scope.find(known, name)
     except ExpressionFault:
         quoted = f"{name}()" if kind.startswith("function") else f"'{name}'"
-        raise ExpressionFault(f"there is no {kind}{quoted}") from None
+        near = did_you_mean(name, known)
+        raise ExpressionFault(f"there is no {kind}{quoted}{near}") from None
 
 
 def _copy_index(scope: Scope, *arguments: str | int) -> int:

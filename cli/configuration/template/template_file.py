@@ -30,6 +30,7 @@ from cli.configuration.template.scope import (
     Scope,
     Targets,
     TemplateFault,
+    required,
 )
 from shared.arm.member_names import Names, in_documented_case
 from shared.nearest import did_you_mean
@@ -140,7 +141,7 @@ class _Declared(NamedTuple):
 
     @property
     def type(self) -> str:
-        return str(self.definition["type"]).lower()
+        return str(required(self.definition, "type", self.place)).lower()
 
     @property
     def is_module(self) -> bool:
@@ -170,7 +171,7 @@ class _Declared(NamedTuple):
                 yield each
 
     def name(self, scope: Scope) -> str:
-        name, at = self.definition["name"], self.place.below("name")
+        name, at = required(self.definition, "name", self.place), self.place.below("name")
         found = scope.resolve(name, at)
         if not isinstance(found, str):
             raise TemplateFault(at.fault("this must be text"))
@@ -185,20 +186,13 @@ class _Declared(NamedTuple):
         options = properties.get("expressionEvaluationOptions") or {}
         resources, resources_at = template["resources"], at.below("resources")
         if str(options.get("scope")).lower() == "inner":
-            parameters, given_at = properties.get("parameters") or {}, place.below("parameters")
-            if not isinstance(parameters, Mapping):
-                raise TemplateFault(given_at.fault("the parameters must be an object"))
-            given = {
-                name.casefold(): partial(_argument, scope, each, given_at.below(name))
-                for name, each in parameters.items()
-            }
             inner = replace(
                 scope,
                 template=template,
                 place=at,
                 targets=_Targets(_declared(resources, resources_at)),
                 deployment_name=partial(self.name, scope),
-                given=given,
+                given=_arguments(scope, properties, template, place),
                 parameters={},
                 copies={},
                 locals={},
@@ -274,6 +268,24 @@ def _name_if_known(declared: _Declared, scope: Scope) -> str:
         return ""
 
 
+def _arguments(
+    scope: Scope, properties: Mapping[str, Any], template: Mapping[str, Any], place: Place
+) -> dict[str, partial[Any]]:
+    """Return what a module gets for its parameters, evaluated on use."""
+    given, at = properties.get("parameters") or {}, place.below("parameters")
+    if not isinstance(given, Mapping):
+        raise TemplateFault(at.fault("the parameters must be an object"))
+    known = {name.casefold(): name for name in template.get("parameters") or {}}
+    for name in given:
+        if name.casefold() not in known:
+            near = did_you_mean(name, known.values())
+            raise TemplateFault(at.below(name).fault(f"the module has no such parameter{near}"))
+    return {
+        name.casefold(): partial(_argument, scope, each, at.below(name))
+        for name, each in given.items()
+    }
+
+
 def _argument(scope: Scope, given: Any, place: Place) -> Any:
     """Return the value of a module's parameter, evaluated in the *scope* around the module."""
     if isinstance(given, str):  # an expression such as if(…, createObject('value', …), …)
@@ -291,6 +303,8 @@ def _declared(resources: Any, place: Place) -> list[_Declared]:
     """Return the resources of a list or, in languageVersion 2.0, of an object."""
     if isinstance(resources, Mapping):
         return [_Declared(each, place.below(name), name) for name, each in resources.items()]
+    if not isinstance(resources, list | None):
+        raise TemplateFault(place.fault("this must be an array or an object"))
     return [_Declared(each, place.below(at), "") for at, each in enumerate(resources or ())]
 
 
@@ -314,7 +328,7 @@ class _Reader:
         others: list[_Declared] = []
         for each in _declared(resources, place):
             with self._collecting(each, parent):
-                self.budget.take(len(each.definition["type"]))
+                self.budget.take(len(each.type))
                 if each.is_module:
                     modules += self._modules(scope, each)
                 elif not each.definition.get("existing"):
@@ -437,7 +451,7 @@ def _document(scope: Scope, declared: _Declared, own: ResourceId) -> Mapping[str
 
 def _types(declared: _Declared, parent: ResourceId | None) -> tuple[str, ...] | None:
     """Return the types of a resource below its provider; ``None``: it is of another provider."""
-    provider, *types = str(declared.definition["type"]).lower().split("/")
+    provider, *types = declared.type.split("/")
     if provider == _PROVIDER:
         return tuple(types)
     if [provider, *types[:1]] in _SOURCES and types[1:] == ["providers", _EXTENSION]:
@@ -456,6 +470,8 @@ def _identify(
         place = declared.place.below("scope")
         extended = str(scope.resolve(declared.definition["scope"], place))
         provider, *parts = extended.rpartition("/providers/")[2].split("/")
+        if not extended.startswith("/") and "." not in provider:
+            raise TemplateFault(place.fault("this must be the id of a resource"))
         is_source = [provider.lower(), *(each.lower() for each in parts[:1])] in _SOURCES
         if provider.lower() != _PROVIDER and not is_source:
             return None
@@ -463,4 +479,9 @@ def _identify(
     if "providers" in types:  # the extension form without a scope: TOPIC/Microsoft.EventGrid/NAME
         at = types.index("providers")
         types, names = types[:at] + types[at + 1 :], names[:at] + names[at + 1 :]
-    return resource_id(types, names)
+    found = resource_id(types, names)
+    if found is None and resource_id(types, types):
+        count = f"takes {len(types)} names, not {len(names)}: {'/'.join(names)}"
+        wrong = f"the type {declared.definition['type']} {count}"
+        raise TemplateFault(declared.place.below("name").fault(wrong))
+    return found

@@ -122,6 +122,11 @@ def _base64(text: str) -> str:
     return base64.b64encode(text.encode("utf-8", "surrogatepass")).decode()
 
 
+def _data_uri(value: Any) -> str:
+    kind = "text/plain" if isinstance(value, str) else "application/json"
+    return f"data:{kind};charset=utf-8;base64,{_base64(text_of(value))}"
+
+
 def _of_data_uri(text: str) -> str:
     match = _DATA_URI.fullmatch(text)
     if match is None:
@@ -195,7 +200,7 @@ TEXTS: Mapping[str, Callable[..., Any]] = {
     "base64ToJson(text)": lambda text: read_json(_decoded("base64ToJson")(text), "base64ToJson"),
     "base64ToString(text)": _decoded("base64ToString"),
     "buildUri(object)": _build_uri,
-    "dataUri(any)": lambda value: f"data:text/plain;charset=utf-8;base64,{_base64(text_of(value))}",
+    "dataUri(any)": _data_uri,
     "dataUriToString(text)": _of_data_uri,
     "endsWith(text, text)": lambda text, end: _lower(text).endswith(_lower(end)),
     "format(text, any...)": formatted,

@@ -73,8 +73,10 @@ def lookup(value: Any, key: Any) -> Any:
         for name, member in value.items():
             if name.casefold() == wanted:
                 return member
-    elif isinstance(value, list) and type(key) is int and 0 <= key < len(value):
-        return value[key]
+    elif isinstance(value, list) and type(key) is int:
+        if 0 <= key < len(value):
+            return value[key]
+        raise ExpressionFault(f"there is no element {key}: the array has {len(value)}")
     at = f" of {named(kind_of(value))}" if not isinstance(value, Mapping | list) else ""
     raise ExpressionFault(f"there is no member {key!r}{at}")
 

@@ -134,6 +134,7 @@ def test_a_parameter_of_a_module_may_be_an_expression_as_a_whole(tmp_path: Path)
     }
     known = {"chosen": _TEXT, "none": {"type": "string", "defaultValue": "d"}}
     made = module({**parameters}, known)
+    made["properties"]["template"]["parameters"] = {**known, "unused": _TEXT}
     text = template(made, parameters={"c": {"type": "bool", "defaultValue": True}})
 
     (found,) = read(tmp_path, text).resources

@@ -234,11 +234,11 @@ def test_an_expression_is_evaluated(tmp_path: Path, expression: str, value: obje
 _WRONG: list[tuple[str, str]] = [
     ("[deployer().objectId]", "deployer() is not available here: it needs Azure"),
     ("[listSecrets('a', '2020-01-01')]", "listSecrets() is not available here: it needs Azure"),
-    ("[concat('a']", "'concat('a'' is malformed at character"),
+    ("[concat('a']", "the expression concat('a' is malformed at character"),
     ("[variables('none')]", "there is no variable 'none'"),
     ("[parameters('none')]", "there is no parameter 'none'"),
     ("[createObject('a', 1).b]", "there is no member 'b'"),
-    ("[range(0, 1)[1]]", "there is no member 1"),
+    ("[range(0, 1)[1]]", "there is no element 1: the array has 1"),
     ("[range(0, 10001)]", "range(): the count must be a number up to 10000"),
     (
         "[reference('storage').id]",
@@ -335,7 +335,7 @@ def test_what_multiplies_is_bounded(
          "the value is nested deeper than 100 levels"),
         (f"[{'not(' * 999}true(){')' * 999}]", {}, "this is nested too deeply"),
         (f"[concat('{_BIG}')]", {}, "this is longer than 24,576 characters"),
-        (f"[add(1, {'9' * 9_999})]", {}, "'add(1, 999"),
+        (f"[add(1, {'9' * 9_999})]", {}, "the expression add(1, 999"),
         (f"[createObject('{'x' * 9_999}', 1).y.{'z' * 999}]", {}, "there is no member 'y'"),
         ("[createObject('a', 1)[variables('big')]]", {"big": _BIG}, "there is no member 'xxx"),
         ("[resourceId('x')]", {}, "resourceId() takes at least 2 arguments, not 1"),
@@ -443,7 +443,7 @@ def test_faults_of_several_resources_are_told_together(tmp_path: Path) -> None:
         for index, words in enumerate(
             (
                 "variables.self: this refers to itself",
-                "resources[1]: this is not the form of a resource",
+                "resources[1]: name is missing",
                 needed,
                 "resources[3].copy: count must be a number up to 800",
             )
