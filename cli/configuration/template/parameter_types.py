@@ -85,11 +85,11 @@ class Types:
 
     def _resolved(self, definition: Definition) -> Definition:
         """Return a definition with those that it refers to; its own members win."""
-        chain = [definition]
+        chain: list[Any] = [definition]
         while (reference := chain[-1].get("$ref")) and len(chain) < _MAX_REFERENCES:
             target = self._definitions.get(str(reference).rpartition("/")[2])
             chain.append(target if isinstance(target, Mapping) else {})
-        return ChainMap(*chain) if chain[1:] else definition  # type: ignore[arg-type] - only read
+        return ChainMap(*chain) if chain[1:] else definition
 
     def _of_items(self, values: list[Any], known: Definition, place: Place) -> Iterator[str]:
         first, rest = known.get("prefixItems") or [], known.get("items")
