@@ -14,7 +14,7 @@ from cli.configuration.source import check_size
 from cli.configuration.template.composite_format import formatted
 from cli.configuration.template.expressions import ExpressionFault
 from cli.configuration.template.unique_names import guid, unique_string
-from cli.configuration.template.values import text_of
+from cli.configuration.template.values import kind_of, named, text_of
 
 _MAX_WIDTH = 16  # of padLeft()
 _DATA_URI = re.compile(r"data:[^,]*?(;base64)?,(.*)", re.DOTALL)
@@ -168,13 +168,18 @@ def _parse_uri(text: str) -> dict[str, Any]:
 
 
 def _build_uri(parts: Mapping[str, Any]) -> str:
-    def part(name: str, instead: str) -> str:
-        value = parts.get(name)
-        return instead if value is None else text_of(value)
+    def part(name: str, kind: str = "text") -> Any:
+        known = {each.casefold(): value for each, value in parts.items()}
+        if (value := known.get(name)) is not None and kind_of(value) != kind:
+            raise ExpressionFault(f"buildUri(): {name} must be {named(kind)}")
+        if not value and name in {"scheme", "host"}:
+            raise ExpressionFault(f"buildUri(): {name} is missing")
+        return value
 
-    port, path = part("port", ""), part("path", "").removeprefix("/")
-    host = f"{part('scheme', 'https')}://{part('host', '')}{port and ':'}{port}"
-    return f"{host}/{path}{part('query', '')}"
+    port, path, query = part("port", "int"), part("path") or "", part("query") or ""
+    start = f"{part('scheme')}://{part('host')}{'' if port is None else f':{port}'}"
+    mark = "?" if query else ""
+    return f"{start}/{path.removeprefix('/')}{mark}{query.removeprefix('?')}"
 
 
 def _last_index(text: str, part: str) -> int:
@@ -191,10 +196,6 @@ def last_index_of(text: str, part: str) -> int:
     return units(text[:at]) if (at := _last_index(text, part)) > 0 else at
 
 
-def _of_texts(function: Callable[..., str]) -> Callable[..., str]:
-    return lambda *values: function(*map(text_of, values))
-
-
 TEXTS: Mapping[str, Callable[..., Any]] = {
     "base64(text)": _base64,
     "base64ToJson(text)": lambda text: read_json(_decoded("base64ToJson")(text), "base64ToJson"),
@@ -204,7 +205,7 @@ TEXTS: Mapping[str, Callable[..., Any]] = {
     "dataUriToString(text)": _of_data_uri,
     "endsWith(text, text)": lambda text, end: _lower(text).endswith(_lower(end)),
     "format(text, any...)": formatted,
-    "guid(text|int|bool, text|int|bool...)": _of_texts(guid),
+    "guid(text, text...)": guid,
     "join(array, text)": _join,
     "json(text)": read_json,
     "padLeft(text|int, int, text?)": _pad_left,
@@ -217,7 +218,7 @@ TEXTS: Mapping[str, Callable[..., Any]] = {
     "toLower(text)": _lower,
     "toUpper(text)": _upper,
     "trim(text)": str.strip,
-    "uniqueString(text|int|bool, text|int|bool...)": _of_texts(unique_string),
+    "uniqueString(text, text...)": unique_string,
     "uri(text, text)": _uri,
     "uriComponent(text)": lambda text: quote(text, safe="", errors="surrogatepass"),
     "uriComponentToString(text)": unquote_plus,

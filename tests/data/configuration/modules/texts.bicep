@@ -54,7 +54,7 @@ resource change 'Microsoft.EventGrid/topics@2025-02-15' = {
     base64ToString: base64ToString('w4TDliBhbmQg8J+Zgg==')
     base64ToJson: base64ToJson('eyJhIjpbMSx0cnVlLG51bGxdfQ==')
     concat: concat('a', 'b', long)
-    dataUri: dataUri('Hello')
+    dataUri: [dataUri('Hello'), dataUri(any(7)), dataUri(any({ a: [true] }))]
     dataUriToString: [dataUriToString('data:;base64,SGVsbG8='), dataUriToString('data:text/plain,a%20b')]
     join: [join(['a', 'b'], ', '), join(any([1, true, 'x']), '-'), join([], ',')]
     json: [json('{"a": [1, "b", null, true]}'), json('"text"'), json('7'), json('[ ]')]
@@ -79,7 +79,10 @@ resource change 'Microsoft.EventGrid/topics@2025-02-15' = {
     guid: [guid('a'), guid('a', 'b', 'c'), guid(resourceGroup().id)]
     uniqueString: [uniqueString('a'), uniqueString('a', 'b', 'c'), uniqueString(resourceGroup().id)]
     parseUri: parseUri('https://user@a.example:8443/b/c?d=e#f')
-    buildUri: buildUri({ scheme: 'https', host: 'a.example', port: 8443, path: '/b/c', query: '?d=e' })
+    buildUri: [
+      buildUri({ scheme: 'https', host: 'a.example', port: 8443, path: '/b/c', query: '?d=e' })
+      buildUri(any({ Scheme: 'http', HOST: 'a.example', query: 'd=e' }))
+    ]
   })
 }
 
