@@ -63,7 +63,7 @@ def _placeholder(name: str, own: ResourceId) -> str:
     return f"<{name} of {own.title}>"
 
 
-class Deployed:
+class DeploymentAnswers:
     """Answers of a deployment, which is asked once about each resource."""
 
     def __init__(self, deployment: Deployment) -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import groupby
 from threading import Thread
 
-from cli.configuration.deployed import Deployed
+from cli.configuration.deployed import DeploymentAnswers
 from cli.configuration.planning import CONSENT, Action, Change, faults_of, masked, warnings_of
 from cli.configuration.resources import ResourceId, WantedResource
 from cli.deployment import Deployment
@@ -35,7 +35,7 @@ def carry_out(
         CommandFailed: the deployment does not answer, or does not know the caller.
     """
     failed: dict[ResourceId, ResourceId] = {}
-    answers = Deployed(deployment)
+    answers = DeploymentAnswers(deployment)
 
     def carry(change: Change) -> Change:
         resource = change.resource
@@ -101,7 +101,7 @@ def _awaited(result: Future[Change]) -> Change:
 
 
 def _put(
-    deployment: Deployment, change: Change, resource: WantedResource, answers: Deployed
+    deployment: Deployment, change: Change, resource: WantedResource, answers: DeploymentAnswers
 ) -> Change:
     headers = CONSENT if resource.is_consent_assumed else None
     path, said = resource.id.path, change.differences

@@ -9,7 +9,7 @@ from enum import StrEnum
 from http import HTTPStatus
 from typing import Any
 
-from cli.configuration.deployed import Deployed
+from cli.configuration.deployed import DeploymentAnswers
 from cli.configuration.resources import (
     SUBSCRIPTIONS,
     Configuration,
@@ -159,7 +159,7 @@ def plan(
     """
     changes: list[Change] = []
     missing: set[ResourceId] = set()
-    answers = Deployed(deployment)
+    answers = DeploymentAnswers(deployment)
     for each in configuration.resources:
         if each.needs & missing:
             is_new = bool(each.id.parent and each.id.parent.folded in missing)
@@ -179,7 +179,7 @@ def _unchecked(resource: WantedResource, is_new: bool) -> Change:
     return replace(_creation(resource), action=action, is_checked=False)
 
 
-def masked(change: Change, answers: Deployed) -> Change:
+def masked(change: Change, answers: DeploymentAnswers) -> Change:
     """Return *change* without the keys that its resource may hold."""
 
     def shown(lines: tuple[str, ...]) -> tuple[str, ...]:
@@ -199,7 +199,9 @@ def _creation(resource: WantedResource) -> Change:
     )
 
 
-def _compared(deployment: Deployment, resource: WantedResource, answers: Deployed) -> Change:
+def _compared(
+    deployment: Deployment, resource: WantedResource, answers: DeploymentAnswers
+) -> Change:
     headers = CONSENT if resource.is_consent_assumed else None
     try:
         wanted = resource.with_answers(answers).document

@@ -155,10 +155,10 @@ class Configuration:
 
     resources: tuple[WantedResource, ...]
     left_out: tuple[str, ...] = ()
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[SkippedResource, ...] = ()
 
 
-class Skipped(NamedTuple):
+class SkippedResource(NamedTuple):
     """A resource of the file that is not applied."""
 
     title: str  # kind and name, or where it is in the file if its name is not known
@@ -172,7 +172,7 @@ class Skips:
         self._unused = {name.casefold(): name for name in names}
         self._wanted = frozenset(self._unused)
         self._seen: set[str] = set()
-        self.skipped: list[Skipped] = []
+        self.skipped: list[SkippedResource] = []
 
     def covers(self, own: ResourceId) -> bool:
         """Return whether a resource, or one that it stands in, is to be skipped."""
@@ -184,7 +184,7 @@ class Skips:
         """Return the same, and note the resource if it is."""
         if not self.covers(own):
             return False
-        self.skipped.append(Skipped(own.title, own))
+        self.skipped.append(SkippedResource(own.title, own))
         return True
 
     def take_place(self, place: Place) -> bool:
@@ -192,7 +192,7 @@ class Skips:
         if not self._is_named(str(place)):
             return False
         if not any(each.title == str(place) for each in self.skipped):
-            self.skipped.append(Skipped(str(place), None))
+            self.skipped.append(SkippedResource(str(place), None))
         return True
 
     def check(self, path: object) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from cli.configuration.template.expressions import ExpressionFault
 from cli.configuration.template.texts import cut, index_of, last_index_of, units
 from cli.configuration.template.values import (
-    Lambda,
+    LambdaFunction,
     by_name,
     identity,
     kind_of,
@@ -190,11 +190,11 @@ def _result(name: str, kind: str, value: Any) -> Any:
     return value
 
 
-def _map(values: Sequence[Any], function: Lambda) -> list[Any]:
+def _map(values: Sequence[Any], function: LambdaFunction) -> list[Any]:
     return [function(each, index) for index, each in enumerate(values)]
 
 
-def _filter(values: Sequence[Any], function: Lambda) -> list[Any]:
+def _filter(values: Sequence[Any], function: LambdaFunction) -> list[Any]:
     return [
         each
         for index, each in enumerate(values)
@@ -202,14 +202,14 @@ def _filter(values: Sequence[Any], function: Lambda) -> list[Any]:
     ]
 
 
-def _reduce(values: Sequence[Any], start: Any, function: Lambda) -> Any:
+def _reduce(values: Sequence[Any], start: Any, function: LambdaFunction) -> Any:
     found = start
     for index, each in enumerate(values):
         found = function(found, each, index)
     return found
 
 
-def _sort(values: Sequence[Any], is_before: Lambda) -> list[Any]:
+def _sort(values: Sequence[Any], is_before: LambdaFunction) -> list[Any]:
     def compare(one: Any, other: Any) -> int:
         forth, back = (
             _result("sort", "bool", is_before(*pair)) for pair in ((one, other), (other, one))
@@ -220,7 +220,9 @@ def _sort(values: Sequence[Any], is_before: Lambda) -> list[Any]:
 
 
 def _to_object(
-    values: Sequence[Any], name_of: Lambda, value_of: Callable[[Any], Any] = lambda each: each
+    values: Sequence[Any],
+    name_of: LambdaFunction,
+    value_of: Callable[[Any], Any] = lambda each: each,
 ) -> dict[str, Any]:
     found: dict[str, Any] = {}
     folded: set[str] = set()
@@ -234,7 +236,9 @@ def _to_object(
 
 
 def _group_by(
-    values: Sequence[Any], name_of: Lambda, value_of: Callable[[Any], Any] = lambda each: each
+    values: Sequence[Any],
+    name_of: LambdaFunction,
+    value_of: Callable[[Any], Any] = lambda each: each,
 ) -> dict[str, Any]:
     groups: dict[str, tuple[str, list[Any]]] = {}
     for each in values:

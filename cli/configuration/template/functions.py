@@ -13,11 +13,11 @@ from cli.configuration.template.dates import DATES
 from cli.configuration.template.expressions import ExpressionFault
 from cli.configuration.template.numbers import NUMBERS
 from cli.configuration.template.resource_ids import GROUP_FUNCTIONS
-from cli.configuration.template.signatures import Function, Gets, functions
+from cli.configuration.template.signatures import TemplateFunction, Gets, functions
 from cli.configuration.template.texts import TEXTS
 from shared.nearest import did_you_mean
 
-FUNCTIONS: Mapping[str, Function] = {
+FUNCTIONS: Mapping[str, TemplateFunction] = {
     each.name.lower(): each
     for each in (
         *functions({**TEXTS, **ARRAYS, **NUMBERS, **DATES}),
@@ -32,7 +32,7 @@ _OF_AZURE = frozenset(
 )
 
 
-def find(known: Mapping[str, Function], name: str) -> Function:
+def find(known: Mapping[str, TemplateFunction], name: str) -> TemplateFunction:
     """
     Return the function *name* of those that are *known* by their names in lower case.
 

@@ -25,8 +25,8 @@ from cli.configuration.template.expressions import (
 from cli.configuration.template.functions import FUNCTIONS, find
 from cli.configuration.template.parameter_types import Definition, Types
 from cli.configuration.template.resource_ids import ResourceGroup
-from cli.configuration.template.signatures import Function, Gets, functions
-from cli.configuration.template.values import Lambda, Unevaluated, lookup, whole
+from cli.configuration.template.signatures import TemplateFunction, Gets, functions
+from cli.configuration.template.values import LambdaFunction, Unevaluated, lookup, whole
 from shared.arm.member_names import in_documented_case
 from shared.nearest import did_you_mean
 
@@ -233,7 +233,7 @@ class Scope:
             return self._user_function(expression.name, self.budget.hold(values))
         return self._called(find(ALL_FUNCTIONS, expression.name), expression)
 
-    def _called(self, function: Function, call: FunctionCall) -> Any:
+    def _called(self, function: TemplateFunction, call: FunctionCall) -> Any:
         function.check_arity(len(call.arguments))
         if function.gets is Gets.EXPRESSIONS:
             return function.call(self, function, call.arguments)
@@ -248,7 +248,7 @@ class Scope:
             return self._lambda(expression)
         return self.evaluate(expression)
 
-    def _lambda(self, call: FunctionCall) -> Lambda:
+    def _lambda(self, call: FunctionCall) -> LambdaFunction:
         *names, body = call.arguments or (Constant(None),)
         variables = tuple(str(self.evaluate(each)).casefold() for each in names)
 
@@ -256,7 +256,7 @@ class Scope:
             given = dict(zip(variables, values, strict=True))
             return replace(self, locals={**self.locals, **given}).evaluate(body)
 
-        return Lambda(variables, apply)
+        return LambdaFunction(variables, apply)
 
     def _text(self, text: str) -> Any:
         if is_expression(text):
@@ -517,21 +517,23 @@ def _list_keys(scope: Scope, name: str, *_: Any) -> Any:
         raise ExpressionFault(f"listKeys(): {missing}") from None
 
 
-def _if(scope: Scope, function: Function, arguments: Sequence[Expression]) -> Any:
+def _if(scope: Scope, function: TemplateFunction, arguments: Sequence[Expression]) -> Any:
     condition, yes, no = arguments
     return scope.reach(yes if function.check(scope.evaluate(condition), 0) else no)
 
 
-def _checked(scope: Scope, function: Function, arguments: Sequence[Expression]) -> Iterator[Any]:
+def _checked(
+    scope: Scope, function: TemplateFunction, arguments: Sequence[Expression]
+) -> Iterator[Any]:
     return (function.check(scope.evaluate(each), at) for at, each in enumerate(arguments))
 
 
-def _coalesce(scope: Scope, function: Function, arguments: Sequence[Expression]) -> Any:
+def _coalesce(scope: Scope, function: TemplateFunction, arguments: Sequence[Expression]) -> Any:
     values = _checked(scope, function, arguments)
     return next((value for value in values if value is not None), None)
 
 
-def _try_get(scope: Scope, function: Function, arguments: Sequence[Expression]) -> Any:
+def _try_get(scope: Scope, function: TemplateFunction, arguments: Sequence[Expression]) -> Any:
     """Return a member, and a member of that; ``None``: there is no first one."""
     of, *others = arguments
     value = scope.reach(of)
@@ -546,7 +548,7 @@ def _try_get(scope: Scope, function: Function, arguments: Sequence[Expression]) 
     return value
 
 
-ALL_FUNCTIONS: Mapping[str, Function] = {
+ALL_FUNCTIONS: Mapping[str, TemplateFunction] = {
     **FUNCTIONS,
     **{
         each.name.lower(): each

@@ -10,7 +10,7 @@ from typing import Any
 
 from cli.configuration.source import BeyondLimits
 from cli.configuration.template.expressions import ExpressionFault
-from cli.configuration.template.values import Lambda, kind_of, named
+from cli.configuration.template.values import LambdaFunction, kind_of, named
 
 _MANY = 1_000_000
 _WORD = range(-(2**63), 2**63)
@@ -42,14 +42,14 @@ class Parameter:
         """Return what is wrong with an argument, if anything is."""
         if kind_of(value) not in self.kinds:
             return f"must be {named(*self.kinds)}, not {named(kind_of(value))}"
-        if isinstance(value, Lambda) and len(value.variables) not in self.variables:
+        if isinstance(value, LambdaFunction) and len(value.variables) not in self.variables:
             count = len(value.variables)
             return f"must be a lambda of {_numbers(self.variables)} variables, not {count}"
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Function:
+class TemplateFunction:
     """
     A function.
 
@@ -113,12 +113,12 @@ class Function:
 
 def functions(
     signatures: Mapping[str, Callable[..., Any]], gets: Gets = Gets.VALUES
-) -> Iterable[Function]:
+) -> Iterable[TemplateFunction]:
     """Return the functions of a table of signatures."""
     return [_function(signature, call, gets) for signature, call in signatures.items()]
 
 
-def _function(signature: str, call: Callable[..., Any], gets: Gets) -> Function:
+def _function(signature: str, call: Callable[..., Any], gets: Gets) -> TemplateFunction:
     name, listed = _SIGNATURE.fullmatch(signature).groups()  # type: ignore[union-attr]
     parameters, least, most = [], 0, 0
     for each in filter(None, listed.split(", ")):
@@ -128,7 +128,7 @@ def _function(signature: str, call: Callable[..., Any], gets: Gets) -> Function:
         parameters.append(Parameter(tuple(every), variables))
         least += times is None
         most += _MANY if times == "..." else 1
-    return Function(
+    return TemplateFunction(
         name=name,
         parameters=tuple(parameters),
         arity=range(least, most + 1),

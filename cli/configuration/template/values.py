@@ -35,7 +35,7 @@ _OF_TYPES: Mapping[type, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Lambda:
+class LambdaFunction:
     """A function among the arguments of another."""
 
     variables: tuple[str, ...]
@@ -48,7 +48,7 @@ class Lambda:
 
 def kind_of(value: Any) -> str:
     """Return the kind of a value: ``text``, ``int``, ``object`` …"""
-    if isinstance(value, Lambda):
+    if isinstance(value, LambdaFunction):
         return "lambda"
     return _OF_TYPES.get(type(value), "object")
 

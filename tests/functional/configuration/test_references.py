@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from cli.configuration import read_configuration
+from cli.configuration.deployed import Placeholders
+from cli.configuration.template import scope
 from cli.deployment import Deployment
 from cli.program import main
 from tests.functional.configuration.conftest import Write
@@ -111,6 +115,18 @@ def test_answers_reach_all_that_a_module_deploys(
     assert apply(file)[1][0].startswith("Nothing to change")
 
 
+def test_answers_are_evaluated_as_often_as_they_are_asked(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `pushgrid dev` does: each time has a budget of its own."""
+    monkeypatch.setattr(scope, "MAX_STEPS", 100)
+    configuration = read_configuration(write(template(*_REFERRING), "main.json"))
+
+    for _ in range(100):
+        wanted = configuration.resources[-1].with_answers(Placeholders())
+        assert wanted.document == configuration.resources[-1].document
+
+
 def test_a_key_is_not_shown_where_a_difference_is(
     deployment: Deployment, apply: Apply, write: Write
 ) -> None:
@@ -145,6 +161,28 @@ def test_a_topic_that_refers_to_another_is_made_after_it(
     assert (code, lines, err) == (0, ["+ topic first", "+ topic last", "2 created."], "")
     assert apply(file)[1][0].startswith("Nothing to change")
     assert deployment.get("topics/last")["properties"]["disableLocalAuth"] is True
+
+
+def test_each_of_a_chain_waits_for_the_one_before(
+    apply: Apply, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = Deployment.put
+
+    def put_late(*arguments: Any) -> Any:
+        time.sleep(0.02)  # long enough for another thread that does not wait
+        return put(*arguments)
+
+    monkeypatch.setattr(Deployment, "put", put_late)
+
+    def after(number: int) -> dict[str, Any]:
+        id_of = f"resourceId('Microsoft.EventGrid/topics', 'topic{number - 1}')"
+        schema = f"[reference({id_of}).inputSchema]"
+        return topic(f"topic{number}", properties={"inputSchema": schema} if number else {})
+
+    code, lines, err = apply(write(template(*map(after, reversed(range(6)))), "main.json"))
+
+    assert (code, err) == (0, "")
+    assert lines == [*(f"+ topic topic{number}" for number in range(6)), "6 created."]
 
 
 def test_what_refers_to_a_refused_resource_is_not_tried(
