@@ -13,7 +13,7 @@ from cli.configuration.template.dates import DATES
 from cli.configuration.template.expressions import ExpressionFault
 from cli.configuration.template.numbers import NUMBERS
 from cli.configuration.template.resource_ids import GROUP_FUNCTIONS
-from cli.configuration.template.signatures import TemplateFunction, Gets, functions
+from cli.configuration.template.signatures import Gets, TemplateFunction, functions
 from cli.configuration.template.texts import TEXTS
 from shared.nearest import did_you_mean
 

@@ -25,7 +25,7 @@ from cli.configuration.template.expressions import (
 from cli.configuration.template.functions import FUNCTIONS, find
 from cli.configuration.template.parameter_types import Definition, Types
 from cli.configuration.template.resource_ids import ResourceGroup
-from cli.configuration.template.signatures import TemplateFunction, Gets, functions
+from cli.configuration.template.signatures import Gets, TemplateFunction, functions
 from cli.configuration.template.values import LambdaFunction, Unevaluated, lookup, whole
 from shared.arm.member_names import in_documented_case
 from shared.nearest import did_you_mean
