@@ -18,12 +18,14 @@ from cli.configuration.template.values import (
     text_of,
 )
 
-_MAX_RANGE = 10_000  # as in Azure
+_MAX_RANGE, _MAX_END = 10_000, 2**31 - 1  # as in Azure
 
 
 def _range(start: int, count: int) -> list[int]:
     if not 0 <= count <= _MAX_RANGE:
         raise ExpressionFault(f"range(): the count must be a number up to {_MAX_RANGE}")
+    if start + count > _MAX_END:
+        raise ExpressionFault(f"range(): it must end at {_MAX_END} at most")
     return list(range(start, start + count))
 
 

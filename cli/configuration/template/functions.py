@@ -43,5 +43,7 @@ def find(known: Mapping[str, TemplateFunction], name: str) -> TemplateFunction:
         return found
     if name.lower() in _OF_AZURE or name.lower().startswith("list"):
         raise ExpressionFault(f"{name}() is not available here: it needs Azure")
+    if name.lower() == "lambda":
+        raise ExpressionFault("lambda() is for the arguments of functions such as map()")
     names = [each.name for each in known.values()]
     raise ExpressionFault(f"there is no function {name}(){did_you_mean(name, names)}")

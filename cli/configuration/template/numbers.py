@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from operator import add, ge, gt, le, lt, mul, sub
-from typing import Any
+from typing import Any, NoReturn
 
 from cli.configuration.template.expressions import ExpressionFault
 from cli.configuration.template.values import identity, kind_of, named
@@ -35,6 +35,10 @@ def _divided(name: str, one: int, other: int) -> tuple[int, int]:
         raise ExpressionFault(f"{name}(): argument 2 must not be 0")
     quotient = abs(one) // abs(other) * (1 if (one < 0) == (other < 0) else -1)
     return quotient, one - quotient * other
+
+
+def _fail(message: str) -> NoReturn:
+    raise ExpressionFault(message)
 
 
 def _comparison(name: str, compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
@@ -111,6 +115,7 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "cidrSubnet(text, int, int)": _cidr_subnet,
     "div(int, int)": lambda one, other: _divided("div", one, other)[0],
     "equals(any, any)": lambda one, other: identity(one) == identity(other),
+    "fail(text)": _fail,
     "false()": lambda: False,
     "greater(text|number, text|number)": _comparison("greater", gt),
     "greaterOrEquals(text|number, text|number)": _comparison("greaterOrEquals", ge),

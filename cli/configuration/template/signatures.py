@@ -44,7 +44,8 @@ class Parameter:
             return f"must be {named(*self.kinds)}, not {named(kind_of(value))}"
         if isinstance(value, LambdaFunction) and len(value.variables) not in self.variables:
             count = len(value.variables)
-            return f"must be a lambda of {_numbers(self.variables)} variables, not {count}"
+            noun = "variable" if self.variables[-1] == 1 else "variables"
+            return f"must be a lambda of {_numbers(self.variables)} {noun}, not {count}"
         return None
 
 

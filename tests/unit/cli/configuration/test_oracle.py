@@ -34,6 +34,7 @@ _LEFT_OUT = {
 #: Functions whose values the compiler does not know.
 _UNPREDICTED = {
     "environment": "a snapshot keeps the expression",
+    "fail": "it has no value",
     "listKeys": "keys are the deployment's",
     "newGuid": "it differs each time",
     "utcNow": "it differs each time",

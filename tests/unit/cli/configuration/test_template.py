@@ -256,6 +256,12 @@ _WRONG: list[tuple[str, str]] = [
         "[sortBy(range(0, 1), lambda('a', 1))]",
         "there is no function sortBy(); did you mean 'sort'?",
     ),
+    (
+        "[map(range(0, 1), lambda('a', 'b', 'c', 1))]",
+        "map(): argument 2 must be a lambda of 1 to 2 ",
+    ),
+    ("[if(true(), lambda('a', 1), 1)]", "lambda() is for the arguments of functions such as map()"),
+    ("[fail('too small')]", "too small"),
     ("[toLowr('A')]", "there is no function toLowr(); did you mean 'toLower'?"),
 ]
 
