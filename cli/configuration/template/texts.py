@@ -95,7 +95,7 @@ def _replace(text: str, old: str, new: str) -> str:
 def _pad_left(text: str | int, width: int, fill: str = " ") -> str:
     if not 1 <= width <= _MAX_WIDTH:
         raise ExpressionFault(f"padLeft(): the width must be from 1 to {_MAX_WIDTH}")
-    if len(fill) != 1:
+    if units(fill) != 1:
         raise ExpressionFault("padLeft(): argument 3 must be one character")
     return text_of(text).rjust(width, fill)
 
@@ -201,7 +201,7 @@ TEXTS: Mapping[str, Callable[..., Any]] = {
     "base64ToJson(text)": lambda text: read_json(_decoded("base64ToJson")(text), "base64ToJson"),
     "base64ToString(text)": _decoded("base64ToString"),
     "buildUri(object)": _build_uri,
-    "dataUri(any)": _data_uri,
+    "dataUri(text|int|float|bool|array|object)": _data_uri,
     "dataUriToString(text)": _of_data_uri,
     "endsWith(text, text)": lambda text, end: _lower(text).endswith(_lower(end)),
     "format(text, any...)": formatted,
