@@ -297,6 +297,7 @@ def _answer_to_a_body(host: Host, length: int) -> bytes:
         ("str", 200, {"content-type": ["text/plain; charset=utf-8"]}, "grüße".encode()),
         ("bytes", 200, {"content-type": ["application/octet-stream"]}, b"\x00\xff"),
         ("empty", 204, {}, b""),
+        ("reset", 205, {}, b""),
         (
             "cookies",
             201,
