@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from azure.storage.queue import QueueClient
@@ -17,6 +19,7 @@ from testbed.storage_proxy import (
     StorageRequest,
     running_storage_proxy,
 )
+from tests.host.running import until
 from tests.integration.devhost.functions import HELLO, HTTP, QUEUE, WORK
 from tests.integration.devhost.program import Program
 
@@ -47,37 +50,49 @@ def proxy(azurite: Azurite) -> Iterator[StorageProxy]:
         yield running
 
 
+@pytest.mark.parametrize(
+    ("options", "words", "messages"), [((OPTION,), 0, 1), ((), 3, 0)], ids=["as Azure", "in order"]
+)
 def test_a_stop_drops_what_is_received_and_tells_the_app_nothing(
     start: Callable[..., Program],
     function: Callable[..., None],
     proxy: StorageProxy,
     queue: QueueClient,
+    *,
+    options: tuple[str, ...],
+    words: int,
+    messages: int,
 ) -> None:
-    """Storage has handed the message over, but the host has not read the answer."""
+    """Storage has handed the message over, and its answer comes when the host is stopping."""
     function("last", LAST_WORDS, **HTTP)
     function("work", WORK, queueName=queue.queue_name, **QUEUE)
-    storage = {"AzureWebJobsStorage": proxy.azurite.connection_string}
-    other = start(**storage)
-    other.wait_for("ready ")
-    assert other.stop(signal.SIGTERM) == 0
-    other.assert_said("the app hears of its end", 3)
 
     def at_receive(attack: Attack) -> Callable[[StorageRequest], Attack | None]:
         kind = f"queue get {queue.queue_name}"
         return lambda request: attack if request.kind == kind else None
 
     proxy.attack = at_receive(Attack(Failure.BUSY))
-    host = start(OPTION, **storage)
-    host.wait_for("ready ")
+    host = start(*options, AzureWebJobsStorage=proxy.azurite.connection_string)
+    port = urlsplit(host.url).port
+
+    def stop() -> None:
+        proxy.attack = None
+        host.process.send_signal(signal.SIGTERM)
+        until(lambda: not _is_listening(port))
+
     queue.send_message("one")
-    stop = Attack(Failure.STALLED, lambda: host.process.send_signal(signal.SIGTERM))
-    proxy.attack = at_receive(stop)
+    proxy.attack = at_receive(Attack(None, stop))
 
     assert host.end() == 0
-    host.assert_said("the app hears of its end", 0)
-    host.assert_said("in one", 0)
-    assert queue.get_queue_properties().approximate_message_count == 1
+    host.assert_said("the app hears of its end", words)
+    host.assert_said("in one", 1 - messages)
+    assert queue.get_queue_properties().approximate_message_count == messages
     assert not queue.peek_messages()  # hidden as long as one that is being handled
+
+
+def _is_listening(port: int | None) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_a_stop_cuts_off_what_takes_longer_than_ten_seconds(
