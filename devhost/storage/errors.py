@@ -37,31 +37,34 @@ class Outage:
     """
     Logs when *trigger*'s storage begins to fail and when it recovers, once each.
 
-    Without a connection it may last *longest* seconds.
+    There may be no connection for *longest* seconds.
     """
 
     def __init__(self, trigger: str, longest: float = inf) -> None:
         self._trigger = trigger
         self._longest = longest
-        self._began_at: float | None = None
+        self._lasts = False
+        self._connected_at = 0.0
 
     def failed(self, fault: StorageBusyError) -> None:
         """
         Log *fault*, unless the outage has been logged already.
 
         Raises:
-            HostError: it has lasted too long.
+            HostError: there has been no connection for too long.
         """
         now = asyncio.get_running_loop().time()
-        if self._began_at is None:
+        if not self._lasts:
             _log.warning("%s: storage is failing, retrying: %s", self._trigger, fault)
-            self._began_at = now
-        lasts = now - self._began_at
-        if isinstance(fault, StorageUnreachableError) and lasts >= self._longest:
-            raise HostError(f"{self._trigger}: storage is out of reach for {lasts:.0f} s: {fault}")
+        if not self._lasts or not isinstance(fault, StorageUnreachableError):
+            self._connected_at = now
+        self._lasts = True
+        silent = now - self._connected_at
+        if silent >= self._longest:
+            raise HostError(f"{self._trigger}: storage is out of reach for {silent:.0f} s: {fault}")
 
     def end(self) -> None:
         """Log the recovery, if there was an outage."""
-        if self._began_at is not None:
+        if self._lasts:
             _log.warning("%s: storage is available again", self._trigger)
-        self._began_at = None
+        self._lasts = False

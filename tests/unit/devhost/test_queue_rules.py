@@ -172,17 +172,18 @@ def test_storage_that_rejects_the_host_stops_it(listen, queue):
 
 
 @pytest.mark.parametrize(
-    ("fault", "polls", "ends_after"),
+    ("faults", "ends_after"),
     [
-        (StorageUnreachableError("ConnectionRefusedError"), 27, None),
-        (StorageUnreachableError("ConnectionRefusedError"), 99, 24.0),
-        (StorageBusyError("503"), 99, None),
+        ([StorageUnreachableError("ConnectionRefusedError")] * 27, None),
+        ([StorageUnreachableError("ConnectionRefusedError")] * 99, 24.0),
+        ([StorageBusyError("503")] * 99, None),
+        ([StorageBusyError("503")] * 27 + [StorageUnreachableError("refused")] * 23, None),
     ],
-    ids=["refused for a shorter time", "refused", "503 for longer"],
+    ids=["refused for a shorter time", "refused", "503 for longer", "first 503, then refused"],
 )
-def test_a_host_that_ends_as_azure_ends_without_storage(listen, queue, *, fault, polls, ends_after):
+def test_a_host_that_ends_as_azure_ends_without_storage(listen, queue, *, faults, ends_after):
     """Source: measured, host 4.1037.0; it survives 5xx, and 12 to 20 s without a connection."""
-    queue.faults["receive"] = [fault] * polls
+    queue.faults["receive"] = faults
     options = {"longest_outage": LONGEST_OUTAGE, "max_polling_interval": timedelta(seconds=1)}
 
     with pytest.raises(HostError, match="out of reach") if ends_after else nullcontext():
