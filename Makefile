@@ -27,7 +27,7 @@ BESIDE := -n 6 --dist loadfile --no-loadscope-reorder
 # Setup that is interrupted in its second half keeps what its first half has installed.
 .PRECIOUS: $(VENV)/.stamp
 FORCE:
-.PHONY: FORCE help setup develop run wheel azurite worker clients test check static $(QUICK) infra fmt az audit coretools bench soak clean distclean
+.PHONY: FORCE help setup develop run wheel azurite worker clients test check static $(QUICK) infra templates fmt az audit coretools bench soak clean distclean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -95,6 +95,9 @@ $(QUICK): develop
 infra: develop ## compile the Bicep templates, and compare them with their snapshots and the code (UPDATE=1: write the snapshots)
 	@$(PY) -m tools.infra $(if $(UPDATE),--update)
 	@$(PY) -m pytest -q tests/infra
+
+templates: develop ## compile the templates of tests/data/configuration, and write what Bicep predicts of them
+	@$(PY) -m tests.bicep
 
 worker: $(WORKER)/.stamp ## install the worker library for tests/worker (part of `make test`)
 

@@ -1,9 +1,9 @@
 """
 Counts storage operations with a proxy in front of Azurite: the measured half of `cli cost`.
 
-``python -m bench operations --write`` plays every scenario on the real host, derives the operations
-of each step, and writes both to ``cli/data/operations.json``. It takes about ten minutes, half of
-them for an idle host.
+``python -m bench operations --write`` plays every scenario on the local host, derives the
+operations of each step, and writes both to ``cli/data/operations.json``. It takes about ten
+minutes, half of them for an idle host.
 """
 
 from __future__ import annotations

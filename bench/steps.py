@@ -72,8 +72,8 @@ def runs(scenarios: Mapping[str, Document]) -> dict[str, float]:
 
     A publish run takes ``publish`` + ``publish event`` for each event after the first + ``publish
     message`` for each message after the first; a delivery run ``deliver`` + ``deliver event``
-    likewise, with an endpoint that answers in 0.1 s. ``cpu run`` and ``cpu event`` are a
-    processor's. ``stored byte`` is how many bytes of a message a byte of an event takes,
+    likewise, with an endpoint that answers in 0.1 s. ``cpu event`` is the processor time for each
+    event of a run. ``stored byte`` is how many bytes of a message a byte of an event takes,
     ``endpoint`` how long endpoints took.
     """
     one, ten, many = (
@@ -84,7 +84,7 @@ def runs(scenarios: Mapping[str, Document]) -> dict[str, float]:
     per_event = many["publish seconds"] - one["publish seconds"] - (parts - 1) * per_message
     together = many["pushes"] / many["deliver runs"]
     delivering = (many["deliver seconds"] - one["deliver seconds"]) / (together - 1)
-    cpu_run, cpu_event = _cpu(scenarios["single"], scenarios["hundreds"])
+    cpu_event = _cpu_event(scenarios["single"], scenarios["hundreds"])
     text = json.dumps(an_event(), separators=(",", ":"))
     return {
         "publish": one["publish seconds"],
@@ -92,24 +92,21 @@ def runs(scenarios: Mapping[str, Document]) -> dict[str, float]:
         "publish message": round(max(0.0, per_message), 6),
         "deliver": one["deliver seconds"],
         "deliver event": round(max(0.0, delivering), 6),
-        "cpu run": round(cpu_run, 6),
         "cpu event": round(cpu_event, 6),
         "stored byte": round(len(pack([text])) / len(text), 3),
         "endpoint": one["answers_in"],
     }
 
 
-def _cpu(single: Document, many: Document) -> tuple[float, float]:
-    """Solve: CPU time = runs · x + handled events · y, of one scenario with few events a run."""
+def _cpu_event(single: Document, many: Document) -> float:
+    """Solve for y: CPU time = runs · x + handled events · y, of one scenario with single events."""
     samples = []
     for each in (single, many):
         handled = each["events"] + each["pushes"]
         samples.append((each["publish runs"] + each["deliver runs"], handled, each["cpu"]))
     (runs_1, events_1, cpu_1), (runs_2, events_2, cpu_2) = samples
-    divisor = runs_1 * events_2 - runs_2 * events_1
-    x = (cpu_1 * events_2 - cpu_2 * events_1) / divisor
-    y = (runs_1 * cpu_2 - runs_2 * cpu_1) / divisor
-    return max(x, 0.0), max(y, 0.0)
+    y: float = (runs_1 * cpu_2 - runs_2 * cpu_1) / (runs_1 * events_2 - runs_2 * events_1)
+    return max(y, 0.0)
 
 
 def _each(scenario: Document, queue: str, messages: int) -> dict[str, float]:

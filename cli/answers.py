@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
@@ -121,5 +122,6 @@ def _not_there(path: Sequence[str]) -> tuple[str, str]:
 
 def _beginning(answer: requests.Response) -> str:
     """Return what was answered, in one line; of a page for browsers only the status has words."""
-    text = "" if answer.text.lstrip().startswith("<") else " ".join(answer.text[:_SHOWN].split())
+    is_page = answer.content.removeprefix(BOM_UTF8).lstrip().startswith(b"<")
+    text = "" if is_page else " ".join(answer.text[:_SHOWN].split())
     return text or str(answer.reason)

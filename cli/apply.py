@@ -16,6 +16,7 @@ from cli.configuration import Action, Change, Configuration, carry_out, plan, re
 from cli.configuration.file_names import PARAMETER_FILE
 from cli.configuration.schema import SCHEMA
 from cli.configuration.source import FileFaults, read_source
+from cli.configuration.template.template_file import KeyVaultSecret
 from cli.deployment import Deployment
 from cli.failure import REFUSED
 from cli.option_types import NAME_VALUE
@@ -24,7 +25,7 @@ from cli.output import Console
 from cli.terminal import print_json, printable, say
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
-_UNCHECKED = "not checked: what contains it does not exist yet"
+_UNCHECKED = "not checked: what it needs does not exist yet"
 _SIGNS = {
     Action.CREATE: ("+", "green"),
     Action.UPDATE: ("~", "yellow"),
@@ -41,6 +42,12 @@ _SIGNS = {
 @click.option(
     "--parameter", "given", type=NAME_VALUE, multiple=True, help="Parameter of a template."
 )
+@click.option(
+    "--skip",
+    metavar="RESOURCE",
+    multiple=True,
+    help="Leave a resource alone, with what is in it; named as a plan names it.",
+)
 @prints_json
 @calls_deployment
 def apply(
@@ -50,6 +57,7 @@ def apply(
     prune: bool,
     parameter_file: Path | None,
     given: tuple[tuple[str, str], ...],
+    skip: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """
@@ -60,7 +68,9 @@ def apply(
     second run changes nothing.
     """
     parameters = _read_parameters(parameter_file) | dict(given)
-    configuration = read_configuration(file, parameters, deployment.scope)
+    configuration = read_configuration(file, parameters, deployment.scope, skip)
+    if prune:
+        _refuse_unknown_skips(file, configuration)
     done: list[Change] = []
     with (
         Console(stderr=True).status(Text(f"comparing {deployment.url} with {file} …")) as progress,
@@ -106,17 +116,26 @@ def schema() -> None:
     say(SCHEMA.read_text(encoding="utf-8").removesuffix("\n"))
 
 
+def _refuse_unknown_skips(file: Path, configuration: Configuration) -> None:
+    """Refuse to delete what may have been skipped: its name is not known."""
+    for each in configuration.skipped:
+        if each.id is None:
+            raise FileFaults(
+                f"{file}: --prune can't be used with --skip '{each.title}', whose name is not known"
+            )
+
+
 def _read_parameters(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     source = read_source(path).in_documented_case(PARAMETER_FILE)
     try:
-        members = source.value["parameters"].items()
-        for name, member in members:
-            if "reference" in member:
-                where = source.root.below("parameters", name)
-                raise FileFaults(where.fault("key vaults are not read: use --parameter"))
-        return {name: member["value"] for name, member in members}
+        return {
+            name: KeyVaultSecret(source.root.below("parameters", name))
+            if "reference" in member
+            else member["value"]
+            for name, member in source.value["parameters"].items()
+        }
     except (TypeError, KeyError, AttributeError):
         form = '{"parameters": {NAME: {"value": …}}}'
         raise FileFaults(f"{path}:1: this is not a parameter file: {form} is expected") from None
@@ -146,6 +165,8 @@ def _summarize(
 ) -> None:
     for each in configuration.left_out:
         _print(f"left out: {each}")
+    for skipped in configuration.skipped:
+        _print(f"skipped: {skipped.title}", "yellow")
     failed = sum(bool(each.faults) for each in changes)
     counts = Counter(each.action for each in changes if not each.faults)
     total = counts.total() - counts[Action.UNCHANGED]
@@ -160,7 +181,7 @@ def _summarize(
     words += [f"{failed} refused"] if failed else []
     _print(f"{'Dry run: ' if dry_run else ''}{', '.join(words)}.")
     if dry_run and (unchecked := sum(not each.is_checked for each in changes)):
-        _print(f"{unchecked} not checked: their parents do not exist yet.", "yellow")
+        _print(f"{unchecked} not checked: what they need does not exist yet.", "yellow")
 
 
 def _document(
@@ -170,4 +191,5 @@ def _document(
         "dryRun": dry_run,
         "changes": [each.document for each in changes],
         "leftOut": list(configuration.left_out),
+        "skipped": [each.title for each in configuration.skipped],
     }

@@ -128,12 +128,16 @@ def hold_text(hold: Hold) -> str:
 
 
 def waiting_text(waiting: Mapping[str, Any]) -> str:
-    """Return in a sentence how many events wait: about, since counts lag."""
+    """Return in a sentence how many events wait or are given up: about, since counts lag."""
     events = waiting["events"]
     text = f"{counted(events, 'event')} {'waits' if events == 1 else 'wait'}"
     text = f"about {text}" if events else text
-    age = waiting["oldestSeenSeconds"]
-    return f"{text}, the oldest seen is {_age(age)} old" if age else text
+    if age := waiting["oldestSeenSeconds"]:
+        text += f", the oldest seen is {_age(age)} old"
+    if given_up := waiting.get("awaitingBlob"):  # None: an earlier version runs there
+        blobs = "its blob" if given_up == 1 else "their blobs"
+        text += f"; {given_up} given up, {blobs} due within {_age(waiting['blobsDueSeconds'])}"
+    return text
 
 
 def trouble_text(trouble: Trouble) -> str:

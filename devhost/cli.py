@@ -79,6 +79,7 @@ async def _supervise(plan: Plan, options: argparse.Namespace, console: log.LineO
         command += ["--invisibility", str(options.invisibility)]
         command += ["--tls"] if options.tls else []
         command += ["--admin-functions"] if options.admin_functions else []
+        command += ["--ends-as-azure"] if options.ends_as_azure else []
         # Settings are in the environment by now.
         return await Workers(command, options.workers, console, plan.invisibility).run()
 
@@ -142,6 +143,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME[=VALUE]",
         help="setting that overrides the environment, or one to take from there without a warning "
         "(repeatable)",
+    )
+    add(
+        "--ends-as-azure",
+        action="store_true",
+        help="end after 24 s without storage, with exit code 0; at a stop drop what is being "
+        "received, wait 10 s in all, and call neither at_stop, at_end nor atexit functions",
     )
     add(
         "--invisibility",
@@ -219,6 +226,7 @@ def _plan(
         certificate=certificate,
         starts_by_hand=options.host.is_loopback or options.admin_functions,
         shares_port=options.worker is not None,
+        ends_as_azure=options.ends_as_azure,
         blob_events=options.blob_events,
     )
 

@@ -10,6 +10,7 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NoReturn
 
 from devhost import log, settings
 from devhost.errors import BadFunctionError, HostError, class_and_message
@@ -25,8 +26,11 @@ from devhost.settings import STORAGE
 from devhost.storage.account import find_account
 from devhost.triggers import Plan, Triggers
 
-#: How long a stop waits for invocations, as in the real host.
+#: How long a stop waits for what is under way. The real host waits as long for requests only.
 DRAIN_SECONDS = 30
+
+#: How long the real host waits for messages; with `--ends-as-azure` for everything.
+_AZURE_DRAIN_SECONDS = 10
 
 _THREADS = "PYTHON_THREADPOOL_THREAD_COUNT"
 _PUBLIC_URL = "PUSHGRID_PUBLIC_URL"
@@ -131,14 +135,10 @@ class Host:
     ) -> None:
         admin, server = self._http(functions, taken)
         servers = (server, *others)
-        tasks = [
-            asyncio.create_task(each)
-            for each in (
-                *(each.serve() for each in servers),
-                *(listener.run() for listener in self._triggers.listeners),
-                *(timer.run() for timer in self._triggers.timers),
-            )
-        ]
+        receiving = [asyncio.create_task(each.run()) for each in self._triggers.listeners]
+        serving = [asyncio.create_task(each.serve()) for each in servers]
+        timing = [asyncio.create_task(each.run()) for each in self._triggers.timers]
+        tasks = [*serving, *receiving, *timing]
         for each in servers:
             await each.is_up.wait()
         self._started.plain(f"ready {server.scheme}://{reachable(taken.getsockname())}")
@@ -149,10 +149,11 @@ class Host:
         for each in servers:
             each.stop()
         self._triggers.stop()
+        drains = [admin.drain, *(each.drain for each in self._triggers.listeners)]
+        if self._plan.ends_as_azure:
+            await self._end_as_azure(receiving, tasks, drains)
         self._module.stop()
-        listeners = self._triggers.listeners
-        drains = [admin.drain, *(each.drain for each in listeners), self._module.end]
-        finished = asyncio.create_task(finish(tasks, drains))
+        finished = asyncio.create_task(finish(tasks, [*drains, self._module.end]))
         _, unfinished = await asyncio.wait([finished], timeout=DRAIN_SECONDS)
         if unfinished:
             self._console.line(f"Stopping: not everything finished in {DRAIN_SECONDS} s")
@@ -163,6 +164,28 @@ class Host:
                 raise HostError("a function cancelled one of the host's tasks")
             if task.done() and (fault := task.exception()):
                 raise fault
+
+    async def _end_as_azure(
+        self,
+        receiving: Sequence[asyncio.Task[None]],
+        tasks: Sequence[asyncio.Task[None]],
+        drains: Sequence[Callable[[], Awaitable[None]]],
+    ) -> NoReturn:
+        """
+        End the process as the real host ends itself and its worker.
+
+        What is being received is dropped, and what takes longer is cut off: their messages stay
+        hidden. The app is called no more, and the exit code is 0 whatever the cause.
+        """
+        for task in tasks:
+            if task.done() and not task.cancelled() and (fault := task.exception()):
+                self._console.error(f"devhost: {fault}")
+        for task in receiving:
+            task.cancel()
+        await asyncio.wait(
+            [asyncio.create_task(finish(tasks, drains))], timeout=_AZURE_DRAIN_SECONDS
+        )
+        os._exit(0)
 
     def _http(self, functions: list[Function], taken: socket.socket) -> tuple[Admin, HttpServer]:
         endpoints = self._triggers.endpoints

@@ -21,10 +21,8 @@ _HERE = ("same-origin", "none")  # Sec-Fetch-Site; none: typed or opened by a pe
 
 
 @lru_cache(maxsize=64)
-def is_for(host: str | None, public_url: str) -> bool:
+def is_for(host: str, public_url: str) -> bool:
     """Tell whether a Host header names this machine, or the host of *public_url*, if any."""
-    if host is None:  # allowed in HTTP/1.0, and sent by no browser
-        return True
     name = host_name(host)
     return bool(name) and (is_loopback(name) or name == _name_in(public_url))
 

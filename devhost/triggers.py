@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ from devhost.queue.listener import QueueListener, poison_queue_name
 from devhost.queue.storage import RestQueue
 from devhost.settings import STORAGE
 from devhost.storage.account import AccountConnection, find_account
+from devhost.storage.errors import LONGEST_OUTAGE
 
 if TYPE_CHECKING:
     from devhost.timer.listener import TimerListener
@@ -54,6 +56,8 @@ class Plan:
     starts_by_hand: bool
     #: Whether other processes listen on the port as well.
     shares_port: bool
+    #: Whether it ends as the real host does: without storage, and without waiting for the app.
+    ends_as_azure: bool
     #: Whether changes by clients of the blob service are reported to the app.
     blob_events: bool
 
@@ -66,6 +70,7 @@ class Triggers:
         self._invoker = invoker
         self._threads = ThreadPoolExecutor(_STORAGE_THREADS, "storage")
         self._account = functools.cache(functools.partial(find_account, environ=plan.environ))
+        self._longest_outage = LONGEST_OUTAGE if plan.ends_as_azure else inf
         self._queues: list[RestQueue] = []
         self.endpoints: list[HttpFunction] = []
         self.listeners: list[QueueListener] = []
@@ -136,6 +141,7 @@ class Triggers:
             options=self._plan.options.queues,
             invoke=self._invoker.invoke,
             invisibility=self._plan.invisibility,
+            longest_outage=self._longest_outage,
         )
         self.listeners.append(listener)
         return f"queue  {trigger.queue}"
@@ -161,6 +167,7 @@ class Triggers:
                 storage=storage,
                 recovery=lock.recovery_polling_interval,
                 invoke=self._invoker.invoke,
+                longest_outage=self._longest_outage,
             )
         )
         return f"timer  {trigger.schedule}"

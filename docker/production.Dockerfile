@@ -4,7 +4,8 @@ FROM mcr.microsoft.com/azure-functions/python:4-python3.13
 ENV AzureWebJobsScriptRoot=/home/site/wwwroot \
     AzureFunctionsJobHost__Logging__Console__IsEnabled=true \
     ASPNETCORE_URLS=http://+:8080 \
-    FUNCTIONS_REQUEST_BODY_SIZE_LIMIT=2097152
+    FUNCTIONS_ENABLE_DRAIN_ON_APP_STOPPING=true \
+    FUNCTIONS_REQUEST_BODY_SIZE_LIMIT=4194304
 COPY requirements.txt /home/site/wwwroot/
 RUN pip install --no-cache-dir --require-hashes --requirement /home/site/wwwroot/requirements.txt
 COPY . /home/site/wwwroot/

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
+from urllib.parse import parse_qsl, urlsplit
 
 MAX_ANSWER = 64 * 1024  # bytes of an endpoint's answer that are read
 
@@ -19,9 +20,15 @@ class HttpRequest:
     url: str  # absolute, as the client sent it
     headers: Mapping[str, str]  # names in lower case
     params: Mapping[str, str] = field(default_factory=dict)  # of the route
-    # Decoded; of a repeated name the last value.
+    # Decoded, names in lower case; of a repeated name the last value.
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+
+
+def query_of(url: str) -> dict[str, str]:
+    """Return the parameters of *url*, as `HttpRequest.query` has them."""
+    pairs = parse_qsl(urlsplit(url).query, keep_blank_values=True)
+    return {name.lower(): value for name, value in pairs}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

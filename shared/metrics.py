@@ -13,7 +13,7 @@ class Metric(StrEnum):
     Names of metrics.
 
     Source: Event Grid "Monitoring data reference - push" (2023-11-15), contract §7; those of holds,
-    of ages and of late answers are ours.
+    of ages and of late answers are ours. The last one is a balance, shown only as a gauge.
     """
 
     PUBLISH_SUCCESS = "PublishSuccessCount"
@@ -31,6 +31,7 @@ class Metric(StrEnum):
     DEAD_LETTERED = "DeadLetteredCount"
     HOLDS_BEGAN = "HoldBeganCount"
     HOLDS_ENDED = "HoldEndedCount"
+    AWAITING_BLOB = "AwaitingBlobCount"  # given up: +1; its blob is written, or it is dropped: -1
 
 
 class Definition(NamedTuple):

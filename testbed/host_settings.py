@@ -6,7 +6,7 @@ from devhost.azurite import Azurite
 from testbed.arm import ADMIN_KEY
 
 LOCAL = {
-    "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT": "2097152",
+    "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT": "4194304",
     "PUSHGRID_ALLOW_HTTP": "true",
     "PUSHGRID_AZ_LOGIN": "false",  # local.settings.json may say otherwise, and exclude Entra ID
     "PUSHGRID_ALLOWED_NETWORKS": "127.0.0.0/8",

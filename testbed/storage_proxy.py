@@ -46,7 +46,7 @@ _REFUSALS = {
     Failure.BUSY: b"HTTP/1.1 503 Server Busy\r\nx-ms-error-code: ServerBusy\r\n"
     b"Content-Length: 0\r\n\r\n",
 }
-_PASSED_ON = (Failure.UNANSWERED, Failure.STALLED, Failure.TRUNCATED)
+_PASSED_ON = (None, Failure.UNANSWERED, Failure.STALLED, Failure.TRUNCATED)
 HANGING = (Failure.TIMEOUT, Failure.STALLED)  # until the client gives up
 
 
@@ -63,7 +63,7 @@ class StorageRequest(NamedTuple):
 class Attack(NamedTuple):
     """How a request fails."""
 
-    failure: Failure
+    failure: Failure | None  # None: it succeeds, but its answer waits for what is called
     when_done: Callable[[], object] = lambda: None  # called when Azurite has answered it
 
 
@@ -243,17 +243,18 @@ async def _pass_on(proxy: StorageProxy, reader: asyncio.StreamReader, client: _C
             proxy.doubled += client.received_again(data)
             if proxy.ahead:
                 data = _DATE.sub(partial(_moved, proxy.ahead), data)
-            if attack := client.attack:
+            attack, client.attack = client.attack, None
+            if attack:
                 attack.when_done()
                 if attack.failure is Failure.UNANSWERED:
                     client.reset()
                     return
                 if attack.failure is Failure.STALLED:
                     await asyncio.get_running_loop().create_future()  # until the client leaves
-                data = data[: len(data) // 2]
-            await client.send(data)
-            if attack:
+            if attack and attack.failure:
+                await client.send(data[: len(data) // 2])
                 break
+            await client.send(data)
             if client.has_open_put:
                 client.request = None
     client.writer.close()  # Azurite closes idle connections: the client must see that, not wait.

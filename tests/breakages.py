@@ -65,7 +65,8 @@ BREAKAGES = {
     "a retry stored after its message went": Breakage(
         "lost",
         "shared/engine/delivering/requeue.py",
-        "            self._messages += await put(*left)\n",
+        "            stored = await put(*left)\n",
+        "            stored = []\n"
         "            __import__('asyncio').get_running_loop().call_later(\n"
         "                2, lambda: __import__('asyncio').ensure_future(put(*left))\n"
         "            )\n",

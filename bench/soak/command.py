@@ -17,7 +17,7 @@ from random import Random
 from typing import NamedTuple
 
 from bench.load import progress
-from bench.soak import crashes, faults, kills, operators, outages, poison
+from bench.soak import crashes, endings, faults, kills, operators, outages, poison
 from bench.soak.ledger import LedgerSums
 from bench.soak.soak_deployment import Stage, Step, running_deployment
 from bench.soak.state import SoakState, occurrences, read, table
@@ -47,6 +47,7 @@ SCENARIOS = {
     "shortages": SoakScenario(
         Stage(has_names=True), outages.shortage_steps, outages.brief_shortage_steps
     ),
+    "endings": SoakScenario(endings.STAGE, endings.steps, endings.steps),
     "poison": SoakScenario(poison.STAGE, poison.steps, poison.steps),
     "faults": SoakScenario(faults.STAGE, faults.steps, faults.brief_steps),
     "kill": SoakScenario(kills.STAGE, kills.steps, kills.brief_steps),

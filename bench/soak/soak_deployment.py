@@ -68,6 +68,7 @@ class Stage(NamedTuple):
     is_on_disk: bool = False
     has_names: bool = False
     settings: Mapping[str, str] = MappingProxyType({})
+    options: tuple[str, ...] = ()  # of the hosts
 
 
 class Step(NamedTuple):
@@ -90,7 +91,7 @@ class SoakDeployment:
     is_silent: threading.Event = field(default_factory=threading.Event)
     _stack: ExitStack
     _settings: dict[str, str]
-    _root: Path
+    _stage: Stage
     _seen: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     @property
@@ -125,11 +126,12 @@ class SoakDeployment:
 
     def start_host(self) -> RunningHost:
         settings = host_settings(self.storage.proxy.azurite, **self._settings)
-        host = running_host(settings, options=("--invisibility", str(HIDDEN)), root=self._root)
+        options = ("--invisibility", str(HIDDEN), *self._stage.options)
+        host = running_host(settings, options=options, root=self._stage.root)
         return self._stack.enter_context(host)
 
     def restart_hosts(self) -> None:
-        """Start a host for each one that was killed, whose locks have expired meanwhile."""
+        """Start a host for each one that has ended, whose locks have expired meanwhile."""
         dead = [place for place, host in enumerate(self.hosts) if host.process.poll() is not None]
         if len(dead) == len(self.hosts):
             self.storage.expire_locks()
@@ -221,7 +223,7 @@ def running_deployment(stage: Stage, chance: random.Random) -> Iterator[SoakDepl
             storage=storage,
             is_silent=is_silent,
             _stack=stack,
-            _root=stage.root,
+            _stage=stage,
             _settings={**SETTINGS, **stage.settings, "PUSHGRID_NAME_SERVERS": f"127.0.0.1:{names}"},
         )
         storage.proxy.rewrite = made.redirect

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,12 @@ from cli.configuration.resources import (
     SOURCES,
     Configuration,
     ResourceId,
+    Skips,
     WantedResource,
     ordered,
 )
 from cli.configuration.schema import check_schema
-from cli.configuration.source import FileFaults, Place, read_source
+from cli.configuration.source import FileFaults, Place, SourceFile, read_source
 from cli.configuration.template.resource_ids import group_of
 from cli.configuration.template.template_file import is_template, read_template
 from cli.deployment import DEFAULT_SCOPE
@@ -25,31 +26,55 @@ _CHILDREN = ("topics", "eventSubscriptions")
 
 
 def read_configuration(
-    path: Path, parameters: Mapping[str, Any] | None = None, scope: str = DEFAULT_SCOPE
+    path: Path,
+    parameters: Mapping[str, Any] | None = None,
+    scope: str = DEFAULT_SCOPE,
+    skip: Collection[str] = (),
 ) -> Configuration:
     """
     Read the topics, namespaces and event subscriptions of a file.
 
-    *parameters* are a template's, *scope* is the ARM id of the resource group that it is read for.
+    *parameters* are a template's, *scope* is the ARM id of the resource group that it is read for,
+    *skip* names the resources that are left alone, with what is in them.
 
     Raises:
         FileFaults: all faults that were found, each with file, line and path.
     """
     try:
-        return _read(path, parameters or {}, scope)
+        return _read(path, parameters or {}, scope, Skips(skip))
     except MemoryError:
         raise FileFaults(f"{path}: there is too little memory to read it") from None
 
 
-def _read(path: Path, parameters: Mapping[str, Any], scope: str) -> Configuration:
+def _read(path: Path, parameters: Mapping[str, Any], scope: str, skips: Skips) -> Configuration:
     source = read_source(path)
     if is_template(source.value):
-        return read_template(source, parameters, group_of(scope))
-    if parameters:
+        found = read_template(source, parameters, group_of(scope), skips)
+    elif fault := _fault_of_template(source):
+        raise FileFaults(fault)
+    elif parameters:
         raise FileFaults(f"{path}: only templates have parameters")
-    source = source.in_documented_case(CONFIGURATION)
-    check_schema(source)
-    return ordered(list(_resources(source.value, source.root)))
+    else:
+        source = source.in_documented_case(CONFIGURATION)
+        check_schema(source)
+        every = _resources(source.value, source.root)
+        found = ordered([each for each in every if not skips.take(each.id)], skips=skips)
+    skips.check(path)
+    return found
+
+
+def _fault_of_template(source: SourceFile) -> str | None:
+    """Return what is wrong with a file of ARM that is not a template, if it is one."""
+    members = source.value if isinstance(source.value, Mapping) else {}
+    folded = {name.lower(): value for name, value in members.items()}
+    if "deploymentparameters.json" in str(folded.get("$schema")).lower():
+        return source.root.fault(
+            "these are parameters: name the template, and this by --parameters"
+        )
+    if "resources" in folded:
+        place = source.root.below("$schema")
+        return place.fault("a template needs this; it ends with deploymentTemplate.json#")
+    return None
 
 
 def _resources(document: Mapping[str, Any], root: Place) -> Iterator[WantedResource]:

@@ -10,7 +10,8 @@ from dataclasses import replace
 from itertools import groupby
 from threading import Thread
 
-from cli.configuration.planning import CONSENT, Action, Change, faults_of, warnings_of
+from cli.configuration.deployed import DeploymentAnswers
+from cli.configuration.planning import CONSENT, Action, Change, faults_of, masked, warnings_of
 from cli.configuration.resources import ResourceId, WantedResource
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
@@ -28,29 +29,37 @@ def carry_out(
     Carry out *changes*; call *on_change* with each when it is done, in their order.
 
     A change that the deployment refuses gets faults, and the others go on: only what stands in the
-    refused resource is not tried.
+    refused resource, or refers to it, is not tried.
 
     Raises:
         CommandFailed: the deployment does not answer, or does not know the caller.
     """
-    failed: set[ResourceId] = set()
+    failed: dict[ResourceId, ResourceId] = {}
+    answers = DeploymentAnswers(deployment)
 
     def carry(change: Change) -> Change:
-        parent = change.id.parent
+        resource = change.resource
         if change.faults or change.action is Action.UNCHANGED:
             return change
-        if change.resource is None:
+        if resource is None:
             return _delete(deployment, change)
-        if parent and parent.folded in failed:
-            why = f"not tried, because {parent.kind} {parent.name} has faults"
-            return replace(change, faults=(change.resource.place.fault(why),))
-        return _put(deployment, change, change.resource)
+        for each in sorted(resource.needs & failed.keys()):
+            why = f"not tried, because {failed[each].title} has faults"
+            return replace(change, faults=(resource.place.fault(why),))
+        return masked(_put(deployment, change, resource, answers), answers)
 
-    for _, stage in groupby(changes, key=lambda each: (each.resource is None, each.id.types)):
+    for _, stage in groupby(changes, key=_stage):
         for done in _at_once(carry, list(stage)):
             if done.faults and done.action is Action.CREATE:
-                failed.add(done.id.folded)
+                failed[done.id.folded] = done.id
             on_change(done)
+
+
+def _stage(change: Change) -> tuple[object, ...]:
+    """Return what changes have in common that are made together; deletions come last."""
+    if change.resource is None:
+        return True, change.id.types
+    return False, change.resource.stage, change.id.types
 
 
 def _at_once(carry: Callable[[Change], Change], changes: Sequence[Change]) -> Iterator[Change]:
@@ -91,14 +100,15 @@ def _awaited(result: Future[Change]) -> Change:
     return result.result()
 
 
-def _put(deployment: Deployment, change: Change, resource: WantedResource) -> Change:
+def _put(
+    deployment: Deployment, change: Change, resource: WantedResource, answers: DeploymentAnswers
+) -> Change:
     headers = CONSENT if resource.is_consent_assumed else None
     path, said = resource.id.path, change.differences
     try:
-        has_new = gets_secret(None, resource.document) and gets_secret(
-            deployment.find(path), resource.document
-        )
-        stored = deployment.put(path, resource.document, headers)
+        wanted = resource.with_answers(answers).document
+        has_new = gets_secret(None, wanted) and gets_secret(deployment.find(path), wanted)
+        stored = deployment.put(path, wanted, headers)
         if has_new:
             said = (*said, new_secret(deployment, path))
     except CommandFailed as error:

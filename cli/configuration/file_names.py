@@ -29,18 +29,23 @@ _GIVEN = FreeNames(Names("value", "reference"))
 PARAMETER_FILE = Names("$schema", "contentVersion", parameters=_GIVEN)
 
 COPY = Names("name", "count", "input", "mode", "batchSize")
-_DEFINITIONS = FreeNames(
-    Names(
-        "$ref",
-        "type",
-        "defaultValue",
-        "allowedValues",
-        "minLength",
-        "maxLength",
-        "minValue",
-        "maxValue",
-        "nullable",
-    )
+_TYPE = Names(
+    "$ref",
+    "type",
+    "defaultValue",
+    "allowedValues",
+    "minLength",
+    "maxLength",
+    "minValue",
+    "maxValue",
+    "nullable",
+)
+_TYPES = FreeNames(_TYPE)
+# A type nests in itself.
+_TYPE.below.update(
+    dict.fromkeys(("items", "prefixItems", "additionalProperties"), _TYPE),
+    properties=_TYPES,
+    discriminator=Names("propertyName", mapping=_TYPES),
 )
 _MODULE = Names(  # the properties of a nested deployment; those of other resources have none of it
     "template",
@@ -58,23 +63,25 @@ _RESOURCE = Names(
     "condition",
     "scope",
     "existing",
+    "resourceGroup",
+    "subscriptionId",
     "resources",
     copy=COPY,
     properties=_MODULE,
 )
 TEMPLATE = Names(
     "$schema",
-    definitions=_DEFINITIONS,
-    parameters=_DEFINITIONS,
+    definitions=_TYPES,
+    parameters=_TYPES,
     variables=Names(copy=COPY),
     functions=Names(
         "namespace",
         members=FreeNames(
-            Names(parameters=Names("name", "type"), output=Names("type", "value")),
+            Names(parameters=_TYPE.also("name"), output=Names("type", "value")),
         ),
     ),
     resources=FreeNames(_RESOURCE),
-    outputs=FreeNames(Names("type", "value")),
+    outputs=FreeNames(Names("type", "value", copy=COPY)),
 )
 # Both nest in themselves.
 _RESOURCE.below["resources"] = TEMPLATE.below["resources"]

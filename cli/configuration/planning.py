@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Any
 
+from cli.configuration.deployed import DeploymentAnswers
 from cli.configuration.resources import (
     SUBSCRIPTIONS,
     Configuration,
     ResourceId,
     WantedResource,
 )
+from cli.configuration.source import FileFaults
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
 from cli.subscription.document import source_of
@@ -62,7 +63,7 @@ class Change:
     keys: tuple[str, ...] = ()  # to set
     faults: tuple[str, ...] = ()  # why the deployment refuses the resource
     warnings: tuple[str, ...] = ()  # what the deployment did not do
-    is_checked: bool = True  # the deployment can't check it until its parent exists
+    is_checked: bool = True  # the deployment can't check it until what it needs exists
 
     @property
     def changes_something(self) -> bool:
@@ -94,6 +95,8 @@ def faults_of(error: CommandFailed, resource: WantedResource) -> tuple[str, ...]
     Raises:
         CommandFailed: the *error* itself, if it is not the resource's.
     """
+    if isinstance(error, FileFaults):
+        return tuple(error.message.splitlines())
     if error.status is None or error.status in {401, 403}:
         raise error
     if resource.is_consent_assumed and _HANDSHAKE in error.message:
@@ -156,17 +159,38 @@ def plan(
     """
     changes: list[Change] = []
     missing: set[ResourceId] = set()
+    answers = DeploymentAnswers(deployment)
     for each in configuration.resources:
-        if each.id.parent and each.id.parent.folded in missing:
-            change = replace(_creation(each), is_checked=False)
+        if each.needs & missing:
+            is_new = bool(each.id.parent and each.id.parent.folded in missing)
+            change = _unchecked(each, is_new or not _exists(deployment, each.id))
         else:
-            change = _compared(deployment, each)
+            change = masked(_compared(deployment, each, answers), answers)
         if change.action is Action.CREATE:
             missing.add(each.id.folded)
         changes.append(change)
     if prune:
-        changes += _deletions(deployment, _named(configuration))
+        changes += _deletions(deployment, configuration)
     return tuple(changes)
+
+
+def _unchecked(resource: WantedResource, is_new: bool) -> Change:
+    action = Action.CREATE if is_new else Action.UPDATE
+    return replace(_creation(resource), action=action, is_checked=False)
+
+
+def masked(change: Change, answers: DeploymentAnswers) -> Change:
+    """Return *change* without the keys that its resource may hold."""
+
+    def shown(lines: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(answers.without_keys, lines))
+
+    return replace(
+        change,
+        differences=shown(change.differences),
+        faults=shown(change.faults),
+        warnings=shown(change.warnings),
+    )
 
 
 def _creation(resource: WantedResource) -> Change:
@@ -175,10 +199,13 @@ def _creation(resource: WantedResource) -> Change:
     )
 
 
-def _compared(deployment: Deployment, resource: WantedResource) -> Change:
+def _compared(
+    deployment: Deployment, resource: WantedResource, answers: DeploymentAnswers
+) -> Change:
     headers = CONSENT if resource.is_consent_assumed else None
     try:
-        answer = deployment.post(f"{resource.id.path}/whatIf", resource.document, headers)
+        wanted = resource.with_answers(answers).document
+        answer = deployment.post(f"{resource.id.path}/whatIf", wanted, headers)
         action = _ACTIONS[answer["changeType"]]
         own = answer["after"].get("warnings", ())
         if action is Action.CREATE:
@@ -215,23 +242,19 @@ def _differing_keys(deployment: Deployment, resource: WantedResource) -> tuple[s
     return tuple(name for name, key in resource.keys.items() if known.get(name) != key)
 
 
-def _named(configuration: Configuration) -> AbstractSet[ResourceId]:
-    """Return the ids of all resources, and of those that they stand in."""
-    named: set[ResourceId] = set()
-    for each in configuration.resources:
-        own: ResourceId | None = each.id.folded
-        while own:
-            named.add(own)
-            own = own.parent
-    return named
+def _deletions(deployment: Deployment, configuration: Configuration) -> list[Change]:
+    """
+    Return the deletions of what *configuration* does not name, contents first.
 
-
-def _deletions(deployment: Deployment, named: AbstractSet[ResourceId]) -> list[Change]:
-    """Return the deletions of what is not *named*, contents first."""
+    What it skips is kept, with what is in it, as is that in which something named stands.
+    """
+    named = {own.folded for each in configuration.resources for own in each.id.lineage}
+    skipped = {each.id.folded for each in configuration.skipped if each.id}
+    named |= {own.folded for each in skipped for own in each.lineage}
     return [
         Change(action=Action.DELETE, id=each)
         for each in reversed(list(_existing(deployment)))
-        if each.folded not in named
+        if each.folded not in named and skipped.isdisjoint(each.folded.lineage)
     ]
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from cli.configuration.source import FileFaults, Place
 from shared.arm import document_names as documents
 from shared.arm.member_names import Names
+from shared.nearest import did_you_mean
+
+if TYPE_CHECKING:
+    from cli.configuration.deployed import Answers
 
 # The members of an ARM document that a PUT sends; what identifies the resource is its path.
-SENT = ("location", "tags", "identity", "sku", "kind", "properties")
+# An identity is not sent: the deployment's own is the only one.
+SENT = ("location", "tags", "sku", "kind", "properties")
 _TOPICS, _NAMESPACES, SUBSCRIPTIONS = "topics", "namespaces", "eventSubscriptions"
 _SYSTEM_TOPICS, _ACCOUNTS, _DEPLOYMENTS = "systemTopics", "storageAccounts", "deployments"
 SOURCES = {_ACCOUNTS: "Microsoft.Storage", _DEPLOYMENTS: "Pushgrid"}  # and their providers
@@ -82,6 +87,19 @@ class ResourceId(NamedTuple):
         return ResourceId(self.types[:-1], self.names[:-1]) if self.types[1:] else None
 
     @property
+    def title(self) -> str:
+        """Kind and name, as a plan prints them."""
+        return f"{self.kind} {self.name}"
+
+    @property
+    def lineage(self) -> Iterator[ResourceId]:
+        """The id, and those of what the resource stands in."""
+        own: ResourceId | None = self
+        while own:
+            yield own
+            own = own.parent
+
+    @property
     def folded(self) -> ResourceId:
         """The id to compare with: names ignore case."""
         return ResourceId(self.types, tuple(name.casefold() for name in self.names))
@@ -105,10 +123,30 @@ class WantedResource:
 
     id: ResourceId
     place: Place
-    document: Mapping[str, Any]  # of its PUT
+    document: Mapping[str, Any]  # of its PUT; what `refers_to` will say is a placeholder
     # The access keys that it must have, by name.
     keys: Mapping[str, str] = field(default_factory=dict, repr=False)
     is_consent_assumed: bool = False  # its endpoint is not asked
+    # The resources whose answers its document has, folded.
+    refers_to: frozenset[ResourceId] = frozenset()
+    # Returns its document with their answers; raises `FileFaults`.
+    evaluated: Callable[[Answers], Mapping[str, Any]] | None = None
+    stage: int = 0  # it comes after the resources of all stages before
+
+    @property
+    def needs(self) -> frozenset[ResourceId]:
+        """The ids, folded, of what must be there before it: its parent, and what it refers to."""
+        parent = self.id.folded.parent
+        return self.refers_to | {parent} if parent else self.refers_to
+
+    def with_answers(self, answers: Answers) -> WantedResource:
+        """
+        Return the same with what a deployment *answers* about the resources that it refers to.
+
+        Raises:
+            FileFaults: the deployment lacks one, or the document can't be evaluated with it.
+        """
+        return replace(self, document=self.evaluated(answers)) if self.evaluated else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,14 +155,74 @@ class Configuration:
 
     resources: tuple[WantedResource, ...]
     left_out: tuple[str, ...] = ()
+    skipped: tuple[SkippedResource, ...] = ()
 
 
-def ordered(resources: list[WantedResource], left_out: tuple[str, ...] = ()) -> Configuration:
+class SkippedResource(NamedTuple):
+    """A resource of the file that is not applied."""
+
+    title: str  # kind and name, or where it is in the file if its name is not known
+    id: ResourceId | None
+
+
+class Skips:
+    """The resources that are not to be applied, by the names that a plan or a fault prints."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._unused = {name.casefold(): name for name in names}
+        self._wanted = frozenset(self._unused)
+        self._seen: set[str] = set()
+        self.skipped: list[SkippedResource] = []
+
+    def covers(self, own: ResourceId) -> bool:
+        """Return whether a resource, or one that it stands in, is to be skipped."""
+        known = [each for each in own.lineage if each.types in _KINDS]
+        named = {self._is_named(name) for each in known for name in (each.name, each.title)}
+        return True in named
+
+    def take(self, own: ResourceId) -> bool:
+        """Return the same, and note the resource if it is."""
+        if not self.covers(own):
+            return False
+        self.skipped.append(SkippedResource(own.title, own))
+        return True
+
+    def take_place(self, place: Place) -> bool:
+        """Return whether what has no known name is to be skipped, and note it if it is."""
+        if not self._is_named(str(place)):
+            return False
+        if not any(each.title == str(place) for each in self.skipped):
+            self.skipped.append(SkippedResource(str(place), None))
+        return True
+
+    def check(self, path: object) -> None:
+        """
+        Return if all names occur in the file.
+
+        Raises:
+            FileFaults: some do not.
+        """
+        faults = [
+            f"{path}: --skip {name}: there is no such resource{did_you_mean(name, self._seen)}"
+            for name in self._unused.values()
+        ]
+        if faults:
+            raise FileFaults(*faults)
+
+    def _is_named(self, name: str) -> bool:
+        self._seen.add(name)
+        self._unused.pop(name.casefold(), None)
+        return name.casefold() in self._wanted
+
+
+def ordered(
+    resources: list[WantedResource], left_out: tuple[str, ...] = (), skips: Skips | None = None
+) -> Configuration:
     """
-    Return the configuration of *resources*, parents first.
+    Return the configuration of *resources*, each after its parent and what it refers to.
 
     Raises:
-        FileFaults: a resource is named twice.
+        FileFaults: a resource is named twice, or two refer to each other.
     """
     first: dict[ResourceId, WantedResource] = {}
     faults = []
@@ -136,5 +234,23 @@ def ordered(resources: list[WantedResource], left_out: tuple[str, ...] = ()) -> 
             )
     if faults:
         raise FileFaults(*faults)
-    parents_first = sorted(resources, key=lambda each: (len(each.id.types), each.id.types))
-    return Configuration(resources=tuple(parents_first), left_out=left_out)
+    stages = _stages(first)
+    staged = [replace(each, stage=stages[each.id.folded]) for each in resources]
+    staged.sort(key=lambda each: (each.stage, len(each.id.types), each.id.types))
+    skipped = tuple(skips.skipped) if skips else ()
+    return Configuration(resources=tuple(staged), left_out=left_out, skipped=skipped)
+
+
+def _stages(resources: Mapping[ResourceId, WantedResource]) -> Mapping[ResourceId, int]:
+    """Return the number of each resource's stage: the length of the chain that it waits for."""
+    stages = {own: len(own.types) for own in resources}
+    for _ in range(len(resources) + 1):
+        later = {
+            own: max([stages[own], *(stages.get(each, 0) + 1 for each in wanted.needs)])
+            for own, wanted in resources.items()
+        }
+        if later == stages:
+            return stages
+        stages = later
+    own = max(stages, key=lambda each: stages[each])
+    raise FileFaults(resources[own].place.fault("this waits for itself, by way of a reference"))

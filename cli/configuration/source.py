@@ -23,6 +23,7 @@ Member = str | int
 Members = tuple[Member, ...]  # the names and indexes that lead to a value
 
 YAML_SUFFIXES = (".yaml", ".yml")
+_COMPILERS = {".bicep": "az bicep build", ".bicepparam": "az bicep build-params"}
 _MAX_NODES = 200_000  # aliases can stand for a lot
 _MAX_EVENTS = 3 * _MAX_NODES  # names are events as well
 _LONGEST_FAULT = 2 * LONGEST  # characters: names and values of a file may be as long as the file
@@ -199,6 +200,9 @@ def read_source(path: Path) -> SourceFile:
         raise FileFaults(f"{path}: {reason}") from None
     if len(text) > MAX_CHARACTERS:
         raise FileFaults(f"{path}: the file has more than {MAX_CHARACTERS:,} characters")
+    if compiler := _COMPILERS.get(path.suffix.lower()):
+        compiled = f"compile it with '{compiler} --file {path}', and name the JSON file instead"
+        raise FileFaults(f"{path}: this is Bicep: {compiled}")
     if path.suffix.lower() in YAML_SUFFIXES:
         value, lines = _read_yaml(path, text)
         return SourceFile(path=path, value=value, lines=lines)

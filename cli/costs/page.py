@@ -6,6 +6,7 @@ Each table is between ``<!-- name -->`` and ``<!-- end -->``; the rest of the pa
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +14,9 @@ from pathlib import Path
 
 from cli.costs.data import measured, prices, scenarios
 from cli.costs.model import (
+    DELIVER_CPU,
     MONTH,
+    PUBLISH_CPU,
     Arrivals,
     Comparison,
     compare,
@@ -24,6 +27,9 @@ from cli.costs.report import money
 from cli.costs.workload import Workload
 
 PAGE = Path(__file__).parents[2] / "docs/cost.md"
+_HOST = PAGE.parents[1] / "host.json"
+_INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0)  # seconds
+_LATENCY = {0.1: 42, 0.5: 279}  # ms, of lone events on Azure's own host
 _TABLE = re.compile(r"(<!-- (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _SMALL, _LARGE = 512, 2048  # MB
 _MILLION = 1_000_000
@@ -85,11 +91,31 @@ def _beside() -> str:
     return _table(("not included", "2,048 MB", "512 MB"), rows)
 
 
+def _polling() -> str:
+    queues = json.loads(_HOST.read_text())["extensions"]["queues"]
+    hours, minutes, seconds = map(float, queues["maxPollingInterval"].split(":"))
+    default = hours * 3600 + minutes * 60 + seconds
+    rows = [
+        (
+            f"{interval:g} s" + (", the default" if interval == default else ""),
+            f"{_LATENCY[interval]} ms" if interval in _LATENCY else "",
+            f"{MONTH / interval:,.0f}",
+            money(prices()["queue"].of(MONTH / interval)),
+        )
+        for interval in sorted({*_INTERVALS, default})
+    ]
+    head = ("`maxPollingInterval`", "publish to webhook, p50", "operations a month", "dollars")
+    return _table(head, rows)
+
+
 def _runs() -> str:
     times = measured().runs
-    first = [(name, times[name], times[f"{name} event"]) for name in ("publish", "deliver")]
-    rows = [(f"{name} invocation", _ms(run), _ms(event)) for name, run, event in first]
-    rows.append(("processor time, either", _ms(times["cpu run"]), _ms(times["cpu event"])))
+    rows = []
+    for name, cpu in (("publish", PUBLISH_CPU), ("deliver", DELIVER_CPU)):
+        rows += [
+            (f"{name} invocation", _ms(times[name]), _ms(times[f"{name} event"])),
+            ("its processor time", _ms(cpu), _ms(times["cpu event"])),
+        ]
     return _table(("", "with one event", "for each further event"), rows)
 
 
@@ -107,6 +133,7 @@ _TABLES: Mapping[str, Callable[[], str]] = {
     "loads": _loads,
     "idle": _idle,
     "beside": _beside,
+    "polling": _polling,
     "runs": _runs,
     "scenarios": _scenarios,
 }

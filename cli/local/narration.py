@@ -172,7 +172,8 @@ def _handshake_pending(entry: Entry) -> str:
 
 def _handshake_failed(entry: Entry) -> str:
     detail = f" ({entry['detail']})" if entry.get("detail") else ""
-    return f"failed: {_handshake_pending(entry)}{detail}"
+    said = f" The endpoint answered: {entry['answer']}" if entry.get("answer") else ""
+    return f"failed: {_handshake_pending(entry)}{said}{detail}"
 
 
 def _unsigned(entry: Entry) -> str:

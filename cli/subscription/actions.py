@@ -96,5 +96,5 @@ def lines_of_test(found: Mapping[str, Any]) -> Iterator[str]:
 def _message(message: Mapping[str, Any]) -> Iterator[str]:
     for name, value in message["headers"].items():
         yield f"  {printable(name)}: {printable(value)}"
-    if message["body"]:
-        yield f"  {printable(message['body'])}"
+    for line in message["body"].splitlines():
+        yield f"  {printable(line)}"

@@ -102,7 +102,7 @@ def read(folder: Path, environ: Mapping[str, str]) -> FunctionMetadata:
         entry_point=_text(document, "entryPoint") or "main",
         trigger=trigger,
         returns_http=bool(outputs),
-        disabled=_is_disabled(folder.name, document, environ),
+        disabled=_is_disabled(folder.name, environ),
     )
 
 
@@ -188,9 +188,8 @@ def _script(folder: Path, document: Mapping[str, object]) -> Path:
     return script
 
 
-def _is_disabled(name: str, document: Mapping[str, object], environ: Mapping[str, str]) -> bool:
+def _is_disabled(name: str, environ: Mapping[str, str]) -> bool:
     values = (
-        document.get("disabled"),
         environ.get(f"AzureWebJobs.{name}.Disabled"),
         environ.get(f"AzureWebJobs_{name}_Disabled"),
     )

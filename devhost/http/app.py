@@ -93,11 +93,11 @@ class HttpApp:
         send: Callable[[Mapping[str, Any]], Awaitable[None]],
     ) -> None:
         """Answer one request."""
-        if not http_request.names_its_host(scope):
-            await HostResponse(status=400).send(send)
+        if status := http_request.refusal_of_host(scope):
+            await HostResponse(status=status).send(send)
             return
         request = http_request.read_request(scope)
-        host = request.headers.get("host")
+        host = request.headers["host"]
         if not origin.is_for(host, self._public_url):
             _log.warning("400: %.160r: %s", host, _WRONG_HOST)
             await http_response.from_text(400, _WRONG_HOST).send(send)
@@ -106,7 +106,7 @@ class HttpApp:
             body = await http_request.read_body(request.headers, receive, self._body_limit)
         except http_request.BodyTooLargeError:
             text = f"A body has at most {self._body_limit} bytes: {BODY_LIMIT_SETTING} sets that."
-            status = 413
+            status = 500
         except http_request.UnknownCodingError:
             status, text = 501, "Of transfer codings, only 'chunked' is supported."
         except ConnectionError:
@@ -117,7 +117,8 @@ class HttpApp:
             return
         _log.warning("%d: %s", status, text)
         drain = partial(http_request.drain, receive)
-        await http_response.from_text(status, text).send_and_close(send, drain)
+        # The real host's answer has no body, so the hint goes to the log.
+        await HostResponse(status=status).send_and_close(send, drain)
 
     async def _answer(self, request: HostRequest, body: bytes) -> HostResponse:
         own = self._admin.answer(request, body)

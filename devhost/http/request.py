@@ -58,15 +58,17 @@ class HostRequest:
         )
 
 
-def names_its_host(scope: Mapping[str, Any]) -> bool:
+def refusal_of_host(scope: Mapping[str, Any]) -> int | None:
     """
-    Return whether an ASGI *scope*'s request has its one Host header, which HTTP/1.1 requires.
+    Return the status for an ASGI *scope*'s request that has not exactly one Host header.
 
+    HTTP/1.0 requires none, but the real host fails without (measured, 4.1037.0).
     Source: aspnetcore Kestrel Http1Connection.cs, EnsureHostHeaderExists (2024-10).
     """
     hosts = sum(name == b"host" for name, _ in scope["headers"])
-    needed = scope["http_version"] != "1.0"
-    return hosts == 1 or not (hosts or needed)
+    if hosts == 1:
+        return None
+    return 500 if scope["http_version"] == "1.0" and not hosts else 400
 
 
 def read_request(scope: Mapping[str, Any]) -> HostRequest:
@@ -80,11 +82,11 @@ def read_request(scope: Mapping[str, Any]) -> HostRequest:
     query_string = raw_query.decode("latin-1")
     # Clients that join URLs carelessly double slashes: they count as one.
     path = _SLASHES.sub("/", raw_path.decode("latin-1"))
-    host = headers.get("host", "localhost")
     return HostRequest(
         method=scope["method"],
         path=_decode_path(path),
-        url=f"{scope['scheme']}://{host}{path}" + (f"?{query_string}" if query_string else ""),
+        url=f"{scope['scheme']}://{headers['host']}{path}"
+        + (f"?{query_string}" if query_string else ""),
         headers=headers,
         query=_query(query_string),
     )

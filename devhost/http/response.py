@@ -69,7 +69,7 @@ class HostResponse:
         return b"" if self._is_bodiless() else self.body
 
     def _is_bodiless(self) -> bool:
-        return self.status in (204, 304)
+        return self.status in (204, 205, 304)
 
 
 def from_text(status: int, text: str) -> HostResponse:

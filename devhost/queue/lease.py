@@ -1,8 +1,10 @@
 """
-Keeps a received message hidden while its function runs.
+Keeps a received message hidden while its function runs: renewed at half of the time.
 
-Source: Storage.Common UpdateQueueMessageVisibilityCommand.cs: at half of the time, sooner after a
-5xx (2024-10).
+So does the real host (Storage.Common UpdateQueueMessageVisibilityCommand.cs, 2024-10), but for two
+things (measured, host 4.1037.0): when the function ends, it cancels a renewal under way, whose
+receipt is lost, and runs the message again; and a renewal that fails for 28 s ends it. Here the
+first is awaited, and the second is tried again after an eighth of the time.
 """
 
 from __future__ import annotations

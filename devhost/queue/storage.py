@@ -27,6 +27,7 @@ from devhost.storage.errors import (
     StaleReceiptError,
     StorageBusyError,
     StorageRefusedError,
+    StorageUnreachableError,
 )
 
 _T = TypeVar("_T")
@@ -102,7 +103,7 @@ class RestQueue:
             answer = await self._connections.request(method, target, headers, body)
         except OSError as fault:
             text = f"{self._connections.server}: {type(fault).__name__}{self._account.hint}"
-            raise StorageBusyError(text) from None
+            raise StorageUnreachableError(text) from None
         if answer.status < 300:  # noqa: PLR2004 - success
             return answer
         raise _refusal(answer.status, answer.headers.get("x-ms-error-code", ""))

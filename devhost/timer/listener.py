@@ -15,6 +15,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from math import inf
 from typing import TypeVar
 
 from azure.functions.meta import Datum
@@ -49,7 +50,7 @@ class TimerListener:
         BadFunctionError: its schedule is malformed or never due.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - named, and each of them differs in tests
         self,
         *,
         function: Function,
@@ -57,6 +58,7 @@ class TimerListener:
         recovery: timedelta,
         invoke: Invoke,
         now: Callable[[], datetime] = utc_now,
+        longest_outage: float = inf,
     ) -> None:
         trigger = function.metadata.trigger
         if not isinstance(trigger, TimerTrigger):
@@ -77,7 +79,7 @@ class TimerListener:
         self._now = now
         self._halted = asyncio.Event()
         self._stopping = False
-        self._outage = Outage(self._name)
+        self._outage = Outage(self._name, longest_outage)
 
     def stop(self) -> None:
         """Start no more runs; one in progress is finished."""
@@ -89,7 +91,7 @@ class TimerListener:
         Fire when due until stopped, while no other host holds the lock.
 
         Raises:
-            HostError: storage rejects the host's requests.
+            HostError: storage rejects the host's requests, or is out of reach for too long.
         """
         while await self._acquire():
             try:
@@ -114,9 +116,9 @@ class TimerListener:
             status = await self._fire(now, status, past_due=True)
         elif self._run_on_startup and not self._halted.is_set():
             status = await self._fire(now, status, past_due=False)
-        while not self._halted.is_set():
-            if due := await self._next_due():
-                status = await self._fire(due, status, past_due=False)
+        while await self._is_due(since=now):
+            now = self._now()
+            status = await self._fire(now, status, past_due=False)
 
     async def _read_status(self, now: datetime) -> TimerStatus | None:
         if not self._keeps_status:
@@ -144,17 +146,19 @@ class TimerListener:
         await self._retry(lambda: self._storage.write(status))
         return status
 
-    async def _next_due(self) -> datetime | None:
-        """Wait for the next due time, sooner if the clock is set back; None: halted."""
-        now = self._now()
-        due = self._schedule.next_after(now)
-        while now < due:
-            if await self._sleep(min(due - now, _LONGEST_SLEEP)):
-                return None
-            before, now = now, self._now()
-            if now < before:
+    async def _is_due(self, since: datetime) -> bool:
+        """
+        Wait for the first due time after *since*, which a long run may have missed; False: halted.
+
+        If the clock is set back, it is the first one after that.
+        """
+        due = self._schedule.next_after(since)
+        while (now := self._now()) < due and not self._halted.is_set():
+            if now < since:
                 due = self._schedule.next_after(now)
-        return due
+            since = now
+            await self._sleep(min(due - now, _LONGEST_SLEEP))
+        return not self._halted.is_set()
 
     async def _sleep(self, delay: timedelta) -> bool:
         with contextlib.suppress(TimeoutError):
@@ -167,7 +171,7 @@ class TimerListener:
             try:
                 result = await step()
             except StorageBusyError as fault:
-                self._outage.begin(fault)
+                self._outage.failed(fault)
                 if await self._sleep(_RETRY_DELAY):
                     return None
             except StorageRefusedError as fault:

@@ -24,12 +24,17 @@ from azure.core.exceptions import (
     ResourceExistsError,
     ResourceNotFoundError,
     ServiceRequestError,
+    ServiceResponseError,
 )
 from azure.storage.blob import BlobServiceClient
 
 from devhost.host_json import LockOptions
 from devhost.storage.account import AccountConnection
-from devhost.storage.errors import StorageBusyError, StorageRefusedError
+from devhost.storage.errors import (
+    StorageBusyError,
+    StorageRefusedError,
+    StorageUnreachableError,
+)
 
 CONTAINER = "azure-webjobs-hosts"
 
@@ -145,9 +150,9 @@ class TimerStorage:
                 with contextlib.suppress(ResourceExistsError):
                     self._container.create_container()
                 return step()
-        except ServiceRequestError as fault:
+        except (ServiceRequestError, ServiceResponseError) as fault:
             # The exception's own text names Python objects.
-            raise StorageBusyError(f"{self._where}: no connection{self._hint}") from fault
+            raise StorageUnreachableError(f"{self._where}: no connection{self._hint}") from fault
         except HttpResponseError as fault:
             text = f"{self._where}: {fault.status_code} {getattr(fault, 'error_code', '')}".rstrip()
             refused = fault.status_code in _REFUSED

@@ -197,8 +197,10 @@ resource appSettings 'Microsoft.Web/sites/config@2024-11-01' = {
     PUSHGRID_WEBHOOK_CLIENT_SECRET: empty(settings.webhookSecretName)
       ? ''
       : '@Microsoft.KeyVault(SecretUri=${secrets}/${settings.webhookSecretName})'
-    // More than any body that the app takes. The host reads a body whole before it asks the app who sent it.
-    FUNCTIONS_REQUEST_BODY_SIZE_LIMIT: '2097152'
+    // Twice what the app takes, so that the app refuses what is too large: the host answers 500, and SDKs repeat that.
+    FUNCTIONS_REQUEST_BODY_SIZE_LIMIT: '4194304'
+    // At a stop the host receives no more messages at once, and not only when it has no request left.
+    FUNCTIONS_ENABLE_DRAIN_ON_APP_STOPPING: 'true'
     // Threads for the management API's requests, as many as the instance takes; the worker of a one-core instance has five otherwise.
     PYTHON_THREADPOOL_THREAD_COUNT: string(scale.httpConcurrency)
   }

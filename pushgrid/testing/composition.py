@@ -27,6 +27,7 @@ from shared.adapters.storage.health_table import OffLoopHealth, TableHealth
 from shared.adapters.watched_clock import WatchedClock
 from shared.delivery.messages.message import ReplayStep
 from shared.delivery.pace import Limit
+from shared.delivery.profiles import PROFILES
 from shared.engine.delivering.attempt_recorder import AttemptHistory
 from shared.engine.delivering.budget import Budget, Places
 from shared.engine.delivering.clock_records import ClockRecords
@@ -225,10 +226,15 @@ class InMemoryApp:
             held=lambda: held_subscriptions(resources, watched.now()),
             topics=lambda seen: topic_states(resources, watched.now(), (ACCOUNT, DEPLOYMENT), seen),
             activities=lambda: read_activities(
-                self.counts, self.attempts, resources, watched.now()
+                self.counts,
+                self.attempts,
+                resources,
+                watched.now(),
+                PROFILES["latest"].dead_letter_delay,
             ),
             replays=self.replays.list,
             operators=self.operators,
+            unset_schedules={},
         )
 
     def new_id(self) -> str:

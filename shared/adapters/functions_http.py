@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from urllib.parse import parse_qsl, urlsplit
-
 import azure.functions as func
 
-from shared.http import HttpAnswer, HttpRequest
+from shared.http import HttpAnswer, HttpRequest, query_of
 
 
 def to_request(req: func.HttpRequest) -> HttpRequest:
-    """Read a request; the query is read from the URL, since the host drops what is empty in it."""
+    """
+    Read a request.
+
+    The query is read from the URL: hosts drop what is empty, join what is repeated and merge names
+    that differ in case, and have no order.
+    """
     return HttpRequest(
         method=req.method,
         url=req.url,
         headers={name.lower(): value for name, value in req.headers.items()},
         params=dict(req.route_params),
-        query=dict(parse_qsl(urlsplit(req.url).query, keep_blank_values=True)),
+        query=query_of(req.url),
         body=req.get_body() or b"",
     )
 

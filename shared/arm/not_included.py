@@ -62,7 +62,8 @@ DESTINATIONS: Mapping[str, ExcludedFeature] = {
     "ServiceBusTopic": _SERVICE_BUS,
     "AzureFunction": ExcludedFeature(
         "Functions by resource id",
-        "use a webhook with the function's URL, /runtime/webhooks/eventgrid?functionName=NAME",
+        "use a webhook with the function's URL in quotes: "
+        "'https://APP.azurewebsites.net/runtime/webhooks/EventGrid?functionName=NAME&code=KEY'",
     ),
     "MonitorAlert": ExcludedFeature("Azure Monitor alerts", "use a webhook that raises the alert"),
     "NamespaceTopic": ExcludedFeature(

@@ -107,14 +107,15 @@ function wrong(health, topics) {
   const shown = isStale(health) || isStale(topics) ? `was ${word}` : word;
   const more = troubles.length - MOST_TROUBLES;
   return [
-    h("p", null, badge({ word: shown, look: LOOKS[word] ?? "warn" }), " ", waitingText(waiting.events, waiting.oldestSeenSeconds)),
+    h("p", null, badge({ word: shown, look: LOOKS[word] ?? "warn" }), " ", waitingText({ ...waiting, waiting: waiting.events })),
     reasons.length > 0 && h("ul", null, reasons.map((each) => h("li", { key: each }, each))),
     troubles.length > 0 && h("ol", { class: "troubles" }, troubles.slice(0, MOST_TROUBLES).map(trouble)),
     more > 0 && h("p", { class: "quiet" }, `${more} more: see the subscriptions below that are not delivering.`),
   ];
 }
 
-function trouble({ topic, subscription, kind, also, since, why, waiting, oldestSeenSeconds, remedy }) {
+function trouble(found) {
+  const { topic, subscription, kind, also, since, why, remedy } = found;
   return h(
     "li",
     { key: `${topic}/${subscription}` },
@@ -125,16 +126,19 @@ function trouble({ topic, subscription, kind, also, since, why, waiting, oldestS
       h("strong", null, link(pathOf(topic, subscription), `${topic}/${subscription}`)),
       since && [" since ", moment(since)],
       "; ",
-      waitingText(waiting, oldestSeenSeconds),
+      waitingText(found),
     ),
     why && h("p", { class: "url" }, why),
     h("p", { class: "quiet" }, "Remedy: ", h("code", null, remedy)),
   );
 }
 
-function waitingText(events, oldest) {
-  const text = `${counted(events, "event")} ${events === 1 ? "waits" : "wait"}`;
-  return oldest === null ? text : `${text}, the oldest seen is ${duration(oldest)} old`;
+function waitingText({ waiting, oldestSeenSeconds, awaitingBlob, blobsDueSeconds }) {
+  const text = `${counted(waiting, "event")} ${waiting === 1 ? "waits" : "wait"}`;
+  const oldest = oldestSeenSeconds === null ? "" : `, the oldest seen is ${duration(oldestSeenSeconds)} old`;
+  if (!awaitingBlob) return `${text}${oldest}`;
+  const blobs = awaitingBlob === 1 ? "its blob" : "their blobs";
+  return `${text}${oldest}; ${awaitingBlob} given up, ${blobs} due within ${duration(blobsDueSeconds)}`;
 }
 
 /** Queues and timers, which matter where what is wrong is not an endpoint. */

@@ -102,6 +102,7 @@ function now(path, listed, { topic, subscription }) {
       fact("Endpoint", h("span", { class: "url" }, endpointOf(listed))),
       listed.limits?.text && fact("Requests", listed.limits.text),
       fact("Waiting events", latest.waiting ?? "not known"),
+      latest.awaitingBlob > 0 && fact("Given up, to be written to a blob", latest.awaitingBlob),
       fact("Dead letters", whereTo(latest.deadLetter)),
       Object.entries(latest.counts ?? {}).map(([name, count]) => fact(LABELS[name] ?? name, count)),
     ),

@@ -107,6 +107,12 @@ class Settings:
     webhook_authority: str = LOGIN
 
     @property
+    def unset_schedules(self) -> Mapping[str, str]:
+        """The timers that the host leaves out, each with the setting that is missing."""
+        schedules = {"wake": self.wake_schedule, "deadletter": self.deadletter_schedule}
+        return {timer: NAMES[f"{timer}_schedule"] for timer, text in schedules.items() if not text}
+
+    @property
     def queue_accounts(self) -> frozenset[str]:
         """The other accounts into whose queues events may go."""
         return frozenset(name for name, how in self.deadletter_accounts.items() if has_queues(how))

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 from shared.clock import format_us_datetime, timestamp
-from shared.errors import HandshakeFailed
+from shared.errors import Fault, HandshakeFailed
 from shared.http import MAX_ANSWER, Answered, Exchange, Failure, NotAnswered, OutboundRequest
 from shared.subscriptions.destination import base_url
 from shared.subscriptions.diagnosis import (
@@ -70,7 +70,12 @@ def build_challenge(
             headers["WebHook-Request-Callback"] = link
         headers |= static_headers(subscription.headers)
         options = OutboundRequest(
-            "OPTIONS", subscription.endpoint_url, headers, b"", subscription.destination.audience
+            "OPTIONS",
+            subscription.endpoint_url,
+            headers,
+            b"",
+            subscription.destination.audience,
+            wants_body=True,  # for its words
         )
         return Challenge(options, "", has_link=link is not None)
     event = {
@@ -96,8 +101,8 @@ def should_retry(exchange: Exchange) -> bool:
 def judge_answer(asked: Challenge, exchange: Exchange) -> Granted | Diagnosis:
     """Return the consent in the answer to *asked*, or why there is none."""
     if asked.request.method == "OPTIONS":
-        return _judge_options(exchange)
-    return _judge_post(asked.code, exchange)
+        return _judge_options(asked, exchange)
+    return _judge_post(asked, exchange)
 
 
 def may_follow(asked: Challenge, found: Diagnosis) -> bool:
@@ -105,18 +110,24 @@ def may_follow(asked: Challenge, found: Diagnosis) -> bool:
     return asked.has_link and found.reason in AWAITED
 
 
-def refusal(asked: Challenge, found: Diagnosis, now: datetime, activity_id: str) -> HandshakeFailed:
+def refusal(
+    asked: Challenge, found: Diagnosis, words: str, now: datetime, activity_id: str
+) -> HandshakeFailed:
     """
     Return the error that tells whoever subscribes that there is no consent.
 
-    By *now* and *activity_id* the operator finds it in the log.
+    Its details have the *words* of the endpoint, if there are any. By *now* and *activity_id* the
+    operator finds it in the log.
     """
     help_page = "esvalidationcloudevent" if asked.request.method == "OPTIONS" else "esvalidation"
-    return HandshakeFailed(
+    message = (
         f"Webhook validation handshake failed for {base_url(asked.request.url)}. {found.why} "
         f"{found.remedy} For troubleshooting, visit https://aka.ms/{help_page}. "
         f"Activity id:{activity_id}, timestamp: {format_us_datetime(now)} (UTC)."
     )
+    said = Fault(code="EndpointAnswer", message=f"The endpoint answered: {words}")
+    faults = (Fault(code=HandshakeFailed.code, message=message), said) if words else ()
+    return HandshakeFailed(message, faults=faults)
 
 
 def parse_allowed_rate(header: str | None) -> int | None:
@@ -129,21 +140,21 @@ def parse_allowed_rate(header: str | None) -> int | None:
     return int(text) if _RATE.fullmatch(text) else None
 
 
-def _judge_post(code: str, exchange: Exchange) -> Granted | Diagnosis:
+def _judge_post(asked: Challenge, exchange: Exchange) -> Granted | Diagnosis:
     # Other successes prove nothing: many servers accept every request.
     if isinstance(exchange, NotAnswered) or exchange.status != HTTPStatus.OK:
-        return _not_granted("POST", exchange)
+        return _not_granted(asked, exchange)
     answer = _json(exchange.body)
     returned = _validation_response(answer)
     if returned is None:
-        return diagnosis(_where_the_code_is(code, answer, exchange))
-    is_ours = returned.casefold() == code.casefold()
+        return diagnosis(_where_the_code_is(asked.code, answer, exchange))
+    is_ours = returned.casefold() == asked.code.casefold()
     return Granted() if is_ours else diagnosis(Reason.OTHER_CODE)
 
 
-def _judge_options(exchange: Exchange) -> Granted | Diagnosis:
+def _judge_options(asked: Challenge, exchange: Exchange) -> Granted | Diagnosis:
     if isinstance(exchange, NotAnswered):
-        return _not_granted("OPTIONS", exchange)
+        return _not_granted(asked, exchange)
     # The header alone expresses consent, whatever the status.
     allowed = exchange.headers.get(ALLOWED_ORIGIN.lower(), "").strip()
     if allowed == "*" or allowed.casefold() == WEBHOOK_ORIGIN:
@@ -151,15 +162,16 @@ def _judge_options(exchange: Exchange) -> Granted | Diagnosis:
     if allowed:
         return diagnosis(Reason.OTHER_ORIGIN)
     if exchange.status >= HTTPStatus.MULTIPLE_CHOICES:
-        return _not_granted("OPTIONS", exchange)
+        return _not_granted(asked, exchange)
     is_of_cors = any(name.startswith(_OF_CORS) for name in exchange.headers)
     return diagnosis(Reason.CORS if is_of_cors else Reason.NO_ORIGIN)
 
 
-def _not_granted(method: str, exchange: Exchange) -> Diagnosis:
+def _not_granted(asked: Challenge, exchange: Exchange) -> Diagnosis:
+    method, url = asked.request.method, asked.request.url
     if isinstance(exchange, Answered):
-        return of_status(method, _status_name(exchange.status))
-    return of_failure(method, exchange.failure)
+        return of_status(method, url, exchange.status, _status_name(exchange.status))
+    return of_failure(method, exchange)
 
 
 def _status_name(status: int) -> str:

@@ -21,6 +21,21 @@ _SECRET_OF_LOCATION = re.compile(r"(?:[?#]|%3f|%23).*|(?<=//)[^/?#]*@", re.DOTAL
 _LAYERS = 8  # of escapes: more would cost more than they can mean
 _SHORTEST = 4  # characters: a shorter secret can't be told from other text
 
+# What is no secret in the query of an endpoint's URL, in lower case; everything else is one.
+_NO_SECRETS = frozenset(
+    {
+        # The function, which its host's errors name; read in any case. Source: Azure Functions
+        # "How to work with Event Grid triggers and bindings", webhook endpoint URL.
+        "functionname",
+        # Version of the API; permissions, version and expiry of the signature ``sig``. Source:
+        # Logic Apps REST API, "Workflow Triggers - List Callback Url", queries.
+        "api-version",
+        "sp",
+        "sv",
+        "se",
+    }
+)
+
 # Escapes by number of JSON, JavaScript, Python and C; what else has a backslash stands for itself.
 _ESCAPE = re.compile(
     r"\\u0000([0-9a-f]{4})|[\\%]u([0-9a-f]{4})|\\u\{([0-9a-f]{1,4})\}|\\x([0-9a-f]{2})"
@@ -41,13 +56,13 @@ class Secrecy:
     """
     Withholds texts that repeat a secret of a subscription.
 
-    Secrets are the values in the query of its URL, its secret headers, those that sign its
-    requests, and tokens for it. A text is withheld if it has a run of 8 characters of one, or a
-    secret of 4 to 7 characters as a whole: as it is, or below up to 8 layers of percent-encoding
-    and of HTML's and JSON's escapes, which need not be complete, and in up to two of Base64 or one
-    of hexadecimal digits, whatever signs are between their pairs. A list of decimal numbers is not
-    recognized. The 8 or more bytes of which a secret is the Base64 or the hexadecimal digits are
-    secret as well: those of a key, and what ``Basic`` encodes.
+    Secrets are the values in the query of its URL but those of `_NO_SECRETS`, its secret headers,
+    those that sign its requests, and tokens for it. A text is withheld if it has a run of 8
+    characters of one, or a secret of 4 to 7 characters as a whole: as it is, or below up to 8
+    layers of percent-encoding and of HTML's and JSON's escapes, which need not be complete, and in
+    up to two of Base64 or one of hexadecimal digits, whatever signs are between their pairs. A list
+    of decimal numbers is not recognized. The 8 or more bytes of which a secret is the Base64 or the
+    hexadecimal digits are secret as well: those of a key, and what ``Basic`` encodes.
     """
 
     def __init__(self, subscription: EventSubscription) -> None:
@@ -81,7 +96,8 @@ class Secrecy:
 def _secrets(subscription: EventSubscription) -> Iterator[str]:
     for field in urlsplit(subscription.endpoint_url).query.split("&"):
         name, _, value = field.partition("=")
-        yield value or name
+        if unquote(name).lower() not in _NO_SECRETS:
+            yield value or name
     for each in subscription.headers:
         if isinstance(each, StaticHeader) and (each.is_secret or _is_authorization(each)):
             yield each.value

@@ -50,9 +50,10 @@ async def _blob_changed(blob: Mapping[str, Any]) -> None:
 
 async def publish(request: HttpRequest) -> HttpAnswer:
     """Answer a publish request, to a custom topic or a topic of a namespace."""
-    from shared.wiring import publishing, settings, worker_log
+    from shared.wiring import preparing, publishing, settings, worker_log
 
     worker_log.begin_invocation()
+    preparing.begin_preparation()
     if refusal := settings.publish_refusal(request):
         return refusal
     return await publishing.answer()(request)
@@ -68,25 +69,29 @@ async def deliver(body: bytes, queue: str) -> None:
 
 
 def wake() -> None:
-    from shared.wiring import timers
+    from shared.wiring import preparing, timers
 
+    preparing.begin_preparation()
     timers.wake().run()
 
 
 def deadletter_timer() -> None:
-    from shared.wiring import timers
+    from shared.wiring import preparing, timers
 
+    preparing.begin_preparation()
     timers.deadletter_timer().run()
 
 
 def manage(request: HttpRequest) -> HttpAnswer:
-    from shared.wiring import managing, settings
+    from shared.wiring import managing, preparing, settings
 
+    preparing.begin_preparation()
     return settings.api_refusal(request) or managing.manage().run(request)
 
 
 def web(request: HttpRequest) -> HttpAnswer:
     """Answer a request for sign-in, the console, status or a validation link."""
-    from shared.wiring import web_routes
+    from shared.wiring import preparing, web_routes
 
+    preparing.begin_preparation()
     return web_routes.answer(request)

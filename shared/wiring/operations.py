@@ -32,6 +32,7 @@ def console_files() -> ConsoleFiles:
 @once
 def status() -> Status:
     # The console's files need none of these: cold starts.
+    from shared.delivery.profiles import PROFILES
     from shared.engine.operations.activity import read_activities
     from shared.engine.operations.status import Snapshot, Status, take_snapshot
     from shared.engine.operations.subscription_state import held_subscriptions
@@ -61,11 +62,16 @@ def status() -> Status:
         ),
         activities=_kept(
             lambda: read_activities(
-                storage.counts(), storage.attempts(), storage.resources(), CLOCK.now()
+                storage.counts(),
+                storage.attempts(),
+                storage.resources(),
+                CLOCK.now(),
+                PROFILES[settings().profile].dead_letter_delay / settings().time_scale,
             )
         ),
         replays=lambda: storage.replay_jobs().list(),
         operators=operators(),
+        unset_schedules=settings().unset_schedules,
     )
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import time
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING
 
 from shared.adapters.buffered_metrics import BufferedMetrics
@@ -144,7 +144,7 @@ def counts() -> StorageMetrics:
 def metrics() -> BufferedMetrics:
     recorder = BufferedMetrics(counts(), CLOCK, instance=uuid.uuid4().hex)
     recorder.start(time.sleep)
-    atexit.register(recorder.flush)  # where the process ends in order
+    local_host.at_end(partial(Threads(1, "last counts"), recorder.flush))
     return recorder
 
 

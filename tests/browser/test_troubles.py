@@ -101,6 +101,8 @@ def test_the_overview_names_all_that_is_wrong_in_order_of_harm(
         wrong.locator("li:nth-child(5)").filter(has_text="slow").wait_for()
         troubles.filter(has_text="orders/paused").filter(has_text="4 events wait").wait_for()
         troubles.filter(has_text="orders/hanging").filter(has_text="TimedOut").wait_for()
+        given_up = "0 events wait; 3 given up, their blobs due within 5 min"
+        troubles.filter(has_text="orders/refusing").filter(has_text=given_up).wait_for()
         shown = troubles.all_inner_texts()
         status, as_text = pushgrid("status", "--json"), pushgrid("status")
         judge_the_views(console)
@@ -124,7 +126,8 @@ def judge_the_status(status: Printed, as_text: Printed) -> None:
     first, second, *others = [each["kind"] for each in troubles.values()]
     assert (first, others) == ("failing", ["paused", "expired", "slow"])
     assert second in {"failing", "held"}
-    assert [troubles[each]["waiting"] for each in ("hanging", "paused")] == [2, 4]
+    assert [troubles[each]["waiting"] for each in ("refusing", "hanging", "paused")] == [0, 2, 4]
+    assert troubles["refusing"]["awaitingBlob"] == 3
     assert troubles["slow"]["waiting"] > MANY / 2
     waiting = sum(each["waiting"] for each in troubles.values())
     assert status.document["waiting"]["events"] == waiting

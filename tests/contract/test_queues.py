@@ -218,20 +218,32 @@ def test_a_receipt_of_what_was_deleted_is_good_for_nothing(subject: Subject) -> 
 def test_looking_leaves_a_queue_as_it_is(subject: Subject) -> None:
     """Hidden messages are counted and not seen, received ones as well."""
     queues, sender = subject.queues, subject.sender
-    assert queues.peek(Queue.WAITING) == (0, [])
     for text in ("one", "two"):
         sender.put(Queue.WAITING, text)
     sender.put(Queue.WAITING, "hidden", HOUR)
 
     for _ in range(2):
         backlog = queues.peek(Queue.WAITING)
+        assert backlog
         assert (backlog.messages, sorted(seen.text for seen in backlog.visible)) == (
             3,
             ["one", "two"],
         )
         assert all(seen.stored_at.tzinfo for seen in backlog.visible)
     assert subject.texts() == ["one", "two"]
-    assert queues.peek(Queue.WAITING).visible == []
+    assert queues.peek(Queue.WAITING) == (3, [])
+
+
+def test_a_queue_that_is_missing_is_made_once(subject: Subject) -> None:
+    queues, missing = subject.queues, subject.queues.peek(Queue.WAITING)
+
+    queues.make(Queue.WAITING)
+    empty = queues.peek(Queue.WAITING)
+    subject.sender.put(Queue.WAITING, "one")
+    queues.make(Queue.WAITING)
+
+    assert (missing, empty) == (None, (0, []))
+    assert subject.texts() == ["one"]
 
 
 def test_a_message_knows_how_often_it_was_received(subject: Subject) -> None:

@@ -19,7 +19,7 @@ from azure.core.pipeline.transport import HttpTransport
 
 from pushgrid.testing.memory import START, FakeClock
 from shared.adapters.storage import bounded_retry, day_tables, message_put, tries
-from shared.adapters.storage.attempts import StorageAttempts
+from shared.adapters.storage.attempts import WRITE_FOR, StorageAttempts
 from shared.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
 from shared.adapters.storage.clients import Answered, StorageClients
 from shared.adapters.storage.metrics import StorageMetrics
@@ -221,6 +221,38 @@ def test_a_queue_that_another_process_makes_first_is_used(
     sender.put(Queue.WAITING, "one")
 
     assert [request.split()[0] for request in storage.requests] == ["POST", "PUT", "POST"]
+
+
+@pytest.mark.parametrize("code", ["QueueAlreadyExists", "QueueBeingDeleted"])
+def test_a_queue_that_can_not_be_made_now_is_left_to_the_next_look(
+    storage: ScriptedStorage, queues: StorageQueues, code: str
+) -> None:
+    storage.script = [Answer(409, code)]
+
+    queues.make(Queue.WAITING)
+
+    (request,) = storage.requests
+    assert request.split()[:2] == ["PUT", "/acc/waiting"]
+
+
+def test_rows_of_attempts_that_take_too_long_to_write_are_given_up(
+    storage: ScriptedStorage,
+) -> None:
+    """A stop loses what waits: rows must not grow old in memory."""
+    took = 0.0
+
+    def slow(_: object) -> Answer:
+        nonlocal took
+        took += WRITE_FOR.total_seconds() / 2
+        return Answer(204)
+
+    storage.choose = slow
+    log = StorageAttempts(account_at(storage.server_port), lambda: took)
+
+    with pytest.raises(StorageUnavailable, match="too long"):
+        log.write([a_record(topic=f"topic-{number}") for number in range(4)])
+
+    assert len(storage.requests) == 2
 
 
 @of_every_kind

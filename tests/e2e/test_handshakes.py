@@ -63,7 +63,7 @@ ROWS: list[tuple[str, str, Consent, str]] = [
     ("our-origin", CLOUD, consents, "Succeeded"),
     ("another-origin", CLOUD, says(200, WebHook_Allowed_Origin="x.example"), "is neither"),
     ("withheld", CLOUD, says(200), "AwaitingManualAction"),
-    ("not-found", CLOUD, says(404), "response code NotFound"),
+    ("not-found", CLOUD, says(404, b"cannot find function"), "response code NotFound"),
 ]
 
 
@@ -80,6 +80,9 @@ def test_each_handshake_ends_as_documented(
             )
         except requests.HTTPError as refused:
             error = refused.response.json()["error"]
+            if name == "not-found":
+                said = error["details"][-1]["message"]
+                assert said == "The endpoint answered: cannot find function"
             return f"{refused.response.status_code} {error['code']}: {error['message']}"
         state = str(created["properties"]["provisioningState"])
         shown = arm.subscription(topic, name)["properties"]["provisioningState"]

@@ -13,11 +13,12 @@ from bench.soak.state import occurrences, table
 @pytest.mark.timeout(600)
 def test_nothing_is_lost_changed_or_ended_wrongly(report: Callable[[str], None]):
     """
-    Six deployments at a time.
+    Seven deployments at a time.
 
     The host is killed at six kinds of storage requests and in the middle of pushes, every other
     request fails in some way, Azurite is stopped and started, one of two hosts is killed, the host
-    is short of descriptors, names and processor time, and queues have messages that are none.
+    ends as on Azure, it is short of descriptors, names and processor time, and queues have messages
+    that are none.
     """
     played = play_brief(seed=1)
     rows = sorted(played.rows.values())

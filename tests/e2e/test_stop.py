@@ -1,4 +1,4 @@
-"""What becomes of deliveries when the host is asked to end."""
+"""What becomes of deliveries when the host ends."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import cast
 
+import pytest
 from azure.data.tables import TableServiceClient
 from azure.storage.queue import QueueClient
 
@@ -97,6 +98,38 @@ def test_attempts_that_fail_at_the_stop_are_recorded(
         (table,) = (each.name for each in tables.list_tables() if each.name.startswith("attempts"))
         rows = tables.get_table_client(table).query_entities("Topic eq 'ending'")
         assert len(list(rows)) == FIRST
+
+
+@pytest.mark.parametrize("way", ["stopped", "without storage"])
+def test_what_a_host_holds_that_ends_as_on_azure_is_delivered_by_the_next(
+    own_azurite: Azurite, subscriber: Callable[..., Subscriber], name: str, way: str
+) -> None:
+    """Nothing goes back: pushes under way are repeated, and what is in line comes later."""
+    may_answer = threading.Event()
+    hook = subscriber(lambda _: 200 if may_answer.wait(PATIENCE) else 500)
+    events = [an_event(number) for number in range(EVENTS)]
+    options = ("--ends-as-azure", "--invisibility", "5")
+    with running_storage_proxy(own_azurite) as proxy:
+        settings = host_settings(proxy.azurite)
+        with running_host(settings, options=options) as host:
+            arm = Arm(host.url)
+            arm.create_topic(name)
+            arm.create_subscription(name, "hook", hook.url)
+            send(host.url, name, arm.key(name), events)
+            assert hook.wait_for(lambda pushes: len(pushes) == FIRST)
+
+            if way == "stopped":
+                host.process.send_signal(signal.SIGTERM)
+            else:
+                proxy.attack = lambda _: Attack(Failure.RESET)
+            assert host.process.wait(PATIENCE) == 0
+        first = ids(hook.pushes)
+        proxy.attack = None
+        may_answer.set()
+
+        with running_host(settings):
+            assert hook.wait_for(lambda pushes: ids(pushes) == {event.id for event in events})
+            assert hook.wait_for(lambda pushes: first <= ids(pushes[len(first) :]))
 
 
 def _visible(queue: QueueClient) -> int:

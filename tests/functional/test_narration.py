@@ -55,7 +55,7 @@ def test_a_subscription_from_its_handshake_to_its_end(
     product.api.pusher.script(URL, answered(404))
     product.api.call("PUT", f"{CRM}2", hook())
 
-    refused = of_status("POST", "NotFound")
+    refused = of_status("POST", URL, 404, "NotFound")
     assert [(each.kind, each.about, each.text.partition(";")[0]) for each in told()] == [
         ("handshake", "orders/crm", f"asking {base_url(URL)} for consent (up to 100 s)"),
         ("handshake", "orders/crm", "accepted"),

@@ -130,9 +130,11 @@ def stoppable(
 
 def test_q14_what_runs_is_finished_and_deleted_at_the_end(stoppable, storage):
     """
-    Q14: on SIGINT a running message finishes and is deleted; nothing new is received.
+    Q14: on SIGINT a running message finishes and is deleted.
 
-    Source: Storage.Common Queues/QueueListener.cs, StopAsync (5.3.4 and later); 30 s allowance.
+    The local host receives nothing new. The real one receives for up to ten seconds more, unless
+    FUNCTIONS_ENABLE_DRAIN_ON_APP_STOPPING is set.
+    Source: Storage.Common Queues/QueueListener.cs, StopAsync (5.3.4 and later); measured.
     """
     host, queue = stoppable
     gate = host.app.gate()
@@ -144,11 +146,12 @@ def test_q14_what_runs_is_finished_and_deleted_at_the_end(stoppable, storage):
         until(lambda: not host.is_listening())
     else:
         time.sleep(1)
-    storage.send(queue, "too late")
+    storage.send(queue, "late")
+    if not IS_DEVHOST:
+        host.wait_calls("Q14", 2)
     gate.touch()
     host.end()
 
-    assert len(host.calls("Q14")) == len(host.calls("Q14", "end")) == 1
-    assert [message.content for message in storage.client(queue).peek_messages(max_messages=5)] == [
-        "dG9vIGxhdGU="
-    ]
+    started = 1 if IS_DEVHOST else 2
+    assert len(host.calls("Q14")) == len(host.calls("Q14", "end")) == started
+    assert storage.count(queue) == 2 - started

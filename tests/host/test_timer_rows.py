@@ -60,18 +60,20 @@ def test_t01_a_schedule_of_six_fields_starts_with_seconds(often, storage):
 
 def test_t05_a_timer_never_overlaps_itself(often):
     """
-    T5: a run longer than the period; the next one is at a due time after its end.
+    T5: a run longer than the period; the due time that it missed is made up for at once.
 
-    Source: azure-webjobs-sdk-extensions Timers/Listener/TimerListener.cs (2024-10).
+    Source: azure-webjobs-sdk-extensions Timers/Listener/TimerListener.cs (2024-10); measured.
     """
     host, _ = often
 
-    ends = host.wait_calls("T05", 2, moment="end")[:2]
-    starts = host.wait_calls("T05", 3)[:3]
+    def gaps() -> list[tuple[float, float]]:
+        ends, starts = host.calls("T05", moment="end"), host.calls("T05")
+        return [(end["at"], start["at"]) for end, start in zip(ends, starts[1:], strict=False)]
 
-    for end, start in zip(ends, starts[1:], strict=True):
-        # A whole second lies between them: the due times that were missed are skipped.
-        assert int(start["at"]) > int(end["at"])
+    # A busy machine may delay a start into the next second, but not every start.
+    until(lambda: any(int(end) == int(start) for end, start in gaps()))
+
+    assert all(end <= start for end, start in gaps())
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from shared import telemetry
-from shared.clip import as_text, clip, clip_ascii, first_line
+from shared.clip import as_text, clip, clip_ascii, first_line, without_markup
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,31 @@ def test_a_text_is_clipped_and_marked(text: str, clipped: str) -> None:
 )
 def test_what_is_no_text_is_not_shown(body: bytes, text: str) -> None:
     assert as_text(body) == text
+
+
+PAGE = """\ufeff<!DOCTYPE html>
+<!-- <p>not seen</p> -->
+<html><head><title>Runtime &amp; Error</title><style>h1 > a {}</style>
+<script>if (1 < 2) document.write("<p>");</script></head>
+<body bgcolor=white><h1><i>Server</i> Error<br/>in '/'</h1>
+  <table><tr><td>a</td><td>b < 1</td></tr></table><a href="cut off"""
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "text"),
+    [
+        ("text/html", "<b>ab</b>cd <EM\nclass=x>ef</EM>", "abcd ef"),
+        ("Text/HTML; charset=utf-8", "no tags\n\n  here", "no tags\nhere"),
+        ("", PAGE, "Runtime &amp; Error\nServer Error\nin '/'\na\nb < 1"),
+        ("text/plain", "\n<html lang=en>shown as a page<script>", "shown as a page"),
+        ("application/json", "\ufeff{}", "{}"),
+        ("application/json", '{"a": "<html>"}', '{"a": "<html>"}'),
+        ("text/plain", "a <b> of <htmlx>", "a <b> of <htmlx>"),
+        ("text/html", "", ""),
+    ],
+)
+def test_html_is_shown_without_its_tags(content_type: str, body: str, text: str) -> None:
+    assert without_markup(body.encode(), content_type).decode() == text
 
 
 def test_the_first_line_that_says_something() -> None:

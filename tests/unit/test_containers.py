@@ -110,6 +110,15 @@ def test_compose_gives_settings_that_exist_and_those_that_timers_need() -> None:
     assert {name for name in example if name.endswith("_SCHEDULE")} <= set(given["production"])
 
 
+def test_a_host_that_ends_is_started_again_and_receives_nothing_while_it_stops() -> None:
+    """Out of reach of storage it ends with exit code 0."""
+    assert COMPOSE["production"]["restart"] == "unless-stopped"
+    setting = "FUNCTIONS_ENABLE_DRAIN_ON_APP_STOPPING"
+    (stage,) = stages(PRODUCTION)
+    assert f"{setting}=true" in stage.values("ENV")[0]
+    assert f"{setting}: 'true'" in (ROOT / "infra/modules/app.bicep").read_text()
+
+
 def test_the_production_service_uses_composes_azurite() -> None:
     storage = COMPOSE["production"]["environment"]["AzureWebJobsStorage"]
     members = dict(each.split("=", 1) for each in storage.strip(";").split(";"))

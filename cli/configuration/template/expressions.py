@@ -83,7 +83,8 @@ def parse(text: str) -> Expression:
     try:
         return _parser().parse(text)  # type: ignore[return-value]
     except UnexpectedInput as error:
-        raise ExpressionFault(f"'{text}' is malformed at character {error.column}") from None
+        where = f"malformed at character {error.column}"
+        raise ExpressionFault(f"the expression {text} is {where}") from None
 
 
 @v_args(inline=True)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
 
+from cli.configuration.deployed import Answers, MissingResource, Placeholders
 from cli.configuration.file_names import COPY
+from cli.configuration.resources import ResourceId, resource_id
 from cli.configuration.source import BeyondLimits, Place, names_size, size_of
+from cli.configuration.template.dates import formatted_date
 from cli.configuration.template.expressions import (
     Constant,
     Expression,
@@ -17,19 +22,28 @@ from cli.configuration.template.expressions import (
     is_expression,
     parse,
 )
-from cli.configuration.template.functions import FUNCTIONS, GROUP_FUNCTIONS, call, lookup
+from cli.configuration.template.functions import FUNCTIONS, find
+from cli.configuration.template.parameter_types import Definition, Types
 from cli.configuration.template.resource_ids import ResourceGroup
+from cli.configuration.template.signatures import Gets, TemplateFunction, functions
+from cli.configuration.template.values import LambdaFunction, Unevaluated, lookup, whole
 from shared.arm.member_names import in_documented_case
+from shared.nearest import did_you_mean
 
 _MAX_COPIES = 800  # as Azure
 MAX_STEPS = 500_000  # seconds; 800 event subscriptions need a quarter of it
 MAX_TOTAL = 64 * 1024 * 1024  # characters of all values
+_LAMBDA = "lambda"
 
 
 class EvaluationBudget:
     """What is left for one template; its methods raise an ExpressionFault when nothing is."""
 
     def __init__(self) -> None:
+        self._steps = self._characters = 0
+
+    def renew(self) -> None:
+        """Begin anew."""
         self._steps = self._characters = 0
 
     @property
@@ -68,6 +82,56 @@ class TemplateFault(Exception):
     """A value of a template can't be evaluated; the text has file, line and path."""
 
 
+def required(definition: Any, name: str, place: Place) -> Any:
+    """
+    Return a member that a part of a template must have.
+
+    Raises:
+        TemplateFault: it has not.
+    """
+    if not isinstance(definition, Mapping):
+        raise TemplateFault(place.fault("this must be an object"))
+    if name not in definition:
+        raise TemplateFault(place.fault(f"{name} is missing"))
+    return definition[name]
+
+
+class References:
+    """The resources that expressions refer to, by reference() and listKeys()."""
+
+    def __init__(self) -> None:
+        self.answers: Answers = Placeholders()
+        self.uses = 0  # how often one was used
+        self._used: set[ResourceId] | None = None  # ``None``: where ARM allows no reference
+
+    def collected(self, evaluate: Callable[[], Any]) -> tuple[Any, frozenset[ResourceId]]:
+        """Return what *evaluate* returns, which may refer to resources, and those resources."""
+        self._used = set()
+        try:
+            return evaluate(), frozenset(self._used)
+        finally:
+            self._used = None
+
+    def use(self, name: str, own: ResourceId) -> Answers:
+        """Return who answers for a resource, to the function *name*."""
+        if self._used is None:
+            wrong = "only properties of a resource can depend on what is deployed"
+            raise ExpressionFault(f"{name}(): {wrong}")
+        self._used.add(own.folded)
+        self.uses += 1
+        return self.answers
+
+
+class Targets(Protocol):
+    """The modules and resources of a template, for reference() and listKeys()."""
+
+    def module(self, scope: Scope, name: str) -> Scope | None:
+        """Return the scope of the module that an id or a symbolic name names."""
+
+    def resource(self, scope: Scope, name: str) -> ResourceId | None:
+        """Return the resource of Event Grid that has a symbolic name."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
     """What the expressions of one template refer to; names are folded."""
@@ -76,13 +140,19 @@ class Scope:
     place: Place
     group: ResourceGroup
     budget: EvaluationBudget
+    targets: Targets
+    references: References
+    now: datetime
+    deployment_name: Callable[[], str]
     # The values of its parameters, or functions that evaluate them on use.
     given: Mapping[str, Any] = field(default_factory=dict)
-    modules: dict[str, Scope] = field(default_factory=dict)  # templates deployed by it
+    # Those that were evaluated, and hold no answer.
+    parameters: dict[str, Any] = field(default_factory=dict)
     locals: Mapping[str, Any] = field(default_factory=dict)  # lambda variables
     # Indexes of the loops around an expression; that of a resource is ``""``.
     copies: Mapping[str, int] = field(default_factory=dict)
     open: set[tuple[object, ...]] = field(default_factory=set)  # values that are being resolved
+    is_default: bool = False  # whether the expression is a parameter's default value
 
     def resolve(self, value: Any, place: Place) -> Any:
         """
@@ -121,16 +191,25 @@ class Scope:
     def repeated(self, copy: Mapping[str, Any], place: Place, *also: str) -> Iterator[Scope]:
         """Yield the scope of each turn of a loop, which is known by its name, and *also* others."""
         count = self.resolve(copy.get("count"), place.below("count"))
-        if not isinstance(count, int) or not 0 <= count <= _MAX_COPIES:
+        if type(count) is not int or not 0 <= count <= _MAX_COPIES:
             raise TemplateFault(place.fault(f"count must be a number up to {_MAX_COPIES}"))
         for index in range(count):
-            named = dict.fromkeys((str(copy.get("name", "")).casefold(), *also), index)
-            yield replace(self, copies={**self.copies, **named})
+            yield self.turn(copy, index, *also)
+
+    def turn(self, copy: Mapping[str, Any], index: int, *also: str) -> Scope:
+        """Return the scope of one turn of a loop."""
+        named = dict.fromkeys((str(copy.get("name", "")).casefold(), *also), index)
+        return replace(self, copies={**self.copies, **named})
 
     def output(self, name: str) -> Any:
         """Return the value of one of the template's outputs."""
         definition = self.find(self.template.get("outputs") or {}, name)
-        return self.resolve(definition["value"], self.place.below("outputs", name, "value"))
+        place = self.place.below("outputs", name)
+        if copy := definition.get("copy"):
+            at = place.below("copy")
+            turns = self.repeated(copy, at, "")
+            return [each.resolve(required(copy, "input", at), at.below("input")) for each in turns]
+        return self.resolve(required(definition, "value", place), place.below("value"))
 
     def evaluate(self, expression: Expression) -> Any:
         """
@@ -140,24 +219,44 @@ class Scope:
             ExpressionFault: it can't be evaluated.
             TemplateFault: something that it refers to can't be.
         """
+        return whole(self.reach(expression))
+
+    def reach(self, expression: Expression) -> Any:
+        """Return the same; it may be unevaluated."""
         self.budget.step()
         if isinstance(expression, Constant):
             return expression.value
         if isinstance(expression, MemberAccess):
-            return self._member(self.evaluate(expression.of), self.evaluate(expression.key))
-        if special := _SPECIAL.get(expression.name.lower()):
-            return special(self, expression)
-        values = [self.evaluate(each) for each in expression.arguments]
-        return self._called(expression.name, self.budget.hold(values))
+            return self.find(self.reach(expression.of), self.evaluate(expression.key))
+        if "." in expression.name:
+            values = [self.evaluate(each) for each in expression.arguments]
+            return self._user_function(expression.name, self.budget.hold(values))
+        return self._called(find(ALL_FUNCTIONS, expression.name), expression)
 
-    def _called(self, name: str, values: list[Any]) -> Any:
-        if "." in name:
-            return self._user_function(name, values)
-        if name.lower() in _CONTEXTUAL:
-            return call(_CONTEXTUAL, name, self, *values)
-        if name.lower() in GROUP_FUNCTIONS:
-            return self.budget.hold(call(GROUP_FUNCTIONS, name, self.group, *values))
-        return self.budget.hold(call(FUNCTIONS, name, *values))
+    def _called(self, function: TemplateFunction, call: FunctionCall) -> Any:
+        function.check_arity(len(call.arguments))
+        if function.gets is Gets.EXPRESSIONS:
+            return function.call(self, function, call.arguments)
+        values = [self._argument(each) for each in call.arguments]
+        self.budget.hold(values)
+        context = {Gets.SCOPE: (self,), Gets.GROUP: (self.group,)}.get(function.gets, ())
+        found = function(context, values)
+        return found if function.gets is Gets.SCOPE else self.budget.hold(found)
+
+    def _argument(self, expression: Expression) -> Any:
+        if isinstance(expression, FunctionCall) and expression.name.lower() == _LAMBDA:
+            return self._lambda(expression)
+        return self.evaluate(expression)
+
+    def _lambda(self, call: FunctionCall) -> LambdaFunction:
+        *names, body = call.arguments or (Constant(None),)
+        variables = tuple(str(self.evaluate(each)).casefold() for each in names)
+
+        def apply(*values: Any) -> Any:
+            given = dict(zip(variables, values, strict=True))
+            return replace(self, locals={**self.locals, **given}).evaluate(body)
+
+        return LambdaFunction(variables, apply)
 
     def _text(self, text: str) -> Any:
         if is_expression(text):
@@ -171,20 +270,16 @@ class Scope:
                 copies, _ = in_documented_case(member, COPY)
                 for index, copy in enumerate(copies):
                     at = place.below("copy", index)
-                    resolved[copy["name"]] = [
-                        each.resolve_part(copy["input"], at.below("input"))
+                    resolved[required(copy, "name", at)] = [
+                        each.resolve_part(required(copy, "input", at), at.below("input"))
                         for each in self.repeated(copy, at)
                     ]
             else:
-                resolved[self._text(name)] = self.resolve_part(member, place.below(name))
+                key = self._text(name)
+                if not isinstance(key, str):
+                    raise TemplateFault(place.below(name).fault("the name must be text"))
+                resolved[key] = self.resolve_part(member, place.below(name))
         return resolved
-
-    def _member(self, value: Any, key: Any) -> Any:
-        if isinstance(value, Scope):
-            return _Outputs(value) if str(key).casefold() == "outputs" else lookup({}, key)
-        if isinstance(value, _Outputs):
-            return {"value": value.scope.output(key)}
-        return self.find(value, key)
 
     def find(self, value: Any, key: Any) -> Any:
         """
@@ -193,9 +288,27 @@ class Scope:
         Raises:
             ExpressionFault: there is none.
         """
+        if isinstance(value, Unevaluated):
+            return value.member(key)
         if isinstance(value, Mapping) and isinstance(key, str) and key not in value:
             self.budget.search([key, *value])
         return lookup(value, key)
+
+    def checked(self, value: Any, definition: Definition, place: Place) -> Any:
+        """
+        Return the value of a parameter.
+
+        Raises:
+            TemplateFault: it does not have the parameter's type.
+        """
+        for fault in self.types.faults(value, definition, place):
+            raise TemplateFault(fault)
+        return value
+
+    @property
+    def types(self) -> Types:
+        """The types that the template defines."""
+        return Types(self.template.get("definitions") or {}, self.budget.step)
 
     def _user_function(self, name: str, values: list[Any]) -> Any:
         namespace, _, member = name.partition(".")
@@ -203,33 +316,90 @@ class Scope:
         self.budget.search([each["namespace"] for each in known])
         for number, each in enumerate(known):
             if each["namespace"].casefold() == namespace.casefold():
-                function = self.find(each["members"], member)
-                names = [one["name"].casefold() for one in function.get("parameters") or ()]
-                if len(names) != len(values):
-                    raise ExpressionFault(f"{name}(): its arguments do not fit")
-                given = dict(zip(names, values, strict=True))
-                own = replace(self, given=given, copies={}, open=set())
-                place = self.place.below("functions", number, "members", member, "output")
-                return own.resolve(function["output"]["value"], place.below("value"))
-        raise ExpressionFault(f"the function {name}() is not defined")
+                function = _definition(self, each["members"], member, f"function {namespace}.")
+                place = self.place.below("functions", number, "members", member)
+                given = self._given(name, function.get("parameters") or (), values, place)
+                own = replace(self, given=given, parameters={}, copies={}, open=set())
+                at = place.below("output", "value")
+                return own.resolve(function["output"]["value"], at)
+        raise ExpressionFault(f"there is no function {name}()")
+
+    def _given(
+        self, name: str, parameters: Sequence[Any], values: Sequence[Any], place: Place
+    ) -> Mapping[str, Any]:
+        if len(parameters) != len(values):
+            noun = "argument" if len(parameters) == 1 else "arguments"
+            raise ExpressionFault(f"{name}() takes {len(parameters)} {noun}, not {len(values)}")
+        return {
+            one["name"].casefold(): self.checked(value, one, place.below("parameters", index))
+            for index, (one, value) in enumerate(zip(parameters, values, strict=True))
+        }
 
 
-class _Outputs(NamedTuple):
-    scope: Scope
+class _Deployment(Unevaluated):
+    """A module of the template, as reference() shows it."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+    def member(self, key: Any) -> Any:
+        if str(key).casefold() == "outputs":
+            return _Outputs(self._scope)
+        return lookup({"provisioningState": "Succeeded"}, key)
+
+    def whole(self) -> Any:
+        return {"outputs": _Outputs(self._scope).whole(), "provisioningState": "Succeeded"}
+
+
+class _Outputs(Unevaluated):
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+    def member(self, key: Any) -> Any:
+        known = self._scope.template.get("outputs") or {}
+        definition = self._scope.find(known, key)
+        return {"type": definition.get("type"), "value": self._scope.output(key)}
+
+    def whole(self) -> Any:
+        return {name: self.member(name) for name in self._scope.template.get("outputs") or {}}
 
 
 def _parameter(scope: Scope, name: str) -> Any:
-    if name.casefold() in scope.given:
-        value = scope.given[name.casefold()]
-        return value() if callable(value) else value
+    folded = name.casefold()
+    if folded in scope.parameters:
+        return scope.budget.hold(scope.parameters[folded])
+    uses = scope.references.uses
+    value = _evaluated_parameter(scope, name)
+    if scope.references.uses == uses:
+        scope.parameters[folded] = value
+    return scope.budget.hold(value)
+
+
+def _evaluated_parameter(scope: Scope, name: str) -> Any:
     known = scope.template.get("parameters") or {}
-    definition = _definition(scope, known, name, "parameter")
+    given = scope.given.get(name.casefold(), scope)
+    if given is not scope and not callable(given):
+        return given  # it was checked
+    definition = _definition(scope, known, name, "parameter ")
     place = scope.place.below("parameters", name)
-    if "defaultValue" in definition:
-        return scope.resolve(definition["defaultValue"], place.below("defaultValue"))
-    if definition.get("nullable"):
-        return None
-    raise TemplateFault(place.fault("this parameter has no value: give it one"))
+    value = None if given is scope else given()
+    if value is None and "defaultValue" in definition:
+        value = _default(scope, name, definition["defaultValue"], place.below("defaultValue"))
+    elif value is None and given is scope and not definition.get("nullable"):
+        raise TemplateFault(place.fault(f"this parameter has no value{_remedy(scope, name)}"))
+    return scope.checked(value, definition, place)
+
+
+def _default(scope: Scope, name: str, value: Any, place: Place) -> Any:
+    try:
+        return replace(scope, is_default=True).resolve(value, place)
+    except TemplateFault as fault:
+        raise TemplateFault(f"{fault}{_remedy(scope, name)}") from None
+
+
+def _remedy(scope: Scope, name: str) -> str:
+    """Return the end of a fault that the user of a template can mend, not its author alone."""
+    return "" if scope.place.members else f"; use --parameter {name}=…"
 
 
 def _variable(scope: Scope, name: str) -> Any:
@@ -240,8 +410,9 @@ def _variable(scope: Scope, name: str) -> Any:
         if copy["name"].casefold() == name.casefold():
             place = scope.place.below("variables", "copy", number)
             turns = scope.repeated(copy, place)
-            return [each.resolve(copy["input"], place.below("input")) for each in turns]
-    value = _definition(scope, known, name, "variable")
+            every = required(copy, "input", place)
+            return [each.resolve(every, place.below("input")) for each in turns]
+    value = _definition(scope, known, name, "variable ")
     return scope.resolve(value, scope.place.below("variables", name))
 
 
@@ -249,73 +420,163 @@ def _definition(scope: Scope, known: Mapping[str, Any], name: str, kind: str) ->
     try:
         return scope.find(known, name)
     except ExpressionFault:
-        raise ExpressionFault(f"there is no {kind} '{name}'") from None
+        quoted = f"{name}()" if kind.startswith("function") else f"'{name}'"
+        near = did_you_mean(name, known)
+        raise ExpressionFault(f"there is no {kind}{quoted}{near}") from None
 
 
-def _copy_index(scope: Scope, *arguments: Any) -> int:
+def _copy_index(scope: Scope, *arguments: str | int) -> int:
     texts = [each for each in arguments if isinstance(each, str)]
     numbers = [each for each in arguments if isinstance(each, int)]
     name = (texts[0] if texts else "").casefold()
-    if not name and "" not in scope.copies:
-        raise ExpressionFault("copyIndex(): there is no loop around it")
+    if name not in scope.copies:
+        of = f" '{texts[0]}'" if texts else ""
+        raise ExpressionFault(f"copyIndex(): there is no loop{of} around it")
     return scope.copies[name] + sum(numbers)
 
 
-def _reference(scope: Scope, name: str, *_: Any) -> Any:
-    """Return a module of the template, for its outputs; no other resource is known here."""
-    module = scope.modules.get(name.rpartition("/")[2].casefold())
-    if module is None:
-        raise ExpressionFault(f"reference('{name}'): only modules of the template are known here")
-    return module
+def _lambda_variable(scope: Scope, name: str) -> Any:
+    if name.casefold() not in scope.locals:
+        raise ExpressionFault(f"there is no variable '{name}' of a lambda around it")
+    return scope.locals[name.casefold()]
 
 
-_CONTEXTUAL: Mapping[str, Callable[..., Any]] = {
-    "copyindex": _copy_index,
-    "deployment": lambda _: {"name": "local"},
-    "lambdavariables": lambda scope, name: scope.locals[name.casefold()],
-    "parameters": _parameter,
-    "reference": _reference,
-    "variables": _variable,
-}
+def _deployment(scope: Scope) -> dict[str, Any]:
+    names = ("$schema", "contentVersion", "metadata")
+    shown = {name: scope.template[name] for name in names if name in scope.template}
+    return {
+        "name": scope.deployment_name(),
+        "location": "local",
+        "properties": {
+            "mode": "Incremental",
+            "provisioningState": "Accepted",
+            "template": shown,
+        },
+    }
 
 
-def _if(scope: Scope, call: FunctionCall) -> Any:
-    condition, yes, no = call.arguments
-    return scope.evaluate(yes if scope.evaluate(condition) else no)
+def _only_in_defaults(scope: Scope, name: str) -> None:
+    if not scope.is_default:
+        where = "only the default value of a parameter can use it, as in Azure"
+        raise ExpressionFault(f"{name}(): {where}")
 
 
-def _applied(scope: Scope, call: FunctionCall) -> tuple[list[Any], Callable[[Any], Any]]:
-    """Return the array and the function of a call such as map(…, lambda('x', …))."""
-    values, function = call.arguments
-    if not isinstance(function, FunctionCall) or function.name.lower() != "lambda":
-        raise ExpressionFault(f"{call.name}(): a lambda is expected")
-    *names, body = function.arguments
-    if len(names) != 1:
-        raise ExpressionFault(f"{call.name}(): a lambda of one variable is expected")
-    variable = str(scope.evaluate(names[0])).casefold()
-    return scope.evaluate(values), lambda value: replace(
-        scope, locals={**scope.locals, variable: value}
-    ).evaluate(body)
+def _utc_now(scope: Scope, form: str = "yyyyMMddTHHmmssZ") -> str:
+    _only_in_defaults(scope, "utcNow")
+    return formatted_date(scope.now, form)
 
 
-def _map(scope: Scope, call: FunctionCall) -> list[Any]:
-    values, function = _applied(scope, call)
-    return scope.budget.hold([function(each) for each in values])  # type: ignore[no-any-return]
+def _new_guid(scope: Scope) -> str:
+    _only_in_defaults(scope, "newGuid")
+    return str(uuid.uuid4())
 
 
-def _filter(scope: Scope, call: FunctionCall) -> list[Any]:
-    values, function = _applied(scope, call)
-    return [each for each in values if function(each)]
+class _Target(NamedTuple):
+    """A resource of Event Grid that an expression refers to."""
+
+    id: ResourceId
+    answers: Answers
 
 
-# These do not evaluate all their arguments, or not in their own scope.
-_SPECIAL: Mapping[str, Callable[[Scope, FunctionCall], Any]] = {
-    "and": lambda scope, call: all(map(scope.evaluate, call.arguments)),
-    "coalesce": lambda scope, call: next(
-        (value for each in call.arguments if (value := scope.evaluate(each)) is not None), None
-    ),
-    "filter": _filter,
-    "if": _if,
-    "map": _map,
-    "or": lambda scope, call: any(map(scope.evaluate, call.arguments)),
+def _target(scope: Scope, function: str, name: str) -> _Target:
+    own = scope.targets.resource(scope, name) or _of_arm_id(scope.group, name)
+    if own is None:
+        known = "only modules of the template and resources of Event Grid are known here"
+        raise ExpressionFault(f"{function}('{name}'): {known}")
+    return _Target(own, scope.references.use(function, own))
+
+
+def _of_arm_id(group: ResourceGroup, text: str) -> ResourceId | None:
+    """Return the resource of Event Grid in the resource *group* that an ARM id names."""
+    own, provider, path = text.partition("/providers/Microsoft.EventGrid/")
+    parts = path.split("/")
+    if own.casefold() != group.id.casefold() or not provider:
+        return None
+    return resource_id(tuple(parts[::2]), tuple(parts[1::2]))
+
+
+def _reference(scope: Scope, name: str, version: str = "", form: str = "") -> Any:
+    """Return a module, for its outputs, or what the deployment has of a resource."""
+    del version
+    if module := scope.targets.module(scope, name):
+        return _Deployment(module)
+    target = _target(scope, "reference", name)
+    try:
+        document = target.answers.document(target.id)
+    except MissingResource as missing:
+        raise ExpressionFault(f"reference(): {missing}") from None
+    is_full = form.casefold() == "full"
+    return scope.budget.hold(document if is_full else document.get("properties") or {})
+
+
+def _list_keys(scope: Scope, name: str, *_: Any) -> Any:
+    target = _target(scope, "listKeys", name)
+    try:
+        return scope.budget.hold(dict(target.answers.keys(target.id)))
+    except MissingResource as missing:
+        raise ExpressionFault(f"listKeys(): {missing}") from None
+
+
+def _if(scope: Scope, function: TemplateFunction, arguments: Sequence[Expression]) -> Any:
+    condition, yes, no = arguments
+    return scope.reach(yes if function.check(scope.evaluate(condition), 0) else no)
+
+
+def _checked(
+    scope: Scope, function: TemplateFunction, arguments: Sequence[Expression]
+) -> Iterator[Any]:
+    return (function.check(scope.evaluate(each), at) for at, each in enumerate(arguments))
+
+
+def _coalesce(scope: Scope, function: TemplateFunction, arguments: Sequence[Expression]) -> Any:
+    values = _checked(scope, function, arguments)
+    return next((value for value in values if value is not None), None)
+
+
+def _try_get(scope: Scope, function: TemplateFunction, arguments: Sequence[Expression]) -> Any:
+    """Return a member, and a member of that; ``None``: there is no first one."""
+    of, *others = arguments
+    value = scope.reach(of)
+    for position, expression in enumerate(others, start=1):
+        key = function.check(scope.evaluate(expression), position)
+        try:
+            value = None if value is None else scope.find(value, key)
+        except ExpressionFault:
+            if position > 1 or scope.budget.is_spent:
+                raise
+            return None
+    return value
+
+
+ALL_FUNCTIONS: Mapping[str, TemplateFunction] = {
+    **FUNCTIONS,
+    **{
+        each.name.lower(): each
+        for each in (
+            *functions(
+                {
+                    "copyIndex(text|int?, int?)": _copy_index,
+                    "deployment()": _deployment,
+                    "lambdaVariables(text)": _lambda_variable,
+                    "listKeys(text, text?, object?)": _list_keys,
+                    "newGuid()": _new_guid,
+                    "parameters(text)": _parameter,
+                    "reference(text, text?, text?)": _reference,
+                    "utcNow(text?)": _utc_now,
+                    "variables(text)": _variable,
+                },
+                Gets.SCOPE,
+            ),
+            *functions(
+                {
+                    "and(bool, bool, bool...)": lambda *call: all(_checked(*call)),
+                    "coalesce(any, any...)": _coalesce,
+                    "if(bool, any, any)": _if,
+                    "or(bool, bool, bool...)": lambda *call: any(_checked(*call)),
+                    "tryGet(any, text|int, text|int...)": _try_get,
+                },
+                Gets.EXPRESSIONS,
+            ),
+        )
+    },
 }

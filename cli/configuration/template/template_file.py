@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
-from operator import gt, lt
+from threading import Lock
 from typing import Any, NamedTuple
 
+from cli.configuration.deployed import Answers
 from cli.configuration.file_names import TEMPLATE
 from cli.configuration.resources import (
     SENT,
     Configuration,
     ResourceId,
+    Skips,
     WantedResource,
     ordered,
     resource_id,
 )
-from cli.configuration.source import (
-    MAX_FAULTS,
-    BeyondLimits,
-    FileFaults,
-    Place,
-    SourceFile,
-    size_of,
-)
+from cli.configuration.source import MAX_FAULTS, FileFaults, Place, SourceFile
 from cli.configuration.template.expressions import ExpressionFault, parse
 from cli.configuration.template.resource_ids import ResourceGroup
-from cli.configuration.template.scope import EvaluationBudget, Scope, TemplateFault
+from cli.configuration.template.scope import (
+    EvaluationBudget,
+    References,
+    Scope,
+    Targets,
+    TemplateFault,
+    required,
+)
 from shared.arm.member_names import Names, in_documented_case
+from shared.nearest import did_you_mean
 
 _MARKS = Names("$schema", "resources")
 _SCHEMA = "deploymenttemplate.json"
@@ -39,7 +42,7 @@ _SOURCES = (["microsoft.storage", "storageaccounts"], ["pushgrid", "deployments"
 _MODULE = "microsoft.resources/deployments"
 _MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
 _EXTENSION = "eventsubscriptions"
-_BOUNDS = {"minLength": lt, "minValue": lt, "maxLength": gt, "maxValue": gt}  # of a parameter
+_VALUE, _REFERENCE = "value", "reference"  # of a module's parameter
 
 
 def is_template(value: Any) -> bool:
@@ -51,24 +54,31 @@ def is_template(value: Any) -> bool:
 
 
 def read_template(
-    source: SourceFile, parameters: Mapping[str, Any], group: ResourceGroup
+    source: SourceFile, parameters: Mapping[str, Any], group: ResourceGroup, skips: Skips
 ) -> Configuration:
     """
-    Read a template with its *parameters*, as for the resource *group*.
+    Read a template with its *parameters*, as for the resource *group*, but for what *skips* names.
 
     Raises:
         FileFaults: all faults, each with its line.
     """
     source = source.in_documented_case(TEMPLATE)
-    budget = EvaluationBudget()
-    reader = _Reader(budget)
+    reader = _Reader(skips)
     parse.cache_clear()  # a process may read one version of a file after the other
     try:
-        given = _given(source, parameters)
+        resources, place = source.value["resources"], source.root.below("resources")
         scope = Scope(
-            template=source.value, place=source.root, group=group, budget=budget, given=given
+            template=source.value,
+            place=source.root,
+            group=group,
+            budget=reader.budget,
+            targets=_Targets(_declared(resources, place)),
+            references=reader.references,
+            now=datetime.now(UTC),
+            deployment_name=lambda: "local",
         )
-        reader.read(scope, source.value["resources"], source.root.below("resources"))
+        scope = replace(scope, given=_given(scope, parameters))
+        reader.read(scope, resources, place)
     except TemplateFault as fault:
         reader.faults.append(str(fault))
     except _Ended:
@@ -77,47 +87,42 @@ def read_template(
         reader.faults.append(source.root.fault("this is not the form of a template"))
     if reader.faults:
         raise FileFaults(*reader.faults)
-    return ordered(reader.resources, tuple(reader.left_out))
+    return ordered(reader.resources, tuple(reader.left_out), skips)
 
 
-def _given(source: SourceFile, parameters: Mapping[str, Any]) -> dict[str, Any]:
+class KeyVaultSecret(NamedTuple):
+    """A parameter whose value is in a key vault: it must not be used."""
+
+    place: Place  # in the parameter file
+
+    def __call__(self) -> Any:
+        """Return nothing: raise a `TemplateFault`."""
+        name = self.place.members[-1]
+        raise TemplateFault(self.place.fault(f"key vaults are not read: use --parameter {name}=…"))
+
+
+def _given(scope: Scope, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of parameters by folded name; texts are read as their type says."""
-    known = source.value.get("parameters") or {}
+    known = scope.template.get("parameters") or {}
     folded = {name.casefold(): name for name in known}
     given = {}
     for name, value in parameters.items():
         if name.casefold() not in folded:
-            raise TemplateFault(source.root.fault(f"there is no parameter '{name}'"))
+            near = did_you_mean(name, known)
+            raise TemplateFault(scope.place.fault(f"there is no parameter '{name}'{near}"))
         own = folded[name.casefold()]
-        place = source.root.below("parameters", own)
-        given[name.casefold()] = _typed(known[own], source.value, value, place)
-    return given
-
-
-def _typed(
-    definition: Mapping[str, Any], template: Mapping[str, Any], value: Any, place: Place
-) -> Any:
-    kind = str(definition.get("type") or "")
-    if reference := definition.get("$ref"):
-        named = template.get("definitions", {}).get(reference.rpartition("/")[2], {})
-        kind = str(named.get("type") or "")
-    if isinstance(value, str) and not kind.lower().endswith("string"):
+        place = scope.place.below("parameters", own)
+        if isinstance(value, KeyVaultSecret):
+            given[own.casefold()] = value
+            continue
         try:
-            value = json.loads(value)
-            size_of(value)
-        except BeyondLimits as beyond:
-            raise TemplateFault(place.fault(str(beyond))) from None
-        except (ValueError, RecursionError):
-            raise TemplateFault(place.fault(f"'{value}' is no {kind or 'JSON'}")) from None
-    allowed = definition.get("allowedValues")
-    if allowed and value not in allowed:
-        raise TemplateFault(place.fault(f"the value is none of: {json.dumps(allowed)}"))
-    size = len(value) if isinstance(value, str | list) else value
-    for bound, is_beyond in _BOUNDS.items():
-        limit = definition.get(bound)
-        if isinstance(limit, int) and isinstance(size, int) and is_beyond(size, limit):
-            raise TemplateFault(place.fault(f"{bound} is {limit}"))
-    return value
+            is_text = isinstance(value, str)
+            read = scope.types.value_of_text(value, known[own]) if is_text else value
+        except ValueError as error:
+            raise TemplateFault(place.fault(str(error))) from None
+        if read is not None or known[own].get("nullable"):
+            given[own.casefold()] = scope.checked(read, known[own], place)
+    return given
 
 
 class _Ended(Exception):
@@ -135,42 +140,185 @@ class _Declared(NamedTuple):
     symbol: str  # its name in the template, if any
 
     @property
+    def type(self) -> str:
+        return str(required(self.definition, "type", self.place)).lower()
+
+    @property
     def is_module(self) -> bool:
-        return str(self.definition["type"]).lower() == _MODULE
+        return self.type == _MODULE
+
+    @property
+    def is_of_event_grid(self) -> bool:
+        """Whether it is a resource of Event Grid, or a module that has one."""
+        if not self.is_module:
+            return _PROVIDER in self.type
+        template = self.definition["properties"].get("template") or {}
+        if isinstance(template, str):  # an expression: nobody knows
+            return True
+        place = self.place.below("properties", "template", "resources")
+        return any(each.is_of_event_grid for each in _declared(template.get("resources"), place))
 
     def turns(self, scope: Scope) -> Iterator[Scope]:
         """Yield the scope of each copy that is deployed: one, or those of its loop."""
         place, copy = self.place, self.definition.get("copy")
         scopes = scope.repeated(copy, place.below("copy"), "") if copy else [scope]
         for each in scopes:
-            if each.resolve(self.definition.get("condition", True), place.below("condition")):
+            at = place.below("condition")
+            is_deployed = each.resolve(self.definition.get("condition", True), at)
+            if not isinstance(is_deployed, bool):
+                raise TemplateFault(at.fault("this must be true or false"))
+            if is_deployed:
                 yield each
 
     def name(self, scope: Scope) -> str:
-        return str(scope.resolve(self.definition["name"], self.place.below("name")))
+        name, at = required(self.definition, "name", self.place), self.place.below("name")
+        found = scope.resolve(name, at)
+        if not isinstance(found, str):
+            raise TemplateFault(at.fault("this must be text"))
+        return found
+
+    def module(self, scope: Scope) -> _Module:
+        """Return what a module deploys, from the *scope* of its turn."""
+        properties, place = self.definition["properties"], self.place.below("properties")
+        template, at = properties["template"], place.below("template")
+        if isinstance(template, str):  # an expression, such as a variable with a whole file
+            template, _ = in_documented_case(scope.resolve(template, at), TEMPLATE)
+        options = properties.get("expressionEvaluationOptions") or {}
+        resources, resources_at = template["resources"], at.below("resources")
+        if str(options.get("scope")).lower() == "inner":
+            inner = replace(
+                scope,
+                template=template,
+                place=at,
+                targets=_Targets(_declared(resources, resources_at)),
+                deployment_name=partial(self.name, scope),
+                given=_arguments(scope, properties, template, place),
+                parameters={},
+                copies={},
+                locals={},
+                open=set(),
+            )
+        else:
+            outputs = {"outputs": template.get("outputs") or {}}
+            known = _Targets(_declared(resources, resources_at), scope.targets)
+            inner = replace(scope, template={**scope.template, **outputs}, targets=known)
+        return inner, resources, resources_at
 
 
-def _argument(scope: Scope, given: Mapping[str, Any], place: Place) -> Any:
+class _Targets:
+    """The modules and resources of a template that expressions can name."""
+
+    def __init__(self, declared: list[_Declared], around: Targets | None = None) -> None:
+        self._declared = declared
+        self._around = around
+        self._modules: dict[tuple[object, ...], Scope] = {}
+
+    def module(self, scope: Scope, name: str) -> Scope | None:
+        symbol, index = _indexed(name)
+        last = name.rpartition("/")[2].casefold()
+        for each in self._declared:
+            if not each.is_module or "template" not in each.definition["properties"]:
+                continue
+            if each.symbol.casefold() == symbol:
+                return self._module(each, _at_turn(scope, each, index))
+            for turn in _readable_turns(scope, each):
+                if _name_if_known(each, turn).casefold() == last:
+                    return self._module(each, turn)
+        return self._around.module(scope, name) if self._around else None
+
+    def _module(self, declared: _Declared, turn: Scope) -> Scope:
+        own = (declared.place.members, *turn.copies.items())
+        if own not in self._modules:
+            self._modules[own], _, _ = declared.module(turn)
+        return self._modules[own]
+
+    def resource(self, scope: Scope, name: str) -> ResourceId | None:
+        symbol, index = _indexed(name)
+        for each in self._declared:
+            if each.symbol.casefold() == symbol and not each.is_module:
+                types = _types(each, None)
+                is_elsewhere = {"resourceGroup", "subscriptionId"} & set(each.definition)
+                turn = _at_turn(scope, each, index)
+                return _identify(turn, each, types, None) if types and not is_elsewhere else None
+        return self._around.resource(scope, name) if self._around else None
+
+
+def _indexed(name: str) -> tuple[str, int | None]:
+    """Return a folded symbolic name, and its index if it has one: ``topics[1]``."""
+    symbol, bracket, index = name.removesuffix("]").partition("[")
+    return symbol.casefold(), int(index) if bracket and index.isdecimal() else None
+
+
+def _at_turn(scope: Scope, declared: _Declared, index: int | None) -> Scope:
+    copy = declared.definition.get("copy")
+    return scope.turn(copy, index, "") if copy and index is not None else scope
+
+
+def _readable_turns(scope: Scope, declared: _Declared) -> Iterator[Scope]:
+    try:
+        yield from declared.turns(scope)
+    except (TemplateFault, ExpressionFault):
+        return
+
+
+def _name_if_known(declared: _Declared, scope: Scope) -> str:
+    try:
+        return declared.name(scope)
+    except (TemplateFault, ExpressionFault):
+        return ""
+
+
+def _arguments(
+    scope: Scope, properties: Mapping[str, Any], template: Mapping[str, Any], place: Place
+) -> dict[str, partial[Any]]:
+    """Return what a module gets for its parameters, evaluated on use."""
+    given, at = properties.get("parameters") or {}, place.below("parameters")
+    if not isinstance(given, Mapping):
+        raise TemplateFault(at.fault("the parameters must be an object"))
+    known = {name.casefold(): name for name in template.get("parameters") or {}}
+    for name in given:
+        if name.casefold() not in known:
+            near = did_you_mean(name, known.values())
+            raise TemplateFault(at.below(name).fault(f"the module has no such parameter{near}"))
+    return {
+        name.casefold(): partial(_argument, scope, each, at.below(name))
+        for name, each in given.items()
+    }
+
+
+def _argument(scope: Scope, given: Any, place: Place) -> Any:
     """Return the value of a module's parameter, evaluated in the *scope* around the module."""
-    if "value" not in given:
-        raise TemplateFault(place.fault("only a parameter with a value can be read"))
-    return scope.resolve(given["value"], place.below("value"))
+    if isinstance(given, str):  # an expression such as if(…, createObject('value', …), …)
+        given, is_evaluated = scope.resolve(given, place), True
+    else:
+        is_evaluated = False
+    if isinstance(given, Mapping) and _VALUE in given:
+        return given[_VALUE] if is_evaluated else scope.resolve(given[_VALUE], place.below(_VALUE))
+    if isinstance(given, Mapping) and _REFERENCE in given:
+        raise TemplateFault(place.fault("key vaults are not read: give it a value"))
+    raise TemplateFault(place.fault('this must be an object such as {"value": …}'))
 
 
 def _declared(resources: Any, place: Place) -> list[_Declared]:
     """Return the resources of a list or, in languageVersion 2.0, of an object."""
-    named = resources.items() if isinstance(resources, Mapping) else enumerate(resources or ())
-    return [_Declared(definition, place.below(name), str(name)) for name, definition in named]
+    if isinstance(resources, Mapping):
+        return [_Declared(each, place.below(name), name) for name, each in resources.items()]
+    if not isinstance(resources, list | None):
+        raise TemplateFault(place.fault("this must be an array or an object"))
+    return [_Declared(each, place.below(at), "") for at, each in enumerate(resources or ())]
 
 
 class _Reader:
     """Collects the resources of a template and its modules, what is left out, and the faults."""
 
-    def __init__(self, budget: EvaluationBudget) -> None:
-        self._budget = budget
+    def __init__(self, skips: Skips) -> None:
+        self.budget = EvaluationBudget()
+        self.references = References()
         self.resources: list[WantedResource] = []
         self.left_out: list[str] = []
         self.faults: list[str] = []
+        self._skips = skips
+        self._lock = Lock()
 
     def read(
         self, scope: Scope, resources: Any, place: Place, parent: ResourceId | None = None
@@ -179,95 +327,131 @@ class _Reader:
         modules: list[_Module] = []
         others: list[_Declared] = []
         for each in _declared(resources, place):
-            with self._collecting(each):
-                self._budget.take(len(each.definition["type"]))
+            with self._collecting(each, parent):
+                self.budget.take(len(each.type))
                 if each.is_module:
                     modules += self._modules(scope, each)
                 elif not each.definition.get("existing"):
                     others.append(each)
         for each in others:
-            with self._collecting(each):
-                self._read_resource(scope, each, parent)
+            with self._collecting(each, parent):
+                self._read_declared(scope, each, parent)
         for inner, inner_resources, inner_place in modules:
             self.read(inner, inner_resources, inner_place)
 
-    def _read_resource(self, scope: Scope, declared: _Declared, parent: ResourceId | None) -> None:
+    def _modules(self, scope: Scope, declared: _Declared) -> Iterator[_Module]:
+        """Yield what a module deploys, in each turn of its loop."""
+        if "template" not in declared.definition["properties"]:
+            self._leave_out(declared)
+            return
+        try:
+            for turn in declared.turns(scope):
+                yield declared.module(turn)
+        except (TemplateFault, ExpressionFault):
+            if declared.is_of_event_grid or self.budget.is_spent:
+                raise
+            self._leave_out(declared)
+
+    def _read_declared(self, scope: Scope, declared: _Declared, parent: ResourceId | None) -> None:
         types = _types(declared, parent)
         if types is None:
             self._leave_out(declared)
             return
         for turn in declared.turns(scope):
-            own = _identify(turn, declared, types, parent)
-            if own is None:
-                self._leave_out(declared)
-                return
-            place = declared.place
-            document = {
-                name: turn.resolve(declared.definition[name], place.below(name))
-                for name in SENT
-                if name in declared.definition
-            }
-            self._budget.hold(document)
-            document, repeated = in_documented_case(document, own.member_names)
-            for fault in repeated:
-                raise TemplateFault(place.fault_at(fault.target, fault.message))
-            self.resources.append(WantedResource(id=own, place=place, document=document))
-            inner = declared.definition.get("resources")
-            self.read(turn, inner, place.below("resources"), own)
+            with self._collecting(declared, parent):
+                own = _identify(turn, declared, types, parent)
+                if own is None:
+                    self._leave_out(declared)
+                    return
+                with self._collecting(declared, parent, own):
+                    self._read_resource(turn, declared, own)
 
-    def _modules(self, scope: Scope, declared: _Declared) -> Iterator[_Module]:
-        """Make known the templates that a module deploys; yield their scopes and resources."""
-        properties, place = declared.definition["properties"], declared.place.below("properties")
-        template = properties.get("template")
-        if template is None:
-            self._leave_out(declared)
-            return
-        options = properties.get("expressionEvaluationOptions") or {}
-        at = place.below("template")
-        for turn in declared.turns(scope):
-            if str(options.get("scope")).lower() == "inner":
-                given = {
-                    name.casefold(): partial(_argument, turn, each, place.below("parameters", name))
-                    for name, each in (properties.get("parameters") or {}).items()
-                }
-                inner = Scope(
-                    template=template,
-                    place=at,
-                    group=scope.group,
-                    budget=scope.budget,
-                    given=given,
+    def _read_resource(self, turn: Scope, declared: _Declared, own: ResourceId) -> None:
+        place = declared.place
+        if not self._skips.take(own):
+            evaluate = partial(_document, turn, declared, own)
+            document, refers_to = self.references.collected(evaluate)
+            self.resources.append(
+                WantedResource(
+                    id=own,
+                    place=place,
+                    document=document,
+                    refers_to=refers_to,
+                    evaluated=partial(self._evaluated, evaluate) if refers_to else None,
                 )
-            else:
-                outputs = {"outputs": template.get("outputs") or {}}
-                inner = replace(turn, template={**turn.template, **outputs})
-            index = f"[{turn.copies['']}]" if "copy" in declared.definition else ""
-            for name in (declared.symbol + index, declared.name(turn)):
-                scope.modules[name.casefold()] = inner
-            yield inner, template["resources"], at.below("resources")
+            )
+        inner = declared.definition.get("resources")
+        self.read(turn, inner, place.below("resources"), own)
+
+    def _evaluated(self, evaluate: partial[Any], answers: Answers) -> Mapping[str, Any]:
+        """Return the document of a resource with the *answers* of a deployment."""
+        with self._lock:
+            self.budget.renew()
+            self.references.answers = answers
+            try:
+                document, _ = self.references.collected(evaluate)
+            except TemplateFault as fault:
+                raise FileFaults(str(fault)) from None
+        return document  # type: ignore[no-any-return]
 
     def _leave_out(self, declared: _Declared) -> None:
         kind = declared.definition["type"]
-        self._budget.take(len(kind))
+        self.budget.take(len(kind))
         self.left_out.append(f"{kind}, line {declared.place.line}")
 
     @contextmanager
-    def _collecting(self, declared: _Declared) -> Iterator[None]:
+    def _collecting(
+        self, declared: _Declared, parent: ResourceId | None, own: ResourceId | None = None
+    ) -> Iterator[None]:
         """Collect the faults of a resource; the others are read all the same."""
+        fault = None
         try:
             yield
-        except TemplateFault as fault:
-            self.faults.append(str(fault))
-        except ExpressionFault as fault:
-            self.faults.append(declared.place.fault(str(fault)))
+        except TemplateFault as error:
+            fault = str(error)
+        except ExpressionFault as error:
+            fault = declared.place.fault(str(error))
         except _MALFORMED:
-            self.faults.append(declared.place.fault("this is not the form of a resource"))
-        if self._budget.is_spent or len(self.faults) > MAX_FAULTS:
+            fault = declared.place.fault("this is not the form of a resource")
+        if fault and not self._is_skipped(declared, parent, own):
+            title = own.title if own else declared.place
+            self.faults.append(f"{fault} (all but this: apply --skip '{title}')")
+        if self.budget.is_spent or len(self.faults) > MAX_FAULTS:
             raise _Ended
+
+    def _is_skipped(
+        self, declared: _Declared, parent: ResourceId | None, own: ResourceId | None
+    ) -> bool:
+        """Return whether what can't be read is skipped; its name may not be known."""
+        if own or (parent and self._skips.covers(parent)):
+            return own is None
+        return self._skips.take_place(declared.place)
+
+
+def _document(scope: Scope, declared: _Declared, own: ResourceId) -> Mapping[str, Any]:
+    """
+    Return the document of a resource.
+
+    Raises:
+        TemplateFault: it can't be evaluated.
+    """
+    place, found = declared.place, {}
+    for name in SENT:
+        if name in declared.definition:
+            found[name] = scope.resolve(declared.definition[name], place.below(name))
+    try:
+        scope.budget.hold(found)
+    except ExpressionFault as fault:
+        raise TemplateFault(place.fault(str(fault))) from None
+    document, repeated = in_documented_case(found, own.member_names)
+    for each in repeated:
+        raise TemplateFault(place.fault_at(each.target, each.message))
+    return document  # type: ignore[no-any-return]
 
 
 def _types(declared: _Declared, parent: ResourceId | None) -> tuple[str, ...] | None:
     """Return the types of a resource below its provider; ``None``: it is of another provider."""
-    provider, *types = str(declared.definition["type"]).lower().split("/")
+    provider, *types = declared.type.split("/")
     if provider == _PROVIDER:
         return tuple(types)
     if [provider, *types[:1]] in _SOURCES and types[1:] == ["providers", _EXTENSION]:
@@ -286,6 +470,8 @@ def _identify(
         place = declared.place.below("scope")
         extended = str(scope.resolve(declared.definition["scope"], place))
         provider, *parts = extended.rpartition("/providers/")[2].split("/")
+        if not extended.startswith("/") and "." not in provider:
+            raise TemplateFault(place.fault("this must be the id of a resource"))
         is_source = [provider.lower(), *(each.lower() for each in parts[:1])] in _SOURCES
         if provider.lower() != _PROVIDER and not is_source:
             return None
@@ -293,4 +479,9 @@ def _identify(
     if "providers" in types:  # the extension form without a scope: TOPIC/Microsoft.EventGrid/NAME
         at = types.index("providers")
         types, names = types[:at] + types[at + 1 :], names[:at] + names[at + 1 :]
-    return resource_id(types, names)
+    found = resource_id(types, names)
+    if found is None and resource_id(types, types):
+        count = f"takes {len(types)} names, not {len(names)}: {'/'.join(names)}"
+        wrong = f"the type {declared.definition['type']} {count}"
+        raise TemplateFault(declared.place.below("name").fault(wrong))
+    return found

@@ -10,8 +10,10 @@ from typing import Any
 
 from pushgrid.testing.memory.faults import Faulty
 from shared.clock import Deadline
-from shared.metrics import DEFINITIONS, CountRow, Counts, Metric, Span, Sum, total_of
+from shared.metrics import DEFINITIONS, CountRow, Counts, Definition, Metric, Span, Sum, total_of
 from shared.subscriptions.subscription import SubscriptionKey
+
+_BALANCE = Definition("", "")  # of a subscription, without dimensions
 
 
 class Counted:
@@ -30,7 +32,7 @@ class Counted:
         by: float | Sum = 1,
         **dimensions: str,
     ) -> None:
-        defined = DEFINITIONS[metric]
+        defined = DEFINITIONS.get(metric, _BALANCE)
         if {*dimensions} != {*defined.dimensions} or defined.is_of_topic is bool(subscription):
             raise ValueError(f"{metric} is not counted by {dimensions} of '{topic}/{subscription}'")
         total = by.total if isinstance(by, Sum) else by

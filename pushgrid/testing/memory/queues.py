@@ -38,6 +38,7 @@ class MemoryQueues(Faulty):
         super().__init__()
         self._clock = clock
         self.stored: defaultdict[Queue, list[StoredMessage]] = defaultdict(list)
+        self.made: set[Queue] = set()
 
     def texts(self, queue: Queue) -> list[str]:
         """Return the texts of all messages, hidden ones included, in the order of their puts."""
@@ -70,6 +71,7 @@ class MemoryQueues(Faulty):
                 raise Unstorable
             message = StoredMessage(text, self._in(visible_in), self._clock.now())
             self.stored[queue].append(message)
+            self.made.add(queue)
             return Receipt(message.identity, message.receipt)
 
     def put_all(
@@ -125,12 +127,18 @@ class MemoryQueues(Faulty):
             if held := self._held(queue, message.receipt):
                 self._hide(held, visible_in)
 
-    def peek(self, queue: Queue) -> Backlog:
+    def peek(self, queue: Queue) -> Backlog | None:
         with self._at_work("peek"):
+            if queue not in self.made:
+                return None
             now = self._clock.now()
             visible = [each for each in self.stored[queue] if each.visible_at <= now][:32]
             peeked = [Peeked(each.text, each.stored_at) for each in visible]
             return Backlog(len(self.stored[queue]), peeked)
+
+    def make(self, queue: Queue) -> None:
+        with self._at_work("make"):
+            self.made.add(queue)
 
     def _held(self, queue: Queue, receipt: Receipt) -> StoredMessage | None:
         stored = self.stored[queue]

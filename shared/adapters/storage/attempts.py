@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
 from typing import Any
 
@@ -24,8 +25,10 @@ from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.outcome import DeliveryOutcome, EndpointAnswer, Outcome
 from shared.delivery.policy import EndReason, EndState
 from shared.engine.ports import ALL_ATTEMPTS, AttemptChoice
+from shared.errors import StorageUnavailable
 
 TABLE = "attempts"  # and the day of publishing
+WRITE_FOR = timedelta(seconds=20)  # all rows of a call; its last transaction may take 9 s more
 #: Members of a record that are columns as they are, by column.
 _MEMBERS = {
     "Topic": "topic",
@@ -121,13 +124,21 @@ def _answer_of(row: Mapping[str, Any]) -> EndpointAnswer | None:
 
 
 class StorageAttempts:
-    """AttemptLog and AttemptReader on Azure tables. A table that is missing is made."""
+    """
+    AttemptLog and AttemptReader on Azure tables. A table that is missing is made.
 
-    def __init__(self, account: StorageClients) -> None:
+    *monotonic* returns seconds.
+    """
+
+    def __init__(
+        self, account: StorageClients, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self._account = account
+        self._monotonic = monotonic
         self._days = DayTables(account, TABLE)
 
     def write(self, records: Sequence[AttemptRecord]) -> None:
+        deadline = Deadline(WRITE_FOR, self._monotonic)
         # A transaction has a row once: of the same attempt, made twice, the last counts.
         rows = {}
         for record in records:
@@ -138,6 +149,8 @@ class StorageAttempts:
             partition = [rows[key] for key in keys]
             client = self._account.table(table)
             for start in range(0, len(partition), MAX_ROWS):
+                if deadline.has_passed:
+                    raise StorageUnavailable("it takes too long to write them")
                 with storage_errors():
                     upsert(client, partition[start : start + MAX_ROWS])
 

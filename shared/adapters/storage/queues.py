@@ -68,7 +68,7 @@ class StorageQueues:
                 lambda: client.update_message(*message.receipt, visibility_timeout=seconds), *GONE
             )
 
-    def peek(self, queue: Queue) -> Backlog:
+    def peek(self, queue: Queue) -> Backlog | None:
         client = self._account.queue(queue)
 
         def peek() -> Backlog:
@@ -82,8 +82,12 @@ class StorageQueues:
             return Backlog(count, peeked)
 
         with storage_errors():
-            backlog = none_if_code(peek, "QueueNotFound", "QueueBeingDeleted")
-        return backlog or Backlog(0, [])
+            return none_if_code(peek, "QueueNotFound", "QueueBeingDeleted")
+
+    def make(self, queue: Queue) -> None:
+        create = self._account.queue(queue).create_queue
+        with storage_errors():
+            none_if_code(create, "QueueAlreadyExists", "QueueBeingDeleted")
 
 
 def whole_seconds(wait: timedelta) -> int:

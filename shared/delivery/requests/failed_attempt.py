@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import lru_cache
 from http import HTTPStatus
 
-from shared.clip import as_text
+from shared.clip import as_text, without_markup
 from shared.clock import format_us_datetime, timestamp
 from shared.delivery.outcome import DeliveryOutcome, EndpointAnswer
 from shared.delivery.requests.push_request import Loaded
@@ -97,12 +97,13 @@ def endpoint_answer(
     answered: Answered, subscription: EventSubscription, system_id: str
 ) -> EndpointAnswer:
     """
-    Return what is kept with the attempt of *system_id*.
+    Return what is kept with the attempt of *system_id*; of HTML, its text.
 
     A header or body that repeats a secret of the subscription is withheld, and so is the query of
     a location (`Secrecy`).
     """
     secrecy = _secrecy(subscription)
+    body = without_markup(answered.body, answered.headers.get("content-type", ""))
     return EndpointAnswer(
         of=system_id,
         headers={
@@ -110,6 +111,6 @@ def endpoint_answer(
             for name in HEADERS
             if name in answered.headers
         },
-        body=secrecy.shown(as_text(answered.body[:MOST_BODY]), MOST_BODY),
-        is_truncated=len(answered.body) > MOST_BODY,
+        body=secrecy.shown(as_text(body[:MOST_BODY]), MOST_BODY),
+        is_truncated=len(body) > MOST_BODY,
     )

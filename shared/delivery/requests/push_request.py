@@ -80,9 +80,9 @@ def push_request(
     """
     Build the request for the next attempt of a batch.
 
-    ``aeg-delivery-count`` counts the attempts made before: 0 in the first. With output batching the
-    body is an array even if it holds one event, the form that the receiver has chosen. A storage
-    queue gets the one event alone, without headers.
+    ``aeg-delivery-count`` counts the attempts made before whose result was stored: 0 in the first.
+    With output batching the body is an array even if it holds one event, the form that the receiver
+    has chosen. A storage queue gets the one event alone, without headers.
 
     Source: contract §2.1 (headers), §2.2 (bodies), §2.4 and §2.5.
     """

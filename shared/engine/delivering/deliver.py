@@ -127,7 +127,7 @@ class Deliver:
 
     def _new_message(self, places: Places) -> InFlightMessage:
         follow = Follow(
-            stored=Stored(requeue=self.requeue),
+            stored=Stored(requeue=self.requeue, metrics=self.metrics),
             history=self.history,
             metrics=self.metrics,
             clock=self.clock,

@@ -14,8 +14,9 @@ from shared.delivery.delivery import Delivery, DeliveryKey
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_remaining, encode_together
 from shared.engine.delivering.event_loop import loop_time
-from shared.engine.ports import OnLoop, Queue, Receipt, Sender
+from shared.engine.ports import Metrics, OnLoop, Queue, Receipt, Sender
 from shared.errors import StorageUnavailable, Unstorable
+from shared.metrics import Metric
 from shared.subscriptions.subscription import SubscriptionKey
 
 LONG_WAIT = timedelta(minutes=10)  # longer waits must not make Azure scale out
@@ -187,6 +188,7 @@ class Stored:
     """
 
     requeue: Requeue
+    metrics: Metrics
     # Held while messages are stored or taken back.
     changes: asyncio.Lock = field(default_factory=asyncio.Lock)
     # Their parts come again, whatever is taken back.
@@ -206,7 +208,10 @@ class Stored:
         """
         left = _filtered(parts, lambda key: key not in self._delivered)
         if left:
-            self._messages += await put(*left)
+            stored = await put(*left)
+            self._messages += stored
+            for each in stored:
+                self._count_given_up(each, 1)
         return _filtered(parts, lambda key: key in self._delivered) if self._delivered else []
 
     def drop(self, key: SubscriptionKey, delivery: Delivery) -> bool:
@@ -233,8 +238,16 @@ class Stored:
         shrunk = None
         with suppress(StorageUnavailable):  # It is logged as not taken back; the retry goes on.
             shrunk = await self.requeue.shrink(queued, left)
-        self._messages[place] = shrunk or queued
+        if shrunk:
+            self._messages[place] = shrunk
+            self._count_given_up(queued, -1)
+            self._count_given_up(shrunk, 1)
         return shrunk is not None
+
+    def _count_given_up(self, queued: Queued, sign: int) -> None:
+        """Count the events of a message that is, or is not any more, among the dead letters."""
+        for part in queued.parts if queued.queue is Queue.DEADLETTERS else ():
+            self.metrics.count(Metric.AWAITING_BLOB, *part.key, by=sign * len(part.deliveries))
 
 
 def _filtered(parts: Iterable[MessagePart], chosen: Callable[[_Key], bool]) -> list[MessagePart]:

@@ -70,8 +70,7 @@ class Manage:
 
     def _answer(self, request: HttpRequest) -> HttpAnswer:
         operator = self.operators.authorize(request.headers.get("authorization"))
-        query = {name.lower(): value for name, value in request.query.items()}
-        version = _api_version(query.get("api-version"))
+        version = _api_version(request.query.get("api-version"))
         url = urlsplit(request.url)
         route, names = _find(self.routes, url.path)
         method = request.method.upper()
@@ -86,7 +85,7 @@ class Manage:
         call = Call(
             names=names,
             path=url.path,
-            query=query,
+            query=request.query,
             body=request.body,
             asked_url=asked_url,
             public_url=self.public_url or asked_url,

@@ -10,7 +10,7 @@ from typing import Any
 from shared import telemetry
 from shared.arm.arm_json import answer, error_answer
 from shared.arm.delivery_attributes_codec import HIDDEN
-from shared.clip import LONGEST, as_text, clip
+from shared.clip import LONGEST, as_text, clip, without_markup
 from shared.clock import timestamp
 from shared.delivery.delivery import Delivery, Origin
 from shared.delivery.outcome import Outcome, classify
@@ -146,7 +146,8 @@ def _answer_document(exchange: Exchange, secrecy: Secrecy) -> dict[str, Any]:
     if not isinstance(exchange, Answered):
         failure = {"reason": exchange.failure, "detail": shown(exchange.detail)}
         return {"answer": None, "failure": failure}
-    body = as_text(exchange.body)
+    content_type = exchange.headers.get("content-type", "")
+    body = as_text(without_markup(exchange.body, content_type))
     answered = {
         "status": exchange.status,
         "headers": {

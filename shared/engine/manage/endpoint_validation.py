@@ -27,6 +27,7 @@ from shared.arm.consent import (
 )
 from shared.arm.subscription_codec import is_readable, to_subscription
 from shared.clock import Clock
+from shared.delivery.requests.failed_attempt import endpoint_answer
 from shared.engine.manage.writing import DocumentKey, write
 from shared.engine.ports import BlockingPusher, Document, Resource, ResourceStore, Table
 from shared.errors import (
@@ -105,10 +106,10 @@ class Handshakes:
             told = while_awaited(found.reason, subscription).document
             telemetry.info("handshake.awaited", **named, **told)
             return Awaited(now + VALID_FOR, secret, found.reason)
-        activity_id = self.new_id()
-        outcome = {"activity_id": activity_id, **_outcome(exchange)}
+        activity_id, words = self.new_id(), _words(exchange, subscription)
+        outcome = {"activity_id": activity_id, **_outcome(exchange), "answer": words or None}
         telemetry.info("handshake.failed", **named, **found.document, **outcome)
-        raise refusal(asked, found, now, activity_id)
+        raise refusal(asked, found, words, now, activity_id)
 
     def _ask(self, asked: Challenge, key: SubscriptionKey) -> Exchange:
         """Send the challenge, again while there is no answer."""
@@ -227,4 +228,15 @@ class Validate:
 def _outcome(exchange: Exchange) -> dict[str, Field]:
     if isinstance(exchange, Answered):
         return {"status": exchange.status}
-    return {"failure": exchange.failure, "detail": exchange.detail}
+    return {
+        "failure": exchange.failure,
+        "detail": exchange.detail,
+        "status": exchange.status or None,
+    }
+
+
+def _words(exchange: Exchange, subscription: EventSubscription) -> str:
+    """Return in one line what the endpoint said, without secrets; nothing without an answer."""
+    if not isinstance(exchange, Answered):
+        return ""
+    return endpoint_answer(exchange, subscription, "").words

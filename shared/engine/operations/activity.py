@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from shared.engine.operations.event_timeline import failure_documents
 from shared.engine.ports import AttemptChoice, AttemptReader, CountReader, ResourceStore
-from shared.engine.timers.waiting_events import read_offsets, waiting_events
+from shared.engine.timers.waiting_events import Unfinished, read_offsets, unfinished_events
 from shared.metrics import Counts, Metric, count_of, most_frequent_error, total_of
 from shared.subscriptions.subscription import SubscriptionKey
 
@@ -41,6 +41,8 @@ class Activity:
     """What has happened to a subscription within the last hour; times are of minutes."""
 
     waiting: int = 0  # events
+    awaiting_blob: int = 0  # events that are given up, until their blob is written
+    blobs_due: timedelta = timedelta()  # from their last attempt
     # Age of the oldest event attempted or requeued within `SEEN_WITHIN`.
     oldest_seen: timedelta | None = None
     delivered_lately: int = 0  # events of the current minute and the two before
@@ -56,29 +58,35 @@ class Activity:
 
 
 NOTHING = Activity()
+_NONE = Unfinished(0)
 Activities = Mapping[SubscriptionKey, Activity]  # by topic and subscription in lower case
 
 
 def read_activities(
-    counts: CountReader, attempts: AttemptReader, state: ResourceStore, now: datetime
+    counts: CountReader,
+    attempts: AttemptReader,
+    state: ResourceStore,
+    now: datetime,
+    blobs_due: timedelta,
 ) -> dict[SubscriptionKey, Activity]:
     """
     Read the activity of each subscription with events that wait, have failed or were given up.
 
     It takes two queries and a row; up to two queries for each of `MOST_READ` subscriptions, and for
-    each of `MOST_FAILURES_READ` one a day more. Of others only *waiting* is known.
+    each of `MOST_FAILURES_READ` one a day more. Of others only what is unfinished is known.
+    Dead letters are written *blobs_due* after an event's last attempt.
     """
-    waiting = waiting_events(counts.totals(), read_offsets(state))
+    unfinished = unfinished_events(counts.totals(), read_offsets(state))
     failed = {
         key: events
         for key, found in counts.hours(now - _HOUR).items()
         if key.subscription and (events := count_of(found, Metric.ATTEMPT_FAIL, *_GIVEN_UP))
     }
-    at_stake = Counter(waiting) + Counter(failed)
-    found = {key: Activity(waiting=waiting.get(key, 0)) for key in at_stake}
+    at_stake = Counter({key: sum(each) for key, each in unfinished.items()}) + Counter(failed)
+    found = {key: _of_unfinished(unfinished.get(key, _NONE), blobs_due) for key in at_stake}
     for key, _ in at_stake.most_common(MOST_READ):
         minutes = counts.minutes(*key, now - _HOUR, now + _MINUTE)
-        found[key] = activity_of(waiting.get(key, 0), minutes, now)
+        found[key] = activity_of(found[key], minutes, now)
     troubled = (key for key, _ in at_stake.most_common(MOST_READ) if _has_failures(found[key]))
     for _, key in zip(range(MOST_FAILURES_READ), troubled, strict=False):
         found[key] = _with_failure(key, found[key], attempts, now)
@@ -93,10 +101,14 @@ def without_answers(found: Activities) -> Activities:
     }
 
 
+def _of_unfinished(found: Unfinished, blobs_due: timedelta) -> Activity:
+    return Activity(**found._asdict(), blobs_due=blobs_due)
+
+
 def activity_of(
-    waiting: int, minutes: Iterable[tuple[datetime, Counts]], now: datetime
+    unfinished: Activity, minutes: Iterable[tuple[datetime, Counts]], now: datetime
 ) -> Activity:
-    """Judge the counts of the last hour's *minutes*."""
+    """Judge the counts of the last hour's *minutes*, of what is *unfinished*."""
     rows: dict[datetime, list[Counts]] = {}
     for at, counts in minutes:
         rows.setdefault(at, []).append(counts)
@@ -111,13 +123,13 @@ def activity_of(
         if series.metric is Metric.EVENT_AGE
     ]
     times = [sum_ for series, sum_ in whole.items() if series.metric is Metric.PROCESSING_DURATION]
-    return Activity(
-        waiting=waiting,
+    return replace(
+        unfinished,
         oldest_seen=timedelta(milliseconds=max(ages)) if ages else None,
         delivered_lately=sum(done for at, done, _ in tried if at > now - LATELY - _MINUTE),
         seconds=times[0].total / times[0].times / 1000 if times else None,
         attempts=sum(done + failed for _, done, failed in tried),
-        failing_since=None if _is_made_good(whole, waiting, tried) else _failing_since(tried),
+        failing_since=None if _is_made_good(whole, unfinished, tried) else _failing_since(tried),
         failed_at=max((at for at, _, failed in tried if failed), default=None),
         error=most_frequent_error(whole),
         dead_lettered=_given_up(by_minute, Metric.DEAD_LETTERED, now),
@@ -141,16 +153,20 @@ def _failing_since(tried: Sequence[tuple[datetime, int, int]]) -> datetime | Non
     return min(at for at, _, failed in bad if failed)
 
 
-def _is_made_good(whole: Counts, waiting: int, tried: Sequence[tuple[datetime, int, int]]) -> bool:
+def _is_made_good(
+    whole: Counts, unfinished: Activity, tried: Sequence[tuple[datetime, int, int]]
+) -> bool:
     """
     Tell whether all that failed in the last minutes with attempts was delivered since.
 
-    *waiting* alone would not do: it can be too low after a replay or the kill of a process.
+    What is *unfinished* alone would not do: it can be too low after a replay or the kill of a
+    process.
     """
     matched, delivered = (
         count_of(whole, each) for each in (Metric.MATCHED, Metric.DELIVERY_SUCCESS)
     )
-    is_through = not waiting and 0 < matched <= delivered and not count_of(whole, *_GIVEN_UP)
+    is_lost = unfinished.awaiting_blob or count_of(whole, *_GIVEN_UP)
+    is_through = not unfinished.waiting and 0 < matched <= delivered and not is_lost
     return is_through and any(done for _, done, _ in tried[-_JUDGED:])
 
 

@@ -54,7 +54,7 @@ def exposition(totals: Mapping[SubscriptionKey, Counts], gauges: Iterable[Gauge]
     Source: Prometheus "Exposition formats", text-based format 0.0.4.
     """
     lines: list[str] = []
-    for metric in Metric:
+    for metric in DEFINITIONS:
         lines += _counter(metric, totals)
     for gauge in gauges:
         name = f"pushgrid_{gauge.name}"

@@ -17,6 +17,7 @@ from shared.engine.operations.prometheus import CONTENT_TYPE, Gauge, exposition
 from shared.engine.operations.subscription_state import HoldState
 from shared.engine.ports import STATE, CountReader, Queue, QueueWatch, ResourceStore, Table
 from shared.engine.replaying.job import ReplayJob
+from shared.engine.timers.preparation import first_start
 from shared.engine.timers.queue_watch import QueueState, states
 from shared.engine.timers.timer_runs import LastRun, last_runs
 from shared.errors import AppError, MethodNotAllowed, NotFound, StorageUnavailable
@@ -25,6 +26,7 @@ from shared.http import HttpAnswer, HttpRequest
 # A message that waits longer, or a timer that has not run for longer, is late.
 LATE = timedelta(minutes=15)
 _SECOND = timedelta(seconds=1)
+_TIMERS = ("deadletter", "wake")
 _AT_WORK = (Queue.DELIVERIES, Queue.RETRIES, Queue.WAITING, Queue.DEADLETTERS)
 
 
@@ -35,6 +37,7 @@ class Snapshot(NamedTuple):
     queues: Mapping[Queue, QueueState]
     timers: Mapping[str, LastRun]
     clock: Sequence[ClockNote]
+    began_at: datetime | None  # the deployment, if that is known
     is_settled: bool = True  # the clock of *at*
 
 
@@ -43,7 +46,8 @@ def take_snapshot(watch: QueueWatch, state: ResourceStore, clock: Clock) -> Snap
     try:
         rows = state.list(Table.TOPICS, STATE)
         now, notes = clock.now(), clock_notes(rows)
-        return Snapshot(now, states(watch, now), last_runs(rows), notes, clock.is_settled)
+        began_at = first_start(rows)
+        return Snapshot(now, states(watch, now), last_runs(rows), notes, began_at, clock.is_settled)
     except StorageUnavailable:
         return None
 
@@ -61,6 +65,7 @@ class Status:
     activities: Callable[[], Activities]
     replays: Callable[[], Sequence[ReplayJob]]  # the latest jobs
     operators: Operators
+    unset_schedules: Mapping[str, str]  # timers that don't run, each with the missing setting
 
     def run(self, request: HttpRequest) -> HttpAnswer:
         """Answer *request*; every error becomes an answer, too."""
@@ -79,7 +84,7 @@ class Status:
         if request.method != "GET":
             raise MethodNotAllowed
         if what == "health":
-            return _health(self.snapshot())
+            return _health(self.snapshot(), self.unset_schedules)
         operator = self.operators.authorize(request.headers.get("authorization"))
         seen = self.activities()
         if what == "topics":
@@ -92,12 +97,12 @@ class Status:
         return HttpAnswer(status=200, headers={"Content-Type": CONTENT_TYPE}, body=text.encode())
 
 
-def _health(snapshot: Snapshot | None) -> HttpAnswer:
+def _health(snapshot: Snapshot | None, unset_schedules: Mapping[str, str]) -> HttpAnswer:
     """Answer 503 only if storage is unreachable; lateness is reported and no reason to restart."""
     if snapshot is None:
         why = ["storage does not answer"]
         return answer(503, {"status": "unhealthy", "reasons": why, "storage": "unreachable"})
-    found = _reasons(snapshot)
+    found = _reasons(snapshot, unset_schedules)
     document: dict[str, Any] = {
         "status": "degraded" if found else "healthy",
         "reasons": found,
@@ -116,7 +121,7 @@ def _health(snapshot: Snapshot | None) -> HttpAnswer:
     return answer(200, document)
 
 
-def _reasons(snapshot: Snapshot) -> list[str]:
+def _reasons(snapshot: Snapshot, unset_schedules: Mapping[str, str]) -> list[str]:
     """Return why the deployment is degraded, if it is."""
     late = [
         f"the oldest message in {queue} is late"
@@ -129,7 +134,14 @@ def _reasons(snapshot: Snapshot) -> list[str]:
         if queue not in _AT_WORK and state.messages
     ]
     timers = sorted(snapshot.timers.items())
+    unset = [
+        f"the timer {timer} does not run: {name} is not set"
+        for timer, name in sorted(unset_schedules.items())
+    ]
     silent = [f"the timer {timer} is late" for timer, run in timers if snapshot.at - run.at > LATE]
+    if snapshot.began_at and snapshot.at - snapshot.began_at > LATE:
+        missing = set(_TIMERS) - set(snapshot.timers) - set(unset_schedules)
+        silent += [f"the timer {timer} is late: it has never run" for timer in sorted(missing)]
     ahead = [
         f"the timer {timer} has run {(run.at - snapshot.at) // _SECOND} s ahead of the clock"
         for timer, run in timers
@@ -141,7 +153,7 @@ def _reasons(snapshot: Snapshot) -> list[str]:
         for each in snapshot.clock
         if each.is_recent(snapshot.at, is_settled=snapshot.is_settled)
     ]
-    return late + poison + silent + ahead + failed + clock
+    return late + poison + unset + silent + ahead + failed + clock
 
 
 def _gauges(snapshot: Snapshot | None) -> list[Gauge]:
@@ -207,6 +219,7 @@ def _ended(jobs: Iterable[ReplayJob]) -> Gauge:
 
 def _waiting(found: Activities) -> list[Gauge]:
     seen = {key: each for key, each in found.items() if each.waiting}
+    given_up = {key: each for key, each in found.items() if each.awaiting_blob}
     labels = ("topic", "subscription")
     return [
         Gauge(
@@ -220,6 +233,12 @@ def _waiting(found: Activities) -> list[Gauge]:
             "Age of the oldest waiting event that a process saw within ten minutes.",
             labels,
             {key: _seconds(each.oldest_seen) or 0.0 for key, each in seen.items()},
+        ),
+        Gauge(
+            "events_awaiting_blob",
+            "Events that are given up, until their dead-letter blob is written.",
+            labels,
+            {key: float(each.awaiting_blob) for key, each in given_up.items()},
         ),
     ]
 

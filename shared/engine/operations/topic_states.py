@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -52,7 +52,7 @@ def topic_states(
 
     Those of the *sources* are among them if they have event subscriptions. ``troubles``
     has what is wrong with subscriptions, the most harmful first, as `troubles.document` writes it;
-    ``waiting`` the events that wait for any of them, and the age of the oldest that was seen.
+    ``waiting`` what `troubles.waiting_document` has, of all of them together.
     """
     count = cache(lambda: len(resources.list(Table.TOPICS, PROCESSES)))
     states = _States(now, held_endpoints(resources, now), activities, count)
@@ -109,10 +109,15 @@ class _States:
 
     @property
     def waiting(self) -> dict[str, Any]:
-        """How many events wait for all of them together."""
+        """How many events wait for all of them together, and how many are given up."""
         ages = [each.oldest_seen for each in self.seen if each.waiting and each.oldest_seen]
-        events = sum(each.waiting for each in self.seen)
-        found = waiting_document(Activity(waiting=events, oldest_seen=max(ages, default=None)))
+        together = Activity(
+            waiting=sum(each.waiting for each in self.seen),
+            oldest_seen=max(ages, default=None),
+            awaiting_blob=sum(each.awaiting_blob for each in self.seen),
+            blobs_due=max((each.blobs_due for each in self.seen), default=timedelta()),
+        )
+        found = waiting_document(together)
         return {"events": found.pop("waiting"), **found}
 
     def of(self, topic: str, rows: Iterable[Resource]) -> list[dict[str, Any]]:

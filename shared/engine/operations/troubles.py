@@ -16,7 +16,7 @@ from shared.delivery.outcome import MOST_WORDS, Outcome, answer_words
 from shared.delivery.policy import EndReason
 from shared.engine.operations.activity import NOTHING, Activity, GivenUp
 from shared.subscriptions.destination import StorageQueue
-from shared.subscriptions.diagnosis import Diagnosis
+from shared.subscriptions.diagnosis import Diagnosis, of_function
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
 UNSIGNED_FOR = timedelta(days=1)  # as long it is told that deliveries were signed before
@@ -140,6 +140,8 @@ def document(trouble: Trouble) -> dict[str, Any]:
          "why": "400 BadRequest at 11:59:41Z: no such customer", one line, with others' words
          "waiting": 12,                                         events
          "oldestSeenSeconds": 95.0,                             null: none was seen for ten minutes
+         "awaitingBlob": 3,                                     events that are given up
+         "blobsDueSeconds": 300.0,                              null: there are none
          "remedy": "pushgrid timeline --topic orders --subscription crm"}
     """
     facts, (worst, *others) = trouble.facts, trouble.kinds
@@ -156,10 +158,19 @@ def document(trouble: Trouble) -> dict[str, Any]:
 
 
 def waiting_document(activity: Activity) -> dict[str, Any]:
-    """Return how many events wait, and the age of the oldest that a process saw of late."""
+    """
+    Return how many events wait, and the age of the oldest that a process saw of late; how many are
+    given up, and within which time their blobs are due.
+    """
     age = activity.oldest_seen if activity.waiting else None
     seconds = None if age is None else round(age.total_seconds(), 1)
-    return {"waiting": activity.waiting, "oldestSeenSeconds": seconds}
+    due = activity.blobs_due.total_seconds() if activity.awaiting_blob else None
+    return {
+        "waiting": activity.waiting,
+        "oldestSeenSeconds": seconds,
+        "awaitingBlob": activity.awaiting_blob,
+        "blobsDueSeconds": due,
+    }
 
 
 def remedy_of(kind: Kind, facts: Facts) -> str:
@@ -181,12 +192,15 @@ def remedy_of(kind: Kind, facts: Facts) -> str:
 def _remedy_of_cause(facts: Facts, known: EventSubscription) -> str | None:
     """Return what to do about the cause of the latest failure, if that tells."""
     queue, batching = known.destination, known.batching
-    cause, half = (facts.activity.failure or {}).get("cause"), batching.preferred_kilobytes // 2
+    failure, half = facts.activity.failure or {}, batching.preferred_kilobytes // 2
+    cause = failure.get("cause")
     if isinstance(queue, StorageQueue):
         create = f"create the queue '{queue.name}' in the storage account '{queue.account}'"
         return create if cause == _NO_QUEUE else None
     if _REDIRECTED.match(cause or ""):
         return f"{_UPDATE.format(**_named(facts))} --endpoint URL"  # Redirects are not followed.
+    if means := of_function(known.endpoint_url, failure.get("status")):
+        return means
     if cause != _TOO_LARGE:
         return None
     remedy = _SMALLER if batching.max_events > 1 and half else _RAISE_LIMIT

@@ -16,7 +16,7 @@ CUSTOM_TOPICS = "topic"
 NAMESPACES = "namespace"
 NAMESPACE_TOPICS = "namespacetopic"  # named {namespace}.{topic}, as on the data plane
 SYSTEM_TOPICS = "systemtopic"  # by their own names; those of the data plane are `SourceTopic`'s
-STATE = "state"  # of the deployment: the last runs of timers, jumps of clocks, reported troubles
+STATE = "state"  # of the deployment: first start, runs of timers, jumps of clocks, told troubles
 PROCESSES = "process"  # that divide limits of requests, by chance names
 
 

@@ -106,10 +106,13 @@ class Backlog(NamedTuple):
 
 
 class QueueWatch(Protocol):
-    """Inspects queues without receiving."""
+    """Inspects queues without receiving, and makes those that are missing."""
 
-    def peek(self, queue: Queue) -> Backlog:
-        """Return the backlog of a queue; an empty one if the queue is missing."""
+    def peek(self, queue: Queue) -> Backlog | None:
+        """Return the backlog of a queue; ``None`` if the queue is missing."""
+
+    def make(self, queue: Queue) -> None:
+        """Make a queue; no effect if it exists, or can't be made yet since it is being deleted."""
 
 
 class Commits(Protocol):

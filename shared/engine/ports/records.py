@@ -16,7 +16,12 @@ class AttemptLog(Protocol):
     """Stores attempts by the day on which their event was published."""
 
     def write(self, records: Sequence[AttemptRecord]) -> None:
-        """Store *records*, replacing those of the same attempt; gives up quickly."""
+        """
+        Store *records*, replacing those of the same attempt.
+
+        Raises:
+            StorageUnavailable: it failed, or took half a minute; some may be stored.
+        """
 
     def delete_before(self, day: date, deadline: Deadline) -> int:
         """Delete all days before *day*, until *deadline*; return how many."""

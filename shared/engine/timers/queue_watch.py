@@ -1,4 +1,4 @@
-"""Measures how long messages wait in each queue, for log lines, alerts and health."""
+"""Looks at each queue: how long messages wait, for log lines, alerts and health; is it missing?"""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ class QueueState(NamedTuple):
     oldest: timedelta | None
 
 
-def state_of(backlog: Backlog, now: datetime) -> QueueState:
+def state_of(backlog: Backlog | None, now: datetime) -> QueueState:
+    if backlog is None:
+        return QueueState(0, None)
     since = [max(seen.stored_at, due_of(seen.text) or seen.stored_at) for seen in backlog.visible]
     oldest = max(now - min(since), timedelta()) if since else None
     return QueueState(backlog.messages, oldest)
@@ -39,7 +41,10 @@ def states(watch: QueueWatch, now: datetime) -> Mapping[Queue, QueueState]:
 
 @dataclass(slots=True, kw_only=True)
 class WatchQueues:
-    """A job of the dead-letter timer: logs every queue that has messages, and once when empty."""
+    """
+    A job of the dead-letter timer: makes every queue that is missing, and logs those that have
+    messages, each once more when it is empty.
+    """
 
     watch: QueueWatch
     clock: Clock
@@ -52,12 +57,16 @@ class WatchQueues:
         return not self._nonempty
 
     def run(self, deadline: Deadline) -> None:
-        """Write the lines, at most once a minute."""
+        """Look, at most once a minute."""
         now = self.clock.now()
         looked_at = self.looked_at
         if deadline.has_passed or (looked_at and is_pending(looked_at + EVERY, now, EVERY)):
             return
-        for queue, state in states(self.watch, now).items():
+        for queue in Queue:
+            backlog = self.watch.peek(queue)
+            if backlog is None:
+                self.watch.make(queue)
+            state = state_of(backlog, now)
             if state.messages or queue in self._nonempty:
                 telemetry.info(
                     "queue.depth",

@@ -1,4 +1,4 @@
-"""Knows how many events wait for each subscription: matched, less ended, less what counts lack."""
+"""Knows how many events wait for each subscription, and how many for their dead-letter blob."""
 
 from __future__ import annotations
 
@@ -22,7 +22,23 @@ MOST_OFFSETS = 2000  # a row holds them all
 _ENDED = (Metric.DELIVERY_SUCCESS, Metric.DEAD_LETTERED, Metric.DROPPED)
 _ROW = (Table.TOPICS, STATE, "waiting")
 
-ByKey = Mapping[SubscriptionKey, int]  # events by topic and subscription in lower case
+
+class Unfinished(NamedTuple):
+    """Events of a subscription that have not ended; those that are given up do not wait."""
+
+    waiting: int
+    awaiting_blob: int = 0  # given up, and their dead letters are to be written
+
+
+class Offset(NamedTuple):
+    """What the differences of a `Tally` were when nothing was unfinished."""
+
+    open: int
+    awaiting_blob: int = 0
+
+
+Offsets = Mapping[SubscriptionKey, Offset]  # by topic and subscription in lower case
+_NO_OFFSET = Offset(0)
 
 
 class Tally(NamedTuple):
@@ -30,33 +46,40 @@ class Tally(NamedTuple):
 
     matched: int
     ended: int
+    awaiting_blob: int
 
     @property
-    def open(self) -> int:
-        return self.matched - self.ended
+    def differences(self) -> Offset:
+        return Offset(self.matched - self.ended, self.awaiting_blob)
 
 
 def tallies(totals: Mapping[SubscriptionKey, Counts]) -> dict[SubscriptionKey, Tally]:
     return {
-        key: Tally(count_of(counts, Metric.MATCHED), count_of(counts, *_ENDED))
+        key: Tally(
+            count_of(counts, Metric.MATCHED),
+            count_of(counts, *_ENDED),
+            count_of(counts, Metric.AWAITING_BLOB),
+        )
         for key, counts in totals.items()
         if key.subscription
     }
 
 
-def waiting_events(
-    totals: Mapping[SubscriptionKey, Counts], offsets: ByKey
-) -> dict[SubscriptionKey, int]:
-    """
-    Return how many events wait, by subscription; those without any are left out.
+def unfinished_events(
+    totals: Mapping[SubscriptionKey, Counts], offsets: Offsets
+) -> dict[SubscriptionKey, Unfinished]:
+    """Return the unfinished events, by subscription; those without any are left out."""
+    found = {}
+    for key, tally in tallies(totals).items():
+        offset, differences = offsets.get(key, _NO_OFFSET), tally.differences
+        awaiting_blob = max(differences.awaiting_blob - offset.awaiting_blob, 0)
+        waiting = max(differences.open - offset.open - awaiting_blob, 0)
+        if waiting or awaiting_blob:
+            found[key] = Unfinished(waiting, awaiting_blob)
+    return found
 
-    *offsets* are what the differences were when nothing waited.
-    """
-    found = {key: tally.open - offsets.get(key, 0) for key, tally in tallies(totals).items()}
-    return {key: events for key, events in found.items() if events > 0}
 
-
-def read_offsets(state: ResourceStore) -> dict[SubscriptionKey, int]:
+def read_offsets(state: ResourceStore) -> dict[SubscriptionKey, Offset]:
     """Read the stored offsets; none if they can't be read."""
     return _offsets(state.get(*_ROW))
 
@@ -88,7 +111,7 @@ class WatchWaiting:
             self._correct(tallies(totals), looked)
         else:
             self._seen.clear()
-            self._log(waiting_events(totals, read_offsets(self.state)))
+            self._log(unfinished_events(totals, read_offsets(self.state)))
         self._looked_at = looked
 
     def _correct(self, found: Mapping[SubscriptionKey, Tally], now: datetime) -> None:
@@ -98,7 +121,7 @@ class WatchWaiting:
             for key, tally in found.items()
         }
         quiet = {
-            key: tally.open
+            key: tally.differences
             for key, (tally, since) in self._seen.items()
             if now - since >= QUIET_FOR
         }
@@ -106,31 +129,36 @@ class WatchWaiting:
             return
         stored = self.state.get(*_ROW)
         known = _offsets(stored)
-        offsets = {key: known.get(key, 0) for key in found} | quiet
-        largest = sorted(offsets, key=lambda key: -abs(offsets[key]))[:MOST_OFFSETS]
-        offsets = {key: offsets[key] for key in largest if offsets[key]}
+        offsets = {key: known.get(key, _NO_OFFSET) for key in found} | quiet
+        largest = sorted(offsets, key=lambda key: -max(map(abs, offsets[key])))[:MOST_OFFSETS]
+        offsets = {key: offsets[key] for key in largest if any(offsets[key])}
         if offsets != known:
-            document = {"offsets": [[*key, offset] for key, offset in sorted(offsets.items())]}
+            document = {"offsets": [[*key, *offset] for key, offset in sorted(offsets.items())]}
             with suppress(Conflict):  # Another instance was first.
                 self.state.put(*_ROW, document, stored.etag if stored else None)
 
-    def _log(self, found: ByKey) -> None:
-        hours = self.counts.hours(self.clock.now()) if found else {}
-        for key in sorted(found, key=lambda key: -found[key])[:MOST_LINES]:
+    def _log(self, found: Mapping[SubscriptionKey, Unfinished]) -> None:
+        waiting = [key for key in found if found[key].waiting]
+        hours = self.counts.hours(self.clock.now()) if waiting else {}
+        for key in sorted(waiting, key=lambda key: -found[key].waiting)[:MOST_LINES]:
             cause = most_frequent_error(hours.get(key, {})) or None
             telemetry.info(
                 "events.waiting",
                 topic=key.topic,
                 subscription=key.subscription,
-                events=found[key],
+                events=found[key].waiting,
+                awaiting_blob=found[key].awaiting_blob or None,
                 cause=cause,
             )
 
 
-def _offsets(row: Resource | None) -> dict[SubscriptionKey, int]:
+def _offsets(row: Resource | None) -> dict[SubscriptionKey, Offset]:
     if row is None:
         return {}
     try:
-        return {SubscriptionKey(t, s): int(n) for t, s, n in row.document["offsets"]}
+        return {
+            SubscriptionKey(topic, name): Offset(*map(int, offset))
+            for topic, name, *offset in row.document["offsets"]
+        }
     except UNREADABLE:
         return {}  # as if nothing was ever lost; the next quiet time replaces the row

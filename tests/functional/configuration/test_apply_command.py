@@ -51,8 +51,8 @@ def test_a_compiled_template_is_applied_with_its_parameters(
 
     assert (first[0], first[2]) == (0, "")
     assert first[1][-3:] == [
-        "left out: Microsoft.Storage/storageAccounts, line 82",
-        "left out: Microsoft.EventGrid/eventSubscriptions, line 172",
+        "left out: Microsoft.Storage/storageAccounts, line 108",
+        "left out: Microsoft.EventGrid/eventSubscriptions, line 218",
         "6 created.",
     ]
     assert second[1][-1] == f"Nothing to change: the deployment is as {SHOP} says."
@@ -168,10 +168,6 @@ def test_a_dry_run_says_what_would_happen(apply: Apply, write: Write) -> None:
         ("[]", ":1: this is not a parameter file"),
         ('{"a": 1}', ":1: this is not a parameter file"),
         ('{"parameters": {"a": {"other": 1}}}', ":1: this is not a parameter file"),
-        (
-            '{"parameters": {"key": {"reference": {"secretName": "y"}}}}',
-            ":1: parameters.key: key vaults are not read: use --parameter",
-        ),
     ],
 )
 def test_a_file_without_values_of_parameters_is_refused(
@@ -185,6 +181,26 @@ def test_a_file_without_values_of_parameters_is_refused(
     assert err.startswith(f"{parameters}{words}")
 
 
+def test_a_secret_of_a_key_vault_is_refused_if_it_is_used(apply: Apply, write: Write) -> None:
+    vault = {"reference": {"keyVault": {"id": "x"}, "secretName": "y"}}
+    parameters = write({"parameters": {"Label": vault, "unused": vault}}, "parameters.json")
+    topic = {
+        "type": "Microsoft.EventGrid/topics",
+        "name": "orders",
+        "tags": {"label": "[parameters('label')]"},
+    }
+    known = {name: {"type": "string"} for name in ("label", "unused")}
+    schema = "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#"
+    template = write({"$schema": schema, "parameters": known, "resources": [topic]}, "main.json")
+
+    code, lines, err = apply(template, "--parameters", parameters)
+
+    assert (code, lines) == (2, [])
+    assert err.startswith(f"{parameters}:")
+    assert "parameters.Label: key vaults are not read: use --parameter Label=…" in err
+    assert apply(template, "--parameters", parameters, "--parameter", "label=a")[0] == 0
+
+
 def test_a_dry_run_says_what_it_can_not_check(apply: Apply, write: Write) -> None:
     subscription: dict[str, object] = {"properties": {}}
     wrong = {"topics": {"orders": {"eventSubscriptions": {"crm": subscription}}}}
@@ -196,10 +212,10 @@ def test_a_dry_run_says_what_it_can_not_check(apply: Apply, write: Write) -> Non
         "+ topic orders",
         "+ event subscription orders/crm",
         "Dry run: 2 to create.",
-        "1 not checked: their parents do not exist yet.",
+        "1 not checked: what they need does not exist yet.",
     ]
     (_, change) = json.loads("\n".join(apply(write(wrong), "--dry-run", "--json")[1]))["changes"]
-    assert change["warnings"] == ["not checked: what contains it does not exist yet"]
+    assert change["warnings"] == ["not checked: what it needs does not exist yet"]
     assert "not checked" not in "\n".join(apply(write(ONE))[1])
 
 

@@ -151,7 +151,7 @@ def test_a_dropped_event_is_counted_by_its_reason(
     app.run(a_message([delivery, replace(delivery, position=1)]))
 
     assert app.metrics.of(Metric.DROPPED) == {(reason, *CRM): 2}
-    assert app.metrics.of(Metric.DEAD_LETTERED) == {}
+    assert app.metrics.of(Metric.DEAD_LETTERED) == app.metrics.of(Metric.AWAITING_BLOB) == {}
 
 
 def test_a_dead_lettered_event_is_counted_once_and_not_as_dropped(app: Deployment) -> None:
@@ -162,6 +162,7 @@ def test_a_dead_lettered_event_is_counted_once_and_not_as_dropped(app: Deploymen
     app.pusher.script(URL, answered(403))
     app.run(a_message([a_delivery(2)]))
     assert app.metrics.of(Metric.DEAD_LETTERED) == {}
+    assert app.metrics.of(Metric.AWAITING_BLOB) == {CRM: 3}
 
     app.clock.advance(timedelta(minutes=6))
     for _ in range(2):
@@ -172,6 +173,7 @@ def test_a_dead_lettered_event_is_counted_once_and_not_as_dropped(app: Deploymen
         (EndReason.BAD_REQUEST, *CRM): 2,
         (EndReason.FORBIDDEN, *CRM): 1,
     }
+    assert app.metrics.of(Metric.AWAITING_BLOB) == {CRM: 0}
     assert app.metrics.of(Metric.DROPPED) == {}
 
 

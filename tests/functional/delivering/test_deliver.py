@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from pushgrid.testing.memory import START, answered
+from pushgrid.testing.memory import START, ScriptedPusher, answered
 from pushgrid.testing.memory.pushing import Sent
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import VERSION
@@ -18,7 +19,7 @@ from shared.delivery.messages.message_writer import encode
 from shared.delivery.outcome import Outcome
 from shared.engine.ports import Queue
 from shared.errors import MalformedMessage, StorageUnavailable
-from shared.http import Exchange, Failure, NotAnswered
+from shared.http import Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 from tests.builders import (
     DEAD,
     ORIGIN,
@@ -32,7 +33,7 @@ from tests.builders import (
     an_attempt,
     text,
 )
-from tests.functional.delivering.failing import answer_by, groups, requests
+from tests.functional.delivering.failing import another_process, answer_by, groups, requests
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 HOUR = timedelta(hours=1)
@@ -176,6 +177,36 @@ def test_a_missing_payload_is_a_recorded_end(
 NO_ANSWER = NotAnswered(Failure.SOCKET, "refused", 0.1)
 OTHER = Outcome.GENERIC_ERROR, 500
 REFUSED = Outcome.SOCKET_ERROR, None
+
+
+class CutOff(ScriptedPusher):
+    """The host ends while the first push is under way."""
+
+    async def send(
+        self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
+    ) -> Exchange:
+        answer = await super().send(request, timeout, late)
+        if len(self.sent) == 1:
+            await asyncio.Event().wait()
+        return answer
+
+
+def test_the_delivery_count_has_only_attempts_whose_result_was_stored(app: Deployment) -> None:
+    app.subscribe()
+    app.pusher = CutOff(app.clock)
+    app.push_with(app.pusher)
+    app.pusher.script(URL, answered(503), answered(503), answered(200))
+    cut_off = app.begin(a_message())
+
+    another_process(app)
+    app.run(a_message())
+    (message,) = app.on(Queue.RETRIES)
+    app.clock.advance(MINUTE)
+    app.run(message)
+
+    assert not cut_off.done()
+    sent = [each.request.headers["aeg-delivery-count"] for each in app.pusher.sent]
+    assert sent == ["0", "0", "1"]
 
 
 def test_a_success_leaves_nothing_behind(app: Deployment, logged: Logged) -> None:

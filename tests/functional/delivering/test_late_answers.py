@@ -163,6 +163,11 @@ def test_a_late_failure_changes_nothing(app: Deployment, logged: Logged, status:
     assert logged("delivery.answered_late") == []
 
 
+def given_up(app: Deployment) -> float:
+    """Return how many events are counted as given up whose blob is not written."""
+    return sum(app.metrics.of(Metric.AWAITING_BLOB).values())
+
+
 @pytest.mark.parametrize(
     ("subscription", "queue", "wait"),
     [({}, Queue.RETRIES, 10 * SECOND), (DEAD_LETTERED, Queue.DEADLETTERS, 5 * MINUTE)],
@@ -179,6 +184,7 @@ def test_a_message_shrinks_and_keeps_its_time(
     """The rest is due when it was, not its whole wait from now on."""
     time_out(app, events=3, **subscription)
     (before,) = app.on(queue)
+    assert given_up(app) == (3 if queue is Queue.DEADLETTERS else 0)
     app.clock.advance(4 * SECOND)
     app.clock.jump(jump)
 
@@ -187,9 +193,11 @@ def test_a_message_shrinks_and_keeps_its_time(
     assert app.waiting(queue) == [(wait - 4 * SECOND, [0, 2])]
     (after,) = app.on(queue)
     assert (after.due, after.dead_letter) == (before.due, before.dead_letter)
+    assert given_up(app) == (2 if queue is Queue.DEADLETTERS else 0)
     answer_late(app, event=0)
     answer_late(app, event=2)
     assert app.all_stored() == {}
+    assert given_up(app) == 0
 
 
 def test_a_message_without_the_event_stays_as_it_is(app: Deployment) -> None:
@@ -279,6 +287,7 @@ def test_a_success_before_anything_is_stored_leaves_its_event_out(
     app.run(a_message([a_delivery(number) for number in range(events)]))
 
     assert {queue: groups(app, queue) for queue in app.all_stored()} == left
+    assert given_up(app) == len(left.get(Queue.DEADLETTERS, ()))
     (run,) = logged("delivery.run")
     assert (run["delivered"], counted is None or run[counted]) == (1, 1)
     assert [line["cancelled"] for line in logged("delivery.answered_late")] == [True]

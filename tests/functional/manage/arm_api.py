@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
 from pushgrid.testing.composition import off_loop
 from pushgrid.testing.memory import (
@@ -43,7 +42,14 @@ from shared.engine.operations.operator_authorization import Operators
 from shared.engine.ports import Resource, Table
 from shared.engine.replaying.jobs import ReplayJobs
 from shared.errors import Conflict
-from shared.http import Exchange, HttpAnswer, HttpRequest, LateAnswerHandler, OutboundRequest
+from shared.http import (
+    Exchange,
+    HttpAnswer,
+    HttpRequest,
+    LateAnswerHandler,
+    OutboundRequest,
+    query_of,
+)
 from shared.subscriptions.subscription import EventSubscription
 from tests.without_loop import at_once
 
@@ -205,7 +211,7 @@ class ArmApi:
                 method=method,
                 url=url,
                 headers={"authorization": f"Bearer {KEY}"} if headers is None else headers,
-                query=dict(parse_qsl(urlsplit(url).query, keep_blank_values=True)),
+                query=query_of(url),
                 body=raw,
             )
         )

@@ -56,6 +56,22 @@ def test_a_redirect_is_shown_without_its_query(api: ArmApi) -> None:
     assert api.json("POST", TEST)["answer"]["headers"] == {"location": "https://login.example/in"}
 
 
+def test_a_page_is_shown_as_its_text(api: ArmApi) -> None:
+    """And withheld for what it says without tags: ``s3cr`` and ``et-1`` are one word of it."""
+    url = f"{URL}?code=s3cret-1"
+    api.json("PUT", ORDERS, {"location": "x"}, status=201)
+    api.json("PUT", CRM, hook(url), status=201)
+    for page, text in (
+        ("\ufeff<!DOCTYPE html><title>Gone</title>" + "<p>" * 999, "Gone"),
+        ("<html>code <b>s3cr</b>et-1", WITHHELD),
+    ):
+        api.pusher.script(url, answered(502, page.encode()))
+
+        found = api.json("POST", TEST)["answer"]
+
+        assert (found["body"], found["isTruncated"]) == (text, False)
+
+
 def test_the_answer_has_the_request_the_answer_the_time_and_the_peer(
     api: ArmApi, logged: Logged
 ) -> None:

@@ -116,9 +116,9 @@ def test_each_aggregation(counted: ArmApi, aggregation: str, expected: float) ->
 
 
 def test_all_metrics_of_the_kind_where_none_is_named(counted: ArmApi) -> None:
-    of_subscription = [each for each in Metric if not DEFINITIONS[each].is_of_topic]
+    of_subscription = [each for each in DEFINITIONS if not DEFINITIONS[each].is_of_topic]
 
-    for resource, expected in ((ORDERS, list(Metric)), (CRM, of_subscription)):
+    for resource, expected in ((ORDERS, list(DEFINITIONS)), (CRM, of_subscription)):
         found = ask(counted, resource, metricnames="", interval="FULL")["value"]
         assert [each["name"]["value"] for each in found] == expected
 
@@ -156,7 +156,7 @@ def test_a_filter_chooses_and_divides(
 @pytest.mark.parametrize(
     ("query", "target", "words"),
     [
-        ({"metricnames": "Nonsense"}, "metricnames", ["Nonsense", *Metric]),
+        ({"metricnames": "Nonsense"}, "metricnames", ["Nonsense", *DEFINITIONS]),
         ({"aggregation": "median"}, "aggregation", ["median", "Average"]),
         ({"interval": "PT2M"}, "interval", ["PT1M", "P1D"]),
         ({"timespan": "yesterday"}, "timespan", ["ISO 8601"]),

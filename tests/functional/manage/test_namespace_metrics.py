@@ -12,7 +12,7 @@ from azure.mgmt.monitor import models
 
 from pushgrid.testing.memory import START
 from shared.delivery.policy import EndReason
-from shared.metrics import Metric, Series
+from shared.metrics import DEFINITIONS, Metric, Series
 from tests.builders import a_minute
 from tests.functional.manage.arm_api import (
     CRM,
@@ -162,7 +162,7 @@ def test_definitions_are_those_of_the_kind(counted: ArmApi) -> None:
     counted.json("PUT", ORDERS, {"location": "x"}, status=201)
     counted.json("PUT", CRM, hook(), status=201)
 
-    assert list(definitions(counted, ORDERS)) == list(Metric)
+    assert list(definitions(counted, ORDERS)) == list(DEFINITIONS)
     assert "PublishSuccessCount" not in definitions(counted, CRM)
     assert list(definitions(counted, EXTENSION)) == list(definitions(counted, CRM))
     of_namespace = definitions(counted, SHOP)

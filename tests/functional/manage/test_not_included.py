@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -27,6 +29,12 @@ def test_the_readme_has_the_same_list() -> None:
     rows = "".join(f"| {each.name} | {each.instead} |\n" for each in dict.fromkeys(kinds))
 
     assert f"| | instead |\n|---|---|\n{rows}\n" in README
+
+
+def test_the_advice_for_a_function_can_be_copied_into_a_shell() -> None:
+    words = shlex.split(DESTINATIONS["AzureFunction"].instead.replace("function's", ""))
+
+    assert parse_qs(urlsplit(words[-1]).query) == {"functionName": ["NAME"], "code": ["KEY"]}
 
 
 @pytest.mark.parametrize(

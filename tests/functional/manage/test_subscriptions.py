@@ -12,6 +12,7 @@ from pushgrid.testing.memory import answered
 from shared.engine.ports import Table
 from shared.http import Exchange, Failure, NotAnswered
 from shared.subscriptions.destination import host_addresses
+from shared.subscriptions.secrecy import WITHHELD
 from tests.functional.deployment import Logged
 from tests.functional.manage.arm_api import (
     CRM,
@@ -71,6 +72,44 @@ def test_a_failed_handshake_creates_nothing(
     assert orders.slept == [5.0] * (times - 1)
     assert orders.call("GET", CRM).status == 404
     assert orders.json("GET", LIST)["value"] == []
+
+
+@pytest.mark.parametrize("schema", [{}, CLOUD], ids=["POST", "OPTIONS"])
+@pytest.mark.parametrize(
+    ("body", "headers", "words"),
+    [
+        (b"cannot find function: 'Order'\nat line 7", {}, "cannot find function: 'Order'"),
+        (
+            "\ufeff<html><title>Sorry</title>".encode(),
+            {"content-type": "text/html", "location": "https://login.example/?a=1"},
+            "Location: https://login.example/; Sorry",
+        ),
+        (b"you sent s3cret-of-the-url", {}, WITHHELD),
+        (b"", {}, None),
+    ],
+    ids=["text", "HTML", "secret", "nothing"],
+)
+def test_what_an_endpoint_says_to_a_handshake_is_told(
+    orders: ArmApi,
+    schema: dict[str, Any],
+    body: bytes,
+    headers: dict[str, str],
+    words: str | None,
+    logged: Logged,
+) -> None:
+    """In the log and in the details of the error, whose message stays Event Grid's."""
+    url = f"{URL}?code=s3cret-of-the-url&functionName=Order"
+    orders.pusher.script(url, answered(404, body, headers))
+
+    error = orders.error("PUT", CRM, hook(url, **schema), status=400)
+
+    [line] = logged("handshake.failed")
+    assert (line["status"], line.get("answer")) == (404, words)
+    details = [(each["code"], each["message"]) for each in error["details"]]
+    said = ("EndpointAnswer", f"The endpoint answered: {words}")
+    assert details == ([(error["code"], error["message"]), said] if words else [])
+    assert error["code"] == "Url validation"
+    assert str(words) not in error["message"]
 
 
 def test_an_answer_after_silence_counts(orders: ArmApi) -> None:

@@ -52,6 +52,8 @@ def test_there_is_one_state_for_each_subscription(orders: ArmApi) -> None:
         "held": None,
         "waiting": 0,
         "oldestSeenSeconds": None,
+        "awaitingBlob": 0,
+        "blobsDueSeconds": None,
     }
     assert found["paused"]["paused"] == {"since": timestamp(START), "by": "the admin key"}
     assert found["late"]["isExpired"]

@@ -27,6 +27,7 @@ from shared.engine.operations.status import LATE
 from shared.engine.operations.subscription_state import held_subscriptions
 from shared.engine.ports import STATE, Queue, Table
 from shared.engine.replaying.job import JobState
+from shared.engine.timers.preparation import Preparation
 from shared.engine.timers.queue_watch import WatchQueues
 from shared.engine.timers.timer_runs import (
     Job,
@@ -36,7 +37,7 @@ from shared.engine.timers.timer_runs import (
 )
 from shared.errors import StorageUnavailable
 from shared.http import HttpAnswer, HttpRequest
-from shared.metrics import CountRow, Metric, Series, Span, Sum
+from shared.metrics import DEFINITIONS, CountRow, Metric, Series, Span, Sum
 from tests.builders import a_message, a_minute, a_record, a_replay, an_outcome
 from tests.functional.deployment import Deployment, Logged
 from tests.functional.manage.arm_api import CRM, ORDERS, ArmApi, hook
@@ -159,6 +160,32 @@ def test_the_timers_last_runs_are_shown(app: Deployment) -> None:
     assert found["reasons"] == ["the timer wake is late", "the timer deadletter has failed"]
 
 
+def test_a_schedule_that_is_unset_is_named_at_once(app: Deployment) -> None:
+    app.status = replace(app.status, unset_schedules={"wake": "PUSHGRID_WAKE_SCHEDULE"})
+
+    found = health(app)
+
+    reason = "the timer wake does not run: PUSHGRID_WAKE_SCHEDULE is not set"
+    assert (found["status"], found["reasons"]) == ("degraded", [reason])
+
+
+def test_a_timer_that_has_never_run_is_late_15_minutes_after_the_first_start(
+    app: Deployment,
+) -> None:
+    """One without a schedule is named for that alone."""
+    app.status = replace(app.status, unset_schedules={"wake": "PUSHGRID_WAKE_SCHEDULE"})
+    Preparation(watch=app.queues, state=app.resources, clock=app.clock, sleep=lambda _: None).run()
+    app.clock.advance(LATE)
+    unset, *before = health(app)["reasons"]
+    app.clock.advance(timedelta(seconds=1))
+    after = health(app)["reasons"]
+    timer(app, "deadletter").record([])
+
+    assert before == []
+    assert after == [unset, "the timer deadletter is late: it has never run"]
+    assert health(app)["reasons"] == [unset]
+
+
 def test_a_timer_whose_last_run_is_still_to_come_is_not_healthy(app: Deployment) -> None:
     wake = timer(app, "wake")
     app.clock.jump(6 * HOUR)
@@ -252,7 +279,7 @@ def test_totals_are_shown_as_prometheus_reads_them(app: Deployment) -> None:
     assert found["pushgrid_timer_last_run_timestamp_seconds", "wake"] == START.timestamp()
     assert found["pushgrid_storage_up", "queue"] == 1
     text = get(app, "metrics").body.decode()
-    assert text.count("# TYPE pushgrid_") == len(Metric) + 8
+    assert text.count("# TYPE pushgrid_") == len(DEFINITIONS) + 9
 
 
 def test_counters_never_go_back_when_hours_are_added_up(app: Deployment) -> None:
@@ -344,7 +371,12 @@ def test_an_endpoint_that_refuses_all_is_failing(app: Deployment) -> None:
         "400 BadRequest at 12:30:00Z: no such customer",
     )
     assert (trouble["since"], trouble["waiting"]) == (timestamp(at), 3)
-    assert found["waiting"] == {"events": 3, "oldestSeenSeconds": 40.0}
+    assert found["waiting"] == {
+        "events": 3,
+        "oldestSeenSeconds": 40.0,
+        "awaitingBlob": 0,
+        "blobsDueSeconds": None,
+    }
     [topic] = found["value"]
     assert topic["subscriptions"][0]["waiting"] == 3
     assert seen["pushgrid_waiting_events", "orders", "crm"] == 3
@@ -352,6 +384,27 @@ def test_an_endpoint_that_refuses_all_is_failing(app: Deployment) -> None:
 
     count(app, "crm", {Series(Metric.DELIVERY_SUCCESS): 4})
     assert troubles(app) == []
+
+
+@pytest.mark.usefixtures("crm")
+def test_events_that_are_given_up_are_counted_apart_until_their_blob_is_written(
+    app: Deployment,
+) -> None:
+    app.clock.advance(30 * MINUTE)
+    given_up = {Series(Metric.MATCHED): 4, FAILED: 4, Series(Metric.AWAITING_BLOB): 3}
+    count(app, "crm", {**given_up, Series(Metric.EVENT_AGE): 40_000})
+
+    found = json.loads(get(app, "topics").body)
+
+    apart = {"oldestSeenSeconds": 40.0, "awaitingBlob": 3, "blobsDueSeconds": 300.0}
+    [trouble] = found["troubles"]
+    assert found["waiting"] == {"events": 1, **apart}
+    assert trouble.items() >= {"waiting": 1, **apart}.items()
+    assert found["value"][0]["subscriptions"][0].items() >= {"waiting": 1, **apart}.items()
+    seen = samples(app)
+    assert seen["pushgrid_waiting_events", "orders", "crm"] == 1
+    assert seen["pushgrid_events_awaiting_blob", "orders", "crm"] == 3
+    assert "AwaitingBlob" not in get(app, "metrics").body.decode()
 
 
 @pytest.mark.usefixtures("crm")
@@ -378,7 +431,7 @@ def test_the_minutes_of_few_are_read_however_many_fail(
     monkeypatch.setattr(app.counts, "minutes", minutes)
     monkeypatch.setattr(app.attempts, "read", read)
 
-    found = read_activities(app.counts, app.attempts, app.resources, app.clock.now())
+    found = read_activities(app.counts, app.attempts, app.resources, app.clock.now(), 5 * MINUTE)
 
     assert (minutes.call_count, read.call_count) == (MOST_READ, MOST_FAILURES_READ)
     assert minutes.call_args_list[0].args[1] == f"s-{MOST_READ + 19}"

@@ -102,6 +102,7 @@ def test_a_missing_container_drops_at_once(app: Deployment, logged: Logged) -> N
     assert (line["reason"], line["count"]) == ("DeadLetterContainerNotFound", 2)
     assert (len(app.dead_letters.blobs), app.all_stored()) == (1, {})
     assert app.metrics.of(Metric.DROPPED) == {(EndReason.CONTAINER_NOT_FOUND, *CRM): 2}
+    assert app.metrics.of(Metric.AWAITING_BLOB) == {CRM: -3}
     assert list(app.metrics.of(Metric.DEAD_LETTERED).values()) == [1]
 
 
@@ -140,6 +141,7 @@ def test_what_has_failed_for_four_hours_is_dropped_and_counted(
     run(app)
 
     assert len(app.on(Queue.DEADLETTERS)) == left
+    assert app.metrics.of(Metric.AWAITING_BLOB) == ({} if left else {CRM: -2})
     told = [
         (each["reason"], each["count"], each.get("account")) for each in logged("delivery.dropped")
     ]

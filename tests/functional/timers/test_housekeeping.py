@@ -10,7 +10,12 @@ import pytest
 from pushgrid.testing.memory import START
 from shared.engine.ports import Queue, Table
 from shared.engine.timers.queue_watch import WatchQueues
-from shared.engine.timers.waiting_events import WatchWaiting, read_offsets, waiting_events
+from shared.engine.timers.waiting_events import (
+    Unfinished,
+    WatchWaiting,
+    read_offsets,
+    unfinished_events,
+)
 from shared.errors import Conflict, StorageUnavailable
 from shared.metrics import CountRow, Metric, Series, Span, Sum
 from shared.subscriptions.subscription import SubscriptionKey
@@ -175,12 +180,20 @@ DEAD = (("DeadLetterReason", "TimeToLiveExceeded"),)
 def count(app: Deployment) -> Callable[..., None]:
     """Store the counts of a process: all that it has counted so far."""
 
-    def write(matched: int, delivered: int = 0, dropped: int = 0, dead: int = 0, **of: str) -> None:
+    def write(
+        matched: int,
+        delivered: int = 0,
+        dropped: int = 0,
+        dead: int = 0,
+        given_up: int = 0,
+        **of: str,
+    ) -> None:
         values = {
             Series(Metric.MATCHED): matched,
             Series(Metric.DELIVERY_SUCCESS): delivered,
             Series(Metric.DROPPED, DROPPED): dropped,
             Series(Metric.DEAD_LETTERED, DEAD): dead,
+            Series(Metric.AWAITING_BLOB): given_up,
         }
         counts = {series: Sum(value, 1, value, value) for series, value in values.items()}
         now, name = app.clock.now(), of.get("name", "crm")
@@ -205,8 +218,8 @@ def look(app: Deployment) -> Callable[..., None]:
     return run
 
 
-def waits(app: Deployment) -> dict[SubscriptionKey, int]:
-    return waiting_events(app.counts.totals(), read_offsets(app.resources))
+def waits(app: Deployment) -> dict[SubscriptionKey, Unfinished]:
+    return unfinished_events(app.counts.totals(), read_offsets(app.resources))
 
 
 def test_events_wait_from_matching_to_their_end(
@@ -215,7 +228,38 @@ def test_events_wait_from_matching_to_their_end(
     count(10, 3, dropped=2, dead=1)
     count(5, 5, name="erp")
 
-    assert waits(app) == {CRM: 4}
+    assert waits(app) == {CRM: Unfinished(4)}
+
+
+@pytest.mark.parametrize(
+    ("given_up", "found"),
+    [
+        (3, Unfinished(1, 3)),
+        (4, Unfinished(0, 4)),
+        (6, Unfinished(0, 6)),  # the counts of who matched them come later
+        (-2, Unfinished(4, 0)),  # a kill lost that they were given up
+    ],
+)
+def test_what_is_given_up_waits_for_its_blob_only(
+    app: Deployment, count: Callable[..., None], given_up: int, found: Unfinished
+) -> None:
+    count(10, 6, given_up=given_up)
+
+    assert waits(app) == {CRM: found}
+
+
+def test_what_a_kill_lost_of_events_given_up_is_forgotten_too(
+    app: Deployment, count: Callable[..., None], look: Callable[..., None]
+) -> None:
+    count(10, 10, given_up=-2)
+    count(5, 5, name="erp", given_up=3)
+    look(2)
+    assert waits(app) == {ERP: Unfinished(0, 3)}
+
+    look()
+    assert waits(app) == {}
+    count(11, 10, given_up=-1)
+    assert waits(app) == {CRM: Unfinished(0, 1)}
 
 
 def test_what_a_kill_lost_and_a_replay_doubled_is_forgotten_after_two_quiet_minutes(
@@ -224,13 +268,13 @@ def test_what_a_kill_lost_and_a_replay_doubled_is_forgotten_after_two_quiet_minu
     count(10, 7)  # three deliveries were not stored before the process was killed
     count(5, 9, name="erp")  # four were replayed
     look(2)
-    assert waits(app) == {CRM: 3}
+    assert waits(app) == {CRM: Unfinished(3)}
 
     look()
     assert waits(app) == {}
     count(11, 7)
     count(6, 9, name="erp")
-    assert waits(app) == {CRM: 1, ERP: 1}
+    assert waits(app) == {CRM: Unfinished(1), ERP: Unfinished(1)}
 
 
 def test_nothing_is_forgotten_while_a_queue_has_messages(
@@ -243,7 +287,7 @@ def test_nothing_is_forgotten_while_a_queue_has_messages(
     app.queues.stored.clear()
     look(2)
 
-    assert waits(app) == {CRM: 3}
+    assert waits(app) == {CRM: Unfinished(3)}
 
 
 def test_counts_that_come_late_are_not_taken_for_lost_ones(
@@ -253,7 +297,7 @@ def test_counts_that_come_late_are_not_taken_for_lost_ones(
     look(2)
     count(10, 9)
     look(2)
-    assert waits(app) == {CRM: 1}
+    assert waits(app) == {CRM: Unfinished(1)}
     count(10, 10)
     look(3)
 
@@ -284,6 +328,28 @@ def test_what_waits_is_logged_for_the_alert(
     assert (line["topic"], line["subscription"], line["events"]) == ("orders", "crm", 3)
 
 
+def test_what_is_given_up_is_no_matter_of_the_alert(
+    app: Deployment, count: Callable[..., None], look: Callable[..., None], logged: Logged
+) -> None:
+    count(10, 7, given_up=2)
+    count(2, name="erp", given_up=2)
+    app.put(Queue.RETRIES, a_message())
+    look()
+
+    [line] = logged("events.waiting")
+    assert (line["subscription"], line["events"], line["awaiting_blob"]) == ("crm", 1, 2)
+
+
+def test_offsets_of_an_earlier_version_are_read(
+    app: Deployment, count: Callable[..., None]
+) -> None:
+    count(10, 7)
+    document = {"offsets": [["orders", "crm", 2]]}
+    app.resources.put(Table.TOPICS, "state", "waiting", document, None)
+
+    assert waits(app) == {CRM: Unfinished(1)}
+
+
 def test_a_row_that_can_not_be_read_is_as_none(
     app: Deployment, count: Callable[..., None], look: Callable[..., None]
 ) -> None:
@@ -291,6 +357,6 @@ def test_a_row_that_can_not_be_read_is_as_none(
     look(3)
     app.resources.damage(Table.TOPICS, "state", "waiting", {"offsets": [["orders", 7]]})
 
-    assert waits(app) == {CRM: 3}
+    assert waits(app) == {CRM: Unfinished(3)}
     look(3)
     assert waits(app) == {}

@@ -134,6 +134,7 @@ _ANSWERS: dict[str, Any] = {
     "str": "grüße",
     "bytes": func.HttpResponse(b"\x00\xff", mimetype="application/octet-stream"),
     "empty": func.HttpResponse(status_code=204),
+    "reset": func.HttpResponse("x", status_code=205),
     "cookies": _cookies(),
     "unicode": func.HttpResponse("x", headers={"X-Odd": "grüße"}),
     "header": func.HttpResponse("x", status_code=418, headers={"X-Plain": "a b"}),

@@ -74,6 +74,7 @@ _SUCCESSES = (b"<html>\x1b[2J</html>", b"[]", b"null", b'{"other": 1}')
 _OTHERS = (
     (400, b'{"error": "x"}'),
     (503, b"<html></html>"),
+    (503, b"\xef\xbb\xbf<html></html>"),
     (503, b'{"error": {"code": "x"}}'),
 )
 
@@ -173,6 +174,21 @@ def test_an_error_tells_the_cause_and_what_to_do_in_one_line(
     server.answer = lambda *_: (400, {}, json.dumps({"error": error}).encode())
 
     assert pushgrid("topic", "show", "orders").err == f"pushgrid: 400 x: {shown}\n"
+
+
+def test_what_an_endpoint_answered_to_the_handshake_is_printed(
+    server: AnsweringServer, pushgrid: Run
+) -> None:
+    message = f"{FAILED}{POST} NotFound. {HELP} {REFERENCE}"
+    said = "The endpoint answered: cannot find function: 'X' \x1b[2J"
+    details = [{"code": "Url validation", "message": message}, {"code": "x", "message": said}]
+    error = {"code": "Url validation", "message": message, "details": details}
+    server.answer = lambda *_: (400, {}, json.dumps({"error": error}).encode())
+
+    assert pushgrid("topic", "show", "orders").err == (
+        f"pushgrid: 400 Url validation: handshake with http://a.test:9000/: {POST} NotFound. "
+        f"{HELP}\n  The endpoint answered: cannot find function: 'X' \ufffd[2J\n"
+    )
 
 
 @pytest.mark.parametrize(

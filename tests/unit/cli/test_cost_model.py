@@ -17,7 +17,9 @@ from bench.steps import runs, steps
 from cli.costs.data import Price, measured, meter_of, prices, scenarios
 from cli.costs.model import (
     ALERTS,
+    DELIVER_CPU,
     MONTH,
+    PUBLISH_CPU,
     REQUESTS,
     Arrivals,
     FunctionRuns,
@@ -27,6 +29,7 @@ from cli.costs.model import (
     work_operations,
 )
 from cli.costs.workload import Workload, work_of
+from shared.delivery.messages import packing
 
 ROOT = Path(__file__).parents[3]
 STEPS = {
@@ -205,6 +208,27 @@ def test_an_instance_is_billed_once_for_all_that_it_runs(
     assert group.busy(traffic, cores) == pytest.approx(busy, rel=0.001)
 
 
+@pytest.mark.parametrize(
+    ("load", "memory_mb", "publish", "deliver"),
+    [
+        (a_load(events=1600), 2048, 1600 * 0.0014, 100 * (0.001 + 15 * 0.1)),
+        (a_load(events=1600), 512, 1600 * 0.0056, 100 * (0.004 + 15 * 0.4)),
+        (a_load(events=1600, batch=10), 2048, 160 * (0.0014 + 9 * 0.1), None),
+    ],
+    ids=str,
+)
+def test_a_full_instance_takes_what_azures_host_and_worker_leave_of_its_processor(
+    load: Workload, memory_mb: int, publish: float, deliver: float | None, monkeypatch
+) -> None:
+    """1.4 ms for a request, 1.0 for a message; here 0.1 s for each further event of either."""
+    found = replace(measured(), runs={**measured().runs, "cpu event": 0.1})
+    monkeypatch.setattr("cli.costs.model.measured", lambda: found)
+    busy = compare(load, memory_mb).bills[Arrivals.BURSTS].used.busy
+
+    assert busy["publish"] == pytest.approx(publish)
+    assert deliver is None or busy["deliver"] == pytest.approx(deliver)
+
+
 def test_an_endpoint_gets_so_many_pushes_even_on_a_quick_processor():
     """256 at a time to one subscription: an answer in 0.1 s leaves 2,560 a second."""
     one, many = (
@@ -323,3 +347,31 @@ def test_the_bounds_of_the_performance_page_are_those_of_the_model():
     for (_, _, rate, operations), each in zip(rows, computed, strict=True):
         assert int(rate.replace(",", "")) == pytest.approx(2000 * each, rel=0.01)
         assert float(operations) == pytest.approx(3 / each, abs=0.006)
+
+
+def test_the_limits_of_instances_on_the_performance_page_are_those_of_the_model():
+    """Each is a rate on one instance of a core, then on 40."""
+    page = (ROOT / "docs/performance.md").read_text()
+    full = packing.MAX_MESSAGE_EVENTS
+    further = (full - 1) * measured().runs["cpu event"]
+    requests = min(REQUESTS / measured().runs["publish"], 1 / PUBLISH_CPU)
+
+    publish, deliver = (
+        re.findall(r"([\d,]+)(?: requests)?(?: a second)?(?: on an instance,| and) ([\d,]+)", row)
+        for row in re.findall(r"^\| (?:publish|deliver and retry) instances .*", page, re.MULTILINE)
+    )
+
+    assert [*publish, *deliver] == [
+        tuple(f"{float(f'{n * rate:.2g}'):,.0f}" for n in (1, 40))
+        for rate in (requests, 1 / DELIVER_CPU, full / (DELIVER_CPU + further))
+    ]
+
+
+def test_the_queues_were_polled_as_often_as_host_json_says():
+    """Another `maxPollingInterval`? Measure again: the model counts polls of an awake instance."""
+    queues = json.loads((ROOT / "host.json").read_text())["extensions"]["queues"]
+    hours, minutes, seconds = map(float, queues["maxPollingInterval"].split(":"))
+
+    assert measured().steps["second awake"]["queue get"] == pytest.approx(
+        1 / (hours * 3600 + minutes * 60 + seconds), rel=0.05
+    )

@@ -83,6 +83,12 @@ PAUSED = HELD | {"held_because": "paused since 12:00"}
             "handshake",
             "failed: It did not. Make it.",
         ),
+        (
+            "handshake.failed",
+            REFUSED | {"status": 404, "answer": "gone \x1b"},
+            "handshake",
+            "failed: It did not. Make it. The endpoint answered: gone \ufffd",
+        ),
         ("handshake.failed", REFUSED | NO_ANSWER, "handshake", "failed: It did not. Make it. (y)"),
         (
             "setting.unknown",

@@ -42,6 +42,8 @@ FAILING = {
     "why": "400 BadRequest at 11:59:41: no such \x1b[31mcustomer",
     "waiting": 1,
     "oldestSeenSeconds": 95.0,
+    "awaitingBlob": 3,
+    "blobsDueSeconds": 300.0,
     "remedy": "pushgrid timeline --topic orders --subscription crm",
 }
 AWAITING = FAILING | {
@@ -52,7 +54,10 @@ AWAITING = FAILING | {
     "why": "no handshake",
     "waiting": 0,
     "oldestSeenSeconds": None,
+    "awaitingBlob": 0,
+    "blobsDueSeconds": None,
 }
+GIVEN_UP = "given up, their blobs due within 0:05:00"
 LISTED: list[dict[str, Any]] = [
     {"name": "crm", "limits": {}, "paused": None, "held": {"until": None, "why": "busy"}},
     {"name": "damaged"},
@@ -73,7 +78,9 @@ def test_it_is_healthy_only_if_nothing_is_wrong(
 ) -> None:
     """An endpoint that refuses all is named, though it is never held."""
     topics = [{"name": "orders", "subscriptions": LISTED}]
-    waiting = {"events": 1, "oldestSeenSeconds": 95.0}
+    waiting = {
+        "events": 1, "oldestSeenSeconds": 95.0, "awaitingBlob": 3, "blobsDueSeconds": 300.0
+    }  # fmt: skip
     bodies = {
         "/status/health": HEALTH | {"status": health, "timers": TIMERS},
         "/status/topics": {"waiting": waiting, "troubles": troubles, "value": topics},
@@ -86,7 +93,7 @@ def test_it_is_healthy_only_if_nothing_is_wrong(
     found, lines = document.document, shown.out.splitlines()
     assert lines[:2] == [
         f"{URL} is {word}",
-        "  about 1 event waits, the oldest seen is 0:01:35 old",
+        f"  about 1 event waits, the oldest seen is 0:01:35 old; 3 {GIVEN_UP}",
     ]
     assert (found["status"], found["troubles"]) == (word, troubles)
     assert "orders/slow gets at most 10; 2 share it" in lines

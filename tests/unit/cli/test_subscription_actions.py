@@ -48,14 +48,20 @@ def test_a_refused_certificate_is_shown_with_the_reason() -> None:
 
 
 def test_what_an_endpoint_answers_can_not_move_the_cursor() -> None:
-    said = {"status": 500, "headers": {"x": "\x1b[2J"}, "body": "\x1b[31mred", "isTruncated": True}
+    said = {
+        "status": 500,
+        "headers": {"x": "\x1b[2J"},
+        "body": "\x1b[31mred\r\nblue",
+        "isTruncated": True,
+    }
 
     lines = list(lines_of_test(found(answer=said, outcome="InternalServerError")))
 
-    assert lines[-3:] == [
+    assert lines[-4:] == [
         "500 (InternalServerError) after 0.25 s",
         "  x: \N{REPLACEMENT CHARACTER}[2J",
         "  \N{REPLACEMENT CHARACTER}[31mred",
+        "  blue",
     ]
 
 

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -210,7 +211,7 @@ def a_listener(app, queue, poison):
     trigger = QueueTrigger(name="_message", queue="work", connection="S", binary=False)
     function = _maker(trigger, "work")
 
-    def make(name="work", **options):
+    def make(name="work", longest_outage=inf, **options):
         return QueueListener(
             function=function(queue=name),
             source=queue,
@@ -218,6 +219,7 @@ def a_listener(app, queue, poison):
             options=QueueOptions(**{"base64": False} | options),
             invoke=app.invoke,
             uniform=lambda low, high: (low + high) / 2,
+            longest_outage=longest_outage,
         )
 
     return make

@@ -103,7 +103,7 @@ def test_bad_folders(scan, written, words):
     ("document", "environ", "expected"),
     [
         ({}, {}, False),
-        ({"disabled": True}, {}, True),
+        ({"disabled": True}, {}, False),  # ignored there (measured, host 4.1037.0)
         ({}, {"AzureWebJobs.one.Disabled": "true"}, True),
         ({}, {"AzureWebJobs_one_Disabled": "1"}, True),
         ({}, {"AzureWebJobs.other.Disabled": "true"}, False),

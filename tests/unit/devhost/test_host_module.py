@@ -63,7 +63,9 @@ def test_one_call_at_the_stop_or_the_end_that_fails_keeps_no_other_from_its_own(
 def test_the_listeners_of_that_queue_poll() -> None:
     """Whatever account it is in: an empty poll costs little."""
     woken: list[int] = []
-    triggers = Triggers(cast("Any", SimpleNamespace(environ={})), cast("Any", None))
+    triggers = Triggers(
+        cast("Any", SimpleNamespace(environ={}, ends_as_azure=False)), cast("Any", None)
+    )
     queues: list[Any] = [
         SimpleNamespace(queue=queue, notify=lambda number=number: woken.append(number))
         for number, queue in enumerate(("jobs", "others", "jobs"))
@@ -84,6 +86,6 @@ def test_a_function_that_fails_when_started_by_hand_has_been_reported(
         raise InvocationError
 
     invoker = cast("Any", SimpleNamespace(invoke=invoke))
-    triggers = Triggers(cast("Any", SimpleNamespace(environ={})), invoker)
+    triggers = Triggers(cast("Any", SimpleNamespace(environ={}, ends_as_azure=False)), invoker)
 
     asyncio.run(triggers.run_by_hand(http_function(), ""))

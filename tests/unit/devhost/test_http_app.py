@@ -234,8 +234,7 @@ def test_a_body_over_the_limit_does_not_reach_the_function(ask, echo, caplog):
 
     assert post(100).status == 200
     refused = post(101)
-    assert refused.status == 413
-    assert b"100 bytes" in refused.body
-    assert b"FUNCTIONS_REQUEST_BODY_SIZE_LIMIT" in refused.body
-    (line,) = [each for each in caplog.records if each.levelname == "WARNING"]
-    assert refused.body.decode() in line.getMessage()
+    assert (refused.status, refused.body) == (500, b"")
+    (line,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert "100 bytes" in line
+    assert "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT" in line

@@ -138,6 +138,23 @@ def test_a_status_that_was_not_read_in_time_is_not_overwritten(tick, storage, cl
 
 
 @pytest.mark.parametrize(
+    ("takes", "starts"),
+    [(1.1, [1, 2.1, 3.2, 4.3, 5.4]), (2.5, [1, 3.5, 6])],
+    ids=["one missed", "two missed are made up for by one"],
+)
+def test_a_run_that_was_missed_is_made_up_for_at_once(tick, takes, starts):
+    """Source: azure-webjobs-sdk-extensions Timers/Listener/TimerListener.cs, InvokeJobFunction."""
+    assert tick("* * * * * *", 6.2, takes=takes) == starts
+
+
+def test_a_clock_that_is_set_back_in_a_run_stops_no_schedule(tick, clock):
+    def now():
+        return clock.now() - timedelta(hours=6 if seconds_of(clock) > 61 else 0)
+
+    assert tick("0 * * * * *", 190, takes=10, now=now) == [60, 120, 180]
+
+
+@pytest.mark.parametrize(
     ("text", "fault"),
     [
         ("every day", "has 2 fields"),

@@ -121,6 +121,11 @@ REDIRECTED = {
     "answer": {"headers": {"location": "https://new.example/hook"}, "body": ""},
 }
 RAISE = "raise the limit of request bodies of the endpoint or its proxy"
+FUNCTION = "https://app.example/runtime/webhooks/EventGrid?functionName=Order&code=k"
+NO_KEY = (
+    "The function app got no key, or a wrong one. End the URL with &code=KEY: the app's system key "
+    "eventgrid_extension."
+)
 INBOX = {"destination": StorageQueue(account_id="/a/acct", name="inbox")}
 
 
@@ -187,6 +192,15 @@ def written_to(container: str, account: str = "") -> dict[str, Any]:
             f"{GIVEN_UP}; {TOO_LARGE}",
             f"{RAISE}, or send smaller batches: {UPDATE} --batch-kilobytes 32",
         ),
+        (
+            facts(
+                {"dead_lettered": LOST, "failure": {**REFUSED, "status": 401}},
+                {"endpoint_url": FUNCTION},
+            ),
+            EARLIER,
+            f"{GIVEN_UP}; {SAID}",
+            NO_KEY,
+        ),
         (facts(REFUSED_LARGE, INBOX), EARLIER, f"{GIVEN_UP}; {TOO_LARGE}", LIST),
     ],
 )
@@ -245,11 +259,12 @@ def failed(by: str = "Busy") -> Series:
     return Series(Metric.ATTEMPT_FAIL, (("Error", by), ("ErrorType", "ServerError")))
 
 
-def judged(*minutes: tuple[int, dict[Series, float]], waiting: int = 7) -> Activity:
+def judged(
+    *minutes: tuple[int, dict[Series, float]], waiting: int = 7, awaiting_blob: int = 0
+) -> Activity:
     """Judge minutes, each so many ago."""
-    return activity_of(
-        waiting, [(START - ago * MINUTE, sums(each)) for ago, each in minutes], START
-    )
+    counts = [(START - ago * MINUTE, sums(each)) for ago, each in minutes]
+    return activity_of(Activity(waiting=waiting, awaiting_blob=awaiting_blob), counts, START)
 
 
 @pytest.mark.parametrize(
@@ -290,6 +305,8 @@ def test_an_endpoint_that_took_all_in_the_end_does_not_fail(
     minutes: list[tuple[int, dict[Series, float]]], waiting: int, since: datetime | None
 ) -> None:
     assert judged(*minutes, waiting=waiting).failing_since == since
+    if not waiting:
+        assert judged(*minutes, waiting=0, awaiting_blob=1).failing_since == (since or START)
 
 
 def test_the_oldest_event_is_that_of_the_last_ten_minutes() -> None:

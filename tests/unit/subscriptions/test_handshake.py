@@ -55,7 +55,7 @@ def found(challenge: Challenge, exchange: Exchange) -> Diagnosis:
 
 def refused(challenge: Challenge, exchange: Exchange) -> str:
     """Return what whoever subscribes is told."""
-    return refusal(challenge, found(challenge, exchange), NOW, "activity-1").message
+    return refusal(challenge, found(challenge, exchange), "", NOW, "activity-1").message
 
 
 def test_the_event_grid_schema_is_asked_by_a_post_with_a_code() -> None:
@@ -91,6 +91,7 @@ def test_cloud_events_are_asked_by_options_with_our_origin() -> None:
     request = asked("CloudEventSchemaV1_0").request
 
     assert (request.method, request.url, request.body) == ("OPTIONS", URL, b"")
+    assert request.wants_body
     assert request.headers == {
         "WebHook-Request-Origin": "eventgrid.azure.net",
         "WebHook-Request-Callback": LINK,
@@ -203,6 +204,44 @@ def test_other_answers_are_refused_with_the_reason(exchange: Exchange, reason: s
     assert "s3cret" not in message
     assert "secret detail" not in message
     assert CODE not in message
+
+
+FUNCTION = "https://app.example/runtime/webhooks/{}?functionName=Order&code=s3cret"
+
+
+@pytest.mark.parametrize("schema", ["EventGridSchema", "CloudEventSchemaV1_0"])
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (401, "no key, or a wrong one. End the URL with &code=KEY: the app's system key {}."),
+        (403, "a key of another kind. End the URL with &code=KEY: the app's system key {}."),
+        (404, "no function of the name in functionName, in which case counts, or it is disabled."),
+    ],
+)
+def test_what_a_functions_host_means_by_its_status(schema: str, status: int, words: str) -> None:
+    for extension in ("EventGrid", "blobs"):
+        its = asked(schema, destination=webhook(endpointUrl=FUNCTION.format(extension)))
+
+        remedy = found(its, answered(status)).remedy
+
+        assert remedy.endswith(words.format(f"{extension.lower()}_extension"))
+        assert "listen" not in remedy
+    elsewhere = asked(schema, destination=webhook(endpointUrl="https://app.example/api/Order"))
+    assert "It has to answer" in found(elsewhere, answered(status)).remedy
+    assert "It has to answer" in found(its, answered(500)).remedy
+
+
+@pytest.mark.parametrize("schema", ["EventGridSchema", "CloudEventSchemaV1_0"])
+@pytest.mark.parametrize("failure", [Failure.SOCKET, Failure.TIMED_OUT])
+def test_only_of_an_endpoint_that_answered_nothing_it_is_asked_whether_it_runs(
+    schema: str, failure: Failure
+) -> None:
+    silence = NotAnswered(failure, "", 0)
+
+    hint = "Is the endpoint running? 'pushgrid listen' runs one that answers."
+    assert hint in refused(asked(schema), silence)
+    assert "running" not in refused(asked(schema), silence._replace(status=500))
+    assert "running" not in refused(asked(schema), answered(500))
 
 
 @pytest.mark.parametrize("schema", ["EventGridSchema", "CloudEventSchemaV1_0"])

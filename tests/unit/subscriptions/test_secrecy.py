@@ -198,6 +198,42 @@ def test_of_a_short_secret_the_whole_is_withheld(secret: str, said: str, *, is_s
     assert (secrecy.shown(said) == said) is is_shown
 
 
+CODE = "Zf9-s3cretKeyOfTheExtension_Q=="
+
+
+@pytest.mark.parametrize("name", ["functionName", "functionname", "FUNCTIONNAME", "function%4eame"])
+def test_the_name_of_a_function_is_no_secret(name: str) -> None:
+    url = f"https://h/runtime/webhooks/EventGrid?{name}=ProcessOrder&code={CODE}"
+    secrecy = Secrecy(a_subscription(endpoint_url=url))
+
+    for said in (
+        "Exception while executing function: Functions.ProcessOrder",
+        "cannot find function: 'ProcessOrder'",
+    ):
+        assert secrecy.shown(said) == said
+        assert secrecy.shown(f"{said} ({CODE})") == WITHHELD
+
+
+@pytest.mark.parametrize(
+    ("query", "said", "is_shown"),
+    [
+        ("functionName=main&code=abcdefgh", "the remainder", True),
+        ("functionName=abcdefgh&code=abcdefgh", "abcdefgh", False),
+        ("functionName", "functionName is missing", True),
+        ("function=main&code=abcdefgh", "the remainder", False),
+        ("sp=%2Ftriggers%2Fmanual%2Frun&sv=1.0&sig=abcdefgh", "of its triggers manual", True),
+        ("api-version=2016-10-01&se=2026-12-31T00%3A00%3A00Z&sig=a", "2016-10-01 2026-12-31", True),
+        ("sp=%2Ftriggers%2Fmanual%2Frun&sig=abcdefgh", "abcdefgh", False),
+    ],
+)
+def test_only_named_members_of_a_query_are_no_secrets(
+    query: str, said: str, *, is_shown: bool
+) -> None:
+    secrecy = Secrecy(a_subscription(endpoint_url=f"https://h/?{query}"))
+
+    assert (secrecy.shown(said) == said) is is_shown
+
+
 def test_what_is_clipped_away_is_no_matter() -> None:
     secrecy = Secrecy(SUBSCRIPTIONS["URL"])
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -60,7 +63,23 @@ def test_it_hears_of_puts_and_says_when_it_stops(monkeypatch: pytest.MonkeyPatch
 
     assert puts == ["deliveries"]
     assert at_stop == [deliver.endpoints.stop, outbound.http_pusher().stop]
-    assert at_end == [deliver.history.write_all]
+    assert at_end[1:] == [deliver.history.write_all]
+
+
+def test_at_the_end_of_the_local_host_counts_are_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_end: list[Callable[[], Awaitable[object]]] = []
+    monkeypatch.setitem(sys.modules, "__host__", SimpleNamespace(at_end=at_end.append))
+    metrics = storage.metrics()
+    flushed = Mock()
+    monkeypatch.setattr(metrics, "_write", flushed)
+
+    async def end() -> None:
+        for call in at_end:
+            await call()
+
+    asyncio.run(end())
+
+    flushed.assert_called_once()
 
 
 def test_other_hosts_are_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,13 +13,18 @@ from hypothesis import strategies as st
 from cli.configuration import read_configuration
 from cli.configuration.source import MAX_SIZE, size_of
 from cli.configuration.template import scope, template_file
-from cli.configuration.template.functions import FUNCTIONS, GROUP_FUNCTIONS
 from cli.failure import CommandFailed
 
 _STEPS, _CHARACTERS = 4_000, 1_000_000  # little: much of it is spent often
-_NAMES = [*FUNCTIONS, *GROUP_FUNCTIONS, *scope._SPECIAL, *scope._CONTEXTUAL, "own.f", "lambda"]
+_NAMES = [*scope.ALL_FUNCTIONS, "own.f", "lambda"]
+_APPLIED = [
+    *(f"{name}(@, lambda('a', #))" for name in ("map", "filter", "toObject", "groupBy")),
+    *("mapValues(@, lambda('a', #))", "map(@, lambda('b', 'a', #))"),
+    *("reduce(@, createArray(), lambda('b', 'a', #))", "sort(@, lambda('a', 'b', #))"),
+]
 _VALUES = st.sampled_from(
     ["0", "-1", "7", "9999999999", "'a'", "''", "'%9999999d'", "'{0}{0}'", "'A.B/c'"]
+    + ["'{0,99999}{0:N99}'", "'2027-01-31'", "'P999999999Y'", "json('1e308')", "null()", "true()"]
     + [f"variables('{name}')" for name in ("text", "list", "object", "deep", "more", "self")]
     + ["range(0, 9999)", "lambdaVariables('a')", "lambda('a', lambdaVariables('a'))"]
 )
@@ -29,8 +34,8 @@ def _calls(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     called = st.tuples(st.sampled_from(_NAMES), st.lists(inner, max_size=4)).map(
         lambda call: f"{call[0]}({', '.join(call[1])})"
     )
-    applied = st.tuples(st.sampled_from(["map", "filter"]), inner, inner).map(
-        lambda parts: f"{parts[0]}({parts[1]}, lambda('a', {parts[2]}))"
+    applied = st.tuples(st.sampled_from(_APPLIED), inner, inner).map(
+        lambda parts: parts[0].replace("@", parts[1]).replace("#", parts[2])
     )
     return called | applied | st.tuples(inner, inner).map(lambda pair: f"{pair[0]}[{pair[1]}]")
 

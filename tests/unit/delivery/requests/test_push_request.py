@@ -308,10 +308,23 @@ def test_where_an_endpoint_redirects_to_is_kept_without_its_query(location: str,
     """And it is the first that is said of the answer, in one line of a bounded length."""
     subscription = a_subscription(endpoint_url="https://crm.example/hook?code=s3cret-of-the-url")
 
-    found = endpoint_answer(answered(301, b"<html>", {"location": location}), subscription, "s-1")
+    found = endpoint_answer(answered(301, b"moved", {"location": location}), subscription, "s-1")
 
     assert found.headers == {"location": kept}
-    assert found.words == clip(f"Location: {kept}; <html>", 200)
+    assert found.words == clip(f"Location: {kept}; moved", 200)
+
+
+def test_of_html_the_text_is_kept_and_withheld_for_what_it_says_without_tags() -> None:
+    subscription = a_subscription(endpoint_url="https://crm.example/hook?code=abcdefgh")
+    html = {"content-type": "text/html; charset=utf-8"}
+    page = "\ufeff<html><head><title>502 Bad Gateway</title></head>" + "<hr>" * MOST_BODY
+
+    kept = endpoint_answer(answered(502, f"{page}nginx".encode(), html), subscription, "s-1")
+    joined = endpoint_answer(answered(502, b"<b>abcd</b>efgh", html), subscription, "s-1")
+
+    assert (kept.body, kept.is_truncated) == ("502 Bad Gateway\nnginx", False)
+    assert kept.words == "502 Bad Gateway"
+    assert joined.body == WITHHELD
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,117 @@
+"""
+Defines what the values of ARM's expressions are, and which of them are the same.
+
+Held against Bicep's own evaluator, which is stricter than the documentation: it converts nothing
+but what a function says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cli.configuration.template.expressions import ExpressionFault
+
+_KINDS = {
+    "text": "text",
+    "int": "a whole number",
+    "float": "a fraction",
+    "bool": "true or false",
+    "array": "an array",
+    "object": "an object",
+    "null": "null",
+    "lambda": "a lambda",
+}
+_OF_TYPES: Mapping[type, str] = {
+    str: "text",
+    bool: "bool",
+    int: "int",
+    float: "float",
+    list: "array",
+    type(None): "null",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LambdaFunction:
+    """A function among the arguments of another."""
+
+    variables: tuple[str, ...]
+    apply: Callable[..., Any]  # gets a value of each variable
+
+    def __call__(self, *values: Any) -> Any:
+        """Return its value for those of *values* that it has variables for."""
+        return self.apply(*values[: len(self.variables)])
+
+
+def kind_of(value: Any) -> str:
+    """Return the kind of a value: ``text``, ``int``, ``object`` …"""
+    if isinstance(value, LambdaFunction):
+        return "lambda"
+    return _OF_TYPES.get(type(value), "object")
+
+
+def named(*kinds: str) -> str:
+    """Return how a sentence names *kinds*: ``text or a whole number``."""
+    words = [_KINDS[each] for each in kinds]
+    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def lookup(value: Any, key: Any) -> Any:
+    """
+    Return a member of an object, ignoring case, or an element of an array.
+
+    Raises:
+        ExpressionFault: there is none.
+    """
+    if isinstance(value, Mapping) and isinstance(key, str):
+        if key in value:
+            return value[key]
+        wanted = key.casefold()
+        for name, member in value.items():
+            if name.casefold() == wanted:
+                return member
+    elif isinstance(value, list) and type(key) is int:
+        if 0 <= key < len(value):
+            return value[key]
+        raise ExpressionFault(f"there is no element {key}: the array has {len(value)}")
+    at = f" of {named(kind_of(value))}" if not isinstance(value, Mapping | list) else ""
+    raise ExpressionFault(f"there is no member {key!r}{at}")
+
+
+def text_of(value: Any) -> str:
+    """Return a value as the function string() shows it."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def identity(value: Any) -> str:
+    """Return a text that two values share if they are equal: also in kind, and in case."""
+    return json.dumps(value, sort_keys=True)
+
+
+def by_name(name: str) -> str:
+    """Return what names of members are sorted by; their case does not count."""
+    return name.upper()
+
+
+class Unevaluated:
+    """An object whose members are evaluated when they are looked up: the outputs of a module."""
+
+    def member(self, key: Any) -> Any:
+        """Return a member, which may be unevaluated itself; raise an ExpressionFault."""
+        raise NotImplementedError
+
+    def whole(self) -> Any:
+        """Return the object with all its members."""
+        raise NotImplementedError
+
+
+def whole(value: Any) -> Any:
+    """Return *value*, evaluated."""
+    return value.whole() if isinstance(value, Unevaluated) else value

@@ -1,0 +1,13 @@
+module texts 'modules/texts.bicep' = { name: 'texts' }
+module arrays 'modules/arrays.bicep' = { name: 'arrays' }
+module objects 'modules/objects.bicep' = { name: 'objects' }
+module numbers 'modules/numbers.bicep' = { name: 'numbers' }
+module dates 'modules/dates.bicep' = { name: 'dates' }
+module lambdas 'modules/lambdas.bicep' = { name: 'lambdas' }
+module types 'modules/types.bicep' = { name: 'types' }
+module functions 'modules/functions.bicep' = { name: 'functions' }
+module loops 'modules/loops.bicep' = { name: 'loops' }
+module modules 'modules/modules.bicep' = { name: 'modules' }
+module existing 'modules/existing.bicep' = { name: 'existing' }
+module ids 'modules/ids.bicep' = { name: 'ids' }
+module arm 'modules/arm.json' = { name: 'arm' }
