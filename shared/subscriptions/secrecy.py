@@ -21,20 +21,17 @@ _SECRET_OF_LOCATION = re.compile(r"(?:[?#]|%3f|%23).*|(?<=//)[^/?#]*@", re.DOTAL
 _LAYERS = 8  # of escapes: more would cost more than they can mean
 _SHORTEST = 4  # characters: a shorter secret can't be told from other text
 
-# What is no secret in the query of an endpoint's URL, in lower case; everything else is one.
-_NO_SECRETS = frozenset(
-    {
-        # The function, which its host's errors name; read in any case. Source: Azure Functions
-        # "How to work with Event Grid triggers and bindings", webhook endpoint URL.
-        "functionname",
-        # Version of the API; permissions, version and expiry of the signature ``sig``. Source:
-        # Logic Apps REST API, "Workflow Triggers - List Callback Url", queries.
-        "api-version",
-        "sp",
-        "sv",
-        "se",
-    }
-)
+# What is no secret in the query of an endpoint's URL, by names in lower case, if the decoded value
+# looks so: after a mistyped separator a key would be part of it. Everything else is a secret.
+_NO_SECRETS = {
+    # The function, which its host's errors name; its name is read in any case. Source: Azure
+    # Functions "How to work with Event Grid triggers and bindings", webhook endpoint URL.
+    "functionname": re.compile(r"[a-z][\w.-]{0,127}", re.ASCII | re.IGNORECASE),
+    # Version of the API, and what the signature ``sig`` permits. Source: Logic Apps REST API,
+    # "Workflow Triggers - List Callback Url", queries.
+    "api-version": re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(-preview)?"),
+    "sp": re.compile(r"/triggers/[\w-]{1,80}/run", re.ASCII),
+}
 
 # Escapes by number of JSON, JavaScript, Python and C; what else has a backslash stands for itself.
 _ESCAPE = re.compile(
@@ -56,7 +53,7 @@ class Secrecy:
     """
     Withholds texts that repeat a secret of a subscription.
 
-    Secrets are the values in the query of its URL but those of `_NO_SECRETS`, its secret headers,
+    Secrets are the values in the query of its URL but those as in `_NO_SECRETS`, secret headers,
     those that sign its requests, and tokens for it. A text is withheld if it has a run of 8
     characters of one, or a secret of 4 to 7 characters as a whole: as it is, or below up to 8
     layers of percent-encoding and of HTML's and JSON's escapes, which need not be complete, and in
@@ -96,7 +93,8 @@ class Secrecy:
 def _secrets(subscription: EventSubscription) -> Iterator[str]:
     for field in urlsplit(subscription.endpoint_url).query.split("&"):
         name, _, value = field.partition("=")
-        if unquote(name).lower() not in _NO_SECRETS:
+        looks = _NO_SECRETS.get(unquote(name).lower())
+        if not (looks and looks.fullmatch(unquote(value or name))):
             yield value or name
     for each in subscription.headers:
         if isinstance(each, StaticHeader) and (each.is_secret or _is_authorization(each)):

@@ -6,7 +6,7 @@ import html
 import json
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote
 
 import pytest
 
@@ -222,7 +222,9 @@ def test_the_name_of_a_function_is_no_secret(name: str) -> None:
         ("functionName", "functionName is missing", True),
         ("function=main&code=abcdefgh", "the remainder", False),
         ("sp=%2Ftriggers%2Fmanual%2Frun&sv=1.0&sig=abcdefgh", "of its triggers manual", True),
-        ("api-version=2016-10-01&se=2026-12-31T00%3A00%3A00Z&sig=a", "2016-10-01 2026-12-31", True),
+        ("functionName=Host.Functions.On_blob-1&code=a", "Host.Functions.On_blob-1", True),
+        ("api-version=2016-10-01&sig=abcdefgh", "Use 2016-10-01", True),
+        ("api-version=2016-10-01-preview&sig=abcdefgh", "Use 2016-10-01-preview", True),
         ("sp=%2Ftriggers%2Fmanual%2Frun&sig=abcdefgh", "abcdefgh", False),
     ],
 )
@@ -232,6 +234,30 @@ def test_only_named_members_of_a_query_are_no_secrets(
     secrecy = Secrecy(a_subscription(endpoint_url=f"https://h/?{query}"))
 
     assert (secrecy.shown(said) == said) is is_shown
+
+
+@pytest.mark.parametrize("name", ["functionName", "api-version", "sp", "sv", "se"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "{0}%26code%3D{1}",
+        "{0}%2526code%253D{1}",
+        "{0}?code={1}",
+        "{0};code={1}",
+        "{0}%26amp%3Bcode={1}",
+        "{0}%0Acode={1}",
+        "{0}+{1}",
+        "{1}",
+    ],
+)
+def test_a_key_in_the_value_of_a_member_that_is_no_secret_is_one(name: str, value: str) -> None:
+    """A separator was mistyped, or the values were mixed up."""
+    usual = {"functionName": "P", "api-version": "2016-10-01", "sp": "/triggers/manual/run"}
+    written = value.format(usual.get(name, "1"), CODE)
+    secrecy = Secrecy(a_subscription(endpoint_url=f"https://h/?{name}={written}"))
+
+    assert secrecy.shown(f"cannot find function: '{unquote(written)}'") == WITHHELD
+    assert secrecy.shown(f"of the key {CODE}") == WITHHELD
 
 
 def test_what_is_clipped_away_is_no_matter() -> None:
