@@ -118,6 +118,7 @@ class DrivenApp(InMemoryApp):
             new_key=lambda: uuid.UUID(self.new_id()).hex,
             new_id=self.new_id,
             sleep=self.sleep,
+            keeps_answers=True,
             backoff=lambda _: None,
         )
         self._manage = Manage(

@@ -74,6 +74,7 @@ def manage() -> Manage:
         new_key=_new_key,
         new_id=new_id,
         sleep=time.sleep,
+        keeps_answers=settings().endpoint_answers,
         backoff=backoff,
     )
     return Manage(

@@ -84,6 +84,7 @@ class Handshakes:
     new_key: Callable[[], str]
     new_id: Callable[[], str]
     sleep: Callable[[float], None]  # seconds
+    keeps_answers: bool  # the log has what an endpoint says that refuses
 
     def perform(self, subscription: EventSubscription, link_base: str | None) -> Consent:
         """Ask for consent, again while there is no answer; `HandshakeFailed`: it is refused."""
@@ -107,7 +108,8 @@ class Handshakes:
             telemetry.info("handshake.awaited", **named, **told)
             return Awaited(now + VALID_FOR, secret, found.reason)
         activity_id, words = self.new_id(), _words(exchange, subscription)
-        outcome = {"activity_id": activity_id, **_outcome(exchange), "answer": words or None}
+        kept = words if self.keeps_answers else ""
+        outcome = {"activity_id": activity_id, **_outcome(exchange), "answer": kept or None}
         telemetry.info("handshake.failed", **named, **found.document, **outcome)
         raise refusal(asked, found, words, now, activity_id)
 

@@ -83,6 +83,7 @@ class RouteTable:
     new_key: Callable[[], str]
     new_id: Callable[[], str]
     sleep: Callable[[float], None]  # seconds
+    keeps_answers: bool  # the log has what an endpoint says that refuses its handshake
     backoff: Backoff  # waits after that many lost races for a document
     test_rate: RequestRate = field(default_factory=RequestRate)
 
@@ -243,6 +244,7 @@ class RouteTable:
                 new_key=self.new_key,
                 new_id=self.new_id,
                 sleep=self.sleep,
+                keeps_answers=self.keeps_answers,
             ),
             deletion=self._deletion(),
             clock=self.clock,

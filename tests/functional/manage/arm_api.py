@@ -177,6 +177,7 @@ class ArmApi:
             new_key=lambda: next(keys),
             new_id=lambda: next(ids),
             sleep=self.slept.append,
+            keeps_answers=True,
             backoff=self.backoffs.append,
         )
         self.manage = Manage(

@@ -74,6 +74,7 @@ def test_a_failed_handshake_creates_nothing(
     assert orders.json("GET", LIST)["value"] == []
 
 
+@pytest.mark.parametrize("keeps_answers", [True, False])
 @pytest.mark.parametrize("schema", [{}, CLOUD], ids=["POST", "OPTIONS"])
 @pytest.mark.parametrize(
     ("body", "headers", "words"),
@@ -96,15 +97,18 @@ def test_what_an_endpoint_says_to_a_handshake_is_told(
     headers: dict[str, str],
     words: str | None,
     logged: Logged,
+    *,
+    keeps_answers: bool,
 ) -> None:
-    """In the log and in the details of the error, whose message stays Event Grid's."""
+    """In the log, if it keeps answers, and in details of the error; its message stays as it is."""
+    orders.reconfigure(keeps_answers=keeps_answers)
     url = f"{URL}?code=s3cret-of-the-url&functionName=Order"
     orders.pusher.script(url, answered(404, body, headers))
 
     error = orders.error("PUT", CRM, hook(url, **schema), status=400)
 
     [line] = logged("handshake.failed")
-    assert (line["status"], line.get("answer")) == (404, words)
+    assert (line["status"], line.get("answer")) == (404, words if keeps_answers else None)
     details = [(each["code"], each["message"]) for each in error["details"]]
     said = ("EndpointAnswer", f"The endpoint answered: {words}")
     assert details == ([(error["code"], error["message"]), said] if words else [])

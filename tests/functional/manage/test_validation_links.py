@@ -412,14 +412,15 @@ def test_an_endpoint_that_hangs_is_asked_three_times_and_each_try_is_logged_as_i
         seen.append(sum("handshake.asked" in each for each in caplog.messages))
 
     orders.pusher.during_handshakes += [count] * 3
-    orders.pusher.script(URL, *[NotAnswered(Failure.TIMED_OUT, "no answer", 30.0)] * 3)
+    silent, cut_off = (NotAnswered(Failure.TIMED_OUT, "no", 30.0, status=each) for each in (0, 502))
+    orders.pusher.script(URL, silent, cut_off, cut_off)
 
     error = orders.error("PUT", CRM, hook(), status=400)
 
     logged = [json.loads(each) for each in caplog.messages if "handshake" in each]
-    tries = [(each["attempt"], each.get("failure")) for each in logged[:3]]
+    tries = [(each["attempt"], each.get("failure"), each.get("status")) for each in logged[:3]]
     assert seen == [1, 2, 3]
-    assert tries == [(1, None), (2, "timed out"), (3, "timed out")]
+    assert tries == [(1, None, None), (2, "timed out", None), (3, "timed out", 502)]
     assert (logged[0]["attempts"], logged[0]["longest_seconds"]) == (3, 100.0)
     assert (logged[3]["event"], logged[3]["reason"]) == ("handshake.failed", "unreached")
     assert f"{logged[3]['why']} {logged[3]['remedy']}" in error["message"]
