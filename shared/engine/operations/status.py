@@ -139,7 +139,8 @@ def _reasons(snapshot: Snapshot, unset_schedules: Mapping[str, str]) -> list[str
         for timer, name in sorted(unset_schedules.items())
     ]
     silent = [f"the timer {timer} is late" for timer, run in timers if snapshot.at - run.at > LATE]
-    if snapshot.began_at and snapshot.at - snapshot.began_at > LATE:
+    # A start that is still to come is wrong, so it mutes nothing.
+    if snapshot.began_at and not -SKEW <= snapshot.at - snapshot.began_at <= LATE:
         missing = set(_TIMERS) - set(snapshot.timers) - set(unset_schedules)
         silent += [f"the timer {timer} is late: it has never run" for timer in sorted(missing)]
     ahead = [

@@ -1,11 +1,12 @@
-"""Prepares storage, once in each process: makes the queues, and notes when all began."""
+"""Prepares storage for a new deployment: makes the queues, and notes when all began."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from shared.clock import Clock, timestamp
 from shared.engine.ports import STATE, Queue, QueueWatch, Resource, ResourceStore, Table
@@ -13,14 +14,16 @@ from shared.errors import UNREADABLE, Conflict, StorageUnavailable
 
 AGAIN_AFTER = timedelta(minutes=1)  # storage has failed
 _FIRST_START = "first-start"
+_ROW = (Table.TOPICS, STATE, _FIRST_START)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preparation:
     """
-    Makes all queues, and records the deployment's first start, beside the first run or request.
+    Records the deployment's first start and makes all queues, beside a first run or request.
 
-    A host that polls a queue that is missing logs a warning of twelve lines each time.
+    Once that is recorded, a process reads the row and does no more; the dead-letter timer makes
+    what is missing. A host that polls a missing queue logs a warning of twelve lines each time.
     """
 
     watch: QueueWatch
@@ -29,20 +32,33 @@ class Preparation:
     sleep: Callable[[float], object]  # takes seconds
 
     def run(self) -> None:
-        """Do both; while storage fails, which the adapters log, try again each minute."""
+        """Do what is to be done; what fails, which the adapters log, is tried again each minute."""
+        left = self._steps()
+        while left := [each for each in left if not _succeeds(each)]:
+            self._wait()
+
+    def _steps(self) -> Sequence[Callable[[], object]]:
         while True:
             with suppress(StorageUnavailable):
-                for queue in Queue:
-                    self.watch.make(queue)
-                self._record_first_start()
-                return
-            self.sleep(AGAIN_AFTER.total_seconds())
+                if self.state.get(*_ROW) is not None:
+                    return ()
+                makes = [partial(self.watch.make, queue) for queue in Queue]
+                return (self._record_first_start, *makes)
+            self._wait()
 
     def _record_first_start(self) -> None:
-        key = Table.TOPICS, STATE, _FIRST_START
-        if self.state.get(*key) is None:
-            with suppress(Conflict):  # Another process was first.
-                self.state.put(*key, {"at": timestamp(self.clock.now())}, None)
+        with suppress(Conflict):  # Another process was first.
+            self.state.put(*_ROW, {"at": timestamp(self.clock.now())}, None)
+
+    def _wait(self) -> None:
+        self.sleep(AGAIN_AFTER.total_seconds())
+
+
+def _succeeds(step: Callable[[], object]) -> bool:
+    with suppress(StorageUnavailable):
+        step()
+        return True
+    return False
 
 
 def first_start(rows: Iterable[Resource]) -> datetime | None:

@@ -11,6 +11,7 @@ from shared import telemetry
 from shared.clock import Clock, Deadline, is_pending
 from shared.delivery.messages.message_reader import due_of
 from shared.engine.ports import Backlog, Queue, QueueWatch
+from shared.errors import FirstFault
 
 EVERY = timedelta(minutes=1)  # at most; local timers run every few seconds
 
@@ -57,15 +58,17 @@ class WatchQueues:
         return not self._nonempty
 
     def run(self, deadline: Deadline) -> None:
-        """Look, at most once a minute."""
+        """Look, at most once a minute. Raises StorageUnavailable, also if one can't be made."""
         now = self.clock.now()
         looked_at = self.looked_at
         if deadline.has_passed or (looked_at and is_pending(looked_at + EVERY, now, EVERY)):
             return
+        unmade = FirstFault()
         for queue in Queue:
             backlog = self.watch.peek(queue)
             if backlog is None:
-                self.watch.make(queue)
+                with unmade:
+                    self.watch.make(queue)
             state = state_of(backlog, now)
             if state.messages or queue in self._nonempty:
                 telemetry.info(
@@ -76,3 +79,4 @@ class WatchQueues:
                 )
             self._nonempty = (self._nonempty - {queue}) | ({queue} if state.messages else set())
         self.looked_at = now
+        unmade.raise_it()

@@ -186,6 +186,17 @@ def test_a_timer_that_has_never_run_is_late_15_minutes_after_the_first_start(
     assert health(app)["reasons"] == [unset]
 
 
+def test_a_first_start_that_is_still_to_come_hides_no_timer_that_has_never_run(
+    app: Deployment,
+) -> None:
+    app.clock.jump(6 * HOUR)
+    Preparation(watch=app.queues, state=app.resources, clock=app.clock, sleep=lambda _: None).run()
+    app.start_at(-6 * HOUR)  # another process, whose clock is right
+    timer(app, "deadletter").record([])
+
+    assert health(app)["reasons"] == ["the timer wake is late: it has never run"]
+
+
 def test_a_timer_whose_last_run_is_still_to_come_is_not_healthy(app: Deployment) -> None:
     wake = timer(app, "wake")
     app.clock.jump(6 * HOUR)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,6 +12,7 @@ from shared.clock import timestamp
 from shared.engine.ports import STATE, Queue, Table
 from shared.engine.timers.preparation import AGAIN_AFTER, Preparation, first_start
 from shared.engine.timers.queue_watch import WatchQueues
+from shared.errors import StorageUnavailable
 from tests.functional.deployment import MINUTE, Deployment
 
 
@@ -26,23 +28,47 @@ def began_at(app: Deployment) -> str:
     return timestamp(began) if began else ""
 
 
-def test_a_process_makes_all_queues_and_the_first_one_records_the_start(app: Deployment) -> None:
+def test_the_first_process_makes_all_queues_and_records_the_start(app: Deployment) -> None:
     preparation(app).run()
+    made = set(app.queues.made)
     app.clock.advance(MINUTE)
+    app.queues.fail_next("make")  # a further call
+    app.resources.fail_next("put")
     preparation(app).run()
 
-    assert app.queues.made == set(Queue)
+    assert made == set(Queue)
     assert began_at(app) == timestamp(START)
+    assert app.clock.now() == START + MINUTE
 
 
-@pytest.mark.parametrize("method", ["make", "get", "put"])
-def test_while_storage_fails_it_tries_again_each_minute(app: Deployment, method: str) -> None:
-    (app.queues if method == "make" else app.resources).fail_next(method, 2)
+@pytest.mark.parametrize(
+    ("method", "stored", "began"),
+    [("make", False, 0), ("get", False, 2), ("put", False, 2), ("put", True, 0)],
+)
+def test_while_storage_fails_it_tries_again_each_minute(
+    app: Deployment, method: str, began: int, *, stored: bool
+) -> None:
+    (app.queues if method == "make" else app.resources).fail_next(method, 2, after=stored)
 
     preparation(app).run()
 
     assert app.queues.made == set(Queue)
-    assert began_at(app) == timestamp(START + 2 * AGAIN_AFTER)
+    assert began_at(app) == timestamp(START + began * AGAIN_AFTER)
+
+
+def test_a_queue_that_can_not_be_made_keeps_neither_the_others_nor_the_start(
+    app: Deployment,
+) -> None:
+    seen: list[tuple[set[Queue], str]] = []
+    app.queues.fail_next("make", 1)
+    waiting = replace(
+        preparation(app), sleep=lambda _: seen.append((set(app.queues.made), began_at(app)))
+    )
+
+    waiting.run()
+
+    assert seen == [({*Queue} - {next(iter(Queue))}, timestamp(START))]
+    assert app.queues.made == set(Queue)
 
 
 def test_the_first_of_two_processes_that_start_together_records_the_start(
@@ -79,3 +105,19 @@ def test_the_timer_makes_a_queue_that_it_finds_missing_and_asks_for_no_other(
     watch.run(app.in_a_minute())
 
     assert made == set(Queue)
+
+
+def test_of_queues_that_the_timer_finds_missing_one_that_can_not_be_made_keeps_no_other(
+    app: Deployment,
+) -> None:
+    watch = WatchQueues(watch=app.queues, clock=app.clock)
+    app.queues.fail_next("make")
+
+    with pytest.raises(StorageUnavailable):
+        watch.run(app.in_a_minute())
+    made = set(app.queues.made)
+    app.clock.advance(2 * MINUTE)
+    watch.run(app.in_a_minute())
+
+    assert made == {*Queue} - {next(iter(Queue))}
+    assert app.queues.made == set(Queue)
