@@ -14,7 +14,7 @@ from shared.errors import StorageUnavailable
 from shared.metrics import CountRow, Metric, Series, Span, Sum, add
 
 EVERY = timedelta(seconds=10)  # at most: nothing is written while nothing is counted
-LATEST = timedelta(minutes=1)  # however long writing takes
+LATEST = timedelta(minutes=1)  # between the beginnings of two writes, if one takes 50 s or less
 SHARE = 20  # times as long as writing took: it keeps the event loop from the interpreter
 TRIED_FOR = timedelta(hours=1)  # after a row's time, while storage fails
 MAX_SERIES = 50_000  # in memory between two writes
@@ -88,7 +88,7 @@ class BufferedMetrics:
         def run() -> None:
             took = timedelta()
             while True:
-                sleep(min(max(EVERY, SHARE * took), LATEST).total_seconds())
+                sleep(max(EVERY, min(SHARE * took, LATEST - took)).total_seconds())
                 began = self._clock.now()
                 self.flush()
                 took = self._clock.now() - began
