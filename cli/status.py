@@ -135,8 +135,8 @@ def waiting_text(waiting: Mapping[str, Any]) -> str:
     if age := waiting["oldestSeenSeconds"]:
         text += f", the oldest seen is {_age(age)} old"
     if given_up := waiting.get("awaitingBlob"):  # None: an earlier version runs there
-        blobs = "its blob" if given_up == 1 else "their blobs"
-        text += f"; {given_up} given up, {blobs} due within {_age(waiting['blobsDueSeconds'])}"
+        due = _age(waiting["blobsDueSeconds"])
+        text += f"; {given_up} given up, due to be dead-lettered or dropped within {due}"
     return text
 
 

@@ -137,8 +137,8 @@ function waitingText({ waiting, oldestSeenSeconds, awaitingBlob, blobsDueSeconds
   const text = `${counted(waiting, "event")} ${waiting === 1 ? "waits" : "wait"}`;
   const oldest = oldestSeenSeconds === null ? "" : `, the oldest seen is ${duration(oldestSeenSeconds)} old`;
   if (!awaitingBlob) return `${text}${oldest}`;
-  const blobs = awaitingBlob === 1 ? "its blob" : "their blobs";
-  return `${text}${oldest}; ${awaitingBlob} given up, ${blobs} due within ${duration(blobsDueSeconds)}`;
+  const due = duration(blobsDueSeconds);
+  return `${text}${oldest}; ${awaitingBlob} given up, due to be dead-lettered or dropped within ${due}`;
 }
 
 /** Queues and timers, which matter where what is wrong is not an endpoint. */

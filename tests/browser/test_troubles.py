@@ -101,7 +101,7 @@ def test_the_overview_names_all_that_is_wrong_in_order_of_harm(
         wrong.locator("li:nth-child(5)").filter(has_text="slow").wait_for()
         troubles.filter(has_text="orders/paused").filter(has_text="4 events wait").wait_for()
         troubles.filter(has_text="orders/hanging").filter(has_text="TimedOut").wait_for()
-        given_up = "0 events wait; 3 given up, their blobs due within 5 min"
+        given_up = "0 events wait; 3 given up, due to be dead-lettered or dropped within 5 min"
         troubles.filter(has_text="orders/refusing").filter(has_text=given_up).wait_for()
         shown = troubles.all_inner_texts()
         status, as_text = pushgrid("status", "--json"), pushgrid("status")

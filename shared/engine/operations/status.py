@@ -237,7 +237,7 @@ def _waiting(found: Activities) -> list[Gauge]:
         ),
         Gauge(
             "events_awaiting_blob",
-            "Events that are given up, until their dead-letter blob is written.",
+            "Events that are given up, until they are dead-lettered or dropped.",
             labels,
             {key: float(each.awaiting_blob) for key, each in given_up.items()},
         ),

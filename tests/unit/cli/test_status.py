@@ -57,7 +57,7 @@ AWAITING = FAILING | {
     "awaitingBlob": 0,
     "blobsDueSeconds": None,
 }
-GIVEN_UP = "given up, their blobs due within 0:05:00"
+GIVEN_UP = "given up, due to be dead-lettered or dropped within 0:05:00"
 LISTED: list[dict[str, Any]] = [
     {"name": "crm", "limits": {}, "paused": None, "held": {"until": None, "why": "busy"}},
     {"name": "damaged"},
