@@ -126,6 +126,7 @@ class InMemoryApp:
             monotonic=clock.monotonic,
             clock_records=self.clock_records,
             end_replay=self.replays.fail,
+            metrics=self.metrics,
         )
         report = PublishReport(metrics=self.metrics, clock=watched)
         commit = Commit(

@@ -129,4 +129,5 @@ def _intake() -> Intake:
         monotonic=time.monotonic,
         clock_records=storage.clock_records(),
         end_replay=lambda step: storage.replay_jobs().fail(step),
+        metrics=storage.metrics(),
     )

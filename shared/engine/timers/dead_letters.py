@@ -16,7 +16,6 @@ from shared.clock import Clock, Deadline
 from shared.deadletter.paths import dead_letter_path, numbered_path
 from shared.deadletter.record import batches, blob_body, namespace_record, record
 from shared.delivery.delivery import Delivery
-from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import with_blob
 from shared.delivery.policy import EndReason
 from shared.delivery.requests.added_headers import distinct, trace_id
@@ -321,7 +320,7 @@ class WriteDeadLetters:
                     **traces,
                 )
         for ready in batch:
-            self._count_gone(ready.source.message)
+            self.intake.count_gone(ready.source.message)
             if ready.missing:
                 gone = [None] * len(ready.missing)
                 log_dropped(self.metrics, named, EndReason.PAYLOAD_MISSING, gone)
@@ -335,12 +334,8 @@ class WriteDeadLetters:
         texts = [delivery.text for delivery in message.deliveries]
         where = BlobTarget.of(message).destination_fields
         log_dropped(self.metrics, message.key, EndReason.DESTINATION_UNAVAILABLE, texts, **where)
-        self._count_gone(message)
+        self.intake.count_gone(message)
         self.receiver.delete(Queue.DEADLETTERS, each.received)
-
-    def _count_gone(self, message: MessagePart) -> None:
-        """Count that the events of a message wait for their blob no more."""
-        self.metrics.count(Metric.AWAITING_BLOB, *message.key, by=-len(message.deliveries))
 
     def _hide(self, each: ReadMessage) -> None:
         self.receiver.hide(Queue.DEADLETTERS, each.received, AGAIN_IN)

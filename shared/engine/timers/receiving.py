@@ -15,7 +15,7 @@ from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.parts import texts_of
 from shared.engine.delivering.poison_records import PoisonRecords
 from shared.engine.delivering.requeue import OTHER_VERSION_AGAIN_IN
-from shared.engine.ports import PayloadStore, Queue, Received, Receiver
+from shared.engine.ports import Metrics, PayloadStore, Queue, Received, Receiver
 from shared.errors import (
     Conflict,
     FirstFault,
@@ -24,6 +24,7 @@ from shared.errors import (
     UnreadableDocument,
     is_transient,
 )
+from shared.metrics import Metric
 
 POISON_QUEUES = (Queue.DELIVERIES_POISON, Queue.RETRIES_POISON)
 HIDDEN_FOR = timedelta(minutes=5)  # longer than any run of a timer
@@ -60,6 +61,7 @@ class Intake:
     monotonic: Callable[[], float]
     clock_records: ClockRecords
     end_replay: Callable[[ReplayStep], None]  # whose step the host has given up
+    metrics: Metrics
 
     def take(self, queue: Queue, deadline: Deadline) -> list[ReadMessage]:
         """
@@ -162,6 +164,12 @@ class Intake:
         with suppress(ValueError):  # a damaged blob
             events = [text for _, text in texts_of(deliveries, self.payloads)]
         self._quarantine(queue, message.received, reason, events)
+        if queue is Queue.DEADLETTERS:
+            self.count_gone(message.message)
+
+    def count_gone(self, message: MessagePart) -> None:
+        """Count that the events of a message of dead letters wait for their blob no more."""
+        self.metrics.count(Metric.AWAITING_BLOB, *message.key, by=-len(message.deliveries))
 
     def _unhandled(
         self, queue: Queue, group: list[ReadMessage], fault: Exception

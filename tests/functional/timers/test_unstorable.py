@@ -19,7 +19,8 @@ from shared.engine.ports import Queue, Receipt
 from shared.engine.timers.receiving import MAX_RECEIVES
 from shared.engine.timers.timer_runs import Job
 from shared.errors import StorageUnavailable
-from tests.builders import ORIGIN, PARKED, a_delivery, a_message, a_note, compact, noise, text
+from shared.metrics import Metric
+from tests.builders import CRM, ORIGIN, PARKED, a_delivery, a_message, a_note, compact, noise, text
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 from tests.functional.timers.dead_letters import HOUR
 from tests.unit.delivery.messages.wire import read, read_parts, together, wire
@@ -98,6 +99,7 @@ def test_a_payload_that_cannot_be_read_costs_only_its_own_message(app: Deploymen
     assert [each["id"] for each in blob] == ["e-1"]
     (record,) = recorded(app)
     assert (record["events"], app.all_stored()) == ([None], {})
+    assert app.metrics.of(Metric.AWAITING_BLOB) == {CRM: -2}  # nor does what became a record wait
 
 
 @pytest.mark.parametrize("fault", [StorageUnavailable(), RuntimeError("can't start new thread")])
