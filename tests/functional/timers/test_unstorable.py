@@ -82,6 +82,7 @@ def test_what_cannot_be_stored_again_becomes_a_record_and_the_rest_goes_on(
     assert record["reason"].startswith("it can't be handled: Unstorable(")
     assert record["events"] == [json.loads(read(an_unstorable()).deliveries[0].text or "")]
     assert len(logged("message.unhandled")) == MAX_RECEIVES
+    assert app.metrics.of(Metric.AWAITING_BLOB) == {}  # It was not given up.
 
 
 def test_a_payload_that_cannot_be_read_costs_only_its_own_message(app: Deployment) -> None:
