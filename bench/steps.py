@@ -99,7 +99,7 @@ def runs(scenarios: Mapping[str, Document]) -> dict[str, float]:
 
 
 def _cpu_event(single: Document, many: Document) -> float:
-    """Solve for y: CPU time = runs · x + handled events · y, of one scenario with single events."""
+    """Solve for y: CPU time = runs · x + handled events · y, for single events and for hundreds."""
     samples = []
     for each in (single, many):
         handled = each["events"] + each["pushes"]

@@ -13,7 +13,6 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
-from math import inf
 
 from azure.functions.meta import Datum
 
@@ -94,7 +93,7 @@ class QueueListener:
         invoke: Invoke,
         uniform: Callable[[float, float], float] = random.uniform,
         invisibility: timedelta = INVISIBILITY,
-        longest_outage: float = inf,
+        longest_outage: float,
     ) -> None:
         trigger = function.metadata.trigger
         if not isinstance(trigger, QueueTrigger):

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from math import inf
 
 from devhost.errors import HostError
 
@@ -40,11 +39,11 @@ class Outage:
     There may be no connection for *longest* seconds.
     """
 
-    def __init__(self, trigger: str, longest: float = inf) -> None:
+    def __init__(self, trigger: str, longest: float) -> None:
         self._trigger = trigger
         self._longest = longest
         self._lasts = False
-        self._connected_at = 0.0
+        self._silent_since = 0.0
 
     def failed(self, fault: StorageBusyError) -> None:
         """
@@ -57,9 +56,9 @@ class Outage:
         if not self._lasts:
             _log.warning("%s: storage is failing, retrying: %s", self._trigger, fault)
         if not self._lasts or not isinstance(fault, StorageUnreachableError):
-            self._connected_at = now
+            self._silent_since = now
         self._lasts = True
-        silent = now - self._connected_at
+        silent = now - self._silent_since
         if silent >= self._longest:
             raise HostError(f"{self._trigger}: storage is out of reach for {silent:.0f} s: {fault}")
 

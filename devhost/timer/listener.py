@@ -15,7 +15,6 @@ import json
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from math import inf
 from typing import TypeVar
 
 from azure.functions.meta import Datum
@@ -58,7 +57,7 @@ class TimerListener:
         recovery: timedelta,
         invoke: Invoke,
         now: Callable[[], datetime] = utc_now,
-        longest_outage: float = inf,
+        longest_outage: float,
     ) -> None:
         trigger = function.metadata.trigger
         if not isinstance(trigger, TimerTrigger):

@@ -136,10 +136,10 @@ _OF_EXTENSION = re.compile(r"/runtime/webhooks/(\w+)/?", re.IGNORECASE)
 _OF_FUNCTION: dict[int, str] = {
     HTTPStatus.UNAUTHORIZED: "The function app got no key, or a wrong one. End the URL with "
     "&code=KEY: the app's system key {extension}_extension.",
-    HTTPStatus.FORBIDDEN: "The function app got a key of another kind. End the URL with "
-    "&code=KEY: the app's system key {extension}_extension.",
+    HTTPStatus.FORBIDDEN: "The function app got a key of another kind, or is stopped. End the URL "
+    "with &code=KEY: the app's system key {extension}_extension.",
     HTTPStatus.NOT_FOUND: "The function app has no function of the name in functionName, in which "
-    "case counts, or it is disabled.",
+    "case counts, or it is disabled. An app that is still starting answers so, too.",
 }
 _CHECK_HOST = "Check the host's name in the URL."
 _OF_FAILURE = {

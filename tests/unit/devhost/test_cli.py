@@ -6,6 +6,7 @@ import socket
 
 import pytest
 
+from devhost import cli
 from devhost.cli import _parser, _plan, main
 from devhost.errors import HostError
 from devhost.http.server import reachable, sole_host
@@ -98,3 +99,22 @@ def test_a_port_has_one_host() -> None:
             stack.enter_context(sole_host(7999, "127.0.0.1"))
     with sole_host(7999, "127.0.0.1"):
         pass
+
+
+def test_workers_end_as_their_host_is_asked_to(tmp_path, monkeypatch):
+    commands = []
+
+    class Supervisor:
+        def __init__(self, command, *_):
+            commands.append(command)
+
+        async def run(self):
+            return 0
+
+    monkeypatch.setattr(os, "environ", {})
+    monkeypatch.setattr(cli, "Workers", Supervisor)
+    (tmp_path / "host.json").write_text('{"version": "2.0"}')
+    for given in ([], ["--ends-as-azure"]):
+        assert main(["--root", str(tmp_path), "--port", "0", "--workers", "2", *given]) == 0
+
+    assert ["--ends-as-azure" in each for each in commands] == [False, True]

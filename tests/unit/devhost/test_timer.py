@@ -3,11 +3,12 @@
 import asyncio
 import json
 from datetime import timedelta
+from math import inf
 
 import pytest
 
-from devhost.errors import BadFunctionError, InvocationError
-from devhost.storage.errors import StorageBusyError
+from devhost.errors import BadFunctionError, HostError, InvocationError
+from devhost.storage.errors import LONGEST_OUTAGE, StorageBusyError, StorageUnreachableError
 from devhost.timer.listener import TimerListener
 from devhost.timer.storage import TimerStatus
 from tests.unit.devhost.conftest import seconds_of
@@ -52,7 +53,9 @@ def runs():
 def tick(clock, loop, timer_function, *, storage, runs):
     """Run a timer for *seconds*; each run takes *takes* seconds."""
 
-    def go(schedule, seconds, *, takes=0.0, fails=False, now=clock.now, **trigger):
+    def go(
+        schedule, seconds, *, takes=0.0, fails=False, now=clock.now, longest_outage=inf, **trigger
+    ):
         async def invoke(_function, data, _metadata):
             runs.append((clock.now(), json.loads(data.value)))
             await asyncio.sleep(takes)
@@ -65,6 +68,7 @@ def tick(clock, loop, timer_function, *, storage, runs):
             recovery=timedelta(minutes=1),
             invoke=invoke,
             now=now,
+            longest_outage=longest_outage,
         )
 
         async def scene() -> None:
@@ -102,6 +106,13 @@ def test_nothing_is_past_due_when_monitoring_is_off(tick, storage, clock):
 
 def test_a_failure_does_not_end_the_schedule(tick):
     assert tick("*/2 * * * * *", 5, fails=True) == [2, 4]
+
+
+def test_a_timer_without_storage_ends_a_host_that_ends_as_azure(tick, storage):
+    storage.faults = [StorageUnreachableError("ConnectionRefusedError")] * 99
+
+    with pytest.raises(HostError, match="out of reach for 2"):
+        tick("0 * * * * *", 60, longest_outage=LONGEST_OUTAGE)
 
 
 def test_a_clock_that_is_set_is_noticed_within_half_a_minute(tick, clock):

@@ -214,8 +214,14 @@ FUNCTION = "https://app.example/runtime/webhooks/{}?functionName=Order&code=s3cr
     ("status", "words"),
     [
         (401, "no key, or a wrong one. End the URL with &code=KEY: the app's system key {}."),
-        (403, "a key of another kind. End the URL with &code=KEY: the app's system key {}."),
-        (404, "no function of the name in functionName, in which case counts, or it is disabled."),
+        (
+            403,
+            "kind, or is stopped. End the URL with &code=KEY: the app's system key {}.",
+        ),
+        (
+            404,
+            "or it is disabled. An app that is still starting answers so, too.",
+        ),
     ],
 )
 def test_what_a_functions_host_means_by_its_status(schema: str, status: int, words: str) -> None:
