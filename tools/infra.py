@@ -52,17 +52,17 @@ def main(arguments: list[str]) -> int:
         )
         return 1 if update else 0
     with tempfile.TemporaryDirectory() as folder:
-        texts, reports = Bicep(program, Path(folder).resolve()).generate()
-    if reports:
-        print(*reports, "infra/: repair what the compiler reports.", sep="\n")
+        texts, reports, version = Bicep(program, Path(folder).resolve()).generate()
+    lines = [*reports, "infra/: repair what the compiler reports."] if reports else []
+    lines += without_parameters()
+    found = [f"{path}: {line}" for path, text in texts.items() for line in changes(path, text)]
+    if found and not update:
+        lines += [*found, "Review these differences like code; `make infra UPDATE=1` writes them."]
+    if lines:
+        print(*other_version(version), *lines, sep="\n")
     if update:
         write(texts)
-        return 1 if reports else 0
-    found = [f"{path}: {line}" for path, text in texts.items() for line in changes(path, text)]
-    if found:
-        print(*other_version(texts), *found, sep="\n")
-        print("Review these differences like code; `make infra UPDATE=1` writes them.")
-    return 1 if reports or found else 0
+    return 1 if lines else 0
 
 
 def compiler() -> str | None:
@@ -82,10 +82,11 @@ class Bicep:
         #: In order, and each once: every run reports what is wrong with the templates.
         self.reports: dict[str, None] = {}
         for copy in ("compiled", "formatted"):
-            shutil.copytree(ROOT / "infra", folder / copy / "infra")
+            made = shutil.ignore_patterns("*.snapshot.json")
+            shutil.copytree(ROOT / "infra", folder / copy / "infra", ignore=made)
 
-    def generate(self) -> tuple[dict[str, str], list[str]]:
-        """Return the files as they should be, by path, and what the compiler reports."""
+    def generate(self) -> tuple[dict[str, str], list[str], str]:
+        """Return the files as they should be, by path, what the compiler reports, its version."""
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             formatting = pool.submit(self.run, "formatted", "format", "--pattern", "**/*.bicep*")
             template = self.run("compiled", "build", "infra/main.bicep", "--stdout")
@@ -99,23 +100,30 @@ class Bicep:
         }
         if template:
             document = json.loads(template)
-            version = document["metadata"]["_generator"]["version"]
+            version: str = document["metadata"]["_generator"]["version"]
             for output in document["outputs"].values():
                 del output["value"]  # evaluated in snapshots, other than those of modules
             texts[TEMPLATE] = as_text({"bicep": version} | without_evaluated(document))
-        return texts | dict(filter(None, snapshots)), list(self.reports)
+        else:
+            printed = self.run("compiled", "--version") or ""
+            version = "".join(re.findall(r"version ([\d.]+)", printed))
+        return texts | dict(filter(None, snapshots)), list(self.reports), version
 
     def snapshot(self, parameters: Path) -> tuple[str, str] | None:
         """Return the path and the text of a snapshot; the compiler's order of outputs varies."""
         name = parameters.relative_to(self.folder / "compiled")
+        made = parameters.with_suffix(".snapshot.json")
         if self.run("compiled", "snapshot", str(name), "--mode", "overwrite", *PLACE) is None:
             return None
-        document = json.loads(parameters.with_suffix(".snapshot.json").read_text("utf-8"))
+        if not made.exists():
+            self.reports[f"{name}: the compiler has written no snapshot"] = None
+            return None
+        document = json.loads(made.read_text("utf-8"))
         document["outputs"] = dict(sorted(document["outputs"].items()))
         return str(name.with_suffix(".snapshot.json")), as_text(document)
 
     def run(self, copy: str, *arguments: str) -> str | None:
-        """Return what the compiler writes, nothing if it fails; keep what it reports."""
+        """Return what the compiler prints, nothing if it fails; keep what it reports."""
         done = subprocess.run(
             [self.program, *arguments],
             cwd=self.folder / copy,
@@ -124,10 +132,11 @@ class Bicep:
             check=False,
         )
         report = COLOURS.sub("", done.stderr).replace(f"{self.folder / copy}{os.sep}", "")
-        if done.returncode and not report.strip():
-            report = f"bicep {' '.join(arguments)}: exit status {done.returncode}"
+        fails = done.returncode != 0 or ("--stdout" in arguments and not done.stdout.strip())
+        if fails and not report.strip():
+            report = f"bicep {' '.join(arguments)}: exit status {done.returncode}, and no output"
         self.reports.update(dict.fromkeys(filter(str.strip, report.splitlines())))
-        return None if done.returncode else done.stdout
+        return None if fails else done.stdout
 
 
 def without_evaluated(template: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,6 +226,14 @@ def committed(path: str) -> str:
     return file.read_text("utf-8") if file.exists() else ""
 
 
+def without_parameters() -> Iterator[str]:
+    """Yield a line for each snapshot whose parameters are gone: nothing would compare it."""
+    for path in sorted((ROOT / "infra/tests").glob("*.snapshot.json")):
+        parameters = f"{path.name.removesuffix('.snapshot.json')}.bicepparam"
+        if not path.with_name(parameters).exists():
+            yield f"infra/tests/{path.name}: {parameters} is missing"
+
+
 def write(texts: Mapping[str, str]) -> None:
     for path, text in texts.items():
         if committed(path) != text:
@@ -260,14 +277,13 @@ def differences(before: Any, now: Any, path: str = "") -> Iterator[str]:
         yield f"{path} was {json.dumps(before)}, is {json.dumps(now)}"
 
 
-def other_version(texts: Mapping[str, str]) -> Iterator[str]:
+def other_version(this: str) -> Iterator[str]:
     """Yield a line if another version of the compiler has made the committed files."""
-    before, now = committed(TEMPLATE), texts.get(TEMPLATE)
-    made_by, this = (json.loads(text or "{}").get("bicep") for text in (before, now))
-    if made_by and this and made_by != this:
+    made_by = json.loads(committed(TEMPLATE) or "{}").get("bicep")
+    if made_by and this and not f"{made_by}.".startswith(f"{this}."):
         yield (
             f"Bicep {made_by} made the committed files, and this is {this}:"
-            " the differences may be the compiler's."
+            " what follows may be the compiler's."
         )
 
 

@@ -17,6 +17,10 @@ ROOT = Path(__file__).parents[2]
 STAND_IN = """#!{python}
 import pathlib, shutil, sys
 made, what = pathlib.Path({made!r}), sys.argv[1]
+if what == "--version":
+    sys.exit(print("Bicep CLI version", (made / "version").read_text(), "(a1b2c3d4e5)"))
+if (made / "idle").exists() and (made / "idle").read_text() == what:
+    sys.exit()
 if what == "build":
     print((made / "main.json").read_text())
 elif what == "snapshot":
@@ -54,6 +58,7 @@ class Compiler:
         metadata = {"_generator": {"version": version}}
         template = {"metadata": metadata, "parameters": parameters, "resources": {}}
         (self.made / "main.json").write_text(json.dumps(template | {"outputs": {}}))
+        (self.made / "version").write_text(version.rpartition(".")[0])
 
 
 @pytest.fixture
@@ -110,12 +115,20 @@ def test_another_version_of_the_compiler_is_named_first(
 ) -> None:
     compiler.makes(version="1.3.0.1")
     assert infra.main([]) == 0, "a version alone is no difference"
-    compiler.makes(version="1.3.0.1", most=8)
+    (compiler.made / "report").write_text("Warning x")
+    both = "Bicep 1.2.3.4 made the committed files, and this is 1.3.0"
     capsys.readouterr()
 
     assert infra.main([]) == 1
-    first = capsys.readouterr().out.splitlines()[0]
-    assert first.startswith("Bicep 1.2.3.4 made the committed files, and this is 1.3.0.1:")
+    assert capsys.readouterr().out.startswith(f"{both}.1: ")
+    (compiler.made / "fails").touch()
+    assert infra.main([]) == 1
+    assert capsys.readouterr().out.startswith(f"{both}: ")
+    (compiler.made / "report").write_text("")
+    (compiler.made / "fails").unlink()
+    compiler.makes(version="1.3.0.1", most=8)
+    assert infra.main([]) == 1
+    assert capsys.readouterr().out.startswith(f"{both}.1: ")
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -133,6 +146,33 @@ def test_a_warning_is_a_failure_that_is_told_once_without_colours(
             "infra/main.bicep(1,2) : Warning x",
             "infra/: repair what the compiler reports.",
         ]
+
+
+@pytest.mark.parametrize(
+    ("what", "report"),
+    [
+        ("build", "bicep build infra/main.bicep --stdout: exit status 0, and no output"),
+        ("snapshot", "infra/tests/default.bicepparam: the compiler has written no snapshot"),
+    ],
+)
+def test_a_compiler_that_does_nothing_is_a_failure(
+    compiler: Compiler, capsys: pytest.CaptureFixture[str], what: str, report: str
+) -> None:
+    (compiler.made / "idle").write_text(what)
+    capsys.readouterr()
+
+    assert infra.main([]) == 1
+    assert report in capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.usefixtures("compiler")
+def test_a_snapshot_without_parameters_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    (infra.ROOT / "infra/tests/default.bicepparam").unlink()
+    capsys.readouterr()
+
+    assert infra.main([]) == infra.main(["--update"]) == 1
+    named = "infra/tests/default.snapshot.json: default.bicepparam is missing"
+    assert capsys.readouterr().out.splitlines() == [named, named]
 
 
 def test_without_a_compiler_its_steps_are_skipped_by_name(
