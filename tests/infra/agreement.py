@@ -11,8 +11,6 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-import yaml
-
 from devhost.timer.ncrontab import ScheduleError, parse
 from shared import settings
 from shared.arm.arm_json import MAX_BODY
@@ -29,6 +27,7 @@ from tests.infra.deployed import (
     Deployment,
     Snapshot,
     differences,
+    documents,
     rule,
     table,
     text_of,
@@ -36,12 +35,9 @@ from tests.infra.deployed import (
 )
 
 SETTINGS = table("settings")
-FUNCTIONS = {
-    path.parent.name: json.loads(path.read_text())["bindings"]
-    for path in sorted(ROOT.glob("*_function/function.json"))
-}
+FUNCTIONS = {name: each["bindings"] for name, each in documents()["functions"].items()}
 BINDINGS = [each for bindings in FUNCTIONS.values() for each in bindings]
-(SERVICE,) = yaml.safe_load(text_of("azure.yaml"))["services"]
+(SERVICE,) = SETTINGS["azure.yaml"]["services"]
 SCHEDULES = set(re.findall(r"%(\w+)%", json.dumps(BINDINGS)))
 
 
@@ -104,6 +100,16 @@ def taken(deployed: dict[str, Any]) -> settings.Settings:
 
 
 @rule
+def azd_and_the_host_start_every_function(deployment: Deployment) -> Iterable[str]:
+    """Of this folder, and a timer by the schedule of a setting."""
+    yield from unequal(deployment.azd, SETTINGS["azure.yaml"])
+    for name, function in deployment.functions.items():
+        schedules = [each.get("schedule", "%%") for each in function["bindings"]]
+        if function.get("disabled") or not all(re.fullmatch(r"%\w*%", each) for each in schedules):
+            yield f"{name} is disabled, or its schedule is no setting: {schedules}"
+
+
+@rule
 def the_app_takes_its_settings(snapshot: Snapshot) -> Iterable[str]:
     try:
         taken(snapshot.settings)
@@ -117,6 +123,7 @@ def what_can_be_chosen_is_what_the_code_knows(deployment: Deployment) -> Iterabl
         "profile": PROFILES,
         "attemptLog": settings.AttemptLogging,
         "publishLog": settings.PublishLogging,
+        "principalType": ("User", "ServicePrincipal"),  # a person, or the pipeline
     }
     for parameter, values in known.items():
         chosen = deployment.parameters[parameter].get("allowedValues", ())
@@ -213,13 +220,10 @@ def the_file_of_parameters_has_each_with_its_default(deployment: Deployment) -> 
 
 @rule
 def what_is_asked_of_a_deployment_is_an_output(deployment: Deployment) -> Iterable[str]:
-    hooks = text_of("azure.yaml")
-    pages = ["docs/deploy.md", ".github/workflows/deploy.yml", ".github/workflows/trial.yml"]
-    asked = set(re.findall(r"\$(?:env:)?([A-Z_]{4,})", hooks))
-    for page in pages:
+    asked = set(re.findall(r"\$(?:env:)?([A-Z_]{4,})", text_of("azure.yaml")))
+    for page in ("docs/deploy.md", ".github/workflows/deploy.yml", ".github/workflows/trial.yml"):
         asked |= set(re.findall(r"azd env get-value (\w+)", text_of(page)))
-    if unknown := asked - deployment.main["outputs"].keys():
-        yield f"no output is named {unknown}"
+    yield from differences("output", asked & deployment.main["outputs"].keys(), asked)
     for snapshot in deployment.snapshots.values():
         wanted = {name: snapshot.one(kind).name for name, kind in SETTINGS["outputs"].items()} | {
             "AZURE_LOCATION": snapshot.given["location"],

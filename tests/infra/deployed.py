@@ -16,6 +16,8 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 ROOT = Path(__file__).parents[2]
 #: How public Azure ends the addresses of its services.
 SUFFIXES = {"storage": "core.windows.net", "keyvaultDns": ".vault.azure.net"}
@@ -34,15 +36,21 @@ def table(name: str) -> Any:
 
 def documents() -> dict[str, Any]:
     """Return all that is committed: by name, and in `given` the parameters of each snapshot."""
+    linter = re.sub(r"(?m)^\s*//.*", "", text_of("infra/bicepconfig.json"))
+    sources = "".join(path.read_text() for path in (ROOT / "infra").rglob("*.bicep"))
+    functions = sorted(ROOT.glob("*_function/function.json"))
     found: dict[str, Any] = {
         "main": json.loads(text_of("infra/tests/main.json")),
         "parameters": json.loads(text_of("infra/main.parameters.json")),
+        "linter": json.loads(linter)["analyzers"]["core"]
+        | {"disabled": re.findall(r"#disable.*", sources)},
+        "azd": yaml.safe_load(text_of("azure.yaml")),
+        "functions": {path.parent.name: json.loads(path.read_text()) for path in functions},
         "given": {},
     }
-    for path in sorted((ROOT / "infra/tests").glob("*.snapshot.json")):
-        name = path.name.partition(".")[0]
-        found[name] = json.loads(path.read_text())
-        text = path.with_name(f"{name}.bicepparam").read_text()
+    for path in sorted((ROOT / "infra/tests").glob("*.bicepparam")):
+        name, text = path.stem, path.read_text()
+        found[name] = json.loads(path.with_suffix(".snapshot.json").read_text())
         # A literal of Bicep is one of JSON, but for its quotes.
         given = re.findall(r"^param (\w+) = ('.*'|[\w-]+)$", text, re.MULTILINE)
         found["given"][name] = {each: json.loads(of.replace("'", '"')) for each, of in given}
@@ -186,6 +194,7 @@ class Deployment:
         self.main: Mapping[str, Any] = given["main"]
         self.parameters: Mapping[str, Any] = self.main["parameters"]
         self.parameters_file: Mapping[str, Any] = given["parameters"]["parameters"]
+        self.linter, self.azd, self.functions = given["linter"], given["azd"], given["functions"]
         #: By symbol.
         self.modules: Mapping[str, Any] = self.main["resources"]
         defaults = {name: each.get("defaultValue") for name, each in self.parameters.items()}

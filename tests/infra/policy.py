@@ -13,6 +13,7 @@ from tests.infra.agreement import FUNCTIONS
 from tests.infra.deployed import Deployment, Snapshot, differences, rule, table, unequal
 
 AZURE = table("azure")
+PUBLIC = {"access": "Enabled", "default_action": "Allow"}
 #: What reveals one in a value; without its login the logs' connection string reveals none.
 SECRET = re.compile(r"externalInputs\(|\blist\w*\(|\.(ConnectionString|InstrumentationKey)\b")
 SECRET_NAME = re.compile(r"(key|secret|password|connectionString|token|sas)$", re.IGNORECASE)
@@ -34,7 +35,9 @@ def add_rule_of_values(name: str, rows: Mapping[str, Mapping[str, list[Any]]]) -
     """Add a rule of values.json: by type and path, the values that are allowed."""
 
     def check(snapshot: Snapshot) -> Iterator[str]:
-        facts = {**snapshot.given, **snapshot.ids, "payloads": clients.PAYLOADS}
+        is_private = snapshot.given["vnetEnabled"]
+        access = {"access": "Disabled", "default_action": "Deny"} if is_private else PUBLIC
+        facts = {**snapshot.given, **snapshot.ids, **access, "payloads": clients.PAYLOADS}
         for kind, values in rows.items():
             for path, allowed in filled(values, facts).items():
                 for each in snapshot.of(kind):
@@ -59,6 +62,8 @@ def what_is_there_is_what_is_asked_for(snapshot: Snapshot) -> Iterable[str]:
     yield from differences("policy", policies, ("ftp", "scm"))
     alerts = snapshot.names("/scheduledQueryRules") + snapshot.names("/metricAlerts")
     yield from differences("alert", alerts, {*table("monitor")["alerts"], "pushgrid-queue-backlog"})
+    counts = {kind: len(snapshot.of(kind)) for kind in AZURE["how many"]}
+    yield from unequal(counts, AZURE["how many"])
     if len(snapshot.of("/virtualNetworks")) != given["vnetEnabled"]:
         yield f"vnetEnabled is {given['vnetEnabled']}"
 
@@ -67,11 +72,6 @@ def what_is_there_is_what_is_asked_for(snapshot: Snapshot) -> Iterable[str]:
 def a_private_network_closes_account_and_vault(snapshot: Snapshot) -> Iterable[str]:
     """Each service has an endpoint, and its name leads there by a zone linked to the network."""
     is_private = snapshot.given["vnetEnabled"]
-    for kind in ("Storage/storageAccounts", "KeyVault/vaults"):
-        properties = snapshot.one(kind).at("properties")
-        found = (properties.get("publicNetworkAccess"), properties["networkAcls"]["defaultAction"])
-        access = ("Disabled", "Deny") if is_private else ("Enabled", "Allow")
-        yield from unequal({kind: found}, {kind: access})
     if (snapshot.one("Web/sites").at("properties.virtualNetworkSubnetId") is None) == is_private:
         yield "the app is in no network, or in one that is not there"
     groups = {
@@ -97,10 +97,8 @@ def subnets_fit_into_the_network(snapshot: Snapshot) -> Iterable[str]:
     """Flex Consumption needs a /27 at least."""
     for network in snapshot.of("/virtualNetworks"):
         space = IPv4Network(network.at("properties.addressSpace.addressPrefixes.0"))
-        prefixes = [
-            each["properties"]["addressPrefix"] for each in network.at("properties.subnets")
-        ]
-        app, endpoints = map(IPv4Network, prefixes)
+        subnets = [each["properties"] for each in network.at("properties.subnets")]
+        app, endpoints = (IPv4Network(each["addressPrefix"]) for each in subnets)
         fit = app.subnet_of(space) and endpoints.subnet_of(space) and not app.overlaps(endpoints)
         if not fit or app.prefixlen > 27:
             yield f"{app} and {endpoints} do not fit into {space}, or are too small"
@@ -109,6 +107,7 @@ def subnets_fit_into_the_network(snapshot: Snapshot) -> Iterable[str]:
 @rule
 def bounds_are_azures_and_the_same_in_modules(deployment: Deployment) -> Iterable[str]:
     """Azure refuses what is beyond its own; a module would refuse what main.bicep takes."""
+    yield from unequal(deployment.parameters["adminKey"]["metadata"], AZURE["generated"])
     for name, bounds in AZURE["bounds"].items():
         ours = deployment.parameters[name]
         for key, limits in bounds.items():
@@ -146,25 +145,32 @@ def names_are_what_azure_allows(deployment: Deployment) -> Iterable[str]:
 
 
 @rule
+def every_rule_of_the_linter_is_an_error(deployment: Deployment) -> Iterable[str]:
+    rules = deployment.linter["rules"].items()
+    relaxed = {name: each for name, each in rules if each != {"level": "error"}}
+    yield from unequal({**deployment.linter, "rules": relaxed}, AZURE["linter"])
+
+
+@rule
 def no_secret_is_shown(deployment: Deployment) -> Iterable[str]:
     """It is in the vault and in parameters that are not logged, and that have no default."""
     for place in (deployment.main, *deployment.modules.values()):
+        secure = {n for n, each in place["parameters"].items() if each["type"].startswith("secure")}
         for name, each in place["parameters"].items():
-            if (each["type"] == "securestring") != bool(SECRET_NAME.search(name)):
+            if (name in secure) != bool(SECRET_NAME.search(name)):
                 yield f"{name} must be @secure()"
-            if each["type"] == "securestring" and "defaultValue" in each:
+            if name in secure and "defaultValue" in each:
                 yield f"{name} has a default, which anyone can read"
-        shown = {name: str(each.get("value")) for name, each in place["outputs"].items()}
-        yield from (f"output {name}: {each}" for name, each in shown.items() if SECRET.search(each))
+        # What a variable has is not committed.
+        names = "|".join(("variables", *(rf"parameters\('{each}'" for each in secure)))
+        for name, each in place["outputs"].items():
+            if re.search(rf"{SECRET.pattern}|\b({names})", str(each.get("value"))):
+                yield f"output {name} may show a secret: {each}"
     for snapshot in deployment.snapshots.values():
-        allowed = {
-            ("pushgrid-admin-key", "value"),
-            ("appsettings", "APPLICATIONINSIGHTS_CONNECTION_STRING"),
-        }
-        found = {
-            (each.name, name)
+        found = [
+            f"{each.name} {name}"
             for each in snapshot.resources
             for name, value in (each.at("properties") or {}).items()
             if SECRET.search(str(value))
-        }
-        yield from differences("secret", map(str, found), map(str, allowed))
+        ]
+        yield from differences("secret", found, AZURE["secrets"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from uuid import UUID, uuid5
 
+from shared.adapters.storage.connection_setting import Service
 from tests.infra.deployed import Deployment, Snapshot, differences, rule, table, unequal
 
 TABLE = table("roles")
@@ -40,7 +41,9 @@ def role_rows_name_the_role_of_their_id(deployment: Deployment) -> Iterable[str]
 
 @rule
 def each_may_do_what_it_does_and_no_more(snapshot: Snapshot) -> Iterable[str]:
-    """The narrowest scope, and the least of the built-in roles."""
+    """The narrowest scope, and the least of the built-in roles; the code uses each service."""
+    used = [row["on"] for row in TABLE["done"] if (row["by"], row["at"]) == ("identity", "account")]
+    yield from differences("service", used, Service)
     wanted = [
         f"{enough[0]} of {holder} on {scope}"
         for row in TABLE["done"]
@@ -52,7 +55,7 @@ def each_may_do_what_it_does_and_no_more(snapshot: Snapshot) -> Iterable[str]:
         f"{NAMES.get(each.role)} of {each.at('properties.principalId')} on {each.scope}"
         for each in snapshot.of("/roleAssignments")
     ]
-    return differences("role", found, wanted)
+    yield from differences("role", found, wanted)
 
 
 @rule

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from tests.infra import agreement, alerts, policy, roles  # noqa: F401 - add their rules
-from tests.infra.deployed import RULES, Deployment, documents, table
+from tests.infra.deployed import ROOT, RULES, Deployment, documents, table
 
 COMMITTED = json.dumps(documents())
 MUTANTS = table("mutants")
+_TYPES = [(name, *each) for name, kinds in table("values").items() for each in kinds.items()]
+VALUES = [(name, kind, path) for name, kind, paths in _TYPES for path in paths]
 
 
 @cache
@@ -32,11 +34,10 @@ def test_every_rule_has_a_mutant() -> None:
     assert MUTANTS.keys() == RULES.keys()
 
 
-def test_every_type_of_the_table_is_deployed() -> None:
-    snapshots = Deployment(json.loads(COMMITTED)).snapshots.values()
+def test_every_snapshot_has_its_parameters() -> None:
+    made = {path.name.partition(".")[0] for path in (ROOT / "infra/tests").glob("*.snapshot.json")}
 
-    kinds = {kind for rows in table("values").values() for kind in rows}
-    assert [kind for kind in kinds if not any(each.of(kind) for each in snapshots)] == []
+    assert made == json.loads(COMMITTED)["given"].keys()
 
 
 def edit(given: dict[str, Any], place: str, path: list[Any], value: list[Any]) -> None:
@@ -66,10 +67,21 @@ def edit(given: dict[str, Any], place: str, path: list[Any], value: list[Any]) -
         case [old, new]:
             assert old in node[path[-1]]
             node[path[-1]] = node[path[-1]].replace(old, new)
+        case [new] if isinstance(node, list):
+            node[path[-1] : path[-1] + 1] = [new]  # or one more
         case [new]:
             node[path[-1]] = new
         case []:
             del node[path[-1]]
+
+
+@pytest.mark.parametrize(("name", "kind", "path"), VALUES)
+def test_a_value_that_is_not_allowed_breaks_its_rule(name: str, kind: str, path: str) -> None:
+    mutant = json.loads(COMMITTED)
+    steps = [int(step) if step.isdigit() else step for step in path.split(".")]
+    edit(mutant, f"everything {kind}/.*", steps, ["not allowed"])
+
+    assert list(RULES[name](Deployment(mutant)))
 
 
 @pytest.mark.parametrize(
