@@ -1,20 +1,20 @@
 using '../main.bicep'
 
-// The longest name that is allowed.
-param environmentName = 'everything-that-a-deployment-can-have-40'
+// The longest name that is allowed. Here, and in other texts, a capital letter must stay one.
+param environmentName = 'Everything-that-a-deployment-can-have-40'
 param location = 'northeurope'
 param principalId = '00000000-0000-0000-0000-0000000000d0'
 param principalType = 'ServicePrincipal'
 
 param adminKey = externalInput('sys.envVar', 'PUSHGRID_ADMIN_KEY')
-param secondAdminKeyName = 'second-admin-key'
-param readerKeyName = 'reader-key'
+param secondAdminKeyName = 'Second-admin-key'
+param readerKeyName = 'Reader-key'
 param profile = '2023'
 param publicUrl = 'https://events.example.com'
 param allowHttp = true
 param allowedNetworks = '10.0.0.0/8,192.168.0.0/16'
-param caBundleName = 'ca-bundle'
-param clientCertificateName = 'client-certificate'
+param caBundleName = 'CA-bundle'
+param clientCertificateName = 'Client-certificate'
 param egressProxy = 'http://proxy.example.com:3128'
 param attemptLog = 'all'
 param publishLog = 'requests'
@@ -25,10 +25,10 @@ param traceContext = false
 param endpointAnswers = false
 param clientIpHeader = 'X-Azure-ClientIP'
 param entraTenant = '00000000-0000-0000-0000-0000000000e0'
-param entraAudience = 'api://pushgrid,api://pushgrid-test'
-param entraManagementAudience = 'api://pushgrid-management'
+param entraAudience = 'api://Pushgrid,api://Pushgrid-test'
+param entraManagementAudience = 'api://Pushgrid-management'
 param webhookClientId = '00000000-0000-0000-0000-0000000000e1'
-param webhookCertificateName = 'webhook-certificate'
+param webhookCertificateName = 'Webhook-certificate'
 // With spaces and a comma too many, as people write lists.
 param deadletterAccountIds = '/subscriptions/00000000-0000-0000-0000-00000000000a/resourceGroups/archive/providers/Microsoft.Storage/storageAccounts/archive1 , /subscriptions/00000000-0000-0000-0000-00000000000c/resourceGroups/elsewhere/providers/Microsoft.Storage/storageAccounts/archive2,'
 
@@ -42,6 +42,6 @@ param payloadRetentionDays = 60
 param vnetEnabled = true
 param logRetentionDays = 90
 param logDailyCapGb = 5
-param alertEmail = 'operator@example.com'
+param alertEmail = 'Operator@example.com'
 param budgetAmount = 1
 param budgetStartDate = '2027-01-01'

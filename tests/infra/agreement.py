@@ -137,8 +137,7 @@ def defaults_are_the_codes(deployment: Deployment) -> Iterable[str]:
     ours, bare = taken(deployment.snapshots["default"].settings), taken({})
     for name in {each.name for each in fields(settings.Settings)} - of_azure:
         yield from unequal({name: getattr(ours, name)}, {name: getattr(bare, name)})
-    wanted = {"defaultValue": "0 * * * * *"}
-    yield from unequal(deployment.parameters["deadletterSchedule"], wanted)
+    yield from unequal(deployment.parameters["deadletterSchedule"], {"defaultValue": "0 * * * * *"})
 
 
 @rule
@@ -177,8 +176,7 @@ def containers_are_the_codes_and_one_of_dead_letters(snapshot: Snapshot) -> Iter
     made = snapshot.names("/containers")
     ours = {name for name in made if _OWN_CONTAINER.fullmatch(name)}
     yield from differences("container", ours, {*constants("container"), snapshot.package_container})
-    if set(made) - ours != {"deadletters"}:
-        yield "there must be one container for dead letters, named in docs and examples"
+    yield from differences("container of docs and examples", set(made) - ours, {"deadletters"})
 
 
 @rule
@@ -193,12 +191,11 @@ def payloads_outlive_the_apps_own_care_for_them(deployment: Deployment) -> Itera
 
 @rule
 def azd_finds_app_and_resources_by_their_tags(snapshot: Snapshot) -> Iterable[str]:
+    tags = {"azd-env-name": snapshot.given["environmentName"]}
     for each in snapshot.resources:
         is_app = each.type == "Microsoft.Web/sites"
-        wanted = {"azd-env-name": snapshot.given["environmentName"]}
-        wanted |= {"azd-service-name": SERVICE} if is_app else {}
-        has_tags = "location" in each.document
-        if each.at("tags") != (wanted if has_tags else None):
+        wanted = tags | {"azd-service-name": SERVICE} if is_app else tags
+        if each.at("tags") != (wanted if "location" in each.document else None):
             yield f"{each.type} {each.name} has the tags {each.at('tags')}"
 
 
@@ -214,8 +211,7 @@ def the_file_of_parameters_has_each_with_its_default(deployment: Deployment) -> 
         default = declared.get("defaultValue", "")
         shown = f"={json.dumps(default).strip(chr(34))}" if default != "" else ""
         variable = SETTINGS["variables that azd sets"].get(name, f"PUSHGRID_{words}")
-        wanted = f"${{{variable}{shown}}}"
-        yield from unequal(deployment.parameters_file[name], {"value": wanted})
+        yield from unequal(deployment.parameters_file[name], {"value": f"${{{variable}{shown}}}"})
 
 
 @rule

@@ -34,8 +34,7 @@ def queries_read_what_is_written(snapshot: Snapshot) -> Iterable[str]:
         events = set(re.findall(r'has "(.+?)"', query))
         yield from differences("line", events & LINES, events)
         read = {name for _, event, each in HAPPENINGS if event in events for name in each}
-        read |= {"event"} if events else set()
-        yield from differences(f"{alert.name} member", re.findall(r"Line\.(\w+)", query), read)
+        yield from differences("member", re.findall(r"Line\.(?!event\b)(\w+)", query), read)
         starts = tuple(re.findall(r'OperationName (?:==|startswith) "(\w+)"', query))
         functions = [each for each in FUNCTIONS if each.startswith(starts)]
         yield from differences("function", functions, ALERTS[alert.name].get("functions", ()))

@@ -13,33 +13,25 @@ from tests.infra.agreement import FUNCTIONS
 from tests.infra.deployed import Deployment, Snapshot, differences, rule, table, unequal
 
 AZURE = table("azure")
-PUBLIC = {"access": "Enabled", "default_action": "Allow"}
 #: What reveals one in a value; without its login the logs' connection string reveals none.
 SECRET = re.compile(r"externalInputs\(|\blist\w*\(|\.(ConnectionString|InstrumentationKey)\b")
 SECRET_NAME = re.compile(r"(key|secret|password|connectionString|token|sas)$", re.IGNORECASE)
 
 
-def filled(node: Any, facts: Mapping[str, Any]) -> Any:
-    """Return a value of the table with what stands for its names in braces."""
-    if isinstance(node, dict):
-        return {filled(name, facts): filled(each, facts) for name, each in node.items()}
-    if isinstance(node, list):
-        return [filled(each, facts) for each in node]
-    if not isinstance(node, str):
-        return node
-    name = node[1:-1] if node.startswith("{") else ""
-    return (facts[name] or None) if name in facts else node.format_map(facts)
+def filled(rows: Any, facts: Mapping[str, Any]) -> Any:
+    """Return rows of the table with what stands for its names in braces; what is empty is none."""
+    text = re.sub(r'"{(\w+)}"', lambda name: json.dumps(facts[name[1]] or None), json.dumps(rows))
+    return json.loads(re.sub(r"{(\w+)}", lambda name: str(facts[name[1]]), text))
 
 
 def add_rule_of_values(name: str, rows: Mapping[str, Mapping[str, list[Any]]]) -> None:
     """Add a rule of values.json: by type and path, the values that are allowed."""
 
     def check(snapshot: Snapshot) -> Iterator[str]:
-        is_private = snapshot.given["vnetEnabled"]
-        access = {"access": "Disabled", "default_action": "Deny"} if is_private else PUBLIC
+        access = AZURE["closed" if snapshot.given["vnetEnabled"] else "open"]
         facts = {**snapshot.given, **snapshot.ids, **access, "payloads": clients.PAYLOADS}
-        for kind, values in rows.items():
-            for path, allowed in filled(values, facts).items():
+        for kind, values in filled(rows, facts).items():
+            for path, allowed in values.items():
                 for each in snapshot.of(kind):
                     if each.at(path) not in allowed:
                         yield f"{kind} {each.name} has {each.at(path)!r} at {path}"
@@ -62,10 +54,8 @@ def what_is_there_is_what_is_asked_for(snapshot: Snapshot) -> Iterable[str]:
     yield from differences("policy", policies, ("ftp", "scm"))
     alerts = snapshot.names("/scheduledQueryRules") + snapshot.names("/metricAlerts")
     yield from differences("alert", alerts, {*table("monitor")["alerts"], "pushgrid-queue-backlog"})
-    counts = {kind: len(snapshot.of(kind)) for kind in AZURE["how many"]}
-    yield from unequal(counts, AZURE["how many"])
-    if len(snapshot.of("/virtualNetworks")) != given["vnetEnabled"]:
-        yield f"vnetEnabled is {given['vnetEnabled']}"
+    wanted = AZURE["how many"] | {"/virtualNetworks": int(given["vnetEnabled"])}
+    yield from unequal({kind: len(snapshot.of(kind)) for kind in wanted}, wanted)
 
 
 @rule

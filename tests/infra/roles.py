@@ -60,11 +60,7 @@ def each_may_do_what_it_does_and_no_more(snapshot: Snapshot) -> Iterable[str]:
 
 @rule
 def assignments_have_their_names_and_kinds(snapshot: Snapshot) -> Iterable[str]:
-    """
-    Under another name one would exist already, on every deployment that there is.
-
-    Without the kind, the directory may not know a new identity yet.
-    """
+    """Under another name one exists already; without the kind, a new identity is not found."""
     for each in snapshot.of("/roleAssignments"):
         holder = each.at("properties.principalId")
         parts = (each.scope, holder, each.role)

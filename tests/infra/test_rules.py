@@ -14,8 +14,7 @@ from tests.infra.deployed import ROOT, RULES, Deployment, documents, table
 
 COMMITTED = json.dumps(documents())
 MUTANTS = table("mutants")
-_TYPES = [(name, *each) for name, kinds in table("values").items() for each in kinds.items()]
-VALUES = [(name, kind, path) for name, kind, paths in _TYPES for path in paths]
+VALUES = [(name, on, path) for name, of in table("values").items() for on in of for path in of[on]]
 
 
 @cache
