@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -144,17 +145,23 @@ def without_evaluated(template: Mapping[str, Any]) -> dict[str, Any]:
     Return what snapshots lack of a compiled template: parameters, order, and outputs of modules.
 
     A module goes by its symbol, from which its deployment is named; any other resource by its type,
-    because its symbol is not deployed.
+    because its symbol is not deployed, and where it is referred to, by what tells it apart from
+    others of that type: its name.
     """
     given = template["resources"]  # a list where a template has no types of its own
     is_named = isinstance(given, dict)
     by_symbol: dict[str, Any] = given if is_named else {f"#{at}": x for at, x in enumerate(given)}
-    names = {
+    types = Counter(each["type"] for each in by_symbol.values() if not each.get("existing"))
+    keys = {
         symbol: symbol if each["type"] == MODULE else each["type"]
         for symbol, each in by_symbol.items()
     }
+    names = {
+        symbol: f"{key} {by_symbol[symbol]['name']}" if types[key] > 1 else key
+        for symbol, key in keys.items()
+    }
     definitions = template.get("definitions", {})
-    left = [(names[symbol], unevaluated(each, names)) for symbol, each in by_symbol.items()]
+    left = [(keys[symbol], unevaluated(each, names)) for symbol, each in by_symbol.items()]
     return {
         "parameters": {
             name: declaration(each, definitions)

@@ -248,6 +248,16 @@ def test_what_snapshots_lack_is_compared(change: dict[str, Any], named: str) -> 
     assert line.startswith(named)
 
 
+def test_an_order_tells_resources_of_one_type_apart_by_their_names() -> None:
+    def waits(*after: str) -> dict[str, Any]:
+        queues = {f"queue{each}": {"type": "A/queues", "name": f"q{each}"} for each in "ab"}
+        table = {"type": "A/tables", "name": "t", "dependsOn": list(after)}
+        return infra.without_evaluated({"resources": queues | {"table": table}})
+
+    (line,) = infra.differences(waits("queuea"), waits("queueb"))
+    assert line == 'resources.A/tables.dependsOn[0] was "A/queues qa", is "A/queues qb"'
+
+
 def test_every_parameter_has_a_value_in_a_snapshot() -> None:
     """Otherwise no snapshot shows what it does."""
     parameters = json.loads((ROOT / infra.TEMPLATE).read_text())["parameters"]
