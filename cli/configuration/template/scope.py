@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from cli.configuration.deployed import Answers, MissingResource, Placeholders
@@ -26,7 +27,7 @@ from cli.configuration.template.functions import FUNCTIONS, find
 from cli.configuration.template.parameter_types import Definition, Types
 from cli.configuration.template.resource_ids import ResourceGroup
 from cli.configuration.template.signatures import Gets, TemplateFunction, functions
-from cli.configuration.template.values import LambdaFunction, Unevaluated, lookup, whole
+from cli.configuration.template.values import LambdaFunction, LazyObject, lookup, whole
 from shared.arm.member_names import in_documented_case
 from shared.nearest import did_you_mean
 
@@ -203,7 +204,7 @@ class Scope:
 
     def output(self, name: str) -> Any:
         """Return the value of one of the template's outputs."""
-        definition = self.find(self.template.get("outputs") or {}, name)
+        definition = self.template["outputs"][name]
         place = self.place.below("outputs", name)
         if copy := definition.get("copy"):
             at = place.below("copy")
@@ -222,7 +223,7 @@ class Scope:
         return whole(self.reach(expression))
 
     def reach(self, expression: Expression) -> Any:
-        """Return the same; it may be unevaluated."""
+        """Return the same, or a lazy object."""
         self.budget.step()
         if isinstance(expression, Constant):
             return expression.value
@@ -288,8 +289,8 @@ class Scope:
         Raises:
             ExpressionFault: there is none.
         """
-        if isinstance(value, Unevaluated):
-            return value.member(key)
+        if isinstance(value, LazyObject):
+            return self.find(value.members, key)()
         if isinstance(value, Mapping) and isinstance(key, str) and key not in value:
             self.budget.search([key, *value])
         return lookup(value, key)
@@ -336,32 +337,15 @@ class Scope:
         }
 
 
-class _Deployment(Unevaluated):
-    """A module of the template, as reference() shows it."""
-
-    def __init__(self, scope: Scope) -> None:
-        self._scope = scope
-
-    def member(self, key: Any) -> Any:
-        if str(key).casefold() == "outputs":
-            return _Outputs(self._scope)
-        return lookup({"provisioningState": "Succeeded"}, key)
-
-    def whole(self) -> Any:
-        return {"outputs": _Outputs(self._scope).whole(), "provisioningState": "Succeeded"}
+def _module(scope: Scope) -> LazyObject:
+    """Return a module of the template, as reference() shows it."""
+    known = scope.template.get("outputs") or {}
+    outputs = LazyObject({name: partial(_output, scope, name) for name in known})
+    return LazyObject({"outputs": lambda: outputs, "provisioningState": lambda: "Succeeded"})
 
 
-class _Outputs(Unevaluated):
-    def __init__(self, scope: Scope) -> None:
-        self._scope = scope
-
-    def member(self, key: Any) -> Any:
-        known = self._scope.template.get("outputs") or {}
-        definition = self._scope.find(known, key)
-        return {"type": definition.get("type"), "value": self._scope.output(key)}
-
-    def whole(self) -> Any:
-        return {name: self.member(name) for name in self._scope.template.get("outputs") or {}}
+def _output(scope: Scope, name: str) -> dict[str, Any]:
+    return {"type": scope.template["outputs"][name].get("type"), "value": scope.output(name)}
 
 
 def _parameter(scope: Scope, name: str) -> Any:
@@ -499,7 +483,7 @@ def _reference(scope: Scope, name: str, version: str = "", form: str = "") -> An
     """Return a module, for its outputs, or what the deployment has of a resource."""
     del version
     if module := scope.targets.module(scope, name):
-        return _Deployment(module)
+        return _module(module)
     target = _target(scope, "reference", name)
     try:
         document = target.answers.document(target.id)

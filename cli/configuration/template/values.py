@@ -100,18 +100,15 @@ def by_name(name: str) -> str:
     return name.upper()
 
 
-class Unevaluated:
-    """An object whose members are evaluated when they are looked up: the outputs of a module."""
+@dataclass(frozen=True, slots=True)
+class LazyObject:
+    """An object each of whose members is evaluated when it is looked up: a module's outputs."""
 
-    def member(self, key: Any) -> Any:
-        """Return a member, which may be unevaluated itself; raise an ExpressionFault."""
-        raise NotImplementedError
-
-    def whole(self) -> Any:
-        """Return the object with all its members."""
-        raise NotImplementedError
+    members: Mapping[str, Callable[[], Any]]
 
 
 def whole(value: Any) -> Any:
-    """Return *value*, evaluated."""
-    return value.whole() if isinstance(value, Unevaluated) else value
+    """Return *value*; of a lazy object, all members evaluated."""
+    if isinstance(value, LazyObject):
+        return {name: whole(member()) for name, member in value.members.items()}
+    return value
