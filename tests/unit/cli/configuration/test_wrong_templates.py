@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from cli.program import main
+from tests.unit.cli.configuration.test_template import EXTENSION, NESTED, TOPIC, template
 
 _SCHEMA = "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#"
 _OF_PARAMETERS = _SCHEMA.replace("Template", "Parameters")
-TOPIC, NESTED = "Microsoft.EventGrid/topics", "Microsoft.EventGrid/topics/eventSubscriptions"
-MODULE, EXTENSION = "Microsoft.Resources/deployments", "Microsoft.EventGrid/eventSubscriptions"
+MODULE = "Microsoft.Resources/deployments"
 ORDERS: Mapping[str, Any] = {"type": TOPIC, "name": "orders"}
 _ACCOUNT = "resourceId('Microsoft.Storage/storageAccounts', 'acct')"
 _KNOWN = "only modules of the template and resources of Event Grid are known here"
@@ -30,10 +30,6 @@ _PYTHON = re.compile(
     r"|has no attribute|not subscriptable|unhashable|invalid literal|not supported between|zip\("
     r"|Expecting value|<class|Traceback|\w+(Error|Exception)\b|\b(None|True|False)\b"
 )
-
-
-def template(*resources: Any, **members: Any) -> str:
-    return json.dumps({"$schema": _SCHEMA, **members, "resources": resources}, indent=1)
 
 
 def value(expression: object, **members: Any) -> str:
@@ -63,6 +59,7 @@ EXPRESSIONS = {
     "[frobnicate(1)]": "there is no function frobnicate().",
     "[uniqeString('a')]": "there is no function uniqeString(); did you mean 'uniqueString'?",
     "[own.twise('a')]": "there is no function own.twise(); did you mean 'twice'?",
+    "[other.twice('a')]": "there is no function other.twice()",
     "[map(range(0, 2), lambda('i', frobnicate(lambdaVariables('i'))))]": (
         "there is no function frobnicate()."
     ),
@@ -71,6 +68,10 @@ EXPRESSIONS = {
     ),
     "[pickZones('A.B', 'c', 'd')]": "pickZones() is not available here: it needs Azure",
     "[replace('a', 'b')]": "replace() takes 3 arguments, not 2",
+    "[if(true(), lambda('a', 1), 1)]": ("lambda() is for the arguments of functions such as map()"),
+    "[map(range(0, 1), 2)]": "map(): argument 2 must be a lambda, not a whole number",
+    "[range(0, 10001)]": "range(): the count must be a number up to 10000",
+    "[fail('too small')]": "too small",
     "[own.twice()]": "own.twice() takes 1 argument, not 0",
     "[toLower(1)]": "toLower(): argument 1 must be text, not a whole number",
     "[add('1', 2)]": "add(): argument 1 must be a whole number, not text",
@@ -99,6 +100,7 @@ EXPRESSIONS = {
     "[concat('a)]": "the expression concat('a) is malformed at character 8",
     "[orders]": "the expression orders is malformed at character 1",
     "[format('{0} {1}', 'a')]": "format(): there is no argument for {1}",
+    "[format('{0:Q}', 1)]": "format(): the form Q is not available here",
     "[int('many')]": "int(): the text is not a whole number",
     "[div(1, 0)]": "div(): argument 2 must not be 0",
     "[json('{a')]": "json(): the text is not JSON",
@@ -153,6 +155,14 @@ TEMPLATES = {
             variables={"a": "[variables('b')]", "b": "[variables('a')]"},
         ),
         "main.json:4: variables.a: this refers to itself",
+        "resources[0]",
+    ),
+    "circle in a loop": (
+        template(
+            {**ORDERS, "name": "[variables('a')]"},
+            variables={"copy": [{"name": "a", "count": 2, "input": "[variables('a')]"}]},
+        ),
+        "main.json:8: variables.copy[0].input: this refers to itself",
         "resources[0]",
     ),
     "function with an argument of another type": (
