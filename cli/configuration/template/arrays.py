@@ -94,8 +94,7 @@ def _distinct(values: Iterable[Any]) -> dict[str, Any]:
 def _contains(container: Any, item: Any) -> bool:
     if isinstance(container, list):
         return identity(item) in map(identity, container)
-    if not isinstance(item, str):
-        raise ExpressionFault(f"contains(): argument 2 must be text, not {named(kind_of(item))}")
+    _checked("contains(): argument 2 must be", "text", item)
     if isinstance(container, Mapping):
         return item.casefold() in map(str.casefold, container)
     return item in container
@@ -109,9 +108,7 @@ def _position(of_text: Callable[[str, str], int], last: bool, name: str) -> Call
             wanted, found = identity(item), list(map(identity, container))
             places = [at for at, each in enumerate(found) if each == wanted] or [-1]
             return places[-1 if last else 0]
-        if not isinstance(item, str):
-            raise ExpressionFault(f"{name}(): argument 2 must be text, not {named(kind_of(item))}")
-        return of_text(container, item)
+        return of_text(container, _checked(f"{name}(): argument 2 must be", "text", item))
 
     return position
 
@@ -139,23 +136,24 @@ def _last(value: str | list[Any]) -> Any:
 
 
 def _create_object(*pairs: Any) -> dict[str, Any]:
-    names = pairs[::2]
     if len(pairs) % 2:
         raise ExpressionFault(f"createObject() takes pairs of arguments, not {len(pairs)}")
-    if wrong := [each for each in names if not isinstance(each, str)]:
-        kind = named(kind_of(wrong[0]))
-        raise ExpressionFault(f"createObject(): the name of a member must be text, not {kind}")
+    rule = "createObject(): the name of a member must be"
+    names = [_checked(rule, "text", each) for each in pairs[::2]]
     if len(set(names)) < len(names):
         raise ExpressionFault("createObject(): a name is given twice")
     return dict(zip(names, pairs[1::2], strict=True))
 
 
+def _checked(rule: str, kind: str, value: Any) -> Any:
+    """Return a value of this *kind*; the *rule*, such as ``sort(): …``, is that it must be one."""
+    if kind_of(value) != kind:
+        raise ExpressionFault(f"{rule} {named(kind)}, not {named(kind_of(value))}")
+    return value
+
+
 def _only(kind: str, name: str, values: Sequence[Any]) -> Sequence[Any]:
-    for each in values:
-        if kind_of(each) != kind:
-            wrong = f"each element must be {named(kind)}, not {named(kind_of(each))}"
-            raise ExpressionFault(f"{name}(): {wrong}")
-    return values
+    return [_checked(f"{name}(): each element must be", kind, each) for each in values]
 
 
 def _flatten(values: Sequence[Any]) -> list[Any]:
@@ -186,10 +184,7 @@ def _keys(value: Mapping[str, Any]) -> list[str]:
 
 
 def _result(name: str, kind: str, value: Any) -> Any:
-    if kind_of(value) != kind:
-        wrong = f"the lambda must return {named(kind)}, not {named(kind_of(value))}"
-        raise ExpressionFault(f"{name}(): {wrong}")
-    return value
+    return _checked(f"{name}(): the lambda must return", kind, value)
 
 
 def _map(values: Sequence[Any], function: LambdaFunction) -> list[Any]:

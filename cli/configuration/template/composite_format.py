@@ -88,7 +88,7 @@ def _with_digits(value: int, precision: int | None, _: str) -> str:
 
 def _exponential(value: float, precision: int | None, letter: str) -> str:
     digits, power = _scientific(value, 6 if precision is None else precision)
-    return f"{digits}{letter}{'-' if power < 0 else '+'}{abs(power):03}"
+    return f"{digits}{letter}{power:+04}"
 
 
 def _scientific(value: float, digits: int) -> tuple[str, int]:
@@ -105,20 +105,16 @@ def _general(value: float, precision: int | None, letter: str) -> str:
         text = _fixed(value, max(digits - 1 - power, 0)) if precision else _plain(value)
         return text.rstrip("0").rstrip(".") if "." in text else text
     mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
-    exponent = "E" if letter.isupper() else "e"
-    return f"{mantissa}{exponent}{'-' if power < 0 else '+'}{abs(power):02}"
+    return f"{mantissa}{'E' if letter.isupper() else 'e'}{power:+03}"
 
 
 def _plain(value: float) -> str:
     return format(Decimal(repr(value)), "f")
 
 
-def _hexadecimal(value: int, precision: int | None, letter: str) -> str:
-    return format(value % 2**_WORD, letter).rjust(precision or 0, "0")
-
-
-def _binary(value: int, precision: int | None, _: str) -> str:
-    return format(value % 2**_WORD, "b").rjust(precision or 0, "0")
+def _bits(value: int, precision: int | None, letter: str) -> str:
+    form = "b" if letter == "B" else letter
+    return format(value % 2**_WORD, form).rjust(precision or 0, "0")
 
 
 def _currency(value: float, precision: int | None, _: str) -> str:
@@ -132,7 +128,7 @@ def _two(precision: int | None) -> int:
 
 _WHOLE = {"B", "D", "X"}
 _FORMS: Mapping[str, Callable[[Any, int | None, str], str]] = {
-    "B": _binary,
+    "B": _bits,
     "C": _currency,
     "D": _with_digits,
     "E": _exponential,
@@ -141,7 +137,7 @@ _FORMS: Mapping[str, Callable[[Any, int | None, str], str]] = {
     "N": lambda value, precision, _: _fixed(value, _two(precision), ","),
     "P": lambda value, precision, _: f"{_fixed(value * 100, _two(precision), ',')} %",
     "R": lambda value, _, letter: _general(value, None, letter),
-    "X": _hexadecimal,
+    "X": _bits,
 }
 
 

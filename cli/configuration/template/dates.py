@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,7 +21,11 @@ _DURATION = re.compile(
     r"(?:T(?=.)(?:(?P<hours>\d{1,9})H)?(?:(?P<minutes>\d{1,9})M)?"
     r"(?:(?P<seconds>\d{1,9}(?:\.\d{1,9})?)S)?)?"
 )
-_AMERICAN = ("%m/%d/%Y %H:%M:%S", "%m/%d/%Y")
+_READERS: tuple[Callable[[str], datetime], ...] = (
+    datetime.fromisoformat,
+    lambda text: datetime.strptime(text, "%m/%d/%Y %H:%M:%S"),  # noqa: DTZ007 - UTC is added
+    lambda text: datetime.strptime(text, "%m/%d/%Y"),  # noqa: DTZ007 - UTC is added
+)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS = (
@@ -93,6 +98,7 @@ def _named(moment: datetime, part: str) -> str:
     month, day = _MONTHS[moment.month - 1], _DAYS[moment.weekday()]
     offset = moment.strftime("%z")
     offset = f"{offset[:3]}:{offset[3:5]}"
+    half = "AM" if moment.hour < 12 else "PM"  # noqa: PLR2004 - noon
     parts = {
         "M": str(moment.month),
         "MM": f"{moment.month:02}",
@@ -102,8 +108,8 @@ def _named(moment: datetime, part: str) -> str:
         "dd": f"{moment.day:02}",
         "ddd": day[:3],
         "dddd": day,
-        "t": "AM"[: 1 if moment.hour < 12 else 0] or "P",  # noqa: PLR2004 - noon
-        "tt": "AM" if moment.hour < 12 else "PM",  # noqa: PLR2004 - noon
+        "t": half[0],
+        "tt": half,
         "z": f"{offset[0]}{int(offset[1:3])}",
         "zz": offset[:3],
         "zzz": offset,
@@ -113,19 +119,10 @@ def _named(moment: datetime, part: str) -> str:
 
 
 def _moment(name: str, text: str) -> datetime:
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        found = _american(name, text)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
-
-
-def _american(name: str, text: str) -> datetime:
-    for form in _AMERICAN:
-        try:
-            return datetime.strptime(text, form)  # noqa: DTZ007 - UTC, which the caller adds
-        except ValueError:
-            continue
+    for read in _READERS:
+        with suppress(ValueError):
+            found = read(text)
+            return found if found.tzinfo else found.replace(tzinfo=UTC)
     raise ExpressionFault(f"{name}(): argument 1 must be a date such as 2027-01-31T12:00:00Z")
 
 

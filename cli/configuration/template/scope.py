@@ -361,15 +361,16 @@ def _parameter(scope: Scope, name: str) -> Any:
 
 def _evaluated_parameter(scope: Scope, name: str) -> Any:
     known = scope.template.get("parameters") or {}
-    given = scope.given.get(name.casefold(), scope)
-    if given is not scope and not callable(given):
+    is_given = name.casefold() in scope.given
+    given: Any = scope.given.get(name.casefold())
+    if is_given and not callable(given):
         return given  # it was checked
     definition = _definition(scope, known, name, "parameter ")
     place = scope.place.below("parameters", name)
-    value = None if given is scope else given()
+    value = given() if is_given else None
     if value is None and "defaultValue" in definition:
         value = _default(scope, name, definition["defaultValue"], place.below("defaultValue"))
-    elif value is None and given is scope and not definition.get("nullable"):
+    elif value is None and not is_given and not definition.get("nullable"):
         raise TemplateFault(place.fault(f"this parameter has no value{_remedy(scope, name)}"))
     return scope.checked(value, definition, place)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -14,6 +14,7 @@ from cli.configuration.deployed import Answers
 from cli.configuration.file_names import TEMPLATE
 from cli.configuration.resources import (
     SENT,
+    SOURCES,
     Configuration,
     ResourceId,
     Skips,
@@ -38,7 +39,7 @@ from shared.nearest import did_you_mean
 _MARKS = Names("$schema", "resources")
 _SCHEMA = "deploymenttemplate.json"
 _PROVIDER = "microsoft.eventgrid"
-_SOURCES = (["microsoft.storage", "storageaccounts"], ["pushgrid", "deployments"])  # of extensions
+_SOURCES = [[one.lower(), kind.lower()] for kind, one in SOURCES.items()]  # of extensions
 _MODULE = "microsoft.resources/deployments"
 _MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
 _EXTENSION = "eventsubscriptions"
@@ -221,9 +222,8 @@ class _Targets:
                 continue
             if each.symbol.casefold() == symbol:
                 return self._module(each, _at_turn(scope, each, index))
-            for turn in _readable_turns(scope, each):
-                if _name_if_known(each, turn).casefold() == last:
-                    return self._module(each, turn)
+            if turn := _turn_named(scope, each, last):
+                return self._module(each, turn)
         return self._around.module(scope, name) if self._around else None
 
     def _module(self, declared: _Declared, turn: Scope) -> Scope:
@@ -254,18 +254,14 @@ def _at_turn(scope: Scope, declared: _Declared, index: int | None) -> Scope:
     return scope.turn(copy, index, "") if copy and index is not None else scope
 
 
-def _readable_turns(scope: Scope, declared: _Declared) -> Iterator[Scope]:
-    try:
-        yield from declared.turns(scope)
-    except (TemplateFault, ExpressionFault):
-        return
-
-
-def _name_if_known(declared: _Declared, scope: Scope) -> str:
-    try:
-        return declared.name(scope)
-    except (TemplateFault, ExpressionFault):
-        return ""
+def _turn_named(scope: Scope, declared: _Declared, name: str) -> Scope | None:
+    """Return the turn in which a module has this folded name, as far as its names are known."""
+    with suppress(TemplateFault, ExpressionFault):
+        for turn in declared.turns(scope):
+            with suppress(TemplateFault, ExpressionFault):
+                if declared.name(turn).casefold() == name:
+                    return turn
+    return None
 
 
 def _arguments(

@@ -168,8 +168,9 @@ def _parse_uri(text: str) -> dict[str, Any]:
 
 
 def _build_uri(parts: Mapping[str, Any]) -> str:
+    known = {each.casefold(): value for each, value in parts.items()}
+
     def part(name: str, kind: str = "text") -> Any:
-        known = {each.casefold(): value for each, value in parts.items()}
         if (value := known.get(name)) is not None and kind_of(value) != kind:
             raise ExpressionFault(f"buildUri(): {name} must be {named(kind)}")
         if not value and name in {"scheme", "host"}:
@@ -182,18 +183,16 @@ def _build_uri(parts: Mapping[str, Any]) -> str:
     return f"{start}/{path.removeprefix('/')}{mark}{query.removeprefix('?')}"
 
 
-def _last_index(text: str, part: str) -> int:
-    return _lower(text).rfind(_lower(part)) if part else max(len(text) - 1, 0)
-
-
 def index_of(text: str, part: str) -> int:
     """Return where the first of *part* begins in *text*, whatever its case, or -1."""
-    return units(text[: max(at, 0)]) if (at := _lower(text).find(_lower(part))) >= 0 else -1
+    at = _lower(text).find(_lower(part))
+    return units(text[:at]) if at > 0 else at
 
 
 def last_index_of(text: str, part: str) -> int:
     """Return where the last of *part* begins in *text*, whatever its case, or -1."""
-    return units(text[:at]) if (at := _last_index(text, part)) > 0 else at
+    at = _lower(text).rfind(_lower(part)) if part else max(len(text) - 1, 0)
+    return units(text[:at]) if at > 0 else at
 
 
 TEXTS: Mapping[str, Callable[..., Any]] = {
