@@ -23,7 +23,11 @@ Member = str | int
 Members = tuple[Member, ...]  # the names and indexes that lead to a value
 
 YAML_SUFFIXES = (".yaml", ".yml")
-_COMPILERS = {".bicep": "az bicep build", ".bicepparam": "az bicep build-params"}
+# Without --outfile, parameters would overwrite the compiled template.
+_COMPILERS = {
+    ".bicep": "az bicep build --file {path}",
+    ".bicepparam": "az bicep build-params --file {path} --outfile {parameters}",
+}
 _MAX_NODES = 200_000  # aliases can stand for a lot
 _MAX_EVENTS = 3 * _MAX_NODES  # names are events as well
 _LONGEST_FAULT = 2 * LONGEST  # characters: names and values of a file may be as long as the file
@@ -201,7 +205,8 @@ def read_source(path: Path) -> SourceFile:
     if len(text) > MAX_CHARACTERS:
         raise FileFaults(f"{path}: the file has more than {MAX_CHARACTERS:,} characters")
     if compiler := _COMPILERS.get(path.suffix.lower()):
-        compiled = f"compile it with '{compiler} --file {path}', and name the JSON file instead"
+        command = compiler.format(path=path, parameters=path.with_suffix(".parameters.json"))
+        compiled = f"compile it with '{command}', and name the JSON file instead"
         raise FileFaults(f"{path}: this is Bicep: {compiled}")
     if path.suffix.lower() in YAML_SUFFIXES:
         value, lines = _read_yaml(path, text)

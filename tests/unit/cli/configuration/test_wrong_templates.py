@@ -279,7 +279,7 @@ ARGUMENTS = {
     ),
     ("main.json", "--parameters", "main.bicepparam"): (
         "main.bicepparam: this is Bicep: compile it with 'az bicep build-params --file"
-        " main.bicepparam', and name the JSON file instead"
+        " main.bicepparam --outfile main.parameters.json', and name the JSON file instead"
     ),
     ("main.json", "--parameters", "main.json"): (
         'main.json:1: this is not a parameter file: {"parameters": {NAME: {"value": …}}} is'
