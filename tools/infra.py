@@ -40,17 +40,27 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 SYMBOL = re.compile(r"^\w+$|(?<=')\w+(?=['\[])")
 
 
+NO_COMPILER = (
+    "There is no Bicep compiler: set BICEP, put `bicep` on the path, or run `az bicep install`."
+)
+
+
+class MissingCompiler(Exception):
+    """There is no compiler, or none that BICEP names."""
+
+
 def main(arguments: list[str]) -> int:
     """Run the command; exit status 0: as committed, or written; 1: not so."""
     parser = argparse.ArgumentParser(prog="python -m tools.infra", description=__doc__)
     parser.add_argument("--update", action="store_true", help="write what differs")
     update = parser.parse_args(arguments).update
-    program = compiler()
+    try:
+        program = compiler()
+    except MissingCompiler as missing:
+        print(missing)
+        return 1
     if not program:
-        print(
-            "Skipped: formatter, linter, main.json and snapshots of infra/. There is no Bicep"
-            " compiler: set BICEP, put `bicep` on the path, or run `az bicep install`."
-        )
+        print(f"Skipped: formatter, linter, main.json and snapshots of infra/. {NO_COMPILER}")
         return 1 if update else 0
     with tempfile.TemporaryDirectory() as folder:
         texts, reports, version = Bicep(program, Path(folder).resolve()).generate()
@@ -67,10 +77,15 @@ def main(arguments: list[str]) -> int:
 
 
 def compiler() -> str | None:
-    """Return the path of the compiler, if there is one."""
+    """
+    Return the path of the compiler, if there is one.
+
+    Raises:
+        MissingCompiler: BICEP names none.
+    """
     if named := os.environ.get("BICEP"):
         if not (program := shutil.which(named)):
-            sys.exit(f"BICEP names no program: {named}")
+            raise MissingCompiler(f"BICEP names no program: {named}")
         return str(Path(program).absolute())
     return shutil.which("bicep") or shutil.which("bicep", path=Path.home() / ".azure/bin")
 

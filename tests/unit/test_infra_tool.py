@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import sys
 from pathlib import Path
 from typing import Any
@@ -204,9 +205,22 @@ def test_the_compiler_is_the_named_one_or_that_of_the_path_or_that_of_az(
     monkeypatch.setenv("BICEP", str(tmp_path / "other"))
     chosen.append(infra.compiler())
     assert chosen == [str(program) for program in found]
+
+
+def test_a_name_of_no_program_is_told_and_stops_no_collection(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     monkeypatch.setenv("BICEP", "gone")
-    with pytest.raises(SystemExit, match="BICEP names no program: gone"):
-        infra.compiler()
+    told = "BICEP names no program: gone"
+
+    collected = runpy.run_path(str(ROOT / "tests/bicep.py"))
+    assert collected["needs_compiler"].args == (False,), "the tests fail, they are not skipped"
+    with pytest.raises(infra.MissingCompiler, match=told):
+        collected["snapshot"](tmp_path / "all.bicepparam")
+    with pytest.raises(SystemExit, match=told):
+        runpy.run_path(str(ROOT / "tests/bicep.py"), run_name="__main__")
+    assert infra.main([]) == 1
+    assert capsys.readouterr().out == f"{told}\n"
 
 
 def compiled(symbol: str = "site", **changes: Any) -> dict[str, Any]:
