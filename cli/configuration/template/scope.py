@@ -473,10 +473,10 @@ def _target(scope: Scope, function: str, name: str) -> _Target:
 
 def _of_arm_id(group: ResourceGroup, text: str) -> ResourceId | None:
     """Return the resource of Event Grid in the resource *group* that an ARM id names."""
-    own, provider, path = text.partition("/providers/Microsoft.EventGrid/")
-    parts = path.split("/")
-    if own.casefold() != group.id.casefold() or not provider:
+    start = f"{group.id}/providers/Microsoft.EventGrid/"
+    if text[: len(start)].casefold() != start.casefold():
         return None
+    parts = text[len(start) :].split("/")
     return resource_id(tuple(parts[::2]), tuple(parts[1::2]))
 
 

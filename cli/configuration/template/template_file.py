@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -43,6 +44,7 @@ _SOURCES = [[one.lower(), kind.lower()] for kind, one in SOURCES.items()]  # of 
 _MODULE = "microsoft.resources/deployments"
 _MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
 _EXTENSION = "eventsubscriptions"
+_PROVIDERS = re.compile("/providers/", re.IGNORECASE)
 _VALUE, _REFERENCE = "value", "reference"  # of a module's parameter
 
 
@@ -465,7 +467,7 @@ def _identify(
     if types == (_EXTENSION,) and "scope" in declared.definition:
         place = declared.place.below("scope")
         extended = str(scope.resolve(declared.definition["scope"], place))
-        provider, *parts = extended.rpartition("/providers/")[2].split("/")
+        provider, *parts = _PROVIDERS.split(extended)[-1].split("/")
         if not extended.startswith("/") and "." not in provider:
             raise TemplateFault(place.fault("this must be the id of a resource"))
         is_source = [provider.lower(), *(each.lower() for each in parts[:1])] in _SOURCES

@@ -12,11 +12,12 @@ import pytest
 from cli.apply import _read_parameters
 from cli.configuration import Configuration, read_configuration
 from cli.configuration.file_names import CONFIGURATION, TEMPLATE
+from cli.configuration.resources import ResourceId
 from cli.configuration.schema import SCHEMA
 from shared.arm.member_names import FreeNames, Names, Shape
 from tests.unit.cli.configuration.reading import faults, read
 from tests.unit.cli.configuration.test_reading import JSON
-from tests.unit.cli.configuration.test_template import RECEIVERS, SHOP
+from tests.unit.cli.configuration.test_template import EXTENSION, RECEIVERS, SHOP, TOPIC, template
 
 SPELLINGS = [str.upper, str.lower, str.swapcase]
 
@@ -57,10 +58,10 @@ def test_a_file_is_read_in_any_case(tmp_path: Path, spelling: Callable[[str], st
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_a_template_is_read_in_any_case(tmp_path: Path, spelling: Callable[[str], str]) -> None:
     parameters = {"receivers": json.dumps(RECEIVERS), "deadLetters": "true"}
-    template = json.loads(SHOP.read_text())
+    shop = json.loads(SHOP.read_text())
     for name, text in (
-        ("original.json", json.dumps(template, indent=1)),
-        ("other.json", json.dumps(respelt(template, TEMPLATE, spelling), indent=1)),
+        ("original.json", json.dumps(shop, indent=1)),
+        ("other.json", json.dumps(respelt(shop, TEMPLATE, spelling), indent=1)),
     ):
         (tmp_path / name).write_text(text)
 
@@ -107,6 +108,18 @@ def test_documents_of_a_template_get_their_documented_names(tmp_path: Path) -> N
     }
 
 
+@pytest.mark.parametrize("spelling", ["toUpper", "toLower"])
+def test_ids_are_read_in_any_case(tmp_path: Path, spelling: str) -> None:
+    of = f"{spelling}(resourceId('{TOPIC}', 'orders'))"
+    properties = {"labels": [f"[reference({of}).endpoint]", f"[listKeys({of}, '2025-02-15').key1]"]}
+    crm = {"type": EXTENSION, "name": "crm", "scope": f"[{of}]", "properties": properties}
+
+    (_, found) = read(tmp_path, template({"type": TOPIC, "name": "orders"}, crm)).resources
+
+    assert found.id.folded == ResourceId(("topics", "eventSubscriptions"), ("orders", "crm"))
+    assert found.refers_to == {ResourceId(("topics",), ("orders",))}
+
+
 def test_a_parameter_file_is_read_in_any_case(tmp_path: Path) -> None:
     path = tmp_path / "main.parameters.json"
     path.write_text('{"PARAMETERS": {"Endpoint": {"Value": "x"}}}')
@@ -125,9 +138,9 @@ def test_two_spellings_of_a_member_are_a_fault(tmp_path: Path) -> None:
         "properties": {"disableLocalAuth": True, "DisableLocalAuth": False},
     }
     schema = "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#"
-    template = json.dumps({"$schema": schema, "resources": [resource]}, indent=1)
+    text = json.dumps({"$schema": schema, "resources": [resource]}, indent=1)
 
-    (found,) = faults(tmp_path, template, "main.json")
+    (found,) = faults(tmp_path, text, "main.json")
 
     message = "is there twice, as 'disableLocalAuth' and as 'DisableLocalAuth'."
     assert found.startswith(f"main.json:8: resources[0].properties.disableLocalAuth: {message}")
