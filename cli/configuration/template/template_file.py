@@ -218,13 +218,14 @@ class _Targets:
 
     def module(self, scope: Scope, name: str) -> Scope | None:
         symbol, index = _indexed(name)
-        last = name.rpartition("/")[2].casefold()
+        types, _, last = name.casefold().rpartition("/")
+        is_module = not types or types.endswith(_MODULE)
         for each in self._declared:
             if not each.is_module or "template" not in each.definition["properties"]:
                 continue
             if each.symbol.casefold() == symbol:
                 return self._module(each, _at_turn(scope, each, index))
-            if turn := _turn_named(scope, each, last):
+            if is_module and (turn := _turn_named(scope, each, last)):
                 return self._module(each, turn)
         return self._around.module(scope, name) if self._around else None
 

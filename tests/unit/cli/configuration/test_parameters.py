@@ -210,6 +210,17 @@ def test_a_template_that_is_an_expression_is_deployed(tmp_path: Path) -> None:
     assert names(read(tmp_path, text)) == ["orders"]
 
 
+def test_the_id_of_a_topic_does_not_name_a_module(tmp_path: Path) -> None:
+    inner = {"resources": [], "outputs": {"endpoint": {"type": "string", "value": "wrong"}}}
+    module = resource(_MODULE, "orders", properties={"template": inner})
+    endpoint = f"[reference(resourceId('{TOPIC}', 'orders')).endpoint]"
+    crm = resource(NESTED, "orders/crm", properties={"labels": [endpoint]})
+
+    (_, found) = read(tmp_path, template(module, resource(TOPIC, "orders"), crm)).resources
+
+    assert found.document["properties"]["labels"] == ["<endpoint of topic orders>"]
+
+
 def test_outputs_of_modules_are_evaluated_one_by_one(tmp_path: Path) -> None:
     outputs = {
         "good": {"type": "string", "value": "orders"},
