@@ -30,27 +30,32 @@ def read_configuration(
     parameters: Mapping[str, Any] | None = None,
     scope: str = DEFAULT_SCOPE,
     skip: Collection[str] = (),
+    *,
+    offers_options: bool = True,
 ) -> Configuration:
     """
     Read the topics, namespaces and event subscriptions of a file.
 
     *parameters* are a template's, *scope* is the ARM id of the resource group that it is read for,
-    *skip* names the resources that are left alone, with what is in them.
+    *skip* names the resources that are left alone, with what is in them. *offers_options*: faults
+    name options of ``apply`` as remedies.
 
     Raises:
         FileFaults: all faults that were found, each with file, line and path.
     """
     try:
-        return _read(path, parameters or {}, scope, Skips(skip))
+        return _read(path, parameters or {}, scope, Skips(skip), offers_options)
     except MemoryError:
         raise FileFaults(f"{path}: there is too little memory to read it") from None
 
 
-def _read(path: Path, parameters: Mapping[str, Any], scope: str, skips: Skips) -> Configuration:
+def _read(
+    path: Path, parameters: Mapping[str, Any], scope: str, skips: Skips, offers_options: bool
+) -> Configuration:
     source = read_source(path)
     if is_template(source.value):
-        found = read_template(source, parameters, group_of(scope), skips)
-    elif fault := _fault_of_template(source):
+        found = read_template(source, parameters, group_of(scope), skips, offers_options)
+    elif fault := _fault_of_template(source, offers_options):
         raise FileFaults(fault)
     elif parameters:
         raise FileFaults(f"{path}: only templates have parameters")
@@ -63,14 +68,13 @@ def _read(path: Path, parameters: Mapping[str, Any], scope: str, skips: Skips) -
     return found
 
 
-def _fault_of_template(source: SourceFile) -> str | None:
+def _fault_of_template(source: SourceFile, offers_options: bool) -> str | None:
     """Return what is wrong with a file of ARM that is not a template, if it is one."""
     members = source.value if isinstance(source.value, Mapping) else {}
     folded = {name.lower(): value for name, value in members.items()}
     if "deploymentparameters.json" in str(folded.get("$schema")).lower():
-        return source.root.fault(
-            "these are parameters: name the template, and this by --parameters"
-        )
+        this = ", and this by --parameters" if offers_options else ""
+        return source.root.fault(f"these are parameters: name the template{this}")
     if "resources" in folded:
         place = source.root.below("$schema")
         return place.fault("a template needs this; it ends with deploymentTemplate.json#")

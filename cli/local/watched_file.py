@@ -71,7 +71,7 @@ class WatchedFile:
         """
         if path := self.path:
             self._seen_version = self._read_version = _version(path)
-            self._wanted = read_configuration(path)
+            self._wanted = read_configuration(path, offers_options=False)
 
     def follow(self, api: Deployment, make: Make) -> bool:
         """
@@ -99,7 +99,7 @@ class WatchedFile:
         if path and version and is_complete and version != self._read_version:
             self._read_version = version
             self._wanted, self._again_at, self._told = None, 0.0, None
-            self._wanted = read_configuration(path)
+            self._wanted = read_configuration(path, offers_options=False)
 
     def _apply(self, api: Deployment, wanted: Configuration, make: Make) -> bool:
         """Delete no more than what an earlier version of the file has named."""

@@ -143,6 +143,7 @@ class Scope:
     budget: EvaluationBudget
     targets: Targets
     references: References
+    offers_options: bool  # whether faults name --parameter
     now: datetime
     deployment_name: Callable[[], str]
     # The values of its parameters, or functions that evaluate them on use.
@@ -371,7 +372,8 @@ def _evaluated_parameter(scope: Scope, name: str) -> Any:
     if value is None and "defaultValue" in definition:
         value = _default(scope, name, definition["defaultValue"], place.below("defaultValue"))
     elif value is None and not is_given and not definition.get("nullable"):
-        raise TemplateFault(place.fault(f"this parameter has no value{_remedy(scope, name)}"))
+        remedy = _remedy(scope, name, "; give it a default value")
+        raise TemplateFault(place.fault(f"this parameter has no value{remedy}"))
     return scope.checked(value, definition, place)
 
 
@@ -382,9 +384,11 @@ def _default(scope: Scope, name: str, value: Any, place: Place) -> Any:
         raise TemplateFault(f"{fault}{_remedy(scope, name)}") from None
 
 
-def _remedy(scope: Scope, name: str) -> str:
+def _remedy(scope: Scope, name: str, otherwise: str = "") -> str:
     """Return the end of a fault that the user of a template can mend, not its author alone."""
-    return "" if scope.place.members else f"; use --parameter {name}=…"
+    if scope.place.members:
+        return ""
+    return f"; use --parameter {name}=…" if scope.offers_options else otherwise
 
 
 def _variable(scope: Scope, name: str) -> Any:

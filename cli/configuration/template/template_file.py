@@ -57,16 +57,22 @@ def is_template(value: Any) -> bool:
 
 
 def read_template(
-    source: SourceFile, parameters: Mapping[str, Any], group: ResourceGroup, skips: Skips
+    source: SourceFile,
+    parameters: Mapping[str, Any],
+    group: ResourceGroup,
+    skips: Skips,
+    offers_options: bool,
 ) -> Configuration:
     """
     Read a template with its *parameters*, as for the resource *group*, but for what *skips* names.
+
+    *offers_options*: faults name options of ``apply`` as remedies.
 
     Raises:
         FileFaults: all faults, each with its line.
     """
     source = source.in_documented_case(TEMPLATE)
-    reader = _Reader(skips)
+    reader = _Reader(skips, offers_options)
     parse.cache_clear()  # a process may read one version of a file after the other
     try:
         resources, place = source.value["resources"], source.root.below("resources")
@@ -77,6 +83,7 @@ def read_template(
             budget=reader.budget,
             targets=_Targets(_declared(resources, place)),
             references=reader.references,
+            offers_options=offers_options,
             now=datetime.now(UTC),
             deployment_name=lambda: "local",
         )
@@ -310,13 +317,14 @@ def _declared(resources: Any, place: Place) -> list[_Declared]:
 class _Reader:
     """Collects the resources of a template and its modules, what is left out, and the faults."""
 
-    def __init__(self, skips: Skips) -> None:
+    def __init__(self, skips: Skips, offers_options: bool) -> None:
         self.budget = EvaluationBudget()
         self.references = References()
         self.resources: list[WantedResource] = []
         self.left_out: list[str] = []
         self.faults: list[str] = []
         self._skips = skips
+        self._offers_options = offers_options
         self._lock = Lock()
 
     def read(
@@ -414,7 +422,8 @@ class _Reader:
             fault = declared.place.fault("this is not the form of a resource")
         if fault and not self._is_skipped(declared, parent, own):
             title = own.title if own else declared.place
-            self.faults.append(f"{fault} (all but this: apply --skip '{title}')")
+            remedy = f" (all but this: apply --skip '{title}')" if self._offers_options else ""
+            self.faults.append(f"{fault}{remedy}")
         if self.budget.is_spent or len(self.faults) > MAX_FAULTS:
             raise _Ended
 

@@ -115,6 +115,31 @@ def test_a_file_that_would_cost_too_much_is_told_as_well(
     assert followed.look() == [("applied", "orders", "created topic")]
 
 
+def test_faults_of_a_template_offer_no_options(followed: Followed, write: Write) -> None:
+    """The command that follows a file has none for templates."""
+    url = {"type": "string"}
+    labels = ["[parameters('url')]", "[frobnicate()]", "[parameters('bad')]"]
+    path = write(
+        {
+            "$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#",
+            "parameters": {"url": url, "bad": {**url, "defaultValue": "[frobnicate()]"}},
+            "resources": [
+                {"type": "Microsoft.EventGrid/topics", "name": f"t{at}", "tags": {"label": label}}
+                for at, label in enumerate(labels)
+            ],
+        }
+    )
+
+    assert [text for _, _, text in followed.look()] == [
+        f"{path}:4: parameters.url: this parameter has no value; give it a default value",
+        f"{path}:24: resources[1].tags.label: there is no function frobnicate().",
+        f"{path}:9: parameters.bad.defaultValue: there is no function frobnicate().",
+    ]
+    path = write({"$schema": "https://a.example/deploymentParameters.json#"})
+    told = f"{path}:1: these are parameters: name the template"
+    assert followed.look() == [("file", "", told)]
+
+
 def test_it_makes_the_local_containers_and_queues_that_the_file_names(
     followed: Followed, write: Write, api: ArmApi
 ) -> None:
