@@ -46,7 +46,7 @@ needs_compiler = pytest.mark.skipif(_is_missing(), reason=NO_COMPILER)
 
 def snapshot(parameters: Path) -> Any:
     """Return what the compiler predicts for ``NAME.bicepparam``; it has no order of outputs."""
-    _run(parameters.parent, "snapshot", parameters.name, "--mode", "overwrite", *_PLACE)
+    run(parameters.parent, "snapshot", parameters.name, "--mode", "overwrite", *_PLACE)
     predicted = json.loads(parameters.with_suffix(".snapshot.json").read_text("utf-8"))
     return predicted | {"outputs": dict(sorted(predicted["outputs"].items()))}
 
@@ -59,7 +59,7 @@ def generated() -> Mapping[str, str]:
             (f"{name}.snapshot.json", pool.submit(snapshot, folder / f"{name}.bicepparam"))
             for name in _NAMES
         ]
-        _run(folder, "build", "--pattern", "*.bicep")
+        run(folder, "build", "--pattern", "*.bicep")
         compiled = {f"{name}.json": (folder / f"{name}.json").read_text("utf-8") for name in _NAMES}
         return compiled | {name: _as_text(each.result()) for name, each in snapshots}
 
@@ -68,7 +68,8 @@ def _as_text(document: Any) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def _run(folder: Path, *arguments: str) -> None:
+def run(folder: Path, *arguments: str) -> None:
+    """Run the compiler in a folder; fail the test with what it reports."""
     if (program := compiler()) is None:
         raise MissingCompiler(NO_COMPILER)
     done = subprocess.run(
