@@ -41,9 +41,9 @@ def find(known: Mapping[str, TemplateFunction], name: str) -> TemplateFunction:
     """
     if found := known.get(name.lower()):
         return found
+    near = did_you_mean(name, [each.name for each in known.values()])
     if name.lower() in _OF_AZURE or name.lower().startswith("list"):
-        raise ExpressionFault(f"{name}() is not available here: it needs Azure")
+        raise ExpressionFault(f"{name}() is not available here: it needs Azure{near}")
     if name.lower() == "lambda":
         raise ExpressionFault("lambda() is for the arguments of functions such as map()")
-    names = [each.name for each in known.values()]
-    raise ExpressionFault(f"there is no function {name}(){did_you_mean(name, names)}")
+    raise ExpressionFault(f"there is no function {name}(){near}")

@@ -66,7 +66,7 @@ EXPRESSIONS = {
     "[frobnicate(range(0, 2), lambda('i', lambdaVariables('i')))]": (
         "there is no function frobnicate()."
     ),
-    "[pickZones('A.B', 'c', 'd')]": "pickZones() is not available here: it needs Azure",
+    "[pickZones('A.B', 'c', 'd')]": "pickZones() is not available here: it needs Azure.",
     "[replace('a', 'b')]": "replace() takes 3 arguments, not 2",
     "[if(true(), lambda('a', 1), 1)]": ("lambda() is for the arguments of functions such as map()"),
     "[map(range(0, 1), 2)]": "map(): argument 2 must be a lambda, not a whole number",
@@ -92,8 +92,9 @@ EXPRESSIONS = {
     "[reference('storage').primaryEndpoints]": f"reference('storage'): {_KNOWN}",
     "[listKeys('storage', '2025-01-01').keys[0].value]": f"listKeys('storage'): {_KNOWN}",
     "[listAccountSas('a', '2025-01-01', createObject())]": (
-        "listAccountSas() is not available here: it needs Azure"
+        "listAccountSas() is not available here: it needs Azure."
     ),
+    "[listKey('x')]": ("listKey() is not available here: it needs Azure; did you mean 'listKeys'?"),
     "[utcNow()]": "utcNow(): only the default value of a parameter can use it, as in Azure",
     "[newGuid()]": "newGuid(): only the default value of a parameter can use it, as in Azure",
     "[concat('a', 'b']": "the expression concat('a', 'b' is malformed at character 13",
