@@ -20,6 +20,11 @@ class ResourceGroup(NamedTuple):
     def id(self) -> str:
         return f"/subscriptions/{self.subscription}/resourceGroups/{self.name}"
 
+    @property
+    def folded_id(self) -> str:
+        """Its id to compare with."""
+        return self.id.casefold()
+
 
 def group_of(arm_id: str) -> ResourceGroup:
     """Return the resource group of an ARM id, ``/subscriptions/ID/resourceGroups/NAME``."""

@@ -100,7 +100,8 @@ def required(definition: Any, name: str, place: Place) -> Any:
 class References:
     """The resources that expressions refer to, by reference() and listKeys()."""
 
-    def __init__(self) -> None:
+    def __init__(self, group: ResourceGroup) -> None:
+        self.group = group  # the others' resources have no answers
         self.answers: Answers = Placeholders()
         self.uses = 0  # how often one was used
         self._used: set[ResourceId] | None = None  # ``None``: where ARM allows no reference
@@ -126,6 +127,10 @@ class References:
 class Targets(Protocol):
     """The modules and resources of a template, for reference() and listKeys()."""
 
+    @property
+    def group(self) -> ResourceGroup:
+        """The resource group that they are deployed in."""
+
     def module(self, scope: Scope, name: str) -> Scope | None:
         """Return the scope of the module that an id or a symbolic name names."""
 
@@ -139,7 +144,7 @@ class Scope:
 
     template: Mapping[str, Any]
     place: Place
-    group: ResourceGroup
+    group: ResourceGroup  # of resourceGroup()
     budget: EvaluationBudget
     targets: Targets
     references: References
@@ -468,7 +473,7 @@ class _Target(NamedTuple):
 
 
 def _target(scope: Scope, function: str, name: str) -> _Target:
-    own = scope.targets.resource(scope, name) or _of_arm_id(scope.group, name)
+    own = scope.targets.resource(scope, name) or _of_arm_id(scope.references.group, name)
     if own is None:
         known = "only modules of the template and resources of Event Grid are known here"
         raise ExpressionFault(f"{function}('{name}'): {known}")

@@ -72,7 +72,7 @@ def read_template(
         FileFaults: all faults, each with its line.
     """
     source = source.in_documented_case(TEMPLATE)
-    reader = _Reader(skips, offers_options)
+    reader = _Reader(group, skips, offers_options)
     parse.cache_clear()  # a process may read one version of a file after the other
     try:
         resources, place = source.value["resources"], source.root.below("resources")
@@ -81,7 +81,7 @@ def read_template(
             place=source.root,
             group=group,
             budget=reader.budget,
-            targets=_Targets(_declared(resources, place)),
+            targets=_Targets(_declared(resources, place), group),
             references=reader.references,
             offers_options=offers_options,
             now=datetime.now(UTC),
@@ -139,6 +139,10 @@ class _Ended(Exception):
     """Nothing more can be read."""
 
 
+class _Elsewhere(Exception):
+    """A resource is not in the resource group that the template is read for."""
+
+
 _Module = tuple[Scope, Any, Place]  # with its resources, and where they are
 
 
@@ -156,6 +160,11 @@ class _Declared(NamedTuple):
     @property
     def is_module(self) -> bool:
         return self.type == _MODULE
+
+    @property
+    def has_template(self) -> bool:
+        """Whether it is a module whose resources are known."""
+        return self.is_module and "template" in self.definition["properties"]
 
     @property
     def is_of_event_grid(self) -> bool:
@@ -187,8 +196,20 @@ class _Declared(NamedTuple):
             raise TemplateFault(at.fault("this must be text"))
         return found
 
+    def group(self, scope: Scope) -> ResourceGroup:
+        """Return the resource group that a module deploys to, from the *scope* of its turn."""
+        around, found = scope.targets.group, []
+        for member in ("subscriptionId", "resourceGroup"):
+            at = self.place.below(member)
+            found.append(scope.resolve(self.definition.get(member), at))
+            if not isinstance(found[-1], str | None):
+                raise TemplateFault(at.fault("this must be text"))
+        subscription, name = found
+        return ResourceGroup(subscription or around.subscription, name or around.name)
+
     def module(self, scope: Scope) -> _Module:
         """Return what a module deploys, from the *scope* of its turn."""
+        group = self.group(scope)
         properties, place = self.definition["properties"], self.place.below("properties")
         template, at = properties["template"], place.below("template")
         if isinstance(template, str):  # an expression, such as a variable with a whole file
@@ -200,7 +221,8 @@ class _Declared(NamedTuple):
                 scope,
                 template=template,
                 place=at,
-                targets=_Targets(_declared(resources, resources_at)),
+                group=group,
+                targets=_Targets(_declared(resources, resources_at), group),
                 deployment_name=partial(self.name, scope),
                 given=_arguments(scope, properties, template, place),
                 parameters={},
@@ -210,31 +232,53 @@ class _Declared(NamedTuple):
             )
         else:
             outputs = {"outputs": template.get("outputs") or {}}
-            known = _Targets(_declared(resources, resources_at), scope.targets)
+            known = _Targets(_declared(resources, resources_at), group, scope.targets)
             inner = replace(scope, template={**scope.template, **outputs}, targets=known)
         return inner, resources, resources_at
+
+
+_ModuleName = tuple[str | None, str]  # the folded id of its group, and its folded name
+_Turn = tuple[_Declared, Scope]
 
 
 class _Targets:
     """The modules and resources of a template that expressions can name."""
 
-    def __init__(self, declared: list[_Declared], around: Targets | None = None) -> None:
+    def __init__(
+        self, declared: list[_Declared], group: ResourceGroup, around: Targets | None = None
+    ) -> None:
+        self.group = group
         self._declared = declared
         self._around = around
         self._modules: dict[tuple[object, ...], Scope] = {}
+        self._turns: Mapping[_ModuleName, _Turn] = {}  # once all names are known
 
     def module(self, scope: Scope, name: str) -> Scope | None:
         symbol, index = _indexed(name)
-        types, _, last = name.casefold().rpartition("/")
-        is_module = not types or types.endswith(_MODULE)
-        for each in self._declared:
-            if not each.is_module or "template" not in each.definition["properties"]:
-                continue
+        modules = [each for each in self._declared if each.has_template]
+        for each in modules:
             if each.symbol.casefold() == symbol:
                 return self._module(each, _at_turn(scope, each, index))
-            if is_module and (turn := _turn_named(scope, each, last)):
-                return self._module(each, turn)
+        if modules and (own := _module_name(name)):
+            turns = self._turns or self._named(scope, modules)
+            if turn := turns.get(own):
+                return self._module(*turn)
         return self._around.module(scope, name) if self._around else None
+
+    def _named(self, scope: Scope, modules: list[_Declared]) -> Mapping[_ModuleName, _Turn]:
+        """Return the turns of *modules* by name, with and without the group, as far as known."""
+        turns: dict[_ModuleName, _Turn] = {}
+        faults: list[Exception] = []
+        for each in modules:
+            with _noting(faults, scope):
+                for turn in each.turns(scope):
+                    with _noting(faults, scope):
+                        group, own = each.group(turn), each.name(turn).casefold()
+                        turns.setdefault((group.folded_id, own), (each, turn))
+                        turns.setdefault((None, own), (each, turn))
+        if not faults:
+            self._turns = turns
+        return turns
 
     def _module(self, declared: _Declared, turn: Scope) -> Scope:
         own = (declared.place.members, *turn.copies.items())
@@ -247,9 +291,11 @@ class _Targets:
         for each in self._declared:
             if each.symbol.casefold() == symbol and not each.is_module:
                 types = _types(each, None)
-                is_elsewhere = {"resourceGroup", "subscriptionId"} & set(each.definition)
                 turn = _at_turn(scope, each, index)
-                return _identify(turn, each, types, None) if types and not is_elsewhere else None
+                is_here = each.group(turn).folded_id == scope.references.group.folded_id
+                with suppress(_Elsewhere):
+                    return _identify(turn, each, types, None) if types and is_here else None
+                return None
         return self._around.resource(scope, name) if self._around else None
 
 
@@ -264,14 +310,24 @@ def _at_turn(scope: Scope, declared: _Declared, index: int | None) -> Scope:
     return scope.turn(copy, index, "") if copy and index is not None else scope
 
 
-def _turn_named(scope: Scope, declared: _Declared, name: str) -> Scope | None:
-    """Return the turn in which a module has this folded name, as far as its names are known."""
-    with suppress(TemplateFault, ExpressionFault):
-        for turn in declared.turns(scope):
-            with suppress(TemplateFault, ExpressionFault):
-                if declared.name(turn).casefold() == name:
-                    return turn
-    return None
+@contextmanager
+def _noting(faults: list[Exception], scope: Scope) -> Iterator[None]:
+    """Note a fault, unless it is the last one: nothing more can be evaluated."""
+    try:
+        yield
+    except (TemplateFault, ExpressionFault) as fault:
+        if scope.budget.is_spent:
+            raise
+        faults.append(fault)
+
+
+def _module_name(text: str) -> _ModuleName | None:
+    """Return the name of a module that a name or an id can mean; ``None``: it is another's id."""
+    around, _, name = text.casefold().rpartition("/")
+    if around and not around.endswith(f"/{_MODULE}"):
+        return None
+    group = around.partition("/providers/")[0]
+    return (group if "/resourcegroups/" in group else None), name
 
 
 def _arguments(
@@ -317,11 +373,11 @@ def _declared(resources: Any, place: Place) -> list[_Declared]:
 class _Reader:
     """Collects the resources of a template and its modules, what is left out, and the faults."""
 
-    def __init__(self, skips: Skips, offers_options: bool) -> None:
+    def __init__(self, group: ResourceGroup, skips: Skips, offers_options: bool) -> None:
         self.budget = EvaluationBudget()
-        self.references = References()
+        self.references = References(group)
         self.resources: list[WantedResource] = []
-        self.left_out: list[str] = []
+        self.left_out: dict[str, None] = {}  # each once
         self.faults: list[str] = []
         self._skips = skips
         self._offers_options = offers_options
@@ -348,7 +404,7 @@ class _Reader:
 
     def _modules(self, scope: Scope, declared: _Declared) -> Iterator[_Module]:
         """Yield what a module deploys, in each turn of its loop."""
-        if "template" not in declared.definition["properties"]:
+        if not declared.has_template:
             self._leave_out(declared)
             return
         try:
@@ -364,6 +420,8 @@ class _Reader:
         if types is None:
             self._leave_out(declared)
             return
+        if scope.targets.group.folded_id != self.references.group.folded_id:
+            raise _Elsewhere
         for turn in declared.turns(scope):
             with self._collecting(declared, parent):
                 own = _identify(turn, declared, types, parent)
@@ -401,10 +459,10 @@ class _Reader:
                 raise FileFaults(str(fault)) from None
         return document  # type: ignore[no-any-return]
 
-    def _leave_out(self, declared: _Declared) -> None:
+    def _leave_out(self, declared: _Declared, why: str = "") -> None:
         kind = declared.definition["type"]
         self.budget.take(len(kind))
-        self.left_out.append(f"{kind}, line {declared.place.line}")
+        self.left_out[f"{kind}, line {declared.place.line}{why}"] = None
 
     @contextmanager
     def _collecting(
@@ -414,6 +472,8 @@ class _Reader:
         fault = None
         try:
             yield
+        except _Elsewhere:
+            self._leave_out(declared, ", of another resource group")
         except TemplateFault as error:
             fault = str(error)
         except ExpressionFault as error:
@@ -480,6 +540,9 @@ def _identify(
         provider, *parts = _PROVIDERS.split(extended)[-1].split("/")
         if not extended.startswith("/") and "." not in provider:
             raise TemplateFault(place.fault("this must be the id of a resource"))
+        here = f"{scope.references.group.folded_id}/"
+        if extended.startswith("/") and not extended.casefold().startswith(here):
+            raise _Elsewhere
         is_source = [provider.lower(), *(each.lower() for each in parts[:1])] in _SOURCES
         if provider.lower() != _PROVIDER and not is_source:
             return None

@@ -34,11 +34,19 @@ module nested 'nested.bicep' = {
   params: { prefix: 'modules-nested', depth: 2 }
 }
 
+module here 'group.bicep' = { name: 'group' }
+
+module elsewhere 'group.bicep' = {
+  name: 'group'
+  scope: resourceGroup('other')
+}
+
 resource own 'Microsoft.EventGrid/topics@2025-02-15' = if (!isProduction) {
   name: 'modules-own'
   location: resourceGroup().location
   properties: any({
     outputs: [ternary.outputs.name, whole.outputs.number, whole.outputs.all, nested.outputs.names, nested.outputs.first]
+    groups: [here.outputs.name, elsewhere.outputs.name]
   })
 
   resource crm 'eventSubscriptions' = {

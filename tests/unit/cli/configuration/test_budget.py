@@ -90,3 +90,42 @@ def test_every_template_is_read_or_refused_within_its_budget(
             assert all(size_of(each.document) <= MAX_SIZE for each in found.resources)
 
     assert _Counted.latest._steps <= _STEPS + 10
+
+
+_LOOP = {"name": "all", "count": 800}  # the most that Azure takes
+_MODULE = "Microsoft.Resources/deployments"
+_NAME = "[format('m{0}', copyIndex())]"
+
+
+def _looped(**members: Any) -> dict[str, Any]:
+    """Return 800 modules with an output, and 800 event subscriptions that use one each."""
+    outputs = {"name": {"type": "string", "value": "orders"}}
+    properties = {"template": {"resources": [], "outputs": outputs}}
+    of = f"reference(resourceId('{_MODULE}', format('m{{0}}', copyIndex()))).outputs.name.value"
+    crm = f"[format('{{0}}/crm{{1}}', {of}, copyIndex())]"
+    nested = "Microsoft.EventGrid/topics/eventSubscriptions"
+    return {
+        "$schema": "https://schema.management.azure.com/deploymentTemplate.json#",
+        "resources": [
+            {"type": _MODULE, "name": _NAME, "copy": _LOOP, "properties": properties, **members},
+            {"type": nested, "name": crm, "copy": _LOOP},
+        ],
+    }
+
+
+def test_as_many_modules_as_azure_takes_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "main.json"
+    path.write_text(json.dumps(_looped()))
+
+    assert len(read_configuration(path).resources) == 800
+
+
+def test_a_spent_budget_is_told_where_modules_are_looked_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "main.json"
+    path.write_text(json.dumps(_looped(condition="[contains(range(0, 99), 98)]"), indent=1))
+    monkeypatch.setattr(scope, "MAX_STEPS", 10_000)
+
+    with pytest.raises(CommandFailed, match="takes more than 10,000 steps"):
+        read_configuration(path)
