@@ -503,6 +503,16 @@ def _reference(scope: Scope, name: str, version: str = "", form: str = "") -> An
     return scope.budget.hold(document if is_full else document.get("properties") or {})
 
 
+def _secure_outputs(scope: Scope, name: str, *_: Any) -> LazyObject:
+    """Return the outputs of a module, without their types."""
+    module = scope.targets.module(scope, name)
+    if module is None:
+        known = "only modules of the template are known here"
+        raise ExpressionFault(f"listOutputsWithSecureValues('{name}'): {known}")
+    outputs = module.template.get("outputs") or {}
+    return LazyObject({each: partial(module.output, each) for each in outputs})
+
+
 def _list_keys(scope: Scope, name: str, *_: Any) -> Any:
     target = _target(scope, "listKeys", name)
     try:
@@ -553,6 +563,7 @@ ALL_FUNCTIONS: Mapping[str, TemplateFunction] = {
                     "deployment()": _deployment,
                     "lambdaVariables(text)": _lambda_variable,
                     "listKeys(text, text?, object?)": _list_keys,
+                    "listOutputsWithSecureValues(text, text?)": _secure_outputs,
                     "newGuid()": _new_guid,
                     "parameters(text)": _parameter,
                     "reference(text, text?, text?)": _reference,

@@ -37,6 +37,7 @@ _UNPREDICTED = {
     "environment": "a snapshot keeps the expression",
     "fail": "it has no value",
     "listKeys": "keys are the deployment's",
+    "listOutputsWithSecureValues": "a snapshot keeps the expression",
     "newGuid": "it differs each time",
     "utcNow": "it differs each time",
 }

@@ -230,7 +230,9 @@ def test_outputs_of_modules_are_evaluated_one_by_one(tmp_path: Path) -> None:
     inner = {"resources": [], "outputs": outputs}
     properties = {"template": inner, "expressionEvaluationOptions": {"scope": "inner"}}
     of = f"reference(resourceId('{_MODULE}', 'inner')).outputs"
+    secure = f"listOutputsWithSecureValues(resourceId('{_MODULE}', 'inner'), '2025-04-01')"
     labels = [
+        f"[{secure}.good]",
         f"[tryGet(tryGet({of}, 'good'), 'value')]",
         f"[coalesce(tryGet({of}, 'none'), 'none')]",
         f"[join({of}.list.value, '-')]",
@@ -243,4 +245,4 @@ def test_outputs_of_modules_are_evaluated_one_by_one(tmp_path: Path) -> None:
     (found,) = read(tmp_path, text).resources
 
     assert found.id.name == "orders/crm"
-    assert found.document["properties"]["labels"] == ["orders", "none", "0-1"]
+    assert found.document["properties"]["labels"] == ["orders", "orders", "none", "0-1"]

@@ -91,6 +91,9 @@ EXPRESSIONS = {
     "[copyIndex()]": "copyIndex(): there is no loop around it",
     "[reference('storage').primaryEndpoints]": f"reference('storage'): {_KNOWN}",
     "[listKeys('storage', '2025-01-01').keys[0].value]": f"listKeys('storage'): {_KNOWN}",
+    "[listOutputsWithSecureValues('inner', '2025-04-01').key]": (
+        "listOutputsWithSecureValues('inner'): only modules of the template are known here"
+    ),
     "[listAccountSas('a', '2025-01-01', createObject())]": (
         "listAccountSas() is not available here: it needs Azure."
     ),
