@@ -14,11 +14,12 @@ from typing import Any
 
 from cli.configuration.source import check_size
 from cli.configuration.template.expressions import ExpressionFault
-from cli.configuration.template.values import text_of
+from cli.configuration.template.values import float_text, text_of
 
 _PLACE = re.compile(r"\{\{|\}\}|\{([0-9]{1,7}) *(?:, *(-?[0-9]{1,7}) *)?(?::([^{}]*))?\}|[{}]")
 _STANDARD = re.compile(r"([A-Za-z])([0-9]{0,2})")
-_PICTURE = re.compile(r"([^#0.,%;]*)([#0,]*)(?:\.([#0]*))?(%?)([^#0.,%;]*)")
+# Quoted characters are not available.
+_PICTURE = re.compile(r"([^#0.,%;\\'\"]*)([#0,]*)(?:\.([#0]*))?(%?)([^#0.,%;\\'\"]*)")
 _WORD = 64  # bits
 _LEAST_POWER = -4  # of ten: what is smaller is written with an exponent
 _EXACT = Context(prec=400, rounding=ROUND_HALF_UP)
@@ -72,10 +73,10 @@ def _shown(value: Any, form: str) -> str:
     raise ExpressionFault(f"format(): the form {form} is not available here")
 
 
-def _fixed(value: float, digits: int, comma: str = "") -> str:
+def _fixed(value: float | Decimal, digits: int, comma: str = "") -> str:
     """Return a number with so many digits after the point; halves of fractions are binary ones."""
     exact = Decimal(value).quantize(Decimal(1).scaleb(-digits), context=_exact(digits))
-    return f"{exact + 0 if exact else abs(exact):{comma}f}"
+    return f"{exact:{comma}f}"
 
 
 def _exact(digits: int) -> Context:
@@ -97,19 +98,15 @@ def _scientific(value: float, digits: int) -> tuple[str, int]:
 
 
 def _general(value: float, precision: int | None, letter: str) -> str:
-    if isinstance(value, int) and not precision:
-        return str(value)
-    digits = precision or len(Decimal(repr(value)).normalize().as_tuple().digits)
-    mantissa, power = _scientific(value if precision else Decimal(repr(value)), digits - 1)  # type: ignore[arg-type]
-    if _LEAST_POWER <= power < (precision or 15):
-        text = _fixed(value, max(digits - 1 - power, 0)) if precision else _plain(value)
+    if not precision:
+        text = str(value) if isinstance(value, int) else float_text(value).removesuffix(".0")
+        return text if letter.isupper() else text.lower()
+    mantissa, power = _scientific(value, precision - 1)
+    if _LEAST_POWER <= power < precision:
+        text = _fixed(value, max(precision - 1 - power, 0))
         return text.rstrip("0").rstrip(".") if "." in text else text
     mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
     return f"{mantissa}{'E' if letter.isupper() else 'e'}{power:+03}"
-
-
-def _plain(value: float) -> str:
-    return format(Decimal(repr(value)), "f")
 
 
 def _bits(value: int, precision: int | None, letter: str) -> str:
@@ -119,7 +116,7 @@ def _bits(value: int, precision: int | None, letter: str) -> str:
 
 def _currency(value: float, precision: int | None, _: str) -> str:
     text = f"¤{_fixed(abs(value), _two(precision), ',')}"
-    return f"({text})" if value < 0 else text
+    return f"({text})" if Decimal(value).is_signed() else text
 
 
 def _two(precision: int | None) -> int:
@@ -135,7 +132,9 @@ _FORMS: Mapping[str, Callable[[Any, int | None, str], str]] = {
     "F": lambda value, precision, _: _fixed(value, _two(precision)),
     "G": _general,
     "N": lambda value, precision, _: _fixed(value, _two(precision), ","),
-    "P": lambda value, precision, _: f"{_fixed(value * 100, _two(precision), ',')} %",
+    "P": lambda value, precision, _: (
+        f"{_fixed(Decimal(value).scaleb(2, _exact(0)), _two(precision), ',')} %"
+    ),
     "R": lambda value, _, letter: _general(value, None, letter),
     "X": _bits,
 }
@@ -148,9 +147,9 @@ def _pictured(value: float, form: str) -> str:
     if match is None or ";" in negative or not (match[2] or match[3]):
         raise ExpressionFault(f"format(): the form {form} is not available here")
     before, whole, fraction, percent, after = match.groups("")
-    sign = "-" if value < 0 and not negative else ""
     comma = "," if "," in whole.strip(",") else ""
-    exact = Decimal(repr(value)) * (100 if percent else 1)
+    shown = f"{value:.15g}" if isinstance(value, float) else value  # all that .NET shows here
+    exact = Decimal(shown).scaleb(2 if percent else 0, _EXACT)
     rounded = abs(exact).quantize(Decimal(1).scaleb(-len(fraction)), context=_EXACT)
     digits, _, rest = f"{rounded:f}".partition(".")
     least = len(whole.replace(",", "").lstrip("#"))
@@ -159,4 +158,5 @@ def _pictured(value: float, form: str) -> str:
         digits = f"{int(digits):,}".rjust(len(digits), "0") if digits[0] != "0" else digits
     kept = len(fraction.rstrip("#"))
     rest = rest[:kept] + rest[kept:].rstrip("0")
+    sign = "-" if exact.is_signed() and not negative and (digits or rest) else ""
     return f"{before}{sign}{digits}{'.' if rest else ''}{rest}{percent}{after}"

@@ -19,10 +19,22 @@ _USUAL = "yyyy-MM-ddTHH:mm:ssZ"
 _DURATION = re.compile(
     r"(?P<sign>-?)P(?=.)(?:(?P<years>\d{1,9})Y)?(?:(?P<months>\d{1,9})M)?(?:(?P<days>\d{1,9})D)?"
     r"(?:T(?=.)(?:(?P<hours>\d{1,9})H)?(?:(?P<minutes>\d{1,9})M)?"
-    r"(?:(?P<seconds>\d{1,9}(?:\.\d{1,9})?)S)?)?"
+    r"(?:(?P<seconds>\d{1,9}(?:\.\d{1,6}0*)?)S)?)?"
 )
+_ISO = re.compile(  # not all that Python reads; no more than microseconds
+    r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,6}0*)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?)?",
+    re.ASCII,
+)
+
+
+def _read_iso(text: str) -> datetime:
+    if not _ISO.fullmatch(text):
+        raise ValueError(text)
+    return datetime.fromisoformat(text)
+
+
 _READERS: tuple[Callable[[str], datetime], ...] = (
-    datetime.fromisoformat,
+    _read_iso,
     lambda text: datetime.strptime(text, "%m/%d/%Y %H:%M:%S"),  # noqa: DTZ007 - UTC is added
     lambda text: datetime.strptime(text, "%m/%d/%Y"),  # noqa: DTZ007 - UTC is added
 )
@@ -66,7 +78,7 @@ def formatted_date(moment: datetime, form: str = _USUAL) -> str:
     Raises:
         ExpressionFault: there is no such format.
     """
-    if len(form) == 1 and form not in _STANDARD:
+    if (len(form) == 1 and form not in _STANDARD) or form.endswith("%"):
         raise ExpressionFault(f"the form {form} of a date is not available here")
     is_utc = form in {"r", "R", "u"}
     shown = moment.astimezone(UTC) if is_utc else moment
@@ -75,6 +87,8 @@ def formatted_date(moment: datetime, form: str = _USUAL) -> str:
 
 def _part(moment: datetime, part: str) -> str:
     letter, count = part[0], len(part)
+    if letter == "%":  # a single letter follows that is no standard form
+        return ""
     if letter in "'\"":
         return part[1:-1] if count > 1 else ""
     if letter == "\\":

@@ -103,7 +103,7 @@ def _cidr_subnet(text: str, prefix: int, index: int) -> str:
 
 def _cidr_host(text: str, index: int) -> str:
     found = _network("cidrHost", text)
-    if not 0 <= index < max(found.num_addresses - _ENDS, 1):
+    if not 0 <= index < found.num_addresses - _ENDS:
         raise ExpressionFault(f"cidrHost(): there is no address {index}")
     return str(found.network_address + index + 1)
 

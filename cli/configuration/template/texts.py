@@ -20,6 +20,11 @@ _MAX_WIDTH = 16  # of padLeft()
 _DATA_URI = re.compile(r"data:[^,]*?(;base64)?,(.*)", re.DOTALL)
 _UTF_16 = "utf-16-le"
 _PORTS = {"http": 80, "https": 443}
+_NEVER_UPPER = "\u0131\u017f"  # dotless i and long s: nothing becomes ASCII
+_BLANKS = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
 _OF_URIS = "%!#$&'()*+,/:;=?@[]~"  # characters that a URI keeps
 
 
@@ -105,7 +110,8 @@ def _each_letter(change: Callable[[str], str]) -> Callable[[str], str]:
     return lambda text: "".join(new if len(new := change(each)) == 1 else each for each in text)
 
 
-_lower, _upper = _each_letter(str.lower), _each_letter(str.upper)
+_lower = _each_letter(str.lower)
+_upper = _each_letter(lambda each: each if each in _NEVER_UPPER else each.upper())
 
 
 def _decoded(name: str) -> Callable[[str], str]:
@@ -144,7 +150,8 @@ def _split_uri(text: str, name: str) -> SplitResult:
         raise ExpressionFault(f"{name}(): this is not a URI such as https://example.com/")
     if port is not None and port == _PORTS.get(found.scheme):
         found = found._replace(netloc=found.netloc.rpartition(":")[0])
-    return found._replace(path=found.path or "/")
+    user, at, host = found.netloc.rpartition("@")
+    return found._replace(netloc=f"{user}{at}{host.lower()}", path=found.path or "/")
 
 
 def _uri(base: str, relative: str) -> str:
@@ -216,7 +223,7 @@ TEXTS: Mapping[str, Callable[..., Any]] = {
     "substring(text, int, int?)": _substring,
     "toLower(text)": _lower,
     "toUpper(text)": _upper,
-    "trim(text)": str.strip,
+    "trim(text)": lambda text: text.strip(_BLANKS),
     "uniqueString(text, text...)": unique_string,
     "uri(text, text)": _uri,
     "uriComponent(text)": lambda text: quote(text, safe="", errors="surrogatepass"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from cli.configuration.template.expressions import ExpressionFault
@@ -85,9 +86,24 @@ def text_of(value: Any) -> str:
     """Return a value as the function string() shows it."""
     if isinstance(value, str):
         return value
-    if isinstance(value, bool):
-        return str(value)
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return str(value) if isinstance(value, bool) else _json_of(value)
+
+
+def _json_of(value: Any) -> str:
+    if isinstance(value, float):
+        return float_text(value)
+    if isinstance(value, list):
+        return f"[{','.join(map(_json_of, value))}]"
+    if isinstance(value, Mapping):
+        members = (f"{_json_of(name)}:{_json_of(each)}" for name, each in value.items())
+        return f"{{{','.join(members)}}}"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def float_text(value: float) -> str:
+    """Return the shortest text of a fraction, as .NET writes it: with an exponent from 1E+17 on."""
+    text = repr(value).upper()
+    return f"{Decimal(text):f}.0" if text.endswith("E+16") else text
 
 
 def identity(value: Any) -> str:

@@ -4,6 +4,7 @@ var lines = '''
 one
   two'''
 var word = 'Straße'
+var fractions = json('[12345.678, -1234.5, 0.00001234, 1e15, 1.5e16, 1e17, 1e20, 1.0, 0.0001, -0.004, -0.0, 2.5, 1234567890123456.8]')
 
 resource cut 'Microsoft.EventGrid/topics@2025-02-15' = {
   name: 'texts-cut'
@@ -26,6 +27,7 @@ resource cut 'Microsoft.EventGrid/topics@2025-02-15' = {
     takeLess: take(long, -1)
     takeBeyond16Bits: take(smile, 3)
     trim: trim(' \ta b\n ')
+    trimLittle: trim('\u{1c}a\u{85}')
     trimWide: trim('\u{00a0}a\u{2003}')
     lines: lines
     empty: [empty(''), empty(' ')]
@@ -61,15 +63,16 @@ resource change 'Microsoft.EventGrid/topics@2025-02-15' = {
     padLeft: [padLeft('7', 3, '0'), padLeft(7, 5), padLeft('seven', 3), padLeft(-7, 4, '0')]
     replace: [replace(long, 'o', '0'), replace(long, 'THE', 'a'), replace('aaa', 'aa', 'b'), replace('a', 'a', '')]
     split: [split('a,b,,c', ','), split('a;b,c', [',', ';']), split('', ','), split('a--b', '--'), split('abc', '')]
-    string: [string('a'), string(1), string(true), string([1, 'a', null, false]), string({ a: { b: 'ä"\\' } })]
+    string: [string('a'), string(1), string(true), string([1, 'a', null, false]), string({ a: { b: 'ä"\\' } }), string(fractions), string(json('{"c":0.00001234,"d":1e20}'))]
     toLower: [toLower('ÀÉ ABC'), toLower('ΑΣ'), toLower(word)]
-    toUpper: [toUpper('àé abc'), toUpper(word), toUpper('ﬁ')]
+    toUpper: [toUpper('àé abc'), toUpper(word), toUpper('ﬁ'), toUpper('ıſµ'), toLower('İK')]
     uri: [
       uri('https://a.example/b/', 'c')
       uri('https://a.example/b', 'c')
       uri('https://a.example/b/', '/c?d=e')
       uri('https://a.example', 'c')
       uri('http://a.example:8080/b/c/', '../d')
+      uri('HTTPS://A.example:443/b?q=1#f', 'C')
     ]
     uriComponent: uriComponent('https://a.example/b c?d=é&f=~!\'()*_.-')
     uriComponentToString: uriComponentToString('https%3A%2F%2Fa.example%2Fb%20c%3Fd%3D%C3%A9+x')
@@ -103,5 +106,11 @@ resource formats 'Microsoft.EventGrid/topics@2025-02-15' = {
     collections: [format('{0}', [1, 'a']), format('{0}', { a: 1 })]
     interpolated: '${long}/${7}/${true}'
     formOfText: format('{0:D3}', 'a')
+    fractions: map(fractions, each => format('{0} {0:G} {0:R} {0:g4} {0:F1} {0:E2} {0:N0} {0:P1} {0:C} {0:0.##}', each))
+    general: [format('{0:G5}|{0:g}|{0:G20}|{0:G0}', fractions[0]), format('{0:G2} {0:g3} {0:G12}', 1234567)]
+    binary: [format('{0:B} {0:b8} {1:B}', 5, -1)]
+    negative: [format('{0:#,##0.00;(#,##0.00)}', fractions[1]), format('{0:0;(0)}', -5), format('a{0:a0b}b', 5)]
+    largest: uniqueString(format('{0:P0} {0:0}', json('1.7976931348623157e308')))
+    listed: format('{0}', fractions)
   })
 }

@@ -105,12 +105,27 @@ EXPRESSIONS = {
     "[orders]": "the expression orders is malformed at character 1",
     "[format('{0} {1}', 'a')]": "format(): there is no argument for {1}",
     "[format('{0:Q}', 1)]": "format(): the form Q is not available here",
+    "[format('{0:00''x''}', 1)]": "format(): the form 00'x' is not available here",
     "[int('many')]": "int(): the text is not a whole number",
     "[div(1, 0)]": "div(): argument 2 must not be 0",
     "[json('{a')]": "json(): the text is not JSON",
     "[dateTimeAdd('yesterday', 'P1D')]": (
         "dateTimeAdd(): argument 1 must be a date such as 2027-01-31T12:00:00Z"
     ),
+    "[dateTimeAdd('2027-W01-1', 'P1D')]": (
+        "dateTimeAdd(): argument 1 must be a date such as 2027-01-31T12:00:00Z"
+    ),
+    "[dateTimeToEpoch('20270131')]": (
+        "dateTimeToEpoch(): argument 1 must be a date such as 2027-01-31T12:00:00Z"
+    ),
+    "[dateTimeAdd('2027-01-31T12:00:00.1234567Z', 'P1D')]": (
+        "dateTimeAdd(): argument 1 must be a date such as 2027-01-31T12:00:00Z"
+    ),
+    "[dateTimeAdd('2027-01-31', 'PT0.1234567S')]": (
+        "dateTimeAdd(): argument 2 must be a duration such as P1DT12H"
+    ),
+    "[dateTimeAdd('2027-01-31', 'P1D', 'yyyy%')]": "the form yyyy% of a date is not available here",
+    "[cidrHost('10.144.0.0/31', 0)]": "cidrHost(): there is no address 0",
     "[less(1, 'a')]": "less(): a whole number and text can't be compared",
     "[union(createArray(1), createObject('a', 1))]": (
         "union(): the arguments must be all arrays, or all objects"
