@@ -91,6 +91,8 @@ def read_template(
         reader.read(scope, resources, place)
     except TemplateFault as fault:
         reader.faults.append(str(fault))
+    except ExpressionFault as fault:
+        reader.faults.append(source.root.fault(str(fault)))
     except _Ended:
         pass
     except _MALFORMED:
@@ -504,6 +506,9 @@ def _document(scope: Scope, declared: _Declared, own: ResourceId) -> Mapping[str
         TemplateFault: it can't be evaluated.
     """
     place, found = declared.place, {}
+    if "onlyIfNotExists" in (declared.definition.get("@options") or ()):
+        wrong = "onlyIfNotExists is not available here: remove @onlyIfNotExists()"
+        raise TemplateFault(place.below("@options").fault(wrong))
     for name in SENT:
         if name in declared.definition:
             found[name] = scope.resolve(declared.definition[name], place.below(name))

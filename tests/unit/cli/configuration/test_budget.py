@@ -129,3 +129,15 @@ def test_a_spent_budget_is_told_where_modules_are_looked_up(
 
     with pytest.raises(CommandFailed, match="takes more than 10,000 steps"):
         read_configuration(path)
+
+
+def test_checking_a_type_takes_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "main.json"
+    known = {"numbers": {"type": "array", "items": {"type": "int"}}}
+    document = {**_looped(), "parameters": known, "resources": []}
+    path.write_text(json.dumps(document))
+    monkeypatch.setattr(scope, "MAX_STEPS", 1_000)
+
+    read_configuration(path, {"numbers": [*range(900)]})
+    with pytest.raises(CommandFailed, match="takes more than 1,000 steps"):
+        read_configuration(path, {"numbers": [*range(1_100)]})

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cli.failure import CommandFailed
 from tests.unit.cli.configuration.test_template import (
     EXTENSION,
     NESTED,
@@ -103,5 +105,29 @@ def test_reference_knows_only_what_is_here(tmp_path: Path, named: str) -> None:
     of = f"reference(resourceId('other', '{_MODULE}', 'there')).outputs.endpoint.value"
     crm = {"type": NESTED, "name": "orders/crm", "properties": {"labels": [f"[{of}]"]}}
 
-    with pytest.raises(Exception, match="only modules of the template and resources of Event Grid"):
+    with pytest.raises(
+        CommandFailed, match="only modules of the template and resources of Event Grid"
+    ):
         read(tmp_path, template(there, crm))
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "told"),
+    [({"resourceGroup": "other"}, True), ({"subscriptionId": _OTHER}, True), ({}, False)],
+)
+def test_an_existing_topic_of_another_group_is_unknown(
+    tmp_path: Path, elsewhere: Mapping[str, str], *, told: bool
+) -> None:
+    crm = {"type": NESTED, "name": "orders/crm"}
+    resources = {
+        "known": {"type": TOPIC, "name": "orders", "existing": True, **elsewhere},
+        "crm": {**crm, "properties": {"labels": ["[reference('known').endpoint]"]}},
+    }
+    text = template(languageVersion="2.0")
+    text = json.dumps({**json.loads(text), "resources": resources})
+
+    if told:
+        with pytest.raises(CommandFailed, match="only modules of the template and resources of"):
+            read(tmp_path, text)
+    else:
+        assert names(read(tmp_path, text)) == ["orders/crm"]

@@ -249,6 +249,14 @@ TEMPLATES = {
         "main.json:6: resources[0].name: this must be text",
         "resources[0]",
     ),
+    "resource that is only created": (
+        template({**ORDERS, "@options": {"onlyIfNotExists": []}}),
+        (
+            "main.json:7: resources[0].@options: onlyIfNotExists is not available here:"
+            " remove @onlyIfNotExists()"
+        ),
+        "topic orders",
+    ),
     "no name": (
         template({"type": TOPIC}),
         "main.json:4: resources[0]: name is missing",
