@@ -97,6 +97,43 @@ def required(definition: Any, name: str, place: Place) -> Any:
     return definition[name]
 
 
+def object_at(value: Any, place: Place) -> Mapping[str, Any]:
+    """
+    Return a part of a template that must be an object; a missing one is empty.
+
+    Raises:
+        TemplateFault: it is none.
+    """
+    if not isinstance(value, Mapping | None):
+        raise TemplateFault(place.fault("this must be an object"))
+    return value or {}
+
+
+def check_form(template: Mapping[str, Any], place: Place) -> None:
+    """
+    Return if what a template declares has the form that it must have.
+
+    Raises:
+        TemplateFault: a part of it has not.
+    """
+    object_at(template.get("variables"), place.below("variables"))
+    for member in ("parameters", "outputs"):
+        _check_objects(template.get(member), place.below(member))
+    functions, at = template.get("functions") or [], place.below("functions")
+    if not isinstance(functions, list):
+        raise TemplateFault(at.fault("this must be an array"))
+    for index, each in enumerate(functions):
+        own = at.below(index)
+        if not isinstance(required(each, "namespace", own), str):
+            raise TemplateFault(own.below("namespace").fault("this must be text"))
+        _check_objects(required(each, "members", own), own.below("members"))
+
+
+def _check_objects(value: Any, place: Place) -> None:
+    for name, each in object_at(value, place).items():
+        object_at(each, place.below(name))
+
+
 class References:
     """The resources that expressions refer to, by reference() and listKeys()."""
 
@@ -197,7 +234,7 @@ class Scope:
 
     def repeated(self, copy: Mapping[str, Any], place: Place, *also: str) -> Iterator[Scope]:
         """Yield the scope of each turn of a loop, which is known by its name, and *also* others."""
-        count = self.resolve(copy.get("count"), place.below("count"))
+        count = self.resolve(object_at(copy, place).get("count"), place.below("count"))
         if type(count) is not int or not 0 <= count <= _MAX_COPIES:
             raise TemplateFault(place.fault(f"count must be a number up to {_MAX_COPIES}"))
         for index in range(count):

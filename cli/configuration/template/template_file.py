@@ -32,6 +32,8 @@ from cli.configuration.template.scope import (
     Scope,
     Targets,
     TemplateFault,
+    check_form,
+    object_at,
     required,
 )
 from shared.arm.member_names import Names, in_documented_case
@@ -75,6 +77,7 @@ def read_template(
     reader = _Reader(group, skips, offers_options)
     parse.cache_clear()  # a process may read one version of a file after the other
     try:
+        check_form(source.value, source.root)
         resources, place = source.value["resources"], source.root.below("resources")
         scope = Scope(
             template=source.value,
@@ -166,7 +169,8 @@ class _Declared(NamedTuple):
     @property
     def has_template(self) -> bool:
         """Whether it is a module whose resources are known."""
-        return self.is_module and "template" in self.definition["properties"]
+        at = self.place.below("properties")
+        return self.is_module and "template" in object_at(self.definition.get("properties"), at)
 
     @property
     def is_of_event_grid(self) -> bool:
@@ -216,7 +220,11 @@ class _Declared(NamedTuple):
         template, at = properties["template"], place.below("template")
         if isinstance(template, str):  # an expression, such as a variable with a whole file
             template, _ = in_documented_case(scope.resolve(template, at), TEMPLATE)
-        options = properties.get("expressionEvaluationOptions") or {}
+        check_form(object_at(template, at), at)
+        options = object_at(
+            properties.get("expressionEvaluationOptions"),
+            place.below("expressionEvaluationOptions"),
+        )
         resources, resources_at = template["resources"], at.below("resources")
         if str(options.get("scope")).lower() == "inner":
             inner = replace(

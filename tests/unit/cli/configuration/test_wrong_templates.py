@@ -249,6 +249,36 @@ TEMPLATES = {
         "main.json:6: resources[0].name: this must be text",
         "resources[0]",
     ),
+    "loop of a number": (
+        template({**ORDERS, "copy": 7}),
+        "main.json:7: resources[0].copy: this must be an object",
+        "resources[0]",
+    ),
+    "function of a number": (
+        value("a", functions=[{"namespace": "own", "members": {"twice": 7}}]),
+        "main.json:16: functions[0].members.twice: this must be an object",
+        None,
+    ),
+    "functions without a namespace": (
+        value("a", functions=[{"members": {}}]),
+        "main.json:13: functions[0]: namespace is missing",
+        None,
+    ),
+    "output of a number": (
+        value("a", outputs={"o": 7}),
+        "main.json:13: outputs.o: this must be an object",
+        None,
+    ),
+    "parameters of a number": (
+        value("a", parameters=7),
+        "main.json:12: parameters: this must be an object",
+        None,
+    ),
+    "module of a number": (
+        template({"type": MODULE, "name": "inner", "properties": 7}),
+        "main.json:7: resources[0].properties: this must be an object",
+        "resources[0]",
+    ),
     "resource that is only created": (
         template({**ORDERS, "@options": {"onlyIfNotExists": []}}),
         (
