@@ -6,11 +6,7 @@ As a program it compiles the templates of the tests, and writes what Azure would
 
 from __future__ import annotations
 
-import json
-import os
-import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -21,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tools.infra import NO_COMPILER, MissingCompiler, compiler
+from tools import infra
 
 #: Templates with their parameters; the modules that they deploy are in a folder of it.
 TEMPLATES = Path(__file__).parent / "data/configuration"
@@ -32,23 +28,21 @@ _PLACE = (
     *("--tenant-id", "00000000-0000-0000-0000-000000000000"),
     *("--resource-group", "local", "--location", "local", "--deployment-name", "local"),
 )
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def _is_missing() -> bool:
-    with suppress(MissingCompiler):  # it fails the tests that need it
-        return compiler() is None
+    with suppress(infra.MissingCompiler):  # it fails the tests that need it
+        return infra.compiler() is None
     return False
 
 
-needs_compiler = pytest.mark.skipif(_is_missing(), reason=NO_COMPILER)
+needs_compiler = pytest.mark.skipif(_is_missing(), reason=infra.NO_COMPILER)
 
 
 def snapshot(parameters: Path) -> Any:
-    """Return what the compiler predicts for ``NAME.bicepparam``; it has no order of outputs."""
+    """Return what the compiler predicts for ``NAME.bicepparam``."""
     run(parameters.parent, "snapshot", parameters.name, "--mode", "overwrite", *_PLACE)
-    predicted = json.loads(parameters.with_suffix(".snapshot.json").read_text("utf-8"))
-    return predicted | {"outputs": dict(sorted(predicted["outputs"].items()))}
+    return infra.read_snapshot(parameters)
 
 
 def generated() -> Mapping[str, str]:
@@ -61,32 +55,21 @@ def generated() -> Mapping[str, str]:
         ]
         run(folder, "build", "--pattern", "*.bicep")
         compiled = {f"{name}.json": (folder / f"{name}.json").read_text("utf-8") for name in _NAMES}
-        return compiled | {name: _as_text(each.result()) for name, each in snapshots}
-
-
-def _as_text(document: Any) -> str:
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+        return compiled | {name: infra.as_text(each.result()) for name, each in snapshots}
 
 
 def run(folder: Path, *arguments: str) -> None:
     """Run the compiler in a folder; fail the test with what it reports."""
-    if (program := compiler()) is None:
-        raise MissingCompiler(NO_COMPILER)
-    done = subprocess.run(
-        [program, *arguments],
-        cwd=folder,
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        env=os.environ | {"TZ": "UTC"},
-    )
-    assert done.returncode == 0, _COLOURS.sub("", done.stderr)
+    if (program := infra.compiler()) is None:
+        raise infra.MissingCompiler(infra.NO_COMPILER)
+    done = infra.run(program, folder, *arguments)
+    assert done.returncode == 0, done.stderr
 
 
 if __name__ == "__main__":
     try:
         made = generated()
-    except MissingCompiler as missing:
+    except infra.MissingCompiler as missing:
         sys.exit(str(missing))
     for _name, _text in made.items():
         (TEMPLATES / _name).write_text(_text, "utf-8")

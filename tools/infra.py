@@ -90,6 +90,26 @@ def compiler() -> str | None:
     return shutil.which("bicep") or shutil.which("bicep", path=Path.home() / ".azure/bin")
 
 
+def run(program: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the compiler in a folder; what it reports has no colours."""
+    done = subprocess.run(
+        [program, *arguments],
+        cwd=folder,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        env=os.environ | {"TZ": "UTC"},
+    )
+    done.stderr = COLOURS.sub("", done.stderr)
+    return done
+
+
+def read_snapshot(parameters: Path) -> Any:
+    """Return the snapshot of ``NAME.bicepparam``; the compiler's order of outputs varies."""
+    document = json.loads(parameters.with_suffix(".snapshot.json").read_text("utf-8"))
+    return document | {"outputs": dict(sorted(document["outputs"].items()))}
+
+
 class Bicep:
     """The compiler, in a folder with two copies of `infra/`: one of them it formats."""
 
@@ -126,7 +146,7 @@ class Bicep:
         return texts | dict(filter(None, snapshots)), list(self.reports), version
 
     def snapshot(self, parameters: Path) -> tuple[str, str] | None:
-        """Return the path and the text of a snapshot; the compiler's order of outputs varies."""
+        """Return the path and the text of a snapshot."""
         name = parameters.relative_to(self.folder / "compiled")
         made = parameters.with_suffix(".snapshot.json")
         if self.run("compiled", "snapshot", str(name), "--mode", "overwrite", *PLACE) is None:
@@ -134,20 +154,12 @@ class Bicep:
         if not made.exists():
             self.reports[f"{name}: the compiler has written no snapshot"] = None
             return None
-        document = json.loads(made.read_text("utf-8"))
-        document["outputs"] = dict(sorted(document["outputs"].items()))
-        return str(name.with_suffix(".snapshot.json")), as_text(document)
+        return str(name.with_suffix(".snapshot.json")), as_text(read_snapshot(parameters))
 
     def run(self, copy: str, *arguments: str) -> str | None:
         """Return what the compiler prints, nothing if it fails; keep what it reports."""
-        done = subprocess.run(
-            [self.program, *arguments],
-            cwd=self.folder / copy,
-            capture_output=True,
-            encoding="utf-8",
-            check=False,
-        )
-        report = COLOURS.sub("", done.stderr).replace(f"{self.folder / copy}{os.sep}", "")
+        done = run(self.program, self.folder / copy, *arguments)
+        report = done.stderr.replace(f"{self.folder / copy}{os.sep}", "")
         fails = done.returncode != 0 or ("--stdout" in arguments and not done.stdout.strip())
         if fails and not report.strip():
             report = f"bicep {' '.join(arguments)}: exit status {done.returncode}, and no output"

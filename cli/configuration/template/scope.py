@@ -32,7 +32,7 @@ from shared.arm.member_names import in_documented_case
 from shared.nearest import did_you_mean
 
 _MAX_COPIES = 800  # as Azure
-MAX_STEPS = 500_000  # seconds; 800 event subscriptions need a quarter of it
+MAX_STEPS = 500_000  # a few seconds; 800 event subscriptions need a quarter of them
 MAX_TOTAL = 64 * 1024 * 1024  # characters of all values
 _LAMBDA = "lambda"
 
