@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -119,13 +119,9 @@ class KeyVaultSecret(NamedTuple):
 def _given(scope: Scope, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of parameters by folded name; texts are read as their type says."""
     known = scope.template.get("parameters") or {}
-    folded = {name.casefold(): name for name in known}
     given = {}
-    for name, value in parameters.items():
-        if name.casefold() not in folded:
-            near = did_you_mean(name, known)
-            raise TemplateFault(scope.place.fault(f"there is no parameter '{name}'{near}"))
-        own = folded[name.casefold()]
+    for name, own in _names_of(parameters, known, lambda _: scope.place):
+        value = parameters[name]
         place = scope.place.below("parameters", own)
         if isinstance(value, KeyVaultSecret):
             given[own.casefold()] = value
@@ -138,6 +134,18 @@ def _given(scope: Scope, parameters: Mapping[str, Any]) -> dict[str, Any]:
         if read is not None or known[own].get("nullable"):
             given[own.casefold()] = scope.checked(read, known[own], place)
     return given
+
+
+def _names_of(
+    given: Iterable[str], known: Iterable[str], at: Callable[[str], Place]
+) -> Iterator[tuple[str, str]]:
+    """Yield the names of *given* parameters, and how the template that has them writes them."""
+    folded = {name.casefold(): name for name in known}
+    for name in given:
+        if name.casefold() not in folded:
+            near = did_you_mean(name, folded.values())
+            raise TemplateFault(at(name).fault(f"there is no parameter '{name}'{near}"))
+        yield name, folded[name.casefold()]
 
 
 class _Ended(Exception):
@@ -347,14 +355,10 @@ def _arguments(
     given, at = properties.get("parameters") or {}, place.below("parameters")
     if not isinstance(given, Mapping):
         raise TemplateFault(at.fault("the parameters must be an object"))
-    known = {name.casefold(): name for name in template.get("parameters") or {}}
-    for name in given:
-        if name.casefold() not in known:
-            near = did_you_mean(name, known.values())
-            raise TemplateFault(at.below(name).fault(f"the module has no such parameter{near}"))
+    known = template.get("parameters") or {}
     return {
-        name.casefold(): partial(_argument, scope, each, at.below(name))
-        for name, each in given.items()
+        own.casefold(): partial(_argument, scope, given[name], at.below(name))
+        for name, own in _names_of(given, known, at.below)
     }
 
 

@@ -224,8 +224,8 @@ TEMPLATES = {
     "parameter that a module does not have": (
         module({"nme": {"value": "orders"}}, defaultValue="orders"),
         (
-            "main.json:12: resources[0].properties.parameters.nme: the module has no such"
-            " parameter; did you mean 'name'?"
+            "main.json:12: resources[0].properties.parameters.nme: there is no parameter 'nme';"
+            " did you mean 'name'?"
         ),
         "resources[0]",
     ),
