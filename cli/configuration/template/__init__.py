@@ -1,1 +1,7 @@
-"""Reads the topics and event subscriptions of compiled Bicep and ARM templates."""
+"""
+Reads the topics and event subscriptions of compiled Bicep and ARM templates.
+
+Each module imports only from those before it: `expressions` parses, `values` says what a value is,
+`signatures` what an argument may be; `texts`, `arrays`, `numbers`, `dates` and `resource_ids` are
+tables of functions, `functions` joins them, `scope` evaluates, `template_file` finds the resources.
+"""
