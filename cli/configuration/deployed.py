@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from base64 import b64encode
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, Protocol
+from urllib.parse import quote
 
 from cli.configuration.resources import ResourceId
 from cli.deployment import Deployment
 from shared.arm.member_names import FreeNames, Names, Shape
 
 _HIDDEN = "…"
-_NO_TEXTS: Mapping[str, Any] = {  # members that expressions may compare or count
+_QUOTED = re.compile(r"(?<!\w)'(.*?)'(?!\w)")
+_KEY_SIZE = 32  # bytes, at least
+_KNOWN: Mapping[str, Any] = {  # members that expressions may compare or count
+    "provisioningState": "Succeeded",
+    "publicNetworkAccess": "Enabled",
     "disableLocalAuth": False,
     "isZoneRedundant": False,
     "eventRetentionInDays": 1,
@@ -35,7 +43,11 @@ class Answers(Protocol):
 
 
 class Placeholders:
-    """Answers before anything is deployed: texts such as ``<endpoint of topic orders>``."""
+    """
+    Answers before anything is deployed: texts such as ``<inputSchema of topic orders>``.
+
+    Endpoints are URIs and keys are Base64, so that expressions can take them apart.
+    """
 
     def document(self, own: ResourceId) -> Mapping[str, Any]:
         """Return a document with every member that is documented."""
@@ -44,7 +56,7 @@ class Placeholders:
 
     def keys(self, own: ResourceId) -> Mapping[str, Any]:
         """Return two keys."""
-        return {name: _placeholder(name, own) for name in ("key1", "key2")}
+        return {name: _key(name, own) for name in ("key1", "key2")}
 
 
 def _placeholders(shape: Names, own: ResourceId) -> dict[str, Any]:
@@ -52,15 +64,21 @@ def _placeholders(shape: Names, own: ResourceId) -> dict[str, Any]:
 
 
 def _value(name: str, shape: Shape, own: ResourceId) -> Any:
-    if name in _NO_TEXTS:
-        return _NO_TEXTS[name]
+    if name in _KNOWN:
+        return _KNOWN[name]
     if isinstance(shape, Names):
         return _placeholders(shape, own)
     return {} if isinstance(shape, FreeNames) else _placeholder(name, own)
 
 
 def _placeholder(name: str, own: ResourceId) -> str:
-    return f"<{name} of {own.title}>"
+    host = f"{'.'.join(map(quote, own.names))}.invalid"
+    known = {"endpoint": f"https://{host}/api/events", "hostname": host}
+    return known.get(name, f"<{name} of {own.title}>")
+
+
+def _key(name: str, own: ResourceId) -> str:
+    return b64encode(f"<{name} of {own.title}>".ljust(_KEY_SIZE).encode()).decode()
 
 
 class DeploymentAnswers:
@@ -85,7 +103,7 @@ class DeploymentAnswers:
         return self._keys[own.folded]
 
     def without_keys(self, text: str) -> str:
-        """Return a text for people, without the keys that it may have."""
+        """Return a text for people, without the keys that it may have as they are."""
         for keys in list(self._keys.values()):
             for key in filter(None, keys.values()):
                 text = text.replace(key, _HIDDEN)
@@ -96,3 +114,35 @@ class DeploymentAnswers:
         if document is None:
             raise MissingResource(f"the deployment has no {own.kind} {own.name}")
         return document
+
+
+class ResourceAnswers:
+    """Answers for the document of one resource; placeholders stand for what is *missing* yet."""
+
+    def __init__(
+        self, answers: DeploymentAnswers, missing: AbstractSet[ResourceId] = frozenset()
+    ) -> None:
+        self._answers = answers
+        self._missing = missing
+        self.has_keys = False  # whether the document may hold keys, in any form
+
+    def document(self, own: ResourceId) -> Mapping[str, Any]:
+        """Return its ARM document."""
+        return self._source(own).document(own)
+
+    def keys(self, own: ResourceId) -> Mapping[str, Any]:
+        """Return its access keys."""
+        self.has_keys = True
+        return self._source(own).keys(own)
+
+    def without_keys(self, text: str, known: AbstractSet[str]) -> str:
+        """Return a text for people; with keys it quotes nothing but *known* texts of the file."""
+
+        def shown(match: re.Match[str]) -> str:
+            return match[0] if match[1] in known else f"'{_HIDDEN}'"
+
+        text = self._answers.without_keys(text)
+        return _QUOTED.sub(shown, text) if self.has_keys else text
+
+    def _source(self, own: ResourceId) -> Answers:
+        return Placeholders() if own.folded in self._missing else self._answers

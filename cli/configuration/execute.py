@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import groupby
 from threading import Thread
 
-from cli.configuration.deployed import DeploymentAnswers
+from cli.configuration.deployed import DeploymentAnswers, ResourceAnswers
 from cli.configuration.planning import CONSENT, Action, Change, faults_of, masked, warnings_of
 from cli.configuration.resources import ResourceId, WantedResource
 from cli.deployment import Deployment
@@ -46,7 +46,8 @@ def carry_out(
         for each in sorted(resource.needs & failed.keys()):
             why = f"not tried, because {failed[each].title} has faults"
             return replace(change, faults=(resource.place.fault(why),))
-        return masked(_put(deployment, change, resource, answers), answers)
+        own = ResourceAnswers(answers)
+        return masked(_put(deployment, change, resource, own), own)
 
     for _, stage in groupby(changes, key=_stage):
         for done in _at_once(carry, list(stage)):
@@ -101,7 +102,7 @@ def _awaited(result: Future[Change]) -> Change:
 
 
 def _put(
-    deployment: Deployment, change: Change, resource: WantedResource, answers: DeploymentAnswers
+    deployment: Deployment, change: Change, resource: WantedResource, answers: ResourceAnswers
 ) -> Change:
     headers = CONSENT if resource.is_consent_assumed else None
     path, said = resource.id.path, change.differences

@@ -9,7 +9,7 @@ from enum import StrEnum
 from http import HTTPStatus
 from typing import Any
 
-from cli.configuration.deployed import DeploymentAnswers
+from cli.configuration.deployed import DeploymentAnswers, ResourceAnswers
 from cli.configuration.resources import (
     SUBSCRIPTIONS,
     Configuration,
@@ -83,9 +83,15 @@ class Change:
         }
 
 
-def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what differs between two answers of the deployment."""
-    return tuple(_differences(before, after, "")) or (_HIDDEN,)
+def differences(
+    before: Mapping[str, Any], after: Mapping[str, Any], *, has_keys: bool = False
+) -> tuple[str, ...]:
+    """Return what differs between two answers of the deployment, without values if *has_keys*."""
+    found = [
+        f"{path}: {'… → …' if has_keys else f'{_shown(one)} → {_shown(other)}'}"
+        for path, one, other in _differences(before, after, "")
+    ]
+    return tuple(found) or (_HIDDEN,)
 
 
 def faults_of(error: CommandFailed, resource: WantedResource) -> tuple[str, ...]:
@@ -116,14 +122,14 @@ def warnings_of(
     return (*([consent] if consent else []), *subscription_warnings(deployment, own.path, answer))
 
 
-def _differences(before: Any, after: Any, path: str) -> Iterator[str]:
+def _differences(before: Any, after: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for name in dict.fromkeys((*before, *after)):
             if name not in _NOT_COMPARED:
                 inner = f"{path}.{name}" if path else name
                 yield from _differences(before.get(name), after.get(name), inner)
     elif before != after:
-        yield f"{path}: {_shown(before)} → {_shown(after)}"
+        yield path, before, after
 
 
 def _shown(value: Any) -> str:
@@ -155,20 +161,31 @@ def plan(
     is asked. With *prune* what the configuration does not name is deleted.
 
     Raises:
+        FileFaults: a resource can't be evaluated with what the deployment answers, or lacks.
         CommandFailed: the deployment does not answer, or does not know the caller.
     """
     changes: list[Change] = []
+    faults: list[str] = []
     missing: set[ResourceId] = set()
     answers = DeploymentAnswers(deployment)
     for each in configuration.resources:
+        own = ResourceAnswers(answers, missing)
+        try:
+            wanted = each.with_answers(own)
+        except FileFaults as fault:
+            faults.append(fault.message)
+            missing.add(each.id.folded)
+            continue
         if each.needs & missing:
             is_new = bool(each.id.parent and each.id.parent.folded in missing)
             change = _unchecked(each, is_new or not _exists(deployment, each.id))
         else:
-            change = masked(_compared(deployment, each, answers), answers)
+            change = masked(_compared(deployment, each, wanted.document, own), own)
         if change.action is Action.CREATE:
             missing.add(each.id.folded)
         changes.append(change)
+    if faults:
+        raise FileFaults(*faults)
     if prune:
         changes += _deletions(deployment, configuration)
     return tuple(changes)
@@ -179,11 +196,12 @@ def _unchecked(resource: WantedResource, is_new: bool) -> Change:
     return replace(_creation(resource), action=action, is_checked=False)
 
 
-def masked(change: Change, answers: DeploymentAnswers) -> Change:
+def masked(change: Change, answers: ResourceAnswers) -> Change:
     """Return *change* without the keys that its resource may hold."""
+    known = frozenset(_texts(change.resource.document)) if change.resource else frozenset()
 
     def shown(lines: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(map(answers.without_keys, lines))
+        return tuple(answers.without_keys(each, known) for each in lines)
 
     return replace(
         change,
@@ -193,6 +211,15 @@ def masked(change: Change, answers: DeploymentAnswers) -> Change:
     )
 
 
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts of a value, without the names of its members."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(each)
+
+
 def _creation(resource: WantedResource) -> Change:
     return Change(
         action=Action.CREATE, id=resource.id, resource=resource, keys=tuple(resource.keys)
@@ -200,17 +227,21 @@ def _creation(resource: WantedResource) -> Change:
 
 
 def _compared(
-    deployment: Deployment, resource: WantedResource, answers: DeploymentAnswers
+    deployment: Deployment,
+    resource: WantedResource,
+    wanted: Mapping[str, Any],
+    answers: ResourceAnswers,
 ) -> Change:
     headers = CONSENT if resource.is_consent_assumed else None
     try:
-        wanted = resource.with_answers(answers).document
         answer = deployment.post(f"{resource.id.path}/whatIf", wanted, headers)
         action = _ACTIONS[answer["changeType"]]
         own = answer["after"].get("warnings", ())
         if action is Action.CREATE:
             return replace(_creation(resource), warnings=tuple(own))
-        found = () if action is Action.UNCHANGED else differences(answer["before"], answer["after"])
+        before, after = answer["before"], answer["after"]
+        is_same = action is Action.UNCHANGED
+        found = () if is_same else differences(before, after, has_keys=answers.has_keys)
         keys = _differing_keys(deployment, resource)
     except CommandFailed as error:
         faults = faults_of(error, resource)
@@ -222,7 +253,7 @@ def _compared(
         differences=(*found, *(f"keys.{name}: the one in the file" for name in keys)),
         resource=resource,
         keys=keys,
-        warnings=warnings_of(deployment, resource.id, {**answer["before"], "warnings": own}),
+        warnings=warnings_of(deployment, resource.id, {**before, "warnings": own}),
     )
 
 

@@ -141,6 +141,7 @@ class References:
         self.group = group  # the others' resources have no answers
         self.answers: Answers = Placeholders()
         self.uses = 0  # how often one was used
+        self.is_reading = True  # before a deployment is asked
         self._used: set[ResourceId] | None = None  # ``None``: where ARM allows no reference
 
     def collected(self, evaluate: Callable[[], Any]) -> tuple[Any, frozenset[ResourceId]]:
@@ -303,9 +304,16 @@ class Scope:
         return LambdaFunction(variables, apply)
 
     def _text(self, text: str) -> Any:
-        if is_expression(text):
+        if not is_expression(text):
+            return text[1:] if text.startswith("[[") else text
+        uses = self.references.uses
+        try:
             return self.evaluate(parse(text[1:-1]))
-        return text[1:] if text.startswith("[[") else text
+        except (ExpressionFault, TemplateFault):
+            is_of_placeholder = self.references.is_reading and self.references.uses != uses
+            if not is_of_placeholder or self.budget.is_spent:
+                raise
+            return None  # what the deployment answers may suit it
 
     def _object(self, value: Mapping[str, Any], place: Place) -> dict[str, Any]:
         resolved = {}

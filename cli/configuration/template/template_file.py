@@ -456,22 +456,27 @@ class _Reader:
                     place=place,
                     document=document,
                     refers_to=refers_to,
-                    evaluated=partial(self._evaluated, evaluate) if refers_to else None,
+                    evaluated=partial(self._evaluated, evaluate, own) if refers_to else None,
                 )
             )
         inner = declared.definition.get("resources")
         self.read(turn, inner, place.below("resources"), own)
 
-    def _evaluated(self, evaluate: partial[Any], answers: Answers) -> Mapping[str, Any]:
+    def _evaluated(
+        self, evaluate: partial[Any], own: ResourceId, answers: Answers
+    ) -> Mapping[str, Any]:
         """Return the document of a resource with the *answers* of a deployment."""
         with self._lock:
             self.budget.renew()
-            self.references.answers = answers
+            self.references.answers, self.references.is_reading = answers, False
             try:
                 document, _ = self.references.collected(evaluate)
             except TemplateFault as fault:
-                raise FileFaults(str(fault)) from None
+                raise FileFaults(f"{fault}{self._remedy(own.title)}") from None
         return document  # type: ignore[no-any-return]
+
+    def _remedy(self, title: object) -> str:
+        return f" (all but this: apply --skip '{title}')" if self._offers_options else ""
 
     def _leave_out(self, declared: _Declared, why: str = "") -> None:
         kind = declared.definition["type"]
@@ -495,9 +500,7 @@ class _Reader:
         except _MALFORMED:
             fault = declared.place.fault("this is not the form of a resource")
         if fault and not self._is_skipped(declared, parent, own):
-            title = own.title if own else declared.place
-            remedy = f" (all but this: apply --skip '{title}')" if self._offers_options else ""
-            self.faults.append(f"{fault}{remedy}")
+            self.faults.append(f"{fault}{self._remedy(own.title if own else declared.place)}")
         if self.budget.is_spent or len(self.faults) > MAX_FAULTS:
             raise _Ended
 

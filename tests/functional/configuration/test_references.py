@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import time
+from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -127,19 +129,47 @@ def test_answers_are_evaluated_as_often_as_they_are_asked(
         assert wanted.document == configuration.resources[-1].document
 
 
-def test_a_key_is_not_shown_where_a_difference_is(
-    deployment: Deployment, apply: Apply, write: Write
+@pytest.mark.parametrize(
+    ("expression", "form"),
+    [
+        ("[{}]", str),
+        ("[base64({})]", lambda key: b64encode(key.encode()).decode()),
+        ("[uriComponent({})]", lambda key: quote(key, safe="")),
+        ("[take({}, 3)]", lambda key: key[:3]),
+    ],
+)
+def test_no_form_of_a_key_is_shown_where_a_difference_is(
+    deployment: Deployment,
+    apply: Apply,
+    write: Write,
+    expression: str,
+    form: Callable[[str], str],
 ) -> None:
-    apply(write(template(topic("orders"), subscription("orders/crm", labels=["a"])), "main.json"))
-    key = deployment.keys("topics/orders", None)["key1"]
+    """Nor the one before, which no expression names any more."""
+    topics, other = (topic("orders"), topic("others")), _KEY.replace("orders", "others")
+    apply(write(template(*topics, subscription("orders/crm", labels=[other])), "main.json"))
+    wanted = subscription("orders/crm", labels=[expression.format(_KEY[1:-1])])
 
-    code, lines, err = apply(
-        write(template(topic("orders"), subscription("orders/crm", labels=[_KEY])), "main.json")
-    )
+    code, lines, err = apply(write(template(*topics, wanted), "main.json"))
 
     assert (code, err) == (0, "")
-    assert lines[1] == '    properties.labels: ["a"] → ["…"]'
-    assert labels(deployment, CRM) == [key]
+    assert lines[1] == "    properties.labels: … → …"
+    assert labels(deployment, CRM) == [form(deployment.keys("topics/orders", None)["key1"])]
+
+
+@pytest.mark.usefixtures("deployment")
+@pytest.mark.parametrize("before", ["orders", "others"], ids=["planned", "applied"])
+def test_no_form_of_a_key_is_shown_where_a_resource_is_refused(
+    apply: Apply, write: Write, before: str
+) -> None:
+    name = f"[base64({_KEY[1:-1]})]"  # with a character that no header has
+    wrong = subscription("orders/crm", header("a", name), labels=["kept"])
+    apply(write(template(topic(before)), "main.json"))
+
+    code, _, err = apply(write(template(topic("orders"), wrong), "main.json"))
+
+    assert code == 1
+    assert "'…' is not a valid header name" in err
 
 
 def test_a_topic_that_refers_to_another_is_made_after_it(
@@ -147,7 +177,7 @@ def test_a_topic_that_refers_to_another_is_made_after_it(
 ) -> None:
     closed = "[if(reference('first').disableLocalAuth, false(), true())]"
     schema = (
-        "[if(startsWith(reference('first').endpoint, '<'), 'a', reference('first').inputSchema)]"
+        "[if(startsWith(reference('first').inputSchema, '<'), 'a', reference('first').inputSchema)]"
     )
     resources = {
         "last": topic("last", properties={"inputSchema": schema, "disableLocalAuth": closed}),
@@ -198,14 +228,76 @@ def test_what_refers_to_a_refused_resource_is_not_tried(
 
 
 def test_a_resource_that_neither_file_nor_deployment_has_is_named(
-    apply: Apply, write: Write
+    deployment: Deployment, apply: Apply, write: Write
 ) -> None:
     file = write(template(*_REFERRING[1:]), "main.json")
 
     code, lines, err = apply(file)
 
-    assert (code, lines) == (1, ["+ topic others", "1 created, 1 refused."])
-    assert "reference(): the deployment has no topic orders" in err or "listKeys()" in err
+    assert (code, lines) == (2, [])
+    assert err.startswith(f"{file}:")
+    assert err.endswith(
+        "the deployment has no topic orders "
+        "(all but this: apply --skip 'event subscription others/crm')\n"
+    )
+    assert not deployment.has("topics/others")
+
+
+def test_what_is_skipped_must_be_there_if_something_refers_to_it(
+    deployment: Deployment, apply: Apply, write: Write
+) -> None:
+    file = write(template(*_REFERRING), "main.json")
+
+    code, lines, err = apply(file, "--skip", "topic orders")
+
+    assert (code, lines) == (2, [])
+    assert "the deployment has no topic orders" in err
+    assert not deployment.has("topics/others")
+    apply(write(template(topic("orders")), "orders.json"))
+    assert apply(file, "--skip", "topic orders")[0] == 0
+
+
+_TOPIC_ID = "resourceId('Microsoft.EventGrid/topics', 'orders')"
+
+
+@pytest.mark.parametrize(
+    ("expression", "found"),
+    [
+        ("split({}.endpoint, '/')[2]", "pushgrid.example"),
+        ("parseUri({}.endpoint).host", "pushgrid.example"),
+        ("uri({}.endpoint, '/x')", "https://pushgrid.example/x"),
+        ("string(equals({}.provisioningState, 'Succeeded'))", "True"),
+        ("string({}.isOurs)", None),
+    ],
+)
+def test_answers_are_taken_apart_before_they_are_there(
+    deployment: Deployment, apply: Apply, write: Write, expression: str, found: str | None
+) -> None:
+    own = subscription("orders/crm", labels=[f"[{expression.format(f'reference({_TOPIC_ID})')}]"])
+    file = write(template(topic("orders"), own), "main.json")
+
+    code, lines, err = apply(file)
+
+    if found is None:  # nothing that a topic has
+        assert (code, lines) == (2, [])
+        assert "labels[0]: there is no member 'isOurs' (all but this: apply --skip" in err
+        assert not deployment.has("topics/orders")
+    else:
+        assert (code, lines[-1], err) == (0, "2 created.", "")
+        assert labels(deployment, CRM) == [found]
+
+
+def test_what_only_the_deployment_knows_is_asked_before_it_is_judged(
+    deployment: Deployment, apply: Apply, write: Write
+) -> None:
+    apply(write(template(topic("orders", tags={"team": "shop"})), "orders.json"))
+    tag = f"[reference({_TOPIC_ID}, '2025-02-15', 'full').tags.team]"
+    file = write(template(subscription("orders/crm", labels=[tag])), "main.json")
+
+    code, _, err = apply(file)
+
+    assert (code, err) == (0, "")
+    assert labels(deployment, CRM) == ["shop"]
 
 
 def test_two_that_wait_for_each_other_are_refused(apply: Apply, write: Write) -> None:
@@ -280,6 +372,18 @@ def test_what_is_skipped_is_not_pruned(deployment: Deployment, apply: Apply, wri
 
     assert (code, lines) == (0, ["- topic old", "skipped: topic wrong", "1 deleted."])
     assert deployment.has("topics/wrong/eventSubscriptions/crm")
+
+
+def test_what_a_skipped_resource_stands_in_is_not_pruned(
+    deployment: Deployment, apply: Apply, write: Write
+) -> None:
+    crm = subscription("orders/crm")
+    apply(write(template(topic("orders"), topic("old"), crm), "main.json"))
+
+    code, lines, _ = apply(write(template(crm), "main.json"), "--skip", "orders/crm", "--prune")
+
+    assert (code, lines[0], lines[-1]) == (0, "- topic old", "1 deleted.")
+    assert deployment.has(CRM)
 
 
 def test_a_name_to_skip_that_is_not_there_is_refused(apply: Apply, write: Write) -> None:

@@ -218,7 +218,7 @@ def test_the_id_of_a_topic_does_not_name_a_module(tmp_path: Path) -> None:
 
     (_, found) = read(tmp_path, template(module, resource(TOPIC, "orders"), crm)).resources
 
-    assert found.document["properties"]["labels"] == ["<endpoint of topic orders>"]
+    assert found.document["properties"]["labels"] == ["https://orders.invalid/api/events"]
 
 
 def test_outputs_of_modules_are_evaluated_one_by_one(tmp_path: Path) -> None:
