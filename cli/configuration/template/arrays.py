@@ -226,7 +226,7 @@ def _to_object(
     for each in values:
         name = _result("toObject", "text", name_of(each))
         if name.casefold() in folded:
-            raise ExpressionFault(f"toObject(): the lambda returns {name!r} twice")
+            raise ExpressionFault("toObject(): the lambda returns a name twice")
         folded.add(name.casefold())
         found[name] = value_of(each)
     return found

@@ -39,7 +39,7 @@ def formatted(text: str, *values: Any) -> str:
         nonlocal size
         if match[1] is None:
             if len(match[0]) == 1:
-                raise ExpressionFault(f"format(): '{match[0]}' at {match.start()} is no place")
+                raise ExpressionFault(f"format(): at {match.start()} is no place such as {{0}}")
             return match[0][0]
         if int(match[1]) >= len(values):
             raise ExpressionFault(f"format(): there is no argument for {{{match[1]}}}")

@@ -41,7 +41,7 @@ def _provider_path(name: str, arguments: tuple[str, ...]) -> tuple[tuple[str, ..
     names = arguments[at + 1 :]
     if len(types) != len(names):
         count = f"takes {len(types)} names, not {len(names)}"
-        raise ExpressionFault(f"{name}(): the type {arguments[at]} {count}")
+        raise ExpressionFault(f"{name}(): argument {at + 1}, the type, {count}")
     pairs = (f"{one}/{other}" for one, other in zip(types, names, strict=True))
     return arguments[:at], _PROVIDERS + "/".join([provider, *pairs])
 

@@ -272,7 +272,8 @@ class Scope:
         if isinstance(expression, Constant):
             return expression.value
         if isinstance(expression, MemberAccess):
-            return self.find(self.reach(expression.of), self.evaluate(expression.key))
+            of, key = self.reach(expression.of), self.evaluate(expression.key)
+            return self.find(of, key, is_written=isinstance(expression.key, Constant))
         if "." in expression.name:
             values = [self.evaluate(each) for each in expression.arguments]
             return self._user_function(expression.name, self.budget.hold(values))
@@ -333,7 +334,7 @@ class Scope:
                 resolved[key] = self.resolve_part(member, place.below(name))
         return resolved
 
-    def find(self, value: Any, key: Any) -> Any:
+    def find(self, value: Any, key: Any, *, is_written: bool = False) -> Any:
         """
         Return a member of an object, ignoring case, or an element of an array.
 
@@ -341,10 +342,10 @@ class Scope:
             ExpressionFault: there is none.
         """
         if isinstance(value, LazyObject):
-            return self.find(value.members, key)()
+            return self.find(value.members, key, is_written=is_written)()
         if isinstance(value, Mapping) and isinstance(key, str) and key not in value:
             self.budget.search([key, *value])
-        return lookup(value, key)
+        return lookup(value, key, is_written=is_written)
 
     def checked(self, value: Any, definition: Definition, place: Place) -> Any:
         """

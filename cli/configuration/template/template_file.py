@@ -572,7 +572,7 @@ def _identify(
         types, names = types[:at] + types[at + 1 :], names[:at] + names[at + 1 :]
     found = resource_id(types, names)
     if found is None and resource_id(types, types):
-        count = f"takes {len(types)} names, not {len(names)}: {'/'.join(names)}"
+        count = f"takes {len(types)} names, not {len(names)}"
         wrong = f"the type {declared.definition['type']} {count}"
         raise TemplateFault(declared.place.below("name").fault(wrong))
     return found

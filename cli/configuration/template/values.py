@@ -60,9 +60,11 @@ def named(*kinds: str) -> str:
     return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
-def lookup(value: Any, key: Any) -> Any:
+def lookup(value: Any, key: Any, *, is_written: bool = False) -> Any:
     """
     Return a member of an object, ignoring case, or an element of an array.
+
+    A fault names the *key* only if it *is_written* in the template: a computed one may be a secret.
 
     Raises:
         ExpressionFault: there is none.
@@ -77,9 +79,11 @@ def lookup(value: Any, key: Any) -> Any:
     elif isinstance(value, list) and type(key) is int:
         if 0 <= key < len(value):
             return value[key]
-        raise ExpressionFault(f"there is no element {key}: the array has {len(value)}")
+        named_key = f"element {key}" if is_written else "such element"
+        raise ExpressionFault(f"there is no {named_key}: the array has {len(value)}")
     at = f" of {named(kind_of(value))}" if not isinstance(value, Mapping | list) else ""
-    raise ExpressionFault(f"there is no member {key!r}{at}")
+    named_key = f"member '{key}'" if is_written else "such member"
+    raise ExpressionFault(f"there is no {named_key}{at}")
 
 
 def text_of(value: Any) -> str:

@@ -130,7 +130,9 @@ EXPRESSIONS = {
     "[union(createArray(1), createObject('a', 1))]": (
         "union(): the arguments must be all arrays, or all objects"
     ),
-    f"[resourceId('{NESTED}', 'orders')]": f"resourceId(): the type {NESTED} takes 2 names, not 1",
+    f"[resourceId('{NESTED}', 'orders')]": (
+        "resourceId(): argument 1, the type, takes 2 names, not 1"
+    ),
 }
 
 #: Templates, what is told of them, and what can be skipped to apply the rest.
@@ -236,12 +238,12 @@ TEMPLATES = {
     ),
     "name with too few parts": (
         template({"type": NESTED, "name": "crm"}),
-        f"main.json:6: resources[0].name: the type {NESTED} takes 2 names, not 1: crm",
+        f"main.json:6: resources[0].name: the type {NESTED} takes 2 names, not 1",
         "resources[0]",
     ),
     "name with too many parts": (
         template({"type": NESTED, "name": "orders/crm/x"}),
-        f"main.json:6: resources[0].name: the type {NESTED} takes 2 names, not 3: orders/crm/x",
+        f"main.json:6: resources[0].name: the type {NESTED} takes 2 names, not 3",
         "resources[0]",
     ),
     "name that is no text": (
@@ -402,3 +404,39 @@ def test_wrong_arguments_are_told(told: Any, arguments: tuple[str, ...], sentenc
     text = value("[parameters('url')]", parameters=_PARAMETERS)
 
     assert told(text, *arguments) == sentence
+
+
+@pytest.mark.parametrize(
+    ("expression", "sentence"),
+    [
+        ("createObject('a', 1)[{}]", "there is no such member"),
+        ("variables('text')[{}]", "there is no such member of text"),
+        ("createArray(1)[length({})]", "there is no such element: the array has 1"),
+        (
+            "toObject(range(0, 2), lambda('i', {}))",
+            "toObject(): the lambda returns a name twice",
+        ),
+        ("resourceId({}, 'b')", "resourceId(): argument 1, the type, takes 2 names, not 1"),
+        ("format({})", "format(): at 0 is no place such as {0}"),
+    ],
+)
+def test_what_is_computed_may_be_a_secret(told: Any, expression: str, sentence: str) -> None:
+    text = value(
+        "[" + expression.replace("{}", "parameters('secret')") + "]",
+        variables={"text": "a"},
+        parameters={"secret": {"type": "securestring"}},
+    )
+
+    fault = told(text, "main.json", "--parameter", "secret={hunter2/a/b")
+
+    where = "main.json:8: resources[0].properties.value: "
+    assert fault == f"{where}{sentence} (all but this: apply --skip 'topic orders')"
+
+
+def test_a_name_that_does_not_fit_its_type_is_not_shown(told: Any) -> None:
+    text = template(
+        {"type": NESTED, "name": "[parameters('secret')]"},
+        parameters={"secret": {"type": "securestring"}},
+    )
+
+    assert "hunter2" not in told(text, "main.json", "--parameter", "secret=hunter2")
