@@ -266,7 +266,7 @@ _TOPIC_ID = "resourceId('Microsoft.EventGrid/topics', 'orders')"
         ("split({}.endpoint, '/')[2]", "pushgrid.example"),
         ("parseUri({}.endpoint).host", "pushgrid.example"),
         ("uri({}.endpoint, '/x')", "https://pushgrid.example/x"),
-        ("string(equals({}.provisioningState, 'Succeeded'))", "True"),
+        ("if(equals({}.provisioningState, 'Succeeded'), 'ready', fail('too early'))", "ready"),
         ("string({}.isOurs)", None),
     ],
 )
@@ -285,6 +285,16 @@ def test_answers_are_taken_apart_before_they_are_there(
     else:
         assert (code, lines[-1], err) == (0, "2 created.", "")
         assert labels(deployment, CRM) == [found]
+
+
+@pytest.mark.usefixtures("deployment")
+def test_a_key_is_taken_apart_in_a_plan(apply: Apply, write: Write) -> None:
+    own = subscription("orders/crm", labels=[f"[base64ToString({_KEY[1:-1]})]"])
+
+    code, lines, err = apply(write(template(topic("orders"), own), "main.json"), "--dry-run")
+
+    assert (code, err) == (0, "")
+    assert lines[-1] == "1 not checked: what they need does not exist yet."
 
 
 def test_what_only_the_deployment_knows_is_asked_before_it_is_judged(
