@@ -164,7 +164,7 @@ def plan(
         FileFaults: a resource can't be evaluated with what the deployment answers, or lacks.
         CommandFailed: the deployment does not answer, or does not know the caller.
     """
-    changes: list[Change] = []
+    planned: list[tuple[Change, ResourceAnswers]] = []
     faults: list[str] = []
     missing: set[ResourceId] = set()
     answers = DeploymentAnswers(deployment)
@@ -180,12 +180,13 @@ def plan(
             is_new = bool(each.id.parent and each.id.parent.folded in missing)
             change = _unchecked(each, is_new or not _exists(deployment, each.id))
         else:
-            change = masked(_compared(deployment, each, wanted.document, own), own)
+            change = _compared(deployment, each, wanted.document, own)
         if change.action is Action.CREATE:
             missing.add(each.id.folded)
-        changes.append(change)
+        planned.append((change, own))
     if faults:
         raise FileFaults(*faults)
+    changes = [masked(change, own) for change, own in planned]  # when all keys are known
     if prune:
         changes += _deletions(deployment, configuration)
     return tuple(changes)

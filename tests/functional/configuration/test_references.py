@@ -157,6 +157,20 @@ def test_no_form_of_a_key_is_shown_where_a_difference_is(
     assert labels(deployment, CRM) == [form(deployment.keys("topics/orders", None)["key1"])]
 
 
+def test_a_key_is_not_shown_where_a_text_replaces_it(
+    deployment: Deployment, apply: Apply, write: Write
+) -> None:
+    """As long as something else in the file names the resource that it is of."""
+    before = [subscription(f"orders/{name}", labels=[_KEY]) for name in ("crm", "erp")]
+    apply(write(template(topic("orders"), *before), "main.json"))
+    plain = subscription("orders/crm", labels=["plain"])
+
+    _, lines, _ = apply(write(template(topic("orders"), plain, before[1]), "main.json"))
+
+    assert lines[1] == '    properties.labels: ["…"] → ["plain"]'
+    assert labels(deployment, CRM) == ["plain"]
+
+
 @pytest.mark.usefixtures("deployment")
 @pytest.mark.parametrize("before", ["orders", "others"], ids=["planned", "applied"])
 def test_no_form_of_a_key_is_shown_where_a_resource_is_refused(
