@@ -177,13 +177,14 @@ def test_no_form_of_a_key_is_shown_where_a_resource_is_refused(
     apply: Apply, write: Write, before: str
 ) -> None:
     name = f"[base64({_KEY[1:-1]})]"  # with a character that no header has
-    wrong = subscription("orders/crm", header("a", name), labels=["kept"])
+    wrong = subscription("orders/crm", header("a", name), header("a", "X Y"))
     apply(write(template(topic(before)), "main.json"))
 
     code, _, err = apply(write(template(topic("orders"), wrong), "main.json"))
 
     assert code == 1
     assert "'…' is not a valid header name" in err
+    assert "'X Y' is not a valid header name" in err  # as the file says
 
 
 def test_a_topic_that_refers_to_another_is_made_after_it(
