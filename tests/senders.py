@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 from shared.adapters.bridge import Bridge
-from shared.adapters.off_loop import Threads
+from shared.adapters.off_loop import ThreadPool
 from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.queues import StorageSender
 from shared.engine.ports import OnLoop, PutResult, Queue, Receipt, Sender
 from shared.wiring.outbound import storage_pusher
 
 BRIDGE = Bridge()
-THREADS = Threads(4, "test")
+THREADS = ThreadPool(4, "test")
 
 
 class OnLoopSender:

@@ -8,11 +8,12 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from pushgrid.testing.memory import (
     Counted,
     DrivenLoop,
+    DrivenThreads,
     FakeClock,
     InlineCommits,
     MemoryAttempts,
@@ -22,6 +23,7 @@ from pushgrid.testing.memory import (
     MemoryQueues,
     MemoryResources,
     MemorySender,
+    off_loop,
 )
 from shared.adapters.storage.health_table import OffLoopHealth, TableHealth
 from shared.adapters.watched_clock import WatchedClock
@@ -65,8 +67,6 @@ from shared.settings import AttemptLogging
 
 ACCOUNT = "testing"
 
-T = TypeVar("T")
-
 
 class Directory(TopicReader, SubscriptionReader, Protocol):
     """Reads topics and subscriptions."""
@@ -89,6 +89,7 @@ class InMemoryApp:
         self.reserve_connection: ReserveConnection = _always
         self.clock = clock
         self.loop = DrivenLoop(clock)
+        self.threads = DrivenThreads(self.loop)
         self.resources = resources
         self.queues = MemoryQueues(clock.elsewhere)
         self.payloads = MemoryPayloads(clock)
@@ -204,7 +205,7 @@ class InMemoryApp:
             subscriptions=directory,
             counts=self.counts,
             attempts=self.attempts,
-            health=TableHealth(resources, clock.monotonic),
+            health=TableHealth(resources, self.threads),
             replays=self.replays.list,
             state=resources,
             clock=watched,
@@ -275,7 +276,7 @@ class InMemoryApp:
                 off_loop=off_loop,
                 name=f"p{next(self._processes)}",
             ),
-            health=OffLoopHealth(TableHealth(self.resources, self.clock.monotonic), off_loop),
+            health=OffLoopHealth(TableHealth(self.resources, self.threads), off_loop),
             metrics=self.metrics,
             clock_records=self.clock_records,
         )
@@ -304,8 +305,3 @@ def _places() -> dict[Queue, Places]:
 def _always(_url: str, _again: Callable[[], None]) -> bool:
     """Implement the port ``ReserveConnection``: in memory there are no connections."""
     return True
-
-
-async def off_loop(call: Callable[[], T]) -> T:
-    """Do as the port ``OffLoop``: in the test's thread, between the loop's steps."""
-    return await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, call))

@@ -16,8 +16,15 @@ from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from pushgrid.testing.composition import ACCOUNT, InMemoryApp, off_loop
-from pushgrid.testing.memory import FakeClock, MemoryResources, StoredMessage
+from pushgrid.testing.composition import ACCOUNT, InMemoryApp
+from pushgrid.testing.memory import (
+    DrivenLoop,
+    DrivenThreads,
+    FakeClock,
+    MemoryResources,
+    StoredMessage,
+    off_loop,
+)
 from pushgrid.testing.subscriber import WebhookPusher
 from shared.adapters.bridge import OnLoopPusher
 from shared.adapters.cache import PERIODS
@@ -89,7 +96,10 @@ class DrivenApp(InMemoryApp):
         self._containers = itertools.count(1)
         cache_for = timedelta(seconds=30)
         cache = ResourceCache(
-            resources, cache_for=cache_for, clock=clock.monotonic, off_loop=off_loop
+            resources,
+            cache_for=cache_for,
+            threads=DrivenThreads(DrivenLoop(clock)),
+            off_loop=off_loop,
         )
         self.endpoints = WebhookPusher(clock)
         super().__init__(cache, self.endpoints, clock, resources)
@@ -101,7 +111,7 @@ class DrivenApp(InMemoryApp):
             counts=self.counts,
             attempts=self.attempts,
             dead_letters=self.dead_letters,
-            health=TableHealth(resources, clock.monotonic),
+            health=TableHealth(resources, self.threads),
             pusher=OnLoopPusher(self.endpoints, self.loop.run),
             notifier=ParallelNotifier(self.endpoints, self.loop.run),
             clock=clock,

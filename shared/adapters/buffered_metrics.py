@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from shared import telemetry
 from shared.clock import Clock
-from shared.engine.ports import CountSink
+from shared.engine.ports import CountSink, Threads
 from shared.errors import StorageUnavailable
 from shared.metrics import CountRow, Metric, Series, Span, Sum, add
 
@@ -42,14 +40,15 @@ class BufferedMetrics:
     time are lost, and so are those beyond the limits of memory.
     """
 
-    def __init__(self, sink: CountSink, clock: Clock, instance: str) -> None:
+    def __init__(self, sink: CountSink, clock: Clock, threads: Threads, instance: str) -> None:
         self._sink = sink
+        self._threads = threads
         self._clock = clock
         self._instance = instance
-        self._lock = threading.Lock()
+        self._lock = threads.lock()
         self._new: dict[_Key, tuple[float, int, float, float]] = {}
         self._is_lossy = False
-        self._writing = threading.Lock()
+        self._writing = threads.lock()
         # Only under _writing: all that was counted for a row so far, and rows that are not stored.
         self._rows: dict[_RowKey, dict[Series, Sum]] = {}
         self._changed: set[_RowKey] = set()
@@ -82,18 +81,18 @@ class BufferedMetrics:
             else:
                 self._is_lossy = True
 
-    def start(self, sleep: Callable[[float], object]) -> None:
-        """Write every few seconds from now on; *sleep* takes seconds."""
+    def start(self) -> None:
+        """Write every few seconds from now on."""
 
         def run() -> None:
             took = timedelta()
             while True:
-                sleep(max(EVERY, min(SHARE * took, LATEST - took)).total_seconds())
+                self._threads.sleep(max(EVERY, min(SHARE * took, LATEST - took)).total_seconds())
                 began = self._clock.now()
                 self.flush()
                 took = self._clock.now() - began
 
-        threading.Thread(target=run, name="metrics", daemon=True).start()
+        self._threads.begin(run)
 
     def flush(self) -> None:
         """Write the rows that have changed. Never raises; rows that can't be written are kept."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
 from copy import copy
+from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from shared import telemetry
-from shared.engine.ports import Resource, Table
+from shared.engine.ports import Resource, Table, Threads
 from shared.errors import StorageUnavailable
 
 MAX_ENTRIES = 10_000
@@ -57,7 +57,7 @@ class _Failure(NamedTuple):
 class Cache(Generic[V]):
     """
     The latest values, by key. *keep_seconds* returns how long a value is kept, *serve_seconds* how
-    long it may serve at all: `PERIODS` times as long. *monotonic* is a clock in seconds. Both count
+    long it may serve at all: `PERIODS` times as long. Both count
     from the beginning of the read, since storage may have changed just after; a read that takes so
     long that less is left gives its value `AFTER_READ`, or its whole time if that is shorter.
 
@@ -70,19 +70,20 @@ class Cache(Generic[V]):
 
     def __init__(
         self,
-        monotonic: Callable[[], float],
+        threads: Threads,
         keep_seconds: Callable[[V], float],
         *,
         serve_seconds: Callable[[V], float] | None = None,
         most: int = MAX_ENTRIES,
         size: Callable[[V], int] = lambda _: 1,
     ) -> None:
-        self._monotonic = monotonic
+        self._threads = threads
+        self._monotonic = threads.monotonic
         self._keep_seconds = keep_seconds
         self._serve_seconds = serve_seconds or (lambda value: PERIODS * keep_seconds(value))
         self._most = most
         self._size = size
-        self._lock = threading.Lock()
+        self._lock = threads.lock()
         self._held = 0  # the sum of sizes
         self._entries: OrderedDict[str, _Entry[V]] = OrderedDict()
         self._readings: dict[str, _Reading[V]] = {}
@@ -104,7 +105,7 @@ class Cache(Generic[V]):
         if is_first:
             self._read(key, read, reading)
         try:
-            return reading.result()
+            return self._threads.result(reading)
         except StorageUnavailable:
             with self._lock:
                 if entry := self._serving(key, accepts_expired):
@@ -136,9 +137,14 @@ class Cache(Generic[V]):
         with self._lock:
             if entry := self._at_once(key, _never):
                 return entry.value
-            reading = self._readings.get(key) or self._start(key, read)
+            reading = self._readings.get(key)
+            is_first = reading is None
+            reading = reading or self._begin(key)
+        if is_first and not self._threads.begin(partial(self._read, key, read, reading)):
+            self._fail(key, reading, RuntimeError("there is no thread to read"))
         try:
-            return reading.result(max(0, reading.began + seconds - self._monotonic()))
+            left = max(0, reading.began + seconds - self._monotonic())
+            return self._threads.result(reading, left)
         except TimeoutError:
             return None
 
@@ -191,27 +197,20 @@ class Cache(Generic[V]):
         reading = self._readings[key] = _Reading(self._monotonic())
         return reading
 
-    def _start(self, key: str, read: Callable[[], V]) -> _Reading[V]:
-        reading = self._begin(key)
-        arguments = (key, read, reading)
-        try:
-            threading.Thread(target=self._read, args=arguments, daemon=True).start()
-        except RuntimeError:
-            del self._readings[key]
-            raise
-        return reading
-
     def _read(self, key: str, read: Callable[[], V], reading: _Reading[V]) -> None:
         try:
             value = read()
         except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
-            self._end(key, reading, error)
-            reading.set_exception(error)
+            self._fail(key, reading, error)
             return
         due = self._since(reading, self._keep_seconds(value))
         ends = self._since(reading, self._serve_seconds(value))
         self._end(key, reading, _Entry(value, due, ends))
         reading.set_result(value)
+
+    def _fail(self, key: str, reading: _Reading[V], error: BaseException) -> None:
+        self._end(key, reading, error)
+        reading.set_exception(error)
 
     def _since(self, reading: _Reading[V], seconds: float) -> float:
         return max(reading.began + seconds, self._monotonic() + min(seconds, AFTER_READ))
@@ -242,10 +241,10 @@ class Cache(Generic[V]):
 
 
 class OncePerMinute:
-    """Logs errors, each once a minute by *monotonic*."""
+    """Logs errors, each once a minute."""
 
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._logged = Cache[None](monotonic, lambda _: LOG_ONCE_PER)
+    def __init__(self, threads: Threads) -> None:
+        self._logged = Cache[None](threads, lambda _: LOG_ONCE_PER)
 
     def log(self, event: str, of: str, **fields: telemetry.Field) -> None:
         """Log *event*, unless it was logged within a minute about the same, which *of* names."""

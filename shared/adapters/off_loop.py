@@ -14,7 +14,7 @@ from shared.errors import StorageUnavailable
 T = TypeVar("T")
 
 
-class Threads:
+class ThreadPool:
     """
     Implements the port ``OffLoop`` with at most *most* threads, which begin when needed.
 

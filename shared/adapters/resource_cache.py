@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import Context
@@ -23,10 +22,12 @@ from shared.engine.ports import (
     NAMESPACES,
     SYSTEM_TOPICS,
     Document,
+    Lock,
     OffLoop,
     Resource,
     ResourceStore,
     Table,
+    Threads,
 )
 from shared.errors import UNREADABLE, StorageUnavailable, UnreadableDocument
 from shared.events.topic import SourceTopic, Topic, TopicName
@@ -54,8 +55,8 @@ class _ByName(dict[str, EventSubscription]):
 class _Claim:
     """Whether a reading begins or is withdrawn; one that has begun is never withdrawn."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
+    def __init__(self, lock: Lock) -> None:
+        self._lock = lock
 
     def take(self) -> bool:
         """Return ``True`` to whoever comes first: its thread, or the last who waits for it."""
@@ -75,7 +76,7 @@ class ResourceCache:
     """
     TopicReader and SubscriptionReader over a ResourceStore.
 
-    What was read lives for *cache_for* by *clock* (monotonic, in seconds); while it is read again
+    What was read lives for *cache_for*; while it is read again
     or storage does not answer, it serves for as long again. Nothing older is returned: then
     `StorageUnavailable` is raised, and logged once a minute. A row that can't be read is logged; it
     is not taken for missing. `ready` is for the event loop, and reads by *off_loop*; a reading that
@@ -87,20 +88,21 @@ class ResourceCache:
         store: ResourceStore,
         *,
         cache_for: timedelta,
-        clock: Callable[[], float],
+        threads: Threads,
         off_loop: OffLoop,
     ) -> None:
         self._store = store
+        self._threads = threads
         self._off_loop = off_loop
         self._readings: dict[str, _Reading] = {}
         seconds = cache_for.total_seconds()
         missing_seconds = min(cache_for, MISSING_FOR).total_seconds()
         self._topics = Cache[Topic | None](
-            clock, lambda topic: seconds if topic else missing_seconds
+            threads, lambda topic: seconds if topic else missing_seconds
         )
-        self._absent = Cache[Topic](clock, lambda _: missing_seconds)
-        self._subscriptions = Cache[_ByName](clock, lambda _: seconds)
-        self._errors = OncePerMinute(clock)
+        self._absent = Cache[Topic](threads, lambda _: missing_seconds)
+        self._subscriptions = Cache[_ByName](threads, lambda _: seconds)
+        self._errors = OncePerMinute(threads)
 
     async def ready(self, name: str) -> None:
         key = name.lower()
@@ -166,7 +168,7 @@ class ResourceCache:
         return self._topics.has(key) and (is_missing or self._subscriptions.has(key))
 
     def _begin(self, key: str, name: str) -> _Reading:
-        claim = _Claim()
+        claim = _Claim(self._threads.lock())
         work = self._off_loop(partial(self._read, name, claim))
         task = asyncio.get_running_loop().create_task(work, context=Context())
         task.add_done_callback(partial(self._has_read, key))

@@ -29,7 +29,7 @@ def load_http_function() -> InvalidSettings | None:
     """
     from shared.wiring import process, settings, worker_log
 
-    process.bridge().attach()
+    process.threads().attach()
     process.collect_garbage_rarely()
     worker_log.print_what_the_host_drops()
     return settings.settings_fault()

@@ -9,7 +9,6 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from shared.adapters.off_loop import Threads
 from shared.adapters.storage.health_table import OffLoopHealth
 from shared.delivery.messages.message import ReplayStep
 from shared.delivery.pace import Limit
@@ -22,10 +21,10 @@ from shared.engine.delivering.parts import PartJudge
 from shared.engine.delivering.processes import Processes
 from shared.engine.delivering.push import Push
 from shared.engine.delivering.results import Attempted, Shortage
-from shared.engine.ports import Queue
+from shared.engine.ports import OffLoop, Queue
 from shared.wiring import local_host, storage
 from shared.wiring.outbound import http_pusher, pusher
-from shared.wiring.process import CLOCK, descriptors, once, spare_what_lasts
+from shared.wiring.process import CLOCK, descriptors, once, spare_what_lasts, threads
 from shared.wiring.settings import settings
 from shared.wiring.tracing import spans
 
@@ -65,7 +64,7 @@ def deliver() -> Deliver:
     local_host.at_stop(http_pusher().stop)
     history = AttemptHistory(
         log=storage.attempts(),
-        off_loop=Threads(ROW_THREADS, "attempts"),
+        off_loop=threads().pool("attempts", ROW_THREADS),
         logging=settings().attempt_log,
         clock=CLOCK,
     )
@@ -126,5 +125,5 @@ def _new_span_id() -> str:
 
 
 @once
-def _off_loop() -> Threads:
-    return Threads(THREADS, "deliver")
+def _off_loop() -> OffLoop:
+    return threads().pool("deliver", THREADS)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
-from shared.wiring.process import once
+from shared.wiring.process import once, threads
 from shared.wiring.settings import settings
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def _verifier(audiences: tuple[str, ...]) -> EntraTokenVerifier | None:
 def _signing_keys() -> SigningKeys:
     from shared.adapters.entra.access_tokens import SigningKeys
 
-    return SigningKeys(settings().entra_jwks_url or "", _pusher, time.monotonic)
+    return SigningKeys(settings().entra_jwks_url or "", _pusher, threads())
 
 
 def _pusher() -> OnLoopPusher:

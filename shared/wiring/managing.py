@@ -12,7 +12,7 @@ from shared.adapters.resource_cache import InvalidatingStore
 from shared.engine.manage.endpoint_validation import Validate
 from shared.wiring import storage
 from shared.wiring.entra import operators
-from shared.wiring.process import CLOCK, backoff, bridge, new_id, once
+from shared.wiring.process import CLOCK, backoff, new_id, once, threads
 from shared.wiring.settings import log_doubtful_settings, settings
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def manage() -> Manage:
         dead_letters=storage.dead_letters(),
         health=storage.health(),
         pusher=blocking_pusher(),
-        notifier=ParallelNotifier(pusher(), bridge().run),
+        notifier=ParallelNotifier(pusher(), threads().on_loop),
         clock=CLOCK,
         deployment=DeploymentCapabilities(
             account=storage.account().account_name,

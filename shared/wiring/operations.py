@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from shared.adapters.cache import Cache
 from shared.engine.operations.console_files import CONTENT_TYPES, ConsoleFiles
 from shared.settings.storage_settings import with_own_account
-from shared.wiring.process import CLOCK, once
+from shared.wiring.process import CLOCK, once, threads
 
 if TYPE_CHECKING:
     from shared.engine.operations.status import Status
@@ -43,7 +42,7 @@ def status() -> Status:
     from shared.wiring.settings import settings
 
     others = settings().deadletter_accounts
-    snapshots = Cache[Snapshot | None](time.monotonic, lambda _: _KEEP_SECONDS)
+    snapshots = Cache[Snapshot | None](threads(), lambda _: _KEEP_SECONDS)
 
     def snapshot() -> Snapshot | None:
         return snapshots.get_within(
@@ -77,5 +76,5 @@ def status() -> Status:
 
 def _kept(read: Callable[[], V]) -> Callable[[], V]:
     """Return *read*, whose value is kept for some seconds."""
-    values = Cache[V](time.monotonic, lambda _: _KEEP_READ_SECONDS)
+    values = Cache[V](threads(), lambda _: _KEEP_READ_SECONDS)
     return lambda: values.get("", read)

@@ -17,10 +17,9 @@ from shared.adapters.http.outbound_guard import OutboundGuard
 from shared.adapters.http.pool import MAX_IDLE, Pool
 from shared.adapters.http.resolver import NameServers
 from shared.adapters.http.tls import TlsMaterial, client_tls
-from shared.adapters.off_loop import Threads
 from shared.adapters.storage.queue_pusher import QueuePusher
 from shared.subscriptions.destination import host_addresses
-from shared.wiring.process import CLOCK, bridge, descriptors, once
+from shared.wiring.process import CLOCK, descriptors, once, threads
 from shared.wiring.settings import settings
 
 _TOKEN_THREADS = 4
@@ -37,7 +36,7 @@ def pusher() -> QueuePusher:
 @once
 def blocking_pusher() -> OnLoopPusher:
     """Return the same sender for callers on threads."""
-    return OnLoopPusher(pusher(), bridge().run)
+    return OnLoopPusher(pusher(), threads().on_loop)
 
 
 @once
@@ -50,7 +49,7 @@ def tokens() -> WebhookTokens:
             certificate=settings().webhook_certificate,
             authority=settings().webhook_authority,
         )
-    return WebhookTokens(credential, CLOCK, Threads(_TOKEN_THREADS, "tokens"))
+    return WebhookTokens(credential, CLOCK, threads().pool("tokens", _TOKEN_THREADS))
 
 
 @once

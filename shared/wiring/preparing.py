@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from shared.wiring.process import CLOCK, begin, once
+from shared.wiring.process import CLOCK, once, threads
 from shared.wiring.settings import settings_fault
 
 
@@ -12,7 +12,7 @@ from shared.wiring.settings import settings_fault
 def begin_preparation() -> None:
     """Prepare storage in the background, unless the settings are wrong."""
     if settings_fault() is None:
-        begin(_prepare)
+        threads().begin(_prepare)
 
 
 def _prepare() -> None:

@@ -9,10 +9,10 @@ import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial, wraps
-from threading import RLock, Thread
+from threading import RLock
 from typing import Any, TypeVar, cast
 
-from shared.adapters.bridge import Bridge
+from shared.adapters.threads import SystemThreads
 from shared.adapters.watched_clock import WatchedClock
 from shared.clock import Jump, SystemClock
 from shared.races import backoff_seconds
@@ -31,16 +31,14 @@ def _record_jump(jump: Jump) -> None:
     clock_records().jumped(jump)
 
 
-def begin(work: Callable[[], object]) -> None:
-    """Begin work that may wait, on a thread of its own; it is not done if there is none."""
-    with suppress(RuntimeError):
-        Thread(target=work, daemon=True).start()
+def _begin(work: Callable[[], object]) -> None:
+    threads().begin(work)
 
 
 CLOCK = WatchedClock(
     SystemClock().now,
     time.monotonic,
-    lambda jump: begin(partial(_record_jump, jump)),
+    lambda jump: _begin(partial(_record_jump, jump)),
     awaits_storage=True,
 )
 
@@ -70,8 +68,8 @@ def backoff(lost: int) -> None:
 
 
 @once
-def bridge() -> Bridge:
-    return Bridge()
+def threads() -> SystemThreads:
+    return SystemThreads()
 
 
 @once

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from shared.adapters.group_commit import GroupCommit
-from shared.adapters.off_loop import Threads
 from shared.engine.ports import Commits
 from shared.engine.publishing.commit import Commit
 from shared.engine.publishing.gathering import MAX_UNDER_WAY
@@ -16,7 +15,7 @@ from shared.engine.publishing.publish_report import PublishReport
 from shared.http import HttpAnswer, HttpRequest
 from shared.wiring import storage
 from shared.wiring.entra import publisher_tokens
-from shared.wiring.process import CLOCK, bridge, new_request_id, once
+from shared.wiring.process import CLOCK, new_request_id, once, threads
 from shared.wiring.settings import settings
 from shared.wiring.tracing import spans
 
@@ -40,8 +39,8 @@ def _counted(commits: Commits) -> Commits:
 
 @once
 def publish() -> Publish:
-    bridge().attach()  # The first request may be the first call on the loop.
-    of_commits = Threads(MAX_UNDER_WAY, "commit")  # which wait for no request's reads
+    threads().attach()  # The first request may be the first call on the loop.
+    of_commits = threads().pool("commit", MAX_UNDER_WAY)  # which wait for no request's reads
     report = PublishReport(metrics=storage.metrics(), clock=CLOCK, logging=settings().publish_log)
     return Publish(
         authorization=PublisherAuthorization(
@@ -66,5 +65,5 @@ def publish() -> Publish:
         new_id=new_request_id,
         report=report,
         payloads_kept_for=storage.deployment_terms().payloads_kept_for,
-        off_loop=Threads(THREADS, "publish", withdraws=True),
+        off_loop=threads().pool("publish", THREADS, withdraws=True),
     )

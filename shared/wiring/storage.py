@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from shared.adapters.buffered_metrics import BufferedMetrics
 from shared.adapters.http.http_pusher import HttpPusher
-from shared.adapters.off_loop import Threads
 from shared.adapters.resource_cache import ResourceCache
 from shared.adapters.storage.attempts import StorageAttempts
 from shared.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
@@ -26,7 +25,7 @@ from shared.engine.delivering.poison_records import PoisonRecords
 from shared.engine.delivering.requeue import BlockingRequeue, Requeue
 from shared.wiring import local_host
 from shared.wiring.outbound import storage_pusher
-from shared.wiring.process import CLOCK, backoff, begin, bridge, new_id, once
+from shared.wiring.process import CLOCK, backoff, new_id, once, threads
 from shared.wiring.settings import settings
 
 if TYPE_CHECKING:
@@ -64,8 +63,8 @@ def message_puts() -> dict[str, MessagePut]:
     accounts = {account().account_name: account()} | {
         name: each for name, each in other_accounts().items() if name in known
     }
-    send, threads = on_storage().send, Threads(4, "destinations")
-    return {name: MessagePut(each, send, threads) for name, each in accounts.items()}
+    send, off_loop = on_storage().send, threads().pool("destinations", 4)
+    return {name: MessagePut(each, send, off_loop) for name, each in accounts.items()}
 
 
 @once
@@ -75,8 +74,8 @@ def queues() -> StorageQueues:
 
 @once
 def sender() -> StorageSender:
-    threads = Threads(4, "queues")
-    return StorageSender(account(), on_storage().send, threads, local_host.message_put)
+    off_loop = threads().pool("queues", 4)
+    return StorageSender(account(), on_storage().send, off_loop, local_host.message_put)
 
 
 @once
@@ -86,7 +85,7 @@ def requeue() -> Requeue:
 
 @once
 def blocking_requeue() -> BlockingRequeue:
-    return BlockingRequeue(requeue=requeue(), on_loop=bridge().run)
+    return BlockingRequeue(requeue=requeue(), on_loop=threads().on_loop)
 
 
 @once
@@ -98,7 +97,7 @@ def resources() -> StorageResources:
 def health() -> TableHealth:
     from shared.adapters.storage.health_table import TableHealth  # publishing needs none
 
-    return TableHealth(resources(), time.monotonic)
+    return TableHealth(resources(), threads())
 
 
 @once
@@ -108,7 +107,7 @@ def attempts() -> StorageAttempts:
 
 @once
 def payloads() -> StoragePayloads:
-    return StoragePayloads(account())
+    return StoragePayloads(account(), threads())
 
 
 @once
@@ -126,13 +125,13 @@ def replay_jobs() -> ReplayJobs:
     from shared.engine.replaying.jobs import ReplayJobs  # publishing needs none
 
     return ReplayJobs(
-        rows=resources(), sender=sender(), on_loop=bridge().run, clock=CLOCK, backoff=backoff
+        rows=resources(), sender=sender(), on_loop=threads().on_loop, clock=CLOCK, backoff=backoff
     )
 
 
 @once
 def clock_records() -> ClockRecords:
-    return ClockRecords(state=resources(), monotonic=time.monotonic, begin=begin)
+    return ClockRecords(state=resources(), monotonic=time.monotonic, begin=threads().begin)
 
 
 @once
@@ -142,9 +141,9 @@ def counts() -> StorageMetrics:
 
 @once
 def metrics() -> BufferedMetrics:
-    recorder = BufferedMetrics(counts(), CLOCK, instance=uuid.uuid4().hex)
-    recorder.start(time.sleep)
-    local_host.at_end(partial(Threads(1, "last counts"), recorder.flush))
+    recorder = BufferedMetrics(counts(), CLOCK, threads(), instance=uuid.uuid4().hex)
+    recorder.start()
+    local_host.at_end(partial(threads().pool("last counts", 1), recorder.flush))
     return recorder
 
 
@@ -153,8 +152,8 @@ def resource_cache() -> ResourceCache:
     return ResourceCache(
         resources(),
         cache_for=settings().cache_for,
-        clock=time.monotonic,
-        off_loop=Threads(_TOPICS_READ_AT_ONCE, "topics"),
+        threads=threads(),
+        off_loop=threads().pool("topics", _TOPICS_READ_AT_ONCE),
     )
 
 

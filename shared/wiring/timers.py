@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from shared.adapters.off_loop import Threads
+from shared.engine.ports import OffLoop
 from shared.engine.timers.dead_letters import WriteDeadLetters
 from shared.engine.timers.housekeeping import Housekeeping
 from shared.engine.timers.poison import ReturnPoison
@@ -21,7 +21,7 @@ from shared.events.event import Event
 from shared.events.notices import WrittenBlob
 from shared.events.topic import Topic
 from shared.wiring import storage
-from shared.wiring.process import CLOCK, bridge, new_id, once
+from shared.wiring.process import CLOCK, new_id, once, threads
 from shared.wiring.settings import log_doubtful_settings
 
 _BLOB_THREADS = 16
@@ -45,7 +45,7 @@ def deadletter_timer() -> Timer:
             intake=_intake(),
             receiver=storage.queues(),
             sender=storage.sender(),
-            on_loop=bridge().run,
+            on_loop=threads().on_loop,
             payloads=storage.payloads(),
             store=storage.dead_letters(),
             clock=CLOCK,
@@ -104,8 +104,8 @@ async def blob_changed(blob: Mapping[str, Any]) -> None:
 
 
 @once
-def _blob_threads() -> Threads:
-    return Threads(_BLOB_THREADS, "blobs")
+def _blob_threads() -> OffLoop:
+    return threads().pool("blobs", _BLOB_THREADS)
 
 
 def _source_events() -> SourceEvents:
@@ -116,7 +116,7 @@ def _source_events() -> SourceEvents:
 def _accept(topic: Topic, events: Sequence[Event], publish_id: str) -> None:
     from shared.wiring.publishing import publish  # for the few deployments that subscribe
 
-    bridge().run(publish().accept(topic, events, publish_id))
+    threads().on_loop(publish().accept(topic, events, publish_id))
 
 
 @once

@@ -60,7 +60,7 @@ def _publish(request: HttpRequest) -> HttpAnswer:
 
     topic = _OF_A_TOPIC.fullmatch(request.params.get("path", ""))
     request = replace(request, params=topic.groupdict() if topic else {})
-    return process.bridge().run(wiring.publish(request))
+    return process.threads().on_loop(wiring.publish(request))
 
 
 def _use_case(area: str) -> Callable[[HttpRequest], HttpAnswer]:

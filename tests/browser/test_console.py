@@ -14,6 +14,7 @@ from devhost.azurite import ACCOUNT, Azurite
 from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.health_table import TableHealth
 from shared.adapters.storage.tables import StorageResources
+from shared.adapters.threads import SystemThreads
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.delivery.health.endpoint_health import Health, Hold, endpoint_id
 from shared.engine.ports import Table
@@ -127,7 +128,7 @@ def test_a_hold_is_told_and_released(
     why, until = "delayed delivery: 1 h", now + timedelta(hours=1)
     hold = Hold(extended_at=now, until=until, why=why, sent_at=now, delays=9)
     health = Health(endpoint=endpoint_id(used), hold=hold)
-    TableHealth(resources, lambda: 0.0).write(used.key, health, None)
+    TableHealth(resources, SystemThreads(lambda: 0.0)).write(used.key, health, None)
     console.sign_in(f"/topics/{name}/crm")
     page = console.page
 

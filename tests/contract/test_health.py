@@ -11,6 +11,7 @@ from pushgrid.testing.memory import START, FakeClock, MemoryResources
 from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.health_table import TableHealth
 from shared.adapters.storage.tables import StorageResources
+from shared.adapters.threads import SystemThreads
 from shared.delivery.health.endpoint_health import Health, Hold
 from shared.delivery.outcome import Outcome
 from shared.engine.ports import ResourceStore
@@ -47,7 +48,7 @@ def table(account: StorageClients | None) -> ResourceStore:
 
 def process(table: ResourceStore) -> TableHealth:
     """Give another process's view; its clock stands still, so it reads a topic once."""
-    return TableHealth(table, FakeClock().monotonic)
+    return TableHealth(table, SystemThreads(FakeClock().monotonic))
 
 
 def test_a_missing_table_is_empty_and_made_by_a_write(table: ResourceStore) -> None:

@@ -11,6 +11,7 @@ from pushgrid.testing.memory import START, FakeClock, MemoryPayloads
 from shared.adapters.storage import blobs
 from shared.adapters.storage.blobs import StoragePayloads
 from shared.adapters.storage.clients import PAYLOADS, StorageClients
+from shared.adapters.threads import SystemThreads
 from shared.clock import Deadline
 from shared.engine.ports import PayloadStore
 from shared.errors import StorageUnavailable
@@ -38,7 +39,7 @@ def subject(account: StorageClients | None) -> Subject:
     if account is None:
         return Subject(MemoryPayloads(clock), clock)
     # Without a memory of what was read: a test wants to see what is stored.
-    return Subject(StoragePayloads(account, remembered_bytes=0), clock)
+    return Subject(StoragePayloads(account, SystemThreads(), remembered_bytes=0), clock)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_deleting_ends_at_the_deadline(
     account: StorageClients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blobs, "_BATCH", 7)
-    store = StoragePayloads(account)
+    store = StoragePayloads(account, SystemThreads())
     for number in range(20):
         store.write(f"p-{number:02}", START, ["a"])
 
@@ -122,7 +123,7 @@ def test_a_blob_that_cannot_be_deleted_keeps_no_other(
 ) -> None:
     """Listings have the oldest first: it kept all others for ever."""
     monkeypatch.setattr(blobs, "_BATCH", 2)
-    store = StoragePayloads(account)
+    store = StoragePayloads(account, SystemThreads())
     names = [store.write(f"p-{number}", START, ["a"]) for number in range(6)]
     leased = account.container(PAYLOADS).get_blob_client(names[0])
     lease = leased.acquire_lease()
@@ -137,7 +138,7 @@ def test_a_blob_that_cannot_be_deleted_keeps_no_other(
 
 @on_storage
 def test_blobs_that_are_not_ours_are_left_alone(account: StorageClients) -> None:
-    store = StoragePayloads(account)
+    store = StoragePayloads(account, SystemThreads())
     store.write("publish-1", START, ["a"])
     for name in ("!", "readme.txt"):
         account.container(PAYLOADS).upload_blob(name, b"")
@@ -150,7 +151,7 @@ def test_blobs_that_are_not_ours_are_left_alone(account: StorageClients) -> None
 
 @on_storage
 def test_what_was_read_is_remembered_within_limits(account: StorageClients) -> None:
-    store = StoragePayloads(account, remembered_bytes=25)
+    store = StoragePayloads(account, SystemThreads(), remembered_bytes=25)
     names = [store.write(f"p-{text}", LATER, [text * 10]) for text in "abc"]
     for number in (0, 1, 0, 2):  # the second is what was used longest ago
         store.read(names[number])

@@ -25,6 +25,7 @@ from shared.adapters.storage.clients import Answered, StorageClients
 from shared.adapters.storage.metrics import StorageMetrics
 from shared.adapters.storage.queues import StorageQueues
 from shared.adapters.storage.tables import StorageResources
+from shared.adapters.threads import SystemThreads
 from shared.adapters.watched_clock import WatchedClock
 from shared.clock import Jump
 from shared.deadletter.reader import UnreadableBlob
@@ -98,7 +99,7 @@ def put_message(account: StorageClients) -> None:
 
 
 def payloads(account: StorageClients) -> StoragePayloads:
-    return StoragePayloads(account)
+    return StoragePayloads(account, SystemThreads())
 
 
 def letters(account: StorageClients) -> StorageDeadLetters:

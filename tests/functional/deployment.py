@@ -9,13 +9,14 @@ from datetime import timedelta
 from email.utils import format_datetime
 from typing import Any
 
-from pushgrid.testing.composition import InMemoryApp, off_loop
+from pushgrid.testing.composition import InMemoryApp
 from pushgrid.testing.memory import (
     FakeClock,
     Faulty,
     HeldPusher,
     MemoryResources,
     ScriptedPusher,
+    off_loop,
 )
 from shared.arm.namespace_codec import to_absent_topic
 from shared.clock import Clock, Deadline

@@ -14,10 +14,11 @@ from typing import Any
 import azure.functions as func
 from azure.functions.http import HttpResponseConverter
 
-from pushgrid.testing.composition import InMemoryApp, off_loop
-from pushgrid.testing.memory import ScriptedPusher
+from pushgrid.testing.composition import InMemoryApp
+from pushgrid.testing.memory import ScriptedPusher, off_loop
 from shared.adapters.functions_http import to_request, to_response
 from shared.adapters.resource_cache import ResourceCache
+from shared.adapters.threads import SystemThreads
 from shared.engine.ports import Queue
 from shared.http import HttpAnswer, HttpRequest
 from shared.subscriptions.subscription import SubscriptionKey
@@ -47,7 +48,10 @@ class Surfaces:
         self.api = ArmApi()
         clock, resources = self.api.clock, self.api.resources
         self.directory = ResourceCache(
-            resources, cache_for=timedelta(0), clock=clock.monotonic, off_loop=off_loop
+            resources,
+            cache_for=timedelta(0),
+            threads=SystemThreads(clock.monotonic),
+            off_loop=off_loop,
         )
         self.pusher = ScriptedPusher(clock)
         self.app = InMemoryApp(self.directory, self.pusher, clock, resources)

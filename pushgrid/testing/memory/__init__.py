@@ -5,7 +5,12 @@ from __future__ import annotations
 from pushgrid.testing.memory.blobs import MemoryDeadLetters, MemoryPayloads
 from pushgrid.testing.memory.clock import START, FakeClock, Seconds
 from pushgrid.testing.memory.counts import Counted, MemoryCounts
-from pushgrid.testing.memory.driven_loop import DrivenLoop, NothingWillHappen
+from pushgrid.testing.memory.driven_loop import (
+    DrivenLoop,
+    DrivenThreads,
+    NothingWillHappen,
+    off_loop,
+)
 from pushgrid.testing.memory.faults import Faulty
 from pushgrid.testing.memory.pushing import (
     HeldPusher,
@@ -20,6 +25,7 @@ __all__ = [
     "START",
     "Counted",
     "DrivenLoop",
+    "DrivenThreads",
     "FakeClock",
     "Faulty",
     "HeldPusher",
@@ -37,4 +43,5 @@ __all__ = [
     "Sent",
     "StoredMessage",
     "answered",
+    "off_loop",
 ]

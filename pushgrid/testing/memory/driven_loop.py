@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextvars import Context
 from datetime import timedelta
 from functools import partial
-from threading import RLock
+from threading import Lock, RLock
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from pushgrid.testing.memory.clock import FakeClock
+from shared.engine.ports import OffLoop
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -190,6 +191,37 @@ class DrivenLoop(asyncio.BaseEventLoop):
 
     def _write_to_self(self) -> None:
         pass
+
+
+class DrivenThreads:
+    """Threads: what blocks is done in the test's thread, in its turn."""
+
+    def __init__(self, loop: DrivenLoop) -> None:
+        self.on_loop = loop.run
+        self.monotonic = loop.time
+
+    def pool(self, name: str, most: int, *, withdraws: bool = False) -> OffLoop:
+        del name, most, withdraws
+        return off_loop
+
+    def begin(self, work: Callable[[], object], /) -> bool:
+        work()
+        return True
+
+    def result(self, of: Future[T], seconds: float | None = None) -> T:
+        del seconds
+        return of.result(0)  # it is there, or never will be
+
+    def sleep(self, seconds: float) -> None:
+        self.on_loop(asyncio.sleep(seconds))
+
+    def lock(self) -> Lock:
+        return Lock()
+
+
+async def off_loop(call: Callable[[], T]) -> T:
+    """Do as the port ``OffLoop``: in the test's thread, between the loop's steps."""
+    return await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, call))
 
 
 class _NothingElse:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shared import telemetry
 from shared.adapters.cache import PERIODS, Cache
-from shared.engine.ports import BlockingPusher
+from shared.engine.ports import BlockingPusher, Threads
 from shared.errors import SigningKeysUnavailable
 from shared.events.token_claims import Claims, TokenFault
 from shared.http import Answered, Exchange, OutboundRequest
@@ -65,19 +65,22 @@ class SigningKeys:
     Keys that can't be renewed are used until they are two hours old. ``jwt.PyJWKClient`` has no
     total deadline, follows proxies of the environment and redirects, and fetches again for every
     unknown key.
-    *pusher* is called at the first fetch, *monotonic* returns seconds. Safe in any thread: one
+    *pusher* is called at the first fetch. Safe in any thread: one
     fetches, and only those wait whose key is not there.
     """
 
     def __init__(
-        self, url: str, pusher: Callable[[], BlockingPusher], monotonic: Callable[[], float]
+        self,
+        url: str,
+        pusher: Callable[[], BlockingPusher],
+        threads: Threads,
     ) -> None:
         self._url = url
         self._pusher = pusher
-        self._monotonic = monotonic
+        self._monotonic = threads.monotonic
         self._latest = _KeySet({}, float("-inf"), failed=False)
         self._fetches = Cache[_KeySet](
-            monotonic, self._pause_seconds, serve_seconds=self._seconds_left
+            threads, self._pause_seconds, serve_seconds=self._seconds_left
         )
 
     def key(self, kid: str) -> PyJWK | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -18,7 +17,7 @@ from shared.adapters.storage.errors import create_if_missing, has_code, none_if_
 from shared.clock import Deadline
 from shared.deadletter.blob_summary import BlobSummary
 from shared.deadletter.reader import UnreadableBlob
-from shared.engine.ports import Listing, NoContainer, StoredBlob
+from shared.engine.ports import Listing, NoContainer, StoredBlob, Threads
 from shared.errors import FirstFault, StorageUnavailable
 from shared.events.notices import WrittenBlob
 from shared.settings import NAMES
@@ -54,11 +53,14 @@ class StoragePayloads:
     """
 
     def __init__(
-        self, account: StorageClients, *, remembered_bytes: int = REMEMBERED_BYTES
+        self, account: StorageClients, threads: Threads, *, remembered_bytes: int = REMEMBERED_BYTES
     ) -> None:
         self._account = account
         self._kept = Cache[Sequence[str] | None](
-            time.monotonic, lambda lines: inf if lines else 0, most=remembered_bytes, size=_size
+            threads,
+            lambda lines: inf if lines else 0,
+            most=remembered_bytes,
+            size=_size,
         )
 
     def write(self, publish_id: str, expires: datetime, texts: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextvars import Context
 from datetime import timedelta
 from functools import partial
@@ -12,7 +12,7 @@ from shared.adapters.cache import Cache, OncePerMinute
 from shared.arm.stored_types import checked
 from shared.delivery.health.endpoint_health import Health
 from shared.delivery.health.health_document import document_of, health_of
-from shared.engine.ports import OffLoop, Resource, ResourceStore, StoredHealth, Table
+from shared.engine.ports import OffLoop, Resource, ResourceStore, StoredHealth, Table, Threads
 from shared.errors import UNREADABLE, StorageUnavailable
 from shared.subscriptions.subscription import SubscriptionKey
 
@@ -25,14 +25,14 @@ class TableHealth:
     """
     HealthStore over a ResourceStore.
 
-    What was read is `cached` for a second by *clock* (monotonic, in seconds), and for one more
+    What was read is `cached` for a second and for one more
     while it is read again or storage does not answer; then it is unknown.
     """
 
-    def __init__(self, store: ResourceStore, clock: Callable[[], float]) -> None:
+    def __init__(self, store: ResourceStore, threads: Threads) -> None:
         self._store = store
-        self._topics = Cache[_Rows](clock, lambda _: CACHE_FOR.total_seconds())
-        self._errors = OncePerMinute(clock)
+        self._topics = Cache[_Rows](threads, lambda _: CACHE_FOR.total_seconds())
+        self._errors = OncePerMinute(threads)
 
     def is_cached(self, topic: str) -> bool:
         """Tell whether `cached` returns the rows of *topic* without a read."""

@@ -39,7 +39,6 @@ from shared.engine.ports.endpoints import (
     StoredHealth,
     TokenVerifier,
 )
-from shared.engine.ports.event_loop import OffLoop, OnLoop
 from shared.engine.ports.queues import (
     Backlog,
     Commits,
@@ -62,6 +61,7 @@ from shared.engine.ports.records import (
     MetricRetention,
     Metrics,
 )
+from shared.engine.ports.threads import Lock, OffLoop, OnLoop, Threads
 
 __all__ = [
     "ALL_ATTEMPTS",
@@ -85,6 +85,7 @@ __all__ = [
     "Document",
     "HealthStore",
     "Listing",
+    "Lock",
     "MetricRetention",
     "Metrics",
     "NoContainer",
@@ -108,6 +109,7 @@ __all__ = [
     "StoredHealth",
     "SubscriptionReader",
     "Table",
+    "Threads",
     "TokenVerifier",
     "TopicReader",
 ]

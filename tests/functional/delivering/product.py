@@ -7,9 +7,9 @@ import json
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from pushgrid.testing.composition import off_loop
-from pushgrid.testing.memory import answered
+from pushgrid.testing.memory import answered, off_loop
 from shared.adapters.resource_cache import InvalidatingStore, ResourceCache
+from shared.adapters.threads import SystemThreads
 from shared.delivery.messages.message_writer import encode
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.ports import Queue
@@ -88,6 +88,6 @@ def _directory(app: Deployment) -> ResourceCache:
     return ResourceCache(
         app.resources,
         cache_for=timedelta(seconds=5),
-        clock=app.clock.monotonic,
+        threads=SystemThreads(app.clock.monotonic),
         off_loop=off_loop,
     )

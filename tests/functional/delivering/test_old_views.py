@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from pushgrid.testing.composition import off_loop
-from pushgrid.testing.memory import answered
-from shared.adapters.off_loop import Threads
+from pushgrid.testing.memory import answered, off_loop
+from shared.adapters.off_loop import ThreadPool
 from shared.adapters.resource_cache import ResourceCache
+from shared.adapters.threads import SystemThreads
 from shared.delivery.messages.message_writer import encode
 from shared.engine.ports import Queue, Resource, Table
 from shared.errors import StorageUnavailable
@@ -119,11 +119,11 @@ def test_of_two_requests_after_an_idle_time_both_see_what_is_stored(
     cache = ResourceCache(
         app.resources,
         cache_for=timedelta(seconds=CACHE),
-        clock=app.clock.monotonic,
-        off_loop=Threads(2, "topics"),
+        threads=SystemThreads(app.clock.monotonic),
+        off_loop=ThreadPool(2, "topics"),
     )
     run = replace(
-        app.publish, topics=cache, subscriptions=cache, off_loop=Threads(2, "publish")
+        app.publish, topics=cache, subscriptions=cache, off_loop=ThreadPool(2, "publish")
     ).run
     key = product.api.json("POST", f"{ORDERS}/listKeys")["key1"]
     requests = [publish_request(event(number), aeg_sas_key=key) for number in range(3)]

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pushgrid.testing.composition import off_loop
-from pushgrid.testing.memory import START, FakeClock, HeldPusher, MemoryResources
+from pushgrid.testing.memory import START, FakeClock, HeldPusher, MemoryResources, off_loop
 from pushgrid.testing.memory.driven_loop import DrivenLoop
 from shared.delivery.messages.message_writer import encode
 from shared.engine.delivering.deliver import Deliver

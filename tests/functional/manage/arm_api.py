@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from typing import Any
 
-from pushgrid.testing.composition import off_loop
 from pushgrid.testing.memory import (
     START,
     Counted,
@@ -23,12 +22,14 @@ from pushgrid.testing.memory import (
     MemoryResources,
     MemorySender,
     ScriptedPusher,
+    off_loop,
 )
 from pushgrid.testing.subscriber import consent
 from shared.adapters.bridge import OnLoopPusher
 from shared.adapters.http.notifier import ParallelNotifier
 from shared.adapters.resource_cache import ResourceCache
 from shared.adapters.storage.health_table import TableHealth
+from shared.adapters.threads import SystemThreads
 from shared.arm.deployment_capabilities import DeploymentCapabilities
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.delivery.health.endpoint_health import Health, Hold, endpoint_id
@@ -144,7 +145,7 @@ class ArmApi:
         stored_now = ResourceCache(
             self.resources,
             cache_for=timedelta(),
-            clock=self.clock.monotonic,
+            threads=SystemThreads(self.clock.monotonic),
             off_loop=off_loop,
         )
         ids = (f"id-{number}" for number in itertools.count(1))
@@ -154,7 +155,7 @@ class ArmApi:
             counts=self.counts,
             attempts=self.attempts,
             dead_letters=self.dead_letters,
-            health=TableHealth(self.resources, self.clock.monotonic),
+            health=TableHealth(self.resources, SystemThreads(self.clock.monotonic)),
             pusher=OnLoopPusher(self.pusher, self.loop.run),
             notifier=ParallelNotifier(self.pusher, self.loop.run),
             clock=self.clock,

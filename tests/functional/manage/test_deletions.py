@@ -9,6 +9,7 @@ import pytest
 
 from pushgrid.testing.memory import FakeClock, answered
 from shared.adapters.storage.health_table import TableHealth
+from shared.adapters.threads import SystemThreads
 from shared.delivery.health.endpoint_health import Health
 from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, NAMESPACES, Table
 from shared.errors import StorageUnavailable
@@ -202,7 +203,7 @@ def test_only_the_endpoint_in_force_hears_it(
 def know(api: ArmApi, *keys: tuple[str, str]) -> None:
     """Write rows as delivering does."""
     for topic, name in keys:
-        health = TableHealth(api.resources, FakeClock().monotonic)
+        health = TableHealth(api.resources, SystemThreads(FakeClock().monotonic))
         health.write(SubscriptionKey(topic, name), Health(endpoint="g-1", failures=3), None)
 
 

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import NoEncryption, load_pem_
 from pushgrid.testing.memory import FakeClock, ScriptedPusher, Seconds
 from shared.adapters.bridge import OnLoopPusher
 from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens, credential_for
-from shared.adapters.off_loop import Threads
+from shared.adapters.off_loop import ThreadPool
 from shared.http import Audience, Failure, OutboundRequest
 from tests.integration.push.authority import Authority
 from tests.integration.push.entra import TENANT, Entra
@@ -50,7 +50,7 @@ class World:
         self.clock = FakeClock()
         given: dict[str, Any] = {"secret": SECRET, "certificate": None, **proof}
         credential = credential_for(CLIENT, authority=entra.url, **given)
-        off_loop = Threads(2, "tokens")
+        off_loop = ThreadPool(2, "tokens")
         self.tokens = WebhookTokens(credential, self.clock, off_loop, lambda: self.seconds)
         self.bare = ScriptedPusher(self.clock)
         self.pusher = OnLoopPusher(TokenPusher(self.bare, self.tokens), run)
@@ -91,7 +91,7 @@ class Held:
 
 def test_requests_wait_for_one_fetch_and_use_the_old_token_while_it_is_renewed() -> None:
     held, seconds = Held(), Seconds()
-    tokens = WebhookTokens(lambda _: held, FakeClock(), Threads(2, "tokens"), seconds)
+    tokens = WebhookTokens(lambda _: held, FakeClock(), ThreadPool(2, "tokens"), seconds)
 
     first = [begin(tokens.get(AUDIENCE)) for _ in range(5)]
     assert held.asked.get(timeout=30) == 1
@@ -112,7 +112,7 @@ def test_requests_wait_for_one_fetch_and_use_the_old_token_while_it_is_renewed()
 def test_nobody_uses_a_token_that_has_ended() -> None:
     """Two requests after a quiet hour: the second one waits for the new token as well."""
     held, seconds = Held(), Seconds()
-    tokens = WebhookTokens(lambda _: held, FakeClock(), Threads(2, "tokens"), seconds)
+    tokens = WebhookTokens(lambda _: held, FakeClock(), ThreadPool(2, "tokens"), seconds)
     held.may_answer.set()
     assert run(tokens.get(AUDIENCE)).token == "token-1"
     held.may_answer.clear()

@@ -12,6 +12,7 @@ import pytest
 from pushgrid.testing.memory import START, FakeClock, MemoryCounts
 from shared.adapters import buffered_metrics
 from shared.adapters.buffered_metrics import TRIED_FOR, BufferedMetrics
+from shared.adapters.threads import SystemThreads
 from shared.metrics import CountRow, Counts, Metric, Series, Sum, total_of
 from tests.builders import CRM
 from tests.functional.deployment import Logged
@@ -53,7 +54,7 @@ def sink() -> Counting:
 
 @pytest.fixture
 def recorder(sink: Counting, clock: FakeClock) -> BufferedMetrics:
-    return BufferedMetrics(sink, clock, "me")
+    return BufferedMetrics(sink, clock, SystemThreads(), "me")
 
 
 def deliver(recorder: BufferedMetrics, events: int = 1, name: str = "crm") -> None:
@@ -104,7 +105,7 @@ def test_a_minute_is_overwritten_by_its_running_total(
 
 def test_processes_do_not_overwrite_each_other(sink: Counting, clock: FakeClock) -> None:
     for instance in "ab":
-        recorder = BufferedMetrics(sink, clock, instance)
+        recorder = BufferedMetrics(sink, clock, SystemThreads(), instance)
         deliver(recorder)
         recorder.flush()
 
@@ -238,7 +239,7 @@ def test_threads_count_side_by_side(recorder: BufferedMetrics, sink: Counting) -
 
 @pytest.mark.parametrize(("takes", "waits"), [(0, 10), (1, 20), (15, 45), (70, 10)])
 def test_writing_takes_a_twentieth_of_the_time_at_most_and_begins_once_a_minute_at_least(
-    clock: FakeClock, recorder: BufferedMetrics, sink: Counting, takes: int, waits: int
+    clock: FakeClock, sink: Counting, takes: int, waits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited: list[float] = []
     ended = threading.Event()
@@ -253,8 +254,11 @@ def test_writing_takes_a_twentieth_of_the_time_at_most_and_begins_once_a_minute_
             threading.Semaphore(0).acquire()
 
     sink.write = write  # type: ignore[method-assign, assignment]
+    threads = SystemThreads()
+    monkeypatch.setattr(threads, "sleep", sleep)
+    recorder = BufferedMetrics(sink, clock, threads, "me")
     deliver(recorder)
-    recorder.start(sleep)
+    recorder.start()
 
     assert ended.wait(30)
     assert waited == [10, waits]

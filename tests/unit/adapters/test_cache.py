@@ -12,6 +12,7 @@ import pytest
 from pushgrid.testing.memory import FakeClock
 from shared.adapters import cache as module
 from shared.adapters.cache import Cache
+from shared.adapters.threads import SystemThreads
 from shared.errors import StorageUnavailable, UnreadableDocument
 
 KEEP = 5.0
@@ -43,7 +44,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def cache(clock: FakeClock) -> Cache[str]:
-    return Cache(clock.monotonic, lambda value: KEEP if value else 1.0, most=2)
+    return Cache(SystemThreads(clock.monotonic), lambda value: KEEP if value else 1.0, most=2)
 
 
 @pytest.fixture
@@ -269,7 +270,9 @@ def test_any_other_error_is_not_kept(cache: Cache[str], clock: FakeClock) -> Non
 
 
 def test_how_long_a_value_serves_may_be_another_time(clock: FakeClock) -> None:
-    cache = Cache[str](clock.monotonic, lambda _: KEEP, serve_seconds=lambda _: 100.0)
+    cache = Cache[str](
+        SystemThreads(clock.monotonic), lambda _: KEEP, serve_seconds=lambda _: 100.0
+    )
     cache.get("a", lambda: "old")
     later(clock, 99.9)
     found = cache.get("a", failing(StorageUnavailable()), always)
@@ -310,7 +313,7 @@ def test_a_value_is_as_old_as_the_beginning_of_its_read(
 def test_what_is_kept_for_less_than_a_second_is_kept_no_longer_after_a_slow_read(
     clock: FakeClock,
 ) -> None:
-    cache = Cache[str](clock.monotonic, lambda value: 0.5 if value else 0)
+    cache = Cache[str](SystemThreads(clock.monotonic), lambda value: 0.5 if value else 0)
 
     def read(value: str) -> str:
         later(clock, 16)
@@ -366,7 +369,7 @@ def test_the_least_recently_used_value_is_dropped_first(cache: Cache[str]) -> No
 
 
 def test_values_may_have_a_size(clock: FakeClock) -> None:
-    cache = Cache[str](clock.monotonic, lambda _: KEEP, most=5, size=len)
+    cache = Cache[str](SystemThreads(clock.monotonic), lambda _: KEEP, most=5, size=len)
     for key in ("a", "b", "c"):
         cache.get(key, lambda: "xx")
     cache.update("b", lambda _: "xxx")

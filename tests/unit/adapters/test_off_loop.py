@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 
-from shared.adapters.off_loop import Threads
+from shared.adapters.off_loop import ThreadPool
 from shared.adapters.storage.health_table import OffLoopHealth
 from shared.delivery.health.endpoint_health import Health
 from shared.engine.ports import StoredHealth
@@ -23,7 +23,7 @@ NAME: contextvars.ContextVar[str] = contextvars.ContextVar("name")
 
 
 def test_a_call_has_a_thread_and_the_context_of_its_caller() -> None:
-    off_loop = Threads(4, "test")
+    off_loop = ThreadPool(4, "test")
 
     async def run(name: str) -> tuple[str, bool]:
         NAME.set(name)
@@ -39,7 +39,7 @@ def test_a_call_has_a_thread_and_the_context_of_its_caller() -> None:
 
 def test_what_a_call_raises_is_its_callers() -> None:
     with pytest.raises(KeyError):
-        asyncio.run(Threads(1, "test")({}.popitem))
+        asyncio.run(ThreadPool(1, "test")({}.popitem))
 
 
 def test_a_cancelled_caller_has_its_call_made() -> None:
@@ -47,7 +47,7 @@ def test_a_cancelled_caller_has_its_call_made() -> None:
     may_end, made = threading.Event(), threading.Event()
 
     async def cancel() -> list[object]:
-        off_loop = Threads(1, "test")
+        off_loop = ThreadPool(1, "test")
         first = asyncio.create_task(off_loop(lambda: may_end.wait(PATIENCE)))
         second = asyncio.create_task(off_loop(made.set))
         await asyncio.sleep(0)
@@ -76,7 +76,7 @@ def test_threads_that_withdraw_make_no_call_whose_caller_is_cancelled_before_it_
         made.append(number)
 
     async def cancel() -> list[object]:
-        off_loop = Threads(1, "test", withdraws=True)
+        off_loop = ThreadPool(1, "test", withdraws=True)
         calls = [asyncio.create_task(off_loop(partial(hold, number))) for number in range(3)]
         assert await asyncio.to_thread(begun.wait, PATIENCE)
         calls[cancelled].cancel()
@@ -95,7 +95,7 @@ def test_work_waits_for_a_thread_that_there_is() -> None:
     may_end = threading.Event()
 
     async def run() -> tuple[bool, str]:
-        off_loop = Threads(4, "test")
+        off_loop = ThreadPool(4, "test")
         first = asyncio.create_task(off_loop(lambda: may_end.wait(PATIENCE)))
         await asyncio.sleep(0)
         with no_more_threads():
@@ -112,7 +112,7 @@ def test_without_any_thread_work_is_refused_and_never_done() -> None:
     made: list[str] = []
 
     async def run() -> str:
-        off_loop = Threads(1, "test")
+        off_loop = ThreadPool(1, "test")
         with no_more_threads(), pytest.raises(StorageUnavailable):
             await off_loop(lambda: made.append("refused"))
         return await off_loop(lambda: "made later")
@@ -169,7 +169,7 @@ def test_the_health_of_a_topic_is_read_once_for_all(
     rows = Rows(known)
 
     async def main() -> list[StoredHealth | None]:
-        health = OffLoopHealth(rows, Threads(2, "deliver"))  # type: ignore[arg-type]
+        health = OffLoopHealth(rows, ThreadPool(2, "deliver"))  # type: ignore[arg-type]
         keys = [SubscriptionKey("Orders", f"crm-{number}") for number in range(3)]
         tasks = [asyncio.create_task(health.cached(key)) for key in keys]
         if known:

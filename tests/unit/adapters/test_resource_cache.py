@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from pushgrid.testing.composition import off_loop
-from pushgrid.testing.memory import FakeClock, MemoryResources
-from shared.adapters.off_loop import Threads
+from pushgrid.testing.memory import FakeClock, MemoryResources, off_loop
+from shared.adapters.off_loop import ThreadPool
 from shared.adapters.resource_cache import InvalidatingStore, ResourceCache
+from shared.adapters.threads import SystemThreads
 from shared.arm.namespace_codec import parse_namespace_topic
 from shared.engine.ports import (
     CUSTOM_TOPICS,
@@ -97,7 +97,12 @@ def store() -> CountingResources:
 
 @pytest.fixture
 def directory(store: CountingResources, clock: FakeClock) -> ResourceCache:
-    return ResourceCache(store, cache_for=CACHE_FOR, clock=clock.monotonic, off_loop=off_loop)
+    return ResourceCache(
+        store,
+        cache_for=CACHE_FOR,
+        threads=SystemThreads(clock.monotonic),
+        off_loop=off_loop,
+    )
 
 
 @pytest.fixture
@@ -276,7 +281,12 @@ def readings() -> Readings:
 
 @pytest.fixture
 def on_loop(store: CountingResources, clock: FakeClock, readings: Readings) -> ResourceCache:
-    return ResourceCache(store, cache_for=CACHE_FOR, clock=clock.monotonic, off_loop=readings)
+    return ResourceCache(
+        store,
+        cache_for=CACHE_FOR,
+        threads=SystemThreads(clock.monotonic),
+        off_loop=readings,
+    )
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -353,13 +363,18 @@ class HeldResources(CountingResources):
 
 def on_threads(store: HeldResources, off_loop: OffLoop) -> ResourceCache:
     clock = FakeClock()  # which stands still: nothing expires
-    return ResourceCache(store, cache_for=CACHE_FOR, clock=clock.monotonic, off_loop=off_loop)
+    return ResourceCache(
+        store,
+        cache_for=CACHE_FOR,
+        threads=SystemThreads(clock.monotonic),
+        off_loop=off_loop,
+    )
 
 
 def test_a_failed_reading_that_nobody_waits_for_is_no_fault_of_the_loop() -> None:
     store = HeldResources()
     store.fail_next("get")
-    on_loop = on_threads(store, off_loop := Threads(1, "topics"))
+    on_loop = on_threads(store, off_loop := ThreadPool(1, "topics"))
     faults: list[Any] = []
 
     async def leave() -> None:
@@ -382,7 +397,7 @@ def test_a_failed_reading_that_nobody_waits_for_is_no_fault_of_the_loop() -> Non
 def test_a_reading_is_withdrawn_when_the_last_leaves_before_it_begins() -> None:
     """Else threads read what nobody waits for, and who does wait comes last."""
     store = HeldResources()
-    cache = on_threads(store, off_loop := Threads(1, "topics"))
+    cache = on_threads(store, off_loop := ThreadPool(1, "topics"))
 
     async def leave() -> list[object]:
         held = asyncio.create_task(cache.ready("held"))
@@ -407,7 +422,7 @@ def test_a_reading_is_withdrawn_when_the_last_leaves_before_it_begins() -> None:
 
 def test_those_who_come_after_a_reading_was_withdrawn_share_another() -> None:
     store = HeldResources()
-    threads = Threads(1, "topics")
+    threads = ThreadPool(1, "topics")
     asked: list[object] = []
 
     async def counted(call: Callable[[], Any]) -> Any:

@@ -19,6 +19,7 @@ from pushgrid.testing.memory.clock import FakeClock
 from pushgrid.testing.memory.pushing import ScriptedPusher, answered
 from shared.adapters.bridge import OnLoopPusher
 from shared.adapters.entra.access_tokens import EntraTokenVerifier, SigningKeys
+from shared.adapters.threads import SystemThreads
 from shared.errors import SigningKeysUnavailable
 from shared.events.token_claims import Claims, Role, TokenFault
 from tests.tokens import (
@@ -41,7 +42,9 @@ def _tokens(*keys: dict[str, Any] | str) -> EntraTokenVerifier:
     clock = FakeClock()
     pusher = ScriptedPusher(clock)
     pusher.script(_URL, answered(200, key_set(*(keys or ("k1", "k2")))))
-    signing_keys = SigningKeys(_URL, lambda: OnLoopPusher(pusher, asyncio.run), clock.monotonic)
+    signing_keys = SigningKeys(
+        _URL, lambda: OnLoopPusher(pusher, asyncio.run), SystemThreads(clock.monotonic)
+    )
     return EntraTokenVerifier(
         signing_keys, issuers=[ISSUER, OLD_ISSUER], audiences=[AUDIENCE, f"{AUDIENCE}/"]
     )
@@ -216,7 +219,9 @@ def test_without_keys_nothing_can_be_said() -> None:
     clock = FakeClock()
     pusher = ScriptedPusher(clock)
     pusher.script(_URL, answered(503))
-    keys = SigningKeys(_URL, lambda: OnLoopPusher(pusher, asyncio.run), clock.monotonic)
+    keys = SigningKeys(
+        _URL, lambda: OnLoopPusher(pusher, asyncio.run), SystemThreads(clock.monotonic)
+    )
     tokens = EntraTokenVerifier(keys, issuers=[ISSUER], audiences=[AUDIENCE])
 
     with pytest.raises(SigningKeysUnavailable):

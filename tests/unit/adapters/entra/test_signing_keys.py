@@ -15,6 +15,7 @@ from pushgrid.testing.memory.clock import FakeClock
 from pushgrid.testing.memory.pushing import ScriptedPusher, answered
 from shared.adapters.bridge import OnLoopPusher
 from shared.adapters.entra.access_tokens import SigningKeys
+from shared.adapters.threads import SystemThreads
 from shared.errors import SigningKeysUnavailable
 from shared.http import Exchange, Failure, NotAnswered
 from tests.tokens import jwk, key_set
@@ -29,7 +30,7 @@ class World:
         self.pusher = ScriptedPusher(self.clock)
         self.pusher.script(_URL, *exchanges)
         blocking = OnLoopPusher(self.pusher, asyncio.run)
-        self.keys = SigningKeys(_URL, lambda: blocking, self.clock.monotonic)
+        self.keys = SigningKeys(_URL, lambda: blocking, SystemThreads(self.clock.monotonic))
 
     @property
     def fetched(self) -> int:

@@ -9,6 +9,7 @@ import pytest
 
 from pushgrid.testing.memory import FakeClock, MemoryResources
 from shared.adapters.storage.health_table import TableHealth
+from shared.adapters.threads import SystemThreads
 from shared.delivery.health.endpoint_health import Health
 from shared.delivery.health.health_document import document_of
 from shared.engine.ports import Resource, Table
@@ -46,7 +47,10 @@ def reads(table: MemoryResources, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_topic_is_read_once_a_second(
     clock: FakeClock, table: MemoryResources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    health, queries = TableHealth(table, clock.monotonic), reads(table, monkeypatch)
+    health, queries = (
+        TableHealth(table, SystemThreads(clock.monotonic)),
+        reads(table, monkeypatch),
+    )
 
     for _ in range(5):
         for name in ("crm", "erp"):
@@ -59,7 +63,7 @@ def test_a_topic_is_read_once_a_second(
 def test_what_is_known_serves_for_a_second_more_while_the_table_fails(
     clock: FakeClock, table: MemoryResources, logged: Logged
 ) -> None:
-    health = TableHealth(table, clock.monotonic)
+    health = TableHealth(table, SystemThreads(clock.monotonic))
     health.write(CRM, HEALTH, None)
     health.cached(CRM)
     clock.advance(2 * SECOND - SECOND / 1000)
@@ -92,7 +96,7 @@ def test_what_is_known_serves_for_a_second_more_while_the_table_fails(
 def test_a_row_that_cannot_be_read_is_ignored_said_and_replaced(
     clock: FakeClock, table: MemoryResources, logged: Logged, damage: object
 ) -> None:
-    health = TableHealth(table, clock.monotonic)
+    health = TableHealth(table, SystemThreads(clock.monotonic))
     others = SubscriptionKey("orders", "erp")
     health.write(others, HEALTH, None)
     table.damage(Table.ENDPOINT_HEALTH, "orders", "crm", damage)

@@ -1,0 +1,88 @@
+"""Declares ports between the app's event loop and threads, and to what threads have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class OffLoop(Protocol):
+    """Does what blocks, or takes the processor for long, on a thread beside the event loop."""
+
+    async def __call__(self, call: Callable[[], T], /) -> T:
+        """
+        Return what *call* returns, or raise what it raises; it has the caller's context.
+
+        A cancelled caller does not wait any more. What it asked for is done all the same, but not
+        by threads that withdraw what has not begun.
+
+        Raises:
+            StorageUnavailable: no thread can be had, and *call* is not made.
+        """
+
+
+class OnLoop(Protocol):
+    """Has the event loop run coroutines for callers on threads, which it keeps waiting."""
+
+    def __call__(self, coroutine: Coroutine[Any, Any, T], /) -> T:
+        """Return what *coroutine* returns, or raise what it raises."""
+
+
+class Lock(Protocol):
+    """A lock between threads, which even the thread that has it does not get again."""
+
+    def acquire(self, blocking: bool = True) -> bool:  # noqa: FBT001, FBT002 - as `threading` has it
+        """Take the lock; ``False``: it is taken, and this thread does not wait."""
+
+    def release(self) -> None:
+        """Give the lock back."""
+
+    def __enter__(self) -> bool:
+        """Wait for the lock, and take it."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None:
+        """Give the lock back."""
+
+
+class Threads(Protocol):
+    """What waits, and what begins beside its caller: the threads of a process, and their time."""
+
+    def pool(self, name: str, most: int, *, withdraws: bool = False) -> OffLoop:
+        """
+        Return a pool of *most* threads, which begin when they are needed.
+
+        *withdraws*: a call that has not begun is not made if its caller is cancelled.
+        """
+
+    def on_loop(self, coroutine: Coroutine[Any, Any, T], /) -> T:
+        """Do as the port `OnLoop`."""
+
+    def begin(self, work: Callable[[], object], /) -> bool:
+        """Begin *work*, which may wait, on a thread of its own; ``False``: there is none."""
+
+    def result(self, of: Future[T], seconds: float | None = None) -> T:
+        """
+        Wait for a result, and return it or raise what it is.
+
+        Raises:
+            TimeoutError: it is not there after *seconds*.
+        """
+
+    def sleep(self, seconds: float) -> None:
+        """Keep the calling thread waiting."""
+
+    def monotonic(self) -> float:
+        """Return seconds since some moment in the past, which setting a clock does not change."""
+
+    def lock(self) -> Lock:
+        """Return a new lock."""
