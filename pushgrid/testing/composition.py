@@ -25,11 +25,11 @@ from pushgrid.testing.memory import (
     MemorySender,
     off_loop,
 )
-from shared.adapters.storage.health_table import OffLoopHealth, TableHealth
 from shared.adapters.watched_clock import WatchedClock
 from shared.delivery.messages.message import ReplayStep
 from shared.delivery.pace import Limit
 from shared.delivery.profiles import PROFILES
+from shared.engine.caching.health_table import OffLoopHealth, TableHealth
 from shared.engine.delivering.attempt_recorder import AttemptHistory
 from shared.engine.delivering.budget import Budget, Places
 from shared.engine.delivering.clock_records import ClockRecords

@@ -27,16 +27,16 @@ from pushgrid.testing.memory import (
 )
 from pushgrid.testing.subscriber import WebhookPusher
 from shared.adapters.bridge import OnLoopPusher
-from shared.adapters.cache import PERIODS
-from shared.adapters.http.notifier import ParallelNotifier
-from shared.adapters.resource_cache import InvalidatingStore, ResourceCache
-from shared.adapters.storage.health_table import TableHealth
 from shared.arm.deployment_capabilities import DeploymentCapabilities
 from shared.clock import Deadline
 from shared.delivery.profiles import PROFILES
+from shared.engine.caching.cache import PERIODS
+from shared.engine.caching.health_table import TableHealth
+from shared.engine.caching.resource_cache import InvalidatingStore, ResourceCache
 from shared.engine.delivering.budget import MESSAGES
 from shared.engine.manage.api import Manage
 from shared.engine.manage.endpoint_validation import Validate
+from shared.engine.manage.notifier import ParallelNotifier
 from shared.engine.manage.route_table import RouteTable
 from shared.engine.ports import Queue
 from shared.events.notices import WrittenBlob

@@ -9,9 +9,9 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from shared.adapters.storage.health_table import OffLoopHealth
 from shared.delivery.messages.message import ReplayStep
 from shared.delivery.pace import Limit
+from shared.engine.caching.health_table import OffLoopHealth
 from shared.engine.delivering.attempt_recorder import AttemptHistory
 from shared.engine.delivering.budget import MESSAGES, PUSHES, Budget, Places
 from shared.engine.delivering.deliver import Deliver

@@ -7,8 +7,8 @@ import secrets
 import time
 from typing import TYPE_CHECKING
 
-from shared.adapters.cache import PERIODS
-from shared.adapters.resource_cache import InvalidatingStore
+from shared.engine.caching.cache import PERIODS
+from shared.engine.caching.resource_cache import InvalidatingStore
 from shared.engine.manage.endpoint_validation import Validate
 from shared.wiring import storage
 from shared.wiring.entra import operators
@@ -39,10 +39,10 @@ def az_login() -> AzLogin:
 @once
 def manage() -> Manage:
     # Validation links need none of these: cold starts.
-    from shared.adapters.http.notifier import ParallelNotifier
     from shared.arm.deployment_capabilities import DeploymentCapabilities
     from shared.delivery.profiles import PROFILES
     from shared.engine.manage.api import Manage
+    from shared.engine.manage.notifier import ParallelNotifier
     from shared.engine.manage.route_table import RouteTable
     from shared.wiring.outbound import app_addresses, blocking_pusher, pusher
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from shared.adapters.cache import Cache
+from shared.engine.caching.cache import Cache
 from shared.engine.operations.console_files import CONTENT_TYPES, ConsoleFiles
 from shared.settings.storage_settings import with_own_account
 from shared.wiring.process import CLOCK, once, threads

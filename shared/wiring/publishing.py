@@ -6,10 +6,10 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from shared.adapters.group_commit import GroupCommit
 from shared.engine.ports import Commits
 from shared.engine.publishing.commit import Commit
 from shared.engine.publishing.gathering import MAX_UNDER_WAY
+from shared.engine.publishing.group_commit import GroupCommit
 from shared.engine.publishing.publish import Publish, PublisherAuthorization
 from shared.engine.publishing.publish_report import PublishReport
 from shared.http import HttpAnswer, HttpRequest

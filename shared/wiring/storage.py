@@ -8,9 +8,7 @@ import uuid
 from functools import partial
 from typing import TYPE_CHECKING
 
-from shared.adapters.buffered_metrics import BufferedMetrics
 from shared.adapters.http.http_pusher import HttpPusher
-from shared.adapters.resource_cache import ResourceCache
 from shared.adapters.storage.attempts import StorageAttempts
 from shared.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
 from shared.adapters.storage.clients import StorageClients
@@ -19,6 +17,8 @@ from shared.adapters.storage.message_put import MessagePut
 from shared.adapters.storage.metrics import StorageMetrics
 from shared.adapters.storage.queues import StorageQueues, StorageSender
 from shared.adapters.storage.tables import StorageResources
+from shared.engine.caching.buffered_metrics import BufferedMetrics
+from shared.engine.caching.resource_cache import ResourceCache
 from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.delivering.poison_records import PoisonRecords
@@ -29,7 +29,7 @@ from shared.wiring.process import CLOCK, backoff, new_id, once, threads
 from shared.wiring.settings import settings
 
 if TYPE_CHECKING:
-    from shared.adapters.storage.health_table import TableHealth
+    from shared.engine.caching.health_table import TableHealth
     from shared.engine.replaying.jobs import ReplayJobs
 
 
@@ -95,7 +95,7 @@ def resources() -> StorageResources:
 
 @once
 def health() -> TableHealth:
-    from shared.adapters.storage.health_table import TableHealth  # publishing needs none
+    from shared.engine.caching.health_table import TableHealth  # publishing needs none
 
     return TableHealth(resources(), threads())
 

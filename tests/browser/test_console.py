@@ -12,11 +12,11 @@ from azure.storage.queue import QueueClient
 
 from devhost.azurite import ACCOUNT, Azurite
 from shared.adapters.storage.clients import StorageClients
-from shared.adapters.storage.health_table import TableHealth
 from shared.adapters.storage.tables import StorageResources
 from shared.adapters.threads import SystemThreads
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.delivery.health.endpoint_health import Health, Hold, endpoint_id
+from shared.engine.caching.health_table import TableHealth
 from shared.engine.ports import Table
 from testbed.arm import Arm, queue_destination
 from testbed.subscriber import answers

@@ -14,10 +14,10 @@ from pushgrid.testing.memory import (
     MemoryQueues,
     MemorySender,
 )
-from shared.adapters.group_commit import GroupCommit
 from shared.delivery.messages.publication import Publication
 from shared.engine.ports import Queue
 from shared.engine.publishing.commit import Commit
+from shared.engine.publishing.group_commit import GroupCommit
 from shared.errors import StorageUnavailable
 from tests.functional.publishing.publications import a_publication, unreported
 from tests.without_loop import at_once

@@ -9,11 +9,11 @@ import pytest
 
 from pushgrid.testing.memory import START, FakeClock, MemoryResources
 from shared.adapters.storage.clients import StorageClients
-from shared.adapters.storage.health_table import TableHealth
 from shared.adapters.storage.tables import StorageResources
 from shared.adapters.threads import SystemThreads
 from shared.delivery.health.endpoint_health import Health, Hold
 from shared.delivery.outcome import Outcome
+from shared.engine.caching.health_table import TableHealth
 from shared.engine.ports import ResourceStore
 from shared.errors import Conflict
 from shared.subscriptions.subscription import SubscriptionKey

@@ -17,8 +17,8 @@ from azure.functions.http import HttpResponseConverter
 from pushgrid.testing.composition import InMemoryApp
 from pushgrid.testing.memory import ScriptedPusher, off_loop
 from shared.adapters.functions_http import to_request, to_response
-from shared.adapters.resource_cache import ResourceCache
 from shared.adapters.threads import SystemThreads
+from shared.engine.caching.resource_cache import ResourceCache
 from shared.engine.ports import Queue
 from shared.http import HttpAnswer, HttpRequest
 from shared.subscriptions.subscription import SubscriptionKey

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shared import telemetry
-from shared.adapters.cache import PERIODS, Cache
+from shared.engine.caching.cache import PERIODS, Cache
 from shared.engine.ports import BlockingPusher, Threads
 from shared.errors import SigningKeysUnavailable
 from shared.events.token_claims import Claims, TokenFault

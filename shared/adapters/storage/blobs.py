@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from azure.core.exceptions import HttpResponseError
 
-from shared.adapters.cache import Cache
 from shared.adapters.storage.clients import PAYLOADS, POISON, StorageClients
 from shared.adapters.storage.errors import create_if_missing, has_code, none_if_code, storage_errors
 from shared.clock import Deadline
 from shared.deadletter.blob_summary import BlobSummary
 from shared.deadletter.reader import UnreadableBlob
+from shared.engine.caching.cache import Cache
 from shared.engine.ports import Listing, NoContainer, StoredBlob, Threads
 from shared.errors import FirstFault, StorageUnavailable
 from shared.events.notices import WrittenBlob

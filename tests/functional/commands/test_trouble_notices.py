@@ -12,8 +12,8 @@ import pytest
 from pushgrid.testing.deployment import Pushgrid
 from pushgrid.testing.driven_app import GROUP
 from pushgrid.testing.topic import StorageAccount, Subscriber
-from shared.adapters.resource_cache import ResourceCache
 from shared.clock import timestamp
+from shared.engine.caching.resource_cache import ResourceCache
 from shared.engine.operations.trouble_notices import LOOKED_BACK, TroubleNotices
 from shared.engine.ports import Queue, Table
 from shared.engine.replaying.job import JobState, Progress

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from pushgrid.testing.memory import answered, off_loop
-from shared.adapters.resource_cache import InvalidatingStore, ResourceCache
 from shared.adapters.threads import SystemThreads
 from shared.delivery.messages.message_writer import encode
+from shared.engine.caching.resource_cache import InvalidatingStore, ResourceCache
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.ports import Queue
 from tests.functional.delivering.failing import play

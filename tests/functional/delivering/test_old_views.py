@@ -14,9 +14,9 @@ import pytest
 
 from pushgrid.testing.memory import answered, off_loop
 from shared.adapters.off_loop import ThreadPool
-from shared.adapters.resource_cache import ResourceCache
 from shared.adapters.threads import SystemThreads
 from shared.delivery.messages.message_writer import encode
+from shared.engine.caching.resource_cache import ResourceCache
 from shared.engine.ports import Queue, Resource, Table
 from shared.errors import StorageUnavailable
 from tests.builders import a_delivery, a_message

@@ -26,18 +26,18 @@ from pushgrid.testing.memory import (
 )
 from pushgrid.testing.subscriber import consent
 from shared.adapters.bridge import OnLoopPusher
-from shared.adapters.http.notifier import ParallelNotifier
-from shared.adapters.resource_cache import ResourceCache
-from shared.adapters.storage.health_table import TableHealth
 from shared.adapters.threads import SystemThreads
 from shared.arm.deployment_capabilities import DeploymentCapabilities
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.delivery.health.endpoint_health import Health, Hold, endpoint_id
 from shared.delivery.outcome import Outcome
 from shared.delivery.profiles import PROFILES
+from shared.engine.caching.health_table import TableHealth
+from shared.engine.caching.resource_cache import ResourceCache
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.manage.api import Manage
 from shared.engine.manage.endpoint_validation import Validate
+from shared.engine.manage.notifier import ParallelNotifier
 from shared.engine.manage.route_table import RouteTable
 from shared.engine.operations.operator_authorization import Operators
 from shared.engine.ports import Resource, Table

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import FakeClock, answered
-from shared.adapters.storage.health_table import TableHealth
 from shared.adapters.threads import SystemThreads
 from shared.delivery.health.endpoint_health import Health
+from shared.engine.caching.health_table import TableHealth
 from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, NAMESPACES, Table
 from shared.errors import StorageUnavailable
 from shared.http import Exchange, Failure, NotAnswered, OutboundRequest

@@ -9,9 +9,9 @@ from typing import TypeVar
 
 import pytest
 
-from shared.adapters.group_commit import GroupCommit
 from shared.delivery.messages.publication import Publication
 from shared.engine.publishing.commit import CommitResult
+from shared.engine.publishing.group_commit import GroupCommit
 from shared.errors import Forbidden, StorageUnavailable
 from tests.builders import a_topic, an_event
 from tests.functional.deployment import SECOND, Deployment, Logged

@@ -12,8 +12,8 @@ from functools import partial
 import pytest
 
 from shared.adapters.off_loop import ThreadPool
-from shared.adapters.storage.health_table import OffLoopHealth
 from shared.delivery.health.endpoint_health import Health
+from shared.engine.caching.health_table import OffLoopHealth
 from shared.engine.ports import StoredHealth
 from shared.errors import StorageUnavailable
 from shared.subscriptions.subscription import SubscriptionKey

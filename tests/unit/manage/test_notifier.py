@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from pushgrid.testing.memory import answered
-from shared.adapters.http.notifier import AT_A_TIME, ParallelNotifier
+from shared.engine.manage.notifier import AT_A_TIME, ParallelNotifier
 from shared.http import Exchange, LateAnswerHandler, OutboundRequest
 
 

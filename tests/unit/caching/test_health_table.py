@@ -8,10 +8,10 @@ from datetime import timedelta
 import pytest
 
 from pushgrid.testing.memory import FakeClock, MemoryResources
-from shared.adapters.storage.health_table import TableHealth
 from shared.adapters.threads import SystemThreads
 from shared.delivery.health.endpoint_health import Health
 from shared.delivery.health.health_document import document_of
+from shared.engine.caching.health_table import TableHealth
 from shared.engine.ports import Resource, Table
 from shared.subscriptions.subscription import SubscriptionKey
 from tests.builders import CRM

@@ -14,9 +14,9 @@ import pytest
 
 from pushgrid.testing.memory import FakeClock, MemoryResources, off_loop
 from shared.adapters.off_loop import ThreadPool
-from shared.adapters.resource_cache import InvalidatingStore, ResourceCache
 from shared.adapters.threads import SystemThreads
 from shared.arm.namespace_codec import parse_namespace_topic
+from shared.engine.caching.resource_cache import InvalidatingStore, ResourceCache
 from shared.engine.ports import (
     CUSTOM_TOPICS,
     NAMESPACE_TOPICS,

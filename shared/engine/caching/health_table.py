@@ -8,10 +8,10 @@ from contextvars import Context
 from datetime import timedelta
 from functools import partial
 
-from shared.adapters.cache import Cache, OncePerMinute
 from shared.arm.stored_types import checked
 from shared.delivery.health.endpoint_health import Health
 from shared.delivery.health.health_document import document_of, health_of
+from shared.engine.caching.cache import Cache, OncePerMinute
 from shared.engine.ports import OffLoop, Resource, ResourceStore, StoredHealth, Table, Threads
 from shared.errors import UNREADABLE, StorageUnavailable
 from shared.subscriptions.subscription import SubscriptionKey

@@ -10,9 +10,9 @@ from datetime import timedelta
 import pytest
 
 from pushgrid.testing.memory import FakeClock
-from shared.adapters import cache as module
-from shared.adapters.cache import Cache
 from shared.adapters.threads import SystemThreads
+from shared.engine.caching import cache as module
+from shared.engine.caching.cache import Cache
 from shared.errors import StorageUnavailable, UnreadableDocument
 
 KEEP = 5.0

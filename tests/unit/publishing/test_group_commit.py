@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import FakeClock
-from shared.adapters.group_commit import GroupCommit
 from shared.delivery.messages.publication import Publication
 from shared.engine.publishing import gathering
 from shared.engine.publishing.commit import CommitResult
 from shared.engine.publishing.gathering import LIMIT, MAX_UNDER_WAY
+from shared.engine.publishing.group_commit import GroupCommit
 from shared.errors import StorageUnavailable
 from tests.functional.publishing.publications import a_publication
 

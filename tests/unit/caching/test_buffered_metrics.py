@@ -10,9 +10,9 @@ from datetime import timedelta
 import pytest
 
 from pushgrid.testing.memory import START, FakeClock, MemoryCounts
-from shared.adapters import buffered_metrics
-from shared.adapters.buffered_metrics import TRIED_FOR, BufferedMetrics
 from shared.adapters.threads import SystemThreads
+from shared.engine.caching import buffered_metrics
+from shared.engine.caching.buffered_metrics import TRIED_FOR, BufferedMetrics
 from shared.metrics import CountRow, Counts, Metric, Series, Sum, total_of
 from tests.builders import CRM
 from tests.functional.deployment import Logged

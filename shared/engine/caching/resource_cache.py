@@ -11,11 +11,11 @@ from datetime import timedelta
 from functools import cached_property, partial
 from typing import TypeVar
 
-from shared.adapters.cache import Cache, OncePerMinute
 from shared.arm.namespace_codec import to_absent_topic, to_namespace_topic
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.arm.system_topic_codec import to_source_topic, to_system_topic
 from shared.arm.topic_codec import to_topic
+from shared.engine.caching.cache import Cache, OncePerMinute
 from shared.engine.ports import (
     CUSTOM_TOPICS,
     NAMESPACE_TOPICS,

@@ -1,0 +1,1 @@
+"""Keeps in memory what was read of storage, and counts until they are written."""
