@@ -26,7 +26,6 @@ from pushgrid.testing.memory import (
     off_loop,
 )
 from pushgrid.testing.subscriber import WebhookPusher
-from shared.adapters.bridge import OnLoopPusher
 from shared.arm.deployment_capabilities import DeploymentCapabilities
 from shared.clock import Deadline
 from shared.delivery.profiles import PROFILES
@@ -36,7 +35,6 @@ from shared.engine.caching.resource_cache import InvalidatingStore, ResourceCach
 from shared.engine.delivering.budget import MESSAGES
 from shared.engine.manage.api import Manage
 from shared.engine.manage.endpoint_validation import Validate
-from shared.engine.manage.notifier import ParallelNotifier
 from shared.engine.manage.route_table import RouteTable
 from shared.engine.ports import Queue
 from shared.events.notices import WrittenBlob
@@ -112,8 +110,8 @@ class DrivenApp(InMemoryApp):
             attempts=self.attempts,
             dead_letters=self.dead_letters,
             health=TableHealth(resources, self.threads),
-            pusher=OnLoopPusher(self.endpoints, self.loop.run),
-            notifier=ParallelNotifier(self.endpoints, self.loop.run),
+            pusher=self.endpoints,
+            threads=self.threads,
             clock=clock,
             deployment=DeploymentCapabilities(
                 account=ACCOUNT,
@@ -127,7 +125,6 @@ class DrivenApp(InMemoryApp):
             replays=self.replays,
             new_key=lambda: uuid.UUID(self.new_id()).hex,
             new_id=self.new_id,
-            sleep=self.sleep,
             keeps_answers=True,
             backoff=lambda _: None,
         )

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from datetime import timedelta
 from threading import Lock, Thread
 from typing import Any, TypeVar
-
-from shared.engine.ports import OnLoop, Pusher
-from shared.http import Exchange, OutboundRequest
 
 T = TypeVar("T")
 
@@ -65,17 +61,6 @@ class Bridge:
                 self._loop = asyncio.new_event_loop()
                 Thread(target=self._loop.run_forever, name="app-loop", daemon=True).start()
             return self._loop
-
-
-class OnLoopPusher:
-    """Implements the port ``BlockingPusher`` over one on the event loop."""
-
-    def __init__(self, pusher: Pusher, run: OnLoop) -> None:
-        self._pusher = pusher
-        self._run = run
-
-    def send(self, request: OutboundRequest, timeout: timedelta) -> Exchange:
-        return self._run(self._pusher.send(request, timeout))
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

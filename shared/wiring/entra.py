@@ -8,9 +8,9 @@ from shared.wiring.process import once, threads
 from shared.wiring.settings import settings
 
 if TYPE_CHECKING:
-    from shared.adapters.bridge import OnLoopPusher
     from shared.adapters.entra.access_tokens import EntraTokenVerifier, SigningKeys
     from shared.engine.operations.operator_authorization import Operators
+    from shared.engine.ports import Pusher
 
 
 @once
@@ -49,8 +49,8 @@ def _signing_keys() -> SigningKeys:
     return SigningKeys(settings().entra_jwks_url or "", _pusher, threads())
 
 
-def _pusher() -> OnLoopPusher:
+def _pusher() -> Pusher:
     """Return the sender that fetches keys; only the first token needs it."""
-    from shared.wiring.outbound import blocking_pusher
+    from shared.wiring.outbound import pusher
 
-    return blocking_pusher()
+    return pusher()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import secrets
-import time
 from typing import TYPE_CHECKING
 
 from shared.engine.caching.cache import PERIODS
@@ -42,9 +41,8 @@ def manage() -> Manage:
     from shared.arm.deployment_capabilities import DeploymentCapabilities
     from shared.delivery.profiles import PROFILES
     from shared.engine.manage.api import Manage
-    from shared.engine.manage.notifier import ParallelNotifier
     from shared.engine.manage.route_table import RouteTable
-    from shared.wiring.outbound import app_addresses, blocking_pusher, pusher
+    from shared.wiring.outbound import app_addresses, pusher
 
     log_doubtful_settings()
     table = RouteTable(
@@ -53,8 +51,8 @@ def manage() -> Manage:
         attempts=storage.attempts(),
         dead_letters=storage.dead_letters(),
         health=storage.health(),
-        pusher=blocking_pusher(),
-        notifier=ParallelNotifier(pusher(), threads().on_loop),
+        pusher=pusher(),
+        threads=threads(),
         clock=CLOCK,
         deployment=DeploymentCapabilities(
             account=storage.account().account_name,
@@ -73,7 +71,6 @@ def manage() -> Manage:
         replays=storage.replay_jobs(),
         new_key=_new_key,
         new_id=new_id,
-        sleep=time.sleep,
         keeps_answers=settings().endpoint_answers,
         backoff=backoff,
     )

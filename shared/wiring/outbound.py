@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 
 import certifi
 
-from shared.adapters.bridge import OnLoopPusher
 from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens, credential_for
 from shared.adapters.http.http_pusher import HttpPusher
 from shared.adapters.http.openings import Openings
@@ -31,12 +30,6 @@ def pusher() -> QueuePusher:
     from shared.wiring.storage import message_puts, on_storage  # which are built on this module
 
     return QueuePusher(TokenPusher(http_pusher(), tokens()), on_storage(), message_puts())
-
-
-@once
-def blocking_pusher() -> OnLoopPusher:
-    """Return the same sender for callers on threads."""
-    return OnLoopPusher(pusher(), threads().on_loop)
 
 
 @once

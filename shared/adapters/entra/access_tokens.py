@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shared import telemetry
 from shared.engine.caching.cache import PERIODS, Cache
-from shared.engine.ports import BlockingPusher, Threads
+from shared.engine.ports import Pusher, Threads
 from shared.errors import SigningKeysUnavailable
 from shared.events.token_claims import Claims, TokenFault
 from shared.http import Answered, Exchange, OutboundRequest
@@ -72,11 +72,12 @@ class SigningKeys:
     def __init__(
         self,
         url: str,
-        pusher: Callable[[], BlockingPusher],
+        pusher: Callable[[], Pusher],
         threads: Threads,
     ) -> None:
         self._url = url
         self._pusher = pusher
+        self._threads = threads
         self._monotonic = threads.monotonic
         self._latest = _KeySet({}, float("-inf"), failed=False)
         self._fetches = Cache[_KeySet](
@@ -103,9 +104,8 @@ class SigningKeys:
 
     def _fetch(self) -> _KeySet:
         began = self._monotonic()
-        exchange = self._pusher().send(
-            OutboundRequest("GET", self._url, {"Accept": "application/json"}, b""), _TIMEOUT
-        )
+        request = OutboundRequest("GET", self._url, {"Accept": "application/json"}, b"")
+        exchange = self._threads.on_loop(self._pusher().send(request, _TIMEOUT))
         keys = {}
         if isinstance(exchange, Answered) and exchange.status == _OK:
             keys = _read(exchange.body)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from shared import telemetry
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.clock import Clock
-from shared.engine.ports import Document, Notifier, Resource, ResourceStore, Table
+from shared.engine.manage.notifier import ParallelNotifier
+from shared.engine.ports import Document, Resource, ResourceStore, Table
 from shared.errors import UNREADABLE, StorageUnavailable
 from shared.http import OutboundRequest
 from shared.subscriptions.destination import EndpointType
@@ -20,7 +21,7 @@ class Deletion:
     """Deletes event subscriptions; deliveries that wait for them are dropped."""
 
     resources: ResourceStore
-    notifier: Notifier
+    notifier: ParallelNotifier
     new_id: Callable[[], str]
     clock: Clock
 

@@ -19,8 +19,8 @@ from shared.delivery.requests.added_headers import with_signature
 from shared.delivery.requests.push_request import Loaded, push_request
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.manage.call import Call
+from shared.engine.manage.endpoint_validation import Send
 from shared.engine.manage.subscriptions import Subscriptions
-from shared.engine.ports import BlockingPusher
 from shared.errors import TooManyRequests
 from shared.events.literals import dumps
 from shared.events.topic import InputSchema
@@ -53,7 +53,7 @@ class RequestRate:
 
 def send_test_event(
     subscriptions: Subscriptions,
-    pusher: BlockingPusher,
+    send: Send,
     deployment_terms: DeploymentTerms,
     latest: RequestRate,
     call: Call,
@@ -72,7 +72,7 @@ def send_test_event(
     request = push_request(subscription, terms, batch)
     request = with_signature(request, subscription, batch, now)
     asked = request._replace(wants_body=True, examines_peer=True)
-    exchange = pusher.send(asked, terms.profile.acknowledgement_timeout)
+    exchange = send(asked, terms.profile.acknowledgement_timeout)
     outcome = None
     if isinstance(exchange, Answered) or exchange.failure is not Failure.SHORTAGE:
         outcome = classify(exchange, terms.profile.success_codes).outcome

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
@@ -29,7 +30,7 @@ from shared.arm.subscription_codec import is_readable, to_subscription
 from shared.clock import Clock
 from shared.delivery.requests.failed_attempt import endpoint_answer
 from shared.engine.manage.writing import DocumentKey, write
-from shared.engine.ports import BlockingPusher, Document, Resource, ResourceStore, Table
+from shared.engine.ports import Document, Resource, ResourceStore, Table
 from shared.errors import (
     AppError,
     Conflict,
@@ -38,7 +39,7 @@ from shared.errors import (
     StorageUnavailable,
     UnreadableDocument,
 )
-from shared.http import Answered, Exchange, HttpAnswer, HttpRequest
+from shared.http import Answered, Exchange, HttpAnswer, HttpRequest, OutboundRequest
 from shared.races import Backoff
 from shared.subscriptions.destination import (
     Destination,
@@ -64,6 +65,9 @@ from shared.subscriptions.handshake import (
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 from shared.telemetry import Field
 
+# Sends a request to an endpoint, and waits for the response headers for so long. Never raises.
+Send = Callable[[OutboundRequest, timedelta], Exchange]
+
 _URL_SAFE = str.maketrans("+/", "-_", "=")
 _UNKNOWN = (
     "This validation link is not known. It works once, and only until the event subscription is "
@@ -79,7 +83,7 @@ _EXPIRED = (
 class Handshakes:
     """Asks endpoints for their consent."""
 
-    pusher: BlockingPusher
+    send: Send
     clock: Clock
     new_key: Callable[[], str]
     new_id: Callable[[], str]
@@ -136,7 +140,7 @@ class Handshakes:
             longest_seconds=LONGEST.total_seconds(),
             **before,
         )
-        return self.pusher.send(asked.request, TIME_LIMIT)
+        return self.send(asked.request, TIME_LIMIT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

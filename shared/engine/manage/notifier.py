@@ -17,7 +17,7 @@ _PATIENCE = timedelta(seconds=3)  # of the caller
 
 class ParallelNotifier:
     """
-    Implements the port ``Notifier``, for callers on threads.
+    Notifies endpoints, best effort, for callers on threads.
 
     After *patience* requests under way go on; those that have not begun are never sent.
     """

@@ -31,6 +31,7 @@ from shared.engine.manage.kinds import (
     TopicKind,
 )
 from shared.engine.manage.metrics_api import MonitoredResources
+from shared.engine.manage.notifier import ParallelNotifier
 from shared.engine.manage.replays_api import Replays
 from shared.engine.manage.scope_lists import ScopeLists, refuse_scope
 from shared.engine.manage.subscription_actions import SubscriptionActions
@@ -38,15 +39,16 @@ from shared.engine.manage.subscriptions import Subscriptions
 from shared.engine.manage.tracked_resources import TrackedResources
 from shared.engine.ports import (
     AttemptReader,
-    BlockingPusher,
     CountReader,
     DeadLetterReader,
     HealthStore,
     Metrics,
-    Notifier,
+    Pusher,
     ResourceStore,
+    Threads,
 )
 from shared.engine.replaying.jobs import ReplayJobs
+from shared.http import Exchange, OutboundRequest
 from shared.races import Backoff
 
 T = TypeVar("T", bound=TrackedResources)
@@ -72,8 +74,8 @@ class RouteTable:
     attempts: AttemptReader
     dead_letters: DeadLetterReader
     health: HealthStore
-    pusher: BlockingPusher
-    notifier: Notifier
+    pusher: Pusher
+    threads: Threads
     clock: Clock
     deployment: DeploymentCapabilities
     terms: DeploymentTerms
@@ -82,7 +84,6 @@ class RouteTable:
     replays: ReplayJobs
     new_key: Callable[[], str]
     new_id: Callable[[], str]
-    sleep: Callable[[float], None]  # seconds
     keeps_answers: bool  # the log has what an endpoint says that refuses its handshake
     backoff: Backoff  # waits after that many lost races for a document
     test_rate: RequestRate = field(default_factory=RequestRate)
@@ -163,7 +164,7 @@ class RouteTable:
             terms=self.terms,
             known_for=self.known_for,
         )
-        test = partial(send_test_event, subscriptions, self.pusher, self.terms, self.test_rate)
+        test = partial(send_test_event, subscriptions, self._send, self.terms, self.test_rate)
         one = f"{path}/{{name}}"
         return (
             *_documents(one, subscriptions),
@@ -239,11 +240,11 @@ class RouteTable:
             resources=self.resources,
             deployment=self.deployment,
             handshakes=Handshakes(
-                pusher=self.pusher,
+                send=self._send,
                 clock=self.clock,
                 new_key=self.new_key,
                 new_id=self.new_id,
-                sleep=self.sleep,
+                sleep=self.threads.sleep,
                 keeps_answers=self.keeps_answers,
             ),
             deletion=self._deletion(),
@@ -255,8 +256,14 @@ class RouteTable:
 
     def _deletion(self) -> Deletion:
         return Deletion(
-            resources=self.resources, notifier=self.notifier, new_id=self.new_id, clock=self.clock
+            resources=self.resources,
+            notifier=ParallelNotifier(self.pusher, self.threads.on_loop),
+            new_id=self.new_id,
+            clock=self.clock,
         )
+
+    def _send(self, request: OutboundRequest, timeout: timedelta) -> Exchange:
+        return self.threads.on_loop(self.pusher.send(request, timeout))
 
 
 def _stubs(deployment: DeploymentCapabilities) -> tuple[Route, ...]:

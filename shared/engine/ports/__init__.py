@@ -31,9 +31,7 @@ from shared.engine.ports.documents import (
 )
 from shared.engine.ports.endpoints import (
     AsyncHealthStore,
-    BlockingPusher,
     HealthStore,
-    Notifier,
     Pusher,
     ReserveConnection,
     StoredHealth,
@@ -76,7 +74,6 @@ __all__ = [
     "AttemptLog",
     "AttemptReader",
     "Backlog",
-    "BlockingPusher",
     "Commits",
     "CountReader",
     "CountSink",
@@ -89,7 +86,6 @@ __all__ = [
     "MetricRetention",
     "Metrics",
     "NoContainer",
-    "Notifier",
     "OffLoop",
     "OnLoop",
     "PayloadStore",

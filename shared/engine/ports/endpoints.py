@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from typing import NamedTuple, Protocol
 
@@ -37,13 +37,6 @@ class ReserveConnection(Protocol):
         ``False``: too many are being opened to its host and port. *again*, which may be called at
         any time, is called when it is worth asking again.
         """
-
-
-class BlockingPusher(Protocol):
-    """Sends requests to endpoints for callers on threads, which it keeps waiting."""
-
-    def send(self, request: OutboundRequest, timeout: timedelta) -> Exchange:
-        """Send and wait for the response headers for at most *timeout*. Never raises."""
 
 
 class StoredHealth(NamedTuple):
@@ -85,13 +78,6 @@ class AsyncHealthStore(Protocol):
 
     async def write(self, key: SubscriptionKey, health: Health, etag: str | None) -> StoredHealth:
         """Do as `HealthStore.write`."""
-
-
-class Notifier(Protocol):
-    """Notifies endpoints, best effort, through the outbound guard."""
-
-    def notify(self, requests: Sequence[OutboundRequest]) -> None:
-        """Send *requests* and return within a few seconds, whatever their result."""
 
 
 class TokenVerifier(Protocol):

@@ -14,6 +14,7 @@ from pushgrid.testing.memory import (
     START,
     Counted,
     DrivenLoop,
+    DrivenThreads,
     FakeClock,
     MemoryAttempts,
     MemoryCounts,
@@ -25,7 +26,6 @@ from pushgrid.testing.memory import (
     off_loop,
 )
 from pushgrid.testing.subscriber import consent
-from shared.adapters.bridge import OnLoopPusher
 from shared.adapters.threads import SystemThreads
 from shared.arm.deployment_capabilities import DeploymentCapabilities
 from shared.arm.subscription_codec import to_subscription_in_force
@@ -37,7 +37,6 @@ from shared.engine.caching.resource_cache import ResourceCache
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.manage.api import Manage
 from shared.engine.manage.endpoint_validation import Validate
-from shared.engine.manage.notifier import ParallelNotifier
 from shared.engine.manage.route_table import RouteTable
 from shared.engine.operations.operator_authorization import Operators
 from shared.engine.ports import Resource, Table
@@ -139,6 +138,8 @@ class ArmApi:
 
     def __post_init__(self) -> None:
         self.loop = DrivenLoop(self.clock)
+        threads = DrivenThreads(self.loop)
+        threads.sleep = self.slept.append  # type: ignore[method-assign, assignment]
         self.pusher = Endpoints(self.clock)
         self.dead_letters = MemoryDeadLetters(self.clock)
         self.queues = MemoryQueues(self.clock)
@@ -156,8 +157,8 @@ class ArmApi:
             attempts=self.attempts,
             dead_letters=self.dead_letters,
             health=TableHealth(self.resources, SystemThreads(self.clock.monotonic)),
-            pusher=OnLoopPusher(self.pusher, self.loop.run),
-            notifier=ParallelNotifier(self.pusher, self.loop.run),
+            pusher=self.pusher,
+            threads=threads,
             clock=self.clock,
             deployment=DeploymentCapabilities(
                 account="acct",
@@ -177,7 +178,6 @@ class ArmApi:
             known_for=timedelta(seconds=10),
             new_key=lambda: next(keys),
             new_id=lambda: next(ids),
-            sleep=self.slept.append,
             keeps_answers=True,
             backoff=self.backoffs.append,
         )

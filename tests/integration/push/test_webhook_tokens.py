@@ -17,7 +17,6 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import NoEncryption, load_pem_private_key, pkcs12
 
 from pushgrid.testing.memory import FakeClock, ScriptedPusher, Seconds
-from shared.adapters.bridge import OnLoopPusher
 from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens, credential_for
 from shared.adapters.off_loop import ThreadPool
 from shared.http import Audience, Failure, OutboundRequest
@@ -53,11 +52,11 @@ class World:
         off_loop = ThreadPool(2, "tokens")
         self.tokens = WebhookTokens(credential, self.clock, off_loop, lambda: self.seconds)
         self.bare = ScriptedPusher(self.clock)
-        self.pusher = OnLoopPusher(TokenPusher(self.bare, self.tokens), run)
+        self.pusher = TokenPusher(self.bare, self.tokens)
 
     def send(self) -> str:
         """Send a request, and return the token that it had."""
-        self.pusher.send(REQUEST, TIMEOUT)
+        run(self.pusher.send(REQUEST, TIMEOUT))
         return self.bare.sent[-1].request.headers["Authorization"]
 
 
@@ -131,7 +130,7 @@ def test_a_token_that_was_not_asked_for_for_want_of_descriptors_is_a_shortage(en
     """It was an attempt, and kept the endpoint from events for half a minute."""
     world = World(entra)
     with no_descriptor():
-        none = world.pusher.send(REQUEST, TIMEOUT)
+        none = run(world.pusher.send(REQUEST, TIMEOUT))
     world.seconds += 1
 
     assert failure_of(none) is Failure.SHORTAGE
@@ -141,7 +140,7 @@ def test_a_token_that_was_not_asked_for_for_want_of_descriptors_is_a_shortage(en
 def test_who_wants_no_token_gets_none(entra: Entra) -> None:
     world = World(entra)
 
-    world.pusher.send(REQUEST._replace(audience=None), TIMEOUT)
+    run(world.pusher.send(REQUEST._replace(audience=None), TIMEOUT))
 
     assert world.bare.sent[-1].request.headers == {"x": "y"}
     assert entra.asked == []
@@ -151,9 +150,9 @@ def test_without_a_token_nothing_is_sent_and_it_is_tried_again_later(entra: Entr
     world = World(entra)
     entra.refusal = "AADSTS7000215: Invalid client secret provided."
 
-    first = world.pusher.send(REQUEST, TIMEOUT)
+    first = run(world.pusher.send(REQUEST, TIMEOUT))
     entra.refusal = None
-    second = world.pusher.send(REQUEST, TIMEOUT)
+    second = run(world.pusher.send(REQUEST, TIMEOUT))
     world.seconds = 30.0
     third = world.send()
 
@@ -175,7 +174,7 @@ def test_an_entra_id_that_can_not_answer_now_has_refused_nothing(
     world = World(entra)
     entra.refusal, entra.status = "Try again later.", status
 
-    assert failure_of(world.pusher.send(REQUEST, TIMEOUT)) is Failure.NO_AUTHORITY
+    assert failure_of(run(world.pusher.send(REQUEST, TIMEOUT))) is Failure.NO_AUTHORITY
     assert sum(slept) < 10
 
 
@@ -193,7 +192,7 @@ def test_a_certificate_proves_the_app_as_well(
 def test_a_certificate_that_is_none_is_an_outcome_too(entra: Entra, text: str) -> None:
     world = World(entra, secret=None, certificate=text)
 
-    assert failure_of(world.pusher.send(REQUEST, TIMEOUT)) is Failure.UNAUTHORIZED
+    assert failure_of(run(world.pusher.send(REQUEST, TIMEOUT))) is Failure.UNAUTHORIZED
 
 
 AWAY = credential_for(CLIENT, secret=SECRET, certificate=None, authority="https://127.0.0.1:1")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import hmac
@@ -17,7 +16,6 @@ from hypothesis import strategies as st
 
 from pushgrid.testing.memory.clock import FakeClock
 from pushgrid.testing.memory.pushing import ScriptedPusher, answered
-from shared.adapters.bridge import OnLoopPusher
 from shared.adapters.entra.access_tokens import EntraTokenVerifier, SigningKeys
 from shared.adapters.threads import SystemThreads
 from shared.errors import SigningKeysUnavailable
@@ -42,9 +40,7 @@ def _tokens(*keys: dict[str, Any] | str) -> EntraTokenVerifier:
     clock = FakeClock()
     pusher = ScriptedPusher(clock)
     pusher.script(_URL, answered(200, key_set(*(keys or ("k1", "k2")))))
-    signing_keys = SigningKeys(
-        _URL, lambda: OnLoopPusher(pusher, asyncio.run), SystemThreads(clock.monotonic)
-    )
+    signing_keys = SigningKeys(_URL, lambda: pusher, SystemThreads(clock.monotonic))
     return EntraTokenVerifier(
         signing_keys, issuers=[ISSUER, OLD_ISSUER], audiences=[AUDIENCE, f"{AUDIENCE}/"]
     )
@@ -219,9 +215,7 @@ def test_without_keys_nothing_can_be_said() -> None:
     clock = FakeClock()
     pusher = ScriptedPusher(clock)
     pusher.script(_URL, answered(503))
-    keys = SigningKeys(
-        _URL, lambda: OnLoopPusher(pusher, asyncio.run), SystemThreads(clock.monotonic)
-    )
+    keys = SigningKeys(_URL, lambda: pusher, SystemThreads(clock.monotonic))
     tokens = EntraTokenVerifier(keys, issuers=[ISSUER], audiences=[AUDIENCE])
 
     with pytest.raises(SigningKeysUnavailable):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import timedelta
@@ -13,7 +12,6 @@ import pytest
 
 from pushgrid.testing.memory.clock import FakeClock
 from pushgrid.testing.memory.pushing import ScriptedPusher, answered
-from shared.adapters.bridge import OnLoopPusher
 from shared.adapters.entra.access_tokens import SigningKeys
 from shared.adapters.threads import SystemThreads
 from shared.errors import SigningKeysUnavailable
@@ -29,8 +27,7 @@ class World:
         self.clock = FakeClock()
         self.pusher = ScriptedPusher(self.clock)
         self.pusher.script(_URL, *exchanges)
-        blocking = OnLoopPusher(self.pusher, asyncio.run)
-        self.keys = SigningKeys(_URL, lambda: blocking, SystemThreads(self.clock.monotonic))
+        self.keys = SigningKeys(_URL, lambda: self.pusher, SystemThreads(self.clock.monotonic))
 
     @property
     def fetched(self) -> int:
