@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 
-from shared.adapters.bridge import Bridge
-from shared.adapters.off_loop import ThreadPool
 from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.queues import StorageSender
+from shared.adapters.threads import Bridge, ThreadPool
 from shared.engine.ports import OnLoop, PutResult, Queue, Receipt, Sender
 from shared.wiring.outbound import storage_pusher
 

@@ -101,6 +101,10 @@ class Spans:
             span.end()
         return result
 
+    def counting(self, commits: Commits) -> Commits:
+        """Return *commits* that tell the span of a publication what is in it."""
+        return CountingCommits(commits)
+
 
 @dataclass(frozen=True, slots=True)
 class CountingCommits:

@@ -44,13 +44,13 @@ class WatchedClock:
         self,
         wall: Callable[[], datetime],
         monotonic: Callable[[], float],
-        jumped: Callable[[Jump], None],
+        jumped: Callable[[Jump], object] = lambda _: None,
         *,
         awaits_storage: bool = False,
     ) -> None:
         self._wall = wall
         self._monotonic = monotonic
-        self._jumped = jumped
+        self.jumped = jumped
         self._changes = RLock()
         self._date: str | None = None  # the latest that was compared
         self._ahead = 0.0  # seconds to add to the wall clock's time
@@ -108,7 +108,7 @@ class WatchedClock:
             ahead = before - by
             self._ahead = 0.0
             self._doubt = _Doubt(at, ahead if abs(ahead) > _JUMP else 0.0)
-        self._jumped(Jump(timedelta(seconds=by), wall))
+        self.jumped(Jump(timedelta(seconds=by), wall))
 
     def _compare(self, least: float, most: float, at: float, wall: datetime) -> None:
         """Learn that storage's time is ahead of the wall clock's by *least* to *most* seconds."""
@@ -129,7 +129,7 @@ class WatchedClock:
         else:
             by, storages = self._ahead - middle, wall + timedelta(seconds=middle)
             self._doubt = _Doubt(at, middle, is_from_storage=True)
-            self._jumped(Jump(timedelta(seconds=by), storages, is_from_storage=True))
+            self.jumped(Jump(timedelta(seconds=by), storages, is_from_storage=True))
 
 
 def _seconds_ahead(date: str | None, wall: datetime) -> float | None:

@@ -21,6 +21,7 @@ from shared.engine.ports import (
     NAMESPACE_TOPICS,
     NAMESPACES,
     SYSTEM_TOPICS,
+    Directory,
     Document,
     Lock,
     OffLoop,
@@ -276,7 +277,7 @@ class ResourceCache:
 class InvalidatingStore:
     """ResourceStore that invalidates the cache: the process sees its own changes at once."""
 
-    def __init__(self, store: ResourceStore, cache: ResourceCache) -> None:
+    def __init__(self, store: ResourceStore, cache: Directory) -> None:
         self._store = store
         self._cache = cache
 

@@ -23,6 +23,7 @@ from shared.engine.ports.documents import (
     PROCESSES,
     STATE,
     SYSTEM_TOPICS,
+    Directory,
     Resource,
     ResourceStore,
     SubscriptionReader,
@@ -37,6 +38,7 @@ from shared.engine.ports.endpoints import (
     StoredHealth,
     TokenVerifier,
 )
+from shared.engine.ports.process import Chance, Lock, OffLoop, OnLoop, Threads
 from shared.engine.ports.queues import (
     Backlog,
     Commits,
@@ -59,7 +61,7 @@ from shared.engine.ports.records import (
     MetricRetention,
     Metrics,
 )
-from shared.engine.ports.threads import Lock, OffLoop, OnLoop, Threads
+from shared.engine.ports.store import Attempts, DeadLetters, Queues, Store, StoredCounts
 
 __all__ = [
     "ALL_ATTEMPTS",
@@ -73,12 +75,16 @@ __all__ = [
     "AttemptChoice",
     "AttemptLog",
     "AttemptReader",
+    "Attempts",
     "Backlog",
+    "Chance",
     "Commits",
     "CountReader",
     "CountSink",
     "DeadLetterReader",
     "DeadLetterStore",
+    "DeadLetters",
+    "Directory",
     "Document",
     "HealthStore",
     "Listing",
@@ -94,6 +100,7 @@ __all__ = [
     "PutResult",
     "Queue",
     "QueueWatch",
+    "Queues",
     "Receipt",
     "Received",
     "Receiver",
@@ -101,7 +108,9 @@ __all__ = [
     "Resource",
     "ResourceStore",
     "Sender",
+    "Store",
     "StoredBlob",
+    "StoredCounts",
     "StoredHealth",
     "SubscriptionReader",
     "Table",

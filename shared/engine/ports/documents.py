@@ -127,3 +127,10 @@ class SubscriptionReader(Protocol):
         Raises:
             UnreadableDocument: there is one, but its row can't be read.
         """
+
+
+class Directory(TopicReader, SubscriptionReader, Protocol):
+    """Reads topics and their subscriptions."""
+
+    def forget(self, table: Table, partition: str, name: str) -> None:
+        """Drop what was read of a row: the next request reads it."""

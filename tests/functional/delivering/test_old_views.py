@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 import pytest
 
 from pushgrid.testing.memory import answered, off_loop
-from shared.adapters.off_loop import ThreadPool
-from shared.adapters.threads import SystemThreads
+from shared.adapters.threads import SystemThreads, ThreadPool
 from shared.delivery.messages.message_writer import encode
 from shared.engine.caching.resource_cache import ResourceCache
 from shared.engine.ports import Queue, Resource, Table
@@ -150,8 +149,8 @@ def test_of_two_requests_after_an_idle_time_both_see_what_is_stored(
         return [await first, await second]
 
     assert [answer.status for answer in asyncio.run(publish_both())] == [200, 200]
-    got = sorted((each.subscription, len(each.deliveries)) for each in app.on(Queue.DELIVERIES))
-    assert got == [("crm", 1), ("crm", 1), ("erp", 1), ("erp", 1)]
+    got = sorted(each.subscription for each in app.on(Queue.DELIVERIES) for _ in each.deliveries)
+    assert got == ["crm", "crm", "erp", "erp"]
 
 
 def test_a_topic_that_does_not_exist_is_no_topic_that_can_not_be_read(

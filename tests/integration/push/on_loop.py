@@ -16,11 +16,11 @@ from typing import Any, Self, TypeVar
 import uvloop
 
 from shared.adapters.awake_clock import awake_seconds
-from shared.adapters.bridge import Bridge
 from shared.adapters.http import http_pusher
 from shared.adapters.http.connection import HttpConnection
 from shared.adapters.http.request_writer import Server
 from shared.adapters.http.tls import client_tls
+from shared.adapters.threads import Bridge
 from shared.http import (
     Answered,
     Exchange,

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import NoEncryption, load_pem_
 
 from pushgrid.testing.memory import FakeClock, ScriptedPusher, Seconds
 from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens, credential_for
-from shared.adapters.off_loop import ThreadPool
+from shared.adapters.threads import ThreadPool
 from shared.http import Audience, Failure, OutboundRequest
 from tests.integration.push.authority import Authority
 from tests.integration.push.entra import TENANT, Entra

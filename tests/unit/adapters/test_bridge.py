@@ -8,7 +8,7 @@ from threading import Thread, current_thread
 
 import pytest
 
-from shared.adapters.bridge import Bridge
+from shared.adapters.threads import Bridge
 
 
 async def where() -> tuple[asyncio.AbstractEventLoop, Thread]:

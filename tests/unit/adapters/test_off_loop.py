@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 
-from shared.adapters.off_loop import ThreadPool
+from shared.adapters.threads import ThreadPool
 from shared.delivery.health.endpoint_health import Health
 from shared.engine.caching.health_table import OffLoopHealth
 from shared.engine.ports import StoredHealth

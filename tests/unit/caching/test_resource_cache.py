@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import FakeClock, MemoryResources, off_loop
-from shared.adapters.off_loop import ThreadPool
-from shared.adapters.threads import SystemThreads
+from shared.adapters.threads import SystemThreads, ThreadPool
 from shared.arm.namespace_codec import parse_namespace_topic
 from shared.engine.caching.resource_cache import InvalidatingStore, ResourceCache
 from shared.engine.ports import (

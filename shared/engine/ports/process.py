@@ -1,4 +1,4 @@
-"""Declares ports between the app's event loop and threads, and to what threads have."""
+"""Declares ports to what a process has: threads beside the app's event loop, and chance."""
 
 from __future__ import annotations
 
@@ -86,3 +86,19 @@ class Threads(Protocol):
 
     def lock(self) -> Lock:
         """Return a new lock."""
+
+
+class Chance(Protocol):
+    """Draws what nobody decides, from any thread."""
+
+    def jitter(self) -> float:
+        """Return a number from 0 to below 1."""
+
+    def id(self) -> str:
+        """Return a new UUID, which may be guessed; other threads don't run meanwhile."""
+
+    def secret_id(self) -> str:
+        """Return a new UUID that nobody can guess."""
+
+    def secret(self, size: int) -> bytes:
+        """Return *size* bytes that nobody can guess."""

@@ -1,0 +1,59 @@
+"""All that a deployment stores, in an account of Azure Storage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from shared.adapters.storage.attempts import StorageAttempts
+from shared.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
+from shared.adapters.storage.clients import StorageClients
+from shared.adapters.storage.message_put import MessagePut, Send
+from shared.adapters.storage.metrics import StorageMetrics
+from shared.adapters.storage.queues import StorageQueues, StorageSender
+from shared.adapters.storage.tables import StorageResources
+from shared.engine.ports import Queue, Threads
+
+_PUT_THREADS = 4  # of each pool
+
+
+def _ignore(_: Queue) -> None:
+    pass
+
+
+class AzureStore:
+    """
+    Store on the account *own*; dead letters go into the accounts of *others*, too, by name.
+
+    *send* sends requests for messages on the event loop. *visible* hears of each message that was
+    put and is not hidden.
+    """
+
+    def __init__(
+        self,
+        own: StorageClients,
+        threads: Threads,
+        send: Send,
+        *,
+        others: Mapping[str, StorageClients] | None = None,
+        visible: Callable[[Queue], object] = _ignore,
+    ) -> None:
+        self.account = own.account_name
+        self._own = own
+        self._others = others or {}
+        self._threads = threads
+        self._send = send
+        self.documents = StorageResources(own)
+        self.queues = StorageQueues(own)
+        self.sender = StorageSender(own, send, threads.pool("queues", _PUT_THREADS), visible)
+        self.payloads = StoragePayloads(own, threads)
+        self.dead_letters = StorageDeadLetters(own, self._others)
+        self.attempts = StorageAttempts(own)
+        self.counts = StorageMetrics(own)
+
+    def message_puts(self, others: Collection[str]) -> dict[str, MessagePut]:
+        """Return what puts messages into queues of users, by account: the own one and *others*."""
+        accounts = {self.account: self._own} | {
+            name: each for name, each in self._others.items() if name in others
+        }
+        off_loop = self._threads.pool("destinations", _PUT_THREADS)
+        return {name: MessagePut(each, self._send, off_loop) for name, each in accounts.items()}
