@@ -2,12 +2,12 @@
 
 import azure.functions as func
 
-from shared import wiring
 from shared.adapters.functions_http import to_request, to_response
+from shared.wiring.function_app import APP
 
-wiring.load_http_function()  # A fault is the answer to every request.
+APP.load_http()  # A fault is the answer to every request.
 
 
 def main(req: func.HttpRequest) -> func.HttpResponse:
     """Answer one management request."""
-    return to_response(wiring.manage(to_request(req)))
+    return to_response(APP.manage(to_request(req)))

@@ -2,13 +2,13 @@
 
 import azure.functions as func
 
-from shared import wiring
 from shared.adapters.functions_http import to_request, to_response
+from shared.wiring.function_app import APP
 
-wiring.load_http_function()  # A fault is the answer to every request.
-wiring.take_blob_changes()
+APP.load_http()  # A fault is the answer to every request.
+APP.take_blob_changes()
 
 
 async def main(req: func.HttpRequest) -> func.HttpResponse:
     """Accept events."""
-    return to_response(await wiring.publish(to_request(req)))
+    return to_response(await APP.publish(to_request(req)))

@@ -2,11 +2,11 @@
 
 import azure.functions as func
 
-from shared import wiring
+from shared.wiring.function_app import APP
 
-wiring.load_function()  # A fault shows when the app is loaded.
+APP.load()  # A fault shows when the app is loaded.
 
 
 async def main(message: func.QueueMessage) -> None:
     """Push the deliveries of one queue message."""
-    await wiring.deliver(message.get_body(), "retries")
+    await APP.deliver(message.get_body(), "retries")

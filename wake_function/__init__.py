@@ -2,11 +2,11 @@
 
 import azure.functions as func
 
-from shared import wiring
+from shared.wiring.function_app import APP
 
-wiring.load_function()  # A fault shows when the app is loaded.
+APP.load()  # A fault shows when the app is loaded.
 
 
 def main(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the host passes it by name
     """Move what is due soon to the queue that is delivered from."""
-    wiring.wake()
+    APP.wake()

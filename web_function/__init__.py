@@ -2,12 +2,13 @@
 
 import azure.functions as func
 
-from shared import wiring
 from shared.adapters.functions_http import to_request, to_response
+from shared.wiring import web_routes
+from shared.wiring.function_app import APP
 
-wiring.load_http_function()  # A fault is the answer to every request.
+APP.load_http()  # A fault is the answer to every request.
 
 
 def main(req: func.HttpRequest) -> func.HttpResponse:
     """Answer one request."""
-    return to_response(wiring.web(to_request(req)))
+    return to_response(web_routes.answer(to_request(req)))

@@ -1,15 +1,23 @@
-"""Builds the senders of requests to endpoints, and the guard that they go through."""
+"""Makes what sends requests to endpoints, and the guard that they go through."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from ipaddress import ip_network
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import certifi
 
-from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens, credential_for
+from shared import telemetry
+from shared.adapters.entra.webhook_tokens import (
+    CredentialFor,
+    TokenPusher,
+    WebhookTokens,
+    credential_for,
+)
 from shared.adapters.http.http_pusher import HttpPusher
 from shared.adapters.http.openings import Openings
 from shared.adapters.http.outbound_guard import OutboundGuard
@@ -17,49 +25,108 @@ from shared.adapters.http.pool import MAX_IDLE, Pool
 from shared.adapters.http.resolver import NameServers
 from shared.adapters.http.tls import TlsMaterial, client_tls
 from shared.adapters.storage.queue_pusher import QueuePusher
+from shared.adapters.storage.store import AzureStore
+from shared.clock import Clock
+from shared.engine.ports import Threads
+from shared.once import once
+from shared.settings import Settings
 from shared.subscriptions.destination import host_addresses
-from shared.wiring.process import CLOCK, descriptors, once, threads
-from shared.wiring.settings import settings
+from shared.wiring.process import descriptors
 
+if TYPE_CHECKING:
+    from shared.adapters.entra.access_tokens import EntraTokenVerifier, SigningKeys
+    from shared.adapters.otel import Spans
+
+ENDPOINTS_OF_SPANS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _TOKEN_THREADS = 4
 
 
-@once
-def pusher() -> QueuePusher:
-    """Return the sender to webhooks, with the tokens that they need, and into storage queues."""
-    from shared.wiring.storage import message_puts, on_storage  # which are built on this module
+class SystemOutbound:
+    """
+    The outbound of a process: to webhooks, with the tokens that they need, and to storage queues.
 
-    return QueuePusher(TokenPusher(http_pusher(), tokens()), on_storage(), message_puts())
+    *on_storage* sends to the queues of *store*.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        threads: Threads,
+        store: AzureStore,
+        on_storage: HttpPusher,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._threads = threads
+        self._store = store
+        self._on_storage = on_storage
+        self._descriptors = descriptors()
+        self.most = self._descriptors // 2
+        self.app_addresses = _app_addresses(settings)
+
+    @once
+    def pusher(self) -> QueuePusher:
+        settings = self._settings
+        off_loop = self._threads.pool("tokens", _TOKEN_THREADS)
+        tokens = WebhookTokens(_credential(settings), self._clock, off_loop)
+        puts = self._store.message_puts(settings.queue_accounts)
+        return QueuePusher(TokenPusher(self.http, tokens), self._on_storage, puts)
+
+    @once
+    def http(self) -> HttpPusher:
+        return http_pusher(self._settings, self.app_addresses, self._descriptors)
+
+    def reserve_connection(self, url: str, again: Callable[[], None], /) -> bool:
+        return self.http.reserve_connection(url, again)
+
+    def stop(self) -> None:
+        self.http.stop()
+
+    @once
+    def spans(self) -> Spans | None:
+        return find_spans()
+
+    def tokens(self, audiences: Sequence[str]) -> EntraTokenVerifier | None:
+        """Return the verifier for *audiences*, which clients write with and without a slash."""
+        if not self._settings.has_entra:
+            return None
+        from shared.adapters.entra.access_tokens import EntraTokenVerifier
+
+        either = [form for each in audiences for form in (each.rstrip("/"), f"{each.rstrip('/')}/")]
+        issuers = self._settings.entra_issuer
+        return EntraTokenVerifier(self._signing_keys, issuers=issuers, audiences=either)
+
+    @once
+    def _signing_keys(self) -> SigningKeys:
+        from shared.adapters.entra.access_tokens import SigningKeys
+
+        return SigningKeys(self._settings.entra_jwks_url or "", lambda: self.pusher, self._threads)
 
 
-@once
-def tokens() -> WebhookTokens:
-    credential = None
-    if settings().has_webhook_identity:
-        credential = credential_for(
-            settings().webhook_client_id or "",
-            secret=settings().webhook_client_secret,
-            certificate=settings().webhook_certificate,
-            authority=settings().webhook_authority,
-        )
-    return WebhookTokens(credential, CLOCK, threads().pool("tokens", _TOKEN_THREADS))
-
-
-@once
-def http_pusher() -> HttpPusher:
+def http_pusher(
+    settings: Settings, app_addresses: frozenset[tuple[str, int]], descriptors: int
+) -> HttpPusher:
+    """Return the sender to webhooks."""
     guard = OutboundGuard(
-        allow_http=settings().allow_http,
-        allowed_networks=settings().allowed_networks,
-        app_addresses=app_addresses(),
+        allow_http=settings.allow_http,
+        allowed_networks=settings.allowed_networks,
+        app_addresses=app_addresses,
         identity_endpoints=_identity_endpoints(),
     )
-    servers = settings().name_servers
+    servers = settings.name_servers
+    material = TlsMaterial(
+        settings.ca_bundle,
+        settings.client_certificate,
+        settings.client_key,
+        settings.client_key_password,
+    )
     return HttpPusher(
         guard,
-        tls=client_tls(_tls_material()),
+        tls=client_tls(material),
         lookup=NameServers(servers) if servers else None,
-        proxy=settings().egress_proxy,
-        pool=Pool(min(MAX_IDLE, descriptors() // 4)),
+        proxy=settings.egress_proxy,
+        pool=Pool(min(MAX_IDLE, descriptors // 4)),
     )
 
 
@@ -74,17 +141,39 @@ def storage_pusher() -> HttpPusher:
     return HttpPusher(guard, tls=trusted, pool=Pool(openings=Openings(is_bounded=False)))
 
 
-def _tls_material() -> TlsMaterial:
-    found = settings()
-    return TlsMaterial(
-        found.ca_bundle, found.client_certificate, found.client_key, found.client_key_password
+def find_spans() -> Spans | None:
+    """
+    Return what makes spans, where an endpoint for them is set and the extra is installed.
+
+    ``None``: nobody wants any, and nothing was imported.
+    """
+    is_off = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    if is_off or not any(os.environ.get(name, "").strip() for name in ENDPOINTS_OF_SPANS):
+        return None
+    try:
+        from shared.adapters.otel import Spans, over_otlp
+
+        return Spans(over_otlp())
+    except ImportError as error:
+        telemetry.warning("otel.missing", detail=f"{error}: install pushgrid[otel]")
+        return None
+
+
+def _credential(settings: Settings) -> CredentialFor | None:
+    if not settings.has_webhook_identity:
+        return None
+    return credential_for(
+        settings.webhook_client_id or "",
+        secret=settings.webhook_client_secret,
+        certificate=settings.webhook_certificate,
+        authority=settings.webhook_authority,
     )
 
 
-def app_addresses() -> frozenset[tuple[str, int]]:
+def _app_addresses(settings: Settings) -> frozenset[tuple[str, int]]:
     """Return the hosts and ports under which this app is reached."""
     given_by_azure = f"https://{os.environ.get('WEBSITE_HOSTNAME', '')}"
-    return host_addresses(given_by_azure) | host_addresses(settings().public_url or "")
+    return host_addresses(given_by_azure) | host_addresses(settings.public_url or "")
 
 
 def _identity_endpoints() -> list[tuple[str, int]]:

@@ -1,17 +1,14 @@
-"""Reads the settings; answers requests and writes to the log where they are wrong."""
+"""Reads the settings, and writes to the log where they are doubtful."""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Mapping
 
 from shared import telemetry
 from shared.adapters.storage.connection_setting import connections_beside
 from shared.delivery.profiles import PROFILES
 from shared.errors import InvalidSettings
-from shared.http import HttpAnswer, HttpRequest
 from shared.settings import NAMES, Settings, from_environ, unknown, unresolved
-from shared.wiring.process import new_id, once
-from shared.wiring.worker_log import use_format
 
 _CLOSED = {
     NAMES["admin_key"]: "the management API and the metrics reject this key",
@@ -32,13 +29,11 @@ _REMEDY = (
 )
 
 
-@once
-def settings() -> Settings:
+def read_settings(environ: Mapping[str, str]) -> Settings:
     """Read the settings. Raises InvalidSettings with every fault."""
-    found = from_environ(os.environ, frozenset(PROFILES))
+    found = from_environ(environ, frozenset(PROFILES))
     connections_beside(found.storage, found.deadletter_accounts)  # raises as well, if one is wrong
     _check_certificates(found)
-    use_format(found.log_format)
     return found
 
 
@@ -62,54 +57,12 @@ def _check_certificates(found: Settings) -> None:
             raise InvalidSettings(detail, target=NAMES[name]) from error
 
 
-@once
-def settings_fault() -> InvalidSettings | None:
-    try:
-        settings()
-    except InvalidSettings as error:
-        return error
-    return None
-
-
-def api_refusal(request: HttpRequest) -> HttpAnswer | None:
-    """Answer an ARM client, or a request for status or a link, if the settings are wrong."""
-    if fault := _logged_fault():
-        from shared.engine.operations.misconfigured import api_answer
-
-        return api_answer(request, fault)
-    return None
-
-
-def publish_refusal(request: HttpRequest) -> HttpAnswer | None:
-    """Answer a publisher if the settings are wrong."""
-    if fault := _logged_fault():
-        from shared.engine.operations.misconfigured import publish_answer
-
-        return publish_answer(request, fault, new_id())
-    return None
-
-
-@once
-def log_doubtful_settings() -> None:
-    """
-    Write a line for each setting that Key Vault left unresolved or that nothing reads.
-
-    Use cases call it when they are composed, which is during an invocation: the host drops lines
-    that are written while functions are loaded.
-    """
-    for name in unresolved(os.environ):
+def log_doubtful_settings(environ: Mapping[str, str]) -> None:
+    """Write a line for each setting that Key Vault left unresolved or that nothing reads."""
+    for name in unresolved(environ):
         closed = _CLOSED.get(name) or (_ACCOUNT_CLOSED if name not in NAMES.values() else None)
         effect = f"it counts as unset: {closed}" if closed else _TAKEN_LITERALLY
         detail = f"Key Vault returned no value for it, so {effect}. To fix it: {_REMEDY}."
         telemetry.error("setting.unresolved", setting=name, detail=detail)
-    for name, nearest in unknown(os.environ).items():
+    for name, nearest in unknown(environ).items():
         telemetry.warning("setting.unknown", setting=name, nearest=nearest)
-
-
-@once
-def _logged_fault() -> InvalidSettings | None:
-    """Return what is wrong; the log has once what the answers don't quote."""
-    fault = settings_fault()
-    for each in fault.faults if fault else ():
-        telemetry.error("settings.invalid", detail=each.message)
-    return fault

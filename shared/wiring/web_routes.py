@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from shared.http import HttpAnswer, HttpRequest
-from shared.wiring import process, settings
+from shared.wiring.function_app import APP
 
 # By first segment: the methods, and the rest of the path, whose groups are parameters.
 ROUTES = {
@@ -41,6 +41,7 @@ def answer(request: HttpRequest) -> HttpAnswer:
 
     The console opens even if the settings are wrong, and shows what its calls answer.
     """
+    APP.prepare()
     area = request.params["area"].lower()
     methods, path = ROUTES[area]
     found = re.fullmatch(path, request.params.get("path", ""), re.DOTALL | re.IGNORECASE)
@@ -50,28 +51,22 @@ def answer(request: HttpRequest) -> HttpAnswer:
         return _publish(request)
     request = replace(request, params=found.groupdict())
     if area != "console":
-        return settings.api_refusal(request) or _use_case(area)(request)
-    is_off = not settings.settings_fault() and not settings.settings().console
-    return HttpAnswer(status=404) if is_off else _use_case(area)(request)
+        return APP.refusal(request) or _use_case(area)(request)
+    is_off = not APP.settings_fault and not APP.settings.console
+    return HttpAnswer(status=404) if is_off else APP.console_files.run(request)
 
 
 def _publish(request: HttpRequest) -> HttpAnswer:
-    from shared import wiring
-
     topic = _OF_A_TOPIC.fullmatch(request.params.get("path", ""))
     request = replace(request, params=topic.groupdict() if topic else {})
-    return process.threads().on_loop(wiring.publish(request))
+    return APP.threads.on_loop(APP.publish(request))
 
 
 def _use_case(area: str) -> Callable[[HttpRequest], HttpAnswer]:
-    if area in {"console", "status"}:
-        from shared.wiring import operations
-
-        return operations.console_files().run if area == "console" else operations.status().run
-    from shared.wiring import managing
-
     if area == "providers":
-        return managing.manage().run
+        return APP.manage
+    if area == "status":
+        return APP.app.status.run
     if area == "validate":
-        return managing.validate().run
-    return managing.az_login().run  # metadata and adfs
+        return APP.app.validate.run
+    return APP.app.az_login.run  # metadata and adfs

@@ -36,13 +36,12 @@ SETTINGS = {
 # Each line on standard input is a run, in a process of its own: its id is printed, then its status.
 RUNNER = """
 import os, sys
-from shared import wiring
-from shared.wiring import timers
+from shared.wiring.function_app import APP
 for _ in sys.stdin:
     child = os.fork()
     if child == 0:
         os.dup2(2, 1)
-        wiring.deadletter_timer()
+        APP.write_dead_letters()
         os._exit(0)
     print(child, flush=True)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)

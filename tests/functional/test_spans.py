@@ -151,10 +151,10 @@ def test_a_batch_of_several_traces_links_each_and_so_does_its_publication(traced
 
 _IMPORTED = """
 import sys
-from shared.wiring import publishing, delivering
-publishing.answer(), delivering.deliver()
+from shared.wiring.function_app import APP
+APP.answer_publisher, APP.delivering
 print([name for name in sys.modules if "opentelemetry" in name or name == "shared.adapters.otel"])
-print(publishing.answer().__func__.__qualname__)
+print(APP.answer_publisher.__func__.__qualname__)
 """
 
 
@@ -175,16 +175,15 @@ def test_without_an_endpoint_for_them_nothing_is_imported_and_nothing_in_the_way
 def test_an_endpoint_without_the_extra_is_logged_once(
     monkeypatch: pytest.MonkeyPatch, logged: Any
 ) -> None:
-    from shared.wiring import tracing
+    from shared.wiring.outbound import find_spans
 
-    make = tracing.spans.__wrapped__  # type: ignore[attr-defined]
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318")
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
 
-    assert make() is None
+    assert find_spans() is None
 
     (line,) = logged("otel.missing")
     assert "install pushgrid[otel]" in line["detail"]
     monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
-    assert make() is None
+    assert find_spans() is None
     assert len(logged("otel.missing")) == 1

@@ -15,10 +15,9 @@ import pytest
 from blockbuster import BlockingError
 
 from devhost.azurite import Azurite
-from shared import wiring
 from shared.engine.ports import Queue, Table
 from shared.http import HttpRequest
-from shared.wiring import storage
+from shared.wiring.function_app import APP
 from testbed.host_settings import host_settings
 from testbed.subscriber import Subscriber
 from tests.blocking import blocking_calls
@@ -47,7 +46,7 @@ def _in_process(
     os.environ.update(settings)
 
     async def run() -> list[str]:
-        wiring.load_function()
+        APP.load()
         async with asyncio.timeout(PATIENCE):
             return await work(urls)
 
@@ -64,7 +63,7 @@ def manage(method: str, path: str, document: object = None) -> Any:
         query={"api-version": VERSION.partition("=")[2]},
         body=json.dumps(document).encode() if document else b"",
     )
-    answer = wiring.manage(request)
+    answer = APP.manage(request)
     assert answer.status < 300, answer.body
     return json.loads(answer.body)
 
@@ -79,10 +78,10 @@ def created(endpoints: Sequence[str]) -> str:
 
 async def deliver_some() -> int:
     """Deliver messages of first attempts; return how many these were."""
-    received = await asyncio.to_thread(storage.queues().receive, Queue.DELIVERIES, HIDDEN)
-    await asyncio.gather(*(wiring.deliver(each.text.encode(), "deliveries") for each in received))
+    received = await asyncio.to_thread(APP.store.queues.receive, Queue.DELIVERIES, HIDDEN)
+    await asyncio.gather(*(APP.deliver(each.text.encode(), "deliveries") for each in received))
     for each in received:
-        await asyncio.to_thread(storage.queues().delete, Queue.DELIVERIES, each)
+        await asyncio.to_thread(APP.store.queues.delete, Queue.DELIVERIES, each)
     return len(received)
 
 
@@ -96,7 +95,7 @@ async def publish_and_deliver(urls: Sequence[str]) -> list[str]:
             [event(2, data=LARGE)],
             [event(number) for number in range(100, 1300)],
         ):
-            answer = await wiring.publish(publish_request(*events, aeg_sas_key=key))
+            answer = await APP.publish(publish_request(*events, aeg_sas_key=key))
             assert answer.status == 200, answer.body
         while await deliver_some():
             pass
@@ -104,10 +103,11 @@ async def publish_and_deliver(urls: Sequence[str]) -> list[str]:
 
 
 async def read_on_the_loop(_: Sequence[str]) -> list[str]:
+    documents = APP.store.documents  # which imports what it needs
     with blocking_calls() as made:
         with pytest.raises(BlockingError):
-            storage.resources().list(Table.TOPICS, "topic")
-        await asyncio.to_thread(storage.resources().list, Table.TOPICS, "topic")
+            documents.list(Table.TOPICS, "topic")
+        await asyncio.to_thread(documents.list, Table.TOPICS, "topic")
     return made
 
 

@@ -30,7 +30,7 @@ WHY = (
 ASK = """
 import asyncio, importlib, json, logging, os, sys
 import azure.functions as func
-import shared.wiring
+import shared.wiring.function_app
 logging.basicConfig(format="%(levelname)s %(message)s")
 for folder, method, path, params in json.loads(sys.argv[1]):
     if os.fork():

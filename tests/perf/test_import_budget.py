@@ -24,21 +24,21 @@ HEAVY = (
     "cryptography",
 )
 
-BUILT_BY = {  # what a function's first call builds; of one with several areas, for each
-    "publish_function": ("publishing", "publish"),
-    "publish_namespace_function": ("publishing", "publish"),
-    "manage_function": ("managing", "manage"),
-    "web_function providers": ("managing", "manage"),
-    "web_function adfs": ("managing", "az_login"),
-    "web_function metadata": ("managing", "az_login"),
-    "deliver_function": ("delivering", "deliver"),
-    "retry_function": ("delivering", "deliver"),
-    "web_function console": ("operations", "console_files"),
-    "web_function status": ("operations", "status"),
-    "web_function validate": ("managing", "validate"),
-    "web_function topics": ("publishing", "publish"),
-    "wake_function": ("timers", "wake"),
-    "deadletter_function": ("timers", "deadletter_timer"),
+BUILT_BY = {  # what a function's first call builds of the app; of several areas, for each
+    "publish_function": "answer_publisher",
+    "publish_namespace_function": "answer_publisher",
+    "manage_function": "app.manage",
+    "web_function providers": "app.manage",
+    "web_function adfs": "app.az_login",
+    "web_function metadata": "app.az_login",
+    "deliver_function": "delivering",
+    "retry_function": "delivering",
+    "web_function console": "console_files",
+    "web_function status": "app.status",
+    "web_function validate": "app.validate",
+    "web_function topics": "answer_publisher",
+    "wake_function": "app.wake_timer",
+    "deadletter_function": "app.deadletter_timer",
 }
 SETTINGS = {  # as on Azure: who we are is looked up when storage is first asked
     "AzureWebJobsStorage__accountName": "acc",
@@ -52,6 +52,7 @@ SETTINGS = {  # as on Azure: who we are is looked up when storage is first asked
 _MEASURE = """
 import json, os, sys
 from importlib import import_module
+from operator import attrgetter
 calls = 0
 def count(frame, event, argument):
     global calls
@@ -60,12 +61,12 @@ built_by = json.loads(sys.argv[1])
 sys.setprofile(count)
 import azure.functions, azure.data.tables
 sdks = calls
-for folder, (module, use_case) in built_by.items():
+for folder, use_case in built_by.items():
     if os.fork():
         os.wait()
         continue
     import_module(folder.split()[0])
-    getattr(import_module(f"shared.wiring.{module}"), use_case)()
+    attrgetter(use_case)(import_module("shared.wiring.function_app").APP)
     print(json.dumps([folder, calls / sdks, list(sys.modules)]), flush=True)
     os._exit(0)
 """

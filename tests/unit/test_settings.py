@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import logging
 from ipaddress import ip_network
+from unittest.mock import Mock
 
 import pytest
 
 from shared.errors import InvalidSettings
+from shared.http import HttpRequest
 from shared.settings import (
     NAMES,
     STORAGE,
@@ -21,8 +23,8 @@ from shared.settings import (
     unresolved,
 )
 from shared.settings.network_settings import EgressProxy
-from shared.wiring import managing, process, storage, timers
-from shared.wiring import settings as wired
+from shared.wiring.function_app import FunctionApp
+from shared.wiring.settings import log_doubtful_settings
 
 _TENANT = "11111111-2222-3333-4444-555555555555"
 
@@ -201,7 +203,7 @@ def test_no_error_quotes_the_value_of_a_setting(name: str, monkeypatch: pytest.M
     for text in _MISTAKEN:
         monkeypatch.setenv(name, text)
         try:
-            wired.settings.__wrapped__()  # type: ignore[attr-defined]
+            FunctionApp().settings  # noqa: B018 - it raises
         except InvalidSettings as error:
             told.append(error.message)
 
@@ -254,11 +256,9 @@ def test_settings_that_were_not_resolved_are_named() -> None:
 
 
 def test_a_key_that_was_not_resolved_is_an_error_in_the_log(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setenv("PUSHGRID_ADMIN_KEY", _REFERENCE)
-
-    wired.log_doubtful_settings.__wrapped__()  # type: ignore[attr-defined]
+    log_doubtful_settings({"PUSHGRID_ADMIN_KEY": _REFERENCE})
 
     (line,) = [json.loads(record.getMessage()) for record in caplog.records]
     assert (line["event"], line["setting"]) == ("setting.unresolved", "PUSHGRID_ADMIN_KEY")
@@ -277,13 +277,9 @@ def test_a_key_that_was_not_resolved_is_an_error_in_the_log(
 def test_a_setting_that_nobody_reads_is_a_warning_in_the_log(
     name: str,
     nearest: str | None,
-    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setenv(name, "x")
-    monkeypatch.setenv("PUSHGRID_CACHE_SECONDS", "5")
-
-    wired.log_doubtful_settings.__wrapped__()  # type: ignore[attr-defined]
+    log_doubtful_settings({name: "x", "PUSHGRID_CACHE_SECONDS": "5"})
 
     (record,) = caplog.records
     told = {"event": "setting.unknown", "setting": name}
@@ -303,11 +299,16 @@ def test_use_cases_that_run_by_themselves_or_need_the_key_tell_it(
     monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
     monkeypatch.setenv("PUSHGRID_ADMIN_KEY", _REFERENCE)
 
-    monkeypatch.setattr(storage, "metrics", object)  # would start a thread
-    for compose in (managing.manage, timers.deadletter_timer):
-        monkeypatch.setattr(process, "_built", {})
+    request = HttpRequest(method="GET", url="https://app.example/", headers={})
+    for call, use_case in (
+        (lambda app: app.manage(request), "manage"),
+        (FunctionApp.write_dead_letters, "deadletter_timer"),
+    ):
+        app = FunctionApp()
+        monkeypatch.setattr(app, "prepare", Mock())  # would ask storage
+        monkeypatch.setattr(app.app, use_case, Mock())  # the same
         caplog.clear()
-        compose()
+        call(app)
 
         assert "setting.unresolved" in caplog.text
 
@@ -326,9 +327,8 @@ def test_a_storage_that_cannot_be_used_is_a_fault_of_the_settings(
     """So it is known before a message is received, and publishers hear of it."""
     for name, value in members.items():
         monkeypatch.setenv(f"AzureWebJobsStorage__{name}", value)
-    monkeypatch.setattr(process, "_built", {})
 
-    fault = wired.settings_fault()
+    fault = FunctionApp().settings_fault
 
     assert fault is not None
     assert [each.target for each in fault.faults] == [f"AzureWebJobsStorage__{setting}"]

@@ -237,8 +237,9 @@ def test_a_function_of_ours(sides, folder):
 OUTLIVES = """
 import asyncio
 from contextvars import Context
-from shared import telemetry, wiring
-from shared.wiring import delivering, worker_log
+from shared import telemetry
+from shared.wiring import worker_log
+from shared.wiring.function_app import APP
 
 class Work:
     async def run(self, body, queue):
@@ -251,8 +252,8 @@ async def later():
 
 async def main(message):
     worker_log.print_what_the_host_drops()
-    delivering.deliver = Work
-    await wiring.deliver(message.get_body(), "deliveries")
+    APP.delivering = Work()
+    await APP.deliver(message.get_body(), "deliveries")
 """
 
 

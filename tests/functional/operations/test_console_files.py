@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared.http import HttpAnswer, HttpRequest
-from shared.wiring.operations import console_files
+from shared.wiring.function_app import FunctionApp
 
 FOLDER = Path(__file__).parents[3] / "shared" / "console"
 MODULES = sorted(FOLDER.glob("*.js"))
@@ -24,7 +24,8 @@ def get(file: str | None = None, path: str = "", **headers: str) -> HttpAnswer:
     url = f"https://host.example{path or '/console' + (f'/{file}' if file else '')}"
     params = {"file": file} if file else {}
     given = {name.replace("_", "-"): text for name, text in headers.items()}
-    return console_files().run(HttpRequest(method="GET", url=url, headers=given, params=params))
+    request = HttpRequest(method="GET", url=url, headers=given, params=params)
+    return FunctionApp().console_files.run(request)
 
 
 def test_the_policy_allows_only_files_of_the_console() -> None:

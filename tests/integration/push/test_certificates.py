@@ -18,8 +18,7 @@ from shared.adapters.http import dialer
 from shared.adapters.http.tls import TlsMaterial, client_tls, parse_certificate
 from shared.clock import SystemClock
 from shared.http import Exchange, Failure, OutboundRequest
-from shared.wiring import outbound, process
-from shared.wiring import settings as wired
+from shared.wiring.function_app import FunctionApp
 from tests.integration.push.authority import Authority
 from tests.integration.push.names import always_at
 from tests.integration.push.on_loop import HttpPusher, answer_of, failure_of, unanswered
@@ -103,7 +102,6 @@ def configure(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
 
     def set_all(**values: str) -> None:
-        monkeypatch.setattr(process, "_built", {})
         for name, value in values.items():
             monkeypatch.setenv(f"PUSHGRID_{name}", value)
 
@@ -123,7 +121,7 @@ def test_the_app_sends_with_the_certificates_and_the_proxy_of_its_settings(
             CLIENT_KEY_PASSWORD="known to us",
             EGRESS_PROXY=f"http://127.0.0.1:{proxy.port}",
         )
-        with HttpPusher.over(outbound.http_pusher()) as pusher:
+        with HttpPusher.over(FunctionApp().outbound.http) as pusher:
             answered = pusher.answer(demanding.at("127.0.0.1"))
 
         assert answered.status == 200
@@ -152,10 +150,10 @@ def test_what_cannot_be_loaded_is_a_fault_of_the_settings(
         "CLIENT_KEY_PASSWORD": "known to us",
     }
     configure(**right)
-    assert wired.settings_fault() is None
+    assert FunctionApp().settings_fault is None
 
     configure(**right | fault)
-    found = wired.settings_fault()
+    found = FunctionApp().settings_fault
 
     assert found is not None
     assert [each.target for each in found.faults] == [f"PUSHGRID_{name}"]

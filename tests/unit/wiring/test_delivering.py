@@ -17,12 +17,12 @@ import pytest
 from shared.engine.delivering.budget import MESSAGES
 from shared.engine.delivering.push import Push
 from shared.engine.ports import Queue
-from shared.wiring import delivering, local_host, outbound, process, storage
+from shared.wiring import local_host
+from shared.wiring.function_app import FunctionApp
 
 
 @pytest.fixture(autouse=True)
-def _composed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_built", {})
+def _settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
 
 
@@ -32,13 +32,14 @@ def test_the_trace_context_is_sent_unless_it_is_switched_off(
 ) -> None:
     monkeypatch.setenv("PUSHGRID_TRACE_CONTEXT", text)
 
-    push = cast("Push", delivering.deliver().endpoints.push)
+    push = cast("Push", FunctionApp().delivering.endpoints.push)
 
-    assert (push.new_span_id is delivering._new_span_id) is is_sent
+    assert (push.new_span_id is not None) is is_sent
 
 
 def test_span_ids_are_new_and_of_sixteen_digits() -> None:
-    found = {delivering._new_span_id() for _ in range(100)}
+    app = FunctionApp().app
+    found = {app._new_span_id() for _ in range(100)}
 
     assert len(found) == 100
     assert all(re.fullmatch("[0-9a-f]{16}", each) for each in found)
@@ -58,18 +59,22 @@ def test_it_hears_of_puts_and_says_when_it_stops(monkeypatch: pytest.MonkeyPatch
     host = SimpleNamespace(message_put=puts.append, at_stop=at_stop.append, at_end=at_end.append)
     monkeypatch.setitem(sys.modules, "__host__", host)
 
-    storage.sender()._visible(Queue.DELIVERIES)
-    deliver = delivering.deliver()
+    function_app = FunctionApp()
+    function_app.store.sender._visible(Queue.DELIVERIES)
+    app, deliver = function_app.app, function_app.delivering
 
     assert puts == ["deliveries"]
-    assert at_stop == [deliver.endpoints.stop, outbound.http_pusher().stop]
-    assert at_end[1:] == [deliver.history.write_all]
+    assert (at_stop, at_end) == ([app.stop], [app.end])
+    assert app._at_stop == [deliver.endpoints.stop, function_app.outbound.stop]
+    assert app._at_end[1:] == [deliver.history.write_all]
 
 
 def test_at_the_end_of_the_local_host_counts_are_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     at_end: list[Callable[[], Awaitable[object]]] = []
-    monkeypatch.setitem(sys.modules, "__host__", SimpleNamespace(at_end=at_end.append))
-    metrics = storage.metrics()
+    monkeypatch.setitem(
+        sys.modules, "__host__", SimpleNamespace(at_end=at_end.append, at_stop=Mock())
+    )
+    metrics = FunctionApp().app.metrics
     flushed = Mock()
     monkeypatch.setattr(metrics, "_write", flushed)
 

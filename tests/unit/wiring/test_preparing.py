@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from shared import wiring
 from shared.http import HttpRequest
-from shared.wiring import preparing
+from shared.wiring import web_routes
+from shared.wiring.function_app import APP
 
 _REQUEST = cast("HttpRequest", None)  # not looked at before
 
@@ -22,11 +22,11 @@ class _Begun(Exception):
 @pytest.mark.parametrize(
     "enter",
     [
-        lambda: asyncio.run(cast("Any", wiring.publish(_REQUEST))),
-        lambda: wiring.manage(_REQUEST),
-        lambda: wiring.web(_REQUEST),
-        wiring.wake,
-        wiring.deadletter_timer,
+        lambda: asyncio.run(cast("Any", APP.publish(_REQUEST))),
+        lambda: APP.manage(_REQUEST),
+        lambda: web_routes.answer(_REQUEST),
+        APP.wake,
+        APP.write_dead_letters,
     ],
     ids=["publish", "manage", "web", "wake", "deadletter_timer"],
 )
@@ -36,7 +36,7 @@ def test_what_comes_first_begins_the_preparation(
     def begin() -> None:
         raise _Begun
 
-    monkeypatch.setattr(preparing, "begin_preparation", begin)
+    monkeypatch.setattr(APP, "prepare", begin)
 
     with pytest.raises(_Begun):
         enter()

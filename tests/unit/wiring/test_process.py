@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import gc
 import resource
-import runpy
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from shared import wiring
 from shared.wiring import process
-
-PATIENCE = 20  # seconds after which a test that hangs fails
+from shared.wiring.function_app import FunctionApp
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +23,7 @@ def _threshold() -> Iterator[None]:
 def test_a_burst_of_requests_begins_no_collection() -> None:
     assert _collections_of_a_burst() > 0  # the control: Python's own threshold
 
-    wiring.load_http_function()
+    FunctionApp().load_http()
 
     assert _collections_of_a_burst() == 0
 
@@ -56,47 +51,14 @@ def test_it_gets_as_many_descriptors_as_it_may_have(
     soft: int, hard: int, raised: list[int], found: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits: list[int] = []
-    monkeypatch.setattr(process, "_built", {})
     monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
     monkeypatch.setattr(resource, "setrlimit", lambda _, new: limits.append(new[0]))
 
     assert (process.descriptors(), limits) == (found, raised)
 
 
-def test_each_part_is_built_once_and_waited_for_by_those_who_need_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The loop built nothing while a thread imported what it did not need."""
-    monkeypatch.setattr(process, "_built", {})
-    begun, may_end, built = threading.Event(), threading.Event(), list[str]()
-
-    @process.once
-    def slow() -> str:
-        built.append("slow")
-        begun.set()
-        assert may_end.wait(PATIENCE)
-        return "slow"
-
-    @process.once
-    def quick() -> str:
-        return "quick"
-
-    with ThreadPoolExecutor(3) as threads:
-        both = [threads.submit(slow) for _ in range(2)]
-        assert begun.wait(PATIENCE)
-        other = threads.submit(quick)
-        try:
-            assert other.result(PATIENCE) == "quick"
-        finally:
-            may_end.set()
-
-    assert ([each.result() for each in both], built) == (["slow"] * 2, ["slow"])
-
-
 def test_the_clock_of_a_process_is_not_settled_before_storage_answers() -> None:
-    loaded = runpy.run_path(process.__file__)
-
-    assert not loaded["CLOCK"].is_settled
+    assert not FunctionApp().clock.is_settled
 
 
 def _collections_of_a_burst() -> int:

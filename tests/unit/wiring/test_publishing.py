@@ -8,16 +8,16 @@ from functools import partial
 
 import pytest
 
-from shared.wiring import process, publishing
+from shared.app import POOLS
+from shared.wiring.function_app import FunctionApp
 
 PATIENCE = 60  # seconds after which a test that hangs fails
 
 
 def test_a_check_is_withdrawn_with_its_request(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else all threads check what was refused, and each request is refused before its turn."""
-    monkeypatch.setattr(process, "_built", {})
     monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
-    all_held = threading.Barrier(publishing.THREADS + 1)
+    all_held = threading.Barrier(POOLS["publish"] + 1)
     may_end = threading.Event()
     made: list[str] = []
 
@@ -26,8 +26,8 @@ def test_a_check_is_withdrawn_with_its_request(monkeypatch: pytest.MonkeyPatch) 
         may_end.wait(PATIENCE)
 
     async def refuse_one() -> None:
-        off_loop = publishing.publish().off_loop
-        held = [asyncio.create_task(off_loop(hold)) for _ in range(publishing.THREADS)]
+        off_loop = FunctionApp().app.publish.off_loop
+        held = [asyncio.create_task(off_loop(hold)) for _ in range(POOLS["publish"])]
         await asyncio.to_thread(all_held.wait, PATIENCE)
         refused = asyncio.create_task(off_loop(partial(made.append, "refused")))
         await asyncio.sleep(0)

@@ -11,14 +11,16 @@ from collections.abc import Iterator
 from contextlib import suppress
 from contextvars import Context
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from shared import telemetry, wiring
+from shared import telemetry
+from shared.engine.delivering.deliver import Deliver
 from shared.settings import LogFormat
 from shared.telemetry import LOGGER
-from shared.wiring import delivering, process, worker_log
+from shared.wiring import worker_log
+from shared.wiring.function_app import FunctionApp
 
 _current = threading.local()
 
@@ -59,7 +61,6 @@ class AsyncLoggingHandler(logging.Handler):
 @pytest.fixture(autouse=True)
 def _settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
-    monkeypatch.setattr(process, "_built", {})
 
 
 @pytest.fixture
@@ -74,7 +75,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[AsyncLoggingHandler]:
     ours.setLevel(logging.INFO)
     root.addHandler(handler)
     for _ in range(2):  # functions
-        wiring.load_function()
+        FunctionApp().load()
     yield handler
     ours.setLevel(logging.NOTSET)
     root.removeHandler(handler)
@@ -98,7 +99,6 @@ def test_a_line_of_an_invocation_is_not_printed(
 def test_a_line_of_a_task_that_outlives_its_invocation_is_printed_once(
     worker: AsyncLoggingHandler,
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def outlives(ended: asyncio.Event) -> None:
         await ended.wait()
@@ -119,7 +119,7 @@ def test_a_line_of_a_task_that_outlives_its_invocation_is_printed_once(
     async def invocation() -> None:
         task: Any = asyncio.current_task()
         task.invocation_id = _current.invocation_id = "i-1"
-        await wiring.deliver(b"", "deliveries")
+        await app.deliver(b"", "deliveries")
 
     async def process() -> None:
         asyncio.get_running_loop().set_task_factory(_task)
@@ -127,7 +127,8 @@ def test_a_line_of_a_task_that_outlives_its_invocation_is_printed_once(
         ended.set()
         await asyncio.gather(*tasks)
 
-    monkeypatch.setattr(delivering, "deliver", Work)
+    app = FunctionApp()
+    app.delivering = cast("Deliver", Work())
     try:
         asyncio.run(process())
     finally:
@@ -164,7 +165,7 @@ def test_what_is_worse_keeps_its_level(
 
 
 def test_other_hosts_lose_nothing_and_get_nothing_twice(capsys: pytest.CaptureFixture[str]) -> None:
-    wiring.load_function()
+    FunctionApp().load()
 
     telemetry.error("metrics.lost", rows=3)
 
@@ -182,7 +183,7 @@ def test_the_setting_chooses_how_a_line_is_written(
     caplog.set_level(logging.INFO, LOGGER)
     monkeypatch.setenv("PUSHGRID_LOG_FORMAT", format_)
     try:
-        wiring.load_function()
+        FunctionApp().load()
         telemetry.info("publish.refused", "403 for orders")
         telemetry.info("deadletter_batch")
     finally:

@@ -1,0 +1,208 @@
+"""
+The app of a process of Azure Functions: what it is made of, and the entry points of its functions.
+
+What a function does not need, none of its calls imports: cold starts.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shared import telemetry
+from shared.adapters.chance import SystemChance
+from shared.adapters.threads import SystemThreads
+from shared.adapters.watched_clock import WatchedClock
+from shared.app import AnswerPublisher, App
+from shared.clock import SystemClock
+from shared.errors import InvalidSettings
+from shared.http import HttpAnswer, HttpRequest
+from shared.once import once
+from shared.settings import Settings
+from shared.wiring import local_host, process, worker_log
+from shared.wiring.settings import log_doubtful_settings, read_settings
+
+if TYPE_CHECKING:
+    from shared.adapters.http.http_pusher import HttpPusher
+    from shared.adapters.storage.store import AzureStore
+    from shared.engine.delivering.deliver import Deliver
+    from shared.engine.operations.console_files import ConsoleFiles
+    from shared.wiring.outbound import SystemOutbound
+
+
+class FunctionApp:
+    """The app on the settings of the environment, of which each part is built at its first use."""
+
+    def __init__(self) -> None:
+        self.threads = SystemThreads()
+        self.chance = SystemChance()
+        self.clock = WatchedClock(SystemClock().now, time.monotonic, awaits_storage=True)
+        self._begun: dict[str, object] = {}
+
+    def load(self) -> None:
+        """Prepare the process as a function is loaded. Raises InvalidSettings with every fault."""
+        if fault := self.load_http():
+            raise fault
+
+    def load_http(self) -> InvalidSettings | None:
+        """
+        Prepare the process as an HTTP function is loaded: event loop, garbage collection and log.
+
+        Return the faults of the settings, with which it answers requests.
+        """
+        self.threads.attach()
+        process.collect_garbage_rarely()
+        worker_log.print_what_the_host_drops()
+        return self.settings_fault
+
+    def take_blob_changes(self) -> None:
+        """Have the local host report what other programs do to the blobs of the app's account."""
+        local_host.at_blob_change(self._blob_changed)
+
+    async def publish(self, request: HttpRequest) -> HttpAnswer:
+        """Answer a publish request, to a custom topic or a topic of a namespace."""
+        worker_log.begin_invocation()
+        self.prepare()
+        if fault := self._logged_fault:
+            from shared.engine.operations.misconfigured import publish_answer
+
+            return publish_answer(request, fault, self.chance.secret_id())
+        return await self.answer_publisher(request)
+
+    async def deliver(self, body: bytes, queue: str) -> None:
+        """Deliver a message of *queue*: ``deliveries`` or ``retries``."""
+        from shared.engine.ports import Queue
+
+        worker_log.begin_invocation()
+        await self.delivering.run(body, Queue(queue))
+
+    def wake(self) -> None:
+        self.prepare()
+        self.app.wake_timer.run()
+
+    def write_dead_letters(self) -> None:
+        self.prepare()
+        self._log_doubtful_settings()
+        self.app.deadletter_timer.run()
+
+    def manage(self, request: HttpRequest) -> HttpAnswer:
+        self.prepare()
+        if refusal := self.refusal(request):
+            return refusal
+        self._log_doubtful_settings()
+        return self.app.manage.run(request)
+
+    def refusal(self, request: HttpRequest) -> HttpAnswer | None:
+        """Answer an ARM client, or a request for status or a link, if the settings are wrong."""
+        if fault := self._logged_fault:
+            from shared.engine.operations.misconfigured import api_answer
+
+            return api_answer(request, fault)
+        return None
+
+    def prepare(self) -> None:
+        """Prepare storage in the background, once, unless the settings are wrong."""
+        if self.settings_fault is None and self._is_first("preparation"):
+            self.threads.begin(self._prepare)
+
+    @once
+    def settings(self) -> Settings:
+        """The settings. Raises InvalidSettings with every fault."""
+        found = read_settings(os.environ)
+        worker_log.use_format(found.log_format)
+        return found
+
+    @once
+    def settings_fault(self) -> InvalidSettings | None:
+        try:
+            self.settings  # noqa: B018 - it raises
+        except InvalidSettings as error:
+            return error
+        return None
+
+    @once
+    def app(self) -> App:
+        app = App(
+            settings=self.settings,
+            store=lambda: self.store,
+            outbound=lambda: self.outbound,
+            clock=self.clock,
+            threads=self.threads,
+            chance=self.chance,
+        )
+        local_host.at_stop(app.stop)
+        local_host.at_end(app.end)
+        return app
+
+    @once
+    def store(self) -> AzureStore:
+        from shared.wiring.storage import azure_store
+
+        return azure_store(self.settings, self.clock, self.threads, self.storage_pusher.send)
+
+    @once
+    def outbound(self) -> SystemOutbound:
+        from shared.wiring.outbound import SystemOutbound
+
+        return SystemOutbound(
+            self.settings, self.clock, self.threads, self.store, self.storage_pusher
+        )
+
+    @once
+    def storage_pusher(self) -> HttpPusher:
+        """What sends requests to storage on the event loop."""
+        from shared.wiring.outbound import storage_pusher
+
+        return storage_pusher()
+
+    @once
+    def answer_publisher(self) -> AnswerPublisher:
+        self.threads.attach()  # The first request may be the first call on the loop.
+        return self.app.answer_publisher
+
+    @once
+    def delivering(self) -> Deliver:
+        deliver = self.app.deliver
+        process.spare_what_lasts()
+        return deliver
+
+    @once
+    def console_files(self) -> ConsoleFiles:
+        from shared.engine.operations.console_files import CONTENT_TYPES, ConsoleFiles
+
+        folder = Path(__file__).parents[1] / "console"
+        files = (each for each in folder.iterdir() if each.suffix in CONTENT_TYPES)
+        return ConsoleFiles({each.name: each.read_bytes() for each in files})
+
+    @once
+    def _logged_fault(self) -> InvalidSettings | None:
+        """What is wrong; the log has once what the answers don't quote."""
+        fault = self.settings_fault
+        for each in fault.faults if fault else ():
+            telemetry.error("settings.invalid", detail=each.message)
+        return fault
+
+    def _prepare(self) -> None:
+        self.app.preparation.run()
+
+    def _log_doubtful_settings(self) -> None:
+        """Do so once, during an invocation: the host drops lines of functions that are loaded."""
+        if self._is_first("doubts"):
+            log_doubtful_settings(os.environ)
+
+    def _is_first(self, of: str) -> bool:
+        """Tell whether it is the first call for that."""
+        mark = object()
+        return self._begun.setdefault(of, mark) is mark
+
+    async def _blob_changed(self, blob: Mapping[str, Any]) -> None:
+        """Publish what the local host reports of a blob: the members of ``WrittenBlob``."""
+        from shared.events.notices import WrittenBlob
+
+        await self.app.blob_changed(WrittenBlob(**blob))
+
+
+APP = FunctionApp()
