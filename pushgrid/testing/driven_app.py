@@ -7,7 +7,6 @@ import itertools
 import json
 import random
 import re
-import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -18,24 +17,12 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pushgrid.testing.composition import ACCOUNT, InMemoryApp
 from pushgrid.testing.memory import (
-    DrivenLoop,
-    DrivenThreads,
     FakeClock,
-    MemoryResources,
     StoredMessage,
-    off_loop,
 )
 from pushgrid.testing.subscriber import WebhookPusher
-from shared.arm.deployment_capabilities import DeploymentCapabilities
 from shared.clock import Deadline
-from shared.delivery.profiles import PROFILES
-from shared.engine.caching.cache import PERIODS
-from shared.engine.caching.health_table import TableHealth
-from shared.engine.caching.resource_cache import InvalidatingStore, ResourceCache
 from shared.engine.delivering.budget import MESSAGES
-from shared.engine.manage.api import Manage
-from shared.engine.manage.endpoint_validation import Validate
-from shared.engine.manage.route_table import RouteTable
 from shared.engine.ports import Queue
 from shared.events.notices import WrittenBlob
 from shared.http import HttpAnswer, HttpRequest
@@ -85,55 +72,19 @@ class DrivenApp(InMemoryApp):
     def __init__(self, until_end: ExitStack) -> None:
         self._until_end = until_end
         self._has_url = False
-        clock, resources = FakeClock(), MemoryResources()
-        self._jitter = random.Random(0)
-        self._ids = random.Random(0)
-        self._has_jitter = False
         self._is_running = False
         self._delivering: dict[str, asyncio.Task[None]] = {}  # by their messages
         self._containers = itertools.count(1)
-        cache_for = timedelta(seconds=30)
-        cache = ResourceCache(
-            resources,
-            cache_for=cache_for,
-            threads=DrivenThreads(DrivenLoop(clock)),
-            off_loop=off_loop,
-        )
+        clock = FakeClock()
         self.endpoints = WebhookPusher(clock)
-        super().__init__(cache, self.endpoints, clock, resources)
-        until_end.callback(self.loop.end)
-        store = InvalidatingStore(resources, cache)
-        self._validate = Validate(resources=store, clock=clock, backoff=lambda _: None)
-        table = RouteTable(
-            resources=store,
-            counts=self.counts,
-            attempts=self.attempts,
-            dead_letters=self.dead_letters,
-            health=TableHealth(resources, self.threads),
-            pusher=self.endpoints,
-            threads=self.threads,
-            clock=clock,
-            deployment=DeploymentCapabilities(
-                account=ACCOUNT,
-                profiles=PROFILES,
-                default_profile="latest",
-                allow_http=True,
-            ),
-            terms=self.deliver.parts.terms,
-            known_for=PERIODS * cache_for,
-            metrics=self.metrics,
-            replays=self.replays,
-            new_key=lambda: uuid.UUID(self.new_id()).hex,
-            new_id=self.new_id,
-            keeps_answers=True,
-            backoff=lambda _: None,
-        )
-        self._manage = Manage(
-            routes=table.routes(),
-            operators=self.operators,
+        super().__init__(
+            self.endpoints,
+            clock,
+            cache_for=timedelta(seconds=30),
             public_url=_URL,
-            new_id=self.new_id,
+            allow_http=True,
         )
+        until_end.callback(self.loop.end)
 
     @property
     def url(self) -> str:
@@ -149,9 +100,9 @@ class DrivenApp(InMemoryApp):
     def now(self) -> datetime:
         return self.clock.now()
 
-    def blob_changed(self, blob: WrittenBlob) -> None:
+    def change_blob(self, blob: WrittenBlob) -> None:
         """Tell who subscribes to the storage account of a blob; then do what is due now."""
-        self.write_dead_letters.notices.changed(blob)
+        self.blob_notices.changed(blob)
         self._run_until(self.now)
 
     def arm(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> Any:
@@ -187,9 +138,9 @@ class DrivenApp(InMemoryApp):
         elif route := _STATUS.fullmatch(parts.path):
             answer = self.status.run(request(params=route.groupdict()))
         elif route := _LINK.fullmatch(parts.path):
-            answer = self._validate.run(request(params=route.groupdict()))
+            answer = self.validate.run(request(params=route.groupdict()))
         else:
-            answer = self._manage.run(request())
+            answer = self.manage.run(request())
         self._run_until(self.now)
         return answer
 
@@ -208,14 +159,11 @@ class DrivenApp(InMemoryApp):
         self.loop.advance(max(until - self.now, timedelta()))
 
     def randomize(self, seed: int) -> None:
-        self._jitter, self._has_jitter = random.Random(seed), True
+        self.chance.jitter = random.Random(seed).random
 
     def new_id(self) -> str:
         """Return a new UUID, the same in each run of the test."""
-        return str(uuid.UUID(int=self._ids.getrandbits(128), version=4))
-
-    def draw_jitter(self) -> float:
-        return self._jitter.random() if self._has_jitter else 0.0
+        return self.chance.id()
 
     def _run_until(self, until: datetime) -> None:
         if self._is_running:  # a handler published: it is done after what is being done

@@ -226,7 +226,7 @@ class StorageAccount(_Source):
         }
         self._changes += 1
         at = self._app.now + self._changes * timedelta(microseconds=1)
-        self._app.blob_changed(
+        self._app.change_blob(
             WrittenBlob(container=container, path=path, api=api, written_at=at, **given | members)
         )
 

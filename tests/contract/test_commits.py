@@ -1,4 +1,4 @@
-"""Commits: what group commit promises, on the event loop and without."""
+"""Commits: what group commit promises."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 
 from pushgrid.testing.memory import (
     FakeClock,
-    InlineCommits,
     MemoryPayloads,
     MemoryQueues,
     MemorySender,
@@ -30,15 +29,15 @@ def queues() -> MemoryQueues:
     return MemoryQueues(FakeClock())
 
 
-@pytest.fixture(params=["inline", "group"])
-def commit(request: pytest.FixtureRequest, queues: MemoryQueues) -> Iterator[Store]:
+@pytest.fixture
+def commit(queues: MemoryQueues) -> Iterator[Store]:
     store = Commit(
         payloads=MemoryPayloads(FakeClock()),
         sender=MemorySender(queues, at_once),
         off_loop=at_once,
         report=unreported,
     ).run
-    commits = InlineCommits(store) if request.param == "inline" else GroupCommit(store)
+    commits = GroupCommit(store)
     with asyncio.Runner() as runner:
         yield lambda publication: runner.run(commits.commit(publication))
 

@@ -14,7 +14,6 @@ from pushgrid.testing.memory import (
     FakeClock,
     Faulty,
     HeldPusher,
-    MemoryResources,
     ScriptedPusher,
     off_loop,
 )
@@ -28,7 +27,7 @@ from shared.engine.delivering.attempt_recorder import AttemptHistory
 from shared.engine.delivering.budget import Budget
 from shared.engine.delivering.endpoint import Endpoint
 from shared.engine.delivering.endpoint_registry import Endpoints
-from shared.engine.ports import OffLoop, Pusher, Queue
+from shared.engine.ports import OffLoop, Pusher, Queue, Table
 from shared.events.topic import Topic
 from shared.http import HttpAnswer, HttpRequest
 from shared.settings import AttemptLogging
@@ -72,6 +71,9 @@ class Directory(Faulty):
     async def ready(self, name: str) -> None:
         pass  # Nothing takes a read.
 
+    def forget(self, table: Table, partition: str, name: str) -> None:
+        pass  # A test says what is known.
+
     def topic(self, name: str) -> Topic | None:
         with self._at_work("topic"):
             return self.topics.get(name.lower())
@@ -105,13 +107,9 @@ class Deployment(InMemoryApp):
 
     def __init__(self) -> None:
         clock = FakeClock()
-        self.directory = Directory()
+        super().__init__(ScriptedPusher(clock), clock)
+        self.directory: Directory = Directory()
         self.directory.topics["orders"] = a_topic()
-        self.jitter = 0.0
-        super().__init__(self.directory, ScriptedPusher(clock), clock, MemoryResources())
-
-    def draw_jitter(self) -> float:
-        return self.jitter
 
     def tell_time(self, by: Clock | None = None) -> None:
         """Let storage tell the time with each answer, by a clock of its own that never jumps."""

@@ -15,10 +15,8 @@ import azure.functions as func
 from azure.functions.http import HttpResponseConverter
 
 from pushgrid.testing.composition import InMemoryApp
-from pushgrid.testing.memory import ScriptedPusher, off_loop
+from pushgrid.testing.memory import ScriptedPusher
 from shared.adapters.functions_http import to_request, to_response
-from shared.adapters.threads import SystemThreads
-from shared.engine.caching.resource_cache import ResourceCache
 from shared.engine.ports import Queue
 from shared.http import HttpAnswer, HttpRequest
 from shared.subscriptions.subscription import SubscriptionKey
@@ -46,15 +44,11 @@ class Surfaces:
 
     def __init__(self, **orders: Any) -> None:
         self.api = ArmApi()
-        clock, resources = self.api.clock, self.api.resources
-        self.directory = ResourceCache(
-            resources,
-            cache_for=timedelta(0),
-            threads=SystemThreads(clock.monotonic),
-            off_loop=off_loop,
+        self.pusher = ScriptedPusher(self.api.clock)
+        self.app = InMemoryApp(
+            self.pusher, self.api.clock, self.api.storage, cache_for=timedelta(0)
         )
-        self.pusher = ScriptedPusher(clock)
-        self.app = InMemoryApp(self.directory, self.pusher, clock, resources)
+        self.directory = self.app.directory
         body = {"location": "westeurope", "properties": orders}
         self.api.json("PUT", ORDERS, body, status=201)
         self.api.json("PUT", SHOP, {"location": "westeurope"}, status=201)

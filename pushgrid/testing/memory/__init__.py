@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pushgrid.testing.memory.blobs import MemoryDeadLetters, MemoryPayloads
+from pushgrid.testing.memory.chance import SeededChance
 from pushgrid.testing.memory.clock import START, FakeClock, Seconds
 from pushgrid.testing.memory.counts import Counted, MemoryCounts
 from pushgrid.testing.memory.driven_loop import (
@@ -18,7 +19,8 @@ from pushgrid.testing.memory.pushing import (
     Sent,
     answered,
 )
-from pushgrid.testing.memory.queues import InlineCommits, MemoryQueues, MemorySender, StoredMessage
+from pushgrid.testing.memory.queues import MemoryQueues, MemorySender, StoredMessage
+from pushgrid.testing.memory.store import MemoryStore
 from pushgrid.testing.memory.tables import MemoryAttempts, MemoryResources
 
 __all__ = [
@@ -29,7 +31,6 @@ __all__ = [
     "FakeClock",
     "Faulty",
     "HeldPusher",
-    "InlineCommits",
     "MemoryAttempts",
     "MemoryCounts",
     "MemoryDeadLetters",
@@ -37,9 +38,11 @@ __all__ = [
     "MemoryQueues",
     "MemoryResources",
     "MemorySender",
+    "MemoryStore",
     "NothingWillHappen",
     "ScriptedPusher",
     "Seconds",
+    "SeededChance",
     "Sent",
     "StoredMessage",
     "answered",

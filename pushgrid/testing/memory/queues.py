@@ -1,19 +1,17 @@
-"""Queues, and the commits that put into them, in memory."""
+"""Queues in memory."""
 
 from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 
 from pushgrid.testing.memory.faults import Faulty
 from shared.clock import Clock
-from shared.delivery.messages.publication import Publication
 from shared.engine.ports import Backlog, OffLoop, Peeked, PutResult, Queue, Receipt, Received
-from shared.engine.publishing.commit import CommitResult
 from shared.errors import StorageUnavailable, Unstorable
 
 MAX_BYTES = 64 * 1024
@@ -175,17 +173,3 @@ class MemorySender:
         self, queue: Queue, receipt: Receipt, text: str, visible_in: timedelta
     ) -> Receipt | None:
         return await self._run(partial(self._sender.replace, queue, receipt, text, visible_in))
-
-
-class InlineCommits:
-    """Commits that stores each publication alone, and at once."""
-
-    def __init__(
-        self, commit: Callable[[Sequence[Publication]], Awaitable[Sequence[CommitResult]]]
-    ) -> None:
-        self._commit = commit
-
-    async def commit(self, publication: Publication) -> None:
-        (result,) = await self._commit([publication])
-        if result:
-            raise result

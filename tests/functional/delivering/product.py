@@ -71,7 +71,7 @@ class Product:
 def a_product(app: Deployment) -> Product:
     """A deployment with the topic ``orders``, whose subscription ``crm`` fails."""
     directory = _directory(app)
-    api = ArmApi(resources=app.resources, clock=app.clock)
+    api = ArmApi(app.clock, app.stored)
     api.reconfigure(resources=InvalidatingStore(app.resources, directory))
     app.publish = replace(app.publish, topics=directory, subscriptions=directory)
     parts = app.deliver.parts

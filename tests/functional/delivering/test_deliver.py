@@ -243,7 +243,7 @@ def test_a_failure_is_stored_for_its_retry(
     """
     app.subscribe()
     app.pusher.script(URL, answer)
-    app.jitter = jitter
+    app.chance.jitter = lambda: jitter
 
     app.run(a_message([a_delivery(attempts=attempts - 1)]))
 

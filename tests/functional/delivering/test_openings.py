@@ -22,7 +22,7 @@ class Openings:
         self.asked: list[str] = []
         self._app = app
         self._again: list[Callable[[], None]] = []
-        app.reserve_connection = self
+        app.connections.free = self
 
     def __call__(self, url: str, again: Callable[[], None], /) -> bool:
         self.asked.append(url)

@@ -6,41 +6,28 @@ import asyncio
 import itertools
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields, replace
 from datetime import timedelta
 from typing import Any
 
+from pushgrid.testing.composition import InMemoryApp
 from pushgrid.testing.memory import (
     START,
-    Counted,
-    DrivenLoop,
     DrivenThreads,
     FakeClock,
-    MemoryAttempts,
-    MemoryCounts,
-    MemoryDeadLetters,
-    MemoryQueues,
-    MemoryResources,
-    MemorySender,
+    MemoryStore,
     ScriptedPusher,
-    off_loop,
 )
 from pushgrid.testing.subscriber import consent
-from shared.adapters.threads import SystemThreads
 from shared.arm.deployment_capabilities import DeploymentCapabilities
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.delivery.health.endpoint_health import Health, Hold, endpoint_id
 from shared.delivery.outcome import Outcome
 from shared.delivery.profiles import PROFILES
-from shared.engine.caching.health_table import TableHealth
-from shared.engine.caching.resource_cache import ResourceCache
-from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.manage.api import Manage
 from shared.engine.manage.endpoint_validation import Validate
-from shared.engine.manage.route_table import RouteTable
 from shared.engine.operations.operator_authorization import Operators
 from shared.engine.ports import Resource, Table
-from shared.engine.replaying.jobs import ReplayJobs
 from shared.errors import Conflict
 from shared.http import (
     Exchange,
@@ -51,7 +38,6 @@ from shared.http import (
     query_of,
 )
 from shared.subscriptions.subscription import EventSubscription
-from tests.without_loop import at_once
 
 HOST = "https://pushgrid.example"
 GROUP = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.EventGrid"
@@ -124,57 +110,38 @@ class Endpoints(ScriptedPusher):
         return scripted if is_scripted else consent(request)
 
 
-@dataclass
 class ArmApi:
-    """One deployment; ids are ``id-1``, ``id-2`` …, keys ``key-1``, ``key-2`` …"""
+    """
+    One deployment, perhaps on what another app has *stored*.
 
-    resources: MemoryResources = field(default_factory=MemoryResources)
-    counts: MemoryCounts = field(default_factory=MemoryCounts)
-    attempts: MemoryAttempts = field(default_factory=MemoryAttempts)
-    clock: FakeClock = field(default_factory=FakeClock)
-    metrics: Counted = field(default_factory=Counted)
-    slept: list[float] = field(default_factory=list)
-    backoffs: list[int] = field(default_factory=list)  # after how many lost races
+    Ids are ``id-1``, ``id-2`` …, keys ``key-1``, ``key-2`` …
+    """
 
-    def __post_init__(self) -> None:
-        self.loop = DrivenLoop(self.clock)
+    def __init__(self, clock: FakeClock | None = None, stored: MemoryStore | None = None) -> None:
+        self.slept: list[float] = []
+        self.backoffs: list[int] = []  # after how many lost races
+        self.clock = clock or FakeClock()
+        self.pusher = Endpoints(self.clock)
+        app = InMemoryApp(self.pusher, self.clock, stored, cache_for=timedelta())
+        self.storage = app.stored
+        self.loop, self.metrics = app.loop, app.metrics
+        self.resources, self.counts, self.attempts = app.resources, app.counts, app.attempts
+        self.dead_letters, self.queues = app.dead_letters, app.queues
         threads = DrivenThreads(self.loop)
         threads.sleep = self.slept.append  # type: ignore[method-assign, assignment]
-        self.pusher = Endpoints(self.clock)
-        self.dead_letters = MemoryDeadLetters(self.clock)
-        self.queues = MemoryQueues(self.clock)
-        stored_now = ResourceCache(
-            self.resources,
-            cache_for=timedelta(),
-            threads=SystemThreads(self.clock.monotonic),
-            off_loop=off_loop,
-        )
         ids = (f"id-{number}" for number in itertools.count(1))
         keys = (f"key-{number}" for number in itertools.count(1))
-        self.table = RouteTable(
+        self.table = replace(
+            app.route_table,
             resources=self.resources,
-            counts=self.counts,
-            attempts=self.attempts,
-            dead_letters=self.dead_letters,
-            health=TableHealth(self.resources, SystemThreads(self.clock.monotonic)),
-            pusher=self.pusher,
             threads=threads,
-            clock=self.clock,
             deployment=DeploymentCapabilities(
                 account="acct",
                 profiles=PROFILES,
                 default_profile="latest",
                 has_client_ip_header=True,
             ),
-            metrics=self.metrics,
-            replays=ReplayJobs(
-                rows=self.resources,
-                sender=MemorySender(self.queues, at_once),
-                on_loop=self.loop.run,
-                clock=self.clock,
-                backoff=self.backoffs.append,
-            ),
-            terms=DeploymentTerms(topics=stored_now, default_profile="latest", time_scale=1),
+            replays=replace(app.replays, backoff=self.backoffs.append),
             known_for=timedelta(seconds=10),
             new_key=lambda: next(keys),
             new_id=lambda: next(ids),

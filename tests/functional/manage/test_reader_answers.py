@@ -81,7 +81,7 @@ def answers_to(pushgrid: Pushgrid, key: str, job: str) -> Iterator[tuple[str, in
         "action": "x",
     }
     paths = [f"/status/{each}" for each in ("health", "metrics", "topics")]
-    for route in pushgrid._app._manage.routes:
+    for route in pushgrid._app.manage.routes:
         if "GET" in route.handlers and route.is_open_to_readers("GET"):
             path = "/".join(values[e[1:-1]] if e.startswith("{") else e for e in route.segments)
             paths.append(f"/{path}")
