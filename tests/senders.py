@@ -8,12 +8,12 @@ from datetime import timedelta
 
 from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.queues import StorageSender
-from shared.adapters.threads import Bridge, ThreadPool
+from shared.adapters.threads import SystemThreads
 from shared.engine.ports import OnLoop, PutResult, Queue, Receipt, Sender
 from shared.wiring.outbound import storage_pusher
 
-BRIDGE = Bridge()
-THREADS = ThreadPool(4, "test")
+THREADS = SystemThreads()
+_OFF_LOOP = THREADS.pool("test", 4)
 
 
 class OnLoopSender:
@@ -42,9 +42,9 @@ class OnLoopSender:
 
 @contextmanager
 def sender_of(account: StorageClients) -> Iterator[OnLoopSender]:
-    """Give a sender whose puts run on the loop of `BRIDGE`."""
+    """Give a sender whose puts run on the loop of `THREADS`."""
     pusher = storage_pusher()
     try:
-        yield OnLoopSender(StorageSender(account, pusher.send, THREADS), BRIDGE.run)
+        yield OnLoopSender(StorageSender(account, pusher.send, _OFF_LOOP), THREADS.on_loop)
     finally:
-        BRIDGE.run(pusher.close())
+        THREADS.on_loop(pusher.close())

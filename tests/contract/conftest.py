@@ -10,10 +10,16 @@ import pytest
 from azure.core.exceptions import ResourceNotFoundError
 
 from devhost.azurite import Azurite, running_azurite
+from pushgrid.testing.memory import FakeClock, MemoryStore
 from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.connection_setting import Service, connections_beside
+from shared.adapters.storage.store import AzureStore
+from shared.engine.ports import Store
 from shared.settings.storage_settings import deadletter_accounts, storage_setting
+from shared.wiring.outbound import storage_pusher
 from tests.managed_identity import SecuredStorage, running_secured_storage
+from tests.senders import THREADS
+from tests.without_loop import at_once
 
 OTHER = "archive1"
 
@@ -49,6 +55,23 @@ def account(
     made = StorageClients(setting, prefix=f"t{uuid.uuid4().hex[:12]}")
     yield made
     _delete_all(made)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    """Give the clock of what is in memory."""
+    return FakeClock()
+
+
+@pytest.fixture
+def stored(account: StorageClients | None, clock: FakeClock) -> Iterator[Store]:
+    """Give an empty store, of the kind that a test runs on."""
+    if account is None:
+        yield MemoryStore(clock, at_once)
+        return
+    pusher = storage_pusher()
+    yield AzureStore(account, THREADS, pusher.send)
+    THREADS.on_loop(pusher.close())
 
 
 @pytest.fixture(scope="session")

@@ -11,14 +11,14 @@ from typing import Any, Protocol
 import pytest
 from azure.core.exceptions import HttpResponseError
 
-from pushgrid.testing.memory import START, MemoryAttempts, Seconds
+from pushgrid.testing.memory import START, Seconds
 from shared.adapters.storage.attempts import StorageAttempts
 from shared.adapters.storage.clients import StorageClients
 from shared.clock import Deadline
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.outcome import EndpointAnswer, Outcome
 from shared.delivery.policy import EndReason, EndState
-from shared.engine.ports import AttemptChoice, AttemptLog
+from shared.engine.ports import AttemptChoice, AttemptLog, Store
 from shared.errors import StorageUnavailable
 from tests.builders import NEVER, TRACE, a_record, an_outcome
 
@@ -32,9 +32,9 @@ class ReadableLog(AttemptLog, Protocol):
 
 
 @pytest.fixture
-def log(account: StorageClients | None) -> Any:
+def log(stored: Store) -> Any:
     """Give a log without tables."""
-    return StorageAttempts(account) if account else MemoryAttempts()
+    return stored.attempts
 
 
 def read(log: ReadableLog, **changes: Any) -> list[AttemptRecord]:

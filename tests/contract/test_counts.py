@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from pushgrid.testing.memory import START, MemoryCounts, Seconds
+from pushgrid.testing.memory import START, Seconds
 from shared.adapters.storage.clients import StorageClients
 from shared.adapters.storage.metrics import SUM, TOTALS, StorageMetrics
 from shared.clock import Deadline
+from shared.engine.ports import Store
 from shared.metrics import CountRow, Counts, Metric, Series, Span, Sum
 from tests.builders import NEVER
 
@@ -23,9 +24,9 @@ FAILED = Series(Metric.ATTEMPT_FAIL, (("Error", "Busy"), ("ErrorType", "ServerEr
 
 
 @pytest.fixture
-def store(account: StorageClients | None) -> Any:
+def store(stored: Store) -> Any:
     """Give a store without tables."""
-    return StorageMetrics(account) if account else MemoryCounts()
+    return stored.counts
 
 
 def counts(delivered: int, failed: int = 0) -> Counts:

@@ -7,14 +7,12 @@ from datetime import timedelta
 
 import pytest
 
-from pushgrid.testing.memory import START, FakeClock, MemoryResources
-from shared.adapters.storage.clients import StorageClients
-from shared.adapters.storage.tables import StorageResources
+from pushgrid.testing.memory import START, FakeClock
 from shared.adapters.threads import SystemThreads
 from shared.delivery.health.endpoint_health import Health, Hold
 from shared.delivery.outcome import Outcome
 from shared.engine.caching.health_table import TableHealth
-from shared.engine.ports import ResourceStore
+from shared.engine.ports import ResourceStore, Store
 from shared.errors import Conflict
 from shared.subscriptions.subscription import SubscriptionKey
 from tests.builders import CRM
@@ -41,9 +39,9 @@ HEALTH = Health(
 
 
 @pytest.fixture
-def table(account: StorageClients | None) -> ResourceStore:
+def table(stored: Store) -> ResourceStore:
     """Give documents without a table for them."""
-    return StorageResources(account) if account else MemoryResources()
+    return stored.documents
 
 
 def process(table: ResourceStore) -> TableHealth:

@@ -26,7 +26,7 @@ from shared.http import (
 from shared.wiring.outbound import storage_pusher
 from tests.contract.scripted_storage import Answer, ScriptedStorage
 from tests.contract.test_storage_faults import account_at
-from tests.senders import BRIDGE, THREADS
+from tests.senders import THREADS
 from tests.serving import serving
 
 SOON = timedelta(seconds=10)
@@ -50,9 +50,9 @@ def push(
     late: LateAnswerHandler | None = None,
 ) -> Exchange:
     storage = storage_pusher()
-    puts = {"acct": MessagePut(account, storage.send, THREADS)}
+    puts = {"acct": MessagePut(account, storage.send, THREADS.pool("puts", 4))}
     pusher = QueuePusher(ScriptedPusher(FakeClock()), storage, puts)
-    return BRIDGE.run(pusher.send(request, timeout, late))
+    return THREADS.on_loop(pusher.send(request, timeout, late))
 
 
 def put(
@@ -167,6 +167,6 @@ def test_a_request_without_a_queue_is_sent_as_ever() -> None:
     webhooks = ScriptedPusher(FakeClock())
     request = OutboundRequest("POST", "https://crm.example/", {}, b"[]")
 
-    BRIDGE.run(QueuePusher(webhooks, webhooks, {}).send(request, SOON))
+    THREADS.on_loop(QueuePusher(webhooks, webhooks, {}).send(request, SOON))
 
     assert [sent.request for sent in webhooks.sent] == [request]

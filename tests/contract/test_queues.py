@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Protocol
 
 import pytest
 
-from pushgrid.testing.memory import FakeClock, MemoryQueues
-from shared.adapters.storage.clients import StorageClients
-from shared.adapters.storage.queues import StorageQueues
-from shared.engine.ports import PutResult, Queue, QueueWatch, Receipt, Received, Receiver
+from pushgrid.testing.memory import FakeClock
+from shared.engine.ports import PutResult, Queue, Queues, Receipt, Received, Store
 from shared.errors import StorageUnavailable, Unstorable
-from tests.senders import OnLoopSender, sender_of
+from tests.senders import THREADS, OnLoopSender
+from tests.without_loop import finished
 
 SECOND = timedelta(seconds=1)
 HOUR = timedelta(hours=1)
 
 
-class Queues(Receiver, QueueWatch, Protocol):
-    """Both ports."""
-
-
 class Subject:
     """An implementation of all three ports, and how time passes for it."""
 
-    def __init__(
-        self, sender: OnLoopSender | MemoryQueues, queues: Queues, clock: FakeClock | None
-    ) -> None:
+    def __init__(self, sender: OnLoopSender, queues: Queues, clock: FakeClock | None) -> None:
         self.sender = sender
         self.queues = queues
         self._clock = clock
@@ -50,14 +42,10 @@ def receipts(puts: Sequence[PutResult]) -> list[Receipt]:
 
 
 @pytest.fixture
-def subject(account: StorageClients | None) -> Iterator[Subject]:
-    if account is None:
-        clock = FakeClock()
-        memory = MemoryQueues(clock)
-        yield Subject(memory, memory, clock)
-        return
-    with sender_of(account) as sender:
-        yield Subject(sender, StorageQueues(account), None)
+def subject(stored: Store, clock: FakeClock, kind: str) -> Subject:
+    if kind == "memory":
+        return Subject(OnLoopSender(stored.sender, finished), stored.queues, clock)
+    return Subject(OnLoopSender(stored.sender, THREADS.on_loop), stored.queues, None)
 
 
 def test_a_queue_is_made_by_its_first_put_alone(subject: Subject) -> None:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pushgrid.testing.memory import MemoryResources
-from shared.adapters.storage.clients import StorageClients
-from shared.adapters.storage.tables import StorageResources
-from shared.engine.ports import ResourceStore, Table
+from shared.engine.ports import ResourceStore, Store, Table
 from shared.errors import Conflict, InvalidDocument
 
 TABLE = Table.EVENT_SUBSCRIPTIONS
@@ -15,9 +12,9 @@ DOCUMENT = {"name": "New", "properties": {"list": [1, 2.5, None, True], "text": 
 
 
 @pytest.fixture
-def store(account: StorageClients | None) -> ResourceStore:
+def store(stored: Store) -> ResourceStore:
     """Give an empty store without tables."""
-    return StorageResources(account) if account else MemoryResources()
+    return stored.documents
 
 
 def test_a_missing_table_is_empty(store: ResourceStore) -> None:
