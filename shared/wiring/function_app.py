@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shared import telemetry
-from shared.adapters.chance import SystemChance
 from shared.adapters.threads import SystemThreads
 from shared.adapters.watched_clock import WatchedClock
 from shared.app import AnswerPublisher, App
@@ -38,7 +37,7 @@ class FunctionApp:
 
     def __init__(self) -> None:
         self.threads = SystemThreads()
-        self.chance = SystemChance()
+        self.chance = process.SystemChance()
         self.clock = WatchedClock(SystemClock().now, time.monotonic, awaits_storage=True)
         self._begun: dict[str, object] = {}
 
@@ -139,9 +138,19 @@ class FunctionApp:
 
     @once
     def store(self) -> AzureStore:
-        from shared.wiring.storage import azure_store
+        from shared.adapters.storage.clients import StorageClients
+        from shared.adapters.storage.connection_setting import Service, connections_beside
+        from shared.adapters.storage.store import AzureStore
 
-        return azure_store(self.settings, self.clock, self.threads, self.storage_pusher.send)
+        own, named = self.settings.storage, self.settings.deadletter_accounts
+        others = connections_beside(own, named).items()
+        return AzureStore(
+            StorageClients(own, answered=self.clock.storage_answered),
+            self.threads,
+            self.storage_pusher.send,
+            others={name: StorageClients(each, services=[Service.BLOB]) for name, each in others},
+            visible=local_host.message_put,
+        )
 
     @once
     def outbound(self) -> SystemOutbound:

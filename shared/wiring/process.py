@@ -1,11 +1,31 @@
-"""Prepares a process: its descriptors and its garbage collection."""
+"""What a process has: its chance, its descriptors and its garbage collection."""
 
 from __future__ import annotations
 
 import gc
+import random
+import secrets
+import uuid
 from contextlib import suppress
 
 _MOST_DESCRIPTORS = 16_384  # that the app has a use for
+
+
+class SystemChance:
+    """Implements the port ``Chance``; what is secret comes from the operating system."""
+
+    def __init__(self) -> None:
+        self._random = random.Random()  # noqa: S311 - no secrets
+        self.jitter = self._random.random
+
+    def id(self) -> str:
+        return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+
+    def secret_id(self) -> str:
+        return str(uuid.uuid4())
+
+    def secret(self, size: int) -> bytes:
+        return secrets.token_bytes(size)
 
 
 def descriptors() -> int:

@@ -94,6 +94,6 @@ def _check_files(package: Package, before: dict[Path, int], host: RunningHost) -
     known = (package.root, package.host, Path(loaded["standard"]))
     strangers = {file for file in files if not any(map(file.is_relative_to, known))}
     assert strangers == set()
-    assert package.root / "shared/wiring/storage.py" in files
+    assert package.root / "shared/wiring/outbound.py" in files
     assert package.root / SITE_PACKAGES / "azure/identity/__init__.py" in files
     assert package.root / SITE_PACKAGES / "azure/functions/__init__.py" in files

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pushgrid.testing.memory.blobs import MemoryDeadLetters, MemoryPayloads
-from pushgrid.testing.memory.chance import SeededChance
-from pushgrid.testing.memory.clock import START, FakeClock, Seconds
+from pushgrid.testing.memory.clock import START, FakeClock, Seconds, SeededChance
 from pushgrid.testing.memory.counts import Counted, MemoryCounts
 from pushgrid.testing.memory.driven_loop import (
     DrivenLoop,
