@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from shared.engine.delivering.parts import PartJudge
     from shared.engine.delivering.poison_records import PoisonRecords
     from shared.engine.delivering.push import Push
-    from shared.engine.delivering.requeue import BlockingRequeue, Requeue
+    from shared.engine.delivering.requeue import Requeue
     from shared.engine.delivering.results import Attempted, Shortage
     from shared.engine.manage.api import Manage
     from shared.engine.manage.az_login import AzLogin
@@ -268,12 +268,6 @@ class App:
         return Requeue(sender=self.store.sender, clock=self._clock, sleep=asyncio.sleep)
 
     @once
-    def blocking_requeue(self) -> BlockingRequeue:
-        from shared.engine.delivering.requeue import BlockingRequeue
-
-        return BlockingRequeue(requeue=self.requeue, on_loop=self._threads.on_loop)
-
-    @once
     def replays(self) -> ReplayJobs:
         from shared.engine.replaying.jobs import ReplayJobs
 
@@ -390,7 +384,8 @@ class App:
             reader=self.store.dead_letters,
             topics=self.directory,
             subscriptions=self.directory,
-            requeue=self.blocking_requeue,
+            requeue=self.requeue,
+            on_loop=self._threads.on_loop,
             terms=self.terms,
             clock=self._clock,
             monotonic=self._threads.monotonic,
@@ -429,7 +424,12 @@ class App:
     def wake(self) -> Wake:
         from shared.engine.timers.wake import Wake
 
-        return Wake(intake=self.intake, requeue=self.blocking_requeue, clock=self._clock)
+        return Wake(
+            intake=self.intake,
+            requeue=self.requeue,
+            on_loop=self._threads.on_loop,
+            clock=self._clock,
+        )
 
     @once
     def write_dead_letters(self) -> WriteDeadLetters:
@@ -453,7 +453,10 @@ class App:
         from shared.engine.timers.poison import ReturnPoison
 
         return ReturnPoison(
-            intake=self.intake, receiver=self.store.queues, requeue=self.blocking_requeue
+            intake=self.intake,
+            receiver=self.store.queues,
+            requeue=self.requeue,
+            on_loop=self._threads.on_loop,
         )
 
     @once

@@ -1,4 +1,4 @@
-"""HealthStore on a table in memory and on Azurite."""
+"""The endpoints' health on a table in memory and on Azurite."""
 
 from __future__ import annotations
 

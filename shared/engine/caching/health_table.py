@@ -23,10 +23,10 @@ _Rows = Mapping[str, StoredHealth]  # by subscription, in lower case
 
 class TableHealth:
     """
-    HealthStore over a ResourceStore.
+    The endpoints' health, which processes share: a row for each subscription; for threads.
 
-    What was read is `cached` for a second and for one more
-    while it is read again or storage does not answer; then it is unknown.
+    What was read is `cached` for a second, and for one more while it is read again or storage does
+    not answer; then it is unknown.
     """
 
     def __init__(self, store: ResourceStore, threads: Threads) -> None:
@@ -39,6 +39,11 @@ class TableHealth:
         return self._topics.has(topic.lower())
 
     def cached(self, key: SubscriptionKey) -> StoredHealth | None:
+        """
+        Return the row as of a second ago, or two while storage fails; never raises.
+
+        ``None``: there is none, or storage fails for longer.
+        """
         topic, name = key.folded
         try:
             rows = self._topics.get(topic, lambda: self._rows(topic), lambda _: True)
@@ -52,10 +57,19 @@ class TableHealth:
         return self._topics.known(topic.lower())
 
     def read(self, key: SubscriptionKey) -> StoredHealth | None:
+        """Return what is stored now."""
         resource = self._store.get(Table.ENDPOINT_HEALTH, *key)
         return self._stored(key.topic, resource) if resource else None
 
     def write(self, key: SubscriptionKey, health: Health, etag: str | None) -> StoredHealth:
+        """
+        Store it: only over the row of *etag*, or, with ``None``, only where there is none.
+
+        Return the row.
+
+        Raises:
+            Conflict: another process was first.
+        """
         document = {"name": key.subscription, **document_of(health)}
         written = self._store.put(Table.ENDPOINT_HEALTH, *key, document, etag)
         topic, name = key.folded
@@ -78,7 +92,7 @@ class TableHealth:
 
 
 class OffLoopHealth:
-    """Implements the port ``AsyncHealthStore``; a topic's rows are read once for all who wait."""
+    """The same on the event loop, for delivering; a topic's rows are read once for all who wait."""
 
     def __init__(self, store: TableHealth, run: OffLoop) -> None:
         self._store = store
@@ -86,6 +100,7 @@ class OffLoopHealth:
         self._readings: dict[str, asyncio.Task[StoredHealth | None]] = {}
 
     async def cached(self, key: SubscriptionKey) -> StoredHealth | None:
+        """Do as `TableHealth.cached`; what is cached is returned at once."""
         topic = key.topic.lower()
         read = partial(self._store.cached, key)
         if self._store.is_cached(topic):
@@ -102,7 +117,9 @@ class OffLoopHealth:
         return known.get(key.subscription.lower())
 
     async def read(self, key: SubscriptionKey) -> StoredHealth | None:
+        """Do as `TableHealth.read`."""
         return await self._run(partial(self._store.read, key))
 
     async def write(self, key: SubscriptionKey, health: Health, etag: str | None) -> StoredHealth:
+        """Do as `TableHealth.write`."""
         return await self._run(partial(self._store.write, key, health, etag))

@@ -13,6 +13,7 @@ from shared.clock import Clock, is_pending
 from shared.delivery.health.endpoint_health import Health, endpoint_id
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.pace import Limit, Returns, Speed
+from shared.engine.caching.health_table import OffLoopHealth
 from shared.engine.delivering.budget import Budget
 from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.endpoint import SOONEST_BACK, Endpoint
@@ -20,7 +21,7 @@ from shared.engine.delivering.in_flight import InFlightRequest
 from shared.engine.delivering.processes import Processes
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.delivering.shared_health import SharedHealth
-from shared.engine.ports import AsyncHealthStore, Metrics, ReserveConnection
+from shared.engine.ports import Metrics, ReserveConnection
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
 MOST = 10_000  # remembered while idle
@@ -39,7 +40,7 @@ class Endpoints:
     clock: Clock
     limit: Limit  # of an endpoint of which nothing is known
     processes: Processes
-    health: AsyncHealthStore
+    health: OffLoopHealth
     metrics: Metrics
     clock_records: ClockRecords
     _known: OrderedDict[SubscriptionKey, Endpoint] = field(default_factory=OrderedDict)

@@ -14,7 +14,7 @@ from shared.delivery.delivery import Delivery, DeliveryKey
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_remaining, encode_together
 from shared.engine.delivering.event_loop import loop_time
-from shared.engine.ports import Metrics, OnLoop, Queue, Receipt, Sender
+from shared.engine.ports import Metrics, Queue, Receipt, Sender
 from shared.errors import StorageUnavailable, Unstorable
 from shared.metrics import Metric
 from shared.subscriptions.subscription import SubscriptionKey
@@ -156,20 +156,6 @@ async def all_stored(puts: Iterable[Awaitable[object]]) -> None:
     for each in await asyncio.gather(*puts, return_exceptions=True):
         if isinstance(each, BaseException):
             raise each
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockingRequeue:
-    """Does what `Requeue` does for callers on threads: timers and replays."""
-
-    requeue: Requeue
-    on_loop: OnLoop
-
-    def at_due(self, *parts: MessagePart, patience: timedelta = PATIENCE) -> list[Queued]:
-        return self.on_loop(self.requeue.at_due(*parts, patience=patience))
-
-    def put(self, queue: Queue, text: str, visible_in: timedelta) -> Receipt:
-        return self.on_loop(self.requeue.put(queue, text, visible_in))
 
 
 # Called with the parts, then the patience.

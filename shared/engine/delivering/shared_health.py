@@ -28,9 +28,10 @@ from shared.delivery.health.endpoint_health import (
     return_probe,
 )
 from shared.delivery.policy import DeliveryTerms
+from shared.engine.caching.health_table import OffLoopHealth
 from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.event_loop import spawn
-from shared.engine.ports import AsyncHealthStore, Metrics, StoredHealth
+from shared.engine.ports import Metrics, StoredHealth
 from shared.errors import Conflict, StorageUnavailable
 from shared.metrics import Metric
 from shared.subscriptions.subscription import SubscriptionKey
@@ -115,7 +116,7 @@ class SharedHealth:
 
     key: SubscriptionKey
     health: Health
-    store: AsyncHealthStore
+    store: OffLoopHealth
     clock: Clock
     metrics: Metrics
     clock_records: ClockRecords

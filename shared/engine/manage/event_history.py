@@ -12,6 +12,7 @@ from shared.clock import timestamp
 from shared.deadletter.paths import dead_letter_folder
 from shared.deadletter.reader import UnreadableBlob
 from shared.delivery.attempt_record import KEPT_FOR
+from shared.engine.caching.health_table import TableHealth
 from shared.engine.manage.call import (
     Call,
     names_of,
@@ -34,7 +35,6 @@ from shared.engine.ports import (
     CountReader,
     DeadLetterReader,
     Document,
-    HealthStore,
     StoredBlob,
     Table,
 )
@@ -56,7 +56,7 @@ class EventHistory:
     subscriptions: Subscriptions
     attempt_records: AttemptReader
     dead_letter_blobs: DeadLetterReader
-    health: HealthStore
+    health: TableHealth
     counts: CountReader
 
     def attempts(self, call: Call) -> HttpAnswer:

@@ -14,6 +14,7 @@ from shared.arm.subscription_codec import SubscriptionForm
 from shared.arm.system_topic_codec import DEPLOYMENT_TYPE, SOURCE_TYPE
 from shared.arm.topic_subscription_codec import EXTENSION, NESTED, OF_SOURCE, OF_SYSTEM_TOPIC
 from shared.clock import Clock
+from shared.engine.caching.health_table import TableHealth
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.manage import arm_stubs
 from shared.engine.manage.api import Route, to_route
@@ -41,7 +42,6 @@ from shared.engine.ports import (
     AttemptReader,
     CountReader,
     DeadLetterReader,
-    HealthStore,
     Metrics,
     Pusher,
     ResourceStore,
@@ -73,7 +73,7 @@ class RouteTable:
     counts: CountReader
     attempts: AttemptReader
     dead_letters: DeadLetterReader
-    health: HealthStore
+    health: TableHealth
     pusher: Pusher
     threads: Threads
     clock: Clock

@@ -19,12 +19,13 @@ from shared.delivery.health.endpoint_health import (
     endpoint_id,
     release,
 )
+from shared.engine.caching.health_table import TableHealth
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.delivering.shared_health import hold_began, hold_ended
 from shared.engine.manage.call import Call
 from shared.engine.manage.subscriptions import Subscriptions, log_change
 from shared.engine.operations import subscription_state
-from shared.engine.ports import Document, HealthStore, Metrics
+from shared.engine.ports import Document, Metrics
 from shared.errors import Conflict
 from shared.http import HttpAnswer
 from shared.races import tries
@@ -37,7 +38,7 @@ class SubscriptionActions:
     """Begins and ends holds, and rotates secrets; to pause what is paused changes nothing."""
 
     subscriptions: Subscriptions
-    health: HealthStore
+    health: TableHealth
     metrics: Metrics
     terms: DeploymentTerms
     known_for: timedelta  # for which processes go, at most, by a subscription as they have read it

@@ -13,7 +13,8 @@ from shared.delivery.furthest import Bounds
 from shared.delivery.health.availability import Availability, Held, NeedsProbe, Open, availability
 from shared.delivery.health.endpoint_health import Health, HoldReason, bounded_health, endpoint_id
 from shared.delivery.health.health_document import health_of
-from shared.engine.ports import CountReader, Document, HealthStore, ResourceStore, Table
+from shared.engine.caching.health_table import TableHealth
+from shared.engine.ports import CountReader, Document, ResourceStore, Table
 from shared.engine.timers.housekeeping import COUNTS_KEPT_FOR
 from shared.errors import UNREADABLE, UnreadableDocument
 from shared.metrics import Metric, count_of, total_of
@@ -30,7 +31,7 @@ _OF_SUBSCRIPTION = (
 
 def state_document(
     stored: Document,
-    health: HealthStore,
+    health: TableHealth,
     counts: CountReader,
     since: datetime,
     now: datetime,
@@ -63,7 +64,7 @@ def state_document(
 
 
 def read_availability(
-    subscription: EventSubscription, health: HealthStore, now: datetime
+    subscription: EventSubscription, health: TableHealth, now: datetime
 ) -> Availability:
     kept = health.read(subscription.key)
     if kept is None or kept.health.endpoint != endpoint_id(subscription):

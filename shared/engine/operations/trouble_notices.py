@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from shared.clock import Clock, Deadline, timestamp
 from shared.delivery.furthest import SKEW
+from shared.engine.caching.health_table import TableHealth
 from shared.engine.operations.activity import Activity, GivenUp, latest_failure
 from shared.engine.operations.subscription_state import read_availability
 from shared.engine.operations.troubles import (
@@ -24,7 +25,6 @@ from shared.engine.ports import (
     STATE,
     AttemptReader,
     CountReader,
-    HealthStore,
     Resource,
     ResourceStore,
     SubscriptionReader,
@@ -74,7 +74,7 @@ class TroubleNotices:
     subscriptions: SubscriptionReader
     counts: CountReader
     attempts: AttemptReader
-    health: HealthStore
+    health: TableHealth
     replays: Callable[[], Sequence[ReplayJob]]
     state: ResourceStore
     clock: Clock

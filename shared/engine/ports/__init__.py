@@ -31,8 +31,6 @@ from shared.engine.ports.documents import (
     TopicReader,
 )
 from shared.engine.ports.endpoints import (
-    AsyncHealthStore,
-    HealthStore,
     Pusher,
     ReserveConnection,
     StoredHealth,
@@ -71,7 +69,6 @@ __all__ = [
     "PROCESSES",
     "STATE",
     "SYSTEM_TOPICS",
-    "AsyncHealthStore",
     "AttemptChoice",
     "AttemptLog",
     "AttemptReader",
@@ -86,7 +83,6 @@ __all__ = [
     "DeadLetters",
     "Directory",
     "Document",
-    "HealthStore",
     "Listing",
     "Lock",
     "MetricRetention",

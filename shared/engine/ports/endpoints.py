@@ -9,7 +9,6 @@ from typing import NamedTuple, Protocol
 from shared.delivery.health.endpoint_health import Health
 from shared.events.token_claims import Claims, TokenFault
 from shared.http import Exchange, LateAnswerHandler, OutboundRequest
-from shared.subscriptions.subscription import SubscriptionKey
 
 
 class Pusher(Protocol):
@@ -44,40 +43,6 @@ class StoredHealth(NamedTuple):
 
     health: Health
     etag: str  # changes with every write
-
-
-class HealthStore(Protocol):
-    """Shares endpoint health between processes: a row for each subscription."""
-
-    def read(self, key: SubscriptionKey) -> StoredHealth | None:
-        """Return what is stored now."""
-
-    def write(self, key: SubscriptionKey, health: Health, etag: str | None) -> StoredHealth:
-        """
-        Store it: only over the row of *etag*, or, with ``None``, only where there is none.
-
-        Return the row.
-
-        Raises:
-            Conflict: another process was first.
-        """
-
-
-class AsyncHealthStore(Protocol):
-    """Does what `HealthStore` does for delivering, off the event loop."""
-
-    async def cached(self, key: SubscriptionKey) -> StoredHealth | None:
-        """
-        Return the row as of a second ago, or two while storage fails; never raises.
-
-        What is cached is returned at once. ``None``: there is none, or storage fails for longer.
-        """
-
-    async def read(self, key: SubscriptionKey) -> StoredHealth | None:
-        """Do as `HealthStore.read`."""
-
-    async def write(self, key: SubscriptionKey, health: Health, etag: str | None) -> StoredHealth:
-        """Do as `HealthStore.write`."""
 
 
 class TokenVerifier(Protocol):

@@ -27,10 +27,11 @@ from shared.delivery.messages.packing import fits_inline
 from shared.delivery.messages.publication import first_deliveries
 from shared.delivery.requests.added_headers import replay_publish_id
 from shared.engine.delivering.deployment_terms import DeploymentTerms
-from shared.engine.delivering.requeue import BlockingRequeue
+from shared.engine.delivering.requeue import Requeue
 from shared.engine.ports import (
     DeadLetterReader,
     NoContainer,
+    OnLoop,
     PayloadStore,
     Queue,
     ResourceStore,
@@ -71,7 +72,8 @@ class RunSteps:
     reader: DeadLetterReader
     topics: TopicReader
     subscriptions: SubscriptionReader
-    requeue: BlockingRequeue
+    requeue: Requeue
+    on_loop: OnLoop
     terms: DeploymentTerms
     clock: Clock
     monotonic: Callable[[], float]  # seconds
@@ -102,13 +104,13 @@ class RunSteps:
             telemetry.warning(
                 "replay.deferred", job=message.job, number=message.number, detail=str(error)
             )
-            self.requeue.put(Queue.RETRIES, encode_step(message), AGAIN_IN)
+            self.on_loop(self.requeue.put(Queue.RETRIES, encode_step(message), AGAIN_IN))
         except Exception as error:
             if not is_transient(error):
                 raise
             detail = str(error) or repr(error)
             telemetry.error("replay.delayed", job=message.job, number=message.number, detail=detail)
-            self.requeue.put(Queue.RETRIES, encode_step(message), AGAIN_IN)
+            self.on_loop(self.requeue.put(Queue.RETRIES, encode_step(message), AGAIN_IN))
 
 
 class _StepRun:
@@ -147,7 +149,8 @@ class _StepRun:
             return
         following = replace(self._job, step=self._job.step + 1)
         message = encode_step(ReplayStep(job=following.id, number=following.step))
-        self._use_case.requeue.put(Queue.RETRIES, message, max(wait, self._pace()))
+        use_case, wait = self._use_case, max(wait, self._pace())
+        use_case.on_loop(use_case.requeue.put(Queue.RETRIES, message, wait))
         self._job = following
         self._save()
 
@@ -311,7 +314,8 @@ class _StepRun:
             due=now + delay if delay else None,
             batch_size=subscription.batching.max_events,
         )
-        use_case.requeue.at_due(message, patience=timedelta())  # The next step counts a repeat.
+        # Without patience: the next step counts a repeat.
+        use_case.on_loop(use_case.requeue.at_due(message, patience=timedelta()))
 
     def _pass(self, to: SubscriptionKey, batch: Batch) -> None:
         """Note in the job what was found and put, and that it goes on after the batch."""

@@ -8,8 +8,8 @@ from functools import partial
 from shared import telemetry
 from shared.clock import Deadline
 from shared.delivery.messages.message import MessagePart
-from shared.engine.delivering.requeue import BlockingRequeue
-from shared.engine.ports import Queue, Receiver
+from shared.engine.delivering.requeue import Requeue
+from shared.engine.ports import OnLoop, Queue, Receiver
 from shared.engine.timers.receiving import POISON_QUEUES, Intake, ReadMessage
 
 ROUNDS = 3  # how often a message is returned before it is recorded
@@ -21,7 +21,8 @@ class ReturnPoison:
 
     intake: Intake
     receiver: Receiver
-    requeue: BlockingRequeue
+    requeue: Requeue
+    on_loop: OnLoop
 
     def run(self, deadline: Deadline) -> None:
         """Return readable messages to ``retries``; record those that failed too often."""
@@ -43,7 +44,8 @@ class ReturnPoison:
             self.intake.record(queue, each, f"failed again after {ROUNDS} rounds")
 
     def _return(self, queue: Queue, message: MessagePart) -> None:
-        self.requeue.at_due(replace(message, due=None, rounds=message.rounds + 1))
+        again = replace(message, due=None, rounds=message.rounds + 1)
+        self.on_loop(self.requeue.at_due(again))
         telemetry.warning(
             "message.requeued",
             queue=queue,

@@ -15,8 +15,8 @@ from shared.delivery.messages.copies import without_copies
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_together
 from shared.delivery.messages.packing import due_together, most_events
-from shared.engine.delivering.requeue import PATIENCE, BlockingRequeue
-from shared.engine.ports import Queue
+from shared.engine.delivering.requeue import PATIENCE, Requeue
+from shared.engine.ports import OnLoop, Queue
 from shared.engine.timers.receiving import Intake, ReadMessage
 
 
@@ -25,7 +25,8 @@ class Wake:
     """The wake timer's job: empties ``waiting``, and merges messages of like subscriptions."""
 
     intake: Intake
-    requeue: BlockingRequeue
+    requeue: Requeue
+    on_loop: OnLoop
     clock: Clock
 
     def run(self, deadline: Deadline) -> None:
@@ -64,7 +65,8 @@ class Wake:
         if parts := _merged(group):
             # Not all of the time that is left: what follows may be stored though this can't be.
             patience = min(PATIENCE, max(deadline.time_left, timedelta()) / 2)
-            self.requeue.at_due(*[replace(each, due=due) for each in parts], patience=patience)
+            again = [replace(each, due=due) for each in parts]
+            self.on_loop(self.requeue.at_due(*again, patience=patience))
         moved += group
         self.intake.delete_all(Queue.WAITING, group)
 

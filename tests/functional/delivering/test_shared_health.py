@@ -7,7 +7,7 @@ What one process learns of an endpoint, all of them know; it is logged once. Des
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from unittest.mock import Mock
 
 import pytest
@@ -16,6 +16,7 @@ from pushgrid.testing.memory import START, answered
 from shared.delivery.health.availability import Held, Open
 from shared.delivery.health.endpoint_health import Health, Hold, Observation, endpoint_id
 from shared.delivery.outcome import Outcome
+from shared.engine.caching.health_table import OffLoopHealth
 from shared.engine.delivering.shared_health import hold_changed
 from shared.engine.ports import Table
 from shared.metrics import Metric
@@ -172,7 +173,8 @@ def test_what_is_seen_while_a_probe_is_claimed_counts(app: Deployment) -> None:
         process.sees(Outcome.NOT_FOUND)
         return await store.write(*args)
 
-    process.health.store = SimpleNamespace(read=store.read, write=write_meanwhile)
+    meanwhile = SimpleNamespace(read=store.read, write=write_meanwhile)
+    process.health.store = cast("OffLoopHealth", meanwhile)
     assert process.claims_probe()
 
     assert isinstance(process.health.availability(process.terms, app.clock.now() + MINUTE), Held)

@@ -25,7 +25,6 @@ from shared.delivery.health.endpoint_health import Health, Hold, endpoint_id
 from shared.delivery.outcome import Outcome
 from shared.delivery.profiles import PROFILES
 from shared.engine.manage.api import Manage
-from shared.engine.manage.endpoint_validation import Validate
 from shared.engine.operations.operator_authorization import Operators
 from shared.engine.ports import Resource, Table
 from shared.errors import Conflict
@@ -148,12 +147,13 @@ class ArmApi:
             keeps_answers=True,
             backoff=self.backoffs.append,
         )
-        self.manage = Manage(
+        self.manage = replace(
+            app.manage,
             routes=self.table.routes(),
             operators=Operators(admin_key=KEY),
-            public_url=None,
             new_id=self.table.new_id,
         )
+        self._validate = app.validate
 
     def reconfigure(self, **members: Any) -> None:
         """Change members of `Manage`, or ports of the use cases."""
@@ -219,9 +219,10 @@ class ArmApi:
         request = HttpRequest(
             method=method, url=link, headers=headers or {}, params={"id": link_id}
         )
-        return Validate(
-            resources=self.table.resources, clock=self.clock, backoff=self.backoffs.append
-        ).run(request)
+        validate = replace(
+            self._validate, resources=self.table.resources, backoff=self.backoffs.append
+        )
+        return validate.run(request)
 
     def validation_link(self) -> str:
         """Return the link that was sent with the latest handshake."""

@@ -132,7 +132,7 @@ def no_more_threads() -> Iterator[None]:
 
 
 class Rows:
-    """A HealthStore whose rows are old; a read lasts until *ends*."""
+    """A `TableHealth` whose rows are old; a read lasts until *ends*."""
 
     def __init__(self, known: dict[str, StoredHealth] | None) -> None:
         self.rows = known
