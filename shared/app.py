@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -168,7 +169,7 @@ class App:
         self._chance = chance
         self._at_stop: list[Callable[[], object]] = []
         self._at_end: list[Callable[[], Awaitable[object]]] = []
-        clock.jumped = lambda jump: threads.begin(partial(self._record_jump, jump))
+        clock.jumped = lambda jump: self._try_to_begin(partial(self._record_jump, jump))
 
     def stop(self) -> None:
         """Begin to stop, on the event loop: what waits does not wait any more."""
@@ -250,7 +251,7 @@ class App:
         return ClockRecords(
             state=self.store.documents,
             monotonic=self._threads.monotonic,
-            begin=self._threads.begin,
+            begin=self._try_to_begin,
         )
 
     @once
@@ -645,6 +646,11 @@ class App:
         )
 
     # ── Parts of the above ──
+
+    def _try_to_begin(self, work: Callable[[], object]) -> None:
+        """Begin work on a thread of its own; it is not done if there is none."""
+        with suppress(RuntimeError):
+            self._threads.begin(work)
 
     def _record_jump(self, jump: Jump) -> None:
         self.clock_records.jumped(jump)

@@ -28,12 +28,8 @@ class SystemThreads:
     def pool(self, name: str, most: int, *, withdraws: bool = False) -> ThreadPool:
         return ThreadPool(most, name, withdraws=withdraws)
 
-    def begin(self, work: Callable[[], object], /) -> bool:
-        try:
-            Thread(target=work, daemon=True).start()
-        except RuntimeError:
-            return False
-        return True
+    def begin(self, work: Callable[[], object], /) -> None:
+        Thread(target=work, daemon=True).start()
 
     def result(self, of: Future[T], seconds: float | None = None) -> T:
         return of.result(seconds)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,7 +106,8 @@ class FunctionApp:
     def prepare(self) -> None:
         """Prepare storage in the background, once, unless the settings are wrong."""
         if self.settings_fault is None and self._is_first("preparation"):
-            self.threads.begin(self._prepare)
+            with suppress(RuntimeError):  # There is no thread: the next process does it.
+                self.threads.begin(self._prepare)
 
     @once
     def settings(self) -> Settings:

@@ -204,9 +204,8 @@ class DrivenThreads:
         del name, most, withdraws
         return off_loop
 
-    def begin(self, work: Callable[[], object], /) -> bool:
+    def begin(self, work: Callable[[], object], /) -> None:
         work()
-        return True
 
     def result(self, of: Future[T], seconds: float | None = None) -> T:
         del seconds

@@ -140,8 +140,11 @@ class Cache(Generic[V]):
             reading = self._readings.get(key)
             is_first = reading is None
             reading = reading or self._begin(key)
-        if is_first and not self._threads.begin(partial(self._read, key, read, reading)):
-            self._fail(key, reading, RuntimeError("there is no thread to read"))
+        if is_first:
+            try:
+                self._threads.begin(partial(self._read, key, read, reading))
+            except RuntimeError as error:
+                self._fail(key, reading, error)
         try:
             left = max(0, reading.began + seconds - self._monotonic())
             return self._threads.result(reading, left)

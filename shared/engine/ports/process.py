@@ -67,8 +67,13 @@ class Threads(Protocol):
     def on_loop(self, coroutine: Coroutine[Any, Any, T], /) -> T:
         """Do as the port `OnLoop`."""
 
-    def begin(self, work: Callable[[], object], /) -> bool:
-        """Begin *work*, which may wait, on a thread of its own; ``False``: there is none."""
+    def begin(self, work: Callable[[], object], /) -> None:
+        """
+        Begin *work*, which may wait, on a thread of its own.
+
+        Raises:
+            RuntimeError: no thread can be had.
+        """
 
     def result(self, of: Future[T], seconds: float | None = None) -> T:
         """

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from datetime import timedelta
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,6 +14,7 @@ from pushgrid.testing.memory import START, FakeClock, MemoryCounts
 from shared.adapters.threads import SystemThreads
 from shared.engine.caching import buffered_metrics
 from shared.engine.caching.buffered_metrics import TRIED_FOR, BufferedMetrics
+from shared.errors import is_shortage
 from shared.metrics import CountRow, Counts, Metric, Series, Sum, total_of
 from tests.builders import CRM
 from tests.functional.deployment import Logged
@@ -235,6 +237,19 @@ def test_threads_count_side_by_side(recorder: BufferedMetrics, sink: Counting) -
     recorder.flush()
 
     assert sink.total() == 8000
+
+
+def test_without_a_thread_it_is_not_started_and_may_be_again(
+    recorder: BufferedMetrics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else this process would count for ever, and write nothing."""
+    threads = recorder._threads
+    monkeypatch.setattr(threads, "begin", Mock(side_effect=RuntimeError("can't start new thread")))
+
+    with pytest.raises(RuntimeError) as raised:
+        recorder.start()
+
+    assert is_shortage(raised.value)
 
 
 @pytest.mark.parametrize(("takes", "waits"), [(0, 10), (1, 20), (15, 45), (70, 10)])
