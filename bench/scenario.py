@@ -24,7 +24,7 @@ from bench.load import log_lines
 from bench.report import processor_seconds
 from devhost.azurite import ACCOUNT, Azurite, running_azurite
 from devhost.process import RunningHost, running_host
-from shared.adapters.storage.clients import PAYLOADS, POISON
+from shared.adapters.azure_storage.clients import PAYLOADS, POISON
 from shared.engine.ports import Queue, Table
 from testbed.arm import Arm, dead_letter_destination
 from testbed.host_settings import host_settings

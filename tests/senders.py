@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 
-from shared.adapters.storage.clients import StorageClients
-from shared.adapters.storage.queues import StorageSender
+from shared.adapters.azure_storage.clients import StorageClients
+from shared.adapters.azure_storage.queues import StorageSender
 from shared.adapters.threads import SystemThreads
 from shared.engine.ports import OnLoop, PutResult, Queue, Receipt, Sender
 from shared.wiring.outbound import storage_pusher

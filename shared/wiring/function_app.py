@@ -26,8 +26,8 @@ from shared.wiring import local_host, process, worker_log
 from shared.wiring.settings import log_doubtful_settings, read_settings
 
 if TYPE_CHECKING:
+    from shared.adapters.azure_storage.store import AzureStore
     from shared.adapters.http.http_pusher import HttpPusher
-    from shared.adapters.storage.store import AzureStore
     from shared.engine.delivering.deliver import Deliver
     from shared.engine.operations.console_files import ConsoleFiles
     from shared.wiring.outbound import SystemOutbound
@@ -140,9 +140,9 @@ class FunctionApp:
 
     @once
     def store(self) -> AzureStore:
-        from shared.adapters.storage.clients import StorageClients
-        from shared.adapters.storage.connection_setting import Service, connections_beside
-        from shared.adapters.storage.store import AzureStore
+        from shared.adapters.azure_storage.clients import StorageClients
+        from shared.adapters.azure_storage.connection_setting import Service, connections_beside
+        from shared.adapters.azure_storage.store import AzureStore
 
         own, named = self.settings.storage, self.settings.deadletter_accounts
         others = connections_beside(own, named).items()

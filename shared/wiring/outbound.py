@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 import certifi
 
 from shared import telemetry
+from shared.adapters.azure_storage.queue_pusher import QueuePusher
+from shared.adapters.azure_storage.store import AzureStore
 from shared.adapters.entra.webhook_tokens import (
     CredentialFor,
     TokenPusher,
@@ -24,8 +26,6 @@ from shared.adapters.http.outbound_guard import OutboundGuard
 from shared.adapters.http.pool import MAX_IDLE, Pool
 from shared.adapters.http.resolver import NameServers
 from shared.adapters.http.tls import TlsMaterial, client_tls
-from shared.adapters.storage.queue_pusher import QueuePusher
-from shared.adapters.storage.store import AzureStore
 from shared.clock import Clock
 from shared.engine.ports import Threads
 from shared.once import once

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from shared import telemetry
-from shared.adapters.storage.connection_setting import connections_beside
+from shared.adapters.azure_storage.connection_setting import connections_beside
 from shared.delivery.profiles import PROFILES
 from shared.errors import InvalidSettings
 from shared.settings import NAMES, Settings, from_environ, unknown, unresolved

@@ -11,8 +11,8 @@ import pytest
 from azure.storage.queue import QueueClient
 
 from devhost.azurite import ACCOUNT, Azurite
-from shared.adapters.storage.clients import StorageClients
-from shared.adapters.storage.tables import StorageResources
+from shared.adapters.azure_storage.clients import StorageClients
+from shared.adapters.azure_storage.tables import StorageResources
 from shared.adapters.threads import SystemThreads
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.delivery.health.endpoint_health import Health, Hold, endpoint_id

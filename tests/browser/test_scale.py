@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from azure.data.tables import TableServiceClient
 
 from devhost.azurite import Azurite
-from shared.adapters.storage.tables import _entity
+from shared.adapters.azure_storage.tables import _entity
 from shared.deadletter.paths import dead_letter_path
 from shared.deadletter.record import MAX_BLOB_RECORDS
 from testbed.arm import Arm

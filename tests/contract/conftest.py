@@ -11,9 +11,9 @@ from azure.core.exceptions import ResourceNotFoundError
 
 from devhost.azurite import Azurite, running_azurite
 from pushgrid.testing.memory import FakeClock, MemoryStore
-from shared.adapters.storage.clients import StorageClients
-from shared.adapters.storage.connection_setting import Service, connections_beside
-from shared.adapters.storage.store import AzureStore
+from shared.adapters.azure_storage.clients import StorageClients
+from shared.adapters.azure_storage.connection_setting import Service, connections_beside
+from shared.adapters.azure_storage.store import AzureStore
 from shared.engine.ports import Store
 from shared.settings.storage_settings import deadletter_accounts, storage_setting
 from shared.wiring.outbound import storage_pusher

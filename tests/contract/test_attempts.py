@@ -12,8 +12,8 @@ import pytest
 from azure.core.exceptions import HttpResponseError
 
 from pushgrid.testing.memory import START, Seconds
-from shared.adapters.storage.attempts import StorageAttempts
-from shared.adapters.storage.clients import StorageClients
+from shared.adapters.azure_storage.attempts import StorageAttempts
+from shared.adapters.azure_storage.clients import StorageClients
 from shared.clock import Deadline
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.outcome import EndpointAnswer, Outcome

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import START, Seconds
-from shared.adapters.storage.clients import StorageClients
-from shared.adapters.storage.metrics import SUM, TOTALS, StorageMetrics
+from shared.adapters.azure_storage.clients import StorageClients
+from shared.adapters.azure_storage.metrics import SUM, TOTALS, StorageMetrics
 from shared.clock import Deadline
 from shared.engine.ports import Store
 from shared.metrics import CountRow, Counts, Metric, Series, Span, Sum

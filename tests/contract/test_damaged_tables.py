@@ -7,10 +7,10 @@ from itertools import count
 import pytest
 from azure.data.tables import TableClient
 
-from shared.adapters.storage.clients import StorageClients
-from shared.adapters.storage.errors import create_if_missing
-from shared.adapters.storage.metrics import TOTALS
-from shared.adapters.storage.tables import StorageResources
+from shared.adapters.azure_storage.clients import StorageClients
+from shared.adapters.azure_storage.errors import create_if_missing
+from shared.adapters.azure_storage.metrics import TOTALS
+from shared.adapters.azure_storage.tables import StorageResources
 from shared.engine.ports import Table
 from shared.errors import StorageUnavailable
 from tests.functional.deployment import Logged

@@ -16,8 +16,8 @@ import pytest
 from devhost.azurite import Azurite
 from pushgrid.testing.deployment import Pushgrid
 from pushgrid.testing.memory import START
-from shared.adapters.storage.blobs import StorageDeadLetters
-from shared.adapters.storage.clients import StorageClients
+from shared.adapters.azure_storage.blobs import StorageDeadLetters
+from shared.adapters.azure_storage.clients import StorageClients
 from shared.deadletter.reader import MAX_BLOB
 from shared.engine.ports import Listing
 from shared.subscriptions.subscription import DeadLetterDestination

@@ -11,8 +11,8 @@ import pytest
 from azure.storage.blob import ContentSettings
 
 from pushgrid.testing.memory import MemoryDeadLetters
-from shared.adapters.storage.blobs import StorageDeadLetters
-from shared.adapters.storage.clients import POISON, StorageClients
+from shared.adapters.azure_storage.blobs import StorageDeadLetters
+from shared.adapters.azure_storage.clients import POISON, StorageClients
 from shared.deadletter.blob_summary import BlobSummary
 from shared.deadletter.reader import UnreadableBlob
 from shared.engine.ports import DeadLetterReader, DeadLetterStore, NoContainer

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import pytest
 
 from pushgrid.testing.memory import START, FakeClock, MemoryPayloads
-from shared.adapters.storage import blobs
-from shared.adapters.storage.blobs import StoragePayloads
-from shared.adapters.storage.clients import PAYLOADS, StorageClients
+from shared.adapters.azure_storage import blobs
+from shared.adapters.azure_storage.blobs import StoragePayloads
+from shared.adapters.azure_storage.clients import PAYLOADS, StorageClients
 from shared.adapters.threads import SystemThreads
 from shared.clock import Deadline
 from shared.engine.ports import PayloadStore

@@ -11,9 +11,9 @@ from datetime import timedelta
 import pytest
 
 from pushgrid.testing.memory import FakeClock, ScriptedPusher
-from shared.adapters.storage.clients import StorageClients
-from shared.adapters.storage.message_put import MessagePut
-from shared.adapters.storage.queue_pusher import QueuePusher
+from shared.adapters.azure_storage.clients import StorageClients
+from shared.adapters.azure_storage.message_put import MessagePut
+from shared.adapters.azure_storage.queue_pusher import QueuePusher
 from shared.http import (
     Answered,
     Exchange,

@@ -18,13 +18,13 @@ import pytest
 from azure.core.pipeline.transport import HttpTransport
 
 from pushgrid.testing.memory import START, FakeClock
-from shared.adapters.storage import bounded_retry, day_tables, message_put, tries
-from shared.adapters.storage.attempts import WRITE_FOR, StorageAttempts
-from shared.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
-from shared.adapters.storage.clients import Answered, StorageClients
-from shared.adapters.storage.metrics import StorageMetrics
-from shared.adapters.storage.queues import StorageQueues
-from shared.adapters.storage.tables import StorageResources
+from shared.adapters.azure_storage import bounded_retry, day_tables, message_put, tries
+from shared.adapters.azure_storage.attempts import WRITE_FOR, StorageAttempts
+from shared.adapters.azure_storage.blobs import StorageDeadLetters, StoragePayloads
+from shared.adapters.azure_storage.clients import Answered, StorageClients
+from shared.adapters.azure_storage.metrics import StorageMetrics
+from shared.adapters.azure_storage.queues import StorageQueues
+from shared.adapters.azure_storage.tables import StorageResources
 from shared.adapters.threads import SystemThreads
 from shared.adapters.watched_clock import WatchedClock
 from shared.clock import Jump

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 from devhost.azurite import running_azurite
 from devhost.process import running_host
-from shared.adapters.storage.clients import StorageClients
-from shared.adapters.storage.metrics import StorageMetrics
-from shared.adapters.storage.tables import StorageResources
+from shared.adapters.azure_storage.clients import StorageClients
+from shared.adapters.azure_storage.metrics import StorageMetrics
+from shared.adapters.azure_storage.tables import StorageResources
 from shared.clock import timestamp
 from shared.engine.ports import Table
 from shared.metrics import CountRow, Metric, Series, Span, Sum

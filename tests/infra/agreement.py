@@ -156,8 +156,8 @@ def schedules_are_a_timers(snapshot: Snapshot) -> Iterable[str]:
 def constants(client: str) -> set[str]:
     """Return the names that the code gives to clients of storage as constants."""
     return {
-        getattr(import_module(f"shared.adapters.storage.{path.stem}"), name)
-        for path in (ROOT / "shared/adapters/storage").glob("*.py")
+        getattr(import_module(f"shared.adapters.azure_storage.{path.stem}"), name)
+        for path in (ROOT / "shared/adapters/azure_storage").glob("*.py")
         for name in re.findall(rf"\.{client}\(([A-Z]+)\)", path.read_text())
     }
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv4Network
 from typing import Any
 
-from shared.adapters.storage import clients
+from shared.adapters.azure_storage import clients
 from tests.infra.agreement import FUNCTIONS
 from tests.infra.deployed import Deployment, Snapshot, differences, rule, table, unequal
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from uuid import UUID, uuid5
 
-from shared.adapters.storage.connection_setting import Service
+from shared.adapters.azure_storage.connection_setting import Service
 from tests.infra.deployed import Deployment, Snapshot, differences, rule, table, unequal
 
 TABLE = table("roles")

@@ -16,7 +16,7 @@ from azure.core.pipeline.transport import HttpTransport
 from devhost.queue.storage import RestQueue
 from devhost.storage.account import find_account
 from devhost.storage.errors import StorageBusyError, StorageRefusedError
-from shared.adapters.storage.clients import StorageClients
+from shared.adapters.azure_storage.clients import StorageClients
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
 from shared.settings.storage_settings import storage_setting

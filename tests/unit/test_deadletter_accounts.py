@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from shared.adapters.storage.clients import StorageClients
-from shared.adapters.storage.connection_setting import Service, connections_beside
+from shared.adapters.azure_storage.clients import StorageClients
+from shared.adapters.azure_storage.connection_setting import Service, connections_beside
 from shared.errors import InvalidSettings
 from shared.settings import from_environ, unknown, unresolved
 from shared.settings.storage_settings import deadletter_accounts, has_queues

@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from devhost.azurite import Azurite
-from shared.adapters.storage.clients import StorageClients
-from shared.adapters.storage.tables import StorageResources
+from shared.adapters.azure_storage.clients import StorageClients
+from shared.adapters.azure_storage.tables import StorageResources
 from shared.engine.manage import subscriptions
 from shared.engine.ports import Table
 from shared.races import backoff_seconds

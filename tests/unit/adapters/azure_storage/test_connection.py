@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from shared.adapters.storage.clients import StorageClients
-from shared.adapters.storage.connection_setting import StorageConnection
-from shared.adapters.storage.queues import whole_seconds
+from shared.adapters.azure_storage.clients import StorageClients
+from shared.adapters.azure_storage.connection_setting import StorageConnection
+from shared.adapters.azure_storage.queues import whole_seconds
 from shared.errors import InvalidSettings
 
 KEY = "a2V5"

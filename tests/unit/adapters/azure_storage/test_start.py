@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-QUEUE = "import shared.adapters.storage.queues as q, shared.adapters.storage.clients as a"
+QUEUE = "from shared.adapters.azure_storage import clients as a, queues as q"
 MADE = f"{QUEUE}\na.StorageClients({{'': 'UseDevelopmentStorage=true'}}).queue('deliveries')"
 
 SECTION = "{'accountName': 'acc', 'credential': 'managedidentity'}"
 READ = (
-    f"{QUEUE}\nimport shared.adapters.storage.connection_setting as c\n"
+    f"{QUEUE}\nimport shared.adapters.azure_storage.connection_setting as c\n"
     f"c.StorageConnection({SECTION})"
 )
 

@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING
 
 from azure.core.exceptions import HttpResponseError
 
-from shared.adapters.storage.clients import PAYLOADS, POISON, StorageClients
-from shared.adapters.storage.errors import create_if_missing, has_code, none_if_code, storage_errors
+from shared.adapters.azure_storage.clients import PAYLOADS, POISON, StorageClients
+from shared.adapters.azure_storage.errors import (
+    create_if_missing,
+    has_code,
+    none_if_code,
+    storage_errors,
+)
 from shared.clock import Deadline
 from shared.deadletter.blob_summary import BlobSummary
 from shared.deadletter.reader import UnreadableBlob

@@ -8,9 +8,9 @@ from datetime import UTC, date, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from shared.adapters.storage.clients import StorageClients
-from shared.adapters.storage.errors import create_if_missing, none_if_code, storage_errors
-from shared.adapters.storage.tries import LIMIT
+from shared.adapters.azure_storage.clients import StorageClients
+from shared.adapters.azure_storage.errors import create_if_missing, none_if_code, storage_errors
+from shared.adapters.azure_storage.tries import LIMIT
 from shared.clock import Deadline
 from shared.errors import FirstFault
 

@@ -12,9 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from azure.core.exceptions import HttpResponseError
 
 from shared import telemetry
-from shared.adapters.storage.clients import StorageClients
-from shared.adapters.storage.errors import create_if_missing, has_code, none_if_code, storage_errors
-from shared.adapters.storage.metrics import TOTALS
+from shared.adapters.azure_storage.clients import StorageClients
+from shared.adapters.azure_storage.errors import (
+    create_if_missing,
+    has_code,
+    none_if_code,
+    storage_errors,
+)
+from shared.adapters.azure_storage.metrics import TOTALS
 from shared.engine.ports import Document, Resource, Table
 from shared.errors import Conflict, InvalidDocument, StorageUnavailable
 

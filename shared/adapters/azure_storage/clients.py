@@ -9,14 +9,14 @@ from collections.abc import Callable, Collection, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from shared.adapters.storage.connection_setting import Service, StorageConnection
+from shared.adapters.azure_storage.connection_setting import Service, StorageConnection
 
 if TYPE_CHECKING:
     from azure.data.tables import TableClient, TableServiceClient
     from azure.storage.blob import BlobServiceClient, ContainerClient
     from azure.storage.queue import QueueClient, QueueServiceClient
 
-    from shared.adapters.storage.bounded_retry import BoundedRetry, BoundedTransport
+    from shared.adapters.azure_storage.bounded_retry import BoundedRetry, BoundedTransport
 
 PAYLOADS = "payloads"
 POISON = "poison"
@@ -132,7 +132,7 @@ class StorageClients:
             import requests
             from requests.adapters import HTTPAdapter
 
-            from shared.adapters.storage.bounded_retry import BoundedTransport
+            from shared.adapters.azure_storage.bounded_retry import BoundedTransport
 
             session = requests.Session()
             session.trust_env = False  # no proxies, and the environment is not read per request
@@ -159,6 +159,6 @@ class StorageClients:
 
 
 def _retries(*, hangs: int) -> BoundedRetry:
-    from shared.adapters.storage.bounded_retry import BoundedRetry
+    from shared.adapters.azure_storage.bounded_retry import BoundedRetry
 
     return BoundedRetry(hangs=hangs)

@@ -9,8 +9,8 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
 from typing import Any
 
-from shared.adapters.storage.clients import StorageClients
-from shared.adapters.storage.day_tables import (
+from shared.adapters.azure_storage.clients import StorageClients
+from shared.adapters.azure_storage.day_tables import (
     MAX_ROWS,
     DayTables,
     key_of,
@@ -18,7 +18,7 @@ from shared.adapters.storage.day_tables import (
     rows_of,
     upsert,
 )
-from shared.adapters.storage.errors import storage_errors
+from shared.adapters.azure_storage.errors import storage_errors
 from shared.clip import clip
 from shared.clock import Deadline
 from shared.delivery.attempt_record import AttemptRecord

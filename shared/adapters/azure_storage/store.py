@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from shared.adapters.storage.attempts import StorageAttempts
-from shared.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
-from shared.adapters.storage.clients import StorageClients
-from shared.adapters.storage.message_put import MessagePut, Send
-from shared.adapters.storage.metrics import StorageMetrics
-from shared.adapters.storage.queues import StorageQueues, StorageSender
-from shared.adapters.storage.tables import StorageResources
+from shared.adapters.azure_storage.attempts import StorageAttempts
+from shared.adapters.azure_storage.blobs import StorageDeadLetters, StoragePayloads
+from shared.adapters.azure_storage.clients import StorageClients
+from shared.adapters.azure_storage.message_put import MessagePut, Send
+from shared.adapters.azure_storage.metrics import StorageMetrics
+from shared.adapters.azure_storage.queues import StorageQueues, StorageSender
+from shared.adapters.azure_storage.tables import StorageResources
 from shared.engine.ports import Queue, Threads
 
 _PUT_THREADS = 4  # of each pool

@@ -10,7 +10,7 @@ import pytest
 
 from devhost.errors import BadFunctionError
 from devhost.storage.account import find_account
-from shared.adapters.storage.connection_setting import identity_of
+from shared.adapters.azure_storage.connection_setting import identity_of
 
 MANAGED = {"credential": "managedidentity"}
 WORKLOAD = {"credential": "workloadidentity", "tenantid": "t", "clientid": "c"}

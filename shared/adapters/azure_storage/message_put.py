@@ -25,8 +25,8 @@ from azure.core.pipeline import Pipeline
 from azure.core.pipeline.transport import HttpRequest, HttpResponse
 from azure.core.utils import case_insensitive_dict
 
-from shared.adapters.storage.clients import StorageClients
-from shared.adapters.storage.tries import LIMIT_SECONDS, READ_SECONDS, Tries
+from shared.adapters.azure_storage.clients import StorageClients
+from shared.adapters.azure_storage.tries import LIMIT_SECONDS, READ_SECONDS, Tries
 from shared.engine.ports import OffLoop, Receipt
 from shared.errors import StorageUnavailable, is_shortage
 from shared.http import Answered, Exchange, Failure, NotAnswered, OutboundRequest

@@ -11,9 +11,9 @@ from http import HTTPStatus
 
 from azure.core.exceptions import HttpResponseError
 
-from shared.adapters.storage.clients import StorageClients
-from shared.adapters.storage.errors import none_if_code, storage_errors
-from shared.adapters.storage.message_put import NO_RECEIPT, MessagePut, Send
+from shared.adapters.azure_storage.clients import StorageClients
+from shared.adapters.azure_storage.errors import none_if_code, storage_errors
+from shared.adapters.azure_storage.message_put import NO_RECEIPT, MessagePut, Send
 from shared.engine.ports import Backlog, OffLoop, Peeked, PutResult, Queue, Receipt, Received
 from shared.errors import StorageUnavailable
 

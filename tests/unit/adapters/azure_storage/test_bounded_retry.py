@@ -19,10 +19,10 @@ from azure.core.exceptions import (
 from azure.core.pipeline import Pipeline
 from azure.core.pipeline.transport import HttpRequest, RequestsTransport
 
-from shared.adapters.storage import tries
-from shared.adapters.storage.bounded_retry import BoundedRetry, BoundedTransport
-from shared.adapters.storage.message_put import MessagePut, _Authorization
-from shared.adapters.storage.tries import LIMIT, LIMIT_SECONDS, TIME, TRIES, Tries
+from shared.adapters.azure_storage import tries
+from shared.adapters.azure_storage.bounded_retry import BoundedRetry, BoundedTransport
+from shared.adapters.azure_storage.message_put import MessagePut, _Authorization
+from shared.adapters.azure_storage.tries import LIMIT, LIMIT_SECONDS, TIME, TRIES, Tries
 from shared.http import Answered, Exchange, OutboundRequest
 from tests.without_loop import at_once, finished
 

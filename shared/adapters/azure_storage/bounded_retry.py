@@ -10,8 +10,8 @@ from azure.core.pipeline import PipelineRequest, PipelineResponse
 from azure.core.pipeline.transport import RequestsTransport
 from azure.storage.queue import ExponentialRetry
 
-from shared.adapters.storage.clients import Answered
-from shared.adapters.storage.tries import (
+from shared.adapters.azure_storage.clients import Answered
+from shared.adapters.azure_storage.tries import (
     CONNECT_SECONDS,
     LIMIT,
     LIMIT_SECONDS,

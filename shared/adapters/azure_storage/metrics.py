@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from azure.core.exceptions import HttpResponseError
 
-from shared.adapters.storage.clients import StorageClients
-from shared.adapters.storage.day_tables import (
+from shared.adapters.azure_storage.clients import StorageClients
+from shared.adapters.azure_storage.day_tables import (
     HOUR,
     MAX_ROWS,
     DayTables,
@@ -20,7 +20,7 @@ from shared.adapters.storage.day_tables import (
     rows_of,
     upsert,
 )
-from shared.adapters.storage.errors import has_code, storage_errors
+from shared.adapters.azure_storage.errors import has_code, storage_errors
 from shared.clock import Deadline
 from shared.errors import FirstFault
 from shared.metrics import CountRow, Counts, Metric, Series, Span, Sum, add, total_of
