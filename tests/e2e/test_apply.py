@@ -48,7 +48,7 @@ def test_a_file_from_nothing_to_a_delivery(
 
     inner = "".join(f"+ event subscription {name}/{each}\n" for each in ("absent", "crm"))
     created = f"+ topic {name}\n{inner}"
-    unchecked = "2 not checked: their parents do not exist yet.\n"
+    unchecked = "2 not checked: what they need does not exist yet.\n"
     assert planned == (0, f"{created}Dry run: 3 to create.\n{unchecked}", "")
     assert listed == []
     assert first == (0, f"{created}3 created.\n", "")
