@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from cli.configuration import read_configuration
-from cli.configuration.template.scope import ALL_FUNCTIONS
+from cli.configuration.template.scope_functions import ALL_FUNCTIONS
 from tests import bicep
 
 PAGE = (Path(__file__).parents[2] / "docs/configuration.md").read_text("utf-8")

@@ -1,5 +1,5 @@
 """
-Has the functions of ARM templates in one table, but for those of `scope`.
+Has the functions of ARM templates in one table, but for those of `scope_functions`.
 
 Source: "ARM template functions" (2025), held against Bicep's own evaluator, which wins.
 """

@@ -13,7 +13,7 @@ import pytest
 
 from cli.configuration import read_configuration
 from cli.configuration.deployed import Placeholders
-from cli.configuration.template import scope
+from cli.configuration.template import budget
 from cli.deployment import Deployment
 from cli.program import main
 from tests.functional.configuration.conftest import Write
@@ -121,7 +121,7 @@ def test_answers_are_evaluated_as_often_as_they_are_asked(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As `pushgrid dev` does: each time has a budget of its own."""
-    monkeypatch.setattr(scope, "MAX_STEPS", 100)
+    monkeypatch.setattr(budget, "MAX_STEPS", 100)
     configuration = read_configuration(write(template(*_REFERRING), "main.json"))
 
     for _ in range(100):

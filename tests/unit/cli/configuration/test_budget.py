@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from cli.configuration import read_configuration
 from cli.configuration.source import MAX_SIZE, size_of
-from cli.configuration.template import scope, template_file
+from cli.configuration.template import budget, template_file
+from cli.configuration.template.scope_functions import ALL_FUNCTIONS
 from cli.failure import CommandFailed
 
 _STEPS, _CHARACTERS = 4_000, 1_000_000  # little: much of it is spent often
-_NAMES = [*scope.ALL_FUNCTIONS, "own.f", "lambda"]
+_NAMES = [*ALL_FUNCTIONS, "own.f", "lambda"]
 _APPLIED = [
     *(f"{name}(@, lambda('a', #))" for name in ("map", "filter", "toObject", "groupBy")),
     *("mapValues(@, lambda('a', #))", "map(@, lambda('b', 'a', #))"),
@@ -43,7 +44,7 @@ def _calls(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 _EXPRESSIONS = st.recursive(_VALUES, _calls, max_leaves=12).map(lambda text: f"[{text}]")
 
 
-class _Counted(scope.EvaluationBudget):
+class _Counted(budget.EvaluationBudget):
     latest: _Counted
 
     def __init__(self) -> None:
@@ -78,8 +79,8 @@ def test_every_template_is_read_or_refused_within_its_budget(
     path.write_text(json.dumps(document))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scope, "MAX_STEPS", _STEPS)
-        patch.setattr(scope, "MAX_TOTAL", _CHARACTERS)
+        patch.setattr(budget, "MAX_STEPS", _STEPS)
+        patch.setattr(budget, "MAX_TOTAL", _CHARACTERS)
         patch.setattr(template_file, "EvaluationBudget", _Counted)
         try:
             found = read_configuration(path)
@@ -125,7 +126,7 @@ def test_a_spent_budget_is_told_where_modules_are_looked_up(
 ) -> None:
     path = tmp_path / "main.json"
     path.write_text(json.dumps(_looped(condition="[contains(range(0, 99), 98)]"), indent=1))
-    monkeypatch.setattr(scope, "MAX_STEPS", 10_000)
+    monkeypatch.setattr(budget, "MAX_STEPS", 10_000)
 
     with pytest.raises(CommandFailed, match="takes more than 10,000 steps"):
         read_configuration(path)
@@ -136,7 +137,7 @@ def test_checking_a_type_takes_steps(tmp_path: Path, monkeypatch: pytest.MonkeyP
     known = {"numbers": {"type": "array", "items": {"type": "int"}}}
     document = {**_looped(), "parameters": known, "resources": []}
     path.write_text(json.dumps(document))
-    monkeypatch.setattr(scope, "MAX_STEPS", 1_000)
+    monkeypatch.setattr(budget, "MAX_STEPS", 1_000)
 
     read_configuration(path, {"numbers": [*range(900)]})
     with pytest.raises(CommandFailed, match="takes more than 1,000 steps"):

@@ -17,7 +17,7 @@ from cli.configuration.template.expressions import (
     is_expression,
     parse,
 )
-from cli.configuration.template.scope import ALL_FUNCTIONS
+from cli.configuration.template.scope_functions import ALL_FUNCTIONS
 from tests import bicep
 from tests.unit.cli.configuration.test_template import RECEIVERS
 

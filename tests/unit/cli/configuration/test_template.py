@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cli.configuration import Configuration, read_configuration
-from cli.configuration.template import scope
+from cli.configuration.template import budget
 from cli.failure import CommandFailed
 from tests.fuzz.damage import JUNK, changed, places
 from tests.unit.cli.configuration.reading import faults, shown
@@ -234,8 +234,8 @@ _FEW_CHARACTERS = "the values of the template have more than 2,000,000 character
 @pytest.fixture
 def small_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let tests be quick that spend a whole budget step by step."""
-    monkeypatch.setattr(scope, "MAX_STEPS", 20_000)
-    monkeypatch.setattr(scope, "MAX_TOTAL", 2_000_000)
+    monkeypatch.setattr(budget, "MAX_STEPS", 20_000)
+    monkeypatch.setattr(budget, "MAX_TOTAL", 2_000_000)
 
 
 @pytest.mark.usefixtures("small_budget")
