@@ -132,8 +132,8 @@ class Outbound(Protocol):
     def spans(self) -> Tracing | None:
         """``None``: nobody wants spans."""
 
-    def tokens(self, audiences: Sequence[str]) -> TokenVerifier | None:
-        """Return what verifies tokens for *audiences*; ``None``: tokens are not accepted."""
+    def tokens(self, audiences: Sequence[str]) -> TokenVerifier:
+        """Return what verifies tokens for *audiences*; asked only if the settings accept tokens."""
 
     def stop(self) -> None:
         """Let no request wait for a connection any more."""

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 from pushgrid.testing.memory import (
     Counted,
@@ -46,8 +46,8 @@ class MemoryOutbound:
     def reserve_connection(self, url: str, again: Callable[[], None], /) -> bool:
         return self.free(url, again)
 
-    def tokens(self, _audiences: object) -> None:
-        return None
+    def tokens(self, _audiences: object) -> NoReturn:
+        raise AssertionError("the settings of a test accept no tokens")
 
     def stop(self) -> None:
         pass

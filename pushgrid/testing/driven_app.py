@@ -16,10 +16,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pushgrid.testing.composition import ACCOUNT, InMemoryApp
-from pushgrid.testing.memory import (
-    FakeClock,
-    StoredMessage,
-)
+from pushgrid.testing.memory import FakeClock, StoredMessage
 from pushgrid.testing.subscriber import WebhookPusher
 from shared.clock import Deadline
 from shared.engine.delivering.budget import MESSAGES

@@ -87,10 +87,8 @@ class SystemOutbound:
     def spans(self) -> Spans | None:
         return find_spans()
 
-    def tokens(self, audiences: Sequence[str]) -> EntraTokenVerifier | None:
+    def tokens(self, audiences: Sequence[str]) -> EntraTokenVerifier:
         """Return the verifier for *audiences*, which clients write with and without a slash."""
-        if not self._settings.has_entra:
-            return None
         from shared.adapters.entra.access_tokens import EntraTokenVerifier
 
         either = [form for each in audiences for form in (each.rstrip("/"), f"{each.rstrip('/')}/")]

@@ -1,4 +1,4 @@
-"""What a process has: its chance, its descriptors and its garbage collection."""
+"""Draws chance, raises the limit of descriptors and tunes garbage collection for a process."""
 
 from __future__ import annotations
 

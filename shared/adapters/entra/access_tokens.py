@@ -65,16 +65,11 @@ class SigningKeys:
     Keys that can't be renewed are used until they are two hours old. ``jwt.PyJWKClient`` has no
     total deadline, follows proxies of the environment and redirects, and fetches again for every
     unknown key.
-    *pusher* is called at the first fetch. Safe in any thread: one
-    fetches, and only those wait whose key is not there.
+    *pusher* is called at the first fetch. Safe in any thread: one fetches, and only those wait
+    whose key is not there.
     """
 
-    def __init__(
-        self,
-        url: str,
-        pusher: Callable[[], Pusher],
-        threads: Threads,
-    ) -> None:
+    def __init__(self, url: str, pusher: Callable[[], Pusher], threads: Threads) -> None:
         self._url = url
         self._pusher = pusher
         self._threads = threads

@@ -57,9 +57,9 @@ class _Failure(NamedTuple):
 class Cache(Generic[V]):
     """
     The latest values, by key. *keep_seconds* returns how long a value is kept, *serve_seconds* how
-    long it may serve at all: `PERIODS` times as long. Both count
-    from the beginning of the read, since storage may have changed just after; a read that takes so
-    long that less is left gives its value `AFTER_READ`, or its whole time if that is shorter.
+    long it may serve at all: `PERIODS` times as long. Both count from the beginning of the read,
+    since storage may have changed just after; a read that takes so long that less is left gives its
+    value `AFTER_READ`, or its whole time if that is shorter.
 
     While one thread reads a key, the others get its expired value if they accept it and it may
     still serve; else they wait and share the outcome. The same value serves, as long as it may,

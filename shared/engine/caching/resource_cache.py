@@ -77,11 +77,11 @@ class ResourceCache:
     """
     TopicReader and SubscriptionReader over a ResourceStore.
 
-    What was read lives for *cache_for*; while it is read again
-    or storage does not answer, it serves for as long again. Nothing older is returned: then
-    `StorageUnavailable` is raised, and logged once a minute. A row that can't be read is logged; it
-    is not taken for missing. `ready` is for the event loop, and reads by *off_loop*; a reading that
-    has not begun when the last who waits for it is cancelled is withdrawn.
+    What was read lives for *cache_for*; while it is read again or storage does not answer, it
+    serves for as long again. Nothing older is returned: then `StorageUnavailable` is raised, and
+    logged once a minute. A row that can't be read is logged; it is not taken for missing. `ready`
+    is for the event loop, and reads by *off_loop*; a reading that has not begun when the last who
+    waits for it is cancelled is withdrawn.
     """
 
     def __init__(

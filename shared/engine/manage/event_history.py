@@ -13,13 +13,7 @@ from shared.deadletter.paths import dead_letter_folder
 from shared.deadletter.reader import UnreadableBlob
 from shared.delivery.attempt_record import KEPT_FOR
 from shared.engine.caching.health_table import TableHealth
-from shared.engine.manage.call import (
-    Call,
-    names_of,
-    next_link,
-    read_time,
-    read_top,
-)
+from shared.engine.manage.call import Call, names_of, next_link, read_time, read_top
 from shared.engine.manage.subscriptions import Subscriptions
 from shared.engine.operations import event_timeline, subscription_state
 from shared.engine.operations.dead_letter_blobs import (
