@@ -16,7 +16,6 @@ PAGES = [
     *ROOT.glob("docs/*.md"),
     *ROOT.glob("infra/*.md"),
     *ROOT.glob("tests/conformance/*.md"),
-    *ROOT.glob("tools/**/*.md"),
 ]
 _LINK = re.compile(r"\]\((?!https?:)([^)\s#]*)(?:#([^)\s]+))?\)")
 _FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
