@@ -12,8 +12,10 @@ import pytest
 import requests
 
 from cli.deployment import Deployment
+from cli.program import main
 from tests.functional.manage.arm_api import HOST, KEY, ArmApi
 
+Apply = Callable[..., tuple[int, list[str], str]]
 Write = Callable[..., Path]
 
 
@@ -55,3 +57,16 @@ def write(tmp_path: Path) -> Write:
         return path
 
     return written
+
+
+@pytest.fixture
+def apply(deployment: Deployment, capsys: pytest.CaptureFixture[str]) -> Apply:
+    """Run the command; return its exit code, its lines and its errors."""
+
+    def run(*arguments: object) -> tuple[int, list[str], str]:
+        options = ("--url", HOST, "--key", KEY, "--scope", deployment.scope)
+        code = main(["apply", *map(str, arguments), *options])
+        printed = capsys.readouterr()
+        return code, printed.out.splitlines(), printed.err
+
+    return run

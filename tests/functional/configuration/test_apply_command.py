@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -14,29 +14,14 @@ import pytest
 
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
-from cli.program import main
 from pushgrid.testing.memory import answered
 from testbed.subscriber import PATIENCE
-from tests.functional.configuration.conftest import Write
-from tests.functional.manage.arm_api import HOST, KEY, URL, ArmApi, hook, push
+from tests.functional.configuration.conftest import Apply, Write
+from tests.functional.manage.arm_api import URL, ArmApi, hook, push
 from tests.unit.arm.documents import dead_letter
 
-Apply = Callable[..., tuple[int, list[str], str]]
 SHOP = Path(__file__).parents[2] / "data" / "configuration" / "shop.json"
 ONE = {"topics": {"orders": {"eventSubscriptions": {"crm": hook()}}}}
-
-
-@pytest.fixture
-def apply(deployment: Deployment, capsys: pytest.CaptureFixture[str]) -> Apply:
-    """Run the command; return its exit code, its lines and its errors."""
-
-    def run(*arguments: object) -> tuple[int, list[str], str]:
-        options = ("--url", HOST, "--key", KEY, "--scope", deployment.scope)
-        code = main(["apply", *map(str, arguments), *options])
-        printed = capsys.readouterr()
-        return code, printed.out.splitlines(), printed.err
-
-    return run
 
 
 def test_a_compiled_template_is_applied_with_its_parameters(

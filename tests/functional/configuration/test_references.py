@@ -15,27 +15,12 @@ from cli.configuration import read_configuration
 from cli.configuration.deployed import Placeholders
 from cli.configuration.template import budget
 from cli.deployment import Deployment
-from cli.program import main
-from tests.functional.configuration.conftest import Write
-from tests.functional.manage.arm_api import HOST, KEY, URL, ArmApi, header, hook
+from tests.functional.configuration.conftest import Apply, Write
+from tests.functional.manage.arm_api import URL, ArmApi, header, hook
 from tests.unit.cli.configuration.test_template import NESTED, TOPIC, template
 
-Apply = Callable[..., tuple[int, list[str], str]]
 _ENDPOINT = "[reference(resourceId('Microsoft.EventGrid/topics', 'orders'), '2025-02-15').endpoint]"
 _KEY = "[listKeys(resourceId('Microsoft.EventGrid/topics', 'orders'), '2025-02-15').key1]"
-
-
-@pytest.fixture
-def apply(deployment: Deployment, capsys: pytest.CaptureFixture[str]) -> Apply:
-    """Run the command; return its exit code, its lines and its errors."""
-
-    def run(*arguments: object) -> tuple[int, list[str], str]:
-        options = ("--url", HOST, "--key", KEY, "--scope", deployment.scope)
-        code = main(["apply", *map(str, arguments), *options])
-        printed = capsys.readouterr()
-        return code, printed.out.splitlines(), printed.err
-
-    return run
 
 
 def topic(name: str, **members: Any) -> dict[str, Any]:
