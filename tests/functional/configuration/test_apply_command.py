@@ -19,6 +19,7 @@ from testbed.subscriber import PATIENCE
 from tests.functional.configuration.conftest import Apply, Write
 from tests.functional.manage.arm_api import URL, ArmApi, hook, push
 from tests.unit.arm.documents import dead_letter
+from tests.unit.cli.configuration.test_template import TOPIC, template
 
 SHOP = Path(__file__).parents[2] / "data" / "configuration" / "shop.json"
 ONE = {"topics": {"orders": {"eventSubscriptions": {"crm": hook()}}}}
@@ -170,20 +171,19 @@ def test_a_secret_of_a_key_vault_is_refused_if_it_is_used(apply: Apply, write: W
     vault = {"reference": {"keyVault": {"id": "x"}, "secretName": "y"}}
     parameters = write({"parameters": {"Label": vault, "unused": vault}}, "parameters.json")
     topic = {
-        "type": "Microsoft.EventGrid/topics",
+        "type": TOPIC,
         "name": "orders",
         "tags": {"label": "[parameters('label')]"},
     }
     known = {name: {"type": "string"} for name in ("label", "unused")}
-    schema = "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#"
-    template = write({"$schema": schema, "parameters": known, "resources": [topic]}, "main.json")
+    file = write(template(topic, parameters=known), "main.json")
 
-    code, lines, err = apply(template, "--parameters", parameters)
+    code, lines, err = apply(file, "--parameters", parameters)
 
     assert (code, lines) == (2, [])
     assert err.startswith(f"{parameters}:")
     assert "parameters.Label: key vaults are not read: use --parameter Label=…" in err
-    assert apply(template, "--parameters", parameters, "--parameter", "label=a")[0] == 0
+    assert apply(file, "--parameters", parameters, "--parameter", "label=a")[0] == 0
 
 
 def test_a_dry_run_says_what_it_can_not_check(apply: Apply, write: Write) -> None:

@@ -28,6 +28,7 @@ from tests.functional.manage.arm_api import (
     hook,
     push,
 )
+from tests.unit.cli.configuration.test_template import NESTED, template
 
 KEYS = {"key1": "bG9jYWwta2V5", "key2": "localkey2222"}
 HEADERS = "properties.destination.properties.deliveryAttributeMappings"
@@ -259,11 +260,9 @@ def test_a_named_subscription_keeps_its_topic(
 ) -> None:
     """A template can hold subscriptions of a topic that another one creates."""
     apply(FULL)
-    schema = "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#"
-    kind = "Microsoft.EventGrid/topics/eventSubscriptions"
-    template = {"$schema": schema, "resources": [{"type": kind, "name": "orders/crm", **hook()}]}
+    file = write(template({"type": NESTED, "name": "orders/crm", **hook()}))
 
-    planned = plan(deployment, read_configuration(write(template)), prune=True)
+    planned = plan(deployment, read_configuration(file), prune=True)
 
     assert ("delete", "orders") not in summary(list(planned))
     assert ("delete", "orders/erp") in summary(list(planned))

@@ -17,7 +17,7 @@ from cli.configuration.template import budget
 from cli.deployment import Deployment
 from tests.functional.configuration.conftest import Apply, Write
 from tests.functional.manage.arm_api import URL, ArmApi, header, hook
-from tests.unit.cli.configuration.test_template import NESTED, TOPIC, template
+from tests.unit.cli.configuration.test_template import MODULE, NESTED, TOPIC, template
 
 _ENDPOINT = "[reference(resourceId('Microsoft.EventGrid/topics', 'orders'), '2025-02-15').endpoint]"
 _KEY = "[listKeys(resourceId('Microsoft.EventGrid/topics', 'orders'), '2025-02-15').key1]"
@@ -84,9 +84,8 @@ def test_answers_reach_all_that_a_module_deploys(
         "parameters": {"key": {"value": _KEY}},
         "template": inner,
     }
-    kind = "Microsoft.Resources/deployments"
-    output = f"[reference(resourceId('{kind}', 'inner')).outputs.endpoint.value]"
-    module = {"type": kind, "name": "inner", "properties": properties}
+    output = f"[reference(resourceId('{MODULE}', 'inner')).outputs.endpoint.value]"
+    module = {"type": MODULE, "name": "inner", "properties": properties}
     last = subscription("orders/crm", labels=[output])
     file = write(template(topic("orders"), topic("others"), module, last), "main.json")
 

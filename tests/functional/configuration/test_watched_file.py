@@ -15,6 +15,7 @@ from devhost.azurite import ACCOUNT
 from shared.http import Failure, NotAnswered
 from tests.functional.configuration.conftest import Write
 from tests.functional.manage.arm_api import GROUP, TOPICS, URL, ArmApi, hook
+from tests.unit.cli.configuration.test_template import TEMPLATE_SCHEMA, TOPIC
 
 DOWN = NotAnswered(Failure.SOCKET, "refused", 0.1)
 
@@ -121,10 +122,10 @@ def test_faults_of_a_template_offer_no_options(followed: Followed, write: Write)
     labels = ["[parameters('url')]", "[frobnicate()]", "[parameters('bad')]"]
     path = write(
         {
-            "$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#",
+            "$schema": TEMPLATE_SCHEMA,
             "parameters": {"url": url, "bad": {**url, "defaultValue": "[frobnicate()]"}},
             "resources": [
-                {"type": "Microsoft.EventGrid/topics", "name": f"t{at}", "tags": {"label": label}}
+                {"type": TOPIC, "name": f"t{at}", "tags": {"label": label}}
                 for at, label in enumerate(labels)
             ],
         }

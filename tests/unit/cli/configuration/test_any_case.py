@@ -17,7 +17,14 @@ from cli.configuration.schema import SCHEMA
 from shared.arm.member_names import FreeNames, Names, Shape
 from tests.unit.cli.configuration.reading import faults, read
 from tests.unit.cli.configuration.test_reading import JSON
-from tests.unit.cli.configuration.test_template import EXTENSION, RECEIVERS, SHOP, TOPIC, template
+from tests.unit.cli.configuration.test_template import (
+    EXTENSION,
+    RECEIVERS,
+    SHOP,
+    TEMPLATE_SCHEMA,
+    TOPIC,
+    template,
+)
 
 SPELLINGS = [str.upper, str.lower, str.swapcase]
 
@@ -93,7 +100,7 @@ def test_documents_of_a_template_get_their_documented_names(tmp_path: Path) -> N
     }
     text = json.dumps(
         {
-            "$Schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#",
+            "$Schema": TEMPLATE_SCHEMA,
             "Variables": {"tags": {"Team": "a"}},
             "RESOURCES": [topic],
         }
@@ -137,10 +144,8 @@ def test_two_spellings_of_a_member_are_a_fault(tmp_path: Path) -> None:
         "name": "orders",
         "properties": {"disableLocalAuth": True, "DisableLocalAuth": False},
     }
-    schema = "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#"
-    text = json.dumps({"$schema": schema, "resources": [resource]}, indent=1)
 
-    (found,) = faults(tmp_path, text, "main.json")
+    (found,) = faults(tmp_path, template(resource), "main.json")
 
     message = "is there twice, as 'disableLocalAuth' and as 'DisableLocalAuth'."
     assert found.startswith(f"main.json:8: resources[0].properties.disableLocalAuth: {message}")

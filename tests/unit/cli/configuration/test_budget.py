@@ -15,6 +15,13 @@ from cli.configuration.source import MAX_SIZE, size_of
 from cli.configuration.template import budget, template_file
 from cli.configuration.template.scope_functions import ALL_FUNCTIONS
 from cli.failure import CommandFailed
+from tests.unit.cli.configuration.test_template import (
+    MODULE,
+    NESTED,
+    TEMPLATE_SCHEMA,
+    TOPIC,
+    template,
+)
 
 _STEPS, _CHARACTERS = 4_000, 1_000_000  # little: much of it is spent often
 _NAMES = [*ALL_FUNCTIONS, "own.f", "lambda"]
@@ -67,12 +74,12 @@ def test_every_template_is_read_or_refused_within_its_budget(
     }
     function = {"parameters": [{"name": "a"}], "output": {"value": own}}
     document: dict[str, Any] = {
-        "$schema": "https://schema.management.azure.com/deploymentTemplate.json#",
+        "$schema": TEMPLATE_SCHEMA,
         "variables": variables,
         "functions": [{"namespace": "own", "members": {"f": function}}],
         "resources": [
-            {"type": "Microsoft.EventGrid/topics", "name": name},
-            {"type": "Microsoft.EventGrid/topics", "name": "orders", "properties": {"a": value}},
+            {"type": TOPIC, "name": name},
+            {"type": TOPIC, "name": "orders", "properties": {"a": value}},
         ],
     }
     path: Path = tmp_path_factory.mktemp("template") / "main.json"
@@ -94,29 +101,24 @@ def test_every_template_is_read_or_refused_within_its_budget(
 
 
 _LOOP = {"name": "all", "count": 800}  # the most that Azure takes
-_MODULE = "Microsoft.Resources/deployments"
 _NAME = "[format('m{0}', copyIndex())]"
 
 
-def _looped(**members: Any) -> dict[str, Any]:
+def _looped(**members: Any) -> str:
     """Return 800 modules with an output, and 800 event subscriptions that use one each."""
     outputs = {"name": {"type": "string", "value": "orders"}}
     properties = {"template": {"resources": [], "outputs": outputs}}
-    of = f"reference(resourceId('{_MODULE}', format('m{{0}}', copyIndex()))).outputs.name.value"
+    of = f"reference(resourceId('{MODULE}', format('m{{0}}', copyIndex()))).outputs.name.value"
     crm = f"[format('{{0}}/crm{{1}}', {of}, copyIndex())]"
-    nested = "Microsoft.EventGrid/topics/eventSubscriptions"
-    return {
-        "$schema": "https://schema.management.azure.com/deploymentTemplate.json#",
-        "resources": [
-            {"type": _MODULE, "name": _NAME, "copy": _LOOP, "properties": properties, **members},
-            {"type": nested, "name": crm, "copy": _LOOP},
-        ],
-    }
+    return template(
+        {"type": MODULE, "name": _NAME, "copy": _LOOP, "properties": properties, **members},
+        {"type": NESTED, "name": crm, "copy": _LOOP},
+    )
 
 
 def test_as_many_modules_as_azure_takes_are_found(tmp_path: Path) -> None:
     path = tmp_path / "main.json"
-    path.write_text(json.dumps(_looped()))
+    path.write_text(_looped())
 
     assert len(read_configuration(path).resources) == 800
 
@@ -125,7 +127,7 @@ def test_a_spent_budget_is_told_where_modules_are_looked_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "main.json"
-    path.write_text(json.dumps(_looped(condition="[contains(range(0, 99), 98)]"), indent=1))
+    path.write_text(_looped(condition="[contains(range(0, 99), 98)]"))
     monkeypatch.setattr(budget, "MAX_STEPS", 10_000)
 
     with pytest.raises(CommandFailed, match="takes more than 10,000 steps"):
@@ -135,8 +137,7 @@ def test_a_spent_budget_is_told_where_modules_are_looked_up(
 def test_checking_a_type_takes_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "main.json"
     known = {"numbers": {"type": "array", "items": {"type": "int"}}}
-    document = {**_looped(), "parameters": known, "resources": []}
-    path.write_text(json.dumps(document))
+    path.write_text(template(parameters=known))
     monkeypatch.setattr(budget, "MAX_STEPS", 1_000)
 
     read_configuration(path, {"numbers": [*range(900)]})

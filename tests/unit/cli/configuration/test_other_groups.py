@@ -12,6 +12,7 @@ import pytest
 from cli.failure import CommandFailed
 from tests.unit.cli.configuration.test_template import (
     EXTENSION,
+    MODULE,
     NESTED,
     TOPIC,
     names,
@@ -19,7 +20,6 @@ from tests.unit.cli.configuration.test_template import (
     template,
 )
 
-_MODULE = "Microsoft.Resources/deployments"
 _GROUP = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups"
 _GROUP_NAME = "[resourceGroup().name]"
 _OTHER = "11111111-1111-1111-1111-111111111111"
@@ -33,7 +33,7 @@ def module(name: str, evaluated: str = "inner", **members: Any) -> Mapping[str, 
         "outputs": {"group": {"type": "string", "value": _GROUP_NAME}},
     }
     properties = {"template": inner, "expressionEvaluationOptions": {"scope": evaluated}}
-    return {"type": _MODULE, "name": name, "properties": properties, **members}
+    return {"type": MODULE, "name": name, "properties": properties, **members}
 
 
 @pytest.mark.parametrize("evaluated", ["inner", "outer"])
@@ -78,9 +78,9 @@ def test_modules_of_one_name_are_told_apart_by_their_groups(tmp_path: Path) -> N
     """Their ids are what Bicep compiles ``module.outputs`` to."""
     there = {"resourceGroup": "other"}
     ids = [
-        f"resourceId('{_MODULE}', 'all')",
-        f"toUpper(resourceId('other', '{_MODULE}', 'all'))",
-        f"extensionResourceId('{_GROUP}/other', '{_MODULE}', 'all')",
+        f"resourceId('{MODULE}', 'all')",
+        f"toUpper(resourceId('other', '{MODULE}', 'all'))",
+        f"extensionResourceId('{_GROUP}/other', '{MODULE}', 'all')",
     ]
     labels = [f"[reference({each}).outputs.group.value]" for each in ids]
     crm = {"type": NESTED, "name": "orders/crm", "properties": {"labels": labels}}
@@ -102,7 +102,7 @@ def test_reference_knows_only_what_is_here(tmp_path: Path, named: str) -> None:
     there = {**module("there", resourceGroup="other")}
     value = f"[reference({named}).endpoint]"
     there["properties"]["template"]["outputs"] = {"endpoint": {"type": "string", "value": value}}
-    of = f"reference(resourceId('other', '{_MODULE}', 'there')).outputs.endpoint.value"
+    of = f"reference(resourceId('other', '{MODULE}', 'there')).outputs.endpoint.value"
     crm = {"type": NESTED, "name": "orders/crm", "properties": {"labels": [f"[{of}]"]}}
 
     with pytest.raises(

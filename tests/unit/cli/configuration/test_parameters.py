@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from cli.failure import CommandFailed
 from tests.unit.cli.configuration.reading import faults
 from tests.unit.cli.configuration.test_template import (
+    MODULE,
     NESTED,
     TOPIC,
     names,
@@ -21,7 +23,6 @@ from tests.unit.cli.configuration.test_template import (
     valued,
 )
 
-_MODULE = "Microsoft.Resources/deployments"
 _TEXT, _WHOLE = {"type": "string"}, {"type": "int"}
 _CAT = {"type": "object", "properties": {"kind": _TEXT, "lives": _WHOLE}}
 _PET = {
@@ -69,7 +70,7 @@ def test_a_value_of_the_wrong_type_is_a_fault(
         "template": {**inner, "definitions": definitions},
         "parameters": {"p": {"value": value}},
     }
-    module = template(resource(_MODULE, "inner", properties={**options, **given}))
+    module = template(resource(MODULE, "inner", properties={**options, **given}))
     in_module = f"resources[0].properties.template.parameters.{words}"
 
     if value is not None:
@@ -104,10 +105,8 @@ def test_a_value_of_the_right_type_is_taken(
 def test_no_value_of_a_parameter_is_quoted(tmp_path: Path) -> None:
     """It may be a secret."""
     text = valued("a", parameters={"p": {"type": "secureObject"}})
-    path = tmp_path / "main.json"
-    path.write_text(text)
 
-    with pytest.raises(Exception, match="the text given is not an object") as caught:
+    with pytest.raises(CommandFailed, match="the text given is not an object") as caught:
         read(tmp_path, text, {"p": "s3cret"})
 
     assert "s3cret" not in str(caught.value)
@@ -120,7 +119,7 @@ def module(parameters: object, known: Mapping[str, Any], **members: Any) -> dict
     }
     options = {"scope": "inner"}
     properties = {"expressionEvaluationOptions": options, "parameters": parameters}
-    return resource(_MODULE, "inner", properties={**properties, "template": inner}, **members)
+    return resource(MODULE, "inner", properties={**properties, "template": inner}, **members)
 
 
 def test_a_parameter_of_a_module_may_be_an_expression_as_a_whole(tmp_path: Path) -> None:
@@ -166,7 +165,7 @@ def test_what_azure_does_not_need_is_not_evaluated(tmp_path: Path) -> None:
     wrong = "[unknown()]"
     looped = {"copy": {"name": "loop", "count": wrong}, "condition": wrong}
     elsewhere = {"resources": [resource("A.B/c", wrong)], "outputs": {"a": {"value": wrong}}}
-    others = resource(_MODULE, wrong, properties={"template": elsewhere}, **looped)
+    others = resource(MODULE, wrong, properties={"template": elsewhere}, **looped)
     own = module({}, {}, dependsOn=[wrong]) | {"name": wrong, "tags": {"a": wrong}}
     topic = resource(TOPIC, "others", identity={"type": wrong}, dependsOn=[wrong])
     text = template(
@@ -182,7 +181,7 @@ def test_what_azure_does_not_need_is_not_evaluated(tmp_path: Path) -> None:
     found = read(tmp_path, text)
 
     assert names(found) == ["others", "orders"]
-    assert [each.split(",")[0] for each in found.left_out] == [_MODULE, "A.B/c"]
+    assert [each.split(",")[0] for each in found.left_out] == [MODULE, "A.B/c"]
 
 
 def test_now_and_new_ids_are_for_default_values(tmp_path: Path) -> None:
@@ -205,14 +204,14 @@ def test_a_template_that_is_an_expression_is_deployed(tmp_path: Path) -> None:
     """As ``loadJsonContent`` of Bicep makes it."""
     inner = {"RESOURCES": [resource(TOPIC, "[[concat('ord', 'ers')]")]}
     properties = {"template": "[variables('$fxv#0')]"}
-    text = template(resource(_MODULE, "inner", properties=properties), variables={"$fxv#0": inner})
+    text = template(resource(MODULE, "inner", properties=properties), variables={"$fxv#0": inner})
 
     assert names(read(tmp_path, text)) == ["orders"]
 
 
 def test_the_id_of_a_topic_does_not_name_a_module(tmp_path: Path) -> None:
     inner = {"resources": [], "outputs": {"endpoint": {"type": "string", "value": "wrong"}}}
-    module = resource(_MODULE, "orders", properties={"template": inner})
+    module = resource(MODULE, "orders", properties={"template": inner})
     endpoint = f"[reference(resourceId('{TOPIC}', 'orders')).endpoint]"
     crm = resource(NESTED, "orders/crm", properties={"labels": [endpoint]})
 
@@ -229,8 +228,8 @@ def test_outputs_of_modules_are_evaluated_one_by_one(tmp_path: Path) -> None:
     }
     inner = {"resources": [], "outputs": outputs}
     properties = {"template": inner, "expressionEvaluationOptions": {"scope": "inner"}}
-    of = f"reference(resourceId('{_MODULE}', 'inner')).outputs"
-    secure = f"listOutputsWithSecureValues(resourceId('{_MODULE}', 'inner'), '2025-04-01')"
+    of = f"reference(resourceId('{MODULE}', 'inner')).outputs"
+    secure = f"listOutputsWithSecureValues(resourceId('{MODULE}', 'inner'), '2025-04-01')"
     labels = [
         f"[{secure}.good]",
         f"[tryGet(tryGet({of}, 'good'), 'value')]",
@@ -240,7 +239,7 @@ def test_outputs_of_modules_are_evaluated_one_by_one(tmp_path: Path) -> None:
     made = resource(
         NESTED, f"[format('{{0}}/crm', {of}.good.value)]", properties={"labels": labels}
     )
-    text = template(resource(_MODULE, "inner", properties=properties), made)
+    text = template(resource(MODULE, "inner", properties=properties), made)
 
     (found,) = read(tmp_path, text).resources
 

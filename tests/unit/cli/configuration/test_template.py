@@ -17,10 +17,11 @@ from tests.fuzz.damage import JUNK, changed, places
 from tests.unit.cli.configuration.reading import faults, shown
 
 SHOP = Path(__file__).parents[3] / "data" / "configuration" / "shop.json"
-_SCHEMA = "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#"
+TEMPLATE_SCHEMA = "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#"
 _GROUP = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/local"
 TOPIC, NESTED = "Microsoft.EventGrid/topics", "Microsoft.EventGrid/topics/eventSubscriptions"
 EXTENSION = "Microsoft.EventGrid/eventSubscriptions"
+MODULE = "Microsoft.Resources/deployments"
 RECEIVERS = [
     {"name": "crm", "url": "https://127.0.0.1:9001/", "prefixes": ["/a", "/b"]},
     {"name": "erp", "url": "https://127.0.0.1:9002/"},
@@ -28,7 +29,7 @@ RECEIVERS = [
 
 
 def template(*resources: Mapping[str, Any], **members: Any) -> str:
-    return json.dumps({"$schema": _SCHEMA, **members, "resources": resources}, indent=1)
+    return json.dumps({"$schema": TEMPLATE_SCHEMA, **members, "resources": resources}, indent=1)
 
 
 def read(folder: Path, text: str, parameters: Mapping[str, Any] | None = None) -> Configuration:
@@ -105,7 +106,7 @@ def resource(kind: str, name: str, **members: Any) -> dict[str, Any]:
 
 def module(**inner: Any) -> dict[str, Any]:
     """Return a resource that deploys the template *inner*."""
-    return resource("Microsoft.Resources/deployments", "inner", properties={"template": inner})
+    return resource(MODULE, "inner", properties={"template": inner})
 
 
 _LOOPED = "[format('{0}/{1}', 'orders', variables('names')[copyIndex('all')])]"
@@ -413,12 +414,12 @@ def test_resources_of_other_kinds_are_left_out(tmp_path: Path) -> None:
             *({"type": kind, "name": "[unknown()]" if "Web" in kind else "a"} for kind in kinds),
             {"type": EXTENSION, "name": "crm"},
             {"type": EXTENSION, "name": "crm", "scope": "[resourceId('A.B/topics', 'orders')]"},
-            {"type": "Microsoft.Resources/deployments", "name": "remote", "properties": remote},
+            {"type": MODULE, "name": "remote", "properties": remote},
         ),
     )
 
     assert [each.split(",")[0] for each in found.left_out] == [
-        "Microsoft.Resources/deployments",
+        MODULE,
         *kinds,
         EXTENSION,
         EXTENSION,
@@ -454,14 +455,16 @@ def test_modules_in_a_loop_know_their_parameters_and_outputs(tmp_path: Path) -> 
         "template": inner,
     }
     loop = {"name": "each", "count": 2}
-    name, kind = "[format('module-{0}', copyIndex())]", "Microsoft.Resources/deployments"
+    name = "[format('module-{0}', copyIndex())]"
     by_name = "[format('{0}/crm', reference('modules[1]').outputs.name.value)]"
-    by_id = f"[reference(resourceId('{kind}', 'module-0')).outputs.name.value]"
+    by_id = f"[reference(resourceId('{MODULE}', 'module-0')).outputs.name.value]"
     resources = {
-        "modules": resource(kind, name, copy=loop, properties=properties),
+        "modules": resource(MODULE, name, copy=loop, properties=properties),
         "crm": resource(NESTED, by_name, properties={"labels": [by_id]}),
     }
-    text = json.dumps({"$schema": _SCHEMA, "languageVersion": "2.0", "resources": resources})
+    text = json.dumps(
+        {"$schema": TEMPLATE_SCHEMA, "languageVersion": "2.0", "resources": resources}
+    )
 
     found = read(tmp_path, text)
 

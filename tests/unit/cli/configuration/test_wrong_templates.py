@@ -11,13 +11,17 @@ from typing import Any
 import pytest
 
 from cli.program import main
-from tests.unit.cli.configuration.test_template import EXTENSION, NESTED, TOPIC, template
+from tests.unit.cli.configuration.test_template import (
+    EXTENSION,
+    MODULE,
+    NESTED,
+    TEMPLATE_SCHEMA,
+    TOPIC,
+    template,
+)
 
-_SCHEMA = "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#"
-_OF_PARAMETERS = _SCHEMA.replace("Template", "Parameters")
-MODULE = "Microsoft.Resources/deployments"
+_OF_PARAMETERS = TEMPLATE_SCHEMA.replace("Template", "Parameters")
 ORDERS: Mapping[str, Any] = {"type": TOPIC, "name": "orders"}
-_ACCOUNT = "resourceId('Microsoft.Storage/storageAccounts', 'acct')"
 _KNOWN = "only modules of the template and resources of Event Grid are known here"
 _FUNCTION = {
     "parameters": [{"name": "text", "type": "string"}],
@@ -35,13 +39,13 @@ _PYTHON = re.compile(
 def value(expression: object, **members: Any) -> str:
     """Return a template of one topic with a property on line 8."""
     resource = {**ORDERS, "properties": {"value": expression}}
-    return json.dumps({"$schema": _SCHEMA, "resources": [resource], **members}, indent=1)
+    return json.dumps({"$schema": TEMPLATE_SCHEMA, "resources": [resource], **members}, indent=1)
 
 
 def module(parameters: Any, **names: Any) -> str:
     """Return a template whose module deploys a topic, named by a parameter."""
     inner = {
-        "$schema": _SCHEMA,
+        "$schema": TEMPLATE_SCHEMA,
         "parameters": {"name": {"type": "string", **names}},
         "resources": [{"type": TOPIC, "name": "[parameters('name')]"}],
         "outputs": {"name": {"type": "string", "value": "[parameters('name')]"}},
@@ -305,7 +309,7 @@ TEMPLATES = {
         None,
     ),
     "resources of text": (
-        json.dumps({"$schema": _SCHEMA, "resources": "all"}),
+        json.dumps({"$schema": TEMPLATE_SCHEMA, "resources": "all"}),
         "main.json:1: resources: this must be an array or an object",
         None,
     ),
