@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 from azure.core.pipeline.transport import HttpTransport
 
-from pushgrid.testing.memory import START, FakeClock
+from pushgrid.testing.memory import START
 from shared.adapters.azure_storage import bounded_retry, day_tables, message_put, tries
 from shared.adapters.azure_storage.attempts import WRITE_FOR, StorageAttempts
 from shared.adapters.azure_storage.blobs import StorageDeadLetters, StoragePayloads
@@ -36,8 +36,6 @@ from tests.contract.scripted_storage import STORED, Answer, ScriptedStorage, utc
 from tests.senders import OnLoopSender, sender_of
 from tests.serving import serving
 
-CLOCK = FakeClock()
-LATER = START + timedelta(hours=1)
 MESSAGE = Queue.WAITING, Received(text="one", receipt=Receipt("1", "r"))
 ORDERS = Table.TOPICS, "topic", "orders"
 

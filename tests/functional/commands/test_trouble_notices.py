@@ -25,7 +25,7 @@ from shared.subscriptions.subscription import SubscriptionKey
 from tests.builders import NEVER, a_minute, a_replay
 
 SOURCE = f"{GROUP}/providers/Pushgrid/deployments/this-deployment"
-MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+HOUR = timedelta(hours=1)
 
 
 @pytest.fixture

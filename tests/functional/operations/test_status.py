@@ -27,7 +27,6 @@ from shared.engine.operations.status import LATE
 from shared.engine.operations.subscription_state import held_subscriptions
 from shared.engine.ports import STATE, Queue, Table
 from shared.engine.replaying.job import JobState
-from shared.engine.timers.preparation import Preparation
 from shared.engine.timers.queue_watch import WatchQueues
 from shared.engine.timers.timer_runs import (
     Job,
@@ -174,7 +173,7 @@ def test_a_timer_that_has_never_run_is_late_15_minutes_after_the_first_start(
 ) -> None:
     """One without a schedule is named for that alone."""
     app.status = replace(app.status, unset_schedules={"wake": "PUSHGRID_WAKE_SCHEDULE"})
-    Preparation(watch=app.queues, state=app.resources, clock=app.clock, sleep=lambda _: None).run()
+    app.preparation.run()
     app.clock.advance(LATE)
     unset, *before = health(app)["reasons"]
     app.clock.advance(timedelta(seconds=1))
@@ -190,7 +189,7 @@ def test_a_first_start_that_is_still_to_come_hides_no_timer_that_has_never_run(
     app: Deployment,
 ) -> None:
     app.clock.jump(6 * HOUR)
-    Preparation(watch=app.queues, state=app.resources, clock=app.clock, sleep=lambda _: None).run()
+    app.preparation.run()
     app.start_at(-6 * HOUR)  # another process, whose clock is right
     timer(app, "deadletter").record([])
 

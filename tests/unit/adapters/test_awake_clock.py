@@ -4,12 +4,10 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 
-import pytest
-
 from shared.adapters.awake_clock import AwakeClock
+from tests.unit.adapters.test_off_loop import no_more_threads
 
 STOPPED = """
 import sys, time
@@ -55,13 +53,9 @@ def test_after_two_seconds_without_a_beat_it_stops() -> None:
     assert clock() == 9.0
 
 
-def test_without_a_thread_it_is_the_systems_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: object) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
-
-    assert AwakeClock(lambda: 1000.0)() == 1000.0
+def test_without_a_thread_it_is_the_systems_clock() -> None:
+    with no_more_threads():
+        assert AwakeClock(lambda: 1000.0)() == 1000.0
 
 
 def test_it_goes_on_in_a_fork() -> None:

@@ -6,7 +6,6 @@ import sys
 import threading
 from collections.abc import Sequence
 from datetime import timedelta
-from unittest.mock import Mock
 
 import pytest
 
@@ -18,6 +17,7 @@ from shared.errors import is_shortage
 from shared.metrics import CountRow, Counts, Metric, Series, Sum, total_of
 from tests.builders import CRM
 from tests.functional.deployment import Logged
+from tests.unit.adapters.test_off_loop import no_more_threads
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
@@ -243,13 +243,21 @@ def test_without_a_thread_it_is_not_started_and_may_be_again(
     recorder: BufferedMetrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else this process would count for ever, and write nothing."""
-    threads = recorder._threads
-    monkeypatch.setattr(threads, "begin", Mock(side_effect=RuntimeError("can't start new thread")))
+    waits = threading.Event()
 
-    with pytest.raises(RuntimeError) as raised:
+    def sleep(_: float) -> None:
+        waits.set()
+        threading.Semaphore(0).acquire()
+
+    monkeypatch.setattr(recorder._threads, "sleep", sleep)
+    with no_more_threads(), pytest.raises(RuntimeError) as raised:
         recorder.start()
-
     assert is_shortage(raised.value)
+    assert not waits.is_set()
+
+    recorder.start()
+
+    assert waits.wait(30)
 
 
 @pytest.mark.parametrize(("takes", "waits"), [(0, 10), (1, 20), (15, 45), (70, 10)])
