@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 
 from pushgrid.testing.memory import START
 from shared.clock import timestamp
 from shared.engine.ports import STATE, Queue, Table
-from shared.engine.timers.preparation import AGAIN_AFTER, Preparation, first_start
-from shared.engine.timers.queue_watch import WatchQueues
+from shared.engine.timers.preparation import AGAIN_AFTER, first_start
 from shared.errors import StorageUnavailable
 from tests.functional.deployment import MINUTE, Deployment
-
-
-def preparation(app: Deployment) -> Preparation:
-    def sleep(seconds: float) -> None:
-        app.clock.advance(timedelta(seconds=seconds))
-
-    return Preparation(watch=app.queues, state=app.resources, clock=app.clock, sleep=sleep)
 
 
 def began_at(app: Deployment) -> str:
@@ -29,12 +20,12 @@ def began_at(app: Deployment) -> str:
 
 
 def test_the_first_process_makes_all_queues_and_records_the_start(app: Deployment) -> None:
-    preparation(app).run()
+    app.preparation.run()
     made = set(app.queues.made)
     app.clock.advance(MINUTE)
     app.queues.fail_next("make")  # a further call
     app.resources.fail_next("put")
-    preparation(app).run()
+    app.preparation.run()
 
     assert made == set(Queue)
     assert began_at(app) == timestamp(START)
@@ -50,7 +41,7 @@ def test_while_storage_fails_it_tries_again_each_minute(
 ) -> None:
     (app.queues if method == "make" else app.resources).fail_next(method, 2, after=stored)
 
-    preparation(app).run()
+    app.preparation.run()
 
     assert app.queues.made == set(Queue)
     assert began_at(app) == timestamp(START + began * AGAIN_AFTER)
@@ -62,7 +53,7 @@ def test_a_queue_that_can_not_be_made_keeps_neither_the_others_nor_the_start(
     seen: list[tuple[set[Queue], str]] = []
     app.queues.fail_next("make", 1)
     waiting = replace(
-        preparation(app), sleep=lambda _: seen.append((set(app.queues.made), began_at(app)))
+        app.preparation, sleep=lambda _: seen.append((set(app.queues.made), began_at(app)))
     )
 
     waiting.run()
@@ -77,18 +68,18 @@ def test_the_first_of_two_processes_that_start_together_records_the_start(
     def other() -> None:
         app.resources.answered = lambda: None
         app.clock.advance(-MINUTE)
-        preparation(app).run()
+        app.preparation.run()
         app.clock.advance(MINUTE)
 
     app.resources.answered = other  # after the first has read that there is no row
 
-    preparation(app).run()
+    app.preparation.run()
 
     assert began_at(app) == timestamp(START - MINUTE)
 
 
 def test_a_damaged_row_names_no_start(app: Deployment) -> None:
-    preparation(app).run()
+    app.preparation.run()
     app.resources.damage(Table.TOPICS, STATE, "first-start", {"at": 1})
 
     assert began_at(app) == ""
@@ -97,7 +88,7 @@ def test_a_damaged_row_names_no_start(app: Deployment) -> None:
 def test_the_timer_makes_a_queue_that_it_finds_missing_and_asks_for_no_other(
     app: Deployment,
 ) -> None:
-    watch = WatchQueues(watch=app.queues, clock=app.clock)
+    watch = app.watch_queues
     watch.run(app.in_a_minute())
     made = set(app.queues.made)
     app.queues.fail_next("make")  # a further call
@@ -110,7 +101,7 @@ def test_the_timer_makes_a_queue_that_it_finds_missing_and_asks_for_no_other(
 def test_of_queues_that_the_timer_finds_missing_one_that_can_not_be_made_keeps_no_other(
     app: Deployment,
 ) -> None:
-    watch = WatchQueues(watch=app.queues, clock=app.clock)
+    watch = app.watch_queues
     app.queues.fail_next("make")
 
     with pytest.raises(StorageUnavailable):
