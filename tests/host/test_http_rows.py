@@ -112,9 +112,7 @@ def test_h03_route_parameters(host, path, function, params):
 def test_h03_doubled_slashes_count_as_one(host, target, function, url):
     """Clients join URLs carelessly."""
     head = f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", host.port), timeout=PATIENCE) as client:
-        client.sendall(head.encode())
-        answer = b"".join(iter(lambda: client.recv(65536), b""))
+    answer = _exchange(host, head.encode())
 
     seen = json.loads(answer.partition(b"\r\n\r\n")[2])
     assert (seen["function"], seen["url"]) == (function, f"http://localhost{url}")
@@ -131,9 +129,7 @@ def test_h04_query_and_headers_as_one_value_each(host):
         f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{host.port}\r\n"
         "X-Many: 1\r\nX-MANY: 2\r\nConnection: close\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", host.port), timeout=PATIENCE) as client:
-        client.sendall(head.encode())
-        answer = b"".join(iter(lambda: client.recv(65536), b""))
+    answer = _exchange(host, head.encode())
 
     assert answer.startswith(b"HTTP/1.1 200")
     seen = host.request("GET", target).json()
@@ -153,9 +149,7 @@ def test_h04_a_request_names_one_host(host, version, hosts, status):
     Source: aspnetcore Kestrel Http1Connection.cs, EnsureHostHeaderExists (2024-10); measured.
     """
     head = f"GET /echo HTTP/{version}\r\n{hosts}Connection: close\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", host.port), timeout=PATIENCE) as client:
-        client.sendall(head.encode())
-        answer = client.recv(65536)
+    answer = _exchange(host, head.encode())
 
     assert answer.startswith(f"HTTP/1.1 {status}".encode())
 
@@ -206,7 +200,7 @@ def test_h05_what_is_no_chunked_body_is_refused(
     """
     before = len(host.calls("Echo"))
 
-    answer = _raw(host, lines, body, closes=status == 200)  # who refuses closes as well
+    answer = _post(host, lines, body, closes=status == 200)  # who refuses closes as well
 
     assert answer.startswith(f"HTTP/1.1 {status} ".encode()), answer
     assert len(host.calls("Echo")) == before + (status == 200)
@@ -220,7 +214,7 @@ def test_h05_what_is_no_chunked_body_is_refused(
 def test_h05_a_request_after_a_chunked_one_is_another(host):
     after = b"GET /echo?two=2 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
-    answers = _raw(host, [_CHUNKED], _SOME + b"0\r\n\r\n" + after, closes=False)
+    answers = _post(host, [_CHUNKED], _SOME + b"0\r\n\r\n" + after, closes=False)
 
     assert answers.count(b"HTTP/1.1 200 OK") == 2
     assert b'"length": 4' in answers
@@ -254,11 +248,15 @@ def test_h06_who_is_still_sending_gets_the_refusal(host, line, before, size, end
     assert len(host.calls("Echo")) == calls
 
 
-def _raw(host: Host, lines: list[str], body: bytes, *, closes: bool) -> bytes:
-    """Send bytes, and return all that comes back until the connection is closed."""
+def _post(host: Host, lines: list[str], body: bytes, *, closes: bool) -> bytes:
     head = ["POST /echo HTTP/1.1", "Host: localhost", *lines, *(["Connection: close"] * closes)]
+    return _exchange(host, "\r\n".join(head).encode() + b"\r\n\r\n" + body)
+
+
+def _exchange(host: Host, sent: bytes) -> bytes:
+    """Send bytes, and return all that comes back until the connection is closed."""
     with socket.create_connection(("127.0.0.1", host.port), timeout=PATIENCE) as client:
-        client.sendall("\r\n".join(head).encode() + b"\r\n\r\n" + body)
+        client.sendall(sent)
         return b"".join(iter(lambda: client.recv(65536), b""))
 
 
