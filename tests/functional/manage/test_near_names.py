@@ -18,6 +18,9 @@ from tests.token_verifier import Tokens
 
 METRICS = "providers/Microsoft.Insights/metricDefinitions"
 EXTENSION = "providers/Microsoft.EventGrid/eventSubscriptions"
+#: Paths with a wrong name.
+ORDRES, SHPO = f"{GROUP}/topics/ordres", f"{GROUP}/namespaces/shpo"
+CRN = CRM.replace("crm", "crn")
 
 
 @pytest.fixture
@@ -40,23 +43,23 @@ def message(api: ArmApi, method: str, path: str, body: Any = None) -> str:
 @pytest.mark.parametrize(
     ("method", "path", "near"),
     [
-        ("GET", f"{GROUP}/topics/ordres", "orders"),
+        ("GET", ORDRES, "orders"),
         ("POST", f"{GROUP}/topics/order/listKeys", "orders"),
         ("PATCH", f"{GROUP}/topics/Odrers", "orders"),
-        ("GET", f"{GROUP}/topics/ordres/eventSubscriptions", "orders"),
-        ("PUT", f"{GROUP}/topics/ordres/eventSubscriptions/crm", "orders"),
-        ("GET", f"{GROUP}/topics/ordres/{METRICS}", "orders"),
+        ("GET", f"{ORDRES}/eventSubscriptions", "orders"),
+        ("PUT", f"{ORDRES}/eventSubscriptions/crm", "orders"),
+        ("GET", f"{ORDRES}/{METRICS}", "orders"),
         ("GET", CRM.replace("crm", "cmr"), "crm"),
-        ("PATCH", CRM.replace("crm", "crn"), "crm"),
-        ("POST", f"{CRM.replace('crm', 'crn')}/pause", "crm"),
-        ("GET", f"{CRM.replace('crm', 'crn')}/{METRICS}", "crm"),
+        ("PATCH", CRN, "crm"),
+        ("POST", f"{CRN}/pause", "crm"),
+        ("GET", f"{CRN}/{METRICS}", "crm"),
         ("GET", f"{ORDERS}/{EXTENSION}/biling", "billing"),
-        ("GET", f"{GROUP}/namespaces/shpo", "shop"),
-        ("GET", f"{GROUP}/namespaces/shpo/topics/orders", "shop"),
-        ("GET", f"{GROUP}/namespaces/shpo/topics/orders/eventSubscriptions/crm", "shop"),
+        ("GET", SHPO, "shop"),
+        ("GET", f"{SHPO}/topics/orders", "shop"),
+        ("GET", f"{SHPO}/topics/orders/eventSubscriptions/crm", "shop"),
         ("GET", f"{SHOP}/topics/ordres", "orders"),
-        ("GET", f"{CRM.replace('crm', 'crn')}/attempts", "crm"),
-        ("GET", f"{CRM.replace('orders', 'ordres')}/attempts", "orders"),
+        ("GET", f"{CRN}/attempts", "crm"),
+        ("GET", f"{ORDRES}/eventSubscriptions/crm/attempts", "orders"),
         ("GET", f"{SHOP}/topics/ordres/eventSubscriptions/crm/attempts", "shop.orders"),
     ],
 )
@@ -105,7 +108,7 @@ def test_a_replay_of_a_near_name(api: ArmApi, where: dict[str, Any], near: str) 
 def test_without_a_key_no_name_is_told(api: ArmApi) -> None:
     api.reconfigure(operators=Operators(admin_key="another"))
 
-    refused = api.call("GET", f"{GROUP}/topics/ordres")
+    refused = api.call("GET", ORDRES)
 
     assert refused.status == 401
     assert b"orders'" not in refused.body
