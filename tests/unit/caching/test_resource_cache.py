@@ -94,14 +94,14 @@ def store() -> CountingResources:
     return CountingResources()
 
 
+def cache_of(store: CountingResources, clock: FakeClock, off_loop: OffLoop) -> ResourceCache:
+    threads = SystemThreads(clock.monotonic)
+    return ResourceCache(store, cache_for=CACHE_FOR, threads=threads, off_loop=off_loop)
+
+
 @pytest.fixture
 def directory(store: CountingResources, clock: FakeClock) -> ResourceCache:
-    return ResourceCache(
-        store,
-        cache_for=CACHE_FOR,
-        threads=SystemThreads(clock.monotonic),
-        off_loop=off_loop,
-    )
+    return cache_of(store, clock, off_loop)
 
 
 @pytest.fixture
@@ -280,12 +280,7 @@ def readings() -> Readings:
 
 @pytest.fixture
 def on_loop(store: CountingResources, clock: FakeClock, readings: Readings) -> ResourceCache:
-    return ResourceCache(
-        store,
-        cache_for=CACHE_FOR,
-        threads=SystemThreads(clock.monotonic),
-        off_loop=readings,
-    )
+    return cache_of(store, clock, readings)
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -361,13 +356,7 @@ class HeldResources(CountingResources):
 
 
 def on_threads(store: HeldResources, off_loop: OffLoop) -> ResourceCache:
-    clock = FakeClock()  # which stands still: nothing expires
-    return ResourceCache(
-        store,
-        cache_for=CACHE_FOR,
-        threads=SystemThreads(clock.monotonic),
-        off_loop=off_loop,
-    )
+    return cache_of(store, FakeClock(), off_loop)  # which stands still: nothing expires
 
 
 def test_a_failed_reading_that_nobody_waits_for_is_no_fault_of_the_loop() -> None:
