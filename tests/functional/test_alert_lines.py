@@ -9,8 +9,6 @@ import pytest
 
 from pushgrid.testing.memory import answered
 from shared.engine.ports import Queue
-from shared.engine.timers.queue_watch import WatchQueues
-from shared.engine.timers.waiting_events import WatchWaiting
 from shared.metrics import Metric, Series, Span
 from tests.builders import URL, a_delivery, a_message, a_minute, a_note, an_attempt
 from tests.functional.delivering.failing import fail
@@ -44,16 +42,14 @@ def let_events_wait(app: Deployment) -> None:
     failed = Series(Metric.ATTEMPT_FAIL, (("Error", "Busy"), ("ErrorType", "ServerError")))
     app.counts.write([a_minute({Series(Metric.MATCHED): 3, failed: 1}, span=Span.HOUR)])
     app.put(Queue.RETRIES, a_message())
-    queues = WatchQueues(watch=app.queues, clock=app.clock)
-    waiting = WatchWaiting(queues=queues, counts=app.counts, state=app.resources, clock=app.clock)
-    for job in (queues, waiting):
+    for job in (app.watch_queues, app.watch_waiting):
         job.run(app.in_a_minute())
 
 
 def let_a_message_grow_old(app: Deployment) -> None:
     app.put(Queue.RETRIES, a_message())
     app.clock.advance(20 * MINUTE)
-    WatchQueues(watch=app.queues, clock=app.clock).run(app.in_a_minute())
+    app.watch_queues.run(app.in_a_minute())
 
 
 # What an alert's mail names are the dimensions of its rule.

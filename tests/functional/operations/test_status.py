@@ -309,7 +309,7 @@ def test_queues_that_hold_something_are_logged_once_a_minute(
     app: Deployment, logged: Logged
 ) -> None:
     """The alert needs to see it end, too."""
-    watch = WatchQueues(watch=app.queues, clock=app.clock)
+    watch = app.watch_queues
     app.put(Queue.DELIVERIES, a_message())
     app.clock.advance(MINUTE)
     for _ in range(3):

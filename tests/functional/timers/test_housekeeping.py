@@ -9,10 +9,8 @@ import pytest
 
 from pushgrid.testing.memory import START
 from shared.engine.ports import Queue, Table
-from shared.engine.timers.queue_watch import WatchQueues
 from shared.engine.timers.waiting_events import (
     Unfinished,
-    WatchWaiting,
     read_offsets,
     unfinished_events,
 )
@@ -206,13 +204,11 @@ def count(app: Deployment) -> Callable[..., None]:
 @pytest.fixture
 def look(app: Deployment) -> Callable[..., None]:
     """Let the timer look, so many times, a minute apart."""
-    queues = WatchQueues(watch=app.queues, clock=app.clock)
-    waiting = WatchWaiting(queues=queues, counts=app.counts, state=app.resources, clock=app.clock)
 
     def run(times: int = 1) -> None:
         for _ in range(times):
-            queues.run(app.in_a_minute())
-            waiting.run(app.in_a_minute())
+            app.watch_queues.run(app.in_a_minute())
+            app.watch_waiting.run(app.in_a_minute())
             app.clock.advance(MINUTE)
 
     return run
