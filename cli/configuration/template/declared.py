@@ -27,7 +27,7 @@ _PROVIDERS = re.compile("/providers/", re.IGNORECASE)
 _VALUE, _REFERENCE = "value", "reference"  # of a module's parameter
 
 
-class Elsewhere(Exception):
+class OfAnotherGroup(Exception):
     """A resource is not in the resource group that the template is read for."""
 
 
@@ -186,7 +186,7 @@ class DeclaredTargets:
                 types = types_of(each, None)
                 turn = _at_turn(scope, each, index)
                 is_here = each.group(turn).folded_id == scope.references.group.folded_id
-                with suppress(Elsewhere):
+                with suppress(OfAnotherGroup):
                     return identify(turn, each, types, None) if types and is_here else None
                 return None
         return self._around.resource(scope, name) if self._around else None
@@ -296,7 +296,7 @@ def identify(
             raise TemplateFault(place.fault("this must be the id of a resource"))
         here = f"{scope.references.group.folded_id}/"
         if extended.startswith("/") and not extended.casefold().startswith(here):
-            raise Elsewhere
+            raise OfAnotherGroup
         is_source = [provider.lower(), *(each.lower() for each in parts[:1])] in _SOURCES
         if provider.lower() != _PROVIDER and not is_source:
             return None

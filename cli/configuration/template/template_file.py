@@ -25,8 +25,8 @@ from cli.configuration.template.budget import EvaluationBudget
 from cli.configuration.template.declared import (
     Declared,
     DeclaredTargets,
-    Elsewhere,
     Module,
+    OfAnotherGroup,
     declarations,
     identify,
     names_of,
@@ -186,7 +186,7 @@ class _Reader:
             self._leave_out(declared)
             return
         if scope.targets.group.folded_id != self.references.group.folded_id:
-            raise Elsewhere
+            raise OfAnotherGroup
         for turn in declared.turns(scope):
             with self._collecting(declared, parent):
                 own = identify(turn, declared, types, parent)
@@ -242,7 +242,7 @@ class _Reader:
         fault = None
         try:
             yield
-        except Elsewhere:
+        except OfAnotherGroup:
             self._leave_out(declared, ", of another resource group")
         except TemplateFault as error:
             fault = str(error)
