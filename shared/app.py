@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from shared.engine.caching.health_table import TableHealth
     from shared.engine.caching.resource_cache import InvalidatingStore
     from shared.engine.delivering.attempt_recorder import AttemptHistory
-    from shared.engine.delivering.clock_records import ClockRecords
     from shared.engine.delivering.deliver import Deliver
-    from shared.engine.delivering.deployment_terms import DeploymentTerms
-    from shared.engine.delivering.endpoint_registry import Endpoints
+    from shared.engine.delivering.endpoints import Endpoints
     from shared.engine.delivering.in_flight import InFlightRequest
-    from shared.engine.delivering.parts import PartJudge
-    from shared.engine.delivering.poison_records import PoisonRecords
+    from shared.engine.delivering.judge import PartJudge
     from shared.engine.delivering.push import Push
-    from shared.engine.delivering.requeue import Requeue
     from shared.engine.delivering.results import Attempted, Shortage
+    from shared.engine.keeping.clock_records import ClockRecords
+    from shared.engine.keeping.deployment_terms import DeploymentTerms
+    from shared.engine.keeping.poison_records import PoisonRecords
+    from shared.engine.keeping.requeue import Requeue
     from shared.engine.manage.api import Manage
     from shared.engine.manage.az_login import AzLogin
     from shared.engine.manage.endpoint_validation import Validate
@@ -221,7 +221,7 @@ class App:
 
     @once
     def terms(self) -> DeploymentTerms:
-        from shared.engine.delivering.deployment_terms import DeploymentTerms
+        from shared.engine.keeping.deployment_terms import DeploymentTerms
 
         return DeploymentTerms(
             topics=self.directory,
@@ -246,7 +246,7 @@ class App:
 
     @once
     def clock_records(self) -> ClockRecords:
-        from shared.engine.delivering.clock_records import ClockRecords
+        from shared.engine.keeping.clock_records import ClockRecords
 
         return ClockRecords(
             state=self.store.documents,
@@ -256,7 +256,7 @@ class App:
 
     @once
     def poison_records(self) -> PoisonRecords:
-        from shared.engine.delivering.poison_records import PoisonRecords
+        from shared.engine.keeping.poison_records import PoisonRecords
 
         return PoisonRecords(
             store=self.store.dead_letters, clock=self._clock, new_id=self._chance.secret_id
@@ -264,7 +264,7 @@ class App:
 
     @once
     def requeue(self) -> Requeue:
-        from shared.engine.delivering.requeue import Requeue
+        from shared.engine.keeping.requeue import Requeue
 
         return Requeue(sender=self.store.sender, clock=self._clock, sleep=asyncio.sleep)
 
@@ -340,7 +340,7 @@ class App:
 
     @once
     def judge(self) -> PartJudge:
-        from shared.engine.delivering.parts import PartJudge
+        from shared.engine.delivering.judge import PartJudge
 
         return PartJudge(
             subscriptions=self.directory,
@@ -676,7 +676,7 @@ class App:
         from shared.delivery.pace import Limit
         from shared.engine.caching.health_table import OffLoopHealth
         from shared.engine.delivering.budget import PUSHES, Budget
-        from shared.engine.delivering.endpoint_registry import Endpoints
+        from shared.engine.delivering.endpoints import Endpoints
         from shared.engine.delivering.processes import Processes
 
         off_loop = self._deliver_pool

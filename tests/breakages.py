@@ -64,7 +64,7 @@ BREAKAGES = {
     ),
     "a retry stored after its message went": Breakage(
         "lost",
-        "shared/engine/delivering/requeue.py",
+        "shared/engine/delivering/late.py",
         "            stored = await put(*left)\n",
         "            stored = []\n"
         "            __import__('asyncio').get_running_loop().call_later(\n"

@@ -12,7 +12,7 @@ from shared.delivery.forecast import forecast
 from shared.delivery.messages import packing
 from shared.delivery.policy import default_terms
 from shared.delivery.profiles import PROFILES
-from shared.engine.delivering.requeue import LONG_WAIT
+from shared.engine.keeping.requeue import LONG_WAIT
 from shared.engine.publishing.gathering import LIMIT
 
 _FAILING = "500"  # an answer without a minimum delay or a probation of its own

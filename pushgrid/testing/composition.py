@@ -22,9 +22,9 @@ from shared.app import App
 from shared.delivery.pace import Limit
 from shared.engine.delivering.budget import PUSHES, Places
 from shared.engine.delivering.deliver import Deliver
-from shared.engine.delivering.endpoint_registry import Endpoints
+from shared.engine.delivering.endpoints import Endpoints
 from shared.engine.delivering.in_flight import InFlightRequest
-from shared.engine.delivering.parts import PartJudge
+from shared.engine.delivering.judge import PartJudge
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Pusher, Queue, ReserveConnection
 from shared.settings import Settings

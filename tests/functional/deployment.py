@@ -26,7 +26,7 @@ from shared.delivery.pace import Limit
 from shared.engine.delivering.attempt_recorder import AttemptHistory
 from shared.engine.delivering.budget import Budget
 from shared.engine.delivering.endpoint import Endpoint
-from shared.engine.delivering.endpoint_registry import Endpoints
+from shared.engine.delivering.endpoints import Endpoints
 from shared.engine.ports import OffLoop, Pusher, Queue, Table
 from shared.events.topic import Topic
 from shared.http import HttpAnswer, HttpRequest

@@ -16,7 +16,7 @@ from shared import settings
 from shared.arm.arm_json import MAX_BODY
 from shared.arm.dead_letter_codec import _OWN_CONTAINER
 from shared.delivery.profiles import PROFILES
-from shared.engine.delivering.deployment_terms import DeploymentTerms
+from shared.engine.keeping.deployment_terms import DeploymentTerms
 from shared.engine.ports import Queue
 from shared.engine.ports.documents import Table
 from shared.errors import InvalidSettings

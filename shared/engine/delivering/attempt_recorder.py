@@ -24,8 +24,9 @@ from shared.delivery.policy import (
 from shared.delivery.requests.added_headers import replay_job, trace_id
 from shared.delivery.requests.push_request import Loaded, PushBatch
 from shared.engine.delivering.attempt_lines import AttemptLines
-from shared.engine.delivering.event_loop import loop_time, spawn
 from shared.engine.delivering.results import Attempted
+from shared.engine.keeping.drops_and_holds import log_dropped
+from shared.engine.keeping.event_loop import loop_time, spawn
 from shared.engine.ports import AttemptLog, Metrics, OffLoop
 from shared.events.event import event_ids, event_names
 from shared.metrics import Metric, error_type
@@ -252,33 +253,6 @@ class AttemptRecorder:
             self.lines.terms.dead_letter and decision.reason is not EndReason.PAYLOAD_MISSING
         )
         return EndState.DEAD_LETTERED if can_be_kept else EndState.DROPPED
-
-
-def log_dropped(
-    metrics: Metrics,
-    key: SubscriptionKey,
-    reason: EndReason,
-    texts: Sequence[str | None],
-    *,
-    cause: str | None = None,
-    **fields: telemetry.Field,
-) -> None:
-    """
-    Count dropped events of one subscription, and log which and why.
-
-    *texts* are their JSON, ``None`` where it is gone. *cause* is that of the last attempt.
-    """
-    metrics.count(Metric.DROPPED, *key, by=len(texts), DropReason=reason)
-    telemetry.warning(
-        "delivery.dropped",
-        topic=key.topic,
-        subscription=key.subscription,
-        reason=reason,
-        cause=cause,
-        count=len(texts),
-        event_ids=event_ids(texts),
-        **fields,
-    )
 
 
 def _once(outcome: DeliveryOutcome, system_id: str) -> DeliveryOutcome:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from shared.delivery.pace import Speed
-from shared.engine.delivering.requeue import PATIENCE
+from shared.engine.keeping.requeue import PATIENCE
 
 if TYPE_CHECKING:
     from shared.engine.delivering.endpoint import Endpoint

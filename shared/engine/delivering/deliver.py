@@ -29,13 +29,14 @@ from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.packing import due_together
 from shared.engine.delivering.attempt_recorder import AttemptHistory
 from shared.engine.delivering.budget import Places
-from shared.engine.delivering.clock_records import ClockRecords
-from shared.engine.delivering.endpoint_registry import Endpoints
-from shared.engine.delivering.event_loop import loop_time
-from shared.engine.delivering.follow import Follow
+from shared.engine.delivering.endpoints import Endpoints
 from shared.engine.delivering.in_flight import InFlightMessage
-from shared.engine.delivering.parts import PartJudge, ToRequeue
-from shared.engine.delivering.requeue import OTHER_VERSION_AGAIN_IN, Requeue, Stored, all_stored
+from shared.engine.delivering.judge import PartJudge, ToRequeue
+from shared.engine.delivering.late import Stored
+from shared.engine.delivering.settle import Follow
+from shared.engine.keeping.clock_records import ClockRecords
+from shared.engine.keeping.event_loop import loop_time
+from shared.engine.keeping.requeue import OTHER_VERSION_AGAIN_IN, Requeue, all_stored
 from shared.engine.ports import Metrics, OffLoop, Queue
 from shared.errors import MalformedMessage, StorageUnavailable
 from shared.subscriptions.subscription import EventSubscription

@@ -18,7 +18,6 @@ from shared.delivery.policy import DeliveryTerms
 from shared.delivery.requests.line import Line, entries_of, requests_for
 from shared.delivery.requests.push_request import PushBatch
 from shared.delivery.shares import ALONE
-from shared.engine.delivering.event_loop import loop_time, spawn
 from shared.engine.delivering.in_flight import (
     InFlightMessage,
     InFlightPart,
@@ -26,14 +25,15 @@ from shared.engine.delivering.in_flight import (
     by_part,
     request_of,
 )
-from shared.engine.delivering.parts import STORAGE_RETRY_DELAY, JudgedPart
+from shared.engine.delivering.judge import STORAGE_RETRY_DELAY, JudgedPart
 from shared.engine.delivering.results import Attempted, DeliveryResult, NotNow, Shortage
 from shared.engine.delivering.shared_health import SharedHealth
+from shared.engine.keeping.event_loop import loop_time, spawn
 from shared.errors import StorageUnavailable
 from shared.subscriptions.subscription import EventSubscription
 
 if TYPE_CHECKING:
-    from shared.engine.delivering.endpoint_registry import Endpoints
+    from shared.engine.delivering.endpoints import Endpoints
 
 TICK = 0.5  # seconds between two looks at what is not pushed at once
 SOONEST_BACK = timedelta(seconds=1)  # of what could not be pushed in time

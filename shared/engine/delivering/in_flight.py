@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.requests.line import Entry
 from shared.delivery.requests.push_request import Loaded, PushBatch
-from shared.engine.delivering.event_loop import spawn
-from shared.engine.delivering.parts import JudgedPart
+from shared.engine.delivering.judge import JudgedPart
 from shared.engine.delivering.results import DeliveryResult
+from shared.engine.keeping.event_loop import spawn
 from shared.subscriptions.subscription import SubscriptionKey
 
 if TYPE_CHECKING:
     from shared.engine.delivering.budget import Places
     from shared.engine.delivering.endpoint import Endpoint
-    from shared.engine.delivering.follow import Follow
+    from shared.engine.delivering.settle import Follow
 
 
 class PartResult(NamedTuple):

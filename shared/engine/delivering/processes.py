@@ -11,7 +11,7 @@ from typing import NamedTuple
 from shared import telemetry
 from shared.clock import Clock, timestamp
 from shared.delivery.shares import ALIVE_FOR, ALONE, RENEWED_EVERY, VALID_FOR, Share, share_of
-from shared.engine.delivering.event_loop import loop_time, spawn
+from shared.engine.keeping.event_loop import loop_time, spawn
 from shared.engine.ports import PROCESSES, OffLoop, ResourceStore, Table
 from shared.errors import AppError
 

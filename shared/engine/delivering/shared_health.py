@@ -19,7 +19,6 @@ from shared.delivery.health.availability import (
 )
 from shared.delivery.health.endpoint_health import (
     Health,
-    HoldReason,
     LatestPushes,
     Observation,
     bounded_health,
@@ -29,60 +28,17 @@ from shared.delivery.health.endpoint_health import (
 )
 from shared.delivery.policy import DeliveryTerms
 from shared.engine.caching.health_table import OffLoopHealth
-from shared.engine.delivering.clock_records import ClockRecords
-from shared.engine.delivering.event_loop import spawn
+from shared.engine.keeping.clock_records import ClockRecords
+from shared.engine.keeping.drops_and_holds import hold_began, hold_ended
+from shared.engine.keeping.event_loop import spawn
 from shared.engine.ports import Metrics, StoredHealth
 from shared.errors import Conflict, StorageUnavailable
-from shared.metrics import Metric
 from shared.subscriptions.subscription import SubscriptionKey
 
 FAILED_AGAIN_AFTER = timedelta(seconds=5)  # after a failed write
 _WORTH_A_WRITE = timedelta(seconds=1)  # by which a hold is extended
 _TRIES = 3  # to write over what others have written
 _NEVER = datetime.min.replace(tzinfo=UTC)
-
-
-def hold_began(
-    metrics: Metrics,
-    key: SubscriptionKey,
-    reason: HoldReason,
-    why: str,
-    *,
-    cause: str = "",
-    **fields: telemetry.Field,
-) -> None:
-    """Record that a hold has begun: *until* when, or for a pause *by* whom."""
-    metrics.count(Metric.HOLDS_BEGAN, *key, Reason=reason)
-    telemetry.warning(
-        "hold.began",
-        topic=key.topic,  # by name: `make infra` compares them with the alert's query
-        subscription=key.subscription,
-        reason=reason,
-        cause=cause or why,  # without its time: one for an alert
-        why=why,
-        **fields,
-    )
-
-
-def hold_ended(
-    metrics: Metrics,
-    key: SubscriptionKey,
-    reason: HoldReason,
-    because: str,
-    *,
-    lasted: timedelta,
-    **fields: telemetry.Field,
-) -> None:
-    """Record that a hold has ended; *by* whom, if anybody ended it."""
-    metrics.count(Metric.HOLDS_ENDED, *key, Reason=reason)
-    telemetry.info(
-        "hold.ended",
-        **key._asdict(),
-        reason=reason,
-        because=because,
-        seconds=round(lasted.total_seconds(), 3),
-        **fields,
-    )
 
 
 def hold_changed(

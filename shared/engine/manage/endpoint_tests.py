@@ -17,7 +17,7 @@ from shared.delivery.outcome import Outcome, classify
 from shared.delivery.pace import Allowance, ask
 from shared.delivery.requests.added_headers import with_signature
 from shared.delivery.requests.push_request import Loaded, push_request
-from shared.engine.delivering.deployment_terms import DeploymentTerms
+from shared.engine.keeping.deployment_terms import DeploymentTerms
 from shared.engine.manage.call import Call
 from shared.engine.manage.endpoint_validation import Send
 from shared.engine.manage.subscriptions import Subscriptions

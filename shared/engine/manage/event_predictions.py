@@ -13,7 +13,7 @@ from shared.arm.consent import in_force
 from shared.arm.subscription_codec import pending_consent, to_subscription_in_force
 from shared.arm.subscription_warnings import subscription_warnings
 from shared.delivery.forecast import forecast
-from shared.engine.delivering.deployment_terms import DeploymentTerms
+from shared.engine.keeping.deployment_terms import DeploymentTerms
 from shared.engine.manage.call import Call
 from shared.engine.manage.subscriptions import Subscriptions
 from shared.engine.ports import PROCESSES, Document, Table

@@ -15,7 +15,7 @@ from shared.arm.system_topic_codec import DEPLOYMENT_TYPE, SOURCE_TYPE
 from shared.arm.topic_subscription_codec import EXTENSION, NESTED, OF_SOURCE, OF_SYSTEM_TOPIC
 from shared.clock import Clock
 from shared.engine.caching.health_table import TableHealth
-from shared.engine.delivering.deployment_terms import DeploymentTerms
+from shared.engine.keeping.deployment_terms import DeploymentTerms
 from shared.engine.manage import arm_stubs
 from shared.engine.manage.api import Route, to_route
 from shared.engine.manage.deletion import Deletion

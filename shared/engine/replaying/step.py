@@ -26,8 +26,8 @@ from shared.delivery.messages.message_writer import encode_step
 from shared.delivery.messages.packing import fits_inline
 from shared.delivery.messages.publication import first_deliveries
 from shared.delivery.requests.added_headers import replay_publish_id
-from shared.engine.delivering.deployment_terms import DeploymentTerms
-from shared.engine.delivering.requeue import Requeue
+from shared.engine.keeping.deployment_terms import DeploymentTerms
+from shared.engine.keeping.requeue import Requeue
 from shared.engine.ports import (
     DeadLetterReader,
     NoContainer,

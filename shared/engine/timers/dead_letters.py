@@ -19,8 +19,8 @@ from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message_writer import with_blob
 from shared.delivery.policy import EndReason
 from shared.delivery.requests.added_headers import distinct, trace_id
-from shared.engine.delivering.attempt_recorder import log_dropped
-from shared.engine.delivering.parts import texts_of
+from shared.engine.keeping.drops_and_holds import log_dropped
+from shared.engine.keeping.payload_texts import texts_of
 from shared.engine.ports import (
     DeadLetterStore,
     Metrics,

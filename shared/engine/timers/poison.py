@@ -8,7 +8,7 @@ from functools import partial
 from shared import telemetry
 from shared.clock import Deadline
 from shared.delivery.messages.message import MessagePart
-from shared.engine.delivering.requeue import Requeue
+from shared.engine.keeping.requeue import Requeue
 from shared.engine.ports import OnLoop, Queue, Receiver
 from shared.engine.timers.receiving import POISON_QUEUES, Intake, ReadMessage
 

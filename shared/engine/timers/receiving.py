@@ -11,10 +11,10 @@ from shared import telemetry
 from shared.clock import Clock, Deadline
 from shared.delivery.messages.message import MessagePart, OtherVersion, ReplayStep
 from shared.delivery.messages.message_reader import decode
-from shared.engine.delivering.clock_records import ClockRecords
-from shared.engine.delivering.parts import texts_of
-from shared.engine.delivering.poison_records import PoisonRecords
-from shared.engine.delivering.requeue import OTHER_VERSION_AGAIN_IN
+from shared.engine.keeping.clock_records import ClockRecords
+from shared.engine.keeping.payload_texts import texts_of
+from shared.engine.keeping.poison_records import PoisonRecords
+from shared.engine.keeping.requeue import OTHER_VERSION_AGAIN_IN
 from shared.engine.ports import Metrics, PayloadStore, Queue, Received, Receiver
 from shared.errors import (
     Conflict,

@@ -15,7 +15,7 @@ from shared.delivery.messages.copies import without_copies
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_together
 from shared.delivery.messages.packing import due_together, most_events
-from shared.engine.delivering.requeue import PATIENCE, Requeue
+from shared.engine.keeping.requeue import PATIENCE, Requeue
 from shared.engine.ports import OnLoop, Queue
 from shared.engine.timers.receiving import Intake, ReadMessage
 

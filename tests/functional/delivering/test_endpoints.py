@@ -14,12 +14,12 @@ from pushgrid.testing.memory import answered
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_together
 from shared.delivery.pace import FIRST, Limit, Speed
-from shared.engine.delivering import endpoint_registry as endpoints_module
+from shared.engine.delivering import endpoints as endpoints_module
 from shared.engine.delivering.budget import Budget
 from shared.engine.delivering.deliver import AT_ONCE
 from shared.engine.delivering.endpoint import TICK, Endpoint
 from shared.engine.delivering.in_flight import InFlightRequest
-from shared.engine.delivering.parts import JudgedPart, PartJudge, ToRequeue
+from shared.engine.delivering.judge import JudgedPart, PartJudge, ToRequeue
 from shared.engine.ports import Queue
 from shared.subscriptions.destination import WebHook
 from shared.subscriptions.subscription import Batching

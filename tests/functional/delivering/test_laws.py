@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pushgrid.testing.memory import START, FakeClock, ScriptedPusher, StoredMessage, answered
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.profiles import PROFILES
-from shared.engine.delivering.deployment_terms import DeploymentTerms
+from shared.engine.keeping.deployment_terms import DeploymentTerms
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
 from shared.http import Answered, Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest

@@ -8,7 +8,7 @@ import pytest
 
 from pushgrid.testing.memory import START
 from shared.delivery.messages.message import MessagePart
-from shared.engine.delivering.requeue import Queued
+from shared.engine.keeping.requeue import Queued
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable, Unstorable
 from tests.builders import a_delivery, a_message, noise

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shared.delivery.profiles import PROFILES
-from shared.engine.delivering.deployment_terms import DeploymentTerms
+from shared.engine.keeping.deployment_terms import DeploymentTerms
 from shared.events.topic import Topic
 from shared.subscriptions.subscription import Batching, RetryPolicy, StaticHeader
 from tests.builders import DEAD, a_subscription, a_topic
@@ -42,7 +42,7 @@ def test_the_topics_tag_wins_over_the_default(
 ) -> None:
     quick = replace(PROFILES["latest"], name="quick")
     monkeypatch.setattr(
-        "shared.engine.delivering.deployment_terms.PROFILES", {**PROFILES, "quick": quick}
+        "shared.engine.keeping.deployment_terms.PROFILES", {**PROFILES, "quick": quick}
     )
 
     found = deployment("quick", a_topic(profile=tagged)).of(a_subscription())

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START, Counted, FakeClock, MemoryPayloads, MemorySender
 from shared.delivery.messages.publication import Publication
-from shared.engine.delivering.parts import texts_of
+from shared.engine.keeping.payload_texts import texts_of
 from shared.engine.ports import OffLoop, Queue
 from shared.engine.publishing.commit import Commit, CommitResult, Report
 from shared.engine.publishing.publish_report import PublishReport

@@ -15,12 +15,12 @@ from shared.delivery.messages.message import MessagePart
 from shared.delivery.pace import Limit, Returns, Speed
 from shared.engine.caching.health_table import OffLoopHealth
 from shared.engine.delivering.budget import Budget
-from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.endpoint import SOONEST_BACK, Endpoint
 from shared.engine.delivering.in_flight import InFlightRequest
 from shared.engine.delivering.processes import Processes
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.delivering.shared_health import SharedHealth
+from shared.engine.keeping.clock_records import ClockRecords
 from shared.engine.ports import Metrics, ReserveConnection
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 

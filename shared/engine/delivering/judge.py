@@ -17,10 +17,11 @@ from shared.delivery.messages.message_writer import encode_together
 from shared.delivery.messages.publication import wants
 from shared.delivery.policy import DeliveryTerms, End, EndReason, before_attempt
 from shared.delivery.requests.push_request import Loaded
-from shared.engine.delivering.attempt_recorder import log_dropped
-from shared.engine.delivering.deployment_terms import DeploymentTerms
-from shared.engine.delivering.poison_records import PoisonRecords
-from shared.engine.delivering.requeue import LONG_HOLD, LONG_WAIT
+from shared.engine.keeping.deployment_terms import DeploymentTerms
+from shared.engine.keeping.drops_and_holds import log_dropped
+from shared.engine.keeping.payload_texts import texts_of
+from shared.engine.keeping.poison_records import PoisonRecords
+from shared.engine.keeping.requeue import LONG_HOLD, LONG_WAIT
 from shared.engine.ports import Metrics, OffLoop, PayloadStore, Queue, SubscriptionReader
 from shared.errors import StorageUnavailable, UnreadableDocument
 from shared.metrics import Metric
@@ -250,25 +251,3 @@ class PartJudge:
             matched=len(wanted),
         )
         return matched, wanted
-
-
-def texts_of(
-    deliveries: Sequence[Delivery], payloads: PayloadStore
-) -> list[tuple[Delivery, str | None]]:
-    """
-    Return each delivery with its event's text; ``None`` if its payload blob is missing.
-
-    Raises:
-        StorageUnavailable: a blob can't be read now.
-    """
-    names = {each.origin.payload for each in deliveries if each.text is None}
-    blobs = {name: payloads.read(name) for name in names if name}
-    return [
-        (each, each.text if each.text is not None else _line(blobs, each)) for each in deliveries
-    ]
-
-
-def _line(blobs: dict[str, Sequence[str] | None], delivery: Delivery) -> str | None:
-    lines = blobs.get(delivery.origin.payload or "") or ()
-    line = delivery.origin.first_line + delivery.position
-    return (lines[line] or None) if line < len(lines) else None

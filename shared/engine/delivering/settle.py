@@ -20,17 +20,12 @@ from shared.delivery.policy import Decision, End, EndReason, RetryAt, decide, re
 from shared.delivery.requests.push_request import Loaded, PushBatch, dead_letter_headers
 from shared.engine.delivering.attempt_lines import AttemptLines
 from shared.engine.delivering.attempt_recorder import AttemptHistory, AttemptRecorder
-from shared.engine.delivering.event_loop import loop_time
 from shared.engine.delivering.in_flight import PartResult
-from shared.engine.delivering.parts import JudgedPart
-from shared.engine.delivering.requeue import (
-    LONG_HOLD,
-    LONG_WAIT,
-    PutParts,
-    Stored,
-    all_stored,
-)
+from shared.engine.delivering.judge import JudgedPart
+from shared.engine.delivering.late import PutParts, Stored
 from shared.engine.delivering.results import Attempted, NotNow
+from shared.engine.keeping.event_loop import loop_time
+from shared.engine.keeping.requeue import LONG_HOLD, LONG_WAIT, all_stored
 from shared.engine.ports import Metrics
 from shared.events.topic import TopicName
 from shared.subscriptions.subscription import DeadLetterDestination, EventSubscription

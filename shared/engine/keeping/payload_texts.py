@@ -1,0 +1,30 @@
+"""Reads the texts of deliveries that lie in payload blobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shared.delivery.delivery import Delivery
+from shared.engine.ports import PayloadStore
+
+
+def texts_of(
+    deliveries: Sequence[Delivery], payloads: PayloadStore
+) -> list[tuple[Delivery, str | None]]:
+    """
+    Return each delivery with its event's text; ``None`` if its payload blob is missing.
+
+    Raises:
+        StorageUnavailable: a blob can't be read now.
+    """
+    names = {each.origin.payload for each in deliveries if each.text is None}
+    blobs = {name: payloads.read(name) for name in names if name}
+    return [
+        (each, each.text if each.text is not None else _line(blobs, each)) for each in deliveries
+    ]
+
+
+def _line(blobs: dict[str, Sequence[str] | None], delivery: Delivery) -> str | None:
+    lines = blobs.get(delivery.origin.payload or "") or ()
+    line = delivery.origin.first_line + delivery.position
+    return (lines[line] or None) if line < len(lines) else None
