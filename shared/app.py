@@ -657,8 +657,7 @@ class App:
 
     def _commits(self, report: PublishReport) -> Commits:
         from shared.engine.publishing.commit import Commit
-        from shared.engine.publishing.gathering import MAX_UNDER_WAY
-        from shared.engine.publishing.group_commit import GroupCommit
+        from shared.engine.publishing.group_commit import MAX_UNDER_WAY, GroupCommit
 
         commits = GroupCommit(
             Commit(

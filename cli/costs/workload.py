@@ -13,7 +13,7 @@ from shared.delivery.messages import packing
 from shared.delivery.policy import default_terms
 from shared.delivery.profiles import PROFILES
 from shared.engine.keeping.requeue import LONG_WAIT
-from shared.engine.publishing.gathering import LIMIT
+from shared.engine.publishing.group_commit import LIMIT
 
 _FAILING = "500"  # an answer without a minimum delay or a probation of its own
 _CHUNK = 64 * 1024  # bytes of an event that Event Grid counts as one operation

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.delivery.messages.publication import Load, Publication
-from shared.engine.publishing.gathering import MAX_UNDER_WAY, CommitGroup, Gathering
+from shared.engine.publishing.group_commit import MAX_UNDER_WAY, CommitGroup, Gathering
 from tests.builders import a_subscription
 from tests.functional.publishing.publications import a_publication
 

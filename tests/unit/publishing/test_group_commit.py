@@ -11,10 +11,9 @@ import pytest
 
 from pushgrid.testing.memory import FakeClock
 from shared.delivery.messages.publication import Publication
-from shared.engine.publishing import gathering
+from shared.engine.publishing import group_commit
 from shared.engine.publishing.commit import CommitResult
-from shared.engine.publishing.gathering import LIMIT, MAX_UNDER_WAY
-from shared.engine.publishing.group_commit import GroupCommit
+from shared.engine.publishing.group_commit import LIMIT, MAX_UNDER_WAY, GroupCommit
 from shared.errors import StorageUnavailable
 from tests.functional.publishing.publications import a_publication
 
@@ -149,7 +148,7 @@ def test_the_memory_of_what_waits_is_bounded(
     publishers: Publishers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While storage hangs, more is refused at once; what waits is stored when it is back."""
-    monkeypatch.setattr(gathering, "MAX_WAITING", 1500)
+    monkeypatch.setattr(group_commit, "MAX_WAITING", 1500)
     first, *waiting = (publishers.arrive(number, data="x" * 900) for number in range(3))
     (refused,) = publishers.arrive(3)
 
