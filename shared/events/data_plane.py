@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
-from shared.clip import clip
-from shared.errors import InvalidEvents, WrongPath
-from shared.events.topic import SourceTopic, TopicName
 from shared.http import HttpRequest
 
 MAX_REQUEST_EVENTS = 5000  # Event Grid "Quotas and limits" (2023-11-15)
-_PUBLISH = "publish"
-_PULL = frozenset({"receive", "acknowledge", "release", "reject", "renewLock"})
-_LONGEST_SHOWN = 160  # characters of a path in an answer
-_NAME = "[A-Za-z0-9-]{3,50}"
-# What a URL near those of topics names: a namespace, or two names with a full stop, and a topic.
-_NEAR = re.compile(
-    rf"[^/]*//[^/]*/(?:namespaces/({_NAME})/)?topics/(?:({_NAME})\.)?({_NAME})(:publish)?(?:[/:].*)?",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,49 +50,3 @@ NAMESPACE = DataPlane(
 def data_plane(request: HttpRequest) -> DataPlane:
     """Return the data plane that the route of *request* belongs to."""
     return NAMESPACE if "namespace" in request.params else CUSTOM
-
-
-def topic_name(request: HttpRequest) -> str:
-    """
-    Return the name of the topic of a request.
-
-    Raises:
-        InvalidEvents: the path is an operation of pull delivery.
-        WrongPath: it is no path of a topic.
-    """
-    if data_plane(request) is CUSTOM:
-        name = request.params.get("topic")
-        # Namespace topics have their own route.
-        if name is None or TopicName.parse(name):
-            raise WrongPath(_wrong_path(request))
-        if SourceTopic.parse(name):
-            raise WrongPath(f"{no_resource(request)} Nobody publishes to the topic of a source.")
-        return name
-    topic, _, action = request.params["action"].rpartition(":")
-    if action in _PULL:
-        message = f"Pull delivery, '{action}', is not included here. Instead, subscribe a webhook."
-        raise InvalidEvents(message, detail_code="UnsupportedOperation")
-    if action != _PUBLISH:
-        raise WrongPath(_wrong_path(request))
-    return TopicName(request.params["namespace"], topic).joined
-
-
-def no_resource(request: HttpRequest) -> str:
-    """Say that nothing has the path of a request."""
-    shown = clip(_without_query(request.url), _LONGEST_SHOWN)
-    return f"No HTTP resource was found that matches the request URI '{shown}'."
-
-
-def _wrong_path(request: HttpRequest) -> str:
-    """Say where a request belongs, with the names in its path, as far as they can be names."""
-    found = _NEAR.fullmatch(_without_query(request.url))
-    of_path, joined, topic, action = found.groups() if found else (None, None, None, None)
-    namespace = of_path or joined or ("NAMESPACE" if action else None)
-    right = f"/topics/{topic or 'NAME'}/api/events"
-    if namespace:
-        right = f"/namespaces/{namespace}/topics/{topic}:publish"
-    return f"{no_resource(request)} POST events to {right}."
-
-
-def _without_query(url: str) -> str:
-    return url.partition("?")[0]  # a query may have keys

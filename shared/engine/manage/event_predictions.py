@@ -18,7 +18,7 @@ from shared.engine.manage.call import Call
 from shared.engine.manage.subscriptions import Subscriptions
 from shared.engine.ports import PROCESSES, Document, Table
 from shared.errors import UNREADABLE, InvalidDocument
-from shared.events.publish_request import read_events
+from shared.events.publish_http import read_events
 from shared.events.schema_rules import Arrival
 from shared.events.topic import InputSchema, Topic
 from shared.http import HttpAnswer, HttpRequest

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from shared.arm import arm_json
 from shared.errors import InvalidSettings
-from shared.events import publish_answers
+from shared.events import publish_http
 from shared.http import HttpAnswer, HttpRequest
 
 _RETRY_AFTER_SECONDS = "60"  # a person has to correct the settings
@@ -31,4 +31,4 @@ def api_answer(request: HttpRequest, fault: InvalidSettings) -> HttpAnswer:
 def publish_answer(request: HttpRequest, fault: InvalidSettings, request_id: str) -> HttpAnswer:
     """Answer publishers in Event Grid's form; their clients retry."""
     error = public_error(fault)
-    return publish_answers.error_answer(request, error, request_id)
+    return publish_http.error_answer(request, error, request_id)

@@ -22,10 +22,16 @@ from shared.events.authorization import (
     check_network,
     client_address,
 )
-from shared.events.data_plane import data_plane, no_resource, topic_name
+from shared.events.data_plane import data_plane
 from shared.events.event import Event
-from shared.events.publish_answers import accepted_answer, error_answer, options_answer
-from shared.events.publish_request import read_events
+from shared.events.publish_http import (
+    accepted_answer,
+    error_answer,
+    no_resource,
+    options_answer,
+    read_events,
+    topic_name,
+)
 from shared.events.schema_rules import Arrival
 from shared.events.topic import Topic
 from shared.events.trace_context import trace_context

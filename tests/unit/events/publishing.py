@@ -14,7 +14,7 @@ import pytest
 
 from shared.errors import AppError
 from shared.events.event import Event
-from shared.events.publish_request import read_events
+from shared.events.publish_http import read_events
 from shared.events.schema_rules import Arrival
 from shared.events.topic import InputSchema, Topic
 from shared.http import HttpRequest

@@ -14,7 +14,7 @@ from shared.errors import (
     TooLarge,
     Unauthenticated,
 )
-from shared.events.publish_answers import accepted_answer, error_answer, options_answer
+from shared.events.publish_http import accepted_answer, error_answer, options_answer
 from shared.events.topic import InputSchema
 from tests.unit.events.publishing import a_request, a_topic
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shared.events.event import Event
-from shared.events.publish_request import read_events
+from shared.events.publish_http import read_events
 from shared.events.schema_rules import Arrival
 from shared.events.topic import FieldMapping, InputSchema, Topic
 from tests import builders

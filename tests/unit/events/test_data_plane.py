@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared.errors import WrongPath
-from shared.events.data_plane import topic_name
+from shared.events.publish_http import topic_name
 from shared.http import HttpRequest
 
 _NAMESPACE = {"namespace": "shop", "action": "orders"}

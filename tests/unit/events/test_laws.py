@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.errors import AppError
-from shared.events.publish_request import read_events
+from shared.events.publish_http import read_events
 from shared.events.topic import InputSchema
 from tests.builders import TOPIC_ID
 from tests.strategies import any_text, json_values

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared.events.authorization import authorize
-from shared.events.publish_request import read_events
+from shared.events.publish_http import read_events
 from shared.events.topic import InputSchema
 from shared.http import HttpRequest
 from tests.builders import TOPIC_ID

@@ -13,7 +13,7 @@ from pushgrid.testing.memory import answered
 from shared.clip import clip
 from shared.delivery.requests.failed_attempt import MOST_BODY, MOST_HEADER, endpoint_answer
 from shared.delivery.requests.push_request import Loaded, PushBatch, convert, push_request
-from shared.events.publish_request import read_events
+from shared.events.publish_http import read_events
 from shared.events.topic import InputSchema
 from shared.http import Audience, OutboundRequest
 from shared.subscriptions.secrecy import WITHHELD
