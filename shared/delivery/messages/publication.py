@@ -1,10 +1,9 @@
-"""Defines a publication, what one publish request stores, and its queue messages."""
+"""Defines a publication: what one publish request stores."""
 
 from __future__ import annotations
 
 import math
 import operator
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,8 +11,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 from shared.delivery.delivery import Delivery, Origin
-from shared.delivery.messages.message import MessagePart
-from shared.delivery.messages.message_writer import encode_together
 from shared.delivery.messages.packing import fits_inline, most_events, packed, split
 from shared.events.event import Event
 from shared.events.literals import loads
@@ -126,35 +123,3 @@ def _fit_in_batches(positions: Positions, batch_size: int, deliveries: Sequence[
     wanted = [deliveries[position] for position in positions]
     groups = list(split(wanted, batch_size, packed))
     return len(groups) == math.ceil(len(wanted) / most_events(batch_size))
-
-
-class FanOut(NamedTuple):
-    """The text of a message, and the publications that have events in it, counted from 0."""
-
-    text: str
-    publications: frozenset[int]
-
-
-def fan_out(publications: Sequence[Publication]) -> list[FanOut]:
-    """Return the messages of publications that are stored together."""
-    events = [first_deliveries(each.origin, each.texts, each.parked) for each in publications]
-    source = {id(each): number for number, group in enumerate(events) for each in group}
-    wanted: defaultdict[tuple[str, str, str, int], list[Delivery]] = defaultdict(list)
-    for publication, group in zip(publications, events, strict=True):
-        for each, positions in publication.matched:
-            header = each.topic, each.name, each.generation, each.batching.max_events
-            wanted[header] += [group[position] for position in positions]
-    parts = [
-        MessagePart(
-            topic=topic,
-            subscription=subscription,
-            generation=generation,
-            batch_size=batch_size,
-            deliveries=tuple(deliveries),
-        )
-        for (topic, subscription, generation, batch_size), deliveries in wanted.items()
-    ]
-    return [
-        FanOut(text, frozenset(source[id(each)] for part in together for each in part.deliveries))
-        for together, text in encode_together(parts)
-    ]

@@ -20,8 +20,9 @@ from shared.delivery.messages.packing import (
     pack,
     surely_fits,
 )
-from shared.delivery.messages.publication import Publication, fan_out, match, parked_lines
+from shared.delivery.messages.publication import Publication, match, parked_lines
 from shared.delivery.outcome import Outcome
+from shared.engine.publishing.commit import fan_out
 from shared.subscriptions.filters import EventFilter
 from shared.subscriptions.subscription import Batching, EventSubscription
 from tests.builders import (

@@ -13,7 +13,8 @@ from shared.delivery.messages.message import MessagePart, OtherVersion, ReplaySt
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.message_writer import encode, encode_together
 from shared.delivery.messages.packing import MAX_STORED
-from shared.delivery.messages.publication import Matched, Publication, fan_out, match, parked_lines
+from shared.delivery.messages.publication import Matched, Publication, match, parked_lines
+from shared.engine.publishing.commit import fan_out
 from shared.events.event import Event
 from shared.subscriptions.subscription import EventSubscription
 from tests.builders import (
