@@ -54,6 +54,29 @@ class Publication:
     keep_until: datetime  # at least, the blob is kept
     considered: Sequence[EventSubscription] = ()  # the subscriptions whose filters were asked
 
+    @classmethod
+    def of(
+        cls,
+        events: Sequence[Event],
+        subscriptions: Sequence[EventSubscription],
+        *,
+        topic: str,
+        origin: Origin,
+        keep_until: datetime,
+    ) -> Publication:
+        """Match the events of a request with the subscriptions of its topic."""
+        matched = match(events, subscriptions)
+        texts = [event.text for event in events]
+        return cls(
+            topic=topic,
+            origin=origin,
+            texts=texts,
+            matched=matched,
+            parked=parked_lines(matched, texts, origin),
+            keep_until=keep_until,
+            considered=subscriptions,
+        )
+
     @cached_property
     def load(self) -> Load:
         deliveries = sum(len(positions) for _, positions in self.matched)

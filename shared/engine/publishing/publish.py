@@ -12,7 +12,7 @@ from functools import partial
 
 from shared.clock import Clock
 from shared.delivery.delivery import Origin
-from shared.delivery.messages.publication import Publication, match, parked_lines
+from shared.delivery.messages.publication import Publication
 from shared.engine.ports import Commits, OffLoop, SubscriptionReader, TokenVerifier, TopicReader
 from shared.engine.publishing.publish_report import PublishReport
 from shared.errors import AppError, Forbidden, MethodNotAllowed, NotFound, StorageUnavailable
@@ -203,16 +203,12 @@ class Publish:
             for each in self.subscriptions.of_topic(topic.name)
             if each.has_consented and not (judges_age and each.is_expired(now))
         ]
-        matched = match(events, subscriptions)
-        texts = [event.text for event in events]
-        return Publication(
+        return Publication.of(
+            events,
+            subscriptions,
             topic=topic.name,
             origin=origin,
-            texts=texts,
-            matched=matched,
-            parked=parked_lines(matched, texts, origin),
             keep_until=now + self.payloads_kept_for(topic),
-            considered=subscriptions,
         )
 
 
