@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from shared.events.event import Event
     from shared.events.notices import WrittenBlob
     from shared.events.topic import Topic
-    from shared.http import HttpAnswer, HttpRequest
+    from shared.http import Answering, HttpAnswer, HttpRequest
 
 #: The threads of each pool.
 POOLS = {
@@ -87,7 +87,6 @@ POOLS = {
 }
 
 V = TypeVar("V")
-AnswerPublisher = Callable[["HttpRequest"], Coroutine[Any, Any, "HttpAnswer"]]
 
 
 class JumpingClock(Clock, Protocol):
@@ -99,7 +98,7 @@ class JumpingClock(Clock, Protocol):
 class Tracing(Protocol):
     """Makes spans of publications and attempts."""
 
-    async def publication(self, answer: AnswerPublisher, request: HttpRequest, /) -> HttpAnswer:
+    async def publication(self, answer: Answering, request: HttpRequest, /) -> HttpAnswer:
         """Answer a publish request within a span."""
 
     async def attempt(self, push: Push, request: InFlightRequest, /) -> Attempted | Shortage:
@@ -283,12 +282,6 @@ class App:
     # ── Publishing ──
 
     @once
-    def answer_publisher(self) -> AnswerPublisher:
-        """What answers publish requests, within a span for each where these are wanted."""
-        spans = self.outbound.spans
-        return partial(spans.publication, self.publish.run) if spans else self.publish.run
-
-    @once
     def publish(self) -> Publish:
         from shared.engine.publishing.publish import Publish, PublisherAuthorization
         from shared.engine.publishing.publish_report import PublishReport
@@ -296,6 +289,7 @@ class App:
         report = PublishReport(
             metrics=self.metrics, clock=self._clock, logging=self._settings.publish_log
         )
+        spans = self.outbound.spans
         return Publish(
             authorization=PublisherAuthorization(
                 clock=self._clock,
@@ -311,6 +305,7 @@ class App:
             report=report,
             payloads_kept_for=self.terms.payloads_kept_for,
             off_loop=self._pool("publish", withdraws=True),
+            within_span=spans.publication if spans else None,
         )
 
     # ── Delivering ──

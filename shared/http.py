@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -38,6 +38,9 @@ class HttpAnswer:
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+
+
+Answering = Callable[[HttpRequest], Awaitable[HttpAnswer]]
 
 
 class Audience(NamedTuple):

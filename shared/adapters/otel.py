@@ -7,9 +7,8 @@ Source: OpenTelemetry specification 1.49, trace SDK; semantic conventions of mes
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -28,12 +27,11 @@ from shared.engine.delivering.push import Push
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Commits
 from shared.events.trace_context import TraceContext, trace_context, trace_of_event
-from shared.http import HttpAnswer, HttpRequest
+from shared.http import Answering, HttpAnswer, HttpRequest
 
 MAX_LINKS = 32  # traces of a batch, beyond the first
 _SYSTEM = {"messaging.system": "pushgrid"}
 _OWN_FAULT = 500
-_Answer = Callable[[HttpRequest], Coroutine[Any, Any, HttpAnswer]]
 
 
 def over_otlp() -> SpanProcessor:
@@ -53,7 +51,7 @@ class Spans:
         provider.add_span_processor(processor)
         self._tracer = provider.get_tracer("pushgrid", VERSION)
 
-    async def publication(self, answer: _Answer, request: HttpRequest) -> HttpAnswer:
+    async def publication(self, answer: Answering, request: HttpRequest) -> HttpAnswer:
         """Answer a publish request as a span of the trace in its headers."""
         topic = request.params.get("topic") or request.params.get("namespace", "")
         with self._tracer.start_as_current_span(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from shared import telemetry
 from shared.adapters.threads import SystemThreads
 from shared.adapters.watched_clock import WatchedClock
-from shared.app import AnswerPublisher, App
+from shared.app import App
 from shared.clock import SystemClock
 from shared.errors import InvalidSettings
 from shared.http import HttpAnswer, HttpRequest
@@ -70,7 +70,8 @@ class FunctionApp:
             from shared.engine.operations.misconfigured import publish_answer
 
             return publish_answer(request, fault, self.chance.secret_id())
-        return await self.answer_publisher(request)
+        self.threads.attach()  # The first request may be the first call on the loop.
+        return await self.app.publish.run(request)
 
     async def deliver(self, body: bytes, queue: str) -> None:
         """Deliver a message of *queue*: ``deliveries`` or ``retries``."""
@@ -168,11 +169,6 @@ class FunctionApp:
         from shared.wiring.outbound import storage_pusher
 
         return storage_pusher()
-
-    @once
-    def answer_publisher(self) -> AnswerPublisher:
-        self.threads.attach()  # The first request may be the first call on the loop.
-        return self.app.answer_publisher
 
     @once
     def delivering(self) -> Deliver:

@@ -152,9 +152,9 @@ def test_a_batch_of_several_traces_links_each_and_so_does_its_publication(traced
 _IMPORTED = """
 import sys
 from shared.wiring.function_app import APP
-APP.answer_publisher, APP.delivering
+APP.app.publish, APP.delivering
 print([name for name in sys.modules if "opentelemetry" in name or name == "shared.adapters.otel"])
-print(APP.answer_publisher.__func__.__qualname__)
+print(APP.app.publish.within_span)
 """
 
 
@@ -169,7 +169,7 @@ def test_without_an_endpoint_for_them_nothing_is_imported_and_nothing_in_the_way
         check=True,
     )
 
-    assert run.stdout.splitlines() == ["[]", "Publish.run"]
+    assert run.stdout.splitlines() == ["[]", "None"]
 
 
 def test_an_endpoint_without_the_extra_is_logged_once(

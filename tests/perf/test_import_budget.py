@@ -25,8 +25,8 @@ HEAVY = (
 )
 
 BUILT_BY = {  # what a function's first call builds of the app; of several areas, for each
-    "publish_function": "answer_publisher",
-    "publish_namespace_function": "answer_publisher",
+    "publish_function": "app.publish",
+    "publish_namespace_function": "app.publish",
     "manage_function": "app.manage",
     "web_function providers": "app.manage",
     "web_function adfs": "app.az_login",
@@ -36,7 +36,7 @@ BUILT_BY = {  # what a function's first call builds of the app; of several areas
     "web_function console": "console_files",
     "web_function status": "app.status",
     "web_function validate": "app.validate",
-    "web_function topics": "answer_publisher",
+    "web_function topics": "app.publish",
     "wake_function": "app.wake_timer",
     "deadletter_function": "app.deadletter_timer",
 }

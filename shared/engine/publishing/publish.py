@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -35,7 +35,7 @@ from shared.events.publish_http import (
 from shared.events.schema_rules import Arrival
 from shared.events.topic import Topic
 from shared.events.trace_context import trace_context
-from shared.http import HttpAnswer, HttpRequest
+from shared.http import Answering, HttpAnswer, HttpRequest
 
 _PUBLISH_IDS = uuid.UUID("0f2b7c66-3f0c-4d8e-8a5d-0c7f5a0f6b11")
 ANSWERED_WITHIN = 20.0  # seconds of the loop's clock, from a request's arrival to its answer
@@ -89,8 +89,15 @@ class Publish:
     report: PublishReport
     payloads_kept_for: Callable[[Topic], timedelta]
     off_loop: OffLoop
+    within_span: Callable[[Answering, HttpRequest], Awaitable[HttpAnswer]] | None = None
 
     async def run(self, request: HttpRequest) -> HttpAnswer:
+        """Answer one request, within a span if these are wanted."""
+        if self.within_span:
+            return await self.within_span(self._answer, request)
+        return await self._answer(request)
+
+    async def _answer(self, request: HttpRequest) -> HttpAnswer:
         """
         Answer one request; a refusal has Event Grid's form, and nothing is stored.
 
