@@ -12,8 +12,9 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context
+from dataclasses import dataclass
 from functools import partial
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
 from shared.delivery.messages.publication import Load, Publication
 from shared.engine.publishing.commit import CommitResult
@@ -25,58 +26,65 @@ MAX_WAITING = 32_000_000  # bytes of events; they take a few times as much memor
 # 16 full messages, as many as are put at a time; as much as one request may have.
 LIMIT = Load(requests=64, deliveries=1024, size=1_536_000)
 
-
-class HasPublication(Protocol):
-    """A request that waits for its publication to be stored."""
-
-    @property
-    def publication(self) -> Publication: ...
-
-
-R = TypeVar("R", bound=HasPublication)
 _Result = CommitResult | BaseException
 
 
-class CommitGroup(NamedTuple, Generic[R]):
+@dataclass(frozen=True, slots=True, eq=False)
+class Waiter:
+    """A request that waits for the result of its commit."""
+
+    publication: Publication
+    result: asyncio.Future[None]
+
+    def answer(self, result: _Result) -> None:
+        if self.result.done():  # It has given up.
+            return
+        if result is None:
+            self.result.set_result(None)
+        elif isinstance(result, StorageUnavailable):
+            self.result.set_exception(result)
+        else:
+            self.result.set_exception(RuntimeError(f"the commit failed: {result!r}"))
+
+
+class CommitGroup(NamedTuple):
     """The requests of one commit, at least one. Full: what waited has filled it."""
 
-    requests: tuple[R, ...]
+    requests: tuple[Waiter, ...]
     is_full: bool
 
 
-class Gathering(Generic[R]):
+class Gathering:
     """The requests that wait, by topic, and the commits that are under way. Not thread-safe."""
 
     def __init__(self, limit: Load = LIMIT) -> None:
         self._limit = limit
         # By topic: the first one's turn is next.
-        self._waiting: OrderedDict[str, deque[tuple[R, Load]]] = OrderedDict()
+        self._waiting: OrderedDict[str, deque[Waiter]] = OrderedDict()
         self._load = Load()
         self._full = 0  # commits under way that are full
         self._partial = False  # whether one that is not full is under way
 
-    def arrive(self, request: R) -> None:
+    def arrive(self, request: Waiter) -> None:
         """Add a request."""
-        load = request.publication.load
-        self._waiting.setdefault(request.publication.topic, deque()).append((request, load))
-        self._load = self._load.plus(load)
+        self._waiting.setdefault(request.publication.topic, deque()).append(request)
+        self._load = self._load.plus(request.publication.load)
 
-    def finish(self, group: CommitGroup[R]) -> None:
+    def finish(self, group: CommitGroup) -> None:
         """Note the end of a commit."""
         if group.is_full:
             self._full -= 1
         else:
             self._partial = False
 
-    def withdraw(self, request: R) -> bool:
+    def withdraw(self, request: Waiter) -> bool:
         """Remove a request that waits; ``False`` if it is in a commit by now."""
-        topic = request.publication.topic
-        for waiting in self._waiting.get(topic, ()):
-            if waiting[0] is request:
-                self._waiting[topic].remove(waiting)
-                self._forget(topic, waiting[1])
-                return True
-        return False
+        waiting = self._waiting.get(request.publication.topic)
+        if not waiting or request not in waiting:
+            return False
+        waiting.remove(request)
+        self._forget(request.publication)
+        return True
 
     @property
     def has_room(self) -> bool:
@@ -88,7 +96,7 @@ class Gathering(Generic[R]):
         """Whether what waits fills a commit."""
         return self._load.reaches(self._limit)
 
-    def begin(self) -> list[CommitGroup[R]]:
+    def begin(self) -> list[CommitGroup]:
         """Return the commits that begin now."""
         begun = []
         while self._waiting:
@@ -102,52 +110,34 @@ class Gathering(Generic[R]):
                 self._partial = True
         return begun
 
-    def _take(self) -> list[R]:
+    def _take(self) -> list[Waiter]:
         """
         Take what one commit may have: a request of each topic in turn, at least one request.
 
         A topic whose next request does not fit is the first in the next commit.
         """
-        taken: list[R] = []
+        taken: list[Waiter] = []
         load = Load()
         turns = deque(self._waiting)
         while turns:
             topic = turns.popleft()
-            request, own = self._waiting[topic][0]
-            more = load.plus(own)
+            request = self._waiting[topic][0]
+            more = load.plus(request.publication.load)
             if taken and more.exceeds(self._limit):
                 continue
             load = more
             taken.append(request)
             self._waiting[topic].popleft()
             self._waiting.move_to_end(topic)
-            self._forget(topic, own)
+            self._forget(request.publication)
             if topic in self._waiting:
                 turns.append(topic)
         return taken
 
-    def _forget(self, topic: str, load: Load) -> None:
-        self._load = self._load.minus(load)
-        if not self._waiting[topic]:
-            del self._waiting[topic]
-
-
-class _Waiter:
-    """A request that waits for the result of its commit."""
-
-    def __init__(self, publication: Publication, result: asyncio.Future[None]) -> None:
-        self.publication = publication
-        self.result = result
-
-    def answer(self, result: _Result) -> None:
-        if self.result.done():  # It has given up.
-            return
-        if result is None:
-            self.result.set_result(None)
-        elif isinstance(result, StorageUnavailable):
-            self.result.set_exception(result)
-        else:
-            self.result.set_exception(RuntimeError(f"the commit failed: {result!r}"))
+    def _forget(self, publication: Publication) -> None:
+        self._load = self._load.minus(publication.load)
+        if not self._waiting[publication.topic]:
+            del self._waiting[publication.topic]
 
 
 class GroupCommit:
@@ -163,14 +153,14 @@ class GroupCommit:
         commit: Callable[[Sequence[Publication]], Awaitable[Sequence[CommitResult]]],
     ) -> None:
         self._commit = commit
-        self._gathering = Gathering[_Waiter]()
+        self._gathering = Gathering()
         self._under_way: set[asyncio.Task[Sequence[_Result]]] = set()
         self._is_beginning = self._has_arrivals = False
 
     async def commit(self, publication: Publication) -> None:
         if not self._gathering.has_room:
             raise StorageUnavailable
-        waiter = _Waiter(publication, asyncio.get_running_loop().create_future())
+        waiter = Waiter(publication, asyncio.get_running_loop().create_future())
         self._gathering.arrive(waiter)
         self._begin_soon()
         try:
@@ -195,7 +185,7 @@ class GroupCommit:
         for group in self._gathering.begin():
             self._start(group)
 
-    def _start(self, group: CommitGroup[_Waiter]) -> None:
+    def _start(self, group: CommitGroup) -> None:
         storing = self._store([each.publication for each in group.requests])
         # It is no request's own: it has no request's context, and does not end with one.
         task = asyncio.get_running_loop().create_task(storing, context=Context())
@@ -204,7 +194,7 @@ class GroupCommit:
 
     def _stored(
         self,
-        group: CommitGroup[_Waiter],
+        group: CommitGroup,
         task: asyncio.Task[Sequence[_Result]],
     ) -> None:
         self._under_way.discard(task)
@@ -219,7 +209,7 @@ class GroupCommit:
         is_complete = len(results) == len(publications)
         return results if is_complete else [ValueError("a result is missing")] * len(publications)
 
-    def _finish(self, group: CommitGroup[_Waiter], results: Sequence[_Result]) -> None:
+    def _finish(self, group: CommitGroup, results: Sequence[_Result]) -> None:
         for waiter, result in zip(group.requests, results, strict=True):
             waiter.answer(result)
         self._gathering.finish(group)

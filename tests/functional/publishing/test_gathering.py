@@ -5,45 +5,41 @@ from __future__ import annotations
 import itertools
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.delivery.messages.publication import Load, Publication
-from shared.engine.publishing.group_commit import MAX_UNDER_WAY, CommitGroup, Gathering
+from shared.delivery.messages.publication import Load
+from shared.engine.publishing.group_commit import MAX_UNDER_WAY, CommitGroup, Gathering, Waiter
 from tests.builders import a_subscription
 from tests.functional.publishing.publications import a_publication
 
 SMALL = Load(requests=4, deliveries=20, size=10_000)
+NO_RESULT: Any = None
 
 
-class Request(NamedTuple):
-    number: int
-    publication: Publication
-
-    @property
-    def topic(self) -> str:
-        return self.publication.topic
+def number_of(request: Waiter) -> int:
+    return int(request.publication.origin.publish_id, 16)
 
 
 @dataclass
 class Schedule:
     """Arrivals and ends of commits, one after the other; checks what holds at all times."""
 
-    gathering: Gathering[Request] = field(default_factory=lambda: Gathering[Request](SMALL))
-    waiting: list[Request] = field(default_factory=list)
-    under_way: list[CommitGroup[Request]] = field(default_factory=list)
-    begun: list[CommitGroup[Request]] = field(default_factory=list)
+    gathering: Gathering = field(default_factory=lambda: Gathering(SMALL))
+    waiting: list[Waiter] = field(default_factory=list)
+    under_way: list[CommitGroup] = field(default_factory=list)
+    begun: list[CommitGroup] = field(default_factory=list)
     #: By topic that waits: the commits that began without it, one after the other.
     passed_over: Counter[str] = field(default_factory=Counter)
     count: int = 0
 
-    def arrive(self, topic: str = "orders", events: int = 1, data: str = "") -> Request:
+    def arrive(self, topic: str = "orders", events: int = 1, data: str = "") -> Waiter:
         wanted_by = [a_subscription(topic=topic)]
         publication = a_publication(self.count, events, topic=topic, wanted_by=wanted_by, data=data)
-        request = Request(self.count, publication)
+        request = Waiter(publication, NO_RESULT)
         self.count += 1
         was_idle = not self.under_way
         self.waiting.append(request)
@@ -58,21 +54,25 @@ class Schedule:
         self._begin(self.gathering.begin())
 
     def numbers(self) -> list[list[int]]:
-        return [[request.number for request in group.requests] for group in self.begun]
+        return [[number_of(request) for request in group.requests] for group in self.begun]
 
-    def _begin(self, groups: list[CommitGroup[Request]]) -> None:
+    def _begin(self, groups: list[CommitGroup]) -> None:
         for group in groups:
             load = Load()
             for request in group.requests:
                 load = load.plus(request.publication.load)
-                topics_queue = [each for each in self.waiting if each.topic == request.topic]
+                topics_queue = [
+                    each
+                    for each in self.waiting
+                    if each.publication.topic == request.publication.topic
+                ]
                 assert topics_queue[0] is request  # in the order of their arrival
                 self.waiting.remove(request)
             assert len(group.requests) == 1 or not load.exceeds(SMALL)
-            taken = {request.topic for request in group.requests}
+            taken = {request.publication.topic for request in group.requests}
             longest = max(self.passed_over.values(), default=0)
             assert not longest or any(self.passed_over[topic] == longest for topic in taken)
-            waiting = {each.topic for each in self.waiting} - taken
+            waiting = {each.publication.topic for each in self.waiting} - taken
             self.passed_over = Counter({each: self.passed_over[each] + 1 for each in waiting})
         self.begun += groups
         self.under_way += groups
@@ -171,5 +171,5 @@ def test_whatever_the_schedule_each_request_is_in_one_commit(
     orders: dict[str, list[int]] = defaultdict(list)
     for group in schedule.begun:
         for request in group.requests:
-            orders[request.topic].append(request.number)
+            orders[request.publication.topic].append(number_of(request))
     assert all(numbers == sorted(numbers) for numbers in orders.values())
