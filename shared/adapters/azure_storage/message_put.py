@@ -21,11 +21,10 @@ from azure.core.exceptions import (
     ServiceResponseError,
     ServiceResponseTimeoutError,
 )
-from azure.core.pipeline import Pipeline
 from azure.core.pipeline.transport import HttpRequest, HttpResponse
-from azure.core.utils import case_insensitive_dict
 
 from shared.adapters.azure_storage.clients import StorageClients
+from shared.adapters.azure_storage.queue_authorization import Authorization, Response
 from shared.adapters.azure_storage.tries import LIMIT_SECONDS, READ_SECONDS, Tries
 from shared.engine.ports import OffLoop, Receipt
 from shared.errors import StorageUnavailable, is_shortage
@@ -45,7 +44,7 @@ class _QueueTarget(NamedTuple):
     url: str
     signature: str
     api_version: str
-    authorization: _Authorization
+    authorization: Authorization
 
 
 class MessagePut:
@@ -104,7 +103,7 @@ class MessagePut:
 
     async def _request(
         self, client: Callable[[str], Any], queue: str, text: str, hidden: int, expires: int
-    ) -> tuple[HttpRequest, _Authorization]:
+    ) -> tuple[HttpRequest, Authorization]:
         target = self._targets.get(queue)
         if target is None:
             target = await self._off_loop(partial(self._target, client, queue))
@@ -126,9 +125,9 @@ class MessagePut:
         client = client_of(queue)
         url, _, signature = client.url.partition("?")
         policy = self._account.authorization_of_queues()
-        return _QueueTarget(url, signature, client.api_version, _Authorization(policy))
+        return _QueueTarget(url, signature, client.api_version, Authorization(policy))
 
-    async def _answer(self, request: HttpRequest, authorization: _Authorization) -> HttpResponse:
+    async def _answer(self, request: HttpRequest, authorization: Authorization) -> HttpResponse:
         """Return the answer to the last try."""
         tries = Tries(hangs=self.hangs, limit=LIMIT_SECONDS)
         while True:
@@ -145,7 +144,7 @@ class MessagePut:
             await sleep(pause)
 
     async def _authorized(
-        self, request: HttpRequest, authorization: _Authorization, send: SendOnce
+        self, request: HttpRequest, authorization: Authorization, send: SendOnce
     ) -> Exchange:
         """Send *request* by *send*, and again if it was refused with a demand that can be met."""
         if authorization.waits:
@@ -157,13 +156,13 @@ class MessagePut:
         if isinstance(answer, Answered):
             self._account.answered(answer.headers.get("date"), monotonic() - began)
         if isinstance(answer, Answered) and answer.status == HTTPStatus.UNAUTHORIZED:
-            refusal = _Response(request, answer)
+            refusal = Response(request, answer)
             if await self._off_loop(partial(authorization.add, request, refusal)):
                 return await send(_call(request))
         return answer
 
     async def _try(
-        self, request: HttpRequest, authorization: _Authorization, tries: Tries
+        self, request: HttpRequest, authorization: Authorization, tries: Tries
     ) -> HttpResponse:
         def send(call: OutboundRequest) -> Awaitable[Exchange]:
             # The sender takes as long to connect, and then again until the answer is complete.
@@ -172,9 +171,9 @@ class MessagePut:
 
         answer = await self._authorized(request, authorization, send)
         if isinstance(answer, Answered):
-            return _Response(request, answer)
+            return Response(request, answer)
         if answer.status:
-            return _Response(request, Answered(answer.status, {}, b"", answer.seconds))
+            return Response(request, Answered(answer.status, {}, b"", answer.seconds))
         if answer.failure is Failure.TIMED_OUT:
             raise ServiceResponseTimeoutError(answer.detail)
         if answer.failure is Failure.SOCKET:
@@ -187,46 +186,6 @@ def _call(request: HttpRequest) -> OutboundRequest:
     headers.pop("Content-Length", None)  # signed here, written by the sender
     body: Any = request.body  # bytes, as it was set
     return OutboundRequest(request.method, request.url, headers, body, wants_body=True)
-
-
-class _Authorization:
-    """Authorizes requests by *policy*, whose pipeline ends where it would send them."""
-
-    def __init__(self, policy: Any) -> None:
-        transport: Any = self  # of which a pipeline uses `send` alone
-        self._policy = policy
-        self._pipeline = Pipeline[HttpRequest, HttpResponse](transport, [policy])
-
-    @property
-    def waits(self) -> bool:
-        """Whether the next request has to wait for a token."""
-        return bool(getattr(self._policy, "_need_new_token", False))
-
-    def add(self, request: HttpRequest, refusal: HttpResponse | None = None) -> bool:
-        """
-        Authorize *request*; after a *refusal*, as its answer demands: ``False`` if that is nothing.
-
-        Raises:
-            AzureError: no token can be had.
-        """
-        signed = _Response(request, Answered(0, {}, b"", 0))
-        answers = [refusal, signed] if refusal else [signed]
-        return self._pipeline.run(request, answers=answers).http_response is signed
-
-    def send(self, request: HttpRequest, **options: Any) -> HttpResponse:  # noqa: ARG002
-        answer: HttpResponse = options["answers"].pop(0)
-        return answer
-
-
-class _Response(HttpResponse):
-    def __init__(self, request: HttpRequest, answer: Answered) -> None:
-        super().__init__(request, self)
-        self.status_code = answer.status
-        self.headers = case_insensitive_dict(answer.headers)
-        self._body = answer.body
-
-    def body(self) -> bytes:
-        return self._body
 
 
 def _refusal(answer: HttpResponse) -> HttpResponseError:

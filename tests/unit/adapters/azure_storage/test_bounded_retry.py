@@ -21,7 +21,8 @@ from azure.core.pipeline.transport import HttpRequest, RequestsTransport
 
 from shared.adapters.azure_storage import tries
 from shared.adapters.azure_storage.bounded_retry import BoundedRetry, BoundedTransport
-from shared.adapters.azure_storage.message_put import MessagePut, _Authorization
+from shared.adapters.azure_storage.message_put import MessagePut
+from shared.adapters.azure_storage.queue_authorization import Authorization
 from shared.adapters.azure_storage.tries import LIMIT, LIMIT_SECONDS, TIME, TRIES, Tries
 from shared.http import Answered, Exchange, OutboundRequest
 from tests.without_loop import at_once, finished
@@ -164,7 +165,7 @@ def test_a_try_has_no_more_time_than_its_request_has_left(
     account: Any = SimpleNamespace(answered=lambda *_: None)
     request, tries = HttpRequest("GET", "http://acc/"), Tries(hangs=0, limit=left)
     BoundedTransport(lambda *_: None).send(request, **{TIME: tries})
-    finished(MessagePut(account, send, at_once)._try(request, _Authorization(None), tries))
+    finished(MessagePut(account, send, at_once)._try(request, Authorization(None), tries))
 
     assert given[0] <= left
     assert given[1] <= left
