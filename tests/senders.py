@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 from shared.adapters.azure_storage.clients import StorageClients
-from shared.adapters.azure_storage.queues import StorageSender
+from shared.adapters.azure_storage.sender import StorageSender
 from shared.adapters.threads import SystemThreads
 from shared.engine.ports import OnLoop, PutResult, Queue, Receipt, Sender
 from shared.wiring.outbound import storage_pusher

@@ -12,8 +12,8 @@ import pytest
 
 from pushgrid.testing.memory import FakeClock, ScriptedPusher
 from shared.adapters.azure_storage.clients import StorageClients
-from shared.adapters.azure_storage.message_put import MessagePut
 from shared.adapters.azure_storage.queue_pusher import QueuePusher
+from shared.adapters.azure_storage.sender import MessagePut
 from shared.http import (
     Answered,
     Exchange,

@@ -18,7 +18,8 @@ import pytest
 from azure.core.pipeline.transport import HttpTransport
 
 from pushgrid.testing.memory import START
-from shared.adapters.azure_storage import bounded_retry, day_tables, message_put, tries
+from shared.adapters.azure_storage import bounded_retry, day_tables, tries
+from shared.adapters.azure_storage import sender as sender_module
 from shared.adapters.azure_storage.attempts import WRITE_FOR, StorageAttempts
 from shared.adapters.azure_storage.blobs import StorageDeadLetters, StoragePayloads
 from shared.adapters.azure_storage.clients import Answered, StorageClients
@@ -49,7 +50,7 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         pauses.append(seconds)
 
     monkeypatch.setattr(HttpTransport, "sleep", lambda _, seconds: pauses.append(seconds))
-    monkeypatch.setattr(message_put, "sleep", sleep)
+    monkeypatch.setattr(sender_module, "sleep", sleep)
     return pauses
 
 
@@ -305,7 +306,7 @@ def test_a_request_that_hangs_is_repeated_once_where_that_does_no_harm(
 ) -> None:
     """Nobody waits for the logs of attempts and counts as long as for the others."""
     is_log = work in (WORK["write attempt"], WORK["write count"])
-    for module in (bounded_retry, message_put):
+    for module in (bounded_retry, sender_module):
         monkeypatch.setattr(module, "READ_SECONDS", 300 if is_log else 0.3)
         monkeypatch.setattr(module, "LIMIT_SECONDS", 300)
     monkeypatch.setattr(day_tables, "WRITE_SECONDS", 0.3 if is_log else 300)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Mapping
 from datetime import timedelta
 from http import HTTPStatus
 
-from shared.adapters.azure_storage.message_put import MessagePut
+from shared.adapters.azure_storage.sender import MessagePut
 from shared.engine.ports import Pusher
 from shared.http import (
     Answered,

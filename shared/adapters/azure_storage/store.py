@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Mapping
 from shared.adapters.azure_storage.attempts import StorageAttempts
 from shared.adapters.azure_storage.blobs import StorageDeadLetters, StoragePayloads
 from shared.adapters.azure_storage.clients import StorageClients
-from shared.adapters.azure_storage.message_put import MessagePut, Send
 from shared.adapters.azure_storage.metrics import StorageMetrics
-from shared.adapters.azure_storage.queues import StorageQueues, StorageSender
+from shared.adapters.azure_storage.queues import StorageQueues
+from shared.adapters.azure_storage.sender import MessagePut, Send, StorageSender
 from shared.adapters.azure_storage.tables import StorageResources
 from shared.engine.ports import Queue, Threads
 

@@ -21,8 +21,8 @@ from azure.core.pipeline.transport import HttpRequest, RequestsTransport
 
 from shared.adapters.azure_storage import tries
 from shared.adapters.azure_storage.bounded_retry import BoundedRetry, BoundedTransport
-from shared.adapters.azure_storage.message_put import MessagePut
 from shared.adapters.azure_storage.queue_authorization import Authorization
+from shared.adapters.azure_storage.sender import MessagePut
 from shared.adapters.azure_storage.tries import LIMIT, LIMIT_SECONDS, TIME, TRIES, Tries
 from shared.http import Answered, Exchange, OutboundRequest
 from tests.without_loop import at_once, finished

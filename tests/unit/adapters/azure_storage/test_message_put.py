@@ -12,7 +12,7 @@ from azure.core.credentials import AccessToken
 from azure.core.exceptions import ClientAuthenticationError
 from azure.storage.queue._shared.policies import StorageBearerTokenCredentialPolicy
 
-from shared.adapters.azure_storage.message_put import MessagePut
+from shared.adapters.azure_storage.sender import MessagePut
 from shared.http import Answered, Exchange, OutboundRequest
 from tests.contract.scripted_storage import STORED
 from tests.without_loop import finished

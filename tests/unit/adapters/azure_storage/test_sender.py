@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from azure.core.exceptions import HttpResponseError
 
-from shared.adapters.azure_storage.queues import PUTS, SIDE_BY_SIDE, StorageSender
+from shared.adapters.azure_storage.sender import PUTS, SIDE_BY_SIDE, StorageSender
 from shared.engine.ports import Queue, Receipt
 from shared.errors import StorageUnavailable
 from tests.without_loop import at_once

@@ -1,10 +1,11 @@
-"""Puts queue messages on the event loop, with the SDK's own authorization."""
+"""Puts queue messages on the event loop; texts are stored as they are: legal XML."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 from asyncio import sleep
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from email.utils import formatdate
 from functools import partial
@@ -24,18 +25,111 @@ from azure.core.exceptions import (
 from azure.core.pipeline.transport import HttpRequest, HttpResponse
 
 from shared.adapters.azure_storage.clients import StorageClients
+from shared.adapters.azure_storage.errors import none_if_code, storage_errors
 from shared.adapters.azure_storage.queue_authorization import Authorization, Response
+from shared.adapters.azure_storage.queues import GONE, whole_seconds
 from shared.adapters.azure_storage.tries import LIMIT_SECONDS, READ_SECONDS, Tries
-from shared.engine.ports import OffLoop, Receipt
+from shared.engine.ports import OffLoop, PutResult, Queue, Receipt
 from shared.errors import StorageUnavailable, is_shortage
 from shared.http import Answered, Exchange, Failure, NotAnswered, OutboundRequest
 
+PUTS = 64  # at a time on each queue, in one process
+SIDE_BY_SIDE = 16  # of them for one call, so that a few texts don't wait for many others
+_NEVER = -1
 _UNAUTHORIZED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 NO_RECEIPT = Receipt("", "")  # of a message that is stored, as far as the status says
 _STORED = re.compile(rb"<MessageId>([^<]+)<.*<PopReceipt>([^<]+)<", re.DOTALL)
 
 Send = Callable[[OutboundRequest, timedelta], Awaitable[Exchange]]
 SendOnce = Callable[[OutboundRequest], Awaitable[Exchange]]
+
+
+class StorageSender:
+    """
+    Sender on Azure queues. A queue that is missing is made by a put.
+
+    *send* sends one request, whose address it does not judge; it never raises. The SDK's clients,
+    which block, are used *off_loop*. *visible* gets the queue of each message that was put and
+    is visible.
+    """
+
+    def __init__(
+        self,
+        account: StorageClients,
+        send: Send,
+        off_loop: OffLoop,
+        visible: Callable[[Queue], object] = lambda _: None,
+    ) -> None:
+        self._account = account
+        self._visible = visible
+        self._off_loop = off_loop
+        self._message_put = MessagePut(account, send, off_loop)
+        self._free = {queue: asyncio.Semaphore(PUTS) for queue in Queue}
+
+    async def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
+        hidden = whole_seconds(visible_in)
+        receipt = await self._put(queue, text, hidden)
+        if not hidden:
+            self._visible(queue)
+        return receipt
+
+    async def _put(self, queue: Queue, text: str, hidden: int) -> Receipt:
+        put = partial(self._message_put.put, queue, text, hidden=hidden, expires=_NEVER)
+        async with self._free[queue]:
+            with storage_errors():
+                try:
+                    return await put()
+                except HttpResponseError as error:
+                    # The code of an answer that was cut off is not known; no other put is a 404.
+                    if error.status_code != HTTPStatus.NOT_FOUND:
+                        raise
+                await self._off_loop(partial(self._create, queue))
+                return await put()
+
+    async def put_all(
+        self, queue: Queue, texts: Sequence[str], visible_in: timedelta = timedelta()
+    ) -> Sequence[PutResult]:
+        free = asyncio.Semaphore(SIDE_BY_SIDE)
+
+        async def put(text: str) -> Receipt:
+            async with free:
+                return await self.put(queue, text, visible_in)
+
+        puts: list[PutResult] = []
+        for ended in await asyncio.gather(*map(put, texts), return_exceptions=True):
+            if isinstance(ended, BaseException) and not isinstance(ended, StorageUnavailable):
+                raise ended
+            puts.append(ended)
+        return puts
+
+    async def take_back(self, queue: Queue, receipt: Receipt) -> bool:
+        if receipt == NO_RECEIPT:
+            return False
+
+        def delete() -> bool:
+            self._account.queue(queue).delete_message(*receipt)
+            return True
+
+        with storage_errors():
+            return await self._off_loop(lambda: none_if_code(delete, *GONE)) or False
+
+    async def replace(
+        self, queue: Queue, receipt: Receipt, text: str, visible_in: timedelta
+    ) -> Receipt | None:
+        if receipt == NO_RECEIPT:
+            return None
+
+        def update() -> Receipt:
+            updated = self._account.queue(queue).update_message(
+                *receipt, content=text, visibility_timeout=whole_seconds(visible_in)
+            )
+            return receipt._replace(pop_receipt=updated.pop_receipt or "")
+
+        with storage_errors():
+            return await self._off_loop(lambda: none_if_code(update, *GONE))
+
+    def _create(self, queue: Queue) -> None:
+        none_if_code(self._account.queue(queue).create_queue, "QueueAlreadyExists")
 
 
 class _QueueTarget(NamedTuple):
