@@ -31,7 +31,7 @@ class Authorization:
         Raises:
             AzureError: no token can be had.
         """
-        signed = Response(request, Answered(0, {}, b"", 0))
+        signed = SdkResponse(request, Answered(0, {}, b"", 0))
         answers = [refusal, signed] if refusal else [signed]
         return self._pipeline.run(request, answers=answers).http_response is signed
 
@@ -40,7 +40,7 @@ class Authorization:
         return answer
 
 
-class Response(HttpResponse):
+class SdkResponse(HttpResponse):
     """An answer as the SDK's policies read one."""
 
     def __init__(self, request: HttpRequest, answer: Answered) -> None:

@@ -26,7 +26,7 @@ from azure.core.pipeline.transport import HttpRequest, HttpResponse
 
 from shared.adapters.azure_storage.clients import StorageClients
 from shared.adapters.azure_storage.errors import none_if_code, storage_errors
-from shared.adapters.azure_storage.queue_authorization import Authorization, Response
+from shared.adapters.azure_storage.queue_authorization import Authorization, SdkResponse
 from shared.adapters.azure_storage.queues import GONE, whole_seconds
 from shared.adapters.azure_storage.tries import LIMIT_SECONDS, READ_SECONDS, Tries
 from shared.engine.ports import OffLoop, PutResult, Queue, Receipt
@@ -250,7 +250,7 @@ class MessagePut:
         if isinstance(answer, Answered):
             self._account.answered(answer.headers.get("date"), monotonic() - began)
         if isinstance(answer, Answered) and answer.status == HTTPStatus.UNAUTHORIZED:
-            refusal = Response(request, answer)
+            refusal = SdkResponse(request, answer)
             if await self._off_loop(partial(authorization.add, request, refusal)):
                 return await send(_call(request))
         return answer
@@ -265,9 +265,9 @@ class MessagePut:
 
         answer = await self._authorized(request, authorization, send)
         if isinstance(answer, Answered):
-            return Response(request, answer)
+            return SdkResponse(request, answer)
         if answer.status:
-            return Response(request, Answered(answer.status, {}, b"", answer.seconds))
+            return SdkResponse(request, Answered(answer.status, {}, b"", answer.seconds))
         if answer.failure is Failure.TIMED_OUT:
             raise ServiceResponseTimeoutError(answer.detail)
         if answer.failure is Failure.SOCKET:
