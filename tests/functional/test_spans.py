@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,11 +38,15 @@ class Traced:
         self._exporter = InMemorySpanExporter()
         self.spans = Spans(SimpleSpanProcessor(self._exporter))
         app.push = partial(self.spans.attempt, app.push)  # type: ignore[assignment]
-        object.__setattr__(app.publish, "commits", CountingCommits(app.publish.commits))
+        app.publish = replace(
+            app.publish,
+            commits=CountingCommits(app.publish.commits),
+            within_span=self.spans.publication,
+        )
 
     def publish(self, *events: dict[str, Any], **headers: Any) -> HttpAnswer:
         request = publish_request(*events, **headers)
-        return self.app.loop.run(self.spans.publication(self.app.publish.run, request))
+        return self.app.loop.run(self.app.publish.run(request))
 
     @property
     def ended(self) -> list[ReadableSpan]:

@@ -108,12 +108,9 @@ class Publish:
         that no other request waits for it.
         """
         request_id = self.new_id()
-        try:
-            name = topic_name(request)
-        except AppError as error:
-            return self._refused(request, None, error, request_id)
         topic: Topic | None = None
         try:
+            name = topic_name(request)
             async with asyncio.timeout(ANSWERED_WITHIN):
                 topic, found = await self._check_when_ready(request, name, request_id)
                 if isinstance(found, HttpAnswer):
