@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from shared.engine.caching.health_table import TableHealth
     from shared.engine.caching.resource_cache import InvalidatingStore
     from shared.engine.delivering.attempt_recorder import AttemptHistory
+    from shared.engine.delivering.budget import Places
     from shared.engine.delivering.deliver import Deliver
     from shared.engine.delivering.endpoints import Endpoints
     from shared.engine.delivering.in_flight import InFlightRequest
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
         Metrics,
         OffLoop,
         Pusher,
+        Queue,
         ReserveConnection,
         Store,
         Threads,
@@ -265,7 +267,12 @@ class App:
     def requeue(self) -> Requeue:
         from shared.engine.keeping.requeue import Requeue
 
-        return Requeue(sender=self.store.sender, clock=self._clock, sleep=asyncio.sleep)
+        return Requeue(
+            sender=self.store.sender,
+            traits=self.store.traits,
+            clock=self._clock,
+            sleep=asyncio.sleep,
+        )
 
     @once
     def replays(self) -> ReplayJobs:
@@ -304,6 +311,7 @@ class App:
             new_id=self._chance.id,
             report=report,
             payloads_kept_for=self.terms.payloads_kept_for,
+            message_size=self.store.traits.message_size,
             off_loop=self._pool("publish", withdraws=True),
             within_span=spans.publication if spans else None,
         )
@@ -312,9 +320,7 @@ class App:
 
     @once
     def deliver(self) -> Deliver:
-        from shared.engine.delivering.budget import MESSAGES, Places
         from shared.engine.delivering.deliver import Deliver
-        from shared.engine.ports import Queue
 
         endpoints = self._endpoints(self.judge)
         self._at_stop += endpoints.stop, self.outbound.stop
@@ -322,7 +328,7 @@ class App:
         return Deliver(
             parts=self.judge,
             endpoints=endpoints,
-            places={queue: Places(total=MESSAGES) for queue in (Queue.DELIVERIES, Queue.RETRIES)},
+            places=self._places(),
             requeue=self.requeue,
             history=self.history,
             clock=self._clock,
@@ -383,6 +389,7 @@ class App:
             requeue=self.requeue,
             on_loop=self._threads.on_loop,
             terms=self.terms,
+            message_size=self.store.traits.message_size,
             clock=self._clock,
             monotonic=self._threads.monotonic,
         )
@@ -390,14 +397,20 @@ class App:
     # ── Timers ──
 
     @once
+    def timers(self) -> tuple[str, ...]:
+        """The timers that are to run; `wake` is, where messages may not hide for ever."""
+        return ("deadletter", "wake") if self.store.traits.hiding else ("deadletter",)
+
+    @once
     def wake_timer(self) -> Timer:
         return self._timer("wake", {"wake": self.wake})
 
     @once
     def deadletter_timer(self) -> Timer:
-        jobs: dict[str, Job] = {
-            "dead letters": self.write_dead_letters,
-            "poison": self.return_poison,
+        jobs: dict[str, Job] = {"dead letters": self.write_dead_letters}
+        if self.store.traits.has_poison_queues:
+            jobs["poison"] = self.return_poison
+        jobs |= {
             "queues": self.watch_queues,
             "waiting": self.watch_waiting,
             "troubles": self.trouble_notices,
@@ -411,6 +424,7 @@ class App:
 
         return Preparation(
             watch=self.store.queues,
+            queues=self.store.traits.queues,
             state=self.store.documents,
             clock=self._clock,
             sleep=self._threads.sleep,
@@ -424,6 +438,7 @@ class App:
             intake=self.intake,
             requeue=self.requeue,
             on_loop=self._threads.on_loop,
+            message_size=self.store.traits.message_size,
             clock=self._clock,
         )
 
@@ -459,7 +474,9 @@ class App:
     def watch_queues(self) -> WatchQueues:
         from shared.engine.timers.queue_watch import WatchQueues
 
-        return WatchQueues(watch=self.store.queues, clock=self._clock)
+        return WatchQueues(
+            watch=self.store.queues, queues=self.store.traits.queues, clock=self._clock
+        )
 
     @once
     def watch_waiting(self) -> WatchWaiting:
@@ -620,7 +637,7 @@ class App:
         snapshots = Cache[Snapshot | None](self._threads, lambda _: self.health_kept)
 
         def snapshot() -> Snapshot | None:
-            read = partial(take_snapshot, store.queues, store.documents, clock)
+            read = partial(take_snapshot, store, clock)
             return snapshots.get_within("", read, self.health_waits)
 
         return Status(
@@ -637,7 +654,12 @@ class App:
             ),
             replays=self._list_replays,
             operators=self.operators,
-            unset_schedules=settings.unset_schedules,
+            timers=self.timers,
+            unset_schedules={
+                timer: setting
+                for timer, setting in settings.unset_schedules.items()
+                if timer in self.timers
+            },
         )
 
     # ── Parts of the above ──
@@ -658,6 +680,7 @@ class App:
             Commit(
                 payloads=self.store.payloads,
                 sender=self.store.sender,
+                message_size=self.store.traits.message_size,
                 # Threads that wait for no request's reads.
                 off_loop=self._threads.pool("commit", MAX_UNDER_WAY),
                 report=report.published,
@@ -665,6 +688,13 @@ class App:
         )
         spans = self.outbound.spans
         return spans.counting(commits) if spans else commits
+
+    def _places(self) -> dict[Queue, Places]:
+        from shared.engine.delivering.budget import Places
+        from shared.engine.ports import Queue
+
+        total = self.store.traits.in_hand
+        return {queue: Places(total=total) for queue in (Queue.DELIVERIES, Queue.RETRIES)}
 
     def _endpoints(self, parts: PartJudge, limit: Limit | None = None) -> Endpoints:
         from shared.delivery.pace import Limit

@@ -11,12 +11,14 @@ from random import Random
 from typing import Any
 
 from pushgrid.testing.memory import START, Seconds
+from shared.adapters.azure_storage.traits import AZURE_STORAGE
 from shared.clock import Deadline
 from shared.deadletter.reader import Record, elements, read_record
 from shared.deadletter.selection import Selection
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.delivery import Delivery, LastAttempt, Origin
 from shared.delivery.messages.message import DeadLetterNote, MessagePart
+from shared.delivery.messages.message_writer import encode_together
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.policy import DeliveryTerms, EndReason
 from shared.delivery.profiles import PROFILES
@@ -38,6 +40,7 @@ KEY = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 URL = "https://crm.example/hook?code=s3cret"
 CRM = SubscriptionKey("orders", "crm")
 DEAD = DeadLetterDestination(container="dead")
+MESSAGE_SIZE = AZURE_STORAGE.message_size
 NEVER = Deadline(timedelta(seconds=1), Seconds())  # it never passes
 ORIGIN = Origin(uuid.UUID(int=1).hex, START, None)
 TRACE = TraceContext(f"00-{'4bf92f35' * 4}-00f067aa0ba902b7-01", "vendor=a1,other=b2")
@@ -126,6 +129,11 @@ def a_note(**overrides: Any) -> DeadLetterNote:
         "delivery_schema": DeliverySchema.EVENT_GRID,
     }
     return DeadLetterNote(**values | overrides)
+
+
+def encode(message: MessagePart) -> list[str]:
+    """Return the texts of one part's messages, as they are on Azure."""
+    return [text for _, text in encode_together([message], MESSAGE_SIZE)]
 
 
 def a_message(deliveries: Sequence[Delivery] | None = None, **overrides: Any) -> MessagePart:

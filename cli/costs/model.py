@@ -10,8 +10,9 @@ from enum import StrEnum
 
 from cli.costs.data import measured, meter_of, prices
 from cli.costs.workload import Work, Workload, work_of
+from shared.adapters.azure_storage.traits import AZURE_STORAGE
 from shared.delivery.pace import MOST
-from shared.engine.delivering.budget import MESSAGES, PUSHES
+from shared.engine.delivering.budget import PUSHES
 
 HOURS = 730.0  # of a month
 MONTH = HOURS * 3600  # seconds
@@ -103,7 +104,7 @@ def groups(work: Work) -> tuple[FunctionRuns, ...]:
             runs=messages,
             seconds=times["deliver"] + times["deliver event"] * (together - 1),
             cpu=DELIVER_CPU + times["cpu event"] * (together - 1),
-            at_a_time=MESSAGES,
+            at_a_time=AZURE_STORAGE.in_hand,
             pushes=together * times["endpoint"] / pushes,
             queue=True,
         )

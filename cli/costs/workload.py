@@ -7,12 +7,12 @@ import math
 from dataclasses import dataclass
 from datetime import timedelta
 
+from shared.adapters.azure_storage.traits import AZURE_STORAGE
 from shared.delivery.delivery_profile import DeliveryProfile
 from shared.delivery.forecast import forecast
 from shared.delivery.messages import packing
 from shared.delivery.policy import default_terms
 from shared.delivery.profiles import PROFILES
-from shared.engine.keeping.requeue import LONG_WAIT
 from shared.engine.publishing.group_commit import LIMIT
 
 _FAILING = "500"  # an answer without a minimum delay or a probation of its own
@@ -103,7 +103,7 @@ def work_of(workload: Workload, stored_byte: float, *, at_a_time: int = 1) -> Wo
         Wave(
             messages=with_one_left(messages, rate**number),
             attempts=deliveries * rate**number,
-            waited_long=wait > LONG_WAIT,
+            waited_long=not AZURE_STORAGE.may_hide(wait, is_held=False),
         )
         for number, wait in enumerate(waits, start=1)
     ]
@@ -136,7 +136,7 @@ def _most_together(workload: Workload) -> int:
 
 def _capacity(stored: float) -> int:
     """Return how many events of so many stored bytes fit into a message; 0: not even one."""
-    room = packing.MAX_STORED - packing.HEADER_WIDTH - packing.ORIGIN_WIDTH
+    room = AZURE_STORAGE.message_size - packing.HEADER_WIDTH - packing.ORIGIN_WIDTH
     return min(packing.MAX_MESSAGE_EVENTS, int(room / (stored + packing.EVENT_WIDTH)))
 
 

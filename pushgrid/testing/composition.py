@@ -20,7 +20,7 @@ from pushgrid.testing.memory import (
 from shared.adapters.watched_clock import WatchedClock
 from shared.app import App
 from shared.delivery.pace import Limit
-from shared.engine.delivering.budget import PUSHES, Places
+from shared.engine.delivering.budget import PUSHES
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.delivering.endpoints import Endpoints
 from shared.engine.delivering.in_flight import InFlightRequest
@@ -102,9 +102,8 @@ class InMemoryApp(App):
     def new_process(self, parts: PartJudge | None = None, limit: Limit | None = None) -> Deliver:
         """Return the delivering of a process that knows nothing yet."""
         parts = parts or self.deliver.parts
-        places = {queue: Places() for queue in (Queue.DELIVERIES, Queue.RETRIES)}
         endpoints = self._endpoints(parts, limit)
-        return replace(self.deliver, parts=parts, endpoints=endpoints, places=places)
+        return replace(self.deliver, parts=parts, endpoints=endpoints, places=self._places())
 
     def work(self, text: str, queue: Queue = Queue.DELIVERIES, by: Deliver | None = None) -> None:
         """Deliver a message to the end, and finish what it leaves to be done at once."""

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pushgrid.testing.composition import ACCOUNT, InMemoryApp
-from pushgrid.testing.memory import FakeClock, StoredMessage
+from pushgrid.testing.memory import FakeClock, MemoryStore, StoredMessage, off_loop
 from pushgrid.testing.subscriber import WebhookPusher
+from shared.adapters.azure_storage.traits import AZURE_STORAGE
 from shared.clock import Deadline
-from shared.engine.delivering.budget import MESSAGES
-from shared.engine.ports import Queue
+from shared.engine.ports import Queue, StoreTraits
 from shared.events.notices import WrittenBlob
 from shared.http import HttpAnswer, HttpRequest
 
@@ -66,7 +66,7 @@ class DrivenApp(InMemoryApp):
 
     max_steps = 10_000  # at one moment
 
-    def __init__(self, until_end: ExitStack) -> None:
+    def __init__(self, until_end: ExitStack, traits: StoreTraits = AZURE_STORAGE) -> None:
         self._until_end = until_end
         self._has_url = False
         self._is_running = False
@@ -77,6 +77,7 @@ class DrivenApp(InMemoryApp):
         super().__init__(
             self.endpoints,
             clock,
+            MemoryStore(clock, off_loop, traits),
             cache_for=timedelta(seconds=30),
             public_url=_URL,
             allow_http=True,
@@ -205,7 +206,7 @@ class DrivenApp(InMemoryApp):
         triggering = self.queues.earliest(
             Queue.DELIVERIES, Queue.RETRIES, besides=self._delivering.keys()
         )
-        if triggering and len(self._delivering) < MESSAGES:
+        if triggering and len(self._delivering) < self.stored.traits.in_hand:
             due.append(_Due(self._not_before_now(triggering), partial(self._begin, *triggering)))
         if waiting := self.queues.earliest(Queue.WAITING):
             at = _tick(self._not_before_now(waiting), _WAKE_EVERY)

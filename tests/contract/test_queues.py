@@ -84,6 +84,15 @@ def test_put_all_tells_of_each_text_what_came_of_it(subject: Subject) -> None:
     assert subject.texts() == ["one", "two"]
 
 
+def test_a_store_takes_messages_as_large_as_it_says(subject: Subject, stored: Store) -> None:
+    """And the headers of a dead letter beside that."""
+    text = "x" * (stored.traits.message_size + 16 * 1024)
+
+    subject.sender.put(Queue.DELIVERIES, text)
+
+    assert subject.texts(Queue.DELIVERIES) == [text]
+
+
 def test_at_most_32_are_received_at_once(subject: Subject) -> None:
     subject.sender.put_all(Queue.WAITING, ["x"] * 33)
 

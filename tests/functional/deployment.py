@@ -14,25 +14,26 @@ from pushgrid.testing.memory import (
     FakeClock,
     Faulty,
     HeldPusher,
+    MemoryStore,
     ScriptedPusher,
     off_loop,
 )
+from shared.adapters.azure_storage.traits import AZURE_STORAGE
 from shared.arm.namespace_codec import to_absent_topic
 from shared.clock import Clock, Deadline
 from shared.delivery.messages.message import MessagePart, OtherVersion, ReplayStep
 from shared.delivery.messages.message_reader import decode
-from shared.delivery.messages.message_writer import encode
 from shared.delivery.pace import Limit
 from shared.engine.delivering.attempt_recorder import AttemptHistory
 from shared.engine.delivering.budget import Budget
 from shared.engine.delivering.endpoint import Endpoint
 from shared.engine.delivering.endpoints import Endpoints
-from shared.engine.ports import OffLoop, Pusher, Queue, Table
+from shared.engine.ports import OffLoop, Pusher, Queue, StoreTraits, Table
 from shared.events.topic import Topic
 from shared.http import HttpAnswer, HttpRequest
 from shared.settings import AttemptLogging
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
-from tests.builders import a_subscription, a_topic
+from tests.builders import a_subscription, a_topic, encode
 
 MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
@@ -105,9 +106,9 @@ class Deployment(InMemoryApp):
 
     pusher: ScriptedPusher
 
-    def __init__(self) -> None:
+    def __init__(self, traits: StoreTraits = AZURE_STORAGE) -> None:
         clock = FakeClock()
-        super().__init__(ScriptedPusher(clock), clock)
+        super().__init__(ScriptedPusher(clock), clock, MemoryStore(clock, off_loop, traits))
         self.directory: Directory = Directory()
         self.directory.topics["orders"] = a_topic()
 

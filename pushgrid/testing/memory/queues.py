@@ -11,10 +11,19 @@ from functools import partial
 
 from pushgrid.testing.memory.faults import Faulty
 from shared.clock import Clock
-from shared.engine.ports import Backlog, OffLoop, Peeked, PutResult, Queue, Receipt, Received
+from shared.engine.ports import (
+    Backlog,
+    OffLoop,
+    Peeked,
+    PutResult,
+    Queue,
+    Receipt,
+    Received,
+    StoreTraits,
+)
 from shared.errors import StorageUnavailable, Unstorable
 
-MAX_BYTES = 64 * 1024
+FOR_HEADERS = 16 * 1024  # bytes of a message, beside the size that its store names
 
 
 @dataclass(slots=True)
@@ -30,10 +39,15 @@ class StoredMessage:
 
 
 class MemoryQueues(Faulty):
-    """What `MemorySender` sends to; Receiver and QueueWatch."""
+    """
+    What `MemorySender` sends to; Receiver and QueueWatch.
 
-    def __init__(self, clock: Clock) -> None:
+    Messages hide for whole seconds and for seven days at most, unless *traits* say for ever.
+    """
+
+    def __init__(self, clock: Clock, traits: StoreTraits) -> None:
         super().__init__()
+        self._traits = traits
         self._clock = clock
         self.stored: defaultdict[Queue, list[StoredMessage]] = defaultdict(list)
         self.made: set[Queue] = set()
@@ -65,7 +79,7 @@ class MemoryQueues(Faulty):
 
     def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
         with self._at_work("put"):
-            if len(text.encode()) > MAX_BYTES:
+            if len(text.encode()) > self._traits.message_size + FOR_HEADERS:
                 raise Unstorable
             message = StoredMessage(text, self._in(visible_in), self._clock.now())
             self.stored[queue].append(message)
@@ -147,8 +161,10 @@ class MemoryQueues(Faulty):
         message.receipt = uuid.uuid4().hex
 
     def _in(self, wait: timedelta) -> datetime:
-        seconds = -(-wait // timedelta(seconds=1))  # rounded up
-        return self._clock.now() + timedelta(seconds=max(0, min(seconds, 7 * 24 * 3600)))
+        if self._traits.hiding:
+            seconds = -(-wait // timedelta(seconds=1))  # rounded up
+            wait = timedelta(seconds=min(seconds, 7 * 24 * 3600))
+        return self._clock.now() + max(wait, timedelta())
 
 
 class MemorySender:

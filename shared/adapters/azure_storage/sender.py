@@ -123,7 +123,7 @@ class StorageSender:
             updated = self._account.queue(queue).update_message(
                 *receipt, content=text, visibility_timeout=whole_seconds(visible_in)
             )
-            return receipt._replace(pop_receipt=updated.pop_receipt or "")
+            return receipt._replace(version=updated.pop_receipt or "")
 
         with storage_errors():
             return await self._off_loop(lambda: none_if_code(update, *GONE))

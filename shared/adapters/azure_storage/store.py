@@ -11,6 +11,7 @@ from shared.adapters.azure_storage.metrics import StorageMetrics
 from shared.adapters.azure_storage.queues import StorageQueues
 from shared.adapters.azure_storage.sender import MessagePut, Send, StorageSender
 from shared.adapters.azure_storage.tables import StorageResources
+from shared.adapters.azure_storage.traits import AZURE_STORAGE
 from shared.engine.ports import Queue, Threads
 
 _PUT_THREADS = 4  # of each pool
@@ -38,6 +39,7 @@ class AzureStore:
         visible: Callable[[Queue], object] = _ignore,
     ) -> None:
         self.account = own.account_name
+        self.traits = AZURE_STORAGE
         self._own = own
         self._others = others or {}
         self._threads = threads

@@ -21,7 +21,6 @@ from shared.delivery.messages.message import (
 from shared.delivery.messages.packing import (
     MAX_BLOBS,
     MAX_MESSAGE_EVENTS,
-    MAX_STORED,
     MAX_UNPACKED,
     most_events,
     packed,
@@ -38,9 +37,13 @@ _Together = tuple[MessagePart, ...]  # the parts of one message
 _Places = tuple[int, ...]  # of events in a table, from 0
 
 
-def encode_together(parts: Iterable[MessagePart]) -> Iterator[tuple[_Together, str]]:
+def encode_together(
+    parts: Iterable[MessagePart], message_size: int
+) -> Iterator[tuple[_Together, str]]:
     """
     Yield queue messages, as few as reasonable: the parts of each, and its text.
+
+    A text is larger than *message_size* only by the headers of a dead letter.
 
     A part that fills a message by itself gets its own: what fails together is then retried
     together. The others share messages if they have equal *due* and *rounds* and are no dead
@@ -50,12 +53,7 @@ def encode_together(parts: Iterable[MessagePart]) -> Iterator[tuple[_Together, s
     for part in parts:
         alike[part.due, part.rounds, part.dead_letter].append(part)
     for group in alike.values():
-        yield from _Packing().messages(group)
-
-
-def encode(message: MessagePart) -> list[str]:
-    """Return the texts of what `encode_together` makes of one part."""
-    return [text for _, text in encode_together([message])]
+        yield from _Packing().messages(group, message_size)
 
 
 def encode_remaining(*parts: MessagePart) -> str:
@@ -92,13 +90,13 @@ class _Packing:
         self._place_of: dict[object, int] = {}
         self._texts: dict[_Places, str] = {}
 
-    def messages(self, parts: Sequence[MessagePart]) -> Iterator[tuple[_Together, str]]:
+    def messages(self, parts: Sequence[MessagePart], size: int) -> Iterator[tuple[_Together, str]]:
         """Yield the parts of each message, and its text."""
         own: list[list[_Piece]] = []
         remainders: list[_Piece] = []
         for part in parts:
             shares = len(parts) > 1 and not part.dead_letter
-            for piece in self._pieces(part):
+            for piece in self._pieces(part, size):
                 if shares and len(piece.places) < most_events(part.batch_size):
                     remainders.append(piece)
                 else:
@@ -108,7 +106,7 @@ class _Packing:
         for group in [*own, *self._shared(remainders)]:
             left = group
             while left:  # It is divided if it turns out to be too large.
-                count, text = self._fitting(left)
+                count, text = self._fitting(left, size)
                 yield tuple(piece.part for piece in left[:count]), text
                 left = left[count:]
 
@@ -130,10 +128,10 @@ class _Packing:
             places.append(place)
         return tuple(places)
 
-    def _pieces(self, part: MessagePart) -> Iterator[_Piece]:
+    def _pieces(self, part: MessagePart, size: int) -> Iterator[_Piece]:
         """Divide a part into pieces that fit into a message each."""
         places, start = self._places(part.deliveries), 0
-        for group in split(part.deliveries, part.batch_size, self._packed):
+        for group in split(part.deliveries, part.batch_size, size, self._packed):
             end = start + len(group)
             whole = len(group) == len(places)
             yield _Piece(
@@ -150,13 +148,13 @@ class _Packing:
                 opened[-1].take(piece, self._events)
         return [message.pieces for message in opened]
 
-    def _fitting(self, pieces: Sequence[_Piece]) -> tuple[int, str]:
+    def _fitting(self, pieces: Sequence[_Piece], size: int) -> tuple[int, str]:
         """Return how many of the pieces fit into a message, at least one, and its text."""
         text = self._text(pieces)
-        if len(text) <= MAX_STORED or len(pieces) == 1:  # One was judged when it was divided.
+        if len(text) <= size or len(pieces) == 1:  # One was judged when it was divided.
             return len(pieces), text
-        sizes = range(1, len(pieces))
-        fit = bisect_right(sizes, MAX_STORED, key=lambda count: len(self._text(pieces[:count])))
+        counts = range(1, len(pieces))
+        fit = bisect_right(counts, size, key=lambda count: len(self._text(pieces[:count])))
         return max(1, fit), self._text(pieces[: max(1, fit)])
 
     def _text(self, pieces: Sequence[_Piece]) -> str:

@@ -13,7 +13,6 @@ from shared.delivery.messages.run_length import positions_by_origin, run_lengths
 
 T = TypeVar("T")
 
-MAX_STORED = 48 * 1024  # bytes of a queue message; the service's own limit is 64 KiB
 MAX_MESSAGE_EVENTS = 64  # unless a batch has more; one invocation pushes them
 MAX_UNPACKED = 512 * 1024  # bytes of one message's events in memory; a larger event goes alone
 MAX_EVENT = 5 * 1024 * 1024  # bytes of such an event: a request of 1.5 MB, escaped for ASCII
@@ -57,9 +56,9 @@ def unpack(packed: str, count: int) -> list[str]:
     return texts
 
 
-def fits_inline(text: str, origin: Origin) -> bool:
+def fits_inline(text: str, origin: Origin, message_size: int) -> bool:
     """Tell whether an event fits into a message of its own, now and at every retry."""
-    room = MAX_STORED - HEADER_WIDTH - origins_width([origin]) - EVENT_WIDTH
+    room = message_size - HEADER_WIDTH - origins_width([origin]) - EVENT_WIDTH
     shortest_that_may_not = room // 2  # base64 and zlib never double a text
     return len(text) <= shortest_that_may_not or len(pack([text])) <= room
 
@@ -78,17 +77,19 @@ def most_events(batch_size: int) -> int:
     return batch_size * max(1, MAX_MESSAGE_EVENTS // batch_size)
 
 
-def surely_fits(group: Sequence[Delivery], batch_size: int) -> bool:
+def surely_fits(group: Sequence[Delivery], batch_size: int, message_size: int) -> bool:
     """Tell, without packing them, whether deliveries are few and small enough for one message."""
     size = sum(len(delivery.text or "") + 1 for delivery in group)
-    if 2 * size > MAX_STORED or _within_memory(group) < len(group):
+    if 2 * size > message_size or _within_memory(group) < len(group):
         return False
-    return _width(group, 2 * size, batch_size) <= MAX_STORED  # base64 and zlib never double a text
+    # Base64 and zlib never double a text.
+    return _width(group, 2 * size, batch_size) <= message_size
 
 
 def split(
     deliveries: Sequence[Delivery],
     batch_size: int,
+    message_size: int,
     pack_some: Callable[[Sequence[Delivery]], str],
 ) -> Iterator[Sequence[Delivery]]:
     """
@@ -103,12 +104,12 @@ def split(
         while True:
             count = _whole_batches(left, count) if batch_size > 1 else count
             group = left[:count]
-            if count == 1 or surely_fits(group, batch_size):
+            if count == 1 or surely_fits(group, batch_size, message_size):
                 break
             width = _width(group, len(pack_some(group)), batch_size)
-            if width <= MAX_STORED:
+            if width <= message_size:
                 break
-            count = max(1, min(count - 1, count * MAX_STORED // width))
+            count = max(1, min(count - 1, count * message_size // width))
         yield group
         left = left[count:]
 

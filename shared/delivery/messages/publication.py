@@ -55,7 +55,7 @@ class Publication:
     considered: Sequence[EventSubscription] = ()  # the subscriptions whose filters were asked
 
     @classmethod
-    def of(
+    def of(  # noqa: PLR0913 - each by its name
         cls,
         events: Sequence[Event],
         subscriptions: Sequence[EventSubscription],
@@ -63,6 +63,7 @@ class Publication:
         topic: str,
         origin: Origin,
         keep_until: datetime,
+        message_size: int,
     ) -> Publication:
         """Match the events of a request with the subscriptions of its topic."""
         matched = match(events, subscriptions)
@@ -72,7 +73,7 @@ class Publication:
             origin=origin,
             texts=texts,
             matched=matched,
-            parked=parked_lines(matched, texts, origin),
+            parked=parked_lines(matched, texts, origin, message_size),
             keep_until=keep_until,
             considered=subscriptions,
         )
@@ -106,7 +107,9 @@ def wants(subscription: EventSubscription, text: str) -> bool:
         return True
 
 
-def parked_lines(matched: Matched, texts: Sequence[str], origin: Origin) -> list[str]:
+def parked_lines(
+    matched: Matched, texts: Sequence[str], origin: Origin, message_size: int
+) -> list[str]:
     """
     Return the lines in a payload blob of the events of *origin*; none if all fit into messages.
 
@@ -114,7 +117,7 @@ def parked_lines(matched: Matched, texts: Sequence[str], origin: Origin) -> list
     or for the message of its batch; otherwise the line is empty.
     """
     wanted = {position for _, positions in matched for position in positions}
-    parked = {position for position in wanted if not fits_inline(texts[position], origin)}
+    parked = {each for each in wanted if not fits_inline(texts[each], origin, message_size)}
     batched = {
         (positions, subscription.batching.max_events)
         for subscription, positions in matched
@@ -123,7 +126,7 @@ def parked_lines(matched: Matched, texts: Sequence[str], origin: Origin) -> list
     lines = [text if i in parked else "" for i, text in enumerate(texts)] if parked else []
     # Its payload has no name until the blob is written.
     deliveries = first_deliveries(origin._replace(payload=""), texts, lines) if batched else []
-    if not all(_fit_in_batches(positions, size, deliveries) for positions, size in batched):
+    if not all(_fit_in_batches(*batch, deliveries, message_size) for batch in batched):
         # All of them: a batch that is partly in the blob needs counters for every event.
         parked.update(position for positions, _ in batched for position in positions)
         lines = [text if i in parked else "" for i, text in enumerate(texts)]
@@ -141,8 +144,10 @@ def first_deliveries(origin: Origin, texts: Sequence[str], parked: Sequence[str]
     ]
 
 
-def _fit_in_batches(positions: Positions, batch_size: int, deliveries: Sequence[Delivery]) -> bool:
+def _fit_in_batches(
+    positions: Positions, batch_size: int, deliveries: Sequence[Delivery], message_size: int
+) -> bool:
     """Tell whether messages can hold whole batches, with as many events as allowed."""
     wanted = [deliveries[position] for position in positions]
-    groups = list(split(wanted, batch_size, packed))
+    groups = list(split(wanted, batch_size, message_size, packed))
     return len(groups) == math.ceil(len(wanted) / most_events(batch_size))

@@ -25,7 +25,7 @@ from shared.subscriptions.subscription import (
     StaticHeader,
 )
 
-# Characters of headers in a note: a queue message holds 64 KiB, 48 of them for its events.
+# Characters of headers in a note: each store has room for them beside the size of a message.
 MAX_DEAD_LETTER_HEADERS = 12 * 1024
 
 # A path may use the names of either schema, whichever the event was published in.

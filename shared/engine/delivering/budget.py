@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from shared.engine.delivering.endpoint import Endpoint
 
 PUSHES = 4096  # under way in a process, as far as its descriptors allow
-MESSAGES = 4096  # in flight of each queue function: batchSize + newBatchThreshold in host.json
 BYTES = 64 * 1024 * 1024  # of events in messages in flight
 _TIMES_FREE = 3
 _LONGEST_FOR_MEMORY = {Speed.QUICK: 60.0, Speed.UNKNOWN: 1.0, Speed.SLOW: 0.0}  # seconds
@@ -47,7 +46,7 @@ class Places:
     many messages that come back together do not keep the loop from those of the other queue.
     """
 
-    total: int = MESSAGES
+    total: int
     taken: int = 0
     entrance: asyncio.Lock = field(default_factory=asyncio.Lock)
 

@@ -167,14 +167,12 @@ class Deliver:
         now = self.clock.now()
         puts: list[Awaitable[object]] = []
         patience = places.patience()
-        for wait in {each.untriggered_from for each in parts}:
-            alike = [each.part for each in parts if each.untriggered_from == wait]
+        for is_held in {each.is_held for each in parts}:
+            alike = [each.part for each in parts if each.is_held is is_held]
             waiting = [(part.due or now, part) for part in alike]
             for due, together in due_together(waiting, now):
                 messages = [replace(each, due=due) for each in together]
-                puts.append(
-                    self.requeue.at_due(*messages, untriggered_from=wait, patience=patience)
-                )
+                puts.append(self.requeue.at_due(*messages, is_held=is_held, patience=patience))
         await all_stored(puts)
 
     async def _enter(self, part: MessagePart, message: InFlightMessage) -> ToRequeue | None:

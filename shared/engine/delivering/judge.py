@@ -13,7 +13,7 @@ from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import MessagePart
-from shared.delivery.messages.message_writer import encode_together
+from shared.delivery.messages.message_writer import encode_remaining
 from shared.delivery.messages.publication import wants
 from shared.delivery.policy import DeliveryTerms, End, EndReason, before_attempt
 from shared.delivery.requests.push_request import Loaded
@@ -21,7 +21,6 @@ from shared.engine.keeping.deployment_terms import DeploymentTerms
 from shared.engine.keeping.drops_and_holds import log_dropped
 from shared.engine.keeping.payload_texts import texts_of
 from shared.engine.keeping.poison_records import PoisonRecords
-from shared.engine.keeping.requeue import LONG_HOLD, LONG_WAIT
 from shared.engine.ports import Metrics, OffLoop, PayloadStore, Queue, SubscriptionReader
 from shared.errors import StorageUnavailable, UnreadableDocument
 from shared.metrics import Metric
@@ -55,7 +54,7 @@ class ToRequeue(NamedTuple):
     """Deliveries that come back when due, unjudged."""
 
     part: MessagePart
-    untriggered_from: timedelta = LONG_WAIT  # waits longer than this are spent on `waiting`
+    is_held: bool = False  # there may be many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,9 +173,10 @@ class PartJudge:
         for each in part.deliveries:
             is_young = now - each.origin.published_at < longest or not self.clock.is_settled
             (kept if is_young else old).append(each)
-        for (piece,), text in encode_together([replace(part, deliveries=tuple(old))]):
-            events = [event for _, event in texts_of(piece.deliveries, self.payloads)]
-            self.records.write(Queue.RETRIES, text, "its event subscription can't be read", events)
+        if old:
+            body = encode_remaining(replace(part, deliveries=tuple(old)))
+            events = [event for _, event in texts_of(old, self.payloads)]
+            self.records.write(Queue.RETRIES, body, "its event subscription can't be read", events)
         telemetry.warning(
             "delivery.unreadable",
             topic=part.topic,
@@ -188,7 +188,7 @@ class PartJudge:
             return None
         again_at = now + UNREADABLE_AGAIN_IN
         waiting = replace(part, deliveries=tuple(kept), due=again_at)
-        return ToRequeue(waiting, LONG_HOLD)  # there may be many
+        return ToRequeue(waiting, is_held=True)
 
     def _in_force(
         self, found: EventSubscription | None, part: MessagePart

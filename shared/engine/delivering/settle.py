@@ -25,7 +25,7 @@ from shared.engine.delivering.judge import JudgedPart
 from shared.engine.delivering.late import PutParts, Stored
 from shared.engine.delivering.results import Attempted, NotNow
 from shared.engine.keeping.event_loop import loop_time
-from shared.engine.keeping.requeue import LONG_HOLD, LONG_WAIT, all_stored
+from shared.engine.keeping.requeue import all_stored
 from shared.engine.ports import Metrics
 from shared.events.topic import TopicName
 from shared.subscriptions.subscription import DeadLetterDestination, EventSubscription
@@ -124,12 +124,12 @@ class Follow:
         """
         now = self.clock.now()
         puts: list[Coroutine[Any, Any, None]] = []
-        for waiting, untriggered_from, counted in (
-            (self._retries, LONG_WAIT, "retried"),
-            (self._held, LONG_HOLD, "held"),
+        for waiting, is_held, counted in (
+            (self._retries, False, "retried"),
+            (self._held, True, "held"),
         ):
             for due, kept in due_together(waiting, now):
-                put = partial(self.stored.requeue.at_due, untriggered_from=untriggered_from)
+                put = partial(self.stored.requeue.at_due, is_held=is_held)
                 puts.append(self._store(_grouped(kept), due, put, counted))
             waiting.clear()
         for of_part in self._parts.values():

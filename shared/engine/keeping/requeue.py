@@ -12,11 +12,9 @@ from shared.clock import Clock
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_remaining, encode_together
 from shared.engine.keeping.event_loop import loop_time
-from shared.engine.ports import Queue, Receipt, Sender
+from shared.engine.ports import Queue, Receipt, Sender, StoreTraits
 from shared.errors import StorageUnavailable, Unstorable
 
-LONG_WAIT = timedelta(minutes=10)  # longer waits must not make Azure scale out
-LONG_HOLD = timedelta(minutes=1)  # likewise for held deliveries, of which there may be many
 WAKE_AHEAD = timedelta(minutes=1)  # the period of the wake timer
 OTHER_VERSION_AGAIN_IN = timedelta(minutes=5)  # an instance of that version may receive it
 PATIENCE = timedelta(minutes=2)  # with a failing put
@@ -42,28 +40,30 @@ class Requeue:
     """
 
     sender: Sender
+    traits: StoreTraits
     clock: Clock
     sleep: Callable[[float], Awaitable[None]]
 
     async def at_due(
         self,
         *parts: MessagePart,
-        untriggered_from: timedelta = LONG_WAIT,
+        is_held: bool = False,
         patience: timedelta = PATIENCE,
     ) -> list[Queued]:
         """
         Store deliveries so that they are received when they are due, or now without ``due``.
 
-        Waits longer than *untriggered_from* are spent on ``waiting``, the queue without a trigger.
+        A wait in which a message may not hide there is spent on ``waiting``. *is_held*: there may
+        be many that wait alike.
 
         Raises:
             StorageUnavailable: storage failed for as long; any put may or may not be stored.
         """
         due = parts[0].due
         wait = (due - self.clock.now()) if due else timedelta()
-        if wait > untriggered_from:
-            return await self._store(Queue.WAITING, parts, wait - WAKE_AHEAD, patience)
-        return await self._store(Queue.RETRIES, parts, max(wait, timedelta()), patience)
+        if self.traits.may_hide(wait, is_held=is_held):
+            return await self._store(Queue.RETRIES, parts, max(wait, timedelta()), patience)
+        return await self._store(Queue.WAITING, parts, wait - WAKE_AHEAD, patience)
 
     async def as_dead_letters(
         self, *parts: MessagePart, visible_at: datetime, patience: timedelta = PATIENCE
@@ -115,7 +115,7 @@ class Requeue:
         patience: timedelta,
     ) -> list[Queued]:
         visible_at = loop_time() + visible_in.total_seconds()
-        messages = list(encode_together(parts))
+        messages = list(encode_together(parts, self.traits.message_size))
         texts = [text for _, text in messages]
         receipts = await self._put_all(queue, texts, visible_in, patience)
         return [

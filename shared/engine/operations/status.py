@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from shared.engine.operations.activity import Activities, without_answers
 from shared.engine.operations.operator_authorization import Operators
 from shared.engine.operations.prometheus import CONTENT_TYPE, Gauge, exposition
 from shared.engine.operations.subscription_state import HoldState
-from shared.engine.ports import STATE, CountReader, Queue, QueueWatch, ResourceStore, Table
+from shared.engine.ports import POISON_QUEUES, STATE, CountReader, Queue, Store, Table
 from shared.engine.replaying.job import ReplayJob
 from shared.engine.timers.preparation import first_start
 from shared.engine.timers.queue_watch import QueueState, states
@@ -26,8 +26,6 @@ from shared.http import HttpAnswer, HttpRequest
 # A message that waits longer, or a timer that has not run for longer, is late.
 LATE = timedelta(minutes=15)
 _SECOND = timedelta(seconds=1)
-_TIMERS = ("deadletter", "wake")
-_AT_WORK = (Queue.DELIVERIES, Queue.RETRIES, Queue.WAITING, Queue.DEADLETTERS)
 
 
 class Snapshot(NamedTuple):
@@ -41,13 +39,13 @@ class Snapshot(NamedTuple):
     is_settled: bool = True  # the clock of *at*
 
 
-def take_snapshot(watch: QueueWatch, state: ResourceStore, clock: Clock) -> Snapshot | None:
+def take_snapshot(store: Store, clock: Clock) -> Snapshot | None:
     """Read queues and timers; ``None`` if storage does not answer."""
     try:
-        rows = state.list(Table.TOPICS, STATE)
+        rows = store.documents.list(Table.TOPICS, STATE)
         now, notes = clock.now(), clock_notes(rows)
         began_at = first_start(rows)
-        return Snapshot(now, states(watch, now), last_runs(rows), notes, began_at, clock.is_settled)
+        return Snapshot(now, states(store, now), last_runs(rows), notes, began_at, clock.is_settled)
     except StorageUnavailable:
         return None
 
@@ -65,6 +63,7 @@ class Status:
     activities: Callable[[], Activities]
     replays: Callable[[], Sequence[ReplayJob]]  # the latest jobs
     operators: Operators
+    timers: Collection[str]  # those that are to run
     unset_schedules: Mapping[str, str]  # timers that don't run, each with the missing setting
 
     def run(self, request: HttpRequest) -> HttpAnswer:
@@ -84,7 +83,7 @@ class Status:
         if request.method != "GET":
             raise MethodNotAllowed
         if what == "health":
-            return _health(self.snapshot(), self.unset_schedules)
+            return _health(self.snapshot(), self.timers, self.unset_schedules)
         operator = self.operators.authorize(request.headers.get("authorization"))
         seen = self.activities()
         if what == "topics":
@@ -97,12 +96,14 @@ class Status:
         return HttpAnswer(status=200, headers={"Content-Type": CONTENT_TYPE}, body=text.encode())
 
 
-def _health(snapshot: Snapshot | None, unset_schedules: Mapping[str, str]) -> HttpAnswer:
+def _health(
+    snapshot: Snapshot | None, timers: Collection[str], unset_schedules: Mapping[str, str]
+) -> HttpAnswer:
     """Answer 503 only if storage is unreachable; lateness is reported and no reason to restart."""
     if snapshot is None:
         why = ["storage does not answer"]
         return answer(503, {"status": "unhealthy", "reasons": why, "storage": "unreachable"})
-    found = _reasons(snapshot, unset_schedules)
+    found = _reasons(snapshot, timers, unset_schedules)
     document: dict[str, Any] = {
         "status": "degraded" if found else "healthy",
         "reasons": found,
@@ -121,34 +122,36 @@ def _health(snapshot: Snapshot | None, unset_schedules: Mapping[str, str]) -> Ht
     return answer(200, document)
 
 
-def _reasons(snapshot: Snapshot, unset_schedules: Mapping[str, str]) -> list[str]:
+def _reasons(
+    snapshot: Snapshot, timers: Collection[str], unset_schedules: Mapping[str, str]
+) -> list[str]:
     """Return why the deployment is degraded, if it is."""
     late = [
         f"the oldest message in {queue} is late"
-        for queue in _AT_WORK
-        if (snapshot.queues[queue].oldest or timedelta()) > LATE
+        for queue, state in snapshot.queues.items()
+        if queue not in POISON_QUEUES and (state.oldest or timedelta()) > LATE
     ]
     poison = [
         f"{queue} holds messages"
         for queue, state in snapshot.queues.items()
-        if queue not in _AT_WORK and state.messages
+        if queue in POISON_QUEUES and state.messages
     ]
-    timers = sorted(snapshot.timers.items())
+    runs = sorted(snapshot.timers.items())
     unset = [
         f"the timer {timer} does not run: {name} is not set"
         for timer, name in sorted(unset_schedules.items())
     ]
-    silent = [f"the timer {timer} is late" for timer, run in timers if snapshot.at - run.at > LATE]
+    silent = [f"the timer {timer} is late" for timer, run in runs if snapshot.at - run.at > LATE]
     # A start that is still to come is wrong, so it mutes nothing.
     if snapshot.began_at and not -SKEW <= snapshot.at - snapshot.began_at <= LATE:
-        missing = set(_TIMERS) - set(snapshot.timers) - set(unset_schedules)
+        missing = set(timers) - set(snapshot.timers) - set(unset_schedules)
         silent += [f"the timer {timer} is late: it has never run" for timer in sorted(missing)]
     ahead = [
         f"the timer {timer} has run {(run.at - snapshot.at) // _SECOND} s ahead of the clock"
-        for timer, run in timers
+        for timer, run in runs
         if run.at - snapshot.at > SKEW
     ]
-    failed = [f"the timer {timer} has failed" for timer, run in timers if run.failed]
+    failed = [f"the timer {timer} has failed" for timer, run in runs if run.failed]
     clock = [
         each.reason
         for each in snapshot.clock

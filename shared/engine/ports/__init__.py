@@ -38,6 +38,7 @@ from shared.engine.ports.endpoints import (
 )
 from shared.engine.ports.process import Chance, Lock, OffLoop, OnLoop, Threads
 from shared.engine.ports.queues import (
+    POISON_QUEUES,
     Backlog,
     Commits,
     Peeked,
@@ -59,13 +60,22 @@ from shared.engine.ports.records import (
     MetricRetention,
     Metrics,
 )
-from shared.engine.ports.store import Attempts, DeadLetters, Queues, Store, StoredCounts
+from shared.engine.ports.store import (
+    Attempts,
+    DeadLetters,
+    Hiding,
+    Queues,
+    Store,
+    StoredCounts,
+    StoreTraits,
+)
 
 __all__ = [
     "ALL_ATTEMPTS",
     "CUSTOM_TOPICS",
     "NAMESPACES",
     "NAMESPACE_TOPICS",
+    "POISON_QUEUES",
     "PROCESSES",
     "STATE",
     "SYSTEM_TOPICS",
@@ -83,6 +93,7 @@ __all__ = [
     "DeadLetters",
     "Directory",
     "Document",
+    "Hiding",
     "Listing",
     "Lock",
     "MetricRetention",
@@ -105,6 +116,7 @@ __all__ = [
     "ResourceStore",
     "Sender",
     "Store",
+    "StoreTraits",
     "StoredBlob",
     "StoredCounts",
     "StoredHealth",

@@ -1,4 +1,4 @@
-"""Declares ports to blobs: payloads, dead letters, poison records."""
+"""Declares ports to payloads, and to blobs of dead letters and poison records."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from shared.subscriptions.subscription import DeadLetterDestination
 
 
 class PayloadStore(Protocol):
-    """Stores events that don't fit into messages: a blob a publish request, a line an event."""
+    """Stores events that don't fit into messages, those of a commit as the lines of a payload."""
 
     def write(self, publish_id: str, expires: datetime, texts: Sequence[str]) -> str:
         """
-        Store *texts*, one a line, to be kept at least until *expires*; return the blob's name.
+        Store *texts*, one a line, to be kept at least until *expires*; return the payload's name.
         """
 
     def read(self, name: str) -> Sequence[str] | None:
-        """Return the lines of the blob; ``None`` if there is no such blob."""
+        """Return the lines of a payload; ``None`` if there is no such payload."""
 
     def delete_expired(self, now: datetime, deadline: Deadline) -> int:
-        """Delete expired blobs until *deadline*; return how many."""
+        """Delete expired payloads until *deadline*; return how many."""
 
 
 class DeadLetterStore(Protocol):

@@ -16,14 +16,14 @@ class Receipt(NamedTuple):
     """Identifies a message that was put or received, until it is received again or replaced."""
 
     message_id: str
-    pop_receipt: str
+    version: str  # another one each time that it is received, hidden or replaced
 
 
 PutResult = Receipt | StorageUnavailable  # what comes of a put
 
 
 class Queue(StrEnum):
-    """The app's queues. The first two have triggers, and so poison queues of the host."""
+    """The app's queues; some stores have fewer. The first two have triggers."""
 
     DELIVERIES = "deliveries"
     RETRIES = "retries"
@@ -31,6 +31,9 @@ class Queue(StrEnum):
     DEADLETTERS = "deadletters"
     DELIVERIES_POISON = "deliveries-poison"
     RETRIES_POISON = "retries-poison"
+
+
+POISON_QUEUES = (Queue.DELIVERIES_POISON, Queue.RETRIES_POISON)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +50,7 @@ class Sender(Protocol):
 
     async def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
         """
-        Store one message, hidden for *visible_in*, which is rounded up to whole seconds.
+        Store one message, hidden for *visible_in*, or up to a second longer.
 
         Raises:
             Unstorable: it is too large.
@@ -82,7 +85,7 @@ class Receiver(Protocol):
     """Receives messages from queues without a trigger."""
 
     def receive(self, queue: Queue, hidden_for: timedelta) -> Sequence[Received]:
-        """Receive up to 32 visible messages; none if the queue is empty or missing."""
+        """Receive some visible messages; none if the queue is empty or missing."""
 
     def delete(self, queue: Queue, message: Received) -> None:
         """Delete it; no effect if another receiver has it by now."""
@@ -99,7 +102,7 @@ class Peeked(NamedTuple):
 
 
 class Backlog(NamedTuple):
-    """The approximate number of messages, hidden ones included, and up to 32 visible ones."""
+    """The approximate number of messages, hidden ones included, and the first visible ones."""
 
     messages: int
     visible: Sequence[Peeked]

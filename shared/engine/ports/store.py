@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import NamedTuple, Protocol
 
 from shared.engine.ports.blobs import DeadLetterReader, DeadLetterStore, PayloadStore
 from shared.engine.ports.documents import ResourceStore
-from shared.engine.ports.queues import QueueWatch, Receiver, Sender
+from shared.engine.ports.queues import POISON_QUEUES, Queue, QueueWatch, Receiver, Sender
 from shared.engine.ports.records import (
     AttemptLog,
     AttemptReader,
@@ -32,8 +34,47 @@ class StoredCounts(CountSink, CountReader, MetricRetention, Protocol):
     """Writes, reads and rolls up counts."""
 
 
+class Hiding(NamedTuple):
+    """For how long messages may hide on a queue that has a trigger."""
+
+    waits: timedelta
+    holds: timedelta  # of what is held, which may be much
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreTraits:
+    """
+    What a store says about itself, where stores differ and what stands above them has to know.
+
+    What waits longer than *hiding* is kept on the queue ``waiting``, and merged as the wake timer
+    moves it back; ``None``: messages hide for ever, and the store merges them as it hands them out.
+    """
+
+    message_size: int  # bytes that are always stored, and 16 KiB for a dead letter's headers
+    in_hand: int  # the most messages of a queue that a process gets before one of them ends
+    hiding: Hiding | None
+    has_poison_queues: bool  # what fails again and again is moved there
+
+    def may_hide(self, wait: timedelta, *, is_held: bool) -> bool:
+        """Tell whether a message that waits so long may do so on a queue that has a trigger."""
+        hiding = self.hiding
+        return hiding is None or wait <= (hiding.holds if is_held else hiding.waits)
+
+    @property
+    def queues(self) -> tuple[Queue, ...]:
+        """The queues that there are."""
+        absent: set[Queue] = set() if self.has_poison_queues else {*POISON_QUEUES}
+        if self.hiding is None:
+            absent.add(Queue.WAITING)
+        return tuple(each for each in Queue if each not in absent)
+
+
 class Store(Protocol):
     """All that a deployment stores; use cases get the ports that they need."""
+
+    @property
+    def traits(self) -> StoreTraits:
+        """What it says about itself; it never changes."""
 
     @property
     def account(self) -> str:

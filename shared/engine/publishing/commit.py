@@ -29,6 +29,7 @@ class Commit:
 
     payloads: PayloadStore
     sender: Sender
+    message_size: int
     off_loop: OffLoop
     report: Report
 
@@ -47,7 +48,7 @@ class Commit:
         except StorageUnavailable as error:
             failed = {i: error for i, each in enumerate(publications) if each.parked}
         left = [i for i in range(len(publications)) if i not in failed]
-        pack = partial(fan_out, [publications[i] for i in left])
+        pack = partial(fan_out, [publications[i] for i in left], self.message_size)
         load = reduce(Load.plus, (publications[i].load for i in left), Load())
         messages = await self.off_loop(pack) if load.exceeds(QUICK_PACK) else pack()
         texts = [message.text for message in messages]
@@ -86,7 +87,7 @@ class FanOut(NamedTuple):
     publications: frozenset[int]
 
 
-def fan_out(publications: Sequence[Publication]) -> list[FanOut]:
+def fan_out(publications: Sequence[Publication], message_size: int) -> list[FanOut]:
     """Return the messages of publications that are stored together."""
     events = [first_deliveries(each.origin, each.texts, each.parked) for each in publications]
     source = {id(each): number for number, group in enumerate(events) for each in group}
@@ -107,5 +108,5 @@ def fan_out(publications: Sequence[Publication]) -> list[FanOut]:
     ]
     return [
         FanOut(text, frozenset(source[id(each)] for part in together for each in part.deliveries))
-        for together, text in encode_together(parts)
+        for together, text in encode_together(parts, message_size)
     ]

@@ -88,6 +88,7 @@ class Publish:
     new_id: Callable[[], str]
     report: PublishReport
     payloads_kept_for: Callable[[Topic], timedelta]
+    message_size: int  # bytes
     off_loop: OffLoop
     within_span: Callable[[Answering, HttpRequest], Awaitable[HttpAnswer]] | None = None
 
@@ -213,6 +214,7 @@ class Publish:
             topic=topic.name,
             origin=origin,
             keep_until=now + self.payloads_kept_for(topic),
+            message_size=self.message_size,
         )
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from math import ceil
 from traceback import extract_tb
 from typing import NamedTuple
 
@@ -75,6 +74,7 @@ class RunSteps:
     requeue: Requeue
     on_loop: OnLoop
     terms: DeploymentTerms
+    message_size: int  # bytes
     clock: Clock
     monotonic: Callable[[], float]  # seconds
 
@@ -181,7 +181,7 @@ class _StepRun:
         if self._job.is_dry_run:
             return timedelta()
         next_at = self._began_at + self._put_count / self._job.rate
-        return timedelta(seconds=ceil(max(next_at - self._use_case.monotonic(), 0)))
+        return timedelta(seconds=max(next_at - self._use_case.monotonic(), 0))
 
     def _wait(self, source: ReplaySource, why: str) -> timedelta:
         """Wait for storage that does not answer, or for memory; after an hour leave the source."""
@@ -301,7 +301,9 @@ class _StepRun:
         use_case, subscription = self._use_case, target.subscription
         now = use_case.clock.now()
         origin = Origin(publish_id, now, None)
-        parked = ["" if fits_inline(text, origin) else text for text in texts]
+        parked = [
+            "" if fits_inline(text, origin, use_case.message_size) else text for text in texts
+        ]
         if any(parked):
             keep_until = now + delay + use_case.terms.payloads_kept_for(target.topic)
             payload = use_case.payloads.write(publish_id, keep_until, parked)

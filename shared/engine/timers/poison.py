@@ -9,15 +9,15 @@ from shared import telemetry
 from shared.clock import Deadline
 from shared.delivery.messages.message import MessagePart
 from shared.engine.keeping.requeue import Requeue
-from shared.engine.ports import OnLoop, Queue, Receiver
-from shared.engine.timers.receiving import POISON_QUEUES, Intake, ReadMessage
+from shared.engine.ports import POISON_QUEUES, OnLoop, Queue, Receiver
+from shared.engine.timers.receiving import Intake, ReadMessage
 
 ROUNDS = 3  # how often a message is returned before it is recorded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReturnPoison:
-    """Empties the host's poison queues."""
+    """Empties the poison queues."""
 
     intake: Intake
     receiver: Receiver

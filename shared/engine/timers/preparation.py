@@ -27,6 +27,7 @@ class Preparation:
     """
 
     watch: QueueWatch
+    queues: Sequence[Queue]
     state: ResourceStore
     clock: Clock
     sleep: Callable[[float], object]  # takes seconds
@@ -42,7 +43,7 @@ class Preparation:
             with suppress(StorageUnavailable):
                 if self.state.get(*_ROW) is not None:
                     return ()
-                makes = [partial(self.watch.make, queue) for queue in Queue]
+                makes = [partial(self.watch.make, queue) for queue in self.queues]
                 return (self._record_first_start, *makes)
             self._wait()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from shared import telemetry
 from shared.clock import Clock, Deadline, is_pending
 from shared.delivery.messages.message_reader import due_of
-from shared.engine.ports import Backlog, Queue, QueueWatch
+from shared.engine.ports import Backlog, Queue, QueueWatch, Store
 from shared.errors import FirstFault
 
 EVERY = timedelta(minutes=1)  # at most; local timers run every few seconds
@@ -36,8 +36,8 @@ def state_of(backlog: Backlog | None, now: datetime) -> QueueState:
     return QueueState(backlog.messages, oldest)
 
 
-def states(watch: QueueWatch, now: datetime) -> Mapping[Queue, QueueState]:
-    return {queue: state_of(watch.peek(queue), now) for queue in Queue}
+def states(store: Store, now: datetime) -> Mapping[Queue, QueueState]:
+    return {queue: state_of(store.queues.peek(queue), now) for queue in store.traits.queues}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,6 +48,7 @@ class WatchQueues:
     """
 
     watch: QueueWatch
+    queues: Sequence[Queue]
     clock: Clock
     looked_at: datetime | None = None
     _nonempty: set[Queue] = field(default_factory=set)
@@ -64,7 +65,7 @@ class WatchQueues:
         if deadline.has_passed or (looked_at and is_pending(looked_at + EVERY, now, EVERY)):
             return
         unmade = FirstFault()
-        for queue in Queue:
+        for queue in self.queues:
             backlog = self.watch.peek(queue)
             if backlog is None:
                 with unmade:

@@ -26,7 +26,6 @@ from shared.errors import (
 )
 from shared.metrics import Metric
 
-POISON_QUEUES = (Queue.DELIVERIES_POISON, Queue.RETRIES_POISON)
 HIDDEN_FOR = timedelta(minutes=5)  # longer than any run of a timer
 BEGUN_WITHIN = HIDDEN_FOR / 2  # after that, what was taken is left: it must not come again midway
 MAX_RECEIVES = 5  # of a message with a fault of its own, before it is recorded

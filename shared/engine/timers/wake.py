@@ -27,6 +27,7 @@ class Wake:
     intake: Intake
     requeue: Requeue
     on_loop: OnLoop
+    message_size: int  # bytes
     clock: Clock
 
     def run(self, deadline: Deadline) -> None:
@@ -57,7 +58,7 @@ class Wake:
             alike[frozenset(map(_without_deliveries, parts))].append(replace(each, parts=parts))
         for group in alike.values():
             for _, together in due_together([(_due(each, now), each) for each in group], now):
-                yield from _fitting(together)
+                yield from _fitting(together, self.message_size)
 
     def _move(self, deadline: Deadline, moved: list[ReadMessage], group: list[ReadMessage]) -> None:
         now = self.clock.now()
@@ -71,7 +72,7 @@ class Wake:
         self.intake.delete_all(Queue.WAITING, group)
 
 
-def _fitting(messages: list[ReadMessage]) -> Iterator[list[ReadMessage]]:
+def _fitting(messages: list[ReadMessage], message_size: int) -> Iterator[list[ReadMessage]]:
     """Divide messages of the same subscriptions into groups that fit into one message each."""
     headers = {_without_deliveries(part) for each in messages for part in each.parts}
     most = most_events(max((part.batch_size for part in headers), default=1))
@@ -80,19 +81,19 @@ def _fitting(messages: list[ReadMessage]) -> Iterator[list[ReadMessage]]:
     for each in messages:
         size = sum(len(part.deliveries) for part in each.parts)
         if group and count + size > most:
-            yield from _storable(group)
+            yield from _storable(group, message_size)
             group, count = [], 0
         group.append(each)
         count += size
-    yield from _storable(group)
+    yield from _storable(group, message_size)
 
 
-def _storable(messages: list[ReadMessage]) -> Iterator[list[ReadMessage]]:
+def _storable(messages: list[ReadMessage], message_size: int) -> Iterator[list[ReadMessage]]:
     """Divide messages whose events are too large for one; what can't be written goes alone."""
     count = 1
     if len(messages) > 1:
         try:
-            count = len([*encode_together(_merged(messages))])
+            count = len([*encode_together(_merged(messages), message_size)])
         except Exception:  # noqa: BLE001 - it is raised again where only its own message is moved
             count = len(messages)
     if count <= 1:
@@ -100,7 +101,7 @@ def _storable(messages: list[ReadMessage]) -> Iterator[list[ReadMessage]]:
         return
     size = -(-len(messages) // count)
     for start in range(0, len(messages), size):
-        yield from _storable(messages[start : start + size])
+        yield from _storable(messages[start : start + size], message_size)
 
 
 def _merged(messages: Sequence[ReadMessage]) -> list[MessagePart]:

@@ -9,10 +9,10 @@ from datetime import timedelta
 
 from pushgrid.testing.memory import answered, off_loop
 from shared.adapters.threads import SystemThreads
-from shared.delivery.messages.message_writer import encode
 from shared.engine.caching.resource_cache import InvalidatingStore, ResourceCache
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.ports import Queue
+from tests.builders import encode
 from tests.functional.delivering.failing import play
 from tests.functional.deployment import Deployment
 from tests.functional.manage.arm_api import CRM, ORDERS, URL, ArmApi, hook

@@ -15,7 +15,6 @@ from pushgrid.testing.memory import START, ScriptedPusher, answered
 from pushgrid.testing.memory.pushing import Sent
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import VERSION
-from shared.delivery.messages.message_writer import encode
 from shared.delivery.outcome import Outcome
 from shared.engine.ports import Queue
 from shared.errors import MalformedMessage, StorageUnavailable
@@ -31,6 +30,7 @@ from tests.builders import (
     a_subscription,
     a_topic,
     an_attempt,
+    encode,
     text,
 )
 from tests.functional.delivering.failing import another_process, answer_by, groups, requests

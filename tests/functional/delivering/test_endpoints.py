@@ -23,7 +23,7 @@ from shared.engine.delivering.judge import JudgedPart, PartJudge, ToRequeue
 from shared.engine.ports import Queue
 from shared.subscriptions.destination import WebHook
 from shared.subscriptions.subscription import Batching
-from tests.builders import URL, a_delivery, a_message, a_topic
+from tests.builders import MESSAGE_SIZE, URL, a_delivery, a_message, a_topic
 from tests.functional.delivering.failing import break_pushes, requests, subscribe
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged, is_idle, known
 
@@ -138,7 +138,7 @@ def test_of_large_messages_a_few_parts_enter_at_a_time(
             await asyncio.sleep(0)
 
     monkeypatch.setattr(PartJudge, "from_cache", from_cache)
-    ((_, text),) = encode_together([a_part(0, name=name) for name in names])
+    ((_, text),) = encode_together([a_part(0, name=name) for name in names], MESSAGE_SIZE)
     for _ in range(2):
         app.loop.create_task(app.deliver.run(text.encode(), Queue.RETRIES))
     app.loop.run(count())
@@ -351,7 +351,7 @@ def test_of_a_message_that_is_cancelled_while_its_parts_enter_nothing_is_pushed(
     """The second half of its parts has not been looked at yet."""
     names = [f"crm-{number}" for number in range(2 * AT_ONCE)]
     subscribe(app, *names)
-    ((_, text),) = encode_together([a_part(0, name=name) for name in names])
+    ((_, text),) = encode_together([a_part(0, name=name) for name in names], MESSAGE_SIZE)
     task = app.loop.create_task(app.deliver.run(text.encode(), Queue.RETRIES))
 
     async def cancel() -> None:

@@ -13,11 +13,10 @@ from typing import NamedTuple
 import pytest
 
 from pushgrid.testing.memory import answered
-from shared.delivery.messages.message_writer import encode
 from shared.delivery.pace import Limit
 from shared.engine.ports import Queue
 from shared.http import Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
-from tests.builders import ORIGIN, a_delivery, a_message, text
+from tests.builders import ORIGIN, a_delivery, a_message, encode, text
 from tests.functional.deployment import SECOND, Deployment, is_idle
 
 HEALTHY = "https://healthy.example/"

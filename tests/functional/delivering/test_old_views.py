@@ -14,11 +14,10 @@ import pytest
 
 from pushgrid.testing.memory import answered, off_loop
 from shared.adapters.threads import SystemThreads, ThreadPool
-from shared.delivery.messages.message_writer import encode
 from shared.engine.caching.resource_cache import ResourceCache
 from shared.engine.ports import Queue, Resource, Table
 from shared.errors import StorageUnavailable
-from tests.builders import a_delivery, a_message
+from tests.builders import a_delivery, a_message, encode
 from tests.functional.delivering.product import Product, a_product
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 from tests.functional.manage.arm_api import CRM, ORDERS, URL, hook

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from shared.delivery.messages.message_writer import encode
 from shared.engine.delivering.endpoint import Endpoint
 from shared.engine.ports import Queue
 from shared.metrics import Metric
-from tests.builders import URL, a_delivery, a_message
+from tests.builders import URL, a_delivery, a_message, encode
 from tests.functional.delivering.failing import groups, pushed
 from tests.functional.deployment import SECOND, Deployment
 

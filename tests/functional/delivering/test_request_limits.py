@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START, FakeClock, HeldPusher, MemoryResources, off_loop
 from pushgrid.testing.memory.driven_loop import DrivenLoop
-from shared.delivery.messages.message_writer import encode
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.delivering.processes import Processes
 from shared.engine.ports import PROCESSES, Queue, Table
 from shared.subscriptions.request_limits import RequestLimits
 from shared.subscriptions.subscription import NO_BATCHING, Batching, Pause
-from tests.builders import a_delivery, a_message
+from tests.builders import a_delivery, a_message, encode
 from tests.functional.delivering.failing import pushed
 from tests.functional.deployment import SECOND, Deployment, Logged
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from tests.functional.deployment import MINUTE, SECOND, Deployment
 TOO_LARGE = "x" * (64 * 1024 + 1)
 
 
-def at_due(app: Deployment, *parts: MessagePart, **options: timedelta) -> list[Queued]:
+def at_due(app: Deployment, *parts: MessagePart, **options: Any) -> list[Queued]:
     return app.loop.run(app.deliver.requeue.at_due(*parts, **options))
 
 

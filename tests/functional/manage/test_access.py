@@ -180,6 +180,7 @@ class App:
                 activities=lambda: {SubscriptionKey("orders", "crm"): self.activity()},
                 replays=list,
                 operators=OPERATORS,
+                timers=(),
                 unset_schedules={},
             )
             return status.run(replace(request, params={"what": name.partition("/")[2]}))

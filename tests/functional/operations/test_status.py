@@ -16,7 +16,6 @@ from pushgrid.testing.memory import START
 from shared.clock import timestamp
 from shared.delivery.health.availability import Held
 from shared.delivery.messages.message import MessagePart
-from shared.delivery.messages.message_writer import encode
 from shared.delivery.outcome import EndpointAnswer, Outcome
 from shared.engine.operations.activity import (
     MOST_FAILURES_READ,
@@ -37,7 +36,7 @@ from shared.engine.timers.timer_runs import (
 from shared.errors import StorageUnavailable
 from shared.http import HttpAnswer, HttpRequest
 from shared.metrics import DEFINITIONS, CountRow, Metric, Series, Span, Sum
-from tests.builders import a_message, a_minute, a_record, a_replay, an_outcome
+from tests.builders import a_message, a_minute, a_record, a_replay, an_outcome, encode
 from tests.functional.deployment import Deployment, Logged
 from tests.functional.manage.arm_api import CRM, ORDERS, ArmApi, hook
 
@@ -330,7 +329,7 @@ def test_queues_that_hold_something_are_logged_once_a_minute(
 def test_a_clock_that_is_set_back_does_not_silence_the_queues(
     app: Deployment, logged: Logged
 ) -> None:
-    watch = WatchQueues(watch=app.queues, clock=app.clock)
+    watch = WatchQueues(watch=app.queues, queues=(*Queue,), clock=app.clock)
     app.put(Queue.DELIVERIES, a_message())
     app.clock.jump(6 * HOUR)
     watch.run(app.in_a_minute())

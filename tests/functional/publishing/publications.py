@@ -6,6 +6,7 @@ from collections.abc import Collection
 from datetime import timedelta
 
 from pushgrid.testing.memory import START, FakeClock, MemoryQueues
+from shared.adapters.azure_storage.traits import AZURE_STORAGE
 from shared.delivery.delivery import Origin
 from shared.delivery.messages.message import OtherVersion, ReplayStep
 from shared.delivery.messages.message_reader import decode
@@ -13,7 +14,7 @@ from shared.delivery.messages.publication import Publication, parked_lines
 from shared.engine.ports import Queue, Receipt
 from shared.errors import StorageUnavailable
 from shared.subscriptions.subscription import EventSubscription
-from tests.builders import a_subscription, text
+from tests.builders import MESSAGE_SIZE, a_subscription, text
 
 Found = tuple[str, int]  # publish id and position of an event
 
@@ -37,7 +38,7 @@ def a_publication(
         origin=origin,
         texts=texts,
         matched=matched,
-        parked=parked_lines(matched, texts, origin),
+        parked=parked_lines(matched, texts, origin, MESSAGE_SIZE),
         keep_until=START + keep,
     )
 
@@ -57,7 +58,7 @@ class FaultyPuts(MemoryQueues):
     """Queues on which the puts with these numbers fail; *failed* has their texts."""
 
     def __init__(self, numbers: Collection[int] = ()) -> None:
-        super().__init__(FakeClock())
+        super().__init__(FakeClock(), AZURE_STORAGE)
         self.numbers = numbers
         self.puts = 0
         self.failed: list[str] = []

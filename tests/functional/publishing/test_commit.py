@@ -20,7 +20,7 @@ from shared.engine.publishing.publish_report import PublishReport
 from shared.errors import StorageUnavailable
 from shared.metrics import Metric
 from shared.settings import PublishLogging
-from tests.builders import TRACE, a_subscription, noise
+from tests.builders import MESSAGE_SIZE, TRACE, a_subscription, noise
 from tests.functional.deployment import Logged
 from tests.functional.publishing.publications import (
     FaultyPuts,
@@ -47,6 +47,7 @@ def run(
     commit = Commit(
         payloads=payloads or MemoryPayloads(FakeClock()),
         sender=MemorySender(queues, at_once),
+        message_size=MESSAGE_SIZE,
         off_loop=off_loop,
         report=report,
     )

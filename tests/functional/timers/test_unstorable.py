@@ -14,13 +14,23 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import START
-from shared.delivery.messages.message_writer import encode
 from shared.engine.ports import Queue, Receipt
 from shared.engine.timers.receiving import MAX_RECEIVES
 from shared.engine.timers.timer_runs import Job
 from shared.errors import StorageUnavailable
 from shared.metrics import Metric
-from tests.builders import CRM, ORIGIN, PARKED, a_delivery, a_message, a_note, compact, noise, text
+from tests.builders import (
+    CRM,
+    ORIGIN,
+    PARKED,
+    a_delivery,
+    a_message,
+    a_note,
+    compact,
+    encode,
+    noise,
+    text,
+)
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 from tests.functional.timers.dead_letters import HOUR
 from tests.unit.delivery.messages.wire import read, read_parts, together, wire

@@ -14,7 +14,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from shared.engine.delivering.budget import MESSAGES
+from shared.adapters.azure_storage.traits import AZURE_STORAGE
 from shared.engine.delivering.push import Push
 from shared.engine.ports import Queue
 from shared.wiring import local_host
@@ -49,7 +49,7 @@ def test_messages_in_flight_are_as_many_as_the_host_has() -> None:
     root = Path(__file__).parents[3]
     queues = json.loads((root / "host.json").read_text())["extensions"]["queues"]
 
-    assert queues["batchSize"] + queues["newBatchThreshold"] == MESSAGES
+    assert queues["batchSize"] + queues["newBatchThreshold"] == AZURE_STORAGE.in_hand
 
 
 def test_it_hears_of_puts_and_says_when_it_stops(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START
 from shared.delivery.delivery import Delivery, LastAttempt
-from shared.delivery.messages.message_writer import encode
 from shared.delivery.messages.packing import EVENT_WIDTH, GAP_WIDTH, most_events
 from shared.delivery.messages.run_length import positions_by_origin, positions_of, run_lengths
 from shared.delivery.outcome import Outcome
@@ -26,6 +25,7 @@ from tests.builders import (
     an_event,
     an_outcome,
     compact,
+    encode,
     noise,
 )
 from tests.unit.delivery.messages.wire import published, read_all, wire

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from pushgrid.testing.memory import START
 from shared.delivery.delivery import Origin
 from shared.delivery.messages.message import MessagePart
-from shared.delivery.messages.message_writer import encode
 from shared.delivery.messages.packing import (
     MAX_MESSAGE_EVENTS,
     MAX_UNPACKED,
@@ -27,6 +26,7 @@ from shared.subscriptions.filters import EventFilter
 from shared.subscriptions.subscription import Batching, EventSubscription
 from tests.builders import (
     LONGEST_TRACE,
+    MESSAGE_SIZE,
     ORIGIN,
     PARKED,
     TRACE,
@@ -34,6 +34,7 @@ from tests.builders import (
     an_event,
     an_outcome,
     compact,
+    encode,
     noise,
 )
 from tests.unit.delivery.messages.wire import a_publication, read_shared
@@ -62,7 +63,7 @@ def requests(count: int, events: int, subscriptions: list[EventSubscription]) ->
 
 
 def read(publications: list[Publication]) -> list[tuple[MessagePart, ...]]:
-    return read_shared([message.text for message in fan_out(publications)])
+    return read_shared([message.text for message in fan_out(publications, MESSAGE_SIZE)])
 
 
 def test_each_subscription_gets_what_its_filter_wants() -> None:
@@ -71,8 +72,8 @@ def test_each_subscription_gets_what_its_filter_wants() -> None:
 
 def test_nothing_matches_without_subscriptions() -> None:
     assert match(EVENTS, []) == []
-    assert fan_out([a_publication(EVENTS, [])]) == []
-    assert fan_out([]) == []
+    assert fan_out([a_publication(EVENTS, [])], MESSAGE_SIZE) == []
+    assert fan_out([], MESSAGE_SIZE) == []
 
 
 @pytest.mark.parametrize(
@@ -135,11 +136,11 @@ def test_the_events_of_a_message_are_packed_once(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("shared.delivery.messages.packing.pack", counted)
 
-    fan_out(requests(16, 1, some(10)))
+    fan_out(requests(16, 1, some(10)), MESSAGE_SIZE)
     assert packed == [16]  # three messages
     packed.clear()
 
-    fan_out(requests(1, 100, some(10)))
+    fan_out(requests(1, 100, some(10)), MESSAGE_SIZE)
     assert packed == [64, 36]  # 20 messages
 
 
@@ -175,8 +176,8 @@ def test_only_what_is_wanted_and_too_large_is_parked() -> None:
     large = an_event(data=noise(60_000)).text
     texts = ["{}", large, large]
 
-    assert parked_lines([(ALL, (0, 1))], texts, ORIGIN) == ["", large, ""]
-    assert parked_lines([(ALL, (0,))], texts, ORIGIN) == []
+    assert parked_lines([(ALL, (0, 1))], texts, ORIGIN, MESSAGE_SIZE) == ["", large, ""]
+    assert parked_lines([(ALL, (0,))], texts, ORIGIN, MESSAGE_SIZE) == []
 
 
 @st.composite
@@ -205,7 +206,7 @@ def _publications(draw: st.DrawFn) -> list[Publication]:
         ]
         trace = draw(st.sampled_from([None, None, TRACE, LONGEST_TRACE]))
         origin = Origin(f"{number:032x}", START, None, 0, trace)
-        parked = parked_lines(matched, texts, origin)
+        parked = parked_lines(matched, texts, origin, MESSAGE_SIZE)
         if parked:
             origin = origin._replace(payload=PARKED.payload, first_line=number)
         publications.append(
@@ -226,7 +227,7 @@ def test_every_delivery_is_in_one_message_and_every_part_can_return(
     publications: list[Publication],
 ) -> None:
     """Reading enforces the limits. A part fails as a message of its own, whole if it batches."""
-    found = fan_out(publications)
+    found = fan_out(publications, MESSAGE_SIZE)
     messages = read_shared([message.text for message in found])
 
     got = Counter(
@@ -262,7 +263,7 @@ def test_what_fits_whole_is_not_cut(publications: list[Publication]) -> None:
         whole = [each for part in cut for each in part.deliveries]
         size = cut[0].batch_size
         small = len(whole) <= min(most_events(size), MAX_MESSAGE_EVENTS)
-        assert len(cut) == 1 or not small or not surely_fits(whole, size)
+        assert len(cut) == 1 or not small or not surely_fits(whole, size, MESSAGE_SIZE)
 
 
 def _sent(publication: Publication, position: int, text: str) -> tuple[Origin, int, str | None]:

@@ -16,16 +16,11 @@ from hypothesis import strategies as st
 from pushgrid.testing.memory import START
 from shared.delivery.delivery import Delivery, LastAttempt
 from shared.delivery.messages.message import MessagePart
-from shared.delivery.messages.message_writer import (
-    encode,
-    encode_remaining,
-    encode_together,
-)
+from shared.delivery.messages.message_writer import encode_remaining, encode_together
 from shared.delivery.messages.packing import (
     EVENT_WIDTH,
     HEADER_WIDTH,
     MAX_BLOBS,
-    MAX_STORED,
     fits_inline,
     origins_width,
     pack,
@@ -41,6 +36,7 @@ from shared.subscriptions.subscription import (
 )
 from tests.builders import (
     LONGEST_TRACE,
+    MESSAGE_SIZE,
     ORIGIN,
     PARKED,
     a_delivery,
@@ -48,6 +44,7 @@ from tests.builders import (
     a_note,
     an_attempt,
     compact,
+    encode,
     noise,
 )
 from tests.strategies import messages, shared_parts
@@ -70,7 +67,7 @@ def test_what_is_written_is_read_again(message: MessagePart) -> None:
     texts = encode(message)
 
     assert joined(texts) == message
-    assert all(len(text) <= MAX_STORED for text in texts)
+    assert all(len(text) <= MESSAGE_SIZE for text in texts)
 
 
 @given(messages)
@@ -99,7 +96,7 @@ def test_events_of_many_requests_fit_with_their_origins(size: int) -> None:
 
     texts = encode(a_message(group))
 
-    assert all(len(text) <= MAX_STORED for text in texts)
+    assert all(len(text) <= MESSAGE_SIZE for text in texts)
 
 
 def test_the_computed_widths_are_never_exceeded() -> None:
@@ -180,10 +177,10 @@ def test_the_form_of_a_version_never_changes() -> None:
 @given(shared_parts())
 def test_parts_that_are_due_together_share_messages(parts: list[MessagePart]) -> None:
     """Nothing is lost, nothing comes twice; batches that were tried together stay together."""
-    written = [*encode_together(parts)]
+    written = [*encode_together(parts, MESSAGE_SIZE)]
 
     assert [read_parts(text) for _, text in written] == [parts for parts, _ in written]
-    assert all(len(text) <= MAX_STORED for _, text in written)
+    assert all(len(text) <= MESSAGE_SIZE for _, text in written)
     found = [part for parts, _ in written for part in parts]
     assert {part.due for part in found} == {part.due for part in parts}
     for part in parts:
@@ -208,7 +205,7 @@ def _tried(delivery: Delivery) -> tuple[int, LastAttempt | None]:
 def test_a_message_shrinks_by_one_late_answer_after_another(
     parts: list[MessagePart], data: st.DataObject
 ) -> None:
-    left, text = next(encode_together(parts))
+    left, text = next(encode_together(parts, MESSAGE_SIZE))
     while sum(len(part.deliveries) for part in left) > 1:
         number = data.draw(st.integers(0, len(left) - 1))
         part = left[number]
@@ -238,7 +235,7 @@ def test_what_fails_together_takes_few_messages(count: int, events: int, message
         for number in range(count)
     ]
 
-    written = [*encode_together(parts)]
+    written = [*encode_together(parts, MESSAGE_SIZE)]
 
     assert len(written) == messages
     assert [part for parts, _ in written for part in parts] == parts
@@ -250,7 +247,9 @@ def test_what_differs_in_time_or_ends_shares_no_message() -> None:
     again = [replace(each, rounds=1) for each in parts]
     ended = [replace(each, dead_letter=a_note()) for each in parts]
 
-    written = [parts for parts, _ in encode_together([*parts, *later, *again, *ended])]
+    written = [
+        parts for parts, _ in encode_together([*parts, *later, *again, *ended], MESSAGE_SIZE)
+    ]
 
     assert written == [tuple(parts), tuple(later), tuple(again), *[(each,) for each in ended]]
 
@@ -265,7 +264,7 @@ def test_few_payload_blobs_share_a_message_of_several_subscriptions() -> None:
         for number in range(MAX_BLOBS + 1)
     ]
 
-    written = [parts for parts, _ in encode_together(parts)]
+    written = [parts for parts, _ in encode_together(parts, MESSAGE_SIZE)]
 
     assert [len(parts) for parts in written] == [MAX_BLOBS, 1]
 
@@ -285,7 +284,9 @@ def test_a_dead_letter_with_all_its_headers_fits_into_a_queue_message() -> None:
     header = StaticHeader(name="x", value='"' * 4000)
     note = a_note(headers=dead_letter_headers([header] * 10))
     size = next(
-        size for size in range(47_000, 0, -100) if fits_inline(compact(noise(size)), ORIGIN)
+        size
+        for size in range(47_000, 0, -100)
+        if fits_inline(compact(noise(size)), ORIGIN, MESSAGE_SIZE)
     )
 
     (message,) = encode(a_message([a_delivery(text=compact(noise(size)))], dead_letter=note))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from shared.delivery.delivery import Origin
 from shared.delivery.messages.message import VERSION, OtherVersion, ReplayStep
 from shared.delivery.messages.message_reader import decode
-from shared.delivery.messages.message_writer import encode, encode_step, with_blob
+from shared.delivery.messages.message_writer import encode_step, with_blob
 from shared.delivery.messages.packing import MAX_BLOBS
 from shared.errors import MalformedMessage
 from shared.subscriptions.subscription import DeadLetterDestination
@@ -25,6 +25,7 @@ from tests.builders import (
     a_message,
     a_note,
     compact,
+    encode,
 )
 from tests.strategies import messages
 from tests.unit.delivery.messages.wire import read, read_parts, together, wire

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START
 from shared.delivery.delivery import Origin
-from shared.delivery.messages.message_writer import encode, encode_together
+from shared.delivery.messages.message_writer import encode_together
 from shared.delivery.messages.packing import (
     MAX_BLOBS,
     MAX_EVENT,
     MAX_MESSAGE_EVENTS,
-    MAX_STORED,
     MAX_UNPACKED,
     due_together,
     fits_inline,
@@ -27,12 +26,14 @@ from shared.delivery.messages.packing import (
 from shared.events.trace_context import TraceContext
 from tests.builders import (
     LONGEST_TRACE,
+    MESSAGE_SIZE,
     ORIGIN,
     PARKED,
     TRACE,
     a_delivery,
     a_message,
     compact,
+    encode,
     noise,
 )
 from tests.strategies import event_texts, waits
@@ -92,7 +93,9 @@ def counts(texts: list[str | None], origins: list[Origin] | None = None) -> list
         a_delivery(number, text=text, origin=origin)
         for number, (text, origin) in enumerate(zip(texts, origins, strict=True))
     ]
-    return [len(part.deliveries) for (part,), _ in encode_together([a_message(group)])]
+    return [
+        len(part.deliveries) for (part,), _ in encode_together([a_message(group)], MESSAGE_SIZE)
+    ]
 
 
 ALIKE = [compact({"n": number, "text": noise(1000)}) for number in range(100)]
@@ -119,6 +122,22 @@ def test_events_are_divided_into_few_groups(texts: list[str | None], expected: l
     assert counts(texts) == expected
 
 
+@pytest.mark.parametrize(
+    ("size", "expected", "fits"),
+    [(MESSAGE_SIZE // 4, [9] * 6 + [8], False), (2 * MESSAGE_SIZE, [62], True)],
+)
+def test_a_message_is_as_large_as_its_store_says(
+    size: int, expected: list[int], *, fits: bool
+) -> None:
+    group = [a_delivery(number, text=text) for number, text in enumerate(DIFFERENT[:62])]
+
+    written = [*encode_together([a_message(group)], size)]
+
+    assert [len(part.deliveries) for (part,), _ in written] == expected
+    assert all(len(text) <= size for _, text in written)
+    assert fits_inline(noise(60_000), ORIGIN, size) is fits
+
+
 @given(
     st.lists(st.integers(0, 3), min_size=1, max_size=150),
     st.integers(200, 6000),
@@ -138,7 +157,7 @@ def test_groups_keep_order_and_fit(kinds: list[int], size: int) -> None:
     texts = encode(a_message(group))
 
     assert joined(texts).deliveries == tuple(group)
-    assert all(len(text) <= MAX_STORED for text in texts)
+    assert all(len(text) <= MESSAGE_SIZE for text in texts)
 
 
 def test_few_payload_blobs_share_a_message() -> None:
@@ -167,7 +186,7 @@ def test_events_of_other_requests_inline_need_no_blob() -> None:
     ],
 )
 def test_an_event_is_inline_if_a_message_holds_it(text: str, *, fits: bool) -> None:
-    assert fits_inline(text, ORIGIN) is fits
+    assert fits_inline(text, ORIGIN, MESSAGE_SIZE) is fits
 
 
 @pytest.mark.parametrize("trace", [None, TRACE, LONGEST_TRACE])
@@ -176,10 +195,10 @@ def test_whatever_fits_inline_fits_a_message_of_its_own(trace: TraceContext | No
     verdicts, origin = [], ORIGIN._replace(trace=trace)
     for size in range(23_000, 50_000, 450):
         text = noise(size)
-        verdicts.append(fits_inline(text, origin))
+        verdicts.append(fits_inline(text, origin, MESSAGE_SIZE))
         if verdicts[-1]:
             (message,) = encode(a_message([a_delivery(text=text, origin=origin)]))
-            assert len(message) <= MAX_STORED
+            assert len(message) <= MESSAGE_SIZE
     assert all(before or not after for before, after in pairwise(verdicts))
     assert {True, False} == set(verdicts)
 

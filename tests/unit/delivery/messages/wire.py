@@ -11,16 +11,17 @@ from pushgrid.testing.memory import START
 from shared.delivery.delivery import Origin
 from shared.delivery.messages.message import MessagePart, OtherVersion, ReplayStep
 from shared.delivery.messages.message_reader import decode
-from shared.delivery.messages.message_writer import encode, encode_together
-from shared.delivery.messages.packing import MAX_STORED
+from shared.delivery.messages.message_writer import encode_together
 from shared.delivery.messages.publication import Matched, Publication, match, parked_lines
 from shared.engine.publishing.commit import fan_out
 from shared.events.event import Event
 from shared.subscriptions.subscription import EventSubscription
 from tests.builders import (
+    MESSAGE_SIZE,
     ORIGIN,
     PARKED,
     a_message,
+    encode,
 )
 
 
@@ -36,19 +37,19 @@ def read_parts(text: str | bytes) -> tuple[MessagePart, ...]:
 
 
 def read_all(texts: Sequence[str]) -> list[MessagePart]:
-    assert all(len(text) <= MAX_STORED for text in texts)
+    assert all(len(text) <= MESSAGE_SIZE for text in texts)
     return [read(text) for text in texts]
 
 
 def read_shared(texts: Sequence[str]) -> list[tuple[MessagePart, ...]]:
     """Read messages that may have several parts."""
-    assert all(len(text) <= MAX_STORED for text in texts)
+    assert all(len(text) <= MESSAGE_SIZE for text in texts)
     return [read_parts(text) for text in texts]
 
 
 def together(*parts: MessagePart) -> str:
     """Write parts that share a message."""
-    ((_, text),) = encode_together(parts)
+    ((_, text),) = encode_together(parts, MESSAGE_SIZE)
     return text
 
 
@@ -70,7 +71,7 @@ def a_publication(
     events: Sequence[Event], matched: Matched, origin: Origin | None = None
 ) -> Publication:
     texts = [event.text for event in events]
-    lines = parked_lines(matched, texts, origin or ORIGIN)
+    lines = parked_lines(matched, texts, origin or ORIGIN, MESSAGE_SIZE)
     return Publication(
         topic="orders",
         origin=origin or (PARKED if lines else ORIGIN),
@@ -86,5 +87,5 @@ def published(
 ) -> tuple[Sequence[str], list[MessagePart]]:
     """Return the lines of the payload blob, and the parts of all messages."""
     publication = a_publication(events, match(events, subscriptions))
-    messages = read_shared([message.text for message in fan_out([publication])])
+    messages = read_shared([message.text for message in fan_out([publication], MESSAGE_SIZE)])
     return publication.parked, [part for parts in messages for part in parts]
