@@ -17,7 +17,6 @@ from pushgrid.testing.memory import (
     SeededChance,
     off_loop,
 )
-from shared.adapters.watched_clock import WatchedClock
 from shared.app import App
 from shared.delivery.pace import Limit
 from shared.engine.delivering.budget import PUSHES
@@ -28,6 +27,7 @@ from shared.engine.delivering.judge import PartJudge
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Pusher, Queue, ReserveConnection
 from shared.settings import Settings
+from shared.watched_clock import WatchedClock
 
 ACCOUNT = MemoryStore.account
 

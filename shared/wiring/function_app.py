@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from shared import telemetry
 from shared.adapters.threads import SystemThreads
-from shared.adapters.watched_clock import WatchedClock
 from shared.app import App
 from shared.clock import SystemClock
 from shared.errors import InvalidSettings
 from shared.http import HttpAnswer, HttpRequest
 from shared.once import once
 from shared.settings import Settings
+from shared.watched_clock import WatchedClock
 from shared.wiring import local_host, process, worker_log
 from shared.wiring.settings import log_doubtful_settings, read_settings
 

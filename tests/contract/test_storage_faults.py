@@ -27,11 +27,11 @@ from shared.adapters.azure_storage.metrics import StorageMetrics
 from shared.adapters.azure_storage.queues import StorageQueues
 from shared.adapters.azure_storage.tables import StorageResources
 from shared.adapters.threads import SystemThreads
-from shared.adapters.watched_clock import WatchedClock
 from shared.clock import Jump
 from shared.deadletter.reader import UnreadableBlob
 from shared.engine.ports import Queue, Receipt, Received, Table
 from shared.errors import StorageUnavailable, StorageUnreachable
+from shared.watched_clock import WatchedClock
 from tests.builders import DEAD, NEVER, a_minute, a_record
 from tests.contract.scripted_storage import STORED, Answer, ScriptedStorage, utc_now
 from tests.senders import OnLoopSender, sender_of

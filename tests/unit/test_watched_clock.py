@@ -9,8 +9,8 @@ from email.utils import format_datetime
 import pytest
 
 from pushgrid.testing.memory import START, FakeClock
-from shared.adapters.watched_clock import WatchedClock
 from shared.clock import Jump
+from shared.watched_clock import WatchedClock
 
 SECOND, MINUTE, HOUR, DAY = (timedelta(seconds=n) for n in (1, 60, 3600, 86400))
 
