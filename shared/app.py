@@ -475,7 +475,10 @@ class App:
         from shared.engine.timers.queue_watch import WatchQueues
 
         return WatchQueues(
-            watch=self.store.queues, queues=self.store.traits.queues, clock=self._clock
+            watch=self.store.queues,
+            queues=self.store.traits.queues,
+            clock=self._clock,
+            monotonic=self._threads.monotonic,
         )
 
     @once

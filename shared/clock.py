@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol
 
 SETTLES_IN = timedelta(minutes=10)  # after a jump
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class Clock(Protocol):
@@ -17,7 +18,7 @@ class Clock(Protocol):
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is known to be right; until then, nothing ends because of age."""
+        """Whether it is known to be right; until then, nothing ends by age (`settled_now`)."""
 
 
 class SystemClock:
@@ -62,9 +63,10 @@ class Jump(NamedTuple):
     is_from_storage: bool = False  # else from one reading to the next
 
 
-def is_pending(moment: datetime, now: datetime, longest: timedelta) -> bool:
-    """Tell whether *moment* is still to come; if it is beyond *longest*, the clock has jumped."""
-    return now < moment <= now + longest
+def settled_now(clock: Clock) -> datetime:
+    """Return the time by which age ends anything: long ago while *clock* is not settled."""
+    now = clock.now()  # which notices a jump
+    return now if clock.is_settled else _LONG_AGO
 
 
 def format_us_datetime(moment: datetime) -> str:

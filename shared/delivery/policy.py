@@ -82,7 +82,6 @@ class DeliveryTerms:
     honor_retry_after: bool = False
     probation_counts_attempt: bool = False
     probation_ends_events: bool = False
-    ends_by_age: bool = True  # not soon after the clock has jumped
 
     @property
     def rules(self) -> EndpointRules:
@@ -148,7 +147,7 @@ def before_attempt(delivery: Delivery, terms: DeliveryTerms, now: datetime) -> E
     Time to live is checked only here, when the event is due. It runs from publish; an event that is
     exactly as old counts as expired. Source: "Delivery and retry", Dead-letter events.
     """
-    if terms.ends_by_age and terms.age(delivery, now) >= terms.time_to_live:
+    if terms.age(delivery, now) >= terms.time_to_live:
         return End(EndReason.TIME_TO_LIVE, f"older than {in_words(terms.time_to_live)}")
     if not terms.allow_another_after(delivery.attempts):
         # The policy was tightened while it waited.

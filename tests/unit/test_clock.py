@@ -1,4 +1,4 @@
-"""Times as text, deadlines, and what a clock can wait for."""
+"""Times as text, deadlines, and the time by which things end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pushgrid.testing.memory import START, FakeClock
-from shared.clock import Deadline, format_us_datetime, is_pending, timestamp
+from shared.clock import Deadline, format_us_datetime, settled_now, timestamp
 
 SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)
 
@@ -40,8 +40,10 @@ def test_no_clock_that_is_set_brings_a_deadline_nearer() -> None:
     assert deadline.has_passed
 
 
-@pytest.mark.parametrize(
-    ("seconds", "pending"), [(0, False), (1, True), (5, True), (6, False), (21600, False)]
-)
-def test_what_no_process_can_wait_for_is_not_pending(seconds: int, *, pending: bool) -> None:
-    assert is_pending(START + seconds * SECOND, START, 5 * SECOND) is pending
+def test_by_a_clock_that_is_not_settled_nothing_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeClock()
+    assert settled_now(clock) == START
+
+    monkeypatch.setattr(clock, "is_settled", False)
+
+    assert settled_now(clock) <= datetime(1, 1, 1, tzinfo=UTC)

@@ -70,10 +70,12 @@ def as_held(pause: Pause, now: datetime) -> Held:
 
 
 def hold_back(
-    delivery: Delivery, held: Held, terms: DeliveryTerms, now: datetime
+    delivery: Delivery, held: Held, terms: DeliveryTerms, now: datetime, judged_at: datetime
 ) -> tuple[Delivery, End | None]:
     """
     Return the delivery as it waits for the end of the hold, or as it has ended, with the end.
+
+    Its age is judged at *judged_at*.
 
     Being held is neither an attempt nor an end, except by two switches of the deployment, for
     probation alone. With *probation_ends_events* a client error's probation ends deliveries,
@@ -91,4 +93,4 @@ def hold_back(
     if held.probation is None or not terms.probation_counts_attempt or is_counted:
         return replace(delivery, last=last), None
     counted = delivery.tried(_PROBATION, now)
-    return counted, before_attempt(counted, terms, now)
+    return counted, before_attempt(counted, terms, judged_at)

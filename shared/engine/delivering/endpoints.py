@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from shared import telemetry
-from shared.clock import Clock, is_pending
+from shared.clock import Clock, Deadline
 from shared.delivery.health.endpoint_health import Health, endpoint_id
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.pace import Limit, Returns, Speed
@@ -21,6 +21,7 @@ from shared.engine.delivering.processes import Processes
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.delivering.shared_health import SharedHealth
 from shared.engine.keeping.clock_records import ClockRecords
+from shared.engine.keeping.event_loop import loop_time
 from shared.engine.ports import Metrics, ReserveConnection
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
@@ -45,7 +46,7 @@ class Endpoints:
     clock_records: ClockRecords
     _known: OrderedDict[SubscriptionKey, Endpoint] = field(default_factory=OrderedDict)
     _shortages: int = 0  # not logged yet
-    _shortage_logged_at: datetime | None = None
+    _next_shortage: Deadline | None = None
 
     def of(self, subscription: EventSubscription) -> Endpoint:
         """Return the endpoint of a subscription; a corrected endpoint starts with no history."""
@@ -73,12 +74,11 @@ class Endpoints:
 
     def log_shortage(self, shortage: Shortage) -> None:
         """Log shortages, once a minute."""
-        now, at = self.clock.now(), self._shortage_logged_at
         self._shortages += 1
-        if at and is_pending(at + SHORTAGES_EVERY, now, SHORTAGES_EVERY):
+        if self._next_shortage and not self._next_shortage.has_passed:
             return
         telemetry.error("delivery.shortage", detail=shortage.of, count=self._shortages)
-        self._shortages, self._shortage_logged_at = 0, now
+        self._shortages, self._next_shortage = 0, Deadline(SHORTAGES_EVERY, loop_time)
 
     def stop(self) -> None:
         """Let nothing more be pushed: what waits in lines goes back at once."""

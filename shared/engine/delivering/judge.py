@@ -10,7 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from shared import telemetry
-from shared.clock import Clock
+from shared.clock import Clock, settled_now
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_remaining
@@ -167,11 +167,11 @@ class PartJudge:
         Raises:
             StorageUnavailable: some may be recorded.
         """
-        now, longest = self.clock.now(), self.terms.longest_time_to_live(part.topic)
+        now, longest = settled_now(self.clock), self.terms.longest_time_to_live(part.topic)
         kept: list[Delivery] = []
         old: list[Delivery] = []
         for each in part.deliveries:
-            is_young = now - each.origin.published_at < longest or not self.clock.is_settled
+            is_young = now - each.origin.published_at < longest
             (kept if is_young else old).append(each)
         if old:
             body = encode_remaining(replace(part, deliveries=tuple(old)))
@@ -186,7 +186,7 @@ class PartJudge:
         )
         if not kept:
             return None
-        again_at = now + UNREADABLE_AGAIN_IN
+        again_at = self.clock.now() + UNREADABLE_AGAIN_IN
         waiting = replace(part, deliveries=tuple(kept), due=again_at)
         return ToRequeue(waiting, is_held=True)
 
@@ -197,12 +197,11 @@ class PartJudge:
             return EndReason.SUBSCRIPTION_DELETED
         if not found.has_consented:  # It replaced one that could not be read.
             raise UnreadableDocument
-        is_expired = found.is_expired(self.clock.now()) and self.clock.is_settled
+        is_expired = found.is_expired(settled_now(self.clock))
         return EndReason.SUBSCRIPTION_EXPIRED if is_expired else found
 
     def _judged(self, part: MessagePart, subscription: EventSubscription) -> JudgedPart:
-        now = self.clock.now()
-        terms = replace(self.terms.of(subscription), ends_by_age=self.clock.is_settled)
+        now, terms = settled_now(self.clock), self.terms.of(subscription)
         loaded: _WithTexts = texts_of(part.deliveries, self.payloads)
         if part.generation == UNMATCHED:
             part, loaded = self._matched(part, loaded, subscription)

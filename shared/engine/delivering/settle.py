@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from shared import telemetry
-from shared.clock import Clock
+from shared.clock import Clock, settled_now
 from shared.delivery.delivery import Delivery
 from shared.delivery.health.availability import Held, hold_back
 from shared.delivery.messages.message import DeadLetterNote
@@ -216,16 +216,17 @@ class Follow:
         """Keep what is held, as the deployment's switches say."""
         of_part.held_by, now = held, self.clock.now()
         for loaded in batch:
-            kept, end = hold_back(loaded.delivery, held, of_part.part.terms, now)
-            if end and await self._is_confirmed(of_part) and self._has_come(end):
+            judged = partial(hold_back, loaded.delivery, held, of_part.part.terms, now)
+            kept, end = judged(settled_now(self.clock))
+            if end and await self._is_confirmed(of_part):
+                kept, end = judged(settled_now(self.clock))  # once it was compared with storage's
+            elif end:
+                kept, end = loaded.delivery, None
+            if end:
                 self._end_untried(of_part, Loaded(kept, loaded.text), end)
             else:
                 of_part.counts["held"] += 1
-                self._keep(of_part, self._held, result.due, [loaded.delivery if end else kept])
-
-    def _has_come(self, end: End) -> bool:
-        """Tell whether an end counts by a clock that was compared with storage's just now."""
-        return end.reason is not EndReason.TIME_TO_LIVE or self.clock.is_settled
+                self._keep(of_part, self._held, result.due, [kept])
 
     def _keep(
         self, of_part: PartFollow, waiting: _Kept, due: datetime, deliveries: Sequence[Delivery]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from shared import telemetry
-from shared.clock import Clock, is_pending
+from shared.clock import Clock, Deadline
 from shared.delivery.furthest import Bounds
 from shared.delivery.health.availability import (
     PROBE_RECHECK,
@@ -30,7 +30,7 @@ from shared.delivery.policy import DeliveryTerms
 from shared.engine.caching.health_table import OffLoopHealth
 from shared.engine.keeping.clock_records import ClockRecords
 from shared.engine.keeping.drops_and_holds import hold_began, hold_ended
-from shared.engine.keeping.event_loop import spawn
+from shared.engine.keeping.event_loop import loop_time, spawn
 from shared.engine.ports import Metrics, StoredHealth
 from shared.errors import Conflict, StorageUnavailable
 from shared.subscriptions.subscription import SubscriptionKey
@@ -80,8 +80,8 @@ class SharedHealth:
     _unwritten: list[tuple[Observation, DeliveryTerms]] = field(default_factory=list)
     _latest: LatestPushes = field(default_factory=LatestPushes)
     _is_saving: bool = False
-    _failed_at: datetime | None = None
-    _others_probe_until: datetime | None = None
+    _write_again: Deadline | None = None  # since the latest write has failed
+    _others_probe: Deadline | None = None  # which is about to begin
 
     async def learn(self, terms: DeliveryTerms) -> None:
         """Learn what others know, as of a second ago."""
@@ -96,9 +96,9 @@ class SharedHealth:
         if self.health.hold is None or not terms.profile.ever_holds:
             return Open()  # Where an edition has no holds, one that an earlier left does not count.
         self.health = bounded_health(self.health, Bounds(now))
-        found, others = availability(self.health, now), self._others_probe_until
-        if isinstance(found, NeedsProbe) and others and is_pending(others, now, PROBE_RECHECK):
-            return Held(others, f"{found.why}; a probe is about to begin")
+        found, others = availability(self.health, now), self._others_probe
+        if isinstance(found, NeedsProbe) and others and not others.has_passed:
+            return Held(now + others.time_left, f"{found.why}; a probe is about to begin")
         return found
 
     def observed(self, seen: Observation, terms: DeliveryTerms) -> None:
@@ -135,7 +135,7 @@ class SharedHealth:
             self._log_unsaved(error)
             self.health = claim_probe(self.health, terms, self.clock.now())
             return True  # While the table fails, each process probes.
-        self._others_probe_until = self.clock.now() + PROBE_RECHECK
+        self._others_probe = Deadline(PROBE_RECHECK, loop_time)
         return False
 
     def _save_soon(self) -> None:
@@ -154,7 +154,7 @@ class SharedHealth:
                 except Conflict:
                     self._adopt(await self.store.read(self.key))
         except StorageUnavailable as error:
-            self._failed_at = self.clock.now()
+            self._write_again = Deadline(FAILED_AGAIN_AFTER, loop_time)
             self._log_unsaved(error)
         finally:
             self._is_saving = False
@@ -185,8 +185,7 @@ class SharedHealth:
         hold_changed(self.metrics, self.key, before, health, self.clock.now())
 
     def _needs_write(self) -> bool:
-        failed = self._failed_at
-        if failed and is_pending(failed + FAILED_AGAIN_AFTER, self.clock.now(), FAILED_AGAIN_AFTER):
+        if self._write_again and not self._write_again.has_passed:
             return False
         stored = self._row.health if self._row else None
         if stored is None or stored.endpoint != self.health.endpoint:

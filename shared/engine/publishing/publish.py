@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
-from shared.clock import Clock
+from shared.clock import Clock, settled_now
 from shared.delivery.delivery import Origin
 from shared.delivery.messages.publication import Publication
 from shared.engine.ports import Commits, OffLoop, SubscriptionReader, TokenVerifier, TopicReader
@@ -202,18 +202,18 @@ class Publish:
         return self._publication(topic, origin, events)
 
     def _publication(self, topic: Topic, origin: Origin, events: Sequence[Event]) -> Publication:
-        now, judges_age = origin.published_at, self.clock.is_settled
+        now = settled_now(self.clock)
         subscriptions = [
             each
             for each in self.subscriptions.of_topic(topic.name)
-            if each.has_consented and not (judges_age and each.is_expired(now))
+            if each.has_consented and not each.is_expired(now)
         ]
         return Publication.of(
             events,
             subscriptions,
             topic=topic.name,
             origin=origin,
-            keep_until=now + self.payloads_kept_for(topic),
+            keep_until=origin.published_at + self.payloads_kept_for(topic),
             message_size=self.message_size,
         )
 

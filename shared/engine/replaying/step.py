@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from shared import telemetry
 from shared.clip import clip
-from shared.clock import Clock
+from shared.clock import Clock, settled_now
 from shared.deadletter.reader import MAX_BLOB, TOO_LARGE, Element, UnreadableBlob, elements
 from shared.delivery.delivery import Origin
 from shared.delivery.messages.message import MessagePart, ReplayStep
@@ -185,10 +185,9 @@ class _StepRun:
 
     def _wait(self, source: ReplaySource, why: str) -> timedelta:
         """Wait for storage that does not answer, or for memory; after an hour leave the source."""
-        now = self._use_case.clock.now()
-        since = self._job.away_since or now
+        since = self._job.away_since or self._use_case.clock.now()
         telemetry.error("replay.delayed", job=self._job.id, detail=why)
-        if now - since < GIVE_UP_AFTER or not self._use_case.clock.is_settled:
+        if settled_now(self._use_case.clock) - since < GIVE_UP_AFTER:
             self._job = replace(self._job, away_since=since)
             return AGAIN_IN
         self._leave(source, why)
@@ -226,8 +225,7 @@ class _StepRun:
         named = f"event subscription '{key.subscription}' of topic '{key.topic}'"
         if found is None or topic is None:
             raise SourceEnded(f"There is no {named}.")
-        clock = self._use_case.clock
-        is_expired = found.is_expired(clock.now()) and clock.is_settled
+        is_expired = found.is_expired(settled_now(self._use_case.clock))
         if not found.has_consented or is_expired:
             raise SourceEnded(f"The {named} gets no events: it has not consented, or has expired.")
         return ReplayTarget(found, topic)

@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any
 
 from shared import telemetry
-from shared.clock import Clock, Deadline
+from shared.clock import Clock, Deadline, settled_now
 from shared.deadletter.paths import dead_letter_path, numbered_path
 from shared.deadletter.record import batches, blob_body, namespace_record, record
 from shared.delivery.delivery import Delivery
@@ -328,7 +328,7 @@ class WriteDeadLetters:
 
     def _keep_or_drop(self, each: ReadMessage) -> None:
         message = each.message
-        if self.clock.now() < note_of(message).keep_until or not self.clock.is_settled:
+        if settled_now(self.clock) < note_of(message).keep_until:
             self._hide(each)
             return
         texts = [delivery.text for delivery in message.deliveries]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from shared import telemetry
-from shared.clock import Clock, Deadline, is_pending
+from shared.clock import Clock, Deadline
 from shared.delivery.messages.message_reader import due_of
 from shared.engine.ports import Backlog, Queue, QueueWatch, Store
 from shared.errors import FirstFault
@@ -50,7 +50,8 @@ class WatchQueues:
     watch: QueueWatch
     queues: Sequence[Queue]
     clock: Clock
-    looked_at: datetime | None = None
+    monotonic: Callable[[], float]
+    looked_at: float | None = None  # seconds, by that
     _nonempty: set[Queue] = field(default_factory=set)
 
     @property
@@ -60,9 +61,9 @@ class WatchQueues:
 
     def run(self, deadline: Deadline) -> None:
         """Look, at most once a minute. Raises StorageUnavailable, also if one can't be made."""
-        now = self.clock.now()
-        looked_at = self.looked_at
-        if deadline.has_passed or (looked_at and is_pending(looked_at + EVERY, now, EVERY)):
+        now, looked_at = self.monotonic(), self.looked_at
+        is_early = looked_at is not None and now - looked_at < EVERY.total_seconds()
+        if deadline.has_passed or is_early:
             return
         unmade = FirstFault()
         for queue in self.queues:
@@ -70,7 +71,7 @@ class WatchQueues:
             if backlog is None:
                 with unmade:
                     self.watch.make(queue)
-            state = state_of(backlog, now)
+            state = state_of(backlog, self.clock.now())
             if state.messages or queue in self._nonempty:
                 telemetry.info(
                     "queue.depth",

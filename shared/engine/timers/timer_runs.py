@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from shared import telemetry
-from shared.clock import Clock, Deadline, is_pending, timestamp
+from shared.clock import Clock, Deadline, timestamp
 from shared.engine.ports import STATE, Resource, ResourceStore, Table
 from shared.errors import UNREADABLE, Conflict, StorageUnavailable
 
@@ -59,7 +59,7 @@ class Timer:
     clock: Clock
     monotonic: Callable[[], float]  # seconds
     run_for: timedelta = timedelta(minutes=2)  # and a put may be repeated for two more
-    _recorded: LastRun | None = None
+    _recorded: tuple[tuple[str, ...], Deadline] | None = None  # what failed; until when it serves
 
     def run(self) -> None:
         """
@@ -84,8 +84,7 @@ class Timer:
         """Store that the timer has run, unless that is known; best effort."""
         run = LastRun(self.clock.now(), tuple(failed))
         known = self._recorded
-        is_known = known is not None and is_pending(known.at + EVERY, run.at, EVERY)
-        if known and is_known and known.failed == run.failed:
+        if known and known[0] == run.failed and not known[1].has_passed:
             return
         document = {"timer": self.name, "lastRun": timestamp(run.at), "failed": list(run.failed)}
         key = Table.TOPICS, STATE, f"timer-{self.name}"
@@ -97,4 +96,4 @@ class Timer:
         except StorageUnavailable as error:
             telemetry.error("timer.unrecorded", timer=self.name, detail=str(error))
             return
-        self._recorded = run
+        self._recorded = run.failed, Deadline(EVERY, self.monotonic)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import NamedTuple
 
 from shared import telemetry
@@ -98,8 +98,8 @@ class WatchWaiting:
     counts: CountReader
     state: ResourceStore
     clock: Clock
-    _looked_at: datetime | None = None
-    _seen: dict[SubscriptionKey, tuple[Tally, datetime]] = field(default_factory=dict)
+    _looked_at: float | None = None  # seconds, as `WatchQueues.looked_at`
+    _seen: dict[SubscriptionKey, tuple[Tally, float]] = field(default_factory=dict)
 
     def run(self, deadline: Deadline) -> None:
         """Look once after each look at the queues."""
@@ -114,8 +114,8 @@ class WatchWaiting:
             self._log(unfinished_events(totals, read_offsets(self.state)))
         self._looked_at = looked
 
-    def _correct(self, found: Mapping[SubscriptionKey, Tally], now: datetime) -> None:
-        before = {key: each for key, each in self._seen.items() if each[1] <= now}
+    def _correct(self, found: Mapping[SubscriptionKey, Tally], now: float) -> None:
+        before = self._seen
         self._seen = {
             key: before[key] if key in before and before[key][0] == tally else (tally, now)
             for key, tally in found.items()
@@ -123,7 +123,7 @@ class WatchWaiting:
         quiet = {
             key: tally.differences
             for key, (tally, since) in self._seen.items()
-            if now - since >= QUIET_FOR
+            if now - since >= QUIET_FOR.total_seconds()
         }
         if not quiet:
             return

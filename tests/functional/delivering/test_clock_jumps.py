@@ -121,6 +121,7 @@ def test_a_write_that_failed_6_hours_ahead_keeps_no_hold_from_others(app: Deploy
     app.resources.fail_next("put")
     fail_once(app)
     app.clock.jump(-6 * HOUR)
+    app.clock.advance(5 * SECOND)  # then it is written again
 
     publish(app, 1)
     another_process(app)

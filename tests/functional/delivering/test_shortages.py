@@ -82,6 +82,7 @@ def test_it_is_logged_also_after_the_clock_was_set_back(app: Deployment, logged:
     app.pusher.script(subscription.endpoint_url, *[SHORTAGE] * 2)
     for minutes in (360, -360):
         app.clock.jump(minutes * MINUTE)
+        app.clock.advance(MINUTE)
         app.run(a_message([a_delivery(0)]))
 
     assert len(logged("delivery.shortage")) == 2

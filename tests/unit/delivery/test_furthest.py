@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.testing.memory import START
+from pushgrid.testing.memory import START, FakeClock
+from shared.clock import settled_now
 from shared.delivery.delivery import LastAttempt
 from shared.delivery.furthest import (
     LONGEST_REQUEUE,
@@ -151,10 +152,12 @@ def test_clocks_of_two_machines_may_differ_a_little() -> None:
     assert bounds.ahead == {}
 
 
-def test_nothing_ends_by_time_to_live_soon_after_a_jump() -> None:
-    at = START + 30 * HOUR
+def test_nothing_ends_by_time_to_live_soon_after_a_jump(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeClock(START + 30 * HOUR)
+    assert isinstance(before_attempt(a_delivery(), LATEST_TERMS, settled_now(clock)), End)
 
-    assert isinstance(before_attempt(a_delivery(), LATEST_TERMS, at), End)
-    unsettled = replace(LATEST_TERMS, ends_by_age=False)
-    assert before_attempt(a_delivery(), unsettled, at) is None
-    assert isinstance(before_attempt(a_delivery(attempts=30), unsettled, at), End)
+    monkeypatch.setattr(clock, "is_settled", False)
+
+    assert before_attempt(a_delivery(), LATEST_TERMS, settled_now(clock)) is None
+    tried = a_delivery(attempts=30)
+    assert isinstance(before_attempt(tried, LATEST_TERMS, settled_now(clock)), End)

@@ -117,7 +117,7 @@ BUSY, NOT_FOUND = Outcome.BUSY, Outcome.NOT_FOUND
 
 def test_what_was_never_tried_may_share_a_request_whenever_it_was_held() -> None:
     held, rules = Held(at(60), "why"), terms(batching=Batching(max_events=10))
-    kept, later = (hold_back(NEW, held, rules, now)[0] for now in (START, at(1)))
+    kept, later = (hold_back(NEW, held, rules, now, now)[0] for now in (START, at(1)))
     shared = {in_common(Loaded(each, text()), a_subscription(), rules) for each in (NEW, kept)}
 
     assert kept == later
@@ -130,7 +130,7 @@ def test_a_pause_is_no_hold(delivery: Delivery) -> None:
     held = Held(at(60), "why", is_pause=True)
     rules = terms(max_attempts=3, dead_letter=DEAD, **COUNTS, **ENDS)
 
-    assert hold_back(delivery, held, rules, START) == (delivery, None)
+    assert hold_back(delivery, held, rules, START, START) == (delivery, None)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_holding_is_no_attempt_and_no_end_but_where_so_set(
     """``Probation`` is the last outcome of what was counted or ended (contract §3.6)."""
     rules = terms(max_attempts=3, dead_letter=dead_letter, **switches)
 
-    found = hold_back(delivery, Held(at(60), "why", probation), rules, START)
+    found = hold_back(delivery, Held(at(60), "why", probation), rules, START, START)
 
     last = PROBATION if kept.get("attempts") else PROBATION._replace(at=EPOCH)
     expected = a_delivery(**kept, last=last) if kept else delivery
