@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from shared.clock import Clock, Jump
+from shared.clock import ClockNote
 from shared.once import once
 from shared.settings import Settings
 from shared.settings.storage_settings import with_own_account
@@ -75,6 +75,8 @@ if TYPE_CHECKING:
     from shared.events.notices import WrittenBlob
     from shared.events.topic import Topic
     from shared.http import Answering, HttpAnswer, HttpRequest
+    from shared.subscriptions.subscription import SubscriptionKey
+    from shared.watched_clock import WatchedClock
 
 #: The threads of each pool.
 POOLS = {
@@ -89,12 +91,6 @@ POOLS = {
 }
 
 V = TypeVar("V")
-
-
-class JumpingClock(Clock, Protocol):
-    """A clock that tells its jumps."""
-
-    jumped: Callable[[Jump], object]
 
 
 class Tracing(Protocol):
@@ -158,7 +154,7 @@ class App:
         settings: Settings,
         store: Callable[[], Store],
         outbound: Callable[[], Outbound],
-        clock: JumpingClock,
+        clock: WatchedClock,
         threads: Threads,
         chance: Chance,
     ) -> None:
@@ -170,7 +166,7 @@ class App:
         self._chance = chance
         self._at_stop: list[Callable[[], object]] = []
         self._at_end: list[Callable[[], Awaitable[object]]] = []
-        clock.jumped = lambda jump: self._try_to_begin(partial(self._record_jump, jump))
+        clock.jumped = lambda note: self._try_to_begin(partial(self._record, note))
 
     def stop(self) -> None:
         """Begin to stop, on the event loop: what waits does not wait any more."""
@@ -218,7 +214,7 @@ class App:
     def health(self) -> TableHealth:
         from shared.engine.caching.health_table import TableHealth
 
-        return TableHealth(self.store.documents, self._threads)
+        return TableHealth(self.store.documents, self._threads, self._clock, self._record)
 
     @once
     def terms(self) -> DeploymentTerms:
@@ -251,6 +247,7 @@ class App:
 
         return ClockRecords(
             state=self.store.documents,
+            clock=self._clock,
             monotonic=self._threads.monotonic,
             begin=self._try_to_begin,
         )
@@ -672,8 +669,8 @@ class App:
         with suppress(RuntimeError):
             self._threads.begin(work)
 
-    def _record_jump(self, jump: Jump) -> None:
-        self.clock_records.jumped(jump)
+    def _record(self, note: ClockNote, key: SubscriptionKey | None = None) -> None:
+        self.clock_records.record(note, key)
 
     def _commits(self, report: PublishReport) -> Commits:
         from shared.engine.publishing.commit import Commit
@@ -722,7 +719,6 @@ class App:
             ),
             health=OffLoopHealth(self.health, off_loop),
             metrics=self.metrics,
-            clock_records=self.clock_records,
         )
 
     def _pushing(self) -> Callable[[InFlightRequest], Coroutine[Any, Any, Attempted | Shortage]]:

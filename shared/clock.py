@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol
 
 SETTLES_IN = timedelta(minutes=10)  # after a jump
+JUMP = "jump"
+STORAGE = "storage"
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -55,12 +57,32 @@ class Deadline:
         return Deadline(self.time_left + by, self._monotonic)
 
 
-class Jump(NamedTuple):
-    """What was wrong with a clock."""
+class ClockNote(NamedTuple):
+    """What was wrong with a clock, and when. It names no subscription: anybody may read it."""
 
-    by: timedelta  # it was set forward by so much; or it is ahead of storage's
-    at: datetime  # after it; or by storage's clock
-    is_from_storage: bool = False  # else from one reading to the next
+    what: str  # `JUMP`, `STORAGE`, or the kind of a stored time
+    at: datetime  # of `STORAGE`: by storage's clock
+    seconds: float  # ahead of the clock; of `STORAGE`: by which the clock was ahead of storage's
+
+    @property
+    def reason(self) -> str:
+        """What an operator reads."""
+        if self.what == JUMP:
+            return f"a clock has jumped by {self.seconds:+.0f} s; events do not expire for now"
+        if self.what == STORAGE:
+            differs = f"a clock differs from storage's by {self.seconds:+.0f} s"
+            return f"{differs}; events do not expire there for now"
+        return f"a {self.what} was {self.seconds:.0f} s ahead of the clock"
+
+    def is_recent(self, now: datetime, *, is_settled: bool) -> bool:
+        """
+        Tell whether it was noted within ten minutes of *now*.
+
+        That may be the time of the clock in question itself, which is not settled then.
+        """
+        by_itself = self.at + timedelta(seconds=self.seconds)
+        is_its_own = self.what == STORAGE and not is_settled
+        return abs(now - self.at) < SETTLES_IN or (is_its_own and abs(now - by_itself) < SETTLES_IN)
 
 
 def settled_now(clock: Clock) -> datetime:

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from threading import RLock
 from typing import NamedTuple
 
-from shared.clock import SETTLES_IN, Jump
+from shared.clock import JUMP, SETTLES_IN, STORAGE, ClockNote
 
-_JUMP = 10.0  # seconds: two clocks that differ by more are not both right
+_DIFFERS = 10.0  # seconds: two clocks that differ by more are not both right
 _FURTHEST = 100 * 365 * 86400.0  # seconds: no clock is set so far off, and sums stay in range
 _DATE = "%a, %d %b %Y %H:%M:%S GMT"  # RFC 9110, 5.6.7
 
@@ -44,7 +44,7 @@ class WatchedClock:
         self,
         wall: Callable[[], datetime],
         monotonic: Callable[[], float],
-        jumped: Callable[[Jump], object] = lambda _: None,
+        jumped: Callable[[ClockNote], object] = lambda _: None,
         *,
         awaits_storage: bool = False,
     ) -> None:
@@ -60,7 +60,7 @@ class WatchedClock:
     def now(self) -> datetime:
         wall, at = self._wall(), self._monotonic()
         offset = wall.timestamp() - at
-        if abs(offset - self._offset) > _JUMP:
+        if abs(offset - self._offset) > _DIFFERS:
             self._notice_jump(offset, at, wall)
         self._offset = offset
         ahead, doubt = self._ahead, self._doubt
@@ -98,7 +98,7 @@ class WatchedClock:
     def _notice_jump(self, offset: float, at: float, wall: datetime) -> None:
         with self._changes:
             by, self._offset = offset - self._offset, offset
-            if abs(by) <= _JUMP:
+            if abs(by) <= _DIFFERS:
                 return  # Another thread was first.
             doubt, before = self._doubt, self._ahead
             if doubt and doubt.is_from_storage:
@@ -107,14 +107,14 @@ class WatchedClock:
                 before = max(before, doubt.ahead)
             ahead = before - by
             self._ahead = 0.0
-            self._doubt = _Doubt(at, ahead if abs(ahead) > _JUMP else 0.0)
-        self.jumped(Jump(timedelta(seconds=by), wall))
+            self._doubt = _Doubt(at, ahead if abs(ahead) > _DIFFERS else 0.0)
+        self.jumped(ClockNote(JUMP, wall, by))
 
     def _compare(self, least: float, most: float, at: float, wall: datetime) -> None:
         """Learn that storage's time is ahead of the wall clock's by *least* to *most* seconds."""
 
         def agree(ahead: float) -> bool:
-            return least - _JUMP <= ahead <= most + _JUMP
+            return least - _DIFFERS <= ahead <= most + _DIFFERS
 
         doubt, middle = self._doubt, (least + most) / 2
         is_over = doubt is not None and doubt.has_lasted(at)
@@ -129,7 +129,7 @@ class WatchedClock:
         else:
             by, storages = self._ahead - middle, wall + timedelta(seconds=middle)
             self._doubt = _Doubt(at, middle, is_from_storage=True)
-            self.jumped(Jump(timedelta(seconds=by), storages, is_from_storage=True))
+            self.jumped(ClockNote(STORAGE, storages, by))
 
 
 def _seconds_ahead(date: str | None, wall: datetime) -> float | None:

@@ -50,8 +50,8 @@ BREAKAGES = {
     "one part skipped": Breakage(
         "lost",
         "shared/engine/delivering/deliver.py",
-        "        return self.clock_records.as_read(found, self.clock)\n",
-        "        return self.clock_records.as_read(found[:-1] or found, self.clock)\n",
+        "        return self.clock_records.as_read(found)\n",
+        "        return self.clock_records.as_read(found[:-1] or found)\n",
         _QUIET,
     ),
     "a commit's last message dropped": Breakage(

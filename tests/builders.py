@@ -10,8 +10,9 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
-from pushgrid.testing.memory import START, Seconds
+from pushgrid.testing.memory import START, FakeClock, Seconds
 from shared.adapters.azure_storage.traits import AZURE_STORAGE
+from shared.adapters.threads import SystemThreads
 from shared.clock import Deadline
 from shared.deadletter.reader import Record, elements, read_record
 from shared.deadletter.selection import Selection
@@ -22,6 +23,8 @@ from shared.delivery.messages.message_writer import encode_together
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.policy import DeliveryTerms, EndReason
 from shared.delivery.profiles import PROFILES
+from shared.engine.caching.health_table import TableHealth
+from shared.engine.ports import ResourceStore
 from shared.engine.replaying.job import ReplayJob, ReplaySource
 from shared.events.event import Event
 from shared.events.topic import InputSchema, Topic
@@ -210,3 +213,9 @@ def terms(
 def read_blob(body: bytes) -> list[Record]:
     """Return all records of a blob."""
     return [*map(read_record, elements(body))]
+
+
+def a_table_health(table: ResourceStore, clock: FakeClock | None = None) -> TableHealth:
+    """Return a process's view of *table*; by its own clock, which stands still, it reads once."""
+    clock = clock or FakeClock()
+    return TableHealth(table, SystemThreads(clock.monotonic), clock, lambda _note, _key: None)

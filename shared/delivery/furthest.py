@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cache
 
+from shared.clock import ClockNote
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import MAX_TIMES
 from shared.delivery.profiles import PROFILES
@@ -48,6 +49,12 @@ class Bounds:
             return moment
         self.ahead[what] = max(moment - self.now, self.ahead.get(what, timedelta()))
         return self.now + furthest
+
+    @property
+    def notes(self) -> list[ClockNote]:
+        """What was too far ahead, of each kind the furthest."""
+        ahead = self.ahead.items()
+        return [ClockNote(what, self.now, by.total_seconds()) for what, by in ahead]
 
 
 @cache

@@ -13,14 +13,13 @@ from azure.storage.queue import QueueClient
 from devhost.azurite import ACCOUNT, Azurite
 from shared.adapters.azure_storage.clients import StorageClients
 from shared.adapters.azure_storage.tables import StorageResources
-from shared.adapters.threads import SystemThreads
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.delivery.health.endpoint_health import Health, Hold, endpoint_id
-from shared.engine.caching.health_table import TableHealth
 from shared.engine.ports import Table
 from testbed.arm import Arm, queue_destination
 from testbed.subscriber import answers
 from tests.browser.conftest import HERE, ROOT, Console, Start
+from tests.builders import a_table_health
 from tests.e2e.dead_letters import DeadLetters
 from tests.e2e.publishing import an_event, send
 
@@ -128,7 +127,7 @@ def test_a_hold_is_told_and_released(
     why, until = "delayed delivery: 1 h", now + timedelta(hours=1)
     hold = Hold(extended_at=now, until=until, why=why, sent_at=now, delays=9)
     health = Health(endpoint=endpoint_id(used), hold=hold)
-    TableHealth(resources, SystemThreads(lambda: 0.0)).write(used.key, health, None)
+    a_table_health(resources).write(used.key, health, None)
     console.sign_in(f"/topics/{name}/crm")
     page = console.page
 

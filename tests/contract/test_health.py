@@ -7,15 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-from pushgrid.testing.memory import START, FakeClock
-from shared.adapters.threads import SystemThreads
+from pushgrid.testing.memory import START
 from shared.delivery.health.endpoint_health import Health, Hold
 from shared.delivery.outcome import Outcome
 from shared.engine.caching.health_table import TableHealth
 from shared.engine.ports import ResourceStore, Store
 from shared.errors import Conflict
 from shared.subscriptions.subscription import SubscriptionKey
-from tests.builders import CRM
+from tests.builders import CRM, a_table_health
 
 HEALTH = Health(
     endpoint="g-1",
@@ -46,7 +45,7 @@ def table(stored: Store) -> ResourceStore:
 
 def process(table: ResourceStore) -> TableHealth:
     """Give another process's view; its clock stands still, so it reads a topic once."""
-    return TableHealth(table, SystemThreads(FakeClock().monotonic))
+    return a_table_health(table)
 
 
 def test_a_missing_table_is_empty_and_made_by_a_write(table: ResourceStore) -> None:

@@ -27,7 +27,7 @@ from shared.adapters.azure_storage.metrics import StorageMetrics
 from shared.adapters.azure_storage.queues import StorageQueues
 from shared.adapters.azure_storage.tables import StorageResources
 from shared.adapters.threads import SystemThreads
-from shared.clock import Jump
+from shared.clock import STORAGE, ClockNote
 from shared.deadletter.reader import UnreadableBlob
 from shared.engine.ports import Queue, Receipt, Received, Table
 from shared.errors import StorageUnavailable, StorageUnreachable
@@ -375,7 +375,7 @@ def test_every_answer_tells_storages_time(
     storage: ScriptedStorage, work: Work, status: int
 ) -> None:
     """By the clock of a process that has started two hours ahead: that is known at once."""
-    jumps: list[Jump] = []
+    jumps: list[ClockNote] = []
     storage.script = [Answer(status, body=STORED)]
     storage.now = lambda: utc_now() - 2 * HOUR
     clock = WatchedClock(utc_now, monotonic, jumps.append, awaits_storage=True)
@@ -384,8 +384,8 @@ def test_every_answer_tells_storages_time(
         work(account_at(storage.server_port, clock.storage_answered))
 
     assert not clock.is_settled
-    assert {each.is_from_storage for each in jumps} == {True}
-    assert [round(each.by / HOUR, 2) for each in jumps] == [2.0]
+    assert {each.what for each in jumps} == {STORAGE}
+    assert [round(each.seconds / 3600, 2) for each in jumps] == [2.0]
 
 
 def test_an_answer_that_comes_late_is_no_jump(storage: ScriptedStorage) -> None:

@@ -126,7 +126,7 @@ class Deployment(InMemoryApp):
         """Start the host anew, whose clock is wrong by that much from now on."""
         self.clock.jump(jump)
         self.watched.__init__(  # type: ignore[misc]  # all use cases have this one
-            self.clock.now, self.clock.monotonic, self.clock_records.jumped, awaits_storage=True
+            self.clock.now, self.clock.monotonic, self.clock_records.record, awaits_storage=True
         )
         self.deliver = self.new_process()
 

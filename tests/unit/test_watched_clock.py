@@ -9,7 +9,7 @@ from email.utils import format_datetime
 import pytest
 
 from pushgrid.testing.memory import START, FakeClock
-from shared.clock import Jump
+from shared.clock import STORAGE, ClockNote
 from shared.watched_clock import WatchedClock
 
 SECOND, MINUTE, HOUR, DAY = (timedelta(seconds=n) for n in (1, 60, 3600, 86400))
@@ -21,9 +21,9 @@ class Jumps(list[tuple[timedelta, datetime]]):
     def __init__(self) -> None:
         self.from_storage: list[tuple[timedelta, datetime]] = []
 
-    def add(self, jump: Jump) -> None:
-        told = (timedelta(seconds=round(jump.by.total_seconds())), jump.at)
-        (self.from_storage if jump.is_from_storage else self).append(told)
+    def add(self, note: ClockNote) -> None:
+        told = (timedelta(seconds=round(note.seconds)), note.at)
+        (self.from_storage if note.what == STORAGE else self).append(told)
 
 
 @pytest.fixture

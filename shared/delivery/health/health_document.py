@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from shared.clock import moment_of
-from shared.delivery.health.endpoint_health import Health, Hold
+from shared.delivery.furthest import Bounds
+from shared.delivery.health.endpoint_health import Health, Hold, bounded_health
 from shared.delivery.outcome import Outcome
 
 
@@ -24,21 +25,22 @@ def document_of(health: Health) -> Mapping[str, Any]:
     }
 
 
-def health_of(document: Mapping[str, Any]) -> Health:
+def health_of(document: Mapping[str, Any], bounds: Bounds) -> Health:
     """
-    Read health from a document.
+    Read health from a document, with no time beyond its *bounds*.
 
     Raises:
         ValueError, LookupError, TypeError, AttributeError: the document has another form.
     """
     hold = document["hold"]
-    return Health(
+    found = Health(
         endpoint=str(document["endpoint"]),
         hold=_hold_of(hold, moment_of(document["heldUntil"])) if hold else None,
         released_at=_time(document["releasedAt"]),
         failures=int(document["failures"]),
         counted_from=_time(document["countedFrom"]),
     )
+    return bounded_health(found, bounds)
 
 
 def _hold(hold: Hold) -> Mapping[str, Any]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import Context
 from datetime import timedelta
 from functools import partial
 
 from shared.arm.stored_types import checked
+from shared.clock import Clock, ClockNote
+from shared.delivery.furthest import Bounds
 from shared.delivery.health.endpoint_health import Health
 from shared.delivery.health.health_document import document_of, health_of
 from shared.engine.caching.cache import Cache, OncePerMinute
@@ -18,6 +20,7 @@ from shared.subscriptions.subscription import SubscriptionKey
 
 CACHE_FOR = timedelta(seconds=1)
 
+RecordNote = Callable[[ClockNote, SubscriptionKey], object]
 _Rows = Mapping[str, StoredHealth]  # by subscription, in lower case
 
 
@@ -25,12 +28,18 @@ class TableHealth:
     """
     The endpoints' health, which processes share: a row for each subscription; for threads.
 
+    No time of it is further ahead than a rule could put it by *clock*; *record* hears of any.
+
     What was read is `cached` for a second, and for one more while it is read again or storage does
     not answer; then it is unknown.
     """
 
-    def __init__(self, store: ResourceStore, threads: Threads) -> None:
+    def __init__(
+        self, store: ResourceStore, threads: Threads, clock: Clock, record: RecordNote
+    ) -> None:
         self._store = store
+        self._clock = clock
+        self._record = record
         self._topics = Cache[_Rows](threads, lambda _: CACHE_FOR.total_seconds())
         self._errors = OncePerMinute(threads)
 
@@ -82,13 +91,16 @@ class TableHealth:
         return {each.name: self._stored(topic, each) for each in resources}
 
     def _stored(self, topic: str, row: Resource) -> StoredHealth:
+        bounds = Bounds(self._clock.now())
         try:
-            health = checked(health_of(row.document))
+            health = checked(health_of(row.document, bounds))
         except UNREADABLE as error:
             self._errors.log_row("health.unreadable", Table.ENDPOINT_HEALTH, topic, row, error)
             # The health of no endpoint: it has no effect, and the next write replaces it.
             health = Health(endpoint="")
-        return StoredHealth(health, row.etag)
+        for note in bounds.notes:
+            self._record(note, SubscriptionKey(topic, row.name))
+        return StoredHealth(health, row.etag, bool(bounds.ahead))
 
 
 class OffLoopHealth:

@@ -106,7 +106,7 @@ class Deliver:
             return ()
         if any(part.dead_letter for part in found):
             raise MalformedMessage("dead letters are not delivered")
-        return self.clock_records.as_read(found, self.clock)
+        return self.clock_records.as_read(found)
 
     async def _deliver(self, parts: Sequence[MessagePart], places: Places) -> None:
         """Push the parts side by side; an internal error in one harms no other."""

@@ -20,7 +20,6 @@ from shared.engine.delivering.in_flight import InFlightRequest
 from shared.engine.delivering.processes import Processes
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.delivering.shared_health import SharedHealth
-from shared.engine.keeping.clock_records import ClockRecords
 from shared.engine.keeping.event_loop import loop_time
 from shared.engine.ports import Metrics, ReserveConnection
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
@@ -43,7 +42,6 @@ class Endpoints:
     processes: Processes
     health: OffLoopHealth
     metrics: Metrics
-    clock_records: ClockRecords
     _known: OrderedDict[SubscriptionKey, Endpoint] = field(default_factory=OrderedDict)
     _shortages: int = 0  # not logged yet
     _next_shortage: Deadline | None = None
@@ -95,7 +93,6 @@ class Endpoints:
                 store=self.health,
                 clock=self.clock,
                 metrics=self.metrics,
-                clock_records=self.clock_records,
             ),
             endpoints=self,
             limit=self.limit,

@@ -28,7 +28,6 @@ from shared.delivery.health.endpoint_health import (
 )
 from shared.delivery.policy import DeliveryTerms
 from shared.engine.caching.health_table import OffLoopHealth
-from shared.engine.keeping.clock_records import ClockRecords
 from shared.engine.keeping.drops_and_holds import hold_began, hold_ended
 from shared.engine.keeping.event_loop import loop_time, spawn
 from shared.engine.ports import Metrics, StoredHealth
@@ -75,7 +74,6 @@ class SharedHealth:
     store: OffLoopHealth
     clock: Clock
     metrics: Metrics
-    clock_records: ClockRecords
     _row: StoredHealth | None = None
     _unwritten: list[tuple[Observation, DeliveryTerms]] = field(default_factory=list)
     _latest: LatestPushes = field(default_factory=LatestPushes)
@@ -95,7 +93,7 @@ class SharedHealth:
         """Decide whether anything may be pushed."""
         if self.health.hold is None or not terms.profile.ever_holds:
             return Open()  # Where an edition has no holds, one that an earlier left does not count.
-        self.health = bounded_health(self.health, Bounds(now))
+        self._bound(now)
         found, others = availability(self.health, now), self._others_probe
         if isinstance(found, NeedsProbe) and others and not others.has_passed:
             return Held(now + others.time_left, f"{found.why}; a probe is about to begin")
@@ -107,8 +105,9 @@ class SharedHealth:
             return
         seen = replace(seen, is_isolated=self._latest.is_isolated(seen, terms))
         self._latest = self._latest.followed_by(seen)
+        self._bound(seen.ended_at)
         before = self.health
-        self.health = observe(bounded_health(before, Bounds(seen.ended_at)), seen, terms)
+        self.health = observe(before, seen, terms)
         if _differ(before, self.health):
             self._unwritten.append((seen, terms))
         self._save_soon()
@@ -138,6 +137,10 @@ class SharedHealth:
         self._others_probe = Deadline(PROBE_RECHECK, loop_time)
         return False
 
+    def _bound(self, now: datetime) -> None:
+        """Forget what a clock has made impossible that was ahead when it was seen here."""
+        self.health = bounded_health(self.health, Bounds(now))
+
     def _save_soon(self) -> None:
         if not self._is_saving and self._needs_write():  # What is saving writes this as well.
             self._is_saving = True
@@ -166,9 +169,7 @@ class SharedHealth:
         self._row = row
         if row is None or row.health.endpoint != self.health.endpoint:
             return
-        bounds = Bounds(self.clock.now())
-        stored, known = bounded_health(row.health, bounds), self.health
-        self.clock_records.bounded(bounds, self.key)
+        stored, known = row.health, self.health
         if stored.counted_from and stored.counted_from > (known.counted_from or _NEVER):
             known = stored  # released: failures count anew
         failures, counted_from = known.failures, known.counted_from  # which have what was seen
@@ -187,10 +188,10 @@ class SharedHealth:
     def _needs_write(self) -> bool:
         if self._write_again and not self._write_again.has_passed:
             return False
-        stored = self._row.health if self._row else None
-        if stored is None or stored.endpoint != self.health.endpoint:
-            return self.health.hold is not None or (stored is not None and bool(stored.hold))
-        return _differ(stored, self.health)
+        row = self._row
+        if row is None or row.health.endpoint != self.health.endpoint:
+            return self.health.hold is not None or (row is not None and bool(row.health.hold))
+        return row.is_bounded or _differ(row.health, self.health)
 
     def _log_unsaved(self, error: StorageUnavailable) -> None:
         telemetry.error("health.unsaved", **self.key._asdict(), detail=str(error))

@@ -11,11 +11,10 @@ from shared.arm.delivery_attributes_codec import parse_rotation, with_new_secret
 from shared.arm.document_names import ROTATE_SECRET
 from shared.arm.subscription_codec import to_pause, with_pause, without_pause
 from shared.clock import in_words, timestamp
-from shared.delivery.furthest import LONGEST_IN_LINE, LONGEST_REQUEUE, Bounds
+from shared.delivery.furthest import LONGEST_IN_LINE, LONGEST_REQUEUE
 from shared.delivery.health.endpoint_health import (
     Hold,
     HoldReason,
-    bounded_health,
     endpoint_id,
     release,
 )
@@ -131,9 +130,8 @@ class SubscriptionActions:
                 return None
             with suppress(Conflict):
                 now = self.subscriptions.clock.now()
-                health = bounded_health(row.health, Bounds(now))
-                self.health.write(subscription.key, release(health, now), row.etag)
-                return health.hold
+                self.health.write(subscription.key, release(row.health, now), row.etag)
+                return row.health.hold
         raise Conflict
 
     def _answer(

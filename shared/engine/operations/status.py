@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from shared.arm.arm_json import answer, error_answer
-from shared.clock import Clock, timestamp
+from shared.clock import Clock, ClockNote, timestamp
 from shared.delivery.furthest import SKEW
-from shared.engine.keeping.clock_records import ClockNote, clock_notes
+from shared.engine.keeping.clock_records import clock_notes
 from shared.engine.operations.activity import Activities, without_answers
 from shared.engine.operations.operator_authorization import Operators
 from shared.engine.operations.prometheus import CONTENT_TYPE, Gauge, exposition

@@ -11,7 +11,7 @@ from shared.arm.subscription_codec import pending_consent, to_pause, to_subscrip
 from shared.clock import optional_timestamp, timestamp
 from shared.delivery.furthest import Bounds
 from shared.delivery.health.availability import Availability, Held, NeedsProbe, Open, availability
-from shared.delivery.health.endpoint_health import Health, HoldReason, bounded_health, endpoint_id
+from shared.delivery.health.endpoint_health import Health, HoldReason, endpoint_id
 from shared.delivery.health.health_document import health_of
 from shared.engine.caching.health_table import TableHealth
 from shared.engine.ports import CountReader, Document, ResourceStore, Table
@@ -69,7 +69,7 @@ def read_availability(
     kept = health.read(subscription.key)
     if kept is None or kept.health.endpoint != endpoint_id(subscription):
         return Open()
-    return availability(bounded_health(kept.health, Bounds(now)), now)
+    return availability(kept.health, now)
 
 
 def holds_document(pause: Pause | None, found: Availability) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def held_endpoints(resources: ResourceStore, now: datetime) -> dict[str, Health]
     held = {}
     for row in resources.list_all(Table.ENDPOINT_HEALTH):
         with suppress(*UNREADABLE):
-            health = bounded_health(health_of(row.document), Bounds(now))
+            health = health_of(row.document, Bounds(now))
             if health.hold:
                 held[health.endpoint] = health
     return held

@@ -43,6 +43,7 @@ class StoredHealth(NamedTuple):
 
     health: Health
     etag: str  # changes with every write
+    is_bounded: bool = False  # the row has a time that no rule could put so far ahead
 
 
 class TokenVerifier(Protocol):

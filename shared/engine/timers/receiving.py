@@ -209,7 +209,7 @@ class Intake:
         except MalformedMessage as error:
             self._quarantine(queue, received, str(error))
             return ()
-        return self.clock_records.as_read(parts, self.clock)
+        return self.clock_records.as_read(parts)
 
     def _deliveries(
         self, queue: Queue, found: tuple[MessagePart, ...] | ReplayStep

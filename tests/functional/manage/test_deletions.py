@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from pushgrid.testing.memory import FakeClock, answered
-from shared.adapters.threads import SystemThreads
+from pushgrid.testing.memory import answered
 from shared.delivery.health.endpoint_health import Health
-from shared.engine.caching.health_table import TableHealth
 from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, NAMESPACES, Table
 from shared.errors import StorageUnavailable
 from shared.http import Exchange, Failure, NotAnswered, OutboundRequest
 from shared.subscriptions.subscription import SubscriptionKey
+from tests.builders import a_table_health
 from tests.functional.manage.arm_api import (
     CRM,
     ORDERS,
@@ -203,7 +202,7 @@ def test_only_the_endpoint_in_force_hears_it(
 def know(api: ArmApi, *keys: tuple[str, str]) -> None:
     """Write rows as delivering does."""
     for topic, name in keys:
-        health = TableHealth(api.resources, SystemThreads(FakeClock().monotonic))
+        health = a_table_health(api.resources)
         health.write(SubscriptionKey(topic, name), Health(endpoint="g-1", failures=3), None)
 
 

@@ -7,14 +7,15 @@ from datetime import timedelta
 
 import pytest
 
-from pushgrid.testing.memory import FakeClock, MemoryResources
+from pushgrid.testing.memory import START, FakeClock, MemoryResources
 from shared.adapters.threads import SystemThreads
-from shared.delivery.health.endpoint_health import Health
+from shared.clock import ClockNote
+from shared.delivery.health.endpoint_health import Health, Hold
 from shared.delivery.health.health_document import document_of
 from shared.engine.caching.health_table import TableHealth
 from shared.engine.ports import Resource, Table
 from shared.subscriptions.subscription import SubscriptionKey
-from tests.builders import CRM
+from tests.builders import CRM, a_table_health
 from tests.functional.deployment import Logged
 
 SECOND = timedelta(seconds=1)
@@ -48,7 +49,7 @@ def test_a_topic_is_read_once_a_second(
     clock: FakeClock, table: MemoryResources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     health, queries = (
-        TableHealth(table, SystemThreads(clock.monotonic)),
+        a_table_health(table, clock),
         reads(table, monkeypatch),
     )
 
@@ -63,7 +64,7 @@ def test_a_topic_is_read_once_a_second(
 def test_what_is_known_serves_for_a_second_more_while_the_table_fails(
     clock: FakeClock, table: MemoryResources, logged: Logged
 ) -> None:
-    health = TableHealth(table, SystemThreads(clock.monotonic))
+    health = a_table_health(table, clock)
     health.write(CRM, HEALTH, None)
     health.cached(CRM)
     clock.advance(2 * SECOND - SECOND / 1000)
@@ -96,7 +97,7 @@ def test_what_is_known_serves_for_a_second_more_while_the_table_fails(
 def test_a_row_that_cannot_be_read_is_ignored_said_and_replaced(
     clock: FakeClock, table: MemoryResources, logged: Logged, damage: object
 ) -> None:
-    health = TableHealth(table, SystemThreads(clock.monotonic))
+    health = a_table_health(table, clock)
     others = SubscriptionKey("orders", "erp")
     health.write(others, HEALTH, None)
     table.damage(Table.ENDPOINT_HEALTH, "orders", "crm", damage)
@@ -113,3 +114,23 @@ def test_a_row_that_cannot_be_read_is_ignored_said_and_replaced(
     assert named == [("endpointhealth", "orders", "crm")] * 2
     health.write(CRM, HEALTH, row.etag)
     assert health.read(CRM) == health.cached(CRM)
+
+
+def test_a_hold_that_was_written_6_hours_ahead_is_bounded_as_it_is_read_and_recorded(
+    clock: FakeClock, table: MemoryResources
+) -> None:
+    notes: list[tuple[ClockNote, SubscriptionKey]] = []
+    health = TableHealth(
+        table, SystemThreads(clock.monotonic), clock, lambda *each: notes.append(each)
+    )
+    ahead = START + 21600 * SECOND
+    hold = Hold(extended_at=ahead, until=ahead, sent_at=ahead, why="w", delays=1)
+    health.write(CRM, Health(endpoint="g-1", hold=hold), None)
+
+    found = health.read(CRM)
+
+    assert found
+    assert found.health.hold
+    assert found.health.hold.until == START + 60 * SECOND
+    assert found.is_bounded
+    assert notes == [(ClockNote("hold", START, 21600.0), CRM)]

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START
+from shared.delivery.furthest import Bounds
 from shared.delivery.health.availability import Held, NeedsProbe, Open, availability
 from shared.delivery.health.endpoint_health import Health, Observation, claim_probe, observe
 from shared.delivery.health.health_document import document_of, health_of
@@ -18,6 +19,7 @@ from tests.builders import compact, terms
 from tests.strategies import healths, observations
 
 LATEST = terms()
+FAR = START + timedelta(days=365)
 some_time = st.integers(0, 2000).map(lambda seconds: START + timedelta(seconds=seconds))
 
 
@@ -69,11 +71,11 @@ def test_a_claimed_probe_is_the_only_one(health: Health, now: datetime) -> None:
 
 @given(healths())
 def test_what_is_written_is_read_back(health: Health) -> None:
-    assert health_of(json.loads(compact(document_of(health)))) == health
+    assert health_of(json.loads(compact(document_of(health))), Bounds(FAR)) == health
 
 
 def test_a_time_without_its_zone_is_unreadable() -> None:
     document = document_of(Health(endpoint="g-1", released_at=START.replace(tzinfo=None)))
 
     with pytest.raises(ValueError, match="without its zone"):
-        health_of(document)
+        health_of(document, Bounds(START))
